@@ -1,0 +1,68 @@
+# Everything happens in .venv, made on the first call; stamps remember what is installed there.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint docs check bench clean
+
+help:
+	@echo "make setup   install evenflow into $(VENV) ($(BIN)/evenflow)"
+	@echo "make demo    plan the 70B example on 8 ranks x 2 chunks, write output/llama2_70b.{svg,plan.json}"
+	@echo "make test    run the tests"
+	@echo "make lint    check style, types and the import contract"
+	@echo "make docs    build the documentation into site/"
+	@echo "make check   lint, test and docs"
+	@echo "make bench   measure plan quality and simulator speed"
+	@echo "make clean   remove $(VENV) and everything built"
+
+setup: $(VENV)/.stamp-setup
+
+demo: setup
+	@mkdir -p output
+	$(BIN)/evenflow plan examples/llama2_70b.json --ranks 8 --chunks 2 --microbatches 32 --memory 56GB \
+		--time-limit 60 --json output/llama2_70b.plan.json --svg output/llama2_70b.svg
+
+test: $(VENV)/.stamp-dev
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.stamp-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(VENV)/.stamp-docs
+	$(BIN)/mkdocs build --strict --quiet
+
+check: lint test docs
+
+bench: setup
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { \
+		echo "evenflow needs Python 3.11 or newer, and there is no $(PYTHON) on PATH;" \
+			"name one with: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "evenflow needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1);" \
+			"name a newer one, for example: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+	@echo "installing into $(VENV) (once, about a minute) ..."
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.stamp-setup: pyproject.toml | $(BIN)/python
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.stamp-dev: pyproject.toml | $(BIN)/python
+	@$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.stamp-setup
+
+$(VENV)/.stamp-docs: pyproject.toml | $(BIN)/python
+	@$(PIP) --editable '.[docs]'
+	@touch $@ $(VENV)/.stamp-setup

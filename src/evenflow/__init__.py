@@ -1,0 +1,41 @@
+"""evenflow: plans for pipeline-parallel training, proven, drawn, and written for your framework.
+
+    import evenflow
+
+    network = evenflow.read_layer_file("examples/llama2_70b.json")
+    outcome = evenflow.plan(network, num_ranks=8, num_microbatches=32, memory_limit_bytes=56 * 2**30)
+    print(outcome.summary())
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evenflow.model import Communication, Network, Plan
+    from evenflow.profiles.layer_file import read_layer_file
+    from evenflow.simulate import Simulation, simulate
+    from evenflow.solve import Outcome, Status, plan
+
+__version__ = "0.1.0"
+
+__all__ = ["Communication", "Network", "Outcome", "Plan", "Simulation", "Status", "plan", "read_layer_file", "simulate"]
+
+_HOMES = {
+    "Communication": "evenflow.model",
+    "Network": "evenflow.model",
+    "Plan": "evenflow.model",
+    "read_layer_file": "evenflow.profiles.layer_file",
+    "Simulation": "evenflow.simulate",
+    "simulate": "evenflow.simulate",
+    "Outcome": "evenflow.solve",
+    "Status": "evenflow.solve",
+    "plan": "evenflow.solve",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used, so that importing evenflow stays cheap."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'evenflow' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)

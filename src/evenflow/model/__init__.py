@@ -1,0 +1,10 @@
+"""The model and the plan: plain values, no behaviour beyond checking themselves."""
+
+from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.model.plan import Cells, Communication, Plan, cells
+from evenflow.model.recompute import BOTH, COMM, FULL, NONE, SELECT
+
+__all__ = [
+    "BOTH", "COMM", "FULL", "NONE", "SELECT", "Cells", "Communication", "EndBlock", "Layer", "LayerRun", "Mode",
+    "Network", "Plan", "cells",
+]

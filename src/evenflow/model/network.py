@@ -1,0 +1,136 @@
+"""What is given: a network as a head, a sequence of layers of one or several kinds, and a tail."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from evenflow.errors import InputError
+from evenflow.model.recompute import FULL, NONE, ordered_kinds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mode:
+    """One layer under one recompute kind: what stays live, and what its backward costs."""
+
+    activation_bytes: int
+    """Live for one microbatch from the layer's forward to the end of its backward."""
+    backward_ns: int
+    """The whole backward of one microbatch, recomputation included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One layer of the body; times are for one microbatch."""
+
+    name: str
+    forward_ns: int
+    parameter_bytes: int
+    modes: Mapping[str, Mode]
+    """By recompute kind; always has ``none``."""
+
+    @property
+    def backward_ns(self) -> int:
+        """The backward without recomputation."""
+        return self.modes[NONE].backward_ns
+
+    def recompute_ns(self, kind: str) -> int:
+        """What `kind` adds to the backward."""
+        return self.modes[kind].backward_ns - self.backward_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndBlock:
+    """What the first or last stage holds beside body layers: embedding, head, loss. Never recomputed."""
+
+    name: str = ""
+    forward_ns: int = 0
+    backward_ns: int = 0
+    parameter_bytes: int = 0
+    activation_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerRun:
+    """`count` equal layers in a row."""
+
+    layer: Layer
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """A model as evenflow sees it: head, runs of body layers in order, tail."""
+
+    name: str
+    runs: tuple[LayerRun, ...]
+    head: EndBlock = field(default_factory=EndBlock)
+    tail: EndBlock = field(default_factory=EndBlock)
+    constant_bytes: int = 0
+    """Memory that every rank holds whatever its layers."""
+    has_memory: bool = True
+    """False when the source gave no memory: then no limit can be checked."""
+
+    def __post_init__(self) -> None:
+        if self.num_layers < 1:
+            raise InputError(value=0, rule="a network has at least one body layer", place=self.name)
+        for run in self.runs:
+            if NONE not in run.layer.modes:
+                raise InputError(
+                    value=sorted(run.layer.modes),
+                    rule="a layer has the recompute kind 'none'",
+                    place=f"{self.name}, layer {run.layer.name}",
+                )
+
+    @property
+    def num_layers(self) -> int:
+        """Body layers in all."""
+        return sum(run.count for run in self.runs)
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """Body layers one by one, in order."""
+        return tuple(run.layer for run in self.runs for _ in range(run.count))
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """Recompute kinds that every layer offers, in cell order, ``none`` last."""
+        shared = set.intersection(*(set(run.layer.modes) for run in self.runs))
+        return ordered_kinds(shared)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all body layers cost the same (their names apart)."""
+        first = self.runs[0].layer
+        return all(replace(run.layer, name=first.name) == first for run in self.runs)
+
+    def split_sequence(self, sequence_splits: int) -> "Network":
+        """The costs of one of `sequence_splits` equal parts of a sequence, the unit of Seq1F1B schedules.
+
+        Times and activations are divided (activations rounded up). A layer's keys and values are part of its
+        activation and stay until the backward of its own part, which comes after that of all later parts; `full`
+        recompute would drop them, so it is not offered. [Seq1F1B, arXiv:2406.03488, §3]
+        """
+        if sequence_splits == 1:
+            return self
+
+        def split_layer(layer: Layer) -> Layer:
+            modes = {
+                kind: Mode(
+                    activation_bytes=-(-mode.activation_bytes // sequence_splits),
+                    backward_ns=round(mode.backward_ns / sequence_splits),
+                )
+                for kind, mode in layer.modes.items()
+                if kind != FULL
+            }
+            return replace(layer, forward_ns=round(layer.forward_ns / sequence_splits), modes=modes)
+
+        def split_block(block: EndBlock) -> EndBlock:
+            return replace(
+                block,
+                forward_ns=round(block.forward_ns / sequence_splits),
+                backward_ns=round(block.backward_ns / sequence_splits),
+                activation_bytes=-(-block.activation_bytes // sequence_splits),
+            )
+
+        runs = tuple(LayerRun(layer=split_layer(run.layer), count=run.count) for run in self.runs)
+        return replace(self, runs=runs, head=split_block(self.head), tail=split_block(self.tail))

@@ -1,0 +1,95 @@
+"""What is decided: how many layers each cell holds, what they recompute, and in which order the work runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from evenflow.errors import InputError
+from evenflow.model.recompute import NONE
+
+Cells: TypeAlias = tuple[tuple[int, ...], ...]
+"""One integer a cell, indexed ``[chunk][rank]``."""
+
+
+def cells(rows: Sequence[Sequence[int]]) -> Cells:
+    """`rows` as an immutable ``[chunk][rank]`` table."""
+    return tuple(tuple(int(value) for value in row) for row in rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Communication:
+    """The cost of one point-to-point transfer between neighbouring stages on different ranks."""
+
+    latency_ns: int = 0
+    transfer_ns: int = 0
+
+    @property
+    def message_ns(self) -> int:
+        """From the end of the sending action to the earliest start of the receiving one."""
+        return self.latency_ns + self.transfer_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Layers and recompute counts of every cell ``[chunk][rank]``, and the schedule that runs them.
+
+    Stage ``chunk * num_ranks + rank`` holds the next ``layers[chunk][rank]`` layers of the network. Within a cell the
+    first layers recompute: its `full` layers come first, then `both`, `select`, `comm`, user-named kinds, none.
+    """
+
+    schedule: str
+    num_microbatches: int
+    layers: Cells
+    recompute: Mapping[str, Cells] = field(default_factory=dict)
+    """Layers of exactly that kind (a layer has one kind or none) by kind; kinds that are absent count zero."""
+    sequence_splits: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.layers or not self.layers[0]:
+            raise InputError(value=self.layers, rule="a plan has at least one chunk and one rank", place="layers")
+        shape = (self.num_chunks, self.num_ranks)
+        for name, table in (("layers", self.layers), *self.recompute.items()):
+            if len(table) != shape[0] or any(len(row) != shape[1] for row in table):
+                raise InputError(
+                    value=[list(row) for row in table],
+                    rule=f"one row a chunk and one number a rank, {shape[0]} x {shape[1]}",
+                    place=name,
+                )
+            if any(value < 0 for row in table for value in row):
+                raise InputError(value=[list(row) for row in table], rule="counts are not negative", place=name)
+        if NONE in self.recompute:
+            raise InputError(value=NONE, rule="layers without recompute are the rest, not listed", place="recompute")
+        for chunk in range(self.num_chunks):
+            for rank in range(self.num_ranks):
+                total = sum(table[chunk][rank] for table in self.recompute.values())
+                if total > self.layers[chunk][rank]:
+                    raise InputError(
+                        value=total,
+                        rule=f"at most the {self.layers[chunk][rank]} layers of a cell recompute",
+                        place=f"recompute, chunk {chunk}, rank {rank}",
+                    )
+        for name, count in (("microbatches", self.num_microbatches), ("sequence splits", self.sequence_splits)):
+            if count < 1:
+                raise InputError(value=count, rule=f"the number of {name} is at least 1", place="plan")
+
+    @property
+    def num_ranks(self) -> int:
+        """Pipeline ranks."""
+        return len(self.layers[0])
+
+    @property
+    def num_chunks(self) -> int:
+        """Model chunks (virtual stages) of each rank."""
+        return len(self.layers)
+
+    @property
+    def num_layers(self) -> int:
+        """Body layers in all."""
+        return sum(sum(row) for row in self.layers)
+
+    def count(self, kind: str, chunk: int, rank: int) -> int:
+        """Layers of the cell under exactly `kind`; `none` counts the rest."""
+        if kind == NONE:
+            return self.layers[chunk][rank] - sum(table[chunk][rank] for table in self.recompute.values())
+        table = self.recompute.get(kind)
+        return table[chunk][rank] if table else 0

@@ -1,0 +1,27 @@
+"""Recompute kinds: what a layer throws away after its forward and computes again in its backward.
+
+    kind     dropped and computed again          kept as activation
+    none     nothing                             everything
+    comm     the results of communication        the rest
+    select   chosen cheap operators              the rest
+    both     select and comm together            the rest
+    full     the whole layer                     its input
+
+A user may name further kinds in a layer file; they take their place after the known ones.
+"""
+
+NONE = "none"
+COMM = "comm"
+SELECT = "select"
+BOTH = "both"
+FULL = "full"
+
+KNOWN_KINDS = (FULL, BOTH, SELECT, COMM)
+"""The kinds of the documents, strongest first: the order of the layers of a cell (see `Plan`)."""
+
+
+def ordered_kinds(names: set[str]) -> tuple[str, ...]:
+    """`names` in the order in which their layers stand in a cell: full, both, select, comm, others, none."""
+    known = [kind for kind in KNOWN_KINDS if kind in names]
+    others = sorted(names - set(KNOWN_KINDS) - {NONE})
+    return (*known, *others, NONE)

@@ -1,0 +1,51 @@
+"""The smallest step of a schedule and its text form, the one torch.distributed.pipelining reads."""
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+
+from evenflow.errors import InputError
+
+
+class Op(IntEnum):
+    """What an action computes. The values are the codes in `Schedule.ops`."""
+
+    F = 0
+    """Forward."""
+    B = 1
+    """Full backward: gradients of input and weights."""
+
+
+NUM_OPS = len(Op)
+
+_TOKEN = re.compile(r"(\d+)([A-Z]+)(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One operation of one stage on one microbatch.
+
+    >>> str(Action(2, Op.F, 0))
+    '2F0'
+    >>> Action.parse("2F0")
+    Action(stage=2, op=<Op.F: 0>, microbatch=0)
+    """
+
+    stage: int
+    op: Op
+    microbatch: int
+
+    def __str__(self) -> str:
+        return f"{self.stage}{self.op.name}{self.microbatch}"
+
+    @classmethod
+    def parse(cls, token: str, *, place: str = "action") -> "Action":
+        """The inverse of `str`."""
+        match = _TOKEN.fullmatch(token.strip())
+        if match is None or match[2] not in Op.__members__:
+            raise InputError(
+                value=token,
+                rule=f"an action is stage, operation ({', '.join(Op.__members__)}) and microbatch, like 2F0",
+                place=place,
+            )
+        return cls(int(match[1]), Op[match[2]], int(match[3]))

@@ -1,0 +1,25 @@
+"""A schedule as text: one line a rank, readable by people and, token by token, by `parse_schedule`."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.schedule.schedule import Schedule
+
+
+def fault_grid(schedule: Schedule, done: NDArray[np.bool_], *, around: int = 4) -> str:
+    """The part of each stuck rank's order around its first action that cannot start, marked ``->``.
+
+    `done` [num_actions] says which actions could run.
+    """
+    lines = []
+    for rank in range(schedule.num_ranks):
+        start, stop = schedule.rank_starts[rank], schedule.rank_starts[rank + 1]
+        stuck = start + int(done[start:stop].sum())
+        order = [str(action) for action in schedule.order(rank)]
+        if stuck == stop:
+            lines.append(f"rank {rank}: finished")
+            continue
+        at = stuck - start
+        shown = order[max(0, at - around) : at] + [f"->{order[at]}"] + order[at + 1 : at + 1 + around]
+        lines.append(f"rank {rank}: {'… ' if at > around else ''}{' '.join(shown)}")
+    return "\n".join(lines)

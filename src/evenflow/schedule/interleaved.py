@@ -1,0 +1,50 @@
+"""Interleaved 1F1B: several model chunks a rank. [Megatron-LM, arXiv:2104.04473, §2.2]"""
+
+from evenflow.schedule.orders import chunk_orders, group_sizes, merge
+from evenflow.schedule.schedule import Schedule, check_sizes
+
+
+def interleaved(
+    *,
+    num_ranks: int,
+    num_chunks: int,
+    num_microbatches: int,
+    sequence_splits: int = 1,
+    less_memory: bool = False,
+) -> Schedule:
+    """Groups of microbatches run through the chunks, one forward and one backward in turn after a warm-up.
+
+    ::
+
+        2 ranks, 2 chunks, 2 microbatches; stages 0 and 2 on rank 0, 1 and 3 on rank 1
+        rank 0  0F0 0F1 2F0 2F1          2B0 2B1 0B0 0B1
+        rank 1      1F0 1F1 3F0 3B0 3F1 3B1 1B0 1B1
+
+    A group is ``num_ranks`` microbatches (fewer when a split sequence fills the pipeline with fewer). Microbatches
+    that do not fill a group are merged into the first one, which keeps the bubble of the even case. The warm-up of
+    rank r is the first group's forwards of all chunks but the last, and ``2 (num_ranks - r - 1)`` more; with
+    `less_memory` only ``num_ranks - r - 1`` more: the fewest with which no rank waits for a backward that waits for it.
+    """
+    check_sizes(
+        num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches, sequence_splits=sequence_splits
+    )
+    groups = group_sizes(num_microbatches=num_microbatches, group=-(-num_ranks // sequence_splits))
+    forwards, backwards = chunk_orders(groups=groups, num_chunks=num_chunks, sequence_splits=sequence_splits)
+    first_pass = (num_chunks - 1) * groups[0] * sequence_splits + sequence_splits - 1
+    ahead = 1 if less_memory else 2
+    return Schedule.from_orders(
+        name="interleaved-less-memory" if less_memory else "interleaved",
+        num_stages=num_ranks * num_chunks,
+        num_microbatches=num_microbatches,
+        sequence_splits=sequence_splits,
+        orders=[
+            merge(
+                forwards,
+                backwards,
+                warmup=first_pass + ahead * (num_ranks - rank - 1),
+                rank=rank,
+                num_ranks=num_ranks,
+            )
+            for rank in range(num_ranks)
+        ],
+    )

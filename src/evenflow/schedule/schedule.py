@@ -1,0 +1,136 @@
+"""A schedule is a value: for every rank the order in which it runs its actions."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.errors import InputError
+from evenflow.schedule.action import Action, Op
+
+Codes = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Schedule:
+    """For every rank, an ordered list of actions; when each runs follows from the costs.
+
+    The actions of all ranks stand one rank after the other in three arrays, so that long schedules stay cheap.
+    With a split sequence, a microbatch index counts its parts: part j of sequence b is ``b * sequence_splits + j``.
+    """
+
+    name: str
+    num_ranks: int
+    num_stages: int
+    num_microbatches: int
+    """Microbatches of the step, before any split of their sequences."""
+    sequence_splits: int = 1
+    ops: Codes
+    """Codes of `Op`, shape [num_actions]."""
+    stages: Codes
+    """Global stage index, shape [num_actions]; stage ``s`` runs on rank ``s % num_ranks``."""
+    units: Codes
+    """Microbatch (part) index, shape [num_actions]."""
+    rank_starts: tuple[int, ...]
+    """Where each rank's actions begin in the arrays, and their end: num_ranks + 1 numbers."""
+
+    @classmethod
+    def from_orders(
+        cls,
+        *,
+        name: str,
+        num_stages: int,
+        num_microbatches: int,
+        sequence_splits: int = 1,
+        orders: Sequence[tuple[Codes, Codes, Codes]],
+    ) -> "Schedule":
+        """From one ``(ops, stages, units)`` triple of arrays for each rank."""
+        starts = np.concatenate(([0], np.cumsum([len(order[0]) for order in orders])))
+        ops, stages, units = (
+            np.ascontiguousarray(np.concatenate([order[part] for order in orders]), dtype=np.int32) for part in range(3)
+        )
+        for array in (ops, stages, units):
+            array.setflags(write=False)
+        return cls(
+            name=name,
+            num_ranks=len(orders),
+            num_stages=num_stages,
+            num_microbatches=num_microbatches,
+            sequence_splits=sequence_splits,
+            ops=ops,
+            stages=stages,
+            units=units,
+            rank_starts=tuple(int(start) for start in starts),
+        )
+
+    @classmethod
+    def from_actions(
+        cls, *, name: str, num_stages: int, num_microbatches: int, sequence_splits: int = 1,
+        orders: Iterable[Iterable[Action]],
+    ) -> "Schedule":
+        """From lists of actions, one a rank."""
+        arrays = []
+        for order in orders:
+            rows = [(int(action.op), action.stage, action.microbatch) for action in order]
+            table = np.array(rows, dtype=np.int32).reshape(len(rows), 3)
+            arrays.append((table[:, 0], table[:, 1], table[:, 2]))
+        return cls.from_orders(
+            name=name, num_stages=num_stages, num_microbatches=num_microbatches, sequence_splits=sequence_splits,
+            orders=arrays,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schedule):
+            return NotImplemented
+        return self._shape == other._shape and all(
+            np.array_equal(mine, theirs)
+            for mine, theirs in ((self.ops, other.ops), (self.stages, other.stages), (self.units, other.units))
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._shape, self.units.tobytes()))
+
+    @property
+    def _shape(self) -> tuple[object, ...]:
+        return (self.name, self.num_stages, self.num_microbatches, self.sequence_splits, self.rank_starts)
+
+    @property
+    def num_chunks(self) -> int:
+        """Model chunks of each rank."""
+        return self.num_stages // self.num_ranks
+
+    @property
+    def num_units(self) -> int:
+        """Microbatch parts that every stage runs: microbatches times sequence splits."""
+        return self.num_microbatches * self.sequence_splits
+
+    @property
+    def num_actions(self) -> int:
+        """Actions of all ranks."""
+        return len(self.ops)
+
+    @cached_property
+    def ranks(self) -> Codes:
+        """The rank of every action, shape [num_actions]."""
+        lengths = np.diff(self.rank_starts)
+        return np.repeat(np.arange(self.num_ranks, dtype=np.int32), lengths)
+
+    def order(self, rank: int) -> list[Action]:
+        """The actions of one rank, as values."""
+        span = slice(self.rank_starts[rank], self.rank_starts[rank + 1])
+        return [
+            Action(int(stage), Op(int(op)), int(unit))
+            for op, stage, unit in zip(self.ops[span], self.stages[span], self.units[span], strict=True)
+        ]
+
+
+def check_sizes(*, num_ranks: int, num_chunks: int = 1, num_microbatches: int, sequence_splits: int = 1) -> None:
+    """Refuse sizes below one."""
+    for name, value in (
+        ("ranks", num_ranks), ("chunks", num_chunks), ("microbatches", num_microbatches),
+        ("sequence splits", sequence_splits),
+    ):
+        if value < 1:
+            raise InputError(value=value, rule=f"the number of {name} is at least 1", place="schedule")

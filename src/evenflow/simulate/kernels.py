@@ -1,0 +1,127 @@
+"""The inner loops: plain functions over arrays, run as they are on small inputs and compiled on large ones.
+
+Nothing here imports numba; `compiled` does, when a caller has enough work to pay for it.
+"""
+
+from typing import Any
+
+import numpy as np
+
+
+def order_actions(ops: Any, stages: Any, units: Any, rank_starts: Any, num_stages: int, num_units: int,
+                  last_op: Any, sequence: Any, positions: Any, dependencies: Any) -> int:
+    """Put the actions of all ranks into an order that respects ranks and dependencies.
+
+    A forward needs the forward of the stage before; a backward that of the stage after, or, on the last stage, its
+    own forward. Ranks take turns, one action each while it is ready, so neighbours in the result belong to different
+    ranks and their longest-path steps overlap in the processor.
+
+    Fills `sequence` [num_actions] with action indices, `positions` [num_actions] with its inverse counted from 1, and
+    `dependencies` [num_actions] with the position of each action's dependency (0: none). `last_op`
+    [2, num_stages, num_units] holds zeros. Returns how many actions could be placed.
+    """
+    num_ranks = len(rank_starts) - 1
+    heads = rank_starts[:-1].copy()
+    placed = 0
+    moved = True
+    while moved:
+        moved = False
+        for rank in range(num_ranks):
+            index = heads[rank]
+            if index == rank_starts[rank + 1]:
+                continue
+            op, stage, unit = ops[index], stages[index], units[index]
+            dependency = 0
+            if op == 0:
+                if stage > 0:
+                    dependency = last_op[0, stage - 1, unit]
+                    if dependency == 0:
+                        continue
+            elif stage < num_stages - 1:
+                dependency = last_op[1, stage + 1, unit]
+                if dependency == 0:
+                    continue
+            else:
+                dependency = last_op[0, stage, unit]
+                if dependency == 0:
+                    continue
+            sequence[placed] = index
+            placed += 1
+            positions[index] = placed
+            dependencies[placed - 1] = dependency
+            last_op[op, stage, unit] = placed
+            heads[rank] = index + 1
+            moved = True
+    return placed
+
+
+def longest_path(rank_predecessors: Any, dependencies: Any, classes: Any, durations: Any, ends: Any) -> int:
+    """End time of every action at its topological position (from 1; position 0 is time 0); returns the makespan."""
+    makespan = 0
+    for index in range(len(classes)):
+        ready = ends[dependencies[index]]
+        free = ends[rank_predecessors[index]]
+        end = (ready if ready > free else free) + durations[classes[index]]
+        ends[index + 1] = end
+        if end > makespan:
+            makespan = end
+    return makespan
+
+
+def longest_path_with_messages(rank_predecessors: Any, dependencies: Any, classes: Any, durations: Any, messages: Any,
+                               ends: Any) -> int:
+    """As `longest_path`; `messages` [num_actions] is the time each action's input travels."""
+    makespan = 0
+    for index in range(len(classes)):
+        ready = ends[dependencies[index]] + messages[index]
+        free = ends[rank_predecessors[index]]
+        end = (ready if ready > free else free) + durations[classes[index]]
+        ends[index + 1] = end
+        if end > makespan:
+            makespan = end
+    return makespan
+
+
+def pareto_live(ops: Any, chunks: Any, num_chunks: int, vectors: Any) -> int:
+    """The maximal live-activation vectors along one rank's order: what every peak of its memory is among.
+
+    Fills `vectors` [capacity, num_chunks] and returns their number, or -1 if the capacity is too small.
+    """
+    live = np.zeros(num_chunks, dtype=np.int64)
+    count = 0
+    for index in range(len(ops)):
+        if ops[index] != 0:
+            live[chunks[index]] -= 1
+            continue
+        live[chunks[index]] += 1
+        if index + 1 < len(ops) and ops[index + 1] == 0:
+            continue  # the next forward only adds
+        dominated = False
+        for other in range(count):
+            larger = True
+            for chunk in range(num_chunks):
+                if vectors[other, chunk] < live[chunk]:
+                    larger = False
+                    break
+            if larger:
+                dominated = True
+                break
+        if dominated:
+            continue
+        kept = 0
+        for other in range(count):
+            smaller = True
+            for chunk in range(num_chunks):
+                if vectors[other, chunk] > live[chunk]:
+                    smaller = False
+                    break
+            if not smaller:
+                for chunk in range(num_chunks):
+                    vectors[kept, chunk] = vectors[other, chunk]
+                kept += 1
+        if kept == len(vectors):
+            return -1
+        for chunk in range(num_chunks):
+            vectors[kept, chunk] = live[chunk]
+        count = kept + 1
+    return count

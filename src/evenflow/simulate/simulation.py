@@ -1,0 +1,74 @@
+"""Run a plan on paper: timeline, memory, bubbles, from the one cost model."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from evenflow.errors import InputError
+from evenflow.model import Communication, Network, Plan
+from evenflow.schedule import Schedule, check_complete, make_schedule
+from evenflow.simulate.bubbles import BubbleTable, IdleTime, bubble_table, idle_times
+from evenflow.simulate.costs import StageCosts, stage_costs
+from evenflow.simulate.graph import build_graph
+from evenflow.simulate.memory import peak_bytes
+from evenflow.simulate.timeline import Timeline, run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulation:
+    """A plan with everything that follows from it."""
+
+    network: Network
+    plan: Plan
+    communication: Communication | None
+    costs: StageCosts
+    timeline: Timeline
+
+    @property
+    def makespan_ns(self) -> int:
+        """The time of one step."""
+        return self.timeline.makespan_ns
+
+    @cached_property
+    def peak_memory_bytes(self) -> tuple[int, ...]:
+        """The highest memory of every rank."""
+        return tuple(int(peak) for peak in peak_bytes(self.timeline.schedule, self.costs))
+
+    @cached_property
+    def bubbles(self) -> BubbleTable:
+        """Lost time of the whole pipeline by cause."""
+        return bubble_table(self.timeline.graph, self.costs, self.timeline, self.communication)
+
+    @cached_property
+    def idle(self) -> tuple[IdleTime, ...]:
+        """Idle time of every rank by cause."""
+        return idle_times(self.timeline.graph, self.costs, self.timeline)
+
+    def fits(self, memory_limit_bytes: int | None) -> bool:
+        """Whether no rank ever holds more than the limit."""
+        return memory_limit_bytes is None or max(self.peak_memory_bytes) <= memory_limit_bytes
+
+
+def simulate(
+    network: Network, plan: Plan, *, schedule: Schedule | None = None, communication: Communication | None = None
+) -> Simulation:
+    """Simulate one step of `plan`.
+
+    The order is that of the plan's family unless `schedule` gives another, which must have the plan's sizes. Raises
+    InputError when plan, network and schedule do not fit, ScheduleError when the order is incomplete or deadlocks.
+    """
+    sizes = {
+        "num_ranks": plan.num_ranks, "num_chunks": plan.num_chunks, "num_microbatches": plan.num_microbatches,
+        "sequence_splits": plan.sequence_splits,
+    }
+    if schedule is None:
+        schedule = make_schedule(plan.schedule, **sizes)
+    else:
+        for name, value in sizes.items():
+            if getattr(schedule, name) != value:
+                raise InputError(
+                    value=getattr(schedule, name), rule=f"the plan has {value}", place=f"schedule, {name}"
+                )
+        check_complete(schedule)
+    costs = stage_costs(network, plan)
+    timeline = run(build_graph(schedule), costs.durations, communication)
+    return Simulation(network=network, plan=plan, communication=communication, costs=costs, timeline=timeline)

@@ -1,0 +1,75 @@
+"""When every action runs: the longest path through rank order and dependencies."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.model import Communication
+from evenflow.schedule.schedule import Schedule
+from evenflow.simulate.compiled import for_size
+from evenflow.simulate.graph import Graph
+from evenflow.simulate.kernels import longest_path, longest_path_with_messages
+
+Times = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Timeline:
+    """Start and end of every action, indexed as in the schedule's arrays."""
+
+    graph: Graph
+    start_ns: Times
+    """Shape [num_actions]."""
+    end_ns: Times
+    """Shape [num_actions]."""
+    makespan_ns: int
+
+    @property
+    def schedule(self) -> Schedule:
+        """The order that was run."""
+        return self.graph.schedule
+
+    @cached_property
+    def busy_ns(self) -> Times:
+        """Work of every rank, shape [num_ranks]."""
+        busy = np.zeros(self.schedule.num_ranks, dtype=np.int64)
+        np.add.at(busy, self.schedule.ranks, self.end_ns - self.start_ns)
+        return busy
+
+    def critical_path(self) -> list[int]:
+        """Action indices of one longest path, first to last: each starts when the one before lets it."""
+        graph = self.graph
+        positions = np.empty(len(graph.sequence), dtype=np.int64)
+        positions[graph.sequence] = np.arange(len(graph.sequence))
+        index = int(np.argmax(self.end_ns))
+        path = [index]
+        while self.start_ns[index] > 0:
+            position = positions[index]
+            before = int(graph.rank_predecessors[position])
+            own = int(graph.sequence[before - 1]) if before else -1
+            if own >= 0 and self.end_ns[own] == self.start_ns[index]:
+                index = own
+            else:  # the rank waited: its input decided
+                index = int(graph.sequence[graph.dependencies[position] - 1])
+            path.append(index)
+        return path[::-1]
+
+
+def run(graph: Graph, durations: Times, communication: Communication | None = None) -> Timeline:
+    """The timeline of `graph` for `durations` [NUM_OPS * num_stages], indexed by the graph's classes, in ns."""
+    count = len(graph.sequence)
+    ends = np.zeros(count + 1, dtype=np.int64)
+    arguments = (graph.rank_predecessors, graph.dependencies, graph.classes, durations)
+    message_ns = communication.message_ns if communication else 0
+    if message_ns:
+        messages = graph.crosses_ranks * np.int64(message_ns)
+        makespan = for_size(longest_path_with_messages, count)(*arguments, messages, ends)
+    else:
+        makespan = for_size(longest_path, count)(*arguments, ends)
+    end_ns = np.empty(count, dtype=np.int64)
+    end_ns[graph.sequence] = ends[1:]
+    start_ns = end_ns.copy()
+    start_ns[graph.sequence] -= durations[graph.classes]
+    return Timeline(graph=graph, start_ns=start_ns, end_ns=end_ns, makespan_ns=int(makespan))

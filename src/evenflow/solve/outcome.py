@@ -1,0 +1,110 @@
+"""What a solve returns: a plan with its evidence, or why there is none."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from evenflow.model import Plan
+from evenflow.simulate import Simulation
+from evenflow.units import megabytes, milliseconds
+
+
+class Status(Enum):
+    """How a solve ended; the value is the word in result files."""
+
+    OPTIMAL = "optimal"
+    """Makespan and lower bound are equal: no plan is shorter."""
+    FEASIBLE = "feasible"
+    """The plan fits; the gap says how much shorter another could at most be."""
+    INFEASIBLE = "infeasible"
+    """No plan fits in memory."""
+    TIMEOUT = "timeout"
+    """The time ran out before a plan was found."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Infeasibility:
+    """Why no plan fits, and what would."""
+
+    rank: int
+    """The rank that needs the most when memory is spread as well as possible."""
+    smallest_limit_bytes: int
+    """The smallest limit for which a plan exists (`proven`), or for which one was found."""
+    proven: bool
+    advice: tuple[str, ...]
+    """Sentences: what would help."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The result of `evenflow.plan`."""
+
+    status: Status
+    simulation: Simulation | None
+    """The plan, simulated afresh; None when there is none."""
+    lower_bound_ns: int
+    """No plan of this schedule within the limit is shorter."""
+    memory_limit_bytes: int | None
+    solve_seconds: float
+    first_plan_seconds: float | None = None
+    infeasibility: Infeasibility | None = None
+
+    @property
+    def plan(self) -> Plan | None:
+        """Layers and recomputation of every cell."""
+        return self.simulation.plan if self.simulation else None
+
+    @property
+    def makespan_ns(self) -> int | None:
+        """The exact time of one step."""
+        return self.simulation.makespan_ns if self.simulation else None
+
+    @property
+    def gap(self) -> float | None:
+        """At most this fraction of the makespan could be saved: ``1 - lower_bound / makespan``."""
+        if self.makespan_ns is None:
+            return None
+        return 1 - self.lower_bound_ns / self.makespan_ns
+
+    def certificate(self) -> str:
+        """One sentence that says how good the plan is proven to be."""
+        if self.makespan_ns is None or self.gap is None:
+            if self.infeasibility is None:
+                return "no plan was found in the time given"
+            smallest = f"{megabytes(self.infeasibility.smallest_limit_bytes):,.0f} MB"
+            return f"infeasible: the smallest limit that would do is {smallest}"
+        if self.status is Status.OPTIMAL:
+            return f"optimal: no plan of this schedule is shorter than {milliseconds(self.makespan_ns):,.3f} ms"
+        return (
+            f"within {100 * self.gap:.2f} % of optimal: {milliseconds(self.makespan_ns):,.3f} ms, "
+            f"bound {milliseconds(self.lower_bound_ns):,.3f} ms"
+        )
+
+    def summary(self) -> str:
+        """The plan and its evidence as a few lines of text."""
+        lines = [self.certificate()]
+        if self.simulation:
+            plan = self.simulation.plan
+            lines += [f"layers, chunk {chunk}: {list(row)}" for chunk, row in enumerate(plan.layers)]
+            for kind, table in plan.recompute.items():
+                lines += [f"{kind}, chunk {chunk}: {list(row)}" for chunk, row in enumerate(table) if any(row)]
+            peak = max(self.simulation.peak_memory_bytes)
+            limit = f" of {megabytes(self.memory_limit_bytes):,.0f} MB" if self.memory_limit_bytes else ""
+            lines.append(f"peak memory: {megabytes(peak):,.0f} MB{limit}")
+        if self.infeasibility:
+            lines += self.infeasibility.advice
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What is known while a solve runs."""
+
+    seconds: float
+    phase: str
+    """What is being done, as a short phrase."""
+    makespan_ns: int | None
+    lower_bound_ns: int
+
+
+ProgressCallback = Callable[[Progress], None]
