@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:  # two installs into one environment would collide
 .PHONY: help setup demo test lint docs check bench clean
 
 help:
@@ -45,7 +46,8 @@ bench: setup
 clean:
 	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-$(BIN)/python:
+# A stamp and not $(BIN)/python: that file also exists when making the environment failed halfway.
+$(VENV)/.stamp-venv:
 	@command -v $(PYTHON) >/dev/null || { \
 		echo "evenflow needs Python 3.11 or newer, and there is no $(PYTHON) on PATH;" \
 			"name one with: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 2; }
@@ -54,15 +56,16 @@ $(BIN)/python:
 			"name a newer one, for example: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
 	@echo "installing into $(VENV) (once, about a minute) ..."
 	@$(PYTHON) -m venv $(VENV)
+	@touch $@
 
-$(VENV)/.stamp-setup: pyproject.toml | $(BIN)/python
+$(VENV)/.stamp-setup: pyproject.toml | $(VENV)/.stamp-venv
 	@$(PIP) --editable .
 	@touch $@
 
-$(VENV)/.stamp-dev: pyproject.toml | $(BIN)/python
+$(VENV)/.stamp-dev: pyproject.toml | $(VENV)/.stamp-venv
 	@$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.stamp-setup
 
-$(VENV)/.stamp-docs: pyproject.toml | $(BIN)/python
+$(VENV)/.stamp-docs: pyproject.toml | $(VENV)/.stamp-venv
 	@$(PIP) --editable '.[docs]'
 	@touch $@ $(VENV)/.stamp-setup

@@ -12,7 +12,7 @@ from evenflow.schedule.schedule import Schedule
 from evenflow.simulate.compiled import for_size
 from evenflow.simulate.kernels import order_actions
 
-Indices = NDArray[np.int32]
+Indices = NDArray[np.uint32]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -30,19 +30,20 @@ class Graph:
     """Index into a duration table: ``NUM_OPS * stage + op``, shape [num_actions]."""
     crosses_ranks: NDArray[np.bool_]
     """Whether the dependency is on another rank, shape [num_actions]."""
+    rank_lasts: Indices
+    """Position of each rank's last action, shape [num_ranks]."""
 
 
 def build_graph(schedule: Schedule) -> Graph:
     """The graph of a complete schedule; raises ScheduleError with the grid when the order can never finish."""
     count = schedule.num_actions
-    sequence = np.empty(count, dtype=np.int32)
-    positions = np.empty(count, dtype=np.int32)
-    dependencies = np.empty(count, dtype=np.int32)
-    last_op = np.zeros((NUM_OPS, schedule.num_stages, schedule.num_units), dtype=np.int32)
-    rank_starts = np.array(schedule.rank_starts, dtype=np.int32)
+    sequence, dependencies, rank_predecessors, classes = (np.empty(count, dtype=np.uint32) for _ in range(4))
+    crosses_ranks = np.empty(count, dtype=np.bool_)
+    rank_lasts = np.zeros(schedule.num_ranks, dtype=np.uint32)
     placed = for_size(order_actions, count)(
-        schedule.ops, schedule.stages, schedule.units, rank_starts, schedule.num_stages, schedule.num_units,
-        last_op, sequence, positions, dependencies,
+        schedule.ops, schedule.stages, schedule.units, np.array(schedule.rank_starts, dtype=np.int64),
+        schedule.num_stages, np.zeros((NUM_OPS, schedule.num_stages, schedule.num_units), dtype=np.uint32),
+        sequence, dependencies, rank_predecessors, classes, crosses_ranks, rank_lasts,
     )
     if placed < count:
         done = np.zeros(count, dtype=bool)
@@ -54,14 +55,7 @@ def build_graph(schedule: Schedule) -> Graph:
             remedy="the ranks below wait for each other",
             grid=fault_grid(schedule, done),
         )
-    own_previous = np.zeros(count, dtype=np.int32)
-    own_previous[1:] = positions[:-1]
-    own_previous[rank_starts[:-1][np.diff(rank_starts) > 0]] = 0
-    classes = (schedule.stages * np.int32(NUM_OPS) + schedule.ops)[sequence].astype(np.int32)
-    ranks = schedule.ranks
-    depends_on = sequence[dependencies - 1]
-    crosses = (dependencies > 0) & (ranks[sequence] != ranks[depends_on])
     return Graph(
-        schedule=schedule, sequence=sequence, rank_predecessors=own_previous[sequence], dependencies=dependencies,
-        classes=classes, crosses_ranks=crosses,
+        schedule=schedule, sequence=sequence, rank_predecessors=rank_predecessors, dependencies=dependencies,
+        classes=classes, crosses_ranks=crosses_ranks, rank_lasts=rank_lasts,
     )

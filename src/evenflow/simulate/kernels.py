@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 
-def order_actions(ops: Any, stages: Any, units: Any, rank_starts: Any, num_stages: int, num_units: int,
-                  last_op: Any, sequence: Any, positions: Any, dependencies: Any) -> int:
+def order_actions(ops: Any, stages: Any, units: Any, rank_starts: Any, num_stages: int, done: Any, sequence: Any,
+                  dependencies: Any, rank_predecessors: Any, classes: Any, crosses_ranks: Any, rank_lasts: Any) -> int:
     """Put the actions of all ranks into an order that respects ranks and dependencies.
 
     A forward needs the forward of the stage before; a backward that of the stage after, or, on the last stage, its
     own forward. Ranks take turns, one action each while it is ready, so neighbours in the result belong to different
     ranks and their longest-path steps overlap in the processor.
 
-    Fills `sequence` [num_actions] with action indices, `positions` [num_actions] with its inverse counted from 1, and
-    `dependencies` [num_actions] with the position of each action's dependency (0: none). `last_op`
-    [2, num_stages, num_units] holds zeros. Returns how many actions could be placed.
+    Fills the arrays of `Graph` and `rank_lasts` [num_ranks], the position of each rank's last action. `done`
+    [num_ops, num_stages, num_units] holds zeros. Returns how many actions could be placed.
     """
     num_ranks = len(rank_starts) - 1
+    num_ops = done.shape[0]
     heads = rank_starts[:-1].copy()
     placed = 0
     moved = True
@@ -31,55 +31,49 @@ def order_actions(ops: Any, stages: Any, units: Any, rank_starts: Any, num_stage
             if index == rank_starts[rank + 1]:
                 continue
             op, stage, unit = ops[index], stages[index], units[index]
-            dependency = 0
+            source = stage
+            needed = 0
             if op == 0:
-                if stage > 0:
-                    dependency = last_op[0, stage - 1, unit]
-                    if dependency == 0:
-                        continue
+                source = stage - 1
             elif stage < num_stages - 1:
-                dependency = last_op[1, stage + 1, unit]
-                if dependency == 0:
-                    continue
-            else:
-                dependency = last_op[0, stage, unit]
+                source = stage + 1
+                needed = 1
+            dependency = 0
+            if source >= 0:
+                dependency = done[needed, source, unit]
                 if dependency == 0:
                     continue
             sequence[placed] = index
+            dependencies[placed] = dependency
+            rank_predecessors[placed] = rank_lasts[rank]
+            classes[placed] = num_ops * stage + op
+            crosses_ranks[placed] = source >= 0 and source % num_ranks != rank
             placed += 1
-            positions[index] = placed
-            dependencies[placed - 1] = dependency
-            last_op[op, stage, unit] = placed
+            rank_lasts[rank] = placed
+            done[op, stage, unit] = placed
             heads[rank] = index + 1
             moved = True
     return placed
 
 
-def longest_path(rank_predecessors: Any, dependencies: Any, classes: Any, durations: Any, ends: Any) -> int:
-    """End time of every action at its topological position (from 1; position 0 is time 0); returns the makespan."""
-    makespan = 0
+def longest_path(rank_predecessors: Any, dependencies: Any, classes: Any, durations: Any, ends: Any) -> None:
+    """Fill `ends` with the end of every action at its topological position (from 1; position 0 is time 0).
+
+    Index arrays are unsigned: the compiled loop then needs no test for negative indices and runs twice as fast.
+    """
     for index in range(len(classes)):
         ready = ends[dependencies[index]]
         free = ends[rank_predecessors[index]]
-        end = (ready if ready > free else free) + durations[classes[index]]
-        ends[index + 1] = end
-        if end > makespan:
-            makespan = end
-    return makespan
+        ends[index + 1] = (ready if ready > free else free) + durations[classes[index]]
 
 
 def longest_path_with_messages(rank_predecessors: Any, dependencies: Any, classes: Any, durations: Any, messages: Any,
-                               ends: Any) -> int:
+                               ends: Any) -> None:
     """As `longest_path`; `messages` [num_actions] is the time each action's input travels."""
-    makespan = 0
     for index in range(len(classes)):
         ready = ends[dependencies[index]] + messages[index]
         free = ends[rank_predecessors[index]]
-        end = (ready if ready > free else free) + durations[classes[index]]
-        ends[index + 1] = end
-        if end > makespan:
-            makespan = end
-    return makespan
+        ends[index + 1] = (ready if ready > free else free) + durations[classes[index]]
 
 
 def pareto_live(ops: Any, chunks: Any, num_chunks: int, vectors: Any) -> int:

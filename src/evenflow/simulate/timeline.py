@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.model import Communication
+from evenflow.schedule.action import NUM_OPS
 from evenflow.schedule.schedule import Schedule
 from evenflow.simulate.compiled import for_size
 from evenflow.simulate.graph import Graph
@@ -65,11 +66,11 @@ def run(graph: Graph, durations: Times, communication: Communication | None = No
     message_ns = communication.message_ns if communication else 0
     if message_ns:
         messages = graph.crosses_ranks * np.int64(message_ns)
-        makespan = for_size(longest_path_with_messages, count)(*arguments, messages, ends)
+        for_size(longest_path_with_messages, count)(*arguments, messages, ends)
     else:
-        makespan = for_size(longest_path, count)(*arguments, ends)
+        for_size(longest_path, count)(*arguments, ends)
     end_ns = np.empty(count, dtype=np.int64)
     end_ns[graph.sequence] = ends[1:]
-    start_ns = end_ns.copy()
-    start_ns[graph.sequence] -= durations[graph.classes]
-    return Timeline(graph=graph, start_ns=start_ns, end_ns=end_ns, makespan_ns=int(makespan))
+    schedule = graph.schedule
+    start_ns = end_ns - durations.reshape(-1, NUM_OPS)[schedule.stages, schedule.ops]
+    return Timeline(graph=graph, start_ns=start_ns, end_ns=end_ns, makespan_ns=int(ends[graph.rank_lasts].max()))

@@ -1,0 +1,96 @@
+"""The command `evenflow`: finds the verb and turns errors into one message and an exit status."""
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+import evenflow
+from evenflow.cli.status import BAD_INPUT, BROKEN_PIPE, INTERRUPTED
+from evenflow.errors import EvenflowError, Interrupted
+
+VERBS = {
+    "plan": "Cut, recomputation and order of work for the shortest step that fits in memory.",
+    "simulate": "The exact timeline, memory and bubbles of a plan you give.",
+    "compare": "The recommended plan beside naive ones and your own.",
+}
+"""Every verb with its sentence in the help; `evenflow.cli.VERB` has the command."""
+
+
+class Verbs(click.Group):
+    """Loads a verb when it is called, so that ``evenflow --help`` answers at once."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of the verbs in the order of the help."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb, imported now."""
+        if cmd_name not in VERBS:
+            return None
+        command = getattr(importlib.import_module(f"evenflow.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of verbs, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
+        """Run a command line and exit with its status."""
+        extra["standalone_mode"] = False
+        sys.exit(exit_status(lambda: super(Verbs, self).main(args, *rest, **extra)))
+
+
+def exit_status(work: Any) -> int:
+    """Run `work`; its errors become one message on stderr and an exit status."""
+    try:
+        for stream in (sys.stdout, sys.stderr):  # a sign that the terminal's encoding lacks is no reason to fail
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="replace")
+        result = work()
+        sys.stdout.flush()
+    except click.ClickException as error:
+        return _refuse(usage_message(error))
+    except (KeyboardInterrupt, click.Abort, Interrupted) as error:
+        reason = str(error) if isinstance(error, Interrupted) else ""
+        click.echo(reason or "interrupted: there was no plan yet", err=True)
+        return INTERRUPTED
+    except EvenflowError as error:
+        return _refuse(str(error))
+    except BrokenPipeError:
+        # The reader has gone; without this the interpreter complains when it flushes stdout at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return result if isinstance(result, int) else 0
+
+
+def usage_message(error: click.ClickException) -> str:
+    """What click found wrong with the command line, as one message in the style of `InputError`."""
+    message = error.format_message().rstrip(".")
+    context = getattr(error, "ctx", None)
+    return f"{message}; see: {context.command_path} --help" if context else message
+
+
+def _refuse(message: str) -> int:
+    click.echo(f"error: {message}", err=True)
+    return BAD_INPUT
+
+
+@click.group(cls=Verbs, no_args_is_help=False)
+@click.version_option(evenflow.__version__, prog_name="evenflow")
+def main() -> None:
+    """Plan pipeline-parallel training: cut, recomputation and order of work, with a proof of how good the plan is.
+
+    \b
+    Example:
+      evenflow plan layers.json --ranks 8 --microbatches 32 --memory 56GB --svg plan.svg
+    """
+
+
+if __name__ == "__main__":
+    main()

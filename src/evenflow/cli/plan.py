@@ -1,0 +1,134 @@
+"""The verb ``evenflow plan``."""
+
+from pathlib import Path
+
+import click
+
+from evenflow import solve
+from evenflow.cli import options
+from evenflow.cli.answer import block_to_paste, no_plan_text, plan_text
+from evenflow.cli.files import check_outputs, write_text
+from evenflow.cli.pictures import write_picture
+from evenflow.cli.progress import shown_progress
+from evenflow.cli.report import outcome_json
+from evenflow.cli.sizes import Sizes
+from evenflow.cli.status import status_code
+from evenflow.cli.strategies import RECOMMENDED, Strategy
+from evenflow.solve import Outcome
+
+
+@click.command()
+@click.argument("layers", metavar="LAYERS.json")
+@options.RANKS
+@options.MICROBATCHES
+@options.CHUNKS
+@options.MEMORY
+@options.SCHEDULE
+@options.LESS_MEMORY
+@options.SEQUENCE_SPLITS
+@options.TIME_LIMIT
+@click.option(
+    "--mix", type=click.Choice(["mindformers", "any"]), default="mindformers", show_default=True,
+    help="Recompute kinds that may share a cell: those MindFormers can express, or any.",
+)  # fmt: skip
+@click.option("--allow-empty", is_flag=True, help="Allow cells without a layer.")
+@options.p2p_options
+@options.JSON
+@options.SVG
+@click.option("--quiet", is_flag=True, help="Print only the block to paste.")
+def plan(
+    layers: str,
+    ranks: int,
+    microbatches: int,
+    chunks: int,
+    memory: str | None,
+    schedule: str | None,
+    less_memory: bool,
+    sequence_splits: int,
+    time_limit: float,
+    mix: str,
+    allow_empty: bool,
+    p2p_latency_us: float | None,
+    p2p_bandwidth_gbps: float | None,
+    boundary_mb: float | None,
+    json_file: Path | None,
+    svg_file: Path | None,
+    quiet: bool,
+) -> int:
+    """Find the shortest step of the model in LAYERS.json that fits in memory, and prove how short it can be.
+
+    LAYERS.json is a layer file; - reads it from standard input.
+
+    Exit status: 0 a plan, 2 bad input, 3 infeasible, 4 no plan in the time given, 130 interrupted before a plan.
+
+    \b
+    Example:
+      evenflow plan examples/llama2_70b.json --ranks 8 --chunks 2 --microbatches 32 --memory 56GB \\
+        --time-limit 60 --json plan.json --svg plan.svg
+    """
+    limit = options.memory_limit(memory)
+    messages = options.communication(
+        p2p_latency_us, p2p_bandwidth_gbps, boundary_mb, sequence_splits=sequence_splits
+    )
+    family = options.schedule_name(schedule, num_chunks=chunks, less_memory=less_memory)
+    sizes = Sizes(
+        num_ranks=ranks, num_chunks=chunks, num_microbatches=microbatches, schedule=family,
+        sequence_splits=sequence_splits,
+    )  # fmt: skip
+    network = options.read_network(layers)
+    check_outputs({"--json": json_file, "--svg": svg_file}, inputs={"the layer file": Path(layers)})
+    if limit is not None and not network.has_memory:
+        click.echo("note: the layer file has no memory data, so --memory is not checked", err=True)
+        limit = None
+    with shown_progress(quiet=quiet) as progress:
+        outcome = solve.plan(
+            network,
+            num_ranks=ranks,
+            num_microbatches=microbatches,
+            num_chunks=chunks,
+            memory_limit_bytes=limit,
+            schedule=family,
+            sequence_splits=sequence_splits,
+            mix_any=mix == "any",
+            allow_empty=allow_empty,
+            communication=messages,
+            time_limit_s=time_limit,
+            progress=progress,
+        )
+    return _answer(outcome, sizes, json_file=json_file, svg_file=svg_file, quiet=quiet)
+
+
+def _answer(outcome: Outcome, sizes: Sizes, *, json_file: Path | None, svg_file: Path | None, quiet: bool) -> int:
+    """Write the files and print the answer; a file that fails does not take the plan with it."""
+    written = []
+    try:
+        if json_file is not None:
+            write_text(json_file, outcome_json(outcome, sizes), option="--json")
+            written.append(json_file)
+        if svg_file is not None and outcome.simulation is not None:
+            strategy = Strategy(
+                name=RECOMMENDED, simulation=outcome.simulation, picture=None, certificate=outcome.certificate()
+            )
+            write_picture(strategy, svg_file, memory_limit_bytes=outcome.memory_limit_bytes, option="--svg")
+            written.append(svg_file)
+    finally:
+        _print(outcome, written, quiet=quiet)
+    return status_code(outcome.status)
+
+
+def _print(outcome: Outcome, written: list[Path], *, quiet: bool) -> None:
+    simulation = outcome.simulation
+    if simulation is None:
+        click.echo(no_plan_text(outcome), err=True)
+        if written and not quiet:
+            click.echo("wrote " + ", ".join(map(str, written)), err=True)
+        return
+    block = block_to_paste(simulation.plan)
+    if quiet:
+        click.echo(block, nl=bool(block))
+        return
+    certificate = f"{outcome.certificate()} (solved in {outcome.solve_seconds:.1f} s)"
+    paragraphs = [plan_text(simulation, outcome.memory_limit_bytes, certificate=certificate), block]
+    if written:
+        paragraphs.append("wrote " + ", ".join(map(str, written)))
+    click.echo("\n\n".join(paragraph for paragraph in paragraphs if paragraph))

@@ -1,0 +1,54 @@
+"""How a solve is going, on stderr: one live line on a terminal, elsewhere a line now and then."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+from evenflow.solve import Progress, ProgressCallback
+from evenflow.units import milliseconds
+
+SECONDS_BETWEEN_LINES = 2.0
+"""Improvements closer together than this share a line where there is no terminal."""
+
+
+@contextmanager
+def shown_progress(*, quiet: bool = False) -> Iterator[ProgressCallback | None]:
+    """A callback for `evenflow.plan` that shows the progress while the block runs; None when `quiet`."""
+    if quiet:
+        yield None
+        return
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield _Lines(console)
+        return
+    with console.status("starting") as status:
+        yield lambda progress: status.update(progress_text(progress))
+
+
+def progress_text(progress: Progress) -> str:
+    """One line: time, phase, best plan, bound and gap."""
+    parts = [f"{progress.seconds:6.1f} s", progress.phase]
+    if progress.makespan_ns is not None:
+        parts.append(f"best {milliseconds(progress.makespan_ns):,.3f} ms")
+    if progress.lower_bound_ns > 0:
+        parts.append(f"bound {milliseconds(progress.lower_bound_ns):,.3f} ms")
+        if progress.makespan_ns:
+            parts.append(f"gap {100 * (1 - progress.lower_bound_ns / progress.makespan_ns):.2f} %")
+    return "  ".join(parts)
+
+
+class _Lines:
+    """Prints an improvement of plan or bound, at most every few seconds."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._shown: tuple[int | None, int] | None = None
+        self._shown_at = -SECONDS_BETWEEN_LINES
+
+    def __call__(self, progress: Progress) -> None:
+        state = (progress.makespan_ns, progress.lower_bound_ns)
+        if state == self._shown or progress.seconds < self._shown_at + SECONDS_BETWEEN_LINES:
+            return
+        self._shown, self._shown_at = state, progress.seconds
+        self._console.print(progress_text(progress), markup=False, soft_wrap=True)

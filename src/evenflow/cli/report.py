@@ -1,0 +1,80 @@
+"""Results as the JSON of ``docs/result-schema.md``."""
+
+import json
+
+from evenflow.cli.sizes import Sizes
+from evenflow.export.plan_json import PlanReport, format_plan
+from evenflow.simulate import Simulation
+from evenflow.simulate.bubbles import as_fractions
+from evenflow.solve import Outcome
+from evenflow.units import megabytes, milliseconds
+
+
+def outcome_json(outcome: Outcome, sizes: Sizes) -> str:
+    """The result of a solve; without a plan its numbers are null."""
+    if outcome.simulation is None:
+        return object_text(_no_plan(outcome, sizes))
+    return format_plan(_plan_report(outcome, outcome.simulation))
+
+
+def simulation_json(simulation: Simulation, memory_limit_bytes: int | None) -> str:
+    """A plan that was only simulated: nothing is known of a bound."""
+    fields = json.loads(
+        format_plan(
+            PlanReport(
+                status="simulated",
+                plan=simulation.plan,
+                makespan_ns=simulation.makespan_ns,
+                lower_bound_ns=0,
+                gap=1.0,
+                peak_memory_bytes=simulation.peak_memory_bytes,
+                memory_limit_bytes=memory_limit_bytes,
+                bubble=as_fractions(simulation.bubbles),
+                solve_seconds=0.0,
+            )
+        )
+    )
+    return object_text({**fields, "lower_bound_ms": None, "gap": None})
+
+
+def object_text(fields: dict[str, object]) -> str:
+    """A JSON object, one field a line."""
+    lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _plan_report(outcome: Outcome, simulation: Simulation) -> PlanReport:
+    return PlanReport(
+        status=outcome.status.value,
+        plan=simulation.plan,
+        makespan_ns=simulation.makespan_ns,
+        lower_bound_ns=outcome.lower_bound_ns,
+        gap=1 - outcome.lower_bound_ns / simulation.makespan_ns,
+        peak_memory_bytes=simulation.peak_memory_bytes,
+        memory_limit_bytes=outcome.memory_limit_bytes,
+        bubble=as_fractions(simulation.bubbles),
+        solve_seconds=outcome.solve_seconds,
+    )
+
+
+def _no_plan(outcome: Outcome, sizes: Sizes) -> dict[str, object]:
+    limit, reason = outcome.memory_limit_bytes, outcome.infeasibility
+    bound = outcome.lower_bound_ns
+    return {
+        "status": outcome.status.value,
+        "makespan_ms": None,
+        "lower_bound_ms": milliseconds(bound) if bound > 0 and reason is None else None,
+        "gap": None,
+        "ranks": sizes.num_ranks,
+        "chunks": sizes.num_chunks,
+        "microbatches": sizes.num_microbatches,
+        "schedule": sizes.schedule,
+        "sequence_splits": sizes.sequence_splits,
+        "layers": None,
+        "recompute": None,
+        "peak_memory_mb": None,
+        "memory_limit_mb": None if limit is None else megabytes(limit),
+        "smallest_limit_mb": None if reason is None else megabytes(reason.smallest_limit_bytes),
+        "bubble": None,
+        "solve_seconds": outcome.solve_seconds,
+    }

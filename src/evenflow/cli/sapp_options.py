@@ -1,0 +1,96 @@
+"""The flags of the SAPP pipeline balancer, with its long names and defaults. [document 001, Step 4]"""
+
+import argparse
+from pathlib import Path
+from typing import NoReturn
+
+import evenflow
+from evenflow.errors import InputError
+
+PROGRAM = "run_pipeline_balance.py"
+_LATER = {
+    "init": "layer data from traces and memory measurements (--init) comes with a later version; "
+    "until then write the layer file by hand and name it with -m",
+    "guide": "the guide to memory measurements (--guide) comes with a later version",
+    "memory_folder": "memory files (-mf) are not read; give the memory of each layer in the layer file",
+    "compute_memory": "memory is not computed (-cm); give the memory of each layer in the layer file",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """A wrong flag is bad input like any other."""
+        raise InputError(value=message, rule="a flag is wrong", place=PROGRAM, remedy=f"see: {PROGRAM} --help")
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The flags' values. Raises InputError for a flag that is wrong or comes with a later version."""
+    flags = _parser().parse_args(arguments)
+    for name, sentence in _LATER.items():
+        if getattr(flags, name) not in (None, False):
+            raise InputError(value=_shown(name), rule=sentence, place=PROGRAM)
+    return flags
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=PROGRAM,
+        allow_abbrev=False,
+        description="Balance a pipeline: layers and recomputation of every stage, from a layer file.",
+        epilog=f"example: python {PROGRAM} -m llama2_70b -mb 32 -mem 56000 -s 8",
+    )
+    add = parser.add_argument
+    add("-m", "--model_name", default="model_name", metavar="NAME", help="layer file NAME.json in the layer folder")
+    add("-s", "--stage", type=_count, default=4, metavar="N", help="pipeline stages (4)")
+    add("-mb", "--micro_batch", type=_count, default=4, metavar="N", help="microbatches (4)")
+    add("-i", "--interleave_degree", type=_count, default=1, metavar="N", help="pipeline interleave (1)")
+    add("-seq", "--seq_split_num", type=_count, default=1, metavar="N", help="parts of a sequence (1)")
+    add("-mem", "--max_memory", default="56000", metavar="MB", help="memory limit of a device in MB (56000)")
+    _add_flag(parser, "-lm", "--less_memory", "with interleave above 1: the schedule with less memory")
+    add("-t", "--time_limit", type=_seconds, default=90.0, metavar="S", help="seconds of search (90)")
+    _add_flag(parser, "-naive", "--simulate_naive", "also simulate everything and nothing recomputed")
+    add("-manual", "--manual_config", type=Path, metavar="FILE", help="also simulate the strategies of this YAML")
+    add("-o", "--output_folder", type=Path, default=Path("output"), metavar="DIR", help="for pictures (./output)")
+    add("-lf", "--layer_folder", type=Path, default=Path("layers"), metavar="DIR", help="of layer files (./layers)")
+    _add_flag(parser, "-exec", "--exec", "false: simulate the other strategies only, without solving", default=True)
+    _add_flag(parser, "-dump", "--dump_layer", "print the layers as they were read")
+    add("-O", "--optimization_level", metavar="N", help="accepted for old scripts; means nothing")
+    add("-init", "--init", nargs="?", const="", metavar="FILE", help="comes with a later version")
+    _add_flag(parser, "-guide", "--guide", "comes with a later version")
+    add("-mf", "--memory_folder", metavar="DIR", help=argparse.SUPPRESS)
+    _add_flag(parser, "-cm", "--compute_memory", argparse.SUPPRESS)
+    parser.add_argument("--version", action="version", version=f"evenflow {evenflow.__version__}")
+    return parser
+
+
+def _add_flag(parser: argparse.ArgumentParser, short: str, long: str, words: str, *, default: bool = False) -> None:
+    """A yes/no flag, which may stand alone for yes."""
+    parser.add_argument(short, long, type=_yes, nargs="?", const=True, default=default, metavar="0|1", help=words)
+
+
+def _yes(text: str) -> bool:
+    if text.lower() in {"1", "true", "yes", "y", "t"}:
+        return True
+    if text.lower() in {"0", "false", "no", "n", "f"}:
+        return False
+    raise argparse.ArgumentTypeError(f"{text!r} is neither 1, true, yes nor 0, false, no")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above zero")
+    return seconds
+
+
+def _shown(name: str) -> str:
+    return {"memory_folder": "-mf", "compute_memory": "-cm"}.get(name, f"--{name}")

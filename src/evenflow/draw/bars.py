@@ -1,0 +1,75 @@
+"""Bars at the right, one a row: how busy a rank is, and how high its memory peaks."""
+
+from evenflow.draw.blocks import Rows
+from evenflow.draw.elements import number, path, rect, text
+from evenflow.draw.legend import DASHES
+from evenflow.draw.memory import MemoryScale
+from evenflow.draw.axes import column_memory
+from evenflow.draw.palette import ACTIVATION_FILL, HAIRLINE, HELD_LINE, LIMIT, MUTED, OVER_FILL, RECOMPUTE, STATIC_FILL
+from evenflow.simulate import Simulation
+
+_MOST_HEIGHT = 14
+_LEAST_PITCH = 9
+"""Rows below this are too low for a number."""
+VALUE_WIDTH = 68
+"""Room right of the bars for their numbers."""
+
+
+def busy_bars(simulation: Simulation, rows: Rows, x: int, width: int) -> list[str]:
+    """Share of the makespan in which each rank works; recomputation dark at the end."""
+    timeline, costs = simulation.timeline, simulation.costs
+    span = max(timeline.makespan_ns, 1)
+    units = timeline.schedule.num_units
+    recompute_ns = units * costs.recompute_ns.reshape(-1, rows.count).sum(axis=0)
+    parts = []
+    for rank, busy_ns in enumerate(timeline.busy_ns.tolist()):
+        top, height = _place(rows, rank)
+        busy, again = width * busy_ns / span, width * int(recompute_ns[rank]) / span
+        parts.append(rect(x, top, width, height, fill="none", stroke=HAIRLINE))
+        parts.append(rect(x, top, busy, height, fill=STATIC_FILL))
+        if again >= 0.1:
+            parts.append(rect(x + busy - again, top, again, height, fill=RECOMPUTE))
+        parts += _value(rows, rank, x + width, f"{100 * busy_ns / span:.1f} %", over=False)
+    return parts
+
+
+def peak_bars(simulation: Simulation, rows: Rows, x: int, width: int, memory: MemoryScale) -> list[str]:
+    """Peak memory of each rank: parameters, activations, what is over the limit; the limit as a line."""
+    parts = []
+    limit = memory.top_bytes if memory.limit_bytes is None else memory.limit_bytes
+    for rank, peak in enumerate(simulation.peak_memory_bytes):
+        top, height = _place(rows, rank)
+        base = width * memory.share(int(simulation.costs.static_bytes[rank]))
+        inside = width * memory.share(min(peak, limit))
+        full = width * memory.share(peak)
+        parts.append(rect(x, top, inside, height, fill=ACTIVATION_FILL))
+        parts.append(rect(x, top, base, height, fill=STATIC_FILL))
+        if peak > limit:
+            parts.append(rect(x + inside, top, full - inside, height, fill=OVER_FILL))
+        parts.append(path(f"M{number(x + full)} {top}v{height}", stroke=HELD_LINE))
+        parts += _value(rows, rank, x + width, column_memory(peak, memory.unit), over=peak > limit)
+    if memory.limit_bytes is not None:
+        line = number(x + width * memory.share(limit))
+        parts.append(path(f"M{line} {rows.top - 4}V{rows.bottom}", stroke=LIMIT, extra=f'{DASHES} class="limit"'))
+    return parts
+
+
+def bar_heading(x: int, y: int, words: str) -> str:
+    """What the bars show, above them."""
+    return text(x, y, words, size=12, fill=MUTED)
+
+
+def _place(rows: Rows, rank: int) -> tuple[int, int]:
+    """Top and height of a row's bar, centred on the row."""
+    height = min(rows.ink, _MOST_HEIGHT)
+    return rows.y(rank) + (rows.ink - height) // 2, height
+
+
+def _value(rows: Rows, rank: int, x: int, words: str, *, over: bool) -> list[str]:
+    if rows.pitch < _LEAST_PITCH:
+        return []
+    size = min(11, rows.pitch - 1)
+    y = rows.y(rank) + rows.ink / 2 + 0.36 * size
+    return [
+        text(x + VALUE_WIDTH, y, words, size=size, fill=LIMIT if over else MUTED, anchor="end", bold=over)
+    ]

@@ -1,0 +1,145 @@
+"""Several plans under one another on one time axis, each with its makespan, bubbles and peak memory."""
+
+from collections.abc import Sequence
+
+from evenflow.draw.axes import TimeScale, memory_unit, show_memory, show_time, time_axis, time_grid
+from evenflow.draw.bars import bar_heading, peak_bars
+from evenflow.draw.blocks import Rows, draw_blocks
+from evenflow.draw.elements import document, fit_text, group, path, text, text_width
+from evenflow.draw.figures import peak_figure, percent, sizes
+from evenflow.draw.legend import memory_legend, timeline_legend
+from evenflow.draw.memory import MemoryScale, memory_scale
+from evenflow.draw.palette import INK, LIMIT, MUTED
+from evenflow.draw.svg import BARS_LEFT, BARS_WIDTH, MARGIN, PLOT_LEFT, PLOT_WIDTH, WIDTH, rank_labels
+from evenflow.errors import InputError
+from evenflow.simulate import Simulation
+
+_TOP = 138
+"""Where the panels begin."""
+_HEADING = 26
+"""Height of a panel's heading."""
+_GAP = 22
+_MARKER_ROOM = 84
+"""Right of the longest plan, for the label of its makespan."""
+_TITLE_SIZE = 14
+
+
+def comparison_svg(simulations: Sequence[tuple[str, Simulation]], *, memory_limit_bytes: int | None) -> str:
+    """The picture of several named plans as the text of an SVG file.
+
+    The reference for the differences, drawn as a dashed line, is the shortest plan within the limit, or the shortest
+    of all where none fits. Raises InputError when there is no plan.
+    """
+    if not simulations:
+        raise InputError(value=0, rule="a comparison has at least one plan", place="plans")
+    reference = _reference([simulation for _, simulation in simulations], memory_limit_bytes)
+    longest_ns = max(simulation.makespan_ns for _, simulation in simulations)
+    scale = TimeScale(left=PLOT_LEFT, width=PLOT_WIDTH - _MARKER_ROOM, span_ns=max(longest_ns, 1))
+    memory = _shared_memory(simulations, memory_limit_bytes)
+    num_shades = max(simulation.plan.num_chunks for _, simulation in simulations)
+
+    panels: list[str] = []
+    top = _TOP
+    for index, (name, simulation) in enumerate(simulations):
+        pitch = _pitch(simulation.plan.num_ranks)
+        rows = Rows(top=top + _HEADING, pitch=pitch, count=simulation.plan.num_ranks)
+        panel = _heading(name, simulation, reference, memory_limit_bytes, top + 14)
+        panel += _panel(simulation, scale, rows, memory, num_shades)
+        panels += group(f"plan-{index}", panel)
+        top = rows.bottom + _GAP
+    bottom = top - _GAP + 8
+    at = scale.tenth(reference.makespan_ns) / 10
+    line = path(f"M{at:.1f} {_TOP + _HEADING}V{bottom}", stroke=MUTED, extra='stroke-dasharray="2 4"')
+    parts = [
+        *_header(simulations, memory, num_shades),
+        time_grid(scale, _TOP + _HEADING, bottom),
+        *panels,
+        line,
+        *time_axis(scale, bottom),
+    ]
+    label = f"{len(simulations)} plans compared"
+    return document(width=WIDTH, height=bottom + 20 + MARGIN, label=label, parts=parts)
+
+
+def _header(
+    simulations: Sequence[tuple[str, Simulation]], memory: MemoryScale | None, num_shades: int
+) -> list[str]:
+    """Title and the legend of all panels."""
+    first = simulations[0][1]
+    count = len(simulations)
+    title = f"{first.network.name}: {count} plan{'s' if count > 1 else ''} on one time axis"
+    recomputes = any(simulation.costs.recompute_ns.any() for _, simulation in simulations)
+    limit = memory.limit_bytes if memory else None
+    words = f"limit {show_memory(limit, memory.unit)}" if memory and limit is not None else ""
+    over = any(not simulation.fits(limit) for _, simulation in simulations)
+    legend = timeline_legend(PLOT_LEFT, 86, num_chunks=num_shades, recomputes=recomputes)
+    if memory:
+        legend += memory_legend(PLOT_LEFT, 112, limit=words, over=over, curves=False)
+    return [
+        text(MARGIN, 48, fit_text(title, 22, WIDTH - 2 * MARGIN, bold=True), size=22, bold=True),
+        text(MARGIN, 86, "Timeline", size=14, bold=True),
+        *([text(MARGIN, 112, "Memory", size=14, bold=True)] if memory else []),
+        *group("legend", legend),
+    ]
+
+
+def _heading(
+    name: str, simulation: Simulation, reference: Simulation, memory_limit_bytes: int | None, y: int
+) -> list[str]:
+    """Name and figures of a plan on one line; red where it is over the limit."""
+    peak = peak_figure(simulation, memory_limit_bytes)
+    figures = f"{show_time(simulation.makespan_ns)}{_difference(simulation, reference)}"
+    figures += f"  ·  bubbles {percent(simulation.bubbles.real)}  ·  {sizes(simulation)}"
+    memory = f"peak {peak.value}, {peak.note}"
+    needed = text_width(figures, 12) + text_width(memory, 12) + 60
+    name = fit_text(name, _TITLE_SIZE, WIDTH - 2 * MARGIN - needed, bold=True)
+    x = MARGIN + text_width(name, _TITLE_SIZE, bold=True) + 16
+    return [
+        text(MARGIN, y, name, size=_TITLE_SIZE, bold=True),
+        text(x, y, figures, size=12),
+        text(x + text_width(figures, 12) + 6, y, f"·  {memory}", size=12, fill=LIMIT if peak.alarming else INK),
+    ]
+
+
+def _panel(
+    simulation: Simulation, scale: TimeScale, rows: Rows, memory: MemoryScale | None, num_shades: int
+) -> list[str]:
+    """Timeline, makespan marker, peak bars of one plan."""
+    end = scale.tenth(simulation.makespan_ns) / 10
+    middle = (rows.top + rows.bottom) / 2
+    parts = rank_labels(PLOT_LEFT - 8, rows)
+    parts += draw_blocks(simulation, scale, rows, num_shades=num_shades)
+    parts.append(path(f"M{end:.1f} {rows.top - 2}V{rows.bottom + 1}", stroke=INK, width=1.5))
+    parts.append(text(end + 7, middle + 4, show_time(simulation.makespan_ns), size=13, bold=True))
+    if memory and simulation.network.has_memory:
+        parts += peak_bars(simulation, rows, BARS_LEFT, BARS_WIDTH, memory)
+    else:
+        parts.append(bar_heading(BARS_LEFT, rows.top + 12, "memory not known"))
+    return parts
+
+
+def _reference(simulations: list[Simulation], memory_limit_bytes: int | None) -> Simulation:
+    """The shortest plan that fits, or the shortest of all."""
+    fitting = [simulation for simulation in simulations if simulation.fits(memory_limit_bytes)]
+    return min(fitting or simulations, key=lambda simulation: simulation.makespan_ns)
+
+
+def _difference(simulation: Simulation, reference: Simulation) -> str:
+    if simulation is reference:
+        return ""
+    change = simulation.makespan_ns / max(reference.makespan_ns, 1) - 1
+    return f" ({change:+.1%})".replace("%", " %").replace("-", "−")
+
+
+def _shared_memory(
+    simulations: Sequence[tuple[str, Simulation]], memory_limit_bytes: int | None
+) -> MemoryScale | None:
+    """One scale for the bars of all plans; None where no memory is known."""
+    peaks = [peak for _, one in simulations if one.network.has_memory for peak in one.peak_memory_bytes]
+    if not peaks:
+        return None
+    return memory_scale(peaks, memory_limit_bytes, memory_unit(max(*peaks, memory_limit_bytes or 0)))
+
+
+def _pitch(num_ranks: int) -> int:
+    return max(3, min(20, 200 // num_ranks if num_ranks <= 16 else 320 // num_ranks))

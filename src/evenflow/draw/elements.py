@@ -1,0 +1,109 @@
+"""The few SVG elements the pictures are made of, as strings, and an estimate of how wide text is."""
+
+import re
+import unicodedata
+from xml.sax.saxutils import escape, quoteattr
+
+from evenflow.draw.palette import INK
+
+FONT_FAMILY = "'Helvetica Neue', Helvetica, Arial, 'Noto Sans', 'Noto Sans CJK SC', 'Microsoft YaHei', sans-serif"
+
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_WIDTHS = {
+    character: width
+    for width, characters in {
+        0.25: "ijl'|", 0.3: " !,./:;I[]\\ft", 0.36: "()-r`·\"*", 0.52: "cksvxyzJ", 0.58: "0123456789abdeghnopquL#$?_",
+        0.61: "+=<>~−×", 0.64: "FTZ", 0.69: "ABEKPSVXY&", 0.75: "CDHNRUw", 0.8: "GOQ", 0.87: "Mm", 0.92: "%", 1.05: "W@…",
+    }.items()
+    for character in characters
+}  # fmt: skip
+"""Advance widths of Helvetica and Arial in ems, rounded up."""
+_BOLD_IS_WIDER = 1.08
+
+
+def number(value: float) -> str:
+    """A coordinate with at most one decimal.
+
+    >>> number(3.04), number(3.06), number(-0.01)
+    ('3', '3.1', '0')
+    """
+    return tenths(round(value * 10))
+
+
+def tenths(value: int) -> str:
+    """A coordinate given in tenths of a pixel."""
+    return str(value // 10) if value % 10 == 0 else f"{value / 10:.1f}"
+
+
+def clean(content: str) -> str:
+    """`content` on one line, characters that XML cannot hold replaced, markup escaped."""
+    return escape(_NOT_IN_XML.sub("\ufffd", content).translate({9: " ", 10: " ", 13: " "}))
+
+
+def text_width(content: str, size: float, *, bold: bool = False) -> float:
+    """About how many pixels wide `content` is in a sans-serif of `size`; on the broad side."""
+    width = size * sum(_character_width(character) for character in content)
+    return width * _BOLD_IS_WIDER if bold else width
+
+
+def fit_text(content: str, size: float, width: float, *, bold: bool = False) -> str:
+    """`content`, cut and ended with an ellipsis where it is wider than `width`."""
+    if text_width(content, size, bold=bold) <= width:
+        return content
+    while content and text_width(content + "…", size, bold=bold) > width:
+        content = content[:-1]
+    return content.rstrip() + "…"
+
+
+def text(
+    x: float, y: float, content: str, *, size: float = 12, fill: str = INK, anchor: str = "start", bold: bool = False
+) -> str:
+    """One line of text; `y` is its baseline."""
+    attributes = f'x="{number(x)}" y="{number(y)}" font-size="{number(size)}" fill="{fill}"'
+    if anchor != "start":
+        attributes += f' text-anchor="{anchor}"'
+    if bold:
+        attributes += ' font-weight="600"'
+    return f"<text {attributes}>{clean(content)}</text>"
+
+
+def rect(x: float, y: float, width: float, height: float, *, fill: str, stroke: str = "", name: str = "") -> str:
+    """A rectangle."""
+    outline = f' stroke="{stroke}"' if stroke else ""
+    identity = f' id="{name}"' if name else ""
+    return (
+        f'<rect{identity} x="{number(x)}" y="{number(y)}" width="{number(width)}" height="{number(height)}" '
+        f'fill="{fill}"{outline}/>'
+    )
+
+
+def path(data: str, *, fill: str = "none", stroke: str = "", width: float = 1, extra: str = "") -> str:
+    """A path; `extra` is further attributes."""
+    outline = f' stroke="{stroke}" stroke-width="{number(width)}"' if stroke else ""
+    return f'<path d="{data}" fill="{fill}"{outline}{" " + extra if extra else ""}/>'
+
+
+def group(name: str, parts: list[str]) -> list[str]:
+    """`parts` as a named group."""
+    return [f'<g id="{name}">', *parts, "</g>"]
+
+
+def document(*, width: int, height: float, label: str, parts: list[str]) -> str:
+    """A complete SVG file on white paper; `label` is what a screen reader says."""
+    size = f'width="{width}" height="{number(height)}" viewBox="0 0 {width} {number(height)}"'
+    spoken = quoteattr(_NOT_IN_XML.sub("\ufffd", label))
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label={spoken} '
+        f'font-family="{FONT_FAMILY}">',
+        '<rect width="100%" height="100%" fill="#ffffff"/>',
+        *parts,
+        "</svg>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _character_width(character: str) -> float:
+    width = _WIDTHS.get(character)
+    if width is None:
+        width = 1.05 if unicodedata.east_asian_width(character) in "WF" else 0.7
+    return width

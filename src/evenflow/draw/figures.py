@@ -1,0 +1,74 @@
+"""The figures of a plan as words, for titles and panels."""
+
+from dataclasses import dataclass
+
+from evenflow.draw.axes import memory_unit, show_memory, show_time
+from evenflow.simulate import Simulation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One figure: what it is, its value, and a note that puts it in place."""
+
+    label: str
+    value: str
+    note: str
+    alarming: bool = False
+
+
+def plan_figures(simulation: Simulation, memory_limit_bytes: int | None) -> list[Figure]:
+    """Makespan, bubbles by cause, peak memory, sizes and schedule."""
+    plan, bubbles = simulation.plan, simulation.bubbles
+    causes = f"ideal {percent(bubbles.ideal)}, imbalance {percent(bubbles.imbalance)}"
+    causes += f", recompute {percent(bubbles.recompute)}"
+    if simulation.communication:
+        causes += f", communication {percent(bubbles.communication)}"
+    idle = 1 - simulation.timeline.busy_ns.sum() / max(simulation.makespan_ns * plan.num_ranks, 1)
+    return [
+        Figure(label="Makespan", value=show_time(simulation.makespan_ns), note=f"ranks idle {percent(idle)} of it"),
+        Figure(label="Bubbles, of model time", value=percent(bubbles.real), note=causes),
+        peak_figure(simulation, memory_limit_bytes),
+        Figure(label="Schedule", value=plan.schedule, note=sizes(simulation)),
+    ]
+
+
+def peak_figure(simulation: Simulation, memory_limit_bytes: int | None) -> Figure:
+    """The highest memory of any rank, and whether it fits."""
+    label = "Peak memory"
+    if not simulation.network.has_memory:
+        return Figure(label=label, value="not known", note="no limit can be checked")
+    peaks = simulation.peak_memory_bytes
+    peak = max(peaks)
+    unit = memory_unit(max(peak, memory_limit_bytes or 0))
+    where = f"on rank {peaks.index(peak)}"
+    if memory_limit_bytes is None:
+        return Figure(label=label, value=show_memory(peak, unit), note=f"{where}; no limit given")
+    value = f"{show_memory(peak, unit)} of {show_memory(memory_limit_bytes, unit)}"
+    ranks_over = sum(one > memory_limit_bytes for one in peaks)
+    if ranks_over == 0:
+        return Figure(label=label, value=value, note=f"{where}; fits")
+    excess = show_memory(peak - memory_limit_bytes, memory_unit(peak - memory_limit_bytes))
+    note = f"{where}; over the limit by {excess}, on {ranks_over} of {len(peaks)} ranks"
+    return Figure(label=label, value=value, note=note, alarming=True)
+
+
+def sizes(simulation: Simulation) -> str:
+    """Ranks, chunks, microbatches, layers."""
+    plan = simulation.plan
+    counts = [
+        _count(plan.num_ranks, "rank"), _count(plan.num_chunks, "chunk"), _count(plan.num_microbatches, "microbatch"),
+    ]
+    if plan.sequence_splits > 1:
+        counts[-1] += f" in {plan.sequence_splits} parts"
+    return f"{' × '.join(counts)}, {_count(plan.num_layers, 'layer')}"
+
+
+def percent(share: float) -> str:
+    """A share for people."""
+    return f"{100 * share:.1f} %"
+
+
+def _count(number: int, noun: str) -> str:
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun}es" if noun.endswith("ch") else f"{number:,} {noun}s"

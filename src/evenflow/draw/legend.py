@@ -1,0 +1,97 @@
+"""The key to the colours, laid out from left to right in a line of its own above the plot."""
+
+from collections.abc import Iterable
+
+from evenflow.draw.elements import path, rect, text, text_width
+from evenflow.draw.palette import (
+    ACTIVATION_FILL, HAIRLINE, HELD_LINE, INK, LIMIT, MUTED, OVER_FILL, PAPER, RECOMPUTE, STATIC_FILL, backward_shades,
+    forward_shades,
+)
+
+_MOST_SWATCHES = 12
+_SIZE = 12
+_SWATCH = (18, 13)
+
+
+class _Line:
+    """Pieces of a legend, one after the other."""
+
+    def __init__(self, x: float, y: int) -> None:
+        self.x = x
+        self.y = y
+        self.parts: list[str] = []
+
+    def swatch(self, fill: str, stroke: str = "", content: str = "") -> None:
+        width, height = _SWATCH
+        self.parts.append(rect(self.x, self.y - height + 2, width, height, fill=fill, stroke=stroke))
+        if content:
+            self.parts.append(text(self.x + width / 2, self.y - 0.5, content, size=10, anchor="middle"))
+        self.x += width + 2
+
+    def stroke(self, colour: str, extra: str = "") -> None:
+        self.parts.append(path(f"M{self.x:.0f} {self.y - 4}h22", stroke=colour, width=1.5, extra=extra))
+        self.x += 24
+
+    def words(self, content: str, fill: str = INK) -> None:
+        self.parts.append(text(self.x + 4, self.y, content, size=_SIZE, fill=fill))
+        self.x += text_width(content, _SIZE) + 8
+
+    def gap(self) -> None:
+        self.x += 16
+
+
+def timeline_legend(x: float, y: int, *, num_chunks: int, recomputes: bool) -> list[str]:
+    """Forward and backward shades by chunk, recomputation where there is any, idle."""
+    line = _Line(x, y)
+    for words, shades in (("forward", forward_shades(num_chunks)), ("backward", backward_shades(num_chunks))):
+        if num_chunks == 1:
+            line.swatch(shades[0])
+            line.words(words)
+        else:
+            line.words(f"{words}, chunk")
+            for chunk in _spread(num_chunks):
+                line.swatch(shades[chunk], content=str(chunk))
+        line.gap()
+    if recomputes:
+        line.swatch(RECOMPUTE)
+        line.words("recompute, inside the backward")
+        line.gap()
+    line.swatch(PAPER, stroke=HAIRLINE)
+    line.words("idle")
+    line.gap()
+    line.words("numbers: microbatches", fill=MUTED)
+    return line.parts
+
+
+def memory_legend(x: float, y: int, *, limit: str, over: bool, curves: bool = True) -> list[str]:
+    """What memory is made of, its curve where there are `curves`, and the limit (its label; empty for none)."""
+    line = _Line(x, y)
+    line.swatch(STATIC_FILL)
+    line.words("parameters and constant")
+    line.gap()
+    line.swatch(ACTIVATION_FILL)
+    line.words("activations")
+    line.gap()
+    if curves:
+        line.stroke(HELD_LINE)
+        line.words("held")
+        line.gap()
+    if limit:
+        line.stroke(LIMIT, extra=DASHES)
+        line.words(limit, fill=LIMIT)
+        line.gap()
+    if over:
+        line.swatch(OVER_FILL)
+        line.words("over the limit", fill=LIMIT)
+    return line.parts
+
+
+DASHES = 'stroke-dasharray="5 3"'
+"""How the limit is dashed everywhere."""
+
+
+def _spread(count: int) -> Iterable[int]:
+    """Up to `_MOST_SWATCHES` chunks, first and last among them."""
+    if count <= _MOST_SWATCHES:
+        return range(count)
+    return [index * (count - 1) // (_MOST_SWATCHES - 1) for index in range(_MOST_SWATCHES)]

@@ -1,0 +1,45 @@
+"""Colours. Direction is told by hue (blue, orange) and by lightness, so it survives grey print and colour blindness.
+
+    lightness L*   84 … 72   forward, chunk 0 … last
+                   66 … 53   backward, chunk 0 … last
+                   27        recompute
+"""
+
+INK = "#1c2430"
+MUTED = "#5b6573"
+HAIRLINE = "#d5dae1"
+PAPER = "#ffffff"
+LIMIT = "#c1121f"
+
+HELD_LINE = "#3d4957"
+STATIC_FILL = "#a9b4c0"
+ACTIVATION_FILL = "#dde3e9"
+OVER_FILL = "#e5383b"
+
+RECOMPUTE = "#662c08"
+
+_FORWARD_ENDS = ("#bcd8f5", "#84b6e8")
+_BACKWARD_ENDS = ("#e98f43", "#c56426")
+_ALONE = 0.35
+"""Where in its range the shade of an only chunk lies."""
+
+
+def forward_shades(num_chunks: int) -> list[str]:
+    """One blue a chunk, light to darker."""
+    return _shades(*_FORWARD_ENDS, num_chunks)
+
+
+def backward_shades(num_chunks: int) -> list[str]:
+    """One orange a chunk, light to darker; all darker than every forward shade."""
+    return _shades(*_BACKWARD_ENDS, num_chunks)
+
+
+def _shades(first: str, last: str, count: int) -> list[str]:
+    if count == 1:
+        return [_mix(first, last, _ALONE)]
+    return [_mix(first, last, index / (count - 1)) for index in range(count)]
+
+
+def _mix(first: str, last: str, share: float) -> str:
+    channels = zip(bytes.fromhex(first[1:]), bytes.fromhex(last[1:]), strict=True)
+    return "#" + bytes(round(one + share * (other - one)) for one, other in channels).hex()

@@ -1,0 +1,135 @@
+"""One plan as a picture: its timeline, and under it the memory of every rank on the same time axis.
+
+    title, certificate
+    makespan | bubbles | peak memory | schedule
+    Timeline  legend                            busy
+    rank 0    ▒▒▒▒▒▓▓▓▓▓▓▓                      ▬▬▬▬
+              └─────┴─────┴ time
+    Memory    legend                            peak
+    rank 0    ▁▂▃▄▃▄▃▂▁  - - limit              ▬▬|▬
+              └─────┴─────┴ time
+"""
+
+from evenflow.draw.axes import TimeScale, memory_unit, show_memory, time_axis, time_grid
+from evenflow.draw.bars import VALUE_WIDTH, bar_heading, busy_bars, peak_bars
+from evenflow.draw.blocks import Rows, draw_blocks
+from evenflow.draw.elements import document, fit_text, group, rect, text, text_width
+from evenflow.draw.figures import Figure, plan_figures
+from evenflow.draw.legend import memory_legend, timeline_legend
+from evenflow.draw.memory import draw_memory, memory_labels, memory_scale
+from evenflow.draw.palette import INK, LIMIT, MUTED
+from evenflow.simulate import Simulation
+
+WIDTH = 1600
+MARGIN = 32
+PLOT_LEFT = 128
+BARS_LEFT = 1368
+BARS_WIDTH = WIDTH - MARGIN - BARS_LEFT - VALUE_WIDTH
+PLOT_WIDTH = BARS_LEFT - 28 - PLOT_LEFT
+_AXIS_HEIGHT = 20
+_HEADING_GAP = 14
+"""From the baseline of a heading to its panel."""
+
+
+def timeline_svg(
+    simulation: Simulation, *, memory_limit_bytes: int | None, title: str, certificate: str = ""
+) -> str:
+    """The picture of a plan as the text of an SVG file.
+
+    `certificate` is a sentence about how good the plan is, shown under the title. The same simulation always gives
+    the same text. Where the network has no memory, the picture says so instead of drawing curves.
+    """
+    scale = TimeScale(left=PLOT_LEFT, width=PLOT_WIDTH, span_ns=max(simulation.makespan_ns, 1))
+    parts, bottom = _header(title, certificate, plan_figures(simulation, memory_limit_bytes))
+    panel, bottom = _timeline_panel(simulation, scale, bottom + 44)
+    parts += panel
+    panel, bottom = _memory_panel(simulation, scale, bottom + 40, memory_limit_bytes)
+    parts += panel
+    return document(width=WIDTH, height=bottom + MARGIN, label=title, parts=parts)
+
+
+def _header(title: str, certificate: str, figures: list[Figure]) -> tuple[list[str], int]:
+    """Title, certificate and figures; and where they end."""
+    room = WIDTH - 2 * MARGIN
+    parts = [text(MARGIN, 48, fit_text(title, 22, room, bold=True), size=22, bold=True)]
+    y = 48
+    if certificate:
+        y += 24
+        parts.append(text(MARGIN, y, fit_text(certificate, 14, room), size=14, fill=MUTED))
+    y += 36
+    x = float(MARGIN)
+    for figure in figures:
+        colour = LIMIT if figure.alarming else INK
+        parts.append(text(x, y, figure.label, size=12, fill=MUTED))
+        parts.append(text(x, y + 23, figure.value, size=18, fill=colour, bold=True))
+        parts.append(text(x, y + 42, figure.note, size=12, fill=LIMIT if figure.alarming else MUTED))
+        widths = text_width(figure.label, 12), text_width(figure.value, 18, bold=True), text_width(figure.note, 12)
+        x += max(widths) + 44
+    return group("header", parts), y + 42
+
+
+def _timeline_panel(simulation: Simulation, scale: TimeScale, baseline: int) -> tuple[list[str], int]:
+    """Heading with legend at `baseline`, rows, time axis; and where they end."""
+    plan = simulation.plan
+    rows = Rows(top=baseline + _HEADING_GAP, pitch=_timeline_pitch(plan.num_ranks), count=plan.num_ranks)
+    recomputes = bool(simulation.costs.recompute_ns.any())
+    legend = timeline_legend(PLOT_LEFT, baseline, num_chunks=plan.num_chunks, recomputes=recomputes)
+    parts = [
+        text(MARGIN, baseline, "Timeline", size=14, bold=True),
+        *group("timeline-legend", legend),
+        bar_heading(BARS_LEFT, baseline, "busy, of the makespan"),
+        rect(PLOT_LEFT, rows.top, PLOT_WIDTH, rows.bottom - rows.top, fill="none", name="timeline-plot"),
+        *rank_labels(PLOT_LEFT - 8, rows),
+        *group("timeline", draw_blocks(simulation, scale, rows, num_shades=plan.num_chunks)),
+        *group("busy", busy_bars(simulation, rows, BARS_LEFT, BARS_WIDTH)),
+        *time_axis(scale, rows.bottom + 3),
+    ]
+    return parts, rows.bottom + 3 + _AXIS_HEIGHT
+
+
+def _memory_panel(
+    simulation: Simulation, scale: TimeScale, baseline: int, memory_limit_bytes: int | None
+) -> tuple[list[str], int]:
+    """Heading with legend at `baseline`, strips, time axis; and where they end."""
+    heading = text(MARGIN, baseline, "Memory", size=14, bold=True)
+    if not simulation.network.has_memory:
+        words = "The source of this model gives no memory: there are no curves, and no limit can be checked."
+        return [heading, text(PLOT_LEFT, baseline, words, size=14, fill=MUTED)], baseline
+    peaks = list(simulation.peak_memory_bytes)
+    unit = memory_unit(max(*peaks, memory_limit_bytes or 0))
+    memory = memory_scale(peaks, memory_limit_bytes, unit)
+    limit = "" if memory_limit_bytes is None else f"limit {show_memory(memory_limit_bytes, unit)}"
+    over = not simulation.fits(memory_limit_bytes)
+    rows = Rows(top=baseline + _HEADING_GAP, pitch=_memory_pitch(len(peaks)), count=len(peaks))
+    parts = [
+        heading,
+        *group("memory-legend", memory_legend(PLOT_LEFT, baseline, limit=limit, over=over)),
+        bar_heading(BARS_LEFT, baseline, "peak"),
+        text(WIDTH - MARGIN, baseline, limit, size=12, fill=LIMIT, anchor="end"),
+        rect(PLOT_LEFT, rows.top, PLOT_WIDTH, rows.bottom - rows.top, fill="none", name="memory-plot"),
+        time_grid(scale, rows.top, rows.bottom),
+        *rank_labels(MARGIN + 44, rows),
+        *memory_labels(PLOT_LEFT - 6, rows, memory),
+        *group("memory", draw_memory(simulation, scale, rows, memory)),
+        *group("peaks", peak_bars(simulation, rows, BARS_LEFT, BARS_WIDTH, memory)),
+        *time_axis(scale, rows.bottom + 3),
+    ]
+    return parts, rows.bottom + 3 + _AXIS_HEIGHT
+
+
+def rank_labels(x: int, rows: Rows) -> list[str]:
+    """Names of the rows, right-aligned at `x`; where rows are low, of every so many."""
+    size = max(8, min(12, rows.pitch - 1))
+    every = -(-(size + 1) // rows.pitch)
+    return [
+        text(x, rows.y(rank) + rows.ink / 2 + 0.36 * size, f"rank {rank}", size=size, anchor="end")
+        for rank in range(0, rows.count, every)
+    ]
+
+
+def _timeline_pitch(num_ranks: int) -> int:
+    return max(4, min(36, 360 // num_ranks if num_ranks <= 16 else 640 // num_ranks))
+
+
+def _memory_pitch(num_ranks: int) -> int:
+    return max(6, min(96, 560 // num_ranks if num_ranks <= 16 else 1024 // num_ranks))

@@ -1,0 +1,1 @@
+"""Readers: one a source, from text or a path to model objects."""

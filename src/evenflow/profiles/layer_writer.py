@@ -1,0 +1,62 @@
+"""Writes a network as a layer file: the inverse of `evenflow.profiles.layer_file`."""
+
+import json
+
+from evenflow.model import NONE, EndBlock, LayerRun, Network
+from evenflow.profiles.layer_file import KIND_KEYS
+from evenflow.units import megabytes, milliseconds
+
+
+def format_layer_file(network: Network) -> str:
+    """The text of a layer file that reads back as `network`: times and memory explicit, no coefficients.
+
+    The inverse holds where every kind's activation is above zero and no recompute time negative, as in every network
+    that a layer file can give.
+    """
+    entries = [
+        *([_end_entry("HEAD", network.head, network.has_memory)] if network.head != EndBlock() else []),
+        *(_body_entry(run, network.has_memory) for run in network.runs),
+        *([_end_entry("TAIL", network.tail, network.has_memory)] if network.tail != EndBlock() else []),
+    ]
+    top: dict[str, object] = {"name": network.name}
+    if network.has_memory:
+        top["stage_const_mem"] = megabytes(network.constant_bytes)
+    return json.dumps({**top, "layers_description": entries}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _body_entry(run: LayerRun, has_memory: bool) -> dict[str, object]:
+    layer = run.layer
+    entry: dict[str, object] = {
+        "name": layer.name,
+        "type": "BODY",
+        "nb_layer": run.count,
+        "time": milliseconds(layer.forward_ns),
+        "backward_time": milliseconds(layer.backward_ns),
+    }
+    if has_memory:
+        entry["memory_parameter"] = megabytes(layer.parameter_bytes)
+        entry["memory_activation"] = megabytes(layer.modes[NONE].activation_bytes)
+        named = {}
+        for kind, mode in layer.modes.items():
+            memory, time = megabytes(mode.activation_bytes), milliseconds(mode.backward_ns)
+            if kind in KIND_KEYS:
+                entry |= {KIND_KEYS[kind].memory: memory, KIND_KEYS[kind].time: time}
+            elif kind != NONE:
+                named[kind] = {"memory": memory, "time": time}
+        if named:
+            entry["recompute_kinds"] = named
+    return entry
+
+
+def _end_entry(type_name: str, block: EndBlock, has_memory: bool) -> dict[str, object]:
+    entry: dict[str, object] = {
+        "name": block.name or type_name,
+        "type": type_name,
+        "nb_layer": 1,
+        "time": milliseconds(block.forward_ns),
+        "backward_time": milliseconds(block.backward_ns),
+    }
+    if has_memory:
+        entry["memory_parameter"] = megabytes(block.parameter_bytes)
+        entry["memory_activation"] = megabytes(block.activation_bytes)
+    return entry

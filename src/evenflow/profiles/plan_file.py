@@ -1,0 +1,53 @@
+"""The plan file: reads back the plan in what ``--json`` wrote."""
+
+from pathlib import Path
+
+from evenflow.errors import InputError
+from evenflow.model import Cells, Plan, cells
+from evenflow.profiles.fields import Fields, as_fields, load_json, read_text
+
+_MOST = 10_000_000
+"""More ranks, microbatches or splits than this are a mistake."""
+
+
+def read_plan_file(path: Path | str) -> Plan:
+    """The plan in a file that ``evenflow plan --json`` wrote, or that has the same fields."""
+    return parse_plan(read_text(path), place=str(path))
+
+
+def parse_plan(text: str, *, place: str) -> Plan:
+    """The plan in the text of a plan file; `place` names the file in messages.
+
+    Only what makes the plan is read: `layers` and `recompute` (``[chunk][rank]``, exclusive counts), `ranks`,
+    `chunks`, `microbatches`, `schedule`, `sequence_splits`. Other fields are ignored. A kind that no layer has is left
+    out of `Plan.recompute`.
+
+    Raises:
+        InputError: text that is not JSON, or a field that is missing, of a wrong type or against the others.
+    """
+    fields = as_fields(load_json(text, file=place), file=place)
+    layers = _table(fields, "layers")
+    for key, count in (("chunks", len(layers)), ("ranks", len(layers[0]) if layers else 0)):
+        if fields.integer(key, maximum=_MOST) != count:
+            raise InputError(value=fields.values[key], rule=f"'layers' has {count} {key}", place=fields.place(key))
+    recompute = fields.inner("recompute")
+    tables = {kind: _table(recompute, kind) for kind in recompute.values}
+    schedule = fields.text("schedule")
+    num_microbatches = fields.integer("microbatches", maximum=_MOST)
+    sequence_splits = fields.integer("sequence_splits", maximum=_MOST)
+    try:
+        return Plan(
+            schedule=schedule,
+            num_microbatches=num_microbatches,
+            layers=layers,
+            recompute={kind: table for kind, table in tables.items() if any(map(any, table))},
+            sequence_splits=sequence_splits,
+        )
+    except InputError as error:  # The plan's own rules do not know the file.
+        raise InputError(
+            value=error.value, rule=error.rule, place=fields.place(error.place), remedy=error.remedy
+        ) from None
+
+
+def _table(fields: Fields, key: str) -> Cells:
+    return cells(fields.rows(key))

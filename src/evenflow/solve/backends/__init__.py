@@ -1,0 +1,1 @@
+"""The solver libraries behind the proofs; only this package imports them."""

@@ -1,0 +1,138 @@
+"""Linear and mixed-integer programs with HiGHS. highspy is imported at the first solve."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Values = NDArray[np.float64]
+INFINITY = float("inf")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solution:
+    """What one solve found."""
+
+    status: str
+    """``optimal``, ``infeasible``, or ``stopped`` (time limit, objective bound, interrupt)."""
+    values: Values | None
+    """Of the columns, if there is a point."""
+    objective: float
+    bound: float
+    """No point is better (minimisation); -inf if nothing is known."""
+    reduced_costs: Values | None = None
+    """Of the columns, for linear programs."""
+
+
+@dataclass(kw_only=True)
+class Program:
+    """A program to minimise, built column by column and row by row."""
+
+    _costs: list[float] = field(default_factory=list)
+    _lower: list[float] = field(default_factory=list)
+    _upper: list[float] = field(default_factory=list)
+    _integer: list[bool] = field(default_factory=list)
+    _row_lower: list[float] = field(default_factory=list)
+    _row_upper: list[float] = field(default_factory=list)
+    _row_starts: list[int] = field(default_factory=lambda: [0])
+    _indices: list[NDArray[np.int32]] = field(default_factory=list)
+    _entries: list[Values] = field(default_factory=list)
+
+    @property
+    def num_columns(self) -> int:
+        """Columns so far."""
+        return len(self._costs)
+
+    def column(self, *, cost: float = 0.0, lower: float = 0.0, upper: float = INFINITY, integer: bool = False) -> int:
+        """Add one column; returns its index."""
+        self._costs.append(cost)
+        self._lower.append(lower)
+        self._upper.append(upper)
+        self._integer.append(integer)
+        return len(self._costs) - 1
+
+    def columns(self, count: int, *, lower: float = 0.0, upper: float = INFINITY, integer: bool = False) -> range:
+        """Add `count` equal columns without cost; returns their indices."""
+        first = len(self._costs)
+        self._costs += [0.0] * count
+        self._lower += [lower] * count
+        self._upper += [upper] * count
+        self._integer += [integer] * count
+        return range(first, first + count)
+
+    def row(self, indices: Iterable[int] | NDArray[Any], entries: Iterable[float] | NDArray[Any], *,
+            lower: float = -INFINITY, upper: float = INFINITY) -> None:
+        """Add ``lower <= sum(entries * columns[indices]) <= upper``."""
+        index_array = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices), dtype=np.int32)
+        entry_array = np.asarray(entries if isinstance(entries, np.ndarray) else list(entries), dtype=np.float64)
+        self._indices.append(index_array)
+        self._entries.append(entry_array)
+        self._row_starts.append(self._row_starts[-1] + len(index_array))
+        self._row_lower.append(lower)
+        self._row_upper.append(upper)
+
+    def solve(
+        self, *, time_limit_s: float, relaxed: bool = False, objective_bound: float | None = None,
+        absolute_gap: float = 0.0, start: Values | None = None, threads: int = 1,
+    ) -> Solution:
+        """Minimise. `relaxed` drops integrality; `objective_bound` cuts off points that are not better."""
+        import highspy
+
+        highs = highspy.Highs()
+        for name, value in (
+            ("output_flag", False), ("time_limit", max(0.01, time_limit_s)), ("threads", threads),
+            ("mip_rel_gap", 0.0), ("mip_abs_gap", absolute_gap), ("mip_feasibility_tolerance", 1e-7),
+        ):
+            highs.setOptionValue(name, value)
+        if objective_bound is not None:
+            highs.setOptionValue("objective_bound", objective_bound)
+        highs.passModel(self._model(highspy, relaxed))
+        if start is not None:
+            point = highspy.HighsSolution()
+            point.col_value = list(start)
+            highs.setSolution(point)
+        highs.HandleKeyboardInterrupt = False
+        highs.run()
+        return self._solution(highspy, highs, relaxed)
+
+    def _model(self, highspy: Any, relaxed: bool) -> Any:
+        model = highspy.HighsLp()
+        model.num_col_ = len(self._costs)
+        model.num_row_ = len(self._row_lower)
+        model.col_cost_ = np.array(self._costs)
+        model.col_lower_ = np.array(self._lower)
+        model.col_upper_ = np.array(self._upper)
+        model.row_lower_ = np.array(self._row_lower)
+        model.row_upper_ = np.array(self._row_upper)
+        model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        model.a_matrix_.start_ = np.array(self._row_starts, dtype=np.int32)
+        model.a_matrix_.index_ = np.concatenate(self._indices) if self._indices else np.zeros(0, dtype=np.int32)
+        model.a_matrix_.value_ = np.concatenate(self._entries) if self._entries else np.zeros(0)
+        if not relaxed and any(self._integer):
+            kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+            model.integrality_ = [kinds[integer] for integer in self._integer]
+        return model
+
+    def _solution(self, highspy: Any, highs: Any, relaxed: bool) -> Solution:
+        status = highs.getModelStatus()
+        info = highs.getInfo()
+        is_linear = relaxed or not any(self._integer)
+        if status == highspy.HighsModelStatus.kInfeasible:
+            return Solution(status="infeasible", values=None, objective=INFINITY, bound=INFINITY)
+        optimal = status == highspy.HighsModelStatus.kOptimal
+        has_point = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+        solution = highs.getSolution() if has_point else None
+        objective = info.objective_function_value if has_point else INFINITY
+        if is_linear:
+            bound = objective if optimal else -INFINITY
+        else:
+            bound = info.mip_dual_bound
+        return Solution(
+            status="optimal" if optimal else "stopped",
+            values=np.array(solution.col_value) if solution else None,
+            objective=objective,
+            bound=bound,
+            reduced_costs=np.array(solution.col_dual) if solution and is_linear else None,
+        )

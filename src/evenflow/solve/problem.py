@@ -1,0 +1,141 @@
+"""The problem as arrays: what every part of the solver reads."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.errors import InputError
+from evenflow.model import COMM, NONE, SELECT, Communication, Network, Plan, cells
+from evenflow.schedule import Schedule, check_complete, make_schedule
+from evenflow.simulate import Graph, build_graph, live_vectors
+from evenflow.simulate.costs import Integers, LayerSums, StageCosts, costs_of_counts, layer_sums
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Problem:
+    """A network to be cut over a fixed order of work, under a memory limit."""
+
+    original: Network
+    """As the caller gave it."""
+    network: Network
+    """With the costs of one part of a split sequence."""
+    schedule: Schedule
+    graph: Graph
+    sums: LayerSums
+    live: tuple[NDArray[np.int64], ...]
+    """For every rank its maximal live vectors, each [num_vectors, num_chunks]."""
+    memory_limit_bytes: int | None
+    mix_any: bool
+    """Whether `select` and `comm` layers may share a cell."""
+    min_layers: int
+    """Layers that every cell holds at least."""
+    communication: Communication | None
+
+    @property
+    def num_ranks(self) -> int:
+        """Pipeline ranks."""
+        return self.schedule.num_ranks
+
+    @property
+    def num_chunks(self) -> int:
+        """Chunks a rank."""
+        return self.schedule.num_chunks
+
+    @property
+    def num_cells(self) -> int:
+        """Cells, one a stage: chunk * num_ranks + rank."""
+        return self.schedule.num_stages
+
+    @property
+    def num_layers(self) -> int:
+        """Body layers."""
+        return self.network.num_layers
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Recompute kinds in cell order, ``none`` last."""
+        return self.sums.kinds
+
+    @property
+    def message_ns(self) -> int:
+        """Time of one transfer between ranks."""
+        return self.communication.message_ns if self.communication else 0
+
+    @cached_property
+    def exclusive_kinds(self) -> tuple[int, int]:
+        """Indices of the two kinds that may not share a cell, or (-1, -1)."""
+        if self.mix_any or SELECT not in self.kinds or COMM not in self.kinds:
+            return (-1, -1)
+        return (self.kinds.index(SELECT), self.kinds.index(COMM))
+
+    @cached_property
+    def limit(self) -> int:
+        """The memory limit, or a number that nothing reaches."""
+        return self.memory_limit_bytes if self.memory_limit_bytes is not None else np.iinfo(np.int64).max // 4
+
+    def costs(self, counts: Integers) -> StageCosts:
+        """Costs of counts [num_cells, num_kinds]."""
+        return costs_of_counts(self.network, self.sums, counts, self.num_ranks)
+
+    def rank_memory(self, costs: StageCosts) -> Integers:
+        """Peak memory of every rank, shape [num_ranks]."""
+        activations = costs.activation_bytes.reshape(self.num_chunks, self.num_ranks)
+        live = [int((self.live[rank] @ activations[:, rank]).max()) for rank in range(self.num_ranks)]
+        return costs.static_bytes + np.array(live, dtype=np.int64)
+
+    def plan(self, counts: Integers) -> Plan:
+        """Counts [num_cells, num_kinds] as a plan."""
+        table = counts.reshape(self.num_chunks, self.num_ranks, len(self.kinds))
+        recompute = {
+            kind: cells(table[:, :, index]) for index, kind in enumerate(self.kinds) if kind != NONE
+        }
+        return Plan(
+            schedule=self.schedule.name,
+            num_microbatches=self.schedule.num_microbatches,
+            sequence_splits=self.schedule.sequence_splits,
+            layers=cells(table.sum(axis=2)),
+            recompute=recompute,
+        )
+
+
+def make_problem(
+    network: Network,
+    *,
+    schedule: str,
+    num_ranks: int,
+    num_chunks: int,
+    num_microbatches: int,
+    sequence_splits: int = 1,
+    memory_limit_bytes: int | None = None,
+    mix_any: bool = False,
+    allow_empty: bool = False,
+    communication: Communication | None = None,
+) -> Problem:
+    """Check the input and put it into arrays. Raises InputError."""
+    order = make_schedule(
+        schedule, num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches,
+        sequence_splits=sequence_splits,
+    )
+    check_complete(order)
+    if not allow_empty and network.num_layers < order.num_stages:
+        raise InputError(
+            value=network.num_layers,
+            rule=f"every one of the {num_ranks} ranks x {num_chunks} chunks holds at least one layer",
+            place=f"{network.name}, body layers",
+            remedy="use fewer ranks or chunks, or allow empty cells",
+        )
+    split = network.split_sequence(sequence_splits)
+    return Problem(
+        original=network,
+        network=split,
+        schedule=order,
+        graph=build_graph(order),
+        sums=layer_sums(split),
+        live=tuple(live_vectors(order, rank) for rank in range(num_ranks)),
+        memory_limit_bytes=memory_limit_bytes if network.has_memory else None,
+        mix_any=mix_any,
+        min_layers=0 if allow_empty else 1,
+        communication=communication,
+    )

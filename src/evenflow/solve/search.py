@@ -1,0 +1,72 @@
+"""The search for good plans: simulated annealing on the exact makespan, in short rounds with growing patience."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evenflow.simulate.costs import Integers
+from evenflow.solve.problem import Problem
+
+
+@dataclass(kw_only=True)
+class Search:
+    """A running search; `step` improves it a little, `best` is the shortest step so far."""
+
+    problem: Problem
+    counts: Integers
+    """Current state [num_cells, num_kinds]."""
+    seed: int = 0
+    best: int = field(init=False)
+    """Makespan of `best_counts`, ns."""
+    best_counts: Integers = field(init=False)
+    _arguments: tuple[object, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        problem = self.problem
+        graph, sums = problem.graph, problem.sums
+        num_cells = problem.num_cells
+        fixed = np.zeros((4, num_cells), dtype=np.int64)
+        for cell, block in ((0, problem.network.head), (num_cells - 1, problem.network.tail)):
+            fixed[:, cell] += (block.forward_ns, block.backward_ns, block.activation_bytes, block.parameter_bytes)
+        live_starts = np.concatenate(([0], np.cumsum([len(vectors) for vectors in problem.live])))
+        room = np.full(problem.num_ranks, problem.limit - problem.network.constant_bytes, dtype=np.int64)
+        messages = np.zeros(0, dtype=np.int64)
+        if problem.message_ns:
+            messages = graph.crosses_ranks * np.int64(problem.message_ns)
+        self._arguments = (
+            problem.num_ranks, problem.schedule.num_units, problem.min_layers, problem.network.is_uniform,
+            np.array(problem.exclusive_kinds), sums.forward_ns, sums.parameter_bytes, sums.backward_ns,
+            sums.activation_bytes, fixed, np.concatenate(problem.live), live_starts, room, graph.rank_predecessors,
+            graph.dependencies, graph.classes, graph.rank_lasts, messages,
+            np.zeros(problem.schedule.num_actions + 1, dtype=np.int64),
+        )
+        self.best = np.iinfo(np.int64).max
+        self.best_counts = self.counts.copy()
+        self._anneal(steps=0, hot=1.0)
+
+    def _anneal(self, *, steps: int, hot: float) -> None:
+        from evenflow.solve.search_kernel import anneal
+
+        self.seed += 1
+        self.best = int(
+            anneal(self.seed, steps, hot, max(hot / 300, 0.5), self.counts, self.best_counts, self.best,
+                   *self._arguments)
+        )
+
+    def run(self, *, seconds: float, stop: Callable[[], bool] = lambda: False) -> None:
+        """Anneal for about `seconds`: rounds of growing length, each from the best plan so far."""
+        deadline = time.monotonic() + seconds
+        steps, spent = 2000, 0.0
+        while not stop():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            if spent > 0:  # aim for rounds that double, cut to the time left
+                rate = steps / spent
+                steps = max(500, int(min(2 * steps, rate * left)))
+            began = time.monotonic()
+            self.counts[:] = self.best_counts
+            self._anneal(steps=steps, hot=self.best * 0.004)
+            spent = time.monotonic() - began

@@ -1,0 +1,51 @@
+import json
+
+from evenflow.export.plan_json import PlanReport, format_plan
+from evenflow.model import Plan
+
+PLAN = Plan(
+    schedule="interleaved",
+    num_microbatches=32,
+    layers=((2, 3), (3, 2)),
+    recompute={"full": ((1, 0), (0, 0)), "mine": ((0, 1), (0, 0))},
+)
+GOLDEN = """{
+  "status": "optimal",
+  "makespan_ms": 1500.25,
+  "lower_bound_ms": 1500.0,
+  "gap": 0.0001666,
+  "ranks": 2,
+  "chunks": 2,
+  "microbatches": 32,
+  "schedule": "interleaved",
+  "sequence_splits": 1,
+  "layers": [[2, 3], [3, 2]],
+  "recompute": {"full": [[1, 0], [0, 0]], "select": [[0, 0], [0, 0]], "comm": [[0, 0], [0, 0]], "both": [[0, 0], [0, 0]], "mine": [[0, 1], [0, 0]]},
+  "peak_memory_mb": [1.5, 2.0],
+  "memory_limit_mb": 57344.0,
+  "bubble": {"real": 0.4, "ideal": 0.1, "imbalance": 0.2, "recompute": 0.1, "communication": 0.0},
+  "solve_seconds": 3.5
+}
+"""  # noqa: E501
+
+
+def report(memory_limit_bytes: int | None) -> PlanReport:
+    return PlanReport(
+        status="optimal",
+        plan=PLAN,
+        makespan_ns=1_500_250_000,
+        lower_bound_ns=1_500_000_000,
+        gap=0.0001666,
+        peak_memory_bytes=(3 * 2**19, 2**21),
+        memory_limit_bytes=memory_limit_bytes,
+        bubble={"communication": 0.0, "real": 0.4, "ideal": 0.1, "imbalance": 0.2, "recompute": 0.1},
+        solve_seconds=3.5,
+    )
+
+
+def test_every_field_of_the_schema_in_order():
+    assert format_plan(report(56 * 2**30)) == GOLDEN
+
+
+def test_no_limit_is_null():
+    assert json.loads(format_plan(report(None)))["memory_limit_mb"] is None

@@ -1,0 +1,21 @@
+from evenflow.export.sapp_text import format_bubbles
+
+# What document 001 prints in Step 5.
+DOCUMENT_001 = """————————————— pp:16, vp: 1, micro: 16 ————————————
+--------------------  bubble  --------------------
+   real    =   ideal   +   imba    + recompute
+  1.1064   =  0.9375   +  0.1382   +  0.0307
+"""
+BUBBLE = {"real": 1.10640004, "ideal": 0.9375, "imbalance": 0.13824, "recompute": 0.0307, "communication": 0.0}
+
+
+def test_the_block_of_document_001():
+    assert format_bubbles(num_ranks=16, num_chunks=1, num_microbatches=16, bubble=BUBBLE) == DOCUMENT_001
+
+
+def test_communication_has_a_column_when_it_shows():
+    bubble = BUBBLE | {"imbalance": -0.00001, "communication": 0.0724}
+    lines = format_bubbles(num_ranks=8, num_chunks=2, num_microbatches=512, bubble=bubble).splitlines()
+    assert lines[0] == "————————————— pp: 8, vp: 2, micro:512 ————————————"
+    assert lines[2] == "   real    =   ideal   +   imba    +   comm    + recompute"
+    assert lines[3] == "  1.1064   =  0.9375   +  0.0000   +  0.0724   +  0.0307"

@@ -1,0 +1,291 @@
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenflow.errors import InputError
+from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.profiles.layer_file import parse_layer_file, read_layer_file
+from evenflow.profiles.layer_writer import format_layer_file
+
+MS = 1_000_000
+MB = 2**20
+
+DOCUMENT_000 = """{
+    "name": "llama2_70b_prof",
+    "pre_defined_layer": {
+      "LlamaEmbedding": 0,
+      "LlamaRMSNorm": -1
+    },
+    "auto_partition_layer": {
+      "LLamaDecodeLayer": 96
+    },
+    "layers_description":[
+        {
+          "name": "LlamaEmbedding",
+          "model_name": "LLaMA_prof",
+          "type": "HEAD",
+          "time": 4.5808,
+          "nb_layer": 1,
+          "memory_parameter": 1245.8
+        },
+        {
+          "name": "LLamaDecodeLayer",
+          "model_name": "LLaMA_prof",
+          "type": "BODY",
+          "time": 1.31479,
+          "nb_layer": 80,
+          "memory_activation": 440.34,
+          "memory_parameter": 1947.29999,
+          "memory_recompute": 16.23999
+        },
+        {
+          "name": "LlamaRMSNorm",
+          "model_name": "LLaMA_prof",
+          "type": "TAIL",
+          "time": 0.74015,
+          "nb_layer": 1,
+          "memory_parameter": 3127.6
+        }
+    ]
+}
+"""
+
+
+def body(**fields: object) -> dict[str, object]:
+    """A BODY entry of 4 layers of 10 ms; None takes a field out."""
+    entry = {
+        "name": "body", "type": "BODY", "nb_layer": 4, "time": 10, "memory_parameter": 100, "memory_activation": 50,
+    } | fields  # fmt: skip
+    return {key: value for key, value in entry.items() if value is not None}
+
+
+def parse(*entries: dict[str, object], **top: object) -> Network:
+    text = json.dumps({"name": "net", "layers_description": list(entries), **top})
+    return parse_layer_file(text, place="net.json")
+
+
+def modes(**fields: object) -> dict[str, Mode]:
+    return dict(parse(body(**fields)).layers[0].modes)
+
+
+def test_the_example_of_document_000_loads_and_nb_layer_wins():
+    network = parse_layer_file(DOCUMENT_000, place="llama2_70b.json")
+    assert network.name == "llama2_70b_prof"
+    assert network.num_layers == 80  # auto_partition_layer says 96
+    assert network.kinds == ("full", "none")
+    layer = network.layers[0]
+    assert layer.forward_ns == 1_314_790
+    assert layer.backward_ns == 2_629_580
+    assert layer.modes["full"].backward_ns == 3_944_370  # half as much again
+    assert layer.parameter_bytes == round(1947.29999 * MB)
+    assert layer.modes["none"].activation_bytes == round(440.34 * MB)
+    assert layer.modes["full"].activation_bytes == round(16.23999 * MB)
+    assert network.head == EndBlock(
+        name="LlamaEmbedding", forward_ns=4_580_800, backward_ns=9_161_600, parameter_bytes=round(1245.8 * MB)
+    )
+    assert network.tail.forward_ns == 740_150
+    assert network.constant_bytes == 0
+    assert network.has_memory
+
+
+def test_reads_a_file_and_names_an_unnamed_network_after_it(tmp_path: Path):
+    path = tmp_path / "small.json"
+    path.write_text("\ufeff" + json.dumps({"layers_description": [body()]}), encoding="utf-8")
+    assert read_layer_file(path).name == "small"
+
+
+def test_default_coefficients_are_those_of_the_original():
+    offered = modes(memory_select_rec=40, memory_select_comm=30, memory_both_comm_select=20, memory_recompute=5)
+    added = {kind: mode.backward_ns - 20 * MS for kind, mode in offered.items()}
+    # [document: +0.08, +0.25, +0.33, +1.0 forward]
+    assert added == {"none": 0, "select": 800_000, "comm": 2_500_000, "both": 3_300_000, "full": 10 * MS}
+
+
+def test_coefficients_and_explicit_times_override():
+    offered = modes(
+        forward_time=8, backward_time=24, select_rec_time=26, recompute_coef=0.25, memory_select_rec=40,
+        memory_recompute=5, memory_select_comm=30,
+    )  # fmt: skip
+    assert offered["none"].backward_ns == 24 * MS
+    assert offered["select"].backward_ns == 26 * MS  # the whole backward, not what is added
+    assert offered["full"].backward_ns == 30 * MS
+    assert offered["comm"].backward_ns == 27 * MS  # of the stated backward
+    assert parse(body(forward_time=8)).layers[0].forward_ns == 8 * MS
+    assert parse(body(forward_time=8)).layers[0].backward_ns == 16 * MS
+    assert parse(body(time=None, forward_time=8)).layers[0].forward_ns == 8 * MS
+    assert modes(backward_coef=0.5)["none"].backward_ns == 30 * MS
+    assert modes(backward_coef=0.0)["none"].backward_ns == 20 * MS
+
+
+def test_a_kind_is_offered_when_its_memory_is_there_and_above_zero():
+    assert set(modes(memory_recompute=5, memory_select_rec=0, select_comm_coef=0.1)) == {"none", "full"}
+
+
+def test_user_named_kinds():
+    kinds = {"attention": {"memory": 45, "coef": 0.1}, "norm": {"memory": 48, "time": 20.5}}
+    offered = modes(recompute_kinds=kinds)
+    assert offered["attention"] == Mode(activation_bytes=45 * MB, backward_ns=22 * MS)
+    assert offered["norm"] == Mode(activation_bytes=48 * MB, backward_ns=20_500_000)
+
+
+def test_several_heads_tails_and_bodies():
+    network = parse(
+        {"name": "loss", "type": "TAIL", "nb_layer": 1, "time": 1},
+        body(name="dense", nb_layer=3, memory_recompute=5, memory_select_rec=40),
+        {"name": "embed", "type": "HEAD", "nb_layer": 1, "time": 2, "memory_parameter": 7, "memory_activation": 2},
+        {"name": "position", "type": "HEAD", "nb_layer": 2, "time": 3, "memory_parameter": 11, "backward_time": 1},
+        body(name="moe", nb_layer=58, time=20, memory_recompute=6),
+        stage_const_mem=12.5,
+    )
+    assert [(run.layer.name, run.count) for run in network.runs] == [("dense", 3), ("moe", 58)]
+    assert network.kinds == ("full", "none")
+    assert network.head == EndBlock(
+        name="embed + position", forward_ns=8 * MS, backward_ns=6 * MS, parameter_bytes=29 * MB, activation_bytes=2 * MB
+    )
+    assert network.tail == EndBlock(name="loss", forward_ns=1 * MS, backward_ns=2 * MS)
+    assert network.constant_bytes == 12.5 * MB
+
+
+def test_without_body_memory_there_is_none_at_all():
+    head = {"name": "embed", "type": "HEAD", "nb_layer": 1, "time": 2, "memory_parameter": 7, "memory_activation": 2}
+    network = parse(head, body(memory_parameter=None, memory_activation=None), stage_const_mem=5)
+    assert not network.has_memory
+    assert network.kinds == ("none",)
+    assert (network.constant_bytes, network.head.parameter_bytes, network.head.activation_bytes) == (0, 0, 0)
+    assert network.layers[0].parameter_bytes == network.layers[0].modes["none"].activation_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("entry", "field", "says"),
+    [
+        (body(time=-1), "time", "not negative"),
+        (body(time=0), "time", "nanosecond or more"),
+        (body(time=1e-8), "time", "nanosecond or more"),
+        (body(time=None, forward_time=0), "forward_time", "nanosecond or more"),
+        (body(backward_time=0), "backward_time", "nanosecond or more"),
+        (body(time=True), "time", "a number"),
+        (body(time="3 ms"), "time", "a number"),
+        (body(time=float("nan")), "time", "finite"),
+        (body(time=float("inf")), "time", "finite"),
+        (body(time=10**400), "time", "up to 1e+08"),
+        (body(time=None), "", "'time' is required"),
+        (body(forward_time=1, time="x"), "time", "a number"),
+        (body(nb_layer=0), "nb_layer", "from 1"),
+        (body(nb_layer=1.0), "nb_layer", "integer"),
+        (body(nb_layer=True), "nb_layer", "integer"),
+        (body(nb_layer=None), "", "'nb_layer' is required"),
+        (body(type="body"), "type", "HEAD, BODY or TAIL"),
+        (body(type=None), "", "'type' is required"),
+        (body(name=""), "name", "not empty"),
+        (body(memory_actication=1), "memory_actication", "did you mean 'memory_activation'?"),
+        (body(colour="red"), "colour", "valid fields: "),
+        (body(memory_activation=None), "memory_activation", "every BODY entry has 'memory_activation'"),
+        (body(memory_parameter=None), "memory_parameter", "every BODY entry has 'memory_parameter'"),
+        (body(memory_activation=0), "memory_activation", "above zero"),
+        (body(memory_recompute=-5), "memory_recompute", "not negative"),
+        (body(recompute_coef=-0.1), "recompute_coef", "not negative"),
+        (body(memory_recompute=5, recompute_time=10), "recompute_time", "at least the backward without, 20"),
+        (body(recompute_kinds=[]), "recompute_kinds", "named fields"),
+        (body(recompute_kinds={"full": {"memory": 1, "coef": 1}}), "recompute_kinds", "other than none"),
+        (body(recompute_kinds={"my kind": {"memory": 1, "coef": 1}}), "recompute_kinds", "an identifier"),
+        (body(recompute_kinds={"mine": {"memory": 1}}), "recompute_kinds.mine", "one of 'time' and 'coef'"),
+        (body(recompute_kinds={"mine": {"memory": 1, "coef": 1, "time": 9}}), "recompute_kinds.mine", "one of"),
+        (body(recompute_kinds={"mine": {"memory": 0, "coef": 1}}), "recompute_kinds.mine.memory", "above zero"),
+        (body(recompute_kinds={"mine": {"coef": 1}}), "recompute_kinds.mine", "'memory' is required"),
+        ({"name": "h", "type": "HEAD", "nb_layer": 1, "time": -2}, "time", "not negative"),
+        ({"name": "h", "type": "HEAD", "nb_layer": 1, "time": 2, "recompute_kinds": {}}, "recompute_kinds", "BODY"),
+    ],
+)
+def test_a_bad_field_is_one_clear_message(entry: dict[str, object], field: str, says: str):
+    with pytest.raises(InputError) as caught:
+        parse(body(), entry)
+    place = "net.json: layers_description[1]" + (f".{field}" if field else "")
+    assert caught.value.place == place
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "says"),
+    [
+        ('{"a": 1,\n "b" 2}', "net.json, line 2, column 6", "not JSON"),
+        ("", "net.json, line 1, column 1", "not JSON"),
+        ("[" * 100_000, "net.json", "JSON"),
+        ("9" * 5000, "net.json", "JSON"),
+        ("[1, 2]", "net.json", "named fields (got 'list')"),
+        ("{}", "net.json", "'layers_description' is required"),
+        ('{"layers_description": {}}', "net.json: layers_description", "a list"),
+        ('{"layers_description": [3]}', "net.json: layers_description[0]", "named fields"),
+        ('{"layers_description": []}', "net.json: layers_description", "type BODY (got [])"),
+        ('{"layer_description": []}', "net.json: layer_description", "did you mean 'layers_description'?"),
+        ('{"layers_description": [{"name": "b", "time": 1, "time": 2}]}', "net.json", "of 'b' is given twice"),
+        ('{"name": 3, "layers_description": [%s]}' % json.dumps(body()), "net.json: name", "a text"),  # noqa: UP031
+        ('{"stage_const_mem": -1, "layers_description": [%s]}' % json.dumps(body()), "net.json: stage_const_mem", "not negative"),  # noqa: E501, UP031
+    ],
+)  # fmt: skip
+def test_a_bad_file_is_one_clear_message(text: str, place: str, says: str):
+    with pytest.raises(InputError) as caught:
+        parse_layer_file(text, place="net.json")
+    assert caught.value.place == place
+    assert says in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path):
+    for path in (tmp_path / "missing.json", tmp_path, "nul\0"):
+        with pytest.raises(InputError, match="can be read"):
+            read_layer_file(path)
+    binary = tmp_path / "binary.json"
+    binary.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="UTF-8"):
+        read_layer_file(binary)
+
+
+nanoseconds = st.integers(1, 10**13)
+sizes = st.integers(1, 10**14)
+
+
+@st.composite
+def layers(draw: st.DrawFn, has_memory: bool) -> Layer:
+    backward_ns = draw(nanoseconds)
+    kinds = draw(st.sets(st.sampled_from(["select", "comm", "both", "full", "mine", "other"]))) if has_memory else ()
+    return Layer(
+        name=draw(st.text("abc层", min_size=1)),
+        forward_ns=draw(nanoseconds),
+        parameter_bytes=draw(st.integers(0, 10**14)) if has_memory else 0,
+        modes={
+            "none": Mode(activation_bytes=draw(sizes) if has_memory else 0, backward_ns=backward_ns),
+            **{
+                kind: Mode(activation_bytes=draw(sizes), backward_ns=backward_ns + draw(st.integers(0, 10**13)))
+                for kind in kinds
+            },
+        },
+    )
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Network:
+    has_memory = draw(st.booleans())
+    amounts = st.integers(0, 10**13)
+    memory = amounts if has_memory else st.just(0)
+    blocks = st.just(EndBlock()) | st.builds(
+        EndBlock, name=st.just("end"), forward_ns=amounts, backward_ns=amounts, parameter_bytes=memory,
+        activation_bytes=memory,
+    )  # fmt: skip
+    return Network(
+        name=draw(st.text("abc ", min_size=1).filter(str.strip)),
+        runs=tuple(
+            LayerRun(layer=draw(layers(has_memory)), count=draw(st.integers(1, 200)))
+            for _ in range(draw(st.integers(1, 3)))
+        ),
+        head=draw(blocks),
+        tail=draw(blocks),
+        constant_bytes=draw(memory),
+        has_memory=has_memory,
+    )
+
+
+@given(networks())
+def test_reading_what_was_written_gives_the_same_network(network: Network):
+    assert parse_layer_file(format_layer_file(network), place="net.json") == network

@@ -1,0 +1,95 @@
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenflow.errors import InputError
+from evenflow.export.plan_json import PlanReport, format_plan
+from evenflow.model import Plan, cells
+from evenflow.profiles.plan_file import parse_plan, read_plan_file
+
+BUBBLE = {"real": 0.4, "ideal": 0.1, "imbalance": 0.2, "recompute": 0.1, "communication": 0.0}
+GOOD = {
+    "ranks": 2, "chunks": 1, "microbatches": 4, "schedule": "1f1b", "sequence_splits": 1, "layers": [[3, 5]],
+    "recompute": {"full": [[1, 0]], "select": [[0, 0]]}, "status": "optimal", "extra": None,
+}  # fmt: skip
+
+
+def report(plan: Plan, **changes: object) -> PlanReport:
+    fields: dict[str, object] = {
+        "status": "feasible", "plan": plan, "makespan_ns": 1_500_000, "lower_bound_ns": 1_250_000, "gap": 1 / 6,
+        "peak_memory_bytes": (2**20,) * plan.num_ranks, "memory_limit_bytes": 3 * 2**19, "bubble": BUBBLE,
+        "solve_seconds": 0.5,
+    }  # fmt: skip
+    return PlanReport(**(fields | changes))  # type: ignore[arg-type]
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Plans without tables of zeros, which say nothing."""
+    num_chunks, num_ranks = draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    kinds = draw(st.lists(st.sampled_from(["full", "select", "comm", "both", "mine"]), unique=True))
+    tables = {
+        kind: cells([[draw(st.integers(0, 3)) for _ in range(num_ranks)] for _ in range(num_chunks)]) for kind in kinds
+    }
+    layers = [
+        [sum(table[chunk][rank] for table in tables.values()) + draw(st.integers(0, 3)) for rank in range(num_ranks)]
+        for chunk in range(num_chunks)
+    ]
+    return Plan(
+        schedule=draw(st.sampled_from(["1f1b", "interleaved", "f-then-b"])),
+        num_microbatches=draw(st.integers(1, 10**6)),
+        layers=cells(layers),
+        recompute={kind: table for kind, table in tables.items() if any(map(any, table))},
+        sequence_splits=draw(st.integers(1, 8)),
+    )
+
+
+@given(plans())
+def test_reading_what_was_written_gives_the_same_plan(plan: Plan):
+    assert parse_plan(format_plan(report(plan)), place="plan.json") == plan
+
+
+def test_reads_a_file_and_ignores_other_fields(tmp_path: Path):
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(GOOD), encoding="utf-8")
+    plan = read_plan_file(path)
+    assert plan == Plan(schedule="1f1b", num_microbatches=4, layers=((3, 5),), recompute={"full": ((1, 0),)})
+
+
+@pytest.mark.parametrize("field", ["ranks", "chunks", "microbatches", "schedule", "sequence_splits", "layers"])
+def test_a_missing_field_is_named(field: str):
+    text = json.dumps({key: value for key, value in GOOD.items() if key != field})
+    with pytest.raises(InputError, match=f"plan.json: the field '{field}' is required"):
+        parse_plan(text, place="plan.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "says"),
+    [
+        ({"layers": [[3, "5"]]}, "layers", "a list of lists of integers"),
+        ({"layers": [3, 5]}, "layers", "a list of lists of integers"),
+        ({"layers": [[3, True]]}, "layers", "a list of lists of integers"),
+        ({"layers": [[3, 5], [1]], "chunks": 2}, "layers", "2 x 2"),
+        ({"layers": [], "chunks": 1}, "chunks", "'layers' has 0 chunks"),
+        ({"layers": [[-3, 5]]}, "layers", "not negative"),
+        ({"ranks": 3}, "ranks", "'layers' has 2 ranks"),
+        ({"chunks": 2}, "chunks", "'layers' has 1 chunks"),
+        ({"microbatches": 0}, "microbatches", "from 1"),
+        ({"microbatches": 2.5}, "microbatches", "integer"),
+        ({"sequence_splits": False}, "sequence_splits", "integer"),
+        ({"schedule": 1}, "schedule", "a text"),
+        ({"recompute": [[0, 0]]}, "recompute", "named fields"),
+        ({"recompute": {"full": [[4, 0]]}}, "recompute, chunk 0, rank 0", "at most the 3 layers"),
+        ({"recompute": {"full": [[1]]}}, "full", "1 x 2"),
+        ({"recompute": {"full": 3}}, "recompute.full", "a list of lists"),
+        ({"recompute": {"none": [[1, 1]]}}, "recompute", "not listed"),
+    ],
+)
+def test_a_bad_field_is_one_clear_message(change: dict[str, object], place: str, says: str):
+    with pytest.raises(InputError) as caught:
+        parse_plan(json.dumps(GOOD | change), place="plan.json")
+    assert caught.value.place == f"plan.json: {place}"
+    assert says in str(caught.value)

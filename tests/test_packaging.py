@@ -1,0 +1,73 @@
+"""The package as a user meets it: versions that agree, and a command that answers without loading heavy libraries."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import evenflow
+
+ROOT = Path(__file__).resolve().parents[1]
+COMPILER_AND_SOLVER = ("numba", "llvmlite", "highspy")
+HEAVY = (*COMPILER_AND_SOLVER, "rich")
+
+# Calls the console script's function as the script does, then names the heavy modules that this has loaded.
+PROBE = f"""
+import sys
+from evenflow.cli.main import main
+try:
+    main()
+except SystemExit as end:
+    status = end.code
+else:
+    status = 0
+loaded = [name for name in {HEAVY!r} if name in sys.modules]
+print("status:", status or 0, "loaded:", loaded)
+"""
+
+
+def project_version() -> str:
+    version: str = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    return version
+
+
+def run_cli(*arguments: str) -> str:
+    """Standard output of the command in a fresh interpreter, ended by the probe's line."""
+    command = [sys.executable, "-c", PROBE, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_version_answer_without_heavy_imports(option: str) -> None:
+    answer, probe = run_cli(option).rstrip("\n").rsplit("\n", maxsplit=1)
+    assert answer.strip()
+    assert probe == "status: 0 loaded: []"
+
+
+def test_help_of_a_verb_loads_neither_compiler_nor_solver() -> None:
+    answer, probe = run_cli("plan", "--help").rstrip("\n").rsplit("\n", maxsplit=1)
+    assert "--ranks" in answer
+    assert probe.startswith("status: 0 ")
+    assert not any(name in probe for name in COMPILER_AND_SOLVER)
+
+
+def test_importing_the_library_loads_nothing_heavy() -> None:
+    code = f"import evenflow, sys; print([name for name in {HEAVY!r} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert result.stdout.strip() == "[]"
+
+
+def test_library_knows_the_version_of_the_project() -> None:
+    assert evenflow.__version__ == project_version()
+
+
+def test_command_prints_the_version_of_the_project() -> None:
+    assert project_version() in re.findall(r"[\w.]+", run_cli("--version"))
+
+
+def test_changelog_describes_the_version_of_the_project() -> None:
+    headings = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert project_version() in headings
