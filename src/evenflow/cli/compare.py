@@ -43,9 +43,11 @@ COMPARISON_PICTURE = "comparison.svg"
 @options.TIME_LIMIT
 @click.option("--manual", type=options.FILE, metavar="FILE.yaml", help="Strategies of your own to compare.")
 @click.option(
-    "--naive/--no-naive", default=True, show_default=True,
+    "--naive/--no-naive",
+    default=True,
+    show_default=True,
     help="Compare equal cells with everything recomputed, and with nothing.",
-)  # fmt: skip
+)
 @options.p2p_options
 @click.option(
     "--output-folder", type=options.FILE, default="output", show_default=True, metavar="DIR", help="Where pictures go."
@@ -85,20 +87,27 @@ def compare(
     messages = options.communication(p2p_latency_us, p2p_bandwidth_gbps, boundary_mb, sequence_splits=sequence_splits)
     family = options.schedule_name(schedule, num_chunks=chunks, less_memory=less_memory)
     sizes = Sizes(
-        num_ranks=ranks, num_chunks=chunks, num_microbatches=microbatches, schedule=family,
+        num_ranks=ranks,
+        num_chunks=chunks,
+        num_microbatches=microbatches,
+        schedule=family,
         sequence_splits=sequence_splits,
-    )  # fmt: skip
+    )
     network = options.read_network(layers)
     if not network.has_memory:
         limit = None
     others = naive_strategies(network, sizes, communication=messages) if naive else []
     if manual is not None:
         others += manual_strategies(
-            manual, network, sizes, communication=messages, always_draw=True,
-            schedule_of_chunks=lambda count: family
-            if count == chunks
-            else default_family(num_chunks=count, less_memory=less_memory),
-        )  # fmt: skip
+            manual,
+            network,
+            sizes,
+            communication=messages,
+            always_draw=True,
+            schedule_of_chunks=lambda count: (
+                family if count == chunks else default_family(num_chunks=count, less_memory=less_memory)
+            ),
+        )
     _check_files(layers, manual, output_folder, json_file, others)
     with shown_progress() as progress:
         outcome = solve.plan(
@@ -165,9 +174,7 @@ def _draw(strategies: Sequence[Strategy], folder: Path, limit: int | None) -> No
             path = folder / strategy.picture
             write_picture(strategy, path, memory_limit_bytes=limit, option=f"the picture of {strategy.name}")
     if strategies:
-        write_comparison(
-            strategies, folder / COMPARISON_PICTURE, memory_limit_bytes=limit, option="the picture of all"
-        )
+        write_comparison(strategies, folder / COMPARISON_PICTURE, memory_limit_bytes=limit, option="the picture of all")
 
 
 def _json(outcome: Outcome, sizes: Sizes, others: Sequence[Strategy | Skipped], limit: int | None) -> str:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import click
+
 from evenflow.cli.options import read_text, schedule_name
 from evenflow.errors import InputError
 from evenflow.model import Network, Plan, cells
@@ -55,14 +57,16 @@ class GivenPlan:
         for field in self.__slots__:
             if getattr(self, field):
                 raise InputError(
-                    value=getattr(self, field), rule="the plan file says this", place=_option(field),
+                    value=getattr(self, field),
+                    rule="the plan file says this",
+                    place=_option(field),
                     remedy="leave the option out, or the plan file",
-                )  # fmt: skip
+                )
 
     def plan(self, network: Network) -> Plan:
         """The plan that the options describe; without `layers`, the layers are dealt evenly."""
         if self.microbatches is None:
-            raise InputError(value=None, rule="a plan has microbatches", place="--microbatches", remedy="give a number")
+            raise click.UsageError("Missing option '--microbatches', or a plan file")
         layers = cells([_numbers(text, "--layers") for text in self.layers])
         num_ranks, num_chunks = self._sizes(layers)
         splits = self.sequence_splits or 1
@@ -82,9 +86,7 @@ class GivenPlan:
     def _sizes(self, layers: Sequence[Sequence[int]]) -> tuple[int, int]:
         if not layers:
             if self.ranks is None:
-                raise InputError(
-                    value=None, rule="a plan has ranks", place="--ranks", remedy="give a number, or --layers"
-                )
+                raise click.UsageError("Missing option '--layers', or '--ranks' to deal the layers evenly")
             return self.ranks, self.chunks or 1
         for option, asked, found in (("--ranks", self.ranks, len(layers[0])), ("--chunks", self.chunks, len(layers))):
             if asked not in (None, found):

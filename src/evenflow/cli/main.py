@@ -3,7 +3,7 @@
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -46,7 +46,7 @@ class Verbs(click.Group):
         sys.exit(exit_status(lambda: super(Verbs, self).main(args, *rest, **extra)))
 
 
-def exit_status(work: Any) -> int:
+def exit_status(work: Callable[[], object]) -> int:
     """Run `work`; its errors become one message on stderr and an exit status."""
     try:
         for stream in (sys.stdout, sys.stderr):  # a sign that the terminal's encoding lacks is no reason to fail
@@ -66,6 +66,10 @@ def exit_status(work: Any) -> int:
         # The reader has gone; without this the interpreter complains when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except SystemExit as end:
+        if end.code == 1:  # click meets a broken pipe itself, makes stdout silent and ends so
+            return BROKEN_PIPE
+        raise
     return result if isinstance(result, int) else 0
 
 

@@ -1,6 +1,7 @@
 """Options that several verbs share, and what their values mean."""
 
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,10 +34,24 @@ SCHEDULE = click.option(
 LESS_MEMORY = click.option(
     "--less-memory", is_flag=True, help="With several chunks: the interleaved order with the shortest warm-up."
 )
+
+
+def _seconds(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
+    """A time limit; click's own range lets NaN through."""
+    if not 0 < value <= 1e9:
+        raise click.BadParameter(f"{value} is not a number of seconds above zero")
+    return value
+
+
 TIME_LIMIT = click.option(
-    "--time-limit", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, metavar="SECONDS",
+    "--time-limit",
+    type=float,
+    callback=_seconds,
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
     help="Stop searching after this time; the best plan so far is the answer.",
-)  # fmt: skip
+)
 JSON = click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write the result as JSON.")
 SVG = click.option("--svg", "svg_file", type=FILE, metavar="FILE", help="Draw timeline and memory.")
 
@@ -46,11 +61,13 @@ def p2p_options(command: Callable[..., int]) -> Callable[..., int]:
     for option in (
         click.option("--boundary-mb", type=float, metavar="MB", help="What one microbatch sends to the next stage."),
         click.option(
-            "--p2p-bandwidth-gbps", type=float, metavar="GBPS",
+            "--p2p-bandwidth-gbps",
+            type=float,
+            metavar="GBPS",
             help="Bandwidth between ranks, 10^9 bits a second; needs --boundary-mb.",
         ),
         click.option("--p2p-latency-us", type=float, metavar="US", help="Latency of a message between ranks."),
-    ):  # fmt: skip
+    ):
         command = option(command)
     return command
 
@@ -101,9 +118,11 @@ def schedule_name(name: str | None, *, num_chunks: int, less_memory: bool) -> st
     family = family_name(name)
     if less_memory and family != "interleaved-less-memory":
         raise InputError(
-            value=name, rule="--less-memory is the schedule interleaved-less-memory", place="--schedule",
+            value=name,
+            rule="--less-memory is the schedule interleaved-less-memory",
+            place="--schedule",
             remedy="leave one of the two out",
-        )  # fmt: skip
+        )
     return family
 
 
@@ -113,7 +132,7 @@ def read_text(path: str) -> tuple[str, str]:
         return read_text_file(path), path
     place = "standard input"
     try:
-        return click.get_binary_stream("stdin").read().decode("utf-8-sig"), place
+        return sys.stdin.buffer.read().decode("utf-8-sig"), place
     except UnicodeDecodeError as error:
         raise InputError(value=path, rule=f"the file is UTF-8 text ({error.reason})", place=place) from None
 

@@ -28,9 +28,12 @@ from evenflow.solve import Outcome
 @options.SEQUENCE_SPLITS
 @options.TIME_LIMIT
 @click.option(
-    "--mix", type=click.Choice(["mindformers", "any"]), default="mindformers", show_default=True,
+    "--mix",
+    type=click.Choice(["mindformers", "any"]),
+    default="mindformers",
+    show_default=True,
     help="Recompute kinds that may share a cell: those MindFormers can express, or any.",
-)  # fmt: skip
+)
 @click.option("--allow-empty", is_flag=True, help="Allow cells without a layer.")
 @options.p2p_options
 @options.JSON
@@ -67,14 +70,15 @@ def plan(
         --time-limit 60 --json plan.json --svg plan.svg
     """
     limit = options.memory_limit(memory)
-    messages = options.communication(
-        p2p_latency_us, p2p_bandwidth_gbps, boundary_mb, sequence_splits=sequence_splits
-    )
+    messages = options.communication(p2p_latency_us, p2p_bandwidth_gbps, boundary_mb, sequence_splits=sequence_splits)
     family = options.schedule_name(schedule, num_chunks=chunks, less_memory=less_memory)
     sizes = Sizes(
-        num_ranks=ranks, num_chunks=chunks, num_microbatches=microbatches, schedule=family,
+        num_ranks=ranks,
+        num_chunks=chunks,
+        num_microbatches=microbatches,
+        schedule=family,
         sequence_splits=sequence_splits,
-    )  # fmt: skip
+    )
     network = options.read_network(layers)
     check_outputs({"--json": json_file, "--svg": svg_file}, inputs={"the layer file": Path(layers)})
     if limit is not None and not network.has_memory:

@@ -4,12 +4,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.text import Text
 
 from evenflow.solve import Progress, ProgressCallback
 from evenflow.units import milliseconds
 
 SECONDS_BETWEEN_LINES = 2.0
 """Improvements closer together than this share a line where there is no terminal."""
+
+SPINNER_WIDTH = 3
 
 
 @contextmanager
@@ -23,7 +26,7 @@ def shown_progress(*, quiet: bool = False) -> Iterator[ProgressCallback | None]:
         yield _Lines(console)
         return
     with console.status("starting") as status:
-        yield lambda progress: status.update(progress_text(progress))
+        yield lambda progress: status.update(_one_line(progress, width=console.width - SPINNER_WIDTH))
 
 
 def progress_text(progress: Progress) -> str:
@@ -36,6 +39,13 @@ def progress_text(progress: Progress) -> str:
         if progress.makespan_ns:
             parts.append(f"gap {100 * (1 - progress.lower_bound_ns / progress.makespan_ns):.2f} %")
     return "  ".join(parts)
+
+
+def _one_line(progress: Progress, *, width: int) -> Text:
+    """As plain text (a bracket is no markup), cut where the terminal ends."""
+    text = Text(progress_text(progress))
+    text.truncate(width, overflow="ellipsis")
+    return text
 
 
 class _Lines:

@@ -73,10 +73,13 @@ def bubble_table(simulation: Simulation) -> str:
     causes = ["fill/drain", "imbalance", "recompute", *(["p2p"] if communicates else [])]
     whole = [bubbles.ideal, bubbles.imbalance, bubbles.recompute, *([bubbles.communication] if communicates else [])]
     rows = [["bubble", *(_signed(value, 4) for value in (bubbles.real, *whole))]]
+    digits = len(str(simulation.plan.num_ranks - 1))
     for rank, idle in enumerate(simulation.idle):
         parts = [idle.total_ns, idle.fill_drain_ns, idle.imbalance_ns, idle.recompute_ns]
         parts += [idle.communication_ns] if communicates else []
-        rows.append([f"rank {rank} idle %", *(_signed(100 * part / simulation.makespan_ns, 1) for part in parts)])
+        rows.append(
+            [f"rank {rank:>{digits}} idle %", *(_signed(100 * part / simulation.makespan_ns, 1) for part in parts)]
+        )
     return aligned(["", "all", *causes], rows, left={0})
 
 
@@ -91,8 +94,16 @@ def memory_note(simulation: Simulation, memory_limit_bytes: int | None) -> str:
     limit = f"the limit of {megabytes(memory_limit_bytes):,.1f} MB"
     if simulation.fits(memory_limit_bytes):
         return f"memory: {where}, within {limit}"
-    over = [str(rank) for rank, held in enumerate(simulation.peak_memory_bytes) if held > memory_limit_bytes]
-    return f"memory: {where}; over {limit} on {'rank' if len(over) == 1 else 'ranks'} {', '.join(over)}"
+    over = [rank for rank, held in enumerate(simulation.peak_memory_bytes) if held > memory_limit_bytes]
+    return f"memory: {where}; over {limit} on {'rank' if len(over) == 1 else 'ranks'} {rank_ranges(over)}"
+
+
+def rank_ranges(ranks: Sequence[int]) -> str:
+    """Ascending ranks, runs of them shortened: ``0-3, 7``."""
+    starts = [rank for rank in ranks if rank - 1 not in ranks]
+    ends = [rank for rank in ranks if rank + 1 not in ranks]
+    pairs = zip(starts, ends, strict=True)
+    return ", ".join(str(start) if start == end else f"{start}-{end}" for start, end in pairs)
 
 
 def message_note(message: Communication | None) -> str:

@@ -62,9 +62,11 @@ def _balance(flags: argparse.Namespace) -> int:
     others = naive_strategies(network, sizes, only_divisible=True) if flags.simulate_naive else []
     if flags.manual_config is not None:
         others += manual_strategies(
-            flags.manual_config, network, sizes,
+            flags.manual_config,
+            network,
+            sizes,
             schedule_of_chunks=lambda chunks: default_family(num_chunks=chunks, less_memory=flags.less_memory),
-        )  # fmt: skip
+        )
     outputs = pictures(others, flags.output_folder)
     if flags.exec:
         outputs["-o"] = flags.output_folder / RECOMMENDED_PICTURE
@@ -99,9 +101,11 @@ def _recommend(network: Network, sizes: Sizes, limit: int | None, flags: argpars
         click.echo(no_plan_text(outcome), err=True)
     else:
         strategy = Strategy(
-            name=RECOMMENDED, simulation=outcome.simulation, picture=RECOMMENDED_PICTURE,
+            name=RECOMMENDED,
+            simulation=outcome.simulation,
+            picture=RECOMMENDED_PICTURE,
             certificate=outcome.certificate(),
-        )  # fmt: skip
+        )
         _show(strategy, limit, flags.output_folder)
     return status_code(outcome.status)
 

@@ -4,8 +4,9 @@ import argparse
 from pathlib import Path
 from typing import NoReturn
 
+import click
+
 import evenflow
-from evenflow.errors import InputError
 
 PROGRAM = "run_pipeline_balance.py"
 _LATER = {
@@ -20,15 +21,15 @@ _LATER = {
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """A wrong flag is bad input like any other."""
-        raise InputError(value=message, rule="a flag is wrong", place=PROGRAM, remedy=f"see: {PROGRAM} --help")
+        raise click.UsageError(f"{message}; see: {PROGRAM} --help")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The flags' values. Raises InputError for a flag that is wrong or comes with a later version."""
+    """The flags' values. Raises UsageError for a flag that is wrong or comes with a later version."""
     flags = _parser().parse_args(arguments)
     for name, sentence in _LATER.items():
         if getattr(flags, name) not in (None, False):
-            raise InputError(value=_shown(name), rule=sentence, place=PROGRAM)
+            raise click.UsageError(sentence)
     return flags
 
 
@@ -90,7 +91,3 @@ def _seconds(text: str) -> float:
     if not 0 < seconds <= 1e9:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above zero")
     return seconds
-
-
-def _shown(name: str) -> str:
-    return {"memory_folder": "-mf", "compute_memory": "-cm"}.get(name, f"--{name}")

@@ -20,9 +20,12 @@ from evenflow.units import milliseconds
 @click.argument("files", metavar="LAYERS.json [PLAN.json]", nargs=-1, required=True)
 @click.option("--layers", "layer_rows", metavar="N,N,…", multiple=True, help="Layers by rank; once a chunk, in order.")
 @click.option(
-    "--recompute", "recompute_rows", metavar="KIND=N,N,…", multiple=True,
+    "--recompute",
+    "recompute_rows",
+    metavar="KIND=N,N,…",
+    multiple=True,
     help="Layers by rank that recompute under KIND; once a chunk, in order.",
-)  # fmt: skip
+)
 @click.option("--ranks", type=options.COUNT, help="Pipeline ranks (follows from --layers or the plan file).")
 @click.option("--chunks", type=options.COUNT, help="Model chunks of each rank (follows likewise).")
 @click.option("--microbatches", type=options.COUNT, help="Microbatches of one step.")
@@ -65,9 +68,15 @@ def simulate(
     limit = options.memory_limit(memory)
     network, plan = read_files(files)
     given = GivenPlan(
-        layers=layer_rows, recompute=recompute_rows, ranks=ranks, chunks=chunks, microbatches=microbatches,
-        schedule=schedule, less_memory=less_memory, sequence_splits=sequence_splits,
-    )  # fmt: skip
+        layers=layer_rows,
+        recompute=recompute_rows,
+        ranks=ranks,
+        chunks=chunks,
+        microbatches=microbatches,
+        schedule=schedule,
+        less_memory=less_memory,
+        sequence_splits=sequence_splits,
+    )
     if plan is None:
         plan = given.plan(network)
     else:

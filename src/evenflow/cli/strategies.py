@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from evenflow.cli.sizes import Sizes
+from evenflow.cli.sizes import Sizes, check_actions
 from evenflow.errors import InputError
 from evenflow.model import FULL, NONE, Communication, Network
 from evenflow.model.naive import even_plan
@@ -98,11 +98,13 @@ def manual_strategies(
     taken = {RECOMMENDED_PICTURE, *(picture for _, picture in _NAIVE.values())}
     results: list[Strategy | Skipped] = []
     for entry in entries:
+        plan = entry.plan
+        check_actions(plan.num_ranks * plan.num_chunks * plan.num_microbatches * plan.sequence_splits)
         picture = (entry.file_name or f"{entry.name}.svg") if entry.show or always_draw else None
         if picture is not None:
             _check_picture(picture, taken, place=f"{path}: {entry.name}.file_name")
             taken.add(picture)
-        simulation = simulate(network, entry.plan, communication=communication)
+        simulation = simulate(network, plan, communication=communication)
         results.append(Strategy(name=entry.name, simulation=simulation, picture=picture))
     return results
 
@@ -121,6 +123,8 @@ def _check_picture(name: str, taken: set[str], *, place: str) -> None:
         raise InputError(value=name, rule="every strategy has a picture of its own", place=place, remedy="rename it")
     if PurePath(name).name != name or name in {".", ".."} or "\\" in name:
         raise InputError(
-            value=name, rule="the name of a file, without a folder", place=place,
+            value=name,
+            rule="the name of a file, without a folder",
+            place=place,
             remedy="pictures go to the output folder",
-        )  # fmt: skip
+        )

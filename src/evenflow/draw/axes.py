@@ -30,7 +30,8 @@ class TimeScale:
 
     def tenths(self, times_ns: NDArray[np.int64]) -> NDArray[np.int64]:
         """Tenths of pixels, rounded."""
-        return np.rint(10 * (self.left + times_ns * (self.width / self.span_ns))).astype(np.int64)
+        pixels = self.left + times_ns * (self.width / self.span_ns)
+        return np.asarray(np.rint(10 * pixels), dtype=np.int64)
 
     def tenth(self, time_ns: float) -> int:
         """Tenths of a pixel, rounded."""
@@ -115,7 +116,7 @@ def time_axis(scale: TimeScale, y: int) -> list[str]:
     return [path(f"M{scale.left} {y}h{scale.width}{marks}", stroke=MUTED), *labels]
 
 
-def time_grid(scale: TimeScale, top: float, bottom: float) -> str:
+def time_grid(scale: TimeScale, top: int, bottom: int) -> str:
     """Hairlines at the ticks of the time axis."""
-    lines = "".join(f"M{tenths(x)} {tenths(round(top * 10))}V{tenths(round(bottom * 10))}" for x, _ in time_ticks(scale))
+    lines = "".join(f"M{tenths(x)} {top}V{bottom}" for x, _ in time_ticks(scale))
     return path(lines, stroke=HAIRLINE)

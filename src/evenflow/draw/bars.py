@@ -1,11 +1,22 @@
 """Bars at the right, one a row: how busy a rank is, and how high its memory peaks."""
 
+from evenflow.draw.axes import column_memory
 from evenflow.draw.blocks import Rows
 from evenflow.draw.elements import number, path, rect, text
 from evenflow.draw.legend import DASHES
 from evenflow.draw.memory import MemoryScale
-from evenflow.draw.axes import column_memory
-from evenflow.draw.palette import ACTIVATION_FILL, HAIRLINE, HELD_LINE, LIMIT, MUTED, OVER_FILL, RECOMPUTE, STATIC_FILL
+from evenflow.draw.palette import (
+    ACTIVATION_FILL,
+    HAIRLINE,
+    HELD_LINE,
+    LIMIT,
+    MUTED,
+    OVER_FILL,
+    RECOMPUTE,
+    STATIC_FILL,
+    backward_shades,
+    forward_shades,
+)
 from evenflow.simulate import Simulation
 
 _MOST_HEIGHT = 14
@@ -16,19 +27,24 @@ VALUE_WIDTH = 68
 
 
 def busy_bars(simulation: Simulation, rows: Rows, x: int, width: int) -> list[str]:
-    """Share of the makespan in which each rank works; recomputation dark at the end."""
+    """Share of the makespan in which each rank works: forward, backward, recomputation."""
     timeline, costs = simulation.timeline, simulation.costs
     span = max(timeline.makespan_ns, 1)
-    units = timeline.schedule.num_units
-    recompute_ns = units * costs.recompute_ns.reshape(-1, rows.count).sum(axis=0)
+    work = (
+        (forward_shades(1)[0], costs.forward_ns),
+        (backward_shades(1)[0], costs.backward_ns - costs.recompute_ns),
+        (RECOMPUTE, costs.recompute_ns),
+    )
     parts = []
     for rank, busy_ns in enumerate(timeline.busy_ns.tolist()):
         top, height = _place(rows, rank)
-        busy, again = width * busy_ns / span, width * int(recompute_ns[rank]) / span
         parts.append(rect(x, top, width, height, fill="none", stroke=HAIRLINE))
-        parts.append(rect(x, top, busy, height, fill=STATIC_FILL))
-        if again >= 0.1:
-            parts.append(rect(x + busy - again, top, again, height, fill=RECOMPUTE))
+        at = float(x)
+        for colour, stage_ns in work:
+            length = width * timeline.schedule.num_units * int(stage_ns[rank :: rows.count].sum()) / span
+            if length >= 0.1:
+                parts.append(rect(at, top, length, height, fill=colour))
+            at += length
         parts += _value(rows, rank, x + width, f"{100 * busy_ns / span:.1f} %", over=False)
     return parts
 
@@ -70,6 +86,4 @@ def _value(rows: Rows, rank: int, x: int, words: str, *, over: bool) -> list[str
         return []
     size = min(11, rows.pitch - 1)
     y = rows.y(rank) + rows.ink / 2 + 0.36 * size
-    return [
-        text(x + VALUE_WIDTH, y, words, size=size, fill=LIMIT if over else MUTED, anchor="end", bold=over)
-    ]
+    return [text(x + VALUE_WIDTH, y, words, size=size, fill=LIMIT if over else MUTED, anchor="end", bold=over)]

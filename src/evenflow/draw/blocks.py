@@ -8,23 +8,27 @@ from numpy.typing import NDArray
 from evenflow.draw.axes import TimeScale
 from evenflow.draw.elements import number, path, tenths, text_width
 from evenflow.draw.palette import (
-    INK, PAPER, RECOMPUTE, backward_shades, forward_shades,
+    INK,
+    PAPER,
+    RECOMPUTE,
+    backward_shades,
+    forward_shades,
 )
 from evenflow.schedule import Op
 from evenflow.simulate import Simulation
 
-MERGE_TENTHS = 5
-"""Actions of a rank that start within the same half pixel are drawn as one block."""
-_SEPARATED_TENTHS = 40
-"""Where nearly all blocks are at least this wide, they have a thin white outline."""
-_LABEL_SIZES = (11.0, 10.0, 9.0, 8.0, 7.0)
+MERGE_TENTHS = 3
+"""Actions of a rank that start within the same third of a pixel or so are drawn as one block."""
+_SEPARATED_TENTHS = 15
+"""Blocks of one colour that touch are told apart by a white line where both are at least this wide."""
+_NUMBER_SIZES = (11.0, 10.0, 9.0, 8.0, 7.0)
 
 Tenths = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Rows of a timeline from the top down: `pitch` from one to the next, of which `ink` is drawn."""
+    """Rows of a timeline from the top down: `pitch` from one to the next, the pixels between them included."""
 
     top: int
     pitch: int
@@ -47,8 +51,10 @@ class Rows:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Blocks:
-    """What is drawn, in tenths of pixels; every array has shape [num_blocks]."""
+    """What is drawn, rank by rank from left to right, in tenths of pixels; every array has shape [num_blocks]."""
 
+    num_chunks: int
+    sequence_splits: int
     ranks: Tenths
     classes: Tenths
     """``op * num_chunks + chunk``."""
@@ -78,6 +84,8 @@ def make_blocks(simulation: Simulation, scale: TimeScale) -> Blocks:
     left, right, longest, share = left[drawn], right[drawn], longest[drawn], share[drawn]
     chunks = schedule.stages[longest] // schedule.num_ranks
     return Blocks(
+        num_chunks=schedule.num_chunks,
+        sequence_splits=schedule.sequence_splits,
         ranks=schedule.ranks[longest].astype(np.int64),
         classes=(np.where(schedule.ops[longest] == Op.F, 0, schedule.num_chunks) + chunks).astype(np.int64),
         units=schedule.units[longest].astype(np.int64),
@@ -87,55 +95,69 @@ def make_blocks(simulation: Simulation, scale: TimeScale) -> Blocks:
     )
 
 
-def draw_blocks(simulation: Simulation, scale: TimeScale, rows: Rows, *, num_shades: int) -> list[str]:
-    """The blocks as one path a class, recomputation on top of the backwards, then microbatch numbers where they fit.
+def draw_blocks(blocks: Blocks, rows: Rows, *, num_shades: int) -> list[str]:
+    """The blocks as one path a class, recomputation on top of the backwards.
 
     `num_shades`, the number of chunks or more, is how many shades a direction has; pictures with one legend share it.
     """
-    schedule = simulation.timeline.schedule
-    blocks = make_blocks(simulation, scale)
-    num_chunks = schedule.num_chunks
-    colours = forward_shades(num_shades)[:num_chunks] + backward_shades(num_shades)[:num_chunks]
-    separated = len(blocks.left) > 0 and np.quantile(blocks.right - blocks.left, 0.1) >= _SEPARATED_TENTHS
-    outline = PAPER if separated else ""
     parts = []
-    for index, colour in enumerate(colours):
-        direction = "forward" if index < num_chunks else "backward"
+    directions = (("forward", forward_shades(num_shades)), ("backward", backward_shades(num_shades)))
+    for index in np.unique(blocks.classes).tolist():
+        direction, shades = directions[index // blocks.num_chunks]
+        chunk = index % blocks.num_chunks
         chosen = np.flatnonzero(blocks.classes == index)
-        data = _rectangles(blocks.ranks[chosen], blocks.left[chosen], blocks.right[chosen], rows)
-        name = f'class="{direction}-{index % num_chunks}"'
-        parts.append(path(data, fill=colour, stroke=outline, width=0.6, extra=name))
+        data = _bars(blocks.ranks[chosen], blocks.left[chosen], blocks.right[chosen], rows)
+        name = f'class="{direction}-{chunk}"'
+        parts.append(path(data, stroke=shades[chunk], width=rows.ink, extra=name))
     chosen = np.flatnonzero(blocks.split > blocks.left)
-    data = _rectangles(blocks.ranks[chosen], blocks.left[chosen], blocks.split[chosen], rows)
-    parts.append(path(data, fill=RECOMPUTE, stroke=outline, width=0.6, extra='class="recompute"'))
-    return parts + _labels(blocks, schedule.sequence_splits, rows)
+    if len(chosen):
+        data = _bars(blocks.ranks[chosen], blocks.left[chosen], blocks.split[chosen], rows)
+        parts.append(path(data, stroke=RECOMPUTE, width=rows.ink, extra='class="recompute"'))
+    parts.append(path(_separators(blocks, rows), stroke=PAPER, width=0.7))
+    return parts
 
 
-def _rectangles(ranks: Tenths, left: Tenths, right: Tenths, rows: Rows) -> str:
-    """Path data: one closed rectangle a block."""
-    return "".join(
-        f"M{tenths(x)} {rows.y(rank)}h{tenths(width)}v{rows.ink}H{tenths(x)}z"
-        for rank, x, width in zip(ranks.tolist(), left.tolist(), (right - left).tolist(), strict=True)
-    )
-
-
-def _labels(blocks: Blocks, sequence_splits: int, rows: Rows) -> list[str]:
+def draw_numbers(blocks: Blocks, rows: Rows) -> list[str]:
     """Microbatch numbers in the blocks that are wide enough, all of one size: the largest that fits nearly all."""
-    names = [
-        str(unit) if sequence_splits == 1 else f"{unit // sequence_splits}.{unit % sequence_splits}"
-        for unit in blocks.units.tolist()
-    ]
+    splits = blocks.sequence_splits
+    names = [str(unit) if splits == 1 else f"{unit // splits}.{unit % splits}" for unit in blocks.units.tolist()]
     room = (blocks.right - blocks.split) / 10 - 1.5
     needed = np.array([text_width(name, 1) for name in names])
-    sizes = [size for size in _LABEL_SIZES if size <= 0.75 * rows.ink]
+    sizes = [size for size in _NUMBER_SIZES if size <= 0.75 * rows.ink]
     if not sizes:
         return []
     size = next((size for size in sizes if np.mean(needed * size <= room) > 0.95), sizes[-1])
-    labels = [
+    numbers = [
         f'<text x="{tenths(int(blocks.split[index] + blocks.right[index]) // 2)}" '
         f'y="{number(rows.y(int(blocks.ranks[index])) + rows.ink / 2 + 0.36 * size)}">{names[index]}</text>'
         for index in np.flatnonzero(needed * size <= room).tolist()
     ]
-    if not labels:
+    if not numbers:
         return []
-    return [f'<g font-size="{number(size)}" fill="{INK}" text-anchor="middle" class="microbatches">', *labels, "</g>"]
+    return [f'<g font-size="{number(size)}" fill="{INK}" text-anchor="middle" class="microbatches">', *numbers, "</g>"]
+
+
+def _bars(ranks: Tenths, left: Tenths, right: Tenths, rows: Rows) -> str:
+    """Path data: one line a block along the middle of its row, to be stroked as high as a block."""
+    pieces = []
+    row, at = -1, 0
+    for rank, start, end in zip(ranks.tolist(), left.tolist(), right.tolist(), strict=True):
+        if rank != row:
+            pieces.append(f"M{tenths(start)} {number(rows.y(rank) + rows.ink / 2)}")
+        elif start != at:
+            pieces.append(f"m{tenths(start - at)} 0")
+        pieces.append(f"h{tenths(end - start)}")
+        row, at = rank, end
+    return "".join(pieces)
+
+
+def _separators(blocks: Blocks, rows: Rows) -> str:
+    """Path data: a line where two blocks of one colour touch."""
+    wide = blocks.right - blocks.left >= _SEPARATED_TENTHS
+    touching = (np.diff(blocks.ranks) == 0) & (np.diff(blocks.classes) == 0) & (blocks.right[:-1] == blocks.left[1:])
+    plain = blocks.split[1:] == blocks.left[1:]  # recomputation, darker, separates by itself
+    chosen = np.flatnonzero(touching & plain & wide[:-1] & wide[1:]) + 1
+    return "".join(
+        f"M{tenths(x)} {rows.y(rank)}v{rows.ink}"
+        for rank, x in zip(blocks.ranks[chosen].tolist(), blocks.left[chosen].tolist(), strict=True)
+    )

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 
 from evenflow.draw.axes import TimeScale, memory_unit, show_memory, show_time, time_axis, time_grid
 from evenflow.draw.bars import bar_heading, peak_bars
-from evenflow.draw.blocks import Rows, draw_blocks
-from evenflow.draw.elements import document, fit_text, group, path, text, text_width
+from evenflow.draw.blocks import Rows, draw_blocks, draw_numbers, make_blocks
+from evenflow.draw.elements import clean, document, fit_text, group, path, rect, text, text_width
 from evenflow.draw.figures import peak_figure, percent, sizes
 from evenflow.draw.legend import memory_legend, timeline_legend
 from evenflow.draw.memory import MemoryScale, memory_scale
-from evenflow.draw.palette import INK, LIMIT, MUTED
+from evenflow.draw.palette import INK, LIMIT, MUTED, PAPER
 from evenflow.draw.svg import BARS_LEFT, BARS_WIDTH, MARGIN, PLOT_LEFT, PLOT_WIDTH, WIDTH, rank_labels
 from evenflow.errors import InputError
 from evenflow.simulate import Simulation
 
-_TOP = 138
-"""Where the panels begin."""
+_LEGEND_BASELINE = 86
+_LEGEND_LINE = 26
 _HEADING = 26
 """Height of a panel's heading."""
 _GAP = 22
@@ -27,8 +27,8 @@ _TITLE_SIZE = 14
 def comparison_svg(simulations: Sequence[tuple[str, Simulation]], *, memory_limit_bytes: int | None) -> str:
     """The picture of several named plans as the text of an SVG file.
 
-    The reference for the differences, drawn as a dashed line, is the shortest plan within the limit, or the shortest
-    of all where none fits. Raises InputError when there is no plan.
+    The reference for the differences, a dotted line in the other panels, is the shortest plan within the limit, or
+    the shortest of all where none fits. Raises InputError when there is no plan.
     """
     if not simulations:
         raise InputError(value=0, rule="a comparison has at least one plan", place="plans")
@@ -39,22 +39,18 @@ def comparison_svg(simulations: Sequence[tuple[str, Simulation]], *, memory_limi
     num_shades = max(simulation.plan.num_chunks for _, simulation in simulations)
 
     panels: list[str] = []
-    top = _TOP
+    top = _LEGEND_BASELINE + _LEGEND_LINE * (2 if memory else 1)
     for index, (name, simulation) in enumerate(simulations):
         pitch = _pitch(simulation.plan.num_ranks)
         rows = Rows(top=top + _HEADING, pitch=pitch, count=simulation.plan.num_ranks)
         panel = _heading(name, simulation, reference, memory_limit_bytes, top + 14)
-        panel += _panel(simulation, scale, rows, memory, num_shades)
+        panel += _panel(simulation, reference, scale, rows, memory, num_shades)
         panels += group(f"plan-{index}", panel)
         top = rows.bottom + _GAP
     bottom = top - _GAP + 8
-    at = scale.tenth(reference.makespan_ns) / 10
-    line = path(f"M{at:.1f} {_TOP + _HEADING}V{bottom}", stroke=MUTED, extra='stroke-dasharray="2 4"')
     parts = [
-        *_header(simulations, memory, num_shades),
-        time_grid(scale, _TOP + _HEADING, bottom),
+        *_header(simulations, memory, num_shades, any('class="microbatches"' in part for part in panels)),
         *panels,
-        line,
         *time_axis(scale, bottom),
     ]
     label = f"{len(simulations)} plans compared"
@@ -62,7 +58,7 @@ def comparison_svg(simulations: Sequence[tuple[str, Simulation]], *, memory_limi
 
 
 def _header(
-    simulations: Sequence[tuple[str, Simulation]], memory: MemoryScale | None, num_shades: int
+    simulations: Sequence[tuple[str, Simulation]], memory: MemoryScale | None, num_shades: int, numbered: bool
 ) -> list[str]:
     """Title and the legend of all panels."""
     first = simulations[0][1]
@@ -72,14 +68,18 @@ def _header(
     limit = memory.limit_bytes if memory else None
     words = f"limit {show_memory(limit, memory.unit)}" if memory and limit is not None else ""
     over = any(not simulation.fits(limit) for _, simulation in simulations)
-    legend = timeline_legend(PLOT_LEFT, 86, num_chunks=num_shades, recomputes=recomputes)
+    legend = timeline_legend(
+        PLOT_LEFT, _LEGEND_BASELINE, num_chunks=num_shades, recomputes=recomputes, numbered=numbered
+    )
     if memory:
-        legend += memory_legend(PLOT_LEFT, 112, limit=words, over=over, curves=False)
+        legend += memory_legend(PLOT_LEFT, _LEGEND_BASELINE + _LEGEND_LINE, limit=words, over=over, curves=False)
     return [
         text(MARGIN, 48, fit_text(title, 22, WIDTH - 2 * MARGIN, bold=True), size=22, bold=True),
-        text(MARGIN, 86, "Timeline", size=14, bold=True),
-        *([text(MARGIN, 112, "Memory", size=14, bold=True)] if memory else []),
+        text(MARGIN, _LEGEND_BASELINE, "Timeline", size=14, bold=True),
+        *([text(MARGIN, _LEGEND_BASELINE + _LEGEND_LINE, "Memory", size=14, bold=True)] if memory else []),
         *group("legend", legend),
+        bar_heading(BARS_LEFT, _LEGEND_BASELINE + _LEGEND_LINE, "peak memory") if memory else "",
+        text(WIDTH - MARGIN, _LEGEND_BASELINE + _LEGEND_LINE, words, size=12, fill=LIMIT, anchor="end"),
     ]
 
 
@@ -89,28 +89,39 @@ def _heading(
     """Name and figures of a plan on one line; red where it is over the limit."""
     peak = peak_figure(simulation, memory_limit_bytes)
     figures = f"{show_time(simulation.makespan_ns)}{_difference(simulation, reference)}"
-    figures += f"  ·  bubbles {percent(simulation.bubbles.real)}  ·  {sizes(simulation)}"
+    figures += f" · bubbles {percent(simulation.bubbles.real)} · {sizes(simulation)} ·"
     memory = f"peak {peak.value}, {peak.note}"
-    needed = text_width(figures, 12) + text_width(memory, 12) + 60
-    name = fit_text(name, _TITLE_SIZE, WIDTH - 2 * MARGIN - needed, bold=True)
-    x = MARGIN + text_width(name, _TITLE_SIZE, bold=True) + 16
+    room = WIDTH - 2 * MARGIN - text_width(f"{figures}{memory}", 12) - 40
+    name = clean(fit_text(name, _TITLE_SIZE, room, bold=True))
     return [
-        text(MARGIN, y, name, size=_TITLE_SIZE, bold=True),
-        text(x, y, figures, size=12),
-        text(x + text_width(figures, 12) + 6, y, f"·  {memory}", size=12, fill=LIMIT if peak.alarming else INK),
+        f'<text x="{MARGIN}" y="{y}" font-size="12" fill="{INK}">'
+        f'<tspan font-size="{_TITLE_SIZE}" font-weight="600">{name}</tspan>'
+        f'<tspan dx="14">{clean(figures)}</tspan>'
+        f'<tspan dx="4" fill="{LIMIT if peak.alarming else INK}">{clean(memory)}</tspan></text>'
     ]
 
 
 def _panel(
-    simulation: Simulation, scale: TimeScale, rows: Rows, memory: MemoryScale | None, num_shades: int
+    simulation: Simulation,
+    reference: Simulation,
+    scale: TimeScale,
+    rows: Rows,
+    memory: MemoryScale | None,
+    num_shades: int,
 ) -> list[str]:
-    """Timeline, makespan marker, peak bars of one plan."""
-    end = scale.tenth(simulation.makespan_ns) / 10
+    """Timeline, makespan marker, peak bars of one plan; and where the reference ends."""
+    end, reference_end = scale.tenth(simulation.makespan_ns) / 10, scale.tenth(reference.makespan_ns) / 10
     middle = (rows.top + rows.bottom) / 2
-    parts = rank_labels(PLOT_LEFT - 8, rows)
-    parts += draw_blocks(simulation, scale, rows, num_shades=num_shades)
+    parts = [time_grid(scale, rows.top, rows.bottom), *rank_labels(PLOT_LEFT - 8, rows)]
+    blocks = make_blocks(simulation, scale)
+    parts += draw_blocks(blocks, rows, num_shades=num_shades) + draw_numbers(blocks, rows)
+    if simulation is not reference:
+        line = f"M{reference_end:.1f} {rows.top - 4}V{rows.bottom + 3}"
+        parts.append(path(line, stroke=MUTED, extra='stroke-dasharray="2 3"'))
     parts.append(path(f"M{end:.1f} {rows.top - 2}V{rows.bottom + 1}", stroke=INK, width=1.5))
-    parts.append(text(end + 7, middle + 4, show_time(simulation.makespan_ns), size=13, bold=True))
+    makespan = show_time(simulation.makespan_ns)
+    parts.append(rect(end + 4, middle - 9, text_width(makespan, 13, bold=True) + 5, 18, fill=PAPER))
+    parts.append(text(end + 7, middle + 4, makespan, size=13, bold=True))
     if memory and simulation.network.has_memory:
         parts += peak_bars(simulation, rows, BARS_LEFT, BARS_WIDTH, memory)
     else:
@@ -131,9 +142,7 @@ def _difference(simulation: Simulation, reference: Simulation) -> str:
     return f" ({change:+.1%})".replace("%", " %").replace("-", "−")
 
 
-def _shared_memory(
-    simulations: Sequence[tuple[str, Simulation]], memory_limit_bytes: int | None
-) -> MemoryScale | None:
+def _shared_memory(simulations: Sequence[tuple[str, Simulation]], memory_limit_bytes: int | None) -> MemoryScale | None:
     """One scale for the bars of all plans; None where no memory is known."""
     peaks = [peak for _, one in simulations if one.network.has_memory for peak in one.peak_memory_bytes]
     if not peaks:

@@ -4,19 +4,27 @@ import re
 import unicodedata
 from xml.sax.saxutils import escape, quoteattr
 
-from evenflow.draw.palette import INK
+from evenflow.draw.palette import INK, PAPER
 
 FONT_FAMILY = "'Helvetica Neue', Helvetica, Arial, 'Noto Sans', 'Noto Sans CJK SC', 'Microsoft YaHei', sans-serif"
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_WIDTHS = {
-    character: width
-    for width, characters in {
-        0.25: "ijl'|", 0.3: " !,./:;I[]\\ft", 0.36: "()-r`·\"*", 0.52: "cksvxyzJ", 0.58: "0123456789abdeghnopquL#$?_",
-        0.61: "+=<>~−×", 0.64: "FTZ", 0.69: "ABEKPSVXY&", 0.75: "CDHNRUw", 0.8: "GOQ", 0.87: "Mm", 0.92: "%", 1.05: "W@…",
-    }.items()
-    for character in characters
-}  # fmt: skip
+_WIDTH_CLASSES = (
+    (0.25, "ijl'|"),
+    (0.3, " !,./:;I[]\\ft"),
+    (0.36, '()-r`·"*'),
+    (0.52, "cksvxyzJ"),
+    (0.58, "0123456789abdeghnopquL#$?_"),
+    (0.61, "+=<>~−×"),
+    (0.64, "FTZ"),
+    (0.69, "ABEKPSVXY&"),
+    (0.75, "CDHNRUw"),
+    (0.8, "GOQ"),
+    (0.87, "Mm"),
+    (0.92, "%"),
+    (1.05, "W@…"),
+)
+_WIDTHS = {character: width for width, characters in _WIDTH_CLASSES for character in characters}
 """Advance widths of Helvetica and Arial in ems, rounded up."""
 _BOLD_IS_WIDER = 1.08
 
@@ -93,9 +101,8 @@ def document(*, width: int, height: float, label: str, parts: list[str]) -> str:
     size = f'width="{width}" height="{number(height)}" viewBox="0 0 {width} {number(height)}"'
     spoken = quoteattr(_NOT_IN_XML.sub("\ufffd", label))
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label={spoken} '
-        f'font-family="{FONT_FAMILY}">',
-        '<rect width="100%" height="100%" fill="#ffffff"/>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label={spoken} font-family="{FONT_FAMILY}">',
+        f'<rect width="100%" height="100%" fill="{PAPER}"/>',
         *parts,
         "</svg>",
     ]

@@ -47,7 +47,8 @@ def peak_figure(simulation: Simulation, memory_limit_bytes: int | None) -> Figur
     ranks_over = sum(one > memory_limit_bytes for one in peaks)
     if ranks_over == 0:
         return Figure(label=label, value=value, note=f"{where}; fits")
-    excess = show_memory(peak - memory_limit_bytes, memory_unit(peak - memory_limit_bytes))
+    excess_bytes = peak - memory_limit_bytes
+    excess = show_memory(excess_bytes, unit if excess_bytes >= unit[0] else memory_unit(excess_bytes))
     note = f"{where}; over the limit by {excess}, on {ranks_over} of {len(peaks)} ranks"
     return Figure(label=label, value=value, note=note, alarming=True)
 
@@ -56,7 +57,9 @@ def sizes(simulation: Simulation) -> str:
     """Ranks, chunks, microbatches, layers."""
     plan = simulation.plan
     counts = [
-        _count(plan.num_ranks, "rank"), _count(plan.num_chunks, "chunk"), _count(plan.num_microbatches, "microbatch"),
+        _count(plan.num_ranks, "rank"),
+        _count(plan.num_chunks, "chunk"),
+        _count(plan.num_microbatches, "microbatch"),
     ]
     if plan.sequence_splits > 1:
         counts[-1] += f" in {plan.sequence_splits} parts"

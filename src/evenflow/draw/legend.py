@@ -4,7 +4,17 @@ from collections.abc import Iterable
 
 from evenflow.draw.elements import path, rect, text, text_width
 from evenflow.draw.palette import (
-    ACTIVATION_FILL, HAIRLINE, HELD_LINE, INK, LIMIT, MUTED, OVER_FILL, PAPER, RECOMPUTE, STATIC_FILL, backward_shades,
+    ACTIVATION_FILL,
+    HAIRLINE,
+    HELD_LINE,
+    INK,
+    LIMIT,
+    MUTED,
+    OVER_FILL,
+    PAPER,
+    RECOMPUTE,
+    STATIC_FILL,
+    backward_shades,
     forward_shades,
 )
 
@@ -33,15 +43,17 @@ class _Line:
         self.x += 24
 
     def words(self, content: str, fill: str = INK) -> None:
-        self.parts.append(text(self.x + 4, self.y, content, size=_SIZE, fill=fill))
-        self.x += text_width(content, _SIZE) + 8
+        if self.parts:
+            self.x += 4
+        self.parts.append(text(self.x, self.y, content, size=_SIZE, fill=fill))
+        self.x += text_width(content, _SIZE) + 6
 
     def gap(self) -> None:
         self.x += 16
 
 
-def timeline_legend(x: float, y: int, *, num_chunks: int, recomputes: bool) -> list[str]:
-    """Forward and backward shades by chunk, recomputation where there is any, idle."""
+def timeline_legend(x: float, y: int, *, num_chunks: int, recomputes: bool, numbered: bool) -> list[str]:
+    """Forward and backward shades by chunk, recomputation and numbers where there are any, idle."""
     line = _Line(x, y)
     for words, shades in (("forward", forward_shades(num_chunks)), ("backward", backward_shades(num_chunks))):
         if num_chunks == 1:
@@ -59,7 +71,8 @@ def timeline_legend(x: float, y: int, *, num_chunks: int, recomputes: bool) -> l
     line.swatch(PAPER, stroke=HAIRLINE)
     line.words("idle")
     line.gap()
-    line.words("numbers: microbatches", fill=MUTED)
+    if numbered:
+        line.words("numbers: microbatches", fill=MUTED)
     return line.parts
 
 

@@ -10,7 +10,13 @@ from evenflow.draw.blocks import Rows
 from evenflow.draw.elements import number, path, rect, tenths, text
 from evenflow.draw.legend import DASHES
 from evenflow.draw.palette import (
-    ACTIVATION_FILL, HAIRLINE, HELD_LINE, LIMIT, MUTED, OVER_FILL, STATIC_FILL,
+    ACTIVATION_FILL,
+    HAIRLINE,
+    HELD_LINE,
+    LIMIT,
+    MUTED,
+    OVER_FILL,
+    STATIC_FILL,
 )
 from evenflow.simulate import Simulation, memory_curve
 
@@ -63,7 +69,7 @@ def draw_memory(simulation: Simulation, scale: TimeScale, rows: Rows, memory: Me
         parts += ['<clipPath id="above-limit">', *clips, "</clipPath>"]
         parts += [f'<g fill="{OVER_FILL}" clip-path="url(#above-limit)">', *over, "</g>"]
     outlines = [f'<use href="#memory-{rank}"/>' for rank in range(rows.count)]
-    width = 1 if rows.pitch >= 24 else 0.6
+    width = 1 if rows.pitch >= 24 else 0.6 if rows.pitch >= 12 else 0.3
     parts += [f'<g fill="none" stroke="{HELD_LINE}" stroke-width="{width}">', *outlines, "</g>"]
     floors = "".join(f"M{scale.left} {rows.y(rank) + height}h{scale.width}" for rank in range(rows.count))
     parts.append(path(floors, stroke=HAIRLINE))
@@ -94,9 +100,7 @@ def memory_labels(x: int, rows: Rows, memory: MemoryScale) -> list[str]:
     return parts
 
 
-def _steps(
-    simulation: Simulation, rank: int, scale: TimeScale, floor: int, height: int, memory: MemoryScale
-) -> str:
+def _steps(simulation: Simulation, rank: int, scale: TimeScale, floor: int, height: int, memory: MemoryScale) -> str:
     """Path data of one rank's memory, from the floor up and back down to it."""
     times_ns, held = memory_curve(simulation.timeline, simulation.costs, rank)
     settled = np.concatenate((np.diff(times_ns) != 0, [True]))  # at one instant, what is freed and taken nets out

@@ -1,8 +1,8 @@
 """Colours. Direction is told by hue (blue, orange) and by lightness, so it survives grey print and colour blindness.
 
-    lightness L*   84 … 72   forward, chunk 0 … last
-                   66 … 53   backward, chunk 0 … last
-                   27        recompute
+lightness L*   84 … 72   forward, chunk 0 … last
+               66 … 53   backward, chunk 0 … last
+               27        recompute
 """
 
 INK = "#1c2430"

@@ -1,18 +1,18 @@
 """One plan as a picture: its timeline, and under it the memory of every rank on the same time axis.
 
-    title, certificate
-    makespan | bubbles | peak memory | schedule
-    Timeline  legend                            busy
-    rank 0    ▒▒▒▒▒▓▓▓▓▓▓▓                      ▬▬▬▬
-              └─────┴─────┴ time
-    Memory    legend                            peak
-    rank 0    ▁▂▃▄▃▄▃▂▁  - - limit              ▬▬|▬
-              └─────┴─────┴ time
+title, certificate
+makespan | bubbles | peak memory | schedule
+Timeline  legend                            busy
+rank 0    ▒▒▒▒▒▓▓▓▓▓▓▓                      ▬▬▬▬
+          └─────┴─────┴ time
+Memory    legend                            peak
+rank 0    ▁▂▃▄▃▄▃▂▁  - - limit              ▬▬|▬
+          └─────┴─────┴ time
 """
 
 from evenflow.draw.axes import TimeScale, memory_unit, show_memory, time_axis, time_grid
 from evenflow.draw.bars import VALUE_WIDTH, bar_heading, busy_bars, peak_bars
-from evenflow.draw.blocks import Rows, draw_blocks
+from evenflow.draw.blocks import Rows, draw_blocks, draw_numbers, make_blocks
 from evenflow.draw.elements import document, fit_text, group, rect, text, text_width
 from evenflow.draw.figures import Figure, plan_figures
 from evenflow.draw.legend import memory_legend, timeline_legend
@@ -31,9 +31,7 @@ _HEADING_GAP = 14
 """From the baseline of a heading to its panel."""
 
 
-def timeline_svg(
-    simulation: Simulation, *, memory_limit_bytes: int | None, title: str, certificate: str = ""
-) -> str:
+def timeline_svg(simulation: Simulation, *, memory_limit_bytes: int | None, title: str, certificate: str = "") -> str:
     """The picture of a plan as the text of an SVG file.
 
     `certificate` is a sentence about how good the plan is, shown under the title. The same simulation always gives
@@ -72,15 +70,19 @@ def _timeline_panel(simulation: Simulation, scale: TimeScale, baseline: int) -> 
     """Heading with legend at `baseline`, rows, time axis; and where they end."""
     plan = simulation.plan
     rows = Rows(top=baseline + _HEADING_GAP, pitch=_timeline_pitch(plan.num_ranks), count=plan.num_ranks)
+    blocks = make_blocks(simulation, scale)
+    numbers = draw_numbers(blocks, rows)
     recomputes = bool(simulation.costs.recompute_ns.any())
-    legend = timeline_legend(PLOT_LEFT, baseline, num_chunks=plan.num_chunks, recomputes=recomputes)
+    legend = timeline_legend(
+        PLOT_LEFT, baseline, num_chunks=plan.num_chunks, recomputes=recomputes, numbered=bool(numbers)
+    )
     parts = [
         text(MARGIN, baseline, "Timeline", size=14, bold=True),
         *group("timeline-legend", legend),
         bar_heading(BARS_LEFT, baseline, "busy, of the makespan"),
         rect(PLOT_LEFT, rows.top, PLOT_WIDTH, rows.bottom - rows.top, fill="none", name="timeline-plot"),
         *rank_labels(PLOT_LEFT - 8, rows),
-        *group("timeline", draw_blocks(simulation, scale, rows, num_shades=plan.num_chunks)),
+        *group("timeline", draw_blocks(blocks, rows, num_shades=plan.num_chunks) + numbers),
         *group("busy", busy_bars(simulation, rows, BARS_LEFT, BARS_WIDTH)),
         *time_axis(scale, rows.bottom + 3),
     ]

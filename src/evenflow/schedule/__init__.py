@@ -10,6 +10,18 @@ from evenflow.schedule.text import format_schedule, parse_schedule
 from evenflow.schedule.validate import check_complete
 
 __all__ = [
-    "FAMILIES", "NUM_OPS", "Action", "Op", "Schedule", "check_complete", "default_family", "f_then_b", "family_name",
-    "format_schedule", "interleaved", "make_schedule", "one_f_one_b", "parse_schedule",
+    "FAMILIES",
+    "NUM_OPS",
+    "Action",
+    "Op",
+    "Schedule",
+    "check_complete",
+    "default_family",
+    "f_then_b",
+    "family_name",
+    "format_schedule",
+    "interleaved",
+    "make_schedule",
+    "one_f_one_b",
+    "parse_schedule",
 ]

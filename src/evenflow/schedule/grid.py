@@ -1,4 +1,4 @@
-"""A schedule as text: one line a rank, readable by people and, token by token, by `parse_schedule`."""
+"""A stuck schedule as text: one line a rank, with an arrow at the fault."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,6 @@ def fault_grid(schedule: Schedule, done: NDArray[np.bool_], *, around: int = 4) 
             lines.append(f"rank {rank}: finished")
             continue
         at = stuck - start
-        shown = order[max(0, at - around) : at] + [f"->{order[at]}"] + order[at + 1 : at + 1 + around]
+        shown = [*order[max(0, at - around) : at], f"->{order[at]}", *order[at + 1 : at + 1 + around]]
         lines.append(f"rank {rank}: {'… ' if at > around else ''}{' '.join(shown)}")
     return "\n".join(lines)

@@ -23,7 +23,7 @@ def interleaved(
     A group is ``num_ranks`` microbatches (fewer when a split sequence fills the pipeline with fewer). Microbatches
     that do not fill a group are merged into the first one, which keeps the bubble of the even case. The warm-up of
     rank r is the first group's forwards of all chunks but the last, and ``2 (num_ranks - r - 1)`` more; with
-    `less_memory` only ``num_ranks - r - 1`` more: the fewest with which no rank waits for a backward that waits for it.
+    `less_memory` only ``num_ranks - r - 1`` more: with fewer, equal stages would wait between warm-up and cooldown.
     """
     check_sizes(
         num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches, sequence_splits=sequence_splits

@@ -67,7 +67,12 @@ class Schedule:
 
     @classmethod
     def from_actions(
-        cls, *, name: str, num_stages: int, num_microbatches: int, sequence_splits: int = 1,
+        cls,
+        *,
+        name: str,
+        num_stages: int,
+        num_microbatches: int,
+        sequence_splits: int = 1,
         orders: Iterable[Iterable[Action]],
     ) -> "Schedule":
         """From lists of actions, one a rank."""
@@ -77,7 +82,10 @@ class Schedule:
             table = np.array(rows, dtype=np.int32).reshape(len(rows), 3)
             arrays.append((table[:, 0], table[:, 1], table[:, 2]))
         return cls.from_orders(
-            name=name, num_stages=num_stages, num_microbatches=num_microbatches, sequence_splits=sequence_splits,
+            name=name,
+            num_stages=num_stages,
+            num_microbatches=num_microbatches,
+            sequence_splits=sequence_splits,
             orders=arrays,
         )
 
@@ -129,7 +137,9 @@ class Schedule:
 def check_sizes(*, num_ranks: int, num_chunks: int = 1, num_microbatches: int, sequence_splits: int = 1) -> None:
     """Refuse sizes below one."""
     for name, value in (
-        ("ranks", num_ranks), ("chunks", num_chunks), ("microbatches", num_microbatches),
+        ("ranks", num_ranks),
+        ("chunks", num_chunks),
+        ("microbatches", num_microbatches),
         ("sequence splits", sequence_splits),
     ):
         if value < 1:

@@ -10,10 +10,17 @@ from evenflow.schedule.schedule import Schedule
 def check_complete(schedule: Schedule) -> None:
     """Raise ScheduleError unless every stage runs every operation of every microbatch once, in causal order.
 
-    Checked: no index out of range, stages on their ranks, each action exactly once, each backward after its own
-    forward, and, for split sequences, forwards of the parts in order and backwards in reverse. [Seq1F1B, §3]
+    Checked: equally many stages a rank, no index out of range, stages on their ranks, each action exactly once, each
+    backward after its own forward, and, for split sequences, forwards of the parts in order and backwards in reverse.
+    [Seq1F1B, §3]
     """
     place = f"schedule {schedule.name}"
+    if schedule.num_stages % schedule.num_ranks:
+        raise ScheduleError(
+            value=f"{schedule.num_stages} stages on {schedule.num_ranks} ranks",
+            rule="every rank has equally many stages",
+            place=place,
+        )
     shape = (NUM_OPS, schedule.num_stages, schedule.num_units)
     actions = np.stack((schedule.ops, schedule.stages, schedule.units))
     outside = np.flatnonzero(((actions < 0) | (actions >= np.array(shape).reshape(3, 1))).any(axis=0))

@@ -8,6 +8,18 @@ from evenflow.simulate.simulation import Simulation, simulate
 from evenflow.simulate.timeline import Timeline, run
 
 __all__ = [
-    "BubbleTable", "Graph", "IdleTime", "Simulation", "StageCosts", "Timeline", "as_fractions", "build_graph",
-    "live_vectors", "memory_curve", "peak_bytes", "run", "simulate", "stage_costs",
+    "BubbleTable",
+    "Graph",
+    "IdleTime",
+    "Simulation",
+    "StageCosts",
+    "Timeline",
+    "as_fractions",
+    "build_graph",
+    "live_vectors",
+    "memory_curve",
+    "peak_bytes",
+    "run",
+    "simulate",
+    "stage_costs",
 ]

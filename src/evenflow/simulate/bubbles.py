@@ -4,6 +4,8 @@
     plain      stages as planned, without recompute      more: imbalance
     recompute  stages as planned                         more: recompute
     real       with messages between ranks               more: communication
+
+Each line adds one cause, and what its run idles more than the one above is that cause's share.
 """
 
 from collections.abc import Mapping
@@ -43,8 +45,12 @@ class IdleTime:
     communication_ns: int
 
 
-def bubble_table(graph: Graph, costs: StageCosts, timeline: Timeline, communication: Communication | None,
-                 ) -> BubbleTable:
+def bubble_table(
+    graph: Graph,
+    costs: StageCosts,
+    timeline: Timeline,
+    communication: Communication | None,
+) -> BubbleTable:
     """Bubbles of the whole pipeline as fractions of model time."""
     schedule = graph.schedule
     num_units = schedule.num_units
@@ -56,7 +62,10 @@ def bubble_table(graph: Graph, costs: StageCosts, timeline: Timeline, communicat
     recompute = hardware_ns / model_ns - 1
     waiting = schedule.num_ranks * (timeline.makespan_ns - without_messages) / model_ns
     return BubbleTable(
-        real=real, ideal=ideal, recompute=recompute, communication=waiting,
+        real=real,
+        ideal=ideal,
+        recompute=recompute,
+        communication=waiting,
         imbalance=real - ideal - recompute - waiting,
     )
 
@@ -93,6 +102,9 @@ def idle_times(graph: Graph, costs: StageCosts, timeline: Timeline) -> tuple[Idl
 def as_fractions(table: BubbleTable) -> Mapping[str, float]:
     """The table by the names used in result files."""
     return {
-        "real": table.real, "ideal": table.ideal, "imbalance": table.imbalance, "recompute": table.recompute,
+        "real": table.real,
+        "ideal": table.ideal,
+        "imbalance": table.imbalance,
+        "recompute": table.recompute,
         "communication": table.communication,
     }

@@ -94,8 +94,10 @@ def stage_costs(network: Network, plan: Plan) -> StageCosts:
             )
     sums = layer_sums(network)
     counts = np.array(
-        [[[plan.count(kind, chunk, rank) for kind in sums.kinds] for rank in range(plan.num_ranks)]
-         for chunk in range(plan.num_chunks)],
+        [
+            [[plan.count(kind, chunk, rank) for kind in sums.kinds] for rank in range(plan.num_ranks)]
+            for chunk in range(plan.num_chunks)
+        ],
         dtype=np.int64,
     ).reshape(plan.num_chunks * plan.num_ranks, len(sums.kinds))
     return costs_of_counts(network, sums, counts, plan.num_ranks)
@@ -121,7 +123,10 @@ def costs_of_counts(network: Network, sums: LayerSums, counts: Integers, num_ran
         parameters[stage] += block.parameter_bytes
     static = parameters.reshape(-1, num_ranks).sum(axis=0) + network.constant_bytes
     return StageCosts(
-        num_ranks=num_ranks, forward_ns=forward, backward_ns=backward, recompute_ns=recompute,
-        activation_bytes=activation, static_bytes=static,
+        num_ranks=num_ranks,
+        forward_ns=forward,
+        backward_ns=backward,
+        recompute_ns=recompute,
+        activation_bytes=activation,
+        static_bytes=static,
     )
-

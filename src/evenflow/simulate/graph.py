@@ -41,9 +41,18 @@ def build_graph(schedule: Schedule) -> Graph:
     crosses_ranks = np.empty(count, dtype=np.bool_)
     rank_lasts = np.zeros(schedule.num_ranks, dtype=np.uint32)
     placed = for_size(order_actions, count)(
-        schedule.ops, schedule.stages, schedule.units, np.array(schedule.rank_starts, dtype=np.int64),
-        schedule.num_stages, np.zeros((NUM_OPS, schedule.num_stages, schedule.num_units), dtype=np.uint32),
-        sequence, dependencies, rank_predecessors, classes, crosses_ranks, rank_lasts,
+        schedule.ops,
+        schedule.stages,
+        schedule.units,
+        np.array(schedule.rank_starts, dtype=np.int64),
+        schedule.num_stages,
+        np.zeros((NUM_OPS, schedule.num_stages, schedule.num_units), dtype=np.uint32),
+        sequence,
+        dependencies,
+        rank_predecessors,
+        classes,
+        crosses_ranks,
+        rank_lasts,
     )
     if placed < count:
         done = np.zeros(count, dtype=bool)
@@ -56,6 +65,11 @@ def build_graph(schedule: Schedule) -> Graph:
             grid=fault_grid(schedule, done),
         )
     return Graph(
-        schedule=schedule, sequence=sequence, rank_predecessors=rank_predecessors, dependencies=dependencies,
-        classes=classes, crosses_ranks=crosses_ranks, rank_lasts=rank_lasts,
+        schedule=schedule,
+        sequence=sequence,
+        rank_predecessors=rank_predecessors,
+        dependencies=dependencies,
+        classes=classes,
+        crosses_ranks=crosses_ranks,
+        rank_lasts=rank_lasts,
     )

@@ -8,8 +8,20 @@ from typing import Any
 import numpy as np
 
 
-def order_actions(ops: Any, stages: Any, units: Any, rank_starts: Any, num_stages: int, done: Any, sequence: Any,
-                  dependencies: Any, rank_predecessors: Any, classes: Any, crosses_ranks: Any, rank_lasts: Any) -> int:
+def order_actions(
+    ops: Any,
+    stages: Any,
+    units: Any,
+    rank_starts: Any,
+    num_stages: int,
+    done: Any,
+    sequence: Any,
+    dependencies: Any,
+    rank_predecessors: Any,
+    classes: Any,
+    crosses_ranks: Any,
+    rank_lasts: Any,
+) -> int:
     """Put the actions of all ranks into an order that respects ranks and dependencies.
 
     A forward needs the forward of the stage before; a backward that of the stage after, or, on the last stage, its
@@ -67,8 +79,9 @@ def longest_path(rank_predecessors: Any, dependencies: Any, classes: Any, durati
         ends[index + 1] = (ready if ready > free else free) + durations[classes[index]]
 
 
-def longest_path_with_messages(rank_predecessors: Any, dependencies: Any, classes: Any, durations: Any, messages: Any,
-                               ends: Any) -> None:
+def longest_path_with_messages(
+    rank_predecessors: Any, dependencies: Any, classes: Any, durations: Any, messages: Any, ends: Any
+) -> None:
     """As `longest_path`; `messages` [num_actions] is the time each action's input travels."""
     for index in range(len(classes)):
         ready = ends[dependencies[index]] + messages[index]

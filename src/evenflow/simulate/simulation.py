@@ -57,7 +57,9 @@ def simulate(
     InputError when plan, network and schedule do not fit, ScheduleError when the order is incomplete or deadlocks.
     """
     sizes = {
-        "num_ranks": plan.num_ranks, "num_chunks": plan.num_chunks, "num_microbatches": plan.num_microbatches,
+        "num_ranks": plan.num_ranks,
+        "num_chunks": plan.num_chunks,
+        "num_microbatches": plan.num_microbatches,
         "sequence_splits": plan.sequence_splits,
     }
     if schedule is None:
@@ -65,9 +67,7 @@ def simulate(
     else:
         for name, value in sizes.items():
             if getattr(schedule, name) != value:
-                raise InputError(
-                    value=getattr(schedule, name), rule=f"the plan has {value}", place=f"schedule, {name}"
-                )
+                raise InputError(value=getattr(schedule, name), rule=f"the plan has {value}", place=f"schedule, {name}")
         check_complete(schedule)
     costs = stage_costs(network, plan)
     timeline = run(build_graph(schedule), costs.durations, communication)

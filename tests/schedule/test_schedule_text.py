@@ -1,0 +1,74 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import Sizes, schedules, sizes
+
+from evenflow.errors import InputError
+from evenflow.schedule import Action, Op, Schedule, format_schedule, parse_schedule
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+
+
+@given(st.integers(0, 300), st.sampled_from(Op), st.integers(0, 2000))
+def test_an_action_reads_back(stage: int, op: Op, microbatch: int):
+    action = Action(stage, op, microbatch)
+    assert Action.parse(f" {action} ") == action
+
+
+@pytest.mark.parametrize("token", ["", "F", "2F", "F0", "2X0", "2f0", "2F0F1", "-1F0", "2FF0", "2.5F0"])
+def test_what_is_no_action_is_refused_with_its_place(token: str):
+    with pytest.raises(InputError, match=r"^row 3: an action is stage, operation \(F, B\) and microbatch, like 2F0"):
+        Action.parse(token, place="row 3")
+
+
+@given(sizes())
+def test_a_schedule_reads_back(size: Sizes):
+    schedule = size.schedule()
+    text = format_schedule(schedule)
+    assert parse_schedule(text, name=schedule.name, sequence_splits=size.sequence_splits) == schedule
+    assert text.count("\n") == size.num_ranks
+
+
+@given(schedules(), st.integers(0, 3))
+def test_idle_slots_are_skipped(schedule: Schedule, idle: int):
+    text = format_schedule(schedule).replace(",", "," * (1 + idle) + " ")
+    read = parse_schedule(text, name=schedule.name, sequence_splits=schedule.sequence_splits)
+    assert read == schedule
+    assert hash(read) == hash(schedule)
+
+
+def test_the_line_of_a_wrong_token_is_named():
+    with pytest.raises(InputError, match=r"order\.csv, line 2.*got '1G0'"):
+        parse_schedule("0F0,0B0\n1F0,1G0\n", name="mine", place="order.csv")
+
+
+@pytest.mark.parametrize("text", ["", "\n", ",,\n ,"])
+def test_nothing_is_no_schedule(text: str):
+    with pytest.raises(InputError, match="at least one action"):
+        parse_schedule(text, name="mine")
+
+
+@pytest.mark.parametrize(
+    ("file", "family", "num_ranks", "num_chunks", "num_microbatches", "sequence_splits"),
+    [
+        ("1f1b_4x8", "1f1b", 4, 1, 8, 1),
+        ("1f1b_2x2_2_splits", "1f1b", 2, 1, 2, 2),
+        ("interleaved_2x2x2", "interleaved", 2, 2, 2, 1),
+        ("interleaved_4x2x5", "interleaved", 4, 2, 5, 1),
+        ("interleaved_less_memory_4x2x4", "interleaved-less-memory", 4, 2, 4, 1),
+        ("f_then_b_2x2x2", "f-then-b", 2, 2, 2, 1),
+    ],
+)
+def test_orders_that_were_written_by_hand(
+    file: str, family: str, num_ranks: int, num_chunks: int, num_microbatches: int, sequence_splits: int
+):
+    size = Sizes(
+        family=family,
+        num_ranks=num_ranks,
+        num_chunks=num_chunks,
+        num_microbatches=num_microbatches,
+        sequence_splits=sequence_splits,
+    )
+    assert format_schedule(size.schedule()) == (GOLDEN / f"{file}.csv").read_text()

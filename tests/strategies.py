@@ -1,0 +1,145 @@
+"""Hypothesis strategies: sizes of a pipeline, orders of work, networks, and plans that fit them."""
+
+import random
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Layer, LayerRun, Mode, Network, Plan, cells
+from evenflow.schedule import FAMILIES, Action, Op, Schedule, make_schedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """What a schedule family needs to know."""
+
+    family: str
+    num_ranks: int
+    num_chunks: int
+    num_microbatches: int
+    sequence_splits: int = 1
+
+    @property
+    def num_stages(self) -> int:
+        return self.num_ranks * self.num_chunks
+
+    @property
+    def num_units(self) -> int:
+        return self.num_microbatches * self.sequence_splits
+
+    def schedule(self) -> Schedule:
+        return make_schedule(
+            self.family,
+            num_ranks=self.num_ranks,
+            num_chunks=self.num_chunks,
+            num_microbatches=self.num_microbatches,
+            sequence_splits=self.sequence_splits,
+        )
+
+
+@st.composite
+def sizes(
+    draw: st.DrawFn, *, max_ranks: int = 5, max_chunks: int = 3, max_microbatches: int = 9, max_splits: int = 3
+) -> Sizes:
+    """Every family, fewer microbatches than ranks and remainders included."""
+    family = draw(st.sampled_from(sorted(FAMILIES)))
+    return Sizes(
+        family=family,
+        num_ranks=draw(st.integers(1, max_ranks)),
+        num_chunks=1 if family == "1f1b" else draw(st.integers(1, max_chunks)),
+        num_microbatches=draw(st.integers(1, max_microbatches)),
+        sequence_splits=draw(st.integers(1, max_splits)),
+    )
+
+
+def input_of(action: Action, num_stages: int) -> Action | None:
+    """The action of another stage (or the own forward, on the last stage) that `action` waits for."""
+    if action.op == Op.F:
+        return None if action.stage == 0 else Action(action.stage - 1, Op.F, action.microbatch)
+    if action.stage == num_stages - 1:
+        return Action(action.stage, Op.F, action.microbatch)
+    return Action(action.stage + 1, Op.B, action.microbatch)
+
+
+@st.composite
+def random_schedules(draw: st.DrawFn) -> Schedule:
+    """Orders that no family makes: ranks run whatever is ready, picked at random."""
+    num_ranks, num_chunks = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    num_microbatches = draw(st.integers(1, 6))
+    num_stages = num_ranks * num_chunks
+    pick = random.Random(draw(st.integers(0, 10**9)))
+    waiting = [Action(stage, op, unit) for stage in range(num_stages) for op in Op for unit in range(num_microbatches)]
+    done: set[Action | None] = {None}
+    orders: list[list[Action]] = [[] for _ in range(num_ranks)]
+    while waiting:
+        ready = [action for action in waiting if input_of(action, num_stages) in done]
+        action = pick.choice(ready)
+        waiting.remove(action)
+        done.add(action)
+        orders[action.stage % num_ranks].append(action)
+    return Schedule.from_actions(name="random", num_stages=num_stages, num_microbatches=num_microbatches, orders=orders)
+
+
+def schedules() -> st.SearchStrategy[Schedule]:
+    """Valid orders, of the families and beyond."""
+    return sizes().map(Sizes.schedule) | random_schedules()
+
+
+@st.composite
+def layers(draw: st.DrawFn, *, name: str, kinds: frozenset[str]) -> Layer:
+    forward_ns, backward_ns = draw(st.integers(1, 1000)), draw(st.integers(1, 2000))
+    modes = {NONE: Mode(activation_bytes=draw(st.integers(0, 1000)), backward_ns=backward_ns)}
+    for kind in sorted(kinds):
+        modes[kind] = Mode(
+            activation_bytes=draw(st.integers(0, 1000)), backward_ns=backward_ns + draw(st.integers(0, 1000))
+        )
+    return Layer(name=name, forward_ns=forward_ns, parameter_bytes=draw(st.integers(0, 1000)), modes=modes)
+
+
+@st.composite
+def networks(draw: st.DrawFn, *, max_layers: int = 24, max_runs: int = 4) -> Network:
+    """Uniform and heterogeneous ones, with and without recompute kinds (one of them user-named), head and tail."""
+    kinds = frozenset(draw(st.sets(st.sampled_from([FULL, BOTH, SELECT, COMM, "offload"]))))
+    num_runs = draw(st.integers(1, max_runs))
+    counts = draw(st.lists(st.integers(1, max(1, max_layers // num_runs)), min_size=num_runs, max_size=num_runs))
+    costs = st.integers(0, 1000)
+    blocks = st.builds(
+        EndBlock, forward_ns=costs, backward_ns=costs, parameter_bytes=costs, activation_bytes=costs
+    ) | st.just(EndBlock())
+    return Network(
+        name="drawn",
+        runs=tuple(
+            LayerRun(layer=draw(layers(name=f"layer {index}", kinds=kinds)), count=count)
+            for index, count in enumerate(counts)
+        ),
+        head=draw(blocks),
+        tail=draw(blocks),
+        constant_bytes=draw(costs),
+    )
+
+
+@st.composite
+def plans(draw: st.DrawFn, network: Network) -> Plan:
+    """Any cut of `network`, empty cells included, with any recompute counts that its kinds allow."""
+    size = draw(sizes())
+    cuts = st.integers(0, network.num_layers)
+    num_stages = size.num_stages
+    bounds = [0, *sorted(draw(st.lists(cuts, min_size=num_stages - 1, max_size=num_stages - 1))), network.num_layers]
+    counts = [after - before for before, after in zip(bounds, bounds[1:], strict=False)]
+    left = list(counts)
+    recompute = {}
+    for kind in network.split_sequence(size.sequence_splits).kinds[:-1]:
+        chosen = [draw(st.integers(0, most)) for most in left]
+        left = [most - count for most, count in zip(left, chosen, strict=True)]
+        recompute[kind] = cells(_rows(chosen, size.num_ranks))
+    return Plan(
+        schedule=size.family,
+        num_microbatches=size.num_microbatches,
+        layers=cells(_rows(counts, size.num_ranks)),
+        recompute=recompute,
+        sequence_splits=size.sequence_splits,
+    )
+
+
+def _rows(stages: list[int], num_ranks: int) -> list[list[int]]:
+    return [stages[first : first + num_ranks] for first in range(0, len(stages), num_ranks)]
