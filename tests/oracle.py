@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from strategies import input_of
-
 from evenflow.schedule import Action, Op, Schedule
+from strategies import input_of
 
 Duration = Callable[[Action], int]
 

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass
+from itertools import pairwise
 
 from hypothesis import strategies as st
 
@@ -39,10 +40,16 @@ class Sizes:
 
 @st.composite
 def sizes(
-    draw: st.DrawFn, *, max_ranks: int = 5, max_chunks: int = 3, max_microbatches: int = 9, max_splits: int = 3
+    draw: st.DrawFn,
+    *,
+    families: tuple[str, ...] = tuple(FAMILIES),
+    max_ranks: int = 5,
+    max_chunks: int = 3,
+    max_microbatches: int = 9,
+    max_splits: int = 3,
 ) -> Sizes:
-    """Every family, fewer microbatches than ranks and remainders included."""
-    family = draw(st.sampled_from(sorted(FAMILIES)))
+    """Sizes of any of `families`, fewer microbatches than ranks and remainders included."""
+    family = draw(st.sampled_from(families))
     return Sizes(
         family=family,
         num_ranks=draw(st.integers(1, max_ranks)),
@@ -125,7 +132,7 @@ def plans(draw: st.DrawFn, network: Network) -> Plan:
     cuts = st.integers(0, network.num_layers)
     num_stages = size.num_stages
     bounds = [0, *sorted(draw(st.lists(cuts, min_size=num_stages - 1, max_size=num_stages - 1))), network.num_layers]
-    counts = [after - before for before, after in zip(bounds, bounds[1:], strict=False)]
+    counts = [after - before for before, after in pairwise(bounds)]
     left = list(counts)
     recompute = {}
     for kind in network.split_sequence(size.sequence_splits).kinds[:-1]:

@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import Sizes, schedules, sizes
 
 from evenflow.errors import InputError
 from evenflow.schedule import Action, Op, Schedule, format_schedule, parse_schedule
+from strategies import Sizes, schedules, sizes
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 

@@ -1,12 +1,12 @@
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from oracle import end_times, orders_of
-from strategies import schedules
 
 from evenflow.errors import ScheduleError
 from evenflow.schedule import Action, Op, Schedule, check_complete, parse_schedule
 from evenflow.simulate import build_graph
+from oracle import end_times, orders_of
+from strategies import schedules
 
 
 def with_orders(schedule: Schedule, orders: list[list[Action]]) -> Schedule:

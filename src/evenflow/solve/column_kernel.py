@@ -1,0 +1,79 @@
+"""Enumerate what a rank can hold: combinations of the options of its cells that fit in memory."""
+
+from typing import Any
+
+import numpy as np
+
+
+def combine(layers: Any, loads: Any, activations: Any, parameters: Any, starts: Any, faster: Any, option_starts: Any,
+            live: Any, room: int, max_load: int, min_layers: int, max_layers: int, between: int,
+            uniform: bool, columns: Any) -> int:
+    """Fill `columns` [capacity, num_chunks] with option indices; returns how many there are (may exceed capacity).
+
+    Option arrays hold the options of the rank's cells one chunk after the other, from `option_starts` [chunk]. A
+    combination is kept when its load is at most `max_load`, its layers are within bounds, its chunks lie one behind
+    the other with at least `between` layers in between, it fits in `room` for every row of `live`, and no cell could
+    take its next faster option and still fit (that one would be better).
+    """
+    num_chunks = len(option_starts) - 1
+    chosen = np.zeros(num_chunks, dtype=np.int64)
+    chosen[0] = option_starts[0] - 1
+    load = np.zeros(num_chunks + 1, dtype=np.int64)
+    held = np.zeros(num_chunks + 1, dtype=np.int64)
+    static = np.zeros(num_chunks + 1, dtype=np.int64)
+    memory = np.zeros(len(live), dtype=np.int64)
+    found = 0
+    level = 0
+    while level >= 0:
+        chosen[level] += 1
+        option = chosen[level]
+        if option >= option_starts[level + 1]:
+            level -= 1
+            continue
+        load[level + 1] = load[level] + loads[option]
+        held[level + 1] = held[level] + layers[option]
+        static[level + 1] = static[level] + parameters[option]
+        if load[level + 1] > max_load or held[level + 1] > max_layers:
+            continue
+        if not uniform and level > 0:
+            before = chosen[level - 1]
+            if starts[option] < starts[before] + layers[before] + between:
+                continue
+        if level < num_chunks - 1:
+            level += 1
+            chosen[level] = option_starts[level] - 1
+            continue
+        if held[num_chunks] < min_layers:
+            continue
+        fits = True
+        for row in range(len(live)):
+            needed = static[num_chunks]
+            for chunk in range(num_chunks):
+                needed += live[row, chunk] * activations[chosen[chunk]]
+            memory[row] = needed
+            if needed > room:
+                fits = False
+                break
+        if not fits:
+            continue
+        minimal = True
+        for chunk in range(num_chunks):
+            other = faster[chosen[chunk]]
+            if other < 0:
+                continue
+            more = activations[other] - activations[chosen[chunk]]
+            still_fits = True
+            for row in range(len(live)):
+                if memory[row] + live[row, chunk] * more > room:
+                    still_fits = False
+                    break
+            if still_fits:
+                minimal = False
+                break
+        if not minimal:
+            continue
+        if found < len(columns):
+            for chunk in range(num_chunks):
+                columns[found, chunk] = chosen[chunk]
+        found += 1
+    return found

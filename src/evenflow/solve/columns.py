@@ -1,0 +1,152 @@
+"""Columns of the proof: complete contents of a rank (or of a cell, where ranks have too many).
+
+A program chooses one column of every group. Columns are kept only if a plan with a makespan of at most a target could
+contain them: a rank computes nothing before its first forward can reach it nor after its last backward has left it.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.simulate.compiled import compiled
+from evenflow.simulate.costs import Integers
+from evenflow.solve.column_kernel import combine
+from evenflow.solve.options import CellOptions, cell_options
+from evenflow.solve.problem import Problem
+
+MAX_COLUMNS = 1_500_000
+"""More combinations than this and cells are chosen one by one instead of ranks."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Group:
+    """One choice: the columns of a rank or of a cell. Arrays share their first axis."""
+
+    cells: tuple[int, ...]
+    options: tuple[CellOptions, ...]
+    """Of each of the cells."""
+    chosen: NDArray[np.int32]
+    """Option index by cell, shape [num_columns, len(cells)]."""
+    keys: list[Integers] = field(init=False)
+    """Properties to branch on, each with one integer a column: layers in all, layers and first layer by cell."""
+
+    def __post_init__(self) -> None:
+        layers = [options.layers[self.chosen[:, at]] for at, options in enumerate(self.options)]
+        starts = [options.start[self.chosen[:, at]] for at, options in enumerate(self.options)]
+        self.keys = [np.sum(layers, axis=0), *(layers if len(layers) > 1 else []), *starts]
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def select(self, keep: NDArray[np.bool_]) -> "Group":
+        """The columns where `keep` holds."""
+        return Group(cells=self.cells, options=self.options, chosen=self.chosen[keep])
+
+    def counts(self, column: int) -> NDArray[np.int32]:
+        """Layers by kind of every cell of `column`, shape [len(cells), num_kinds]."""
+        return np.stack([options.counts[self.chosen[column, at]] for at, options in enumerate(self.options)])
+
+
+def all_options(problem: Problem, target_ns: int) -> list[CellOptions] | None:
+    """The options of every cell in plans of at most `target_ns`; None when there is no such plan."""
+    num_cells, num_layers, least = problem.num_cells, problem.num_layers, problem.min_layers
+    room = _max_loads(problem, target_ns)
+    sums = problem.sums
+    plain = sums.forward_ns + sums.backward_ns[-1]
+    loads = np.array(room)
+    options = []
+    capacity = np.array(room, dtype=np.int64)
+    # The layers before a cell are carried by the ranks of the cells before it, and likewise behind it.
+    total_room = int(capacity.sum())
+    for cell in range(num_cells):
+        rank, chunk = cell % problem.num_ranks, cell // problem.num_ranks
+        earlier = total_room if chunk else int(capacity[:rank].sum())
+        later = total_room if chunk < problem.num_chunks - 1 else int(capacity[rank + 1 :].sum())
+        low, high = cell * least, num_layers - (num_cells - cell) * least
+        high = min(high, int(np.searchsorted(plain, earlier, side="right")) - 1)
+        end_low = int(np.searchsorted(plain, int(plain[-1]) - later, side="left"))
+        starts = range(0, 1) if cell == 0 else range(low, high + 1)
+        found = cell_options(problem, cell, starts=starts, max_load_ns=int(loads[rank]))
+        if not problem.network.is_uniform:
+            ends = found.start + found.layers
+            found = found.select((ends >= end_low) & (ends <= num_layers - (num_cells - 1 - cell) * least))
+        if not len(found):
+            return None
+        options.append(found)
+    return options
+
+
+def _max_loads(problem: Problem, target_ns: int) -> list[int]:
+    """The largest forward + backward time of every rank: the target less what must come before and after."""
+    units = problem.schedule.num_units
+    empty = np.zeros((problem.num_cells, len(problem.kinds)), dtype=np.int64)
+    fixed = problem.costs(empty)
+    layers = problem.network.layers
+    cheapest = min(layer.forward_ns + layer.backward_ns for layer in layers) * problem.min_layers
+    ramp, loads = 0, []
+    for rank in range(problem.num_ranks):
+        loads.append((target_ns - ramp) // units)
+        ramp += int(fixed.forward_ns[rank] + fixed.backward_ns[rank]) + cheapest + 2 * problem.message_ns
+    return loads
+
+
+def rank_groups(problem: Problem, options: list[CellOptions], target_ns: int) -> list[Group] | None:
+    """One group a rank with all its columns; None when there are too many."""
+    loads = _max_loads(problem, target_ns)
+    minimum, maximum = [0] * problem.num_ranks, [problem.num_layers] * problem.num_ranks
+    while True:
+        groups = []
+        total = 0
+        for rank in range(problem.num_ranks):
+            group = _combine(problem, options, rank, loads[rank], minimum[rank], maximum[rank], MAX_COLUMNS - total)
+            if group is None:
+                return None
+            groups.append(group)
+            total += len(group)
+        if any(len(group) == 0 for group in groups):
+            return groups
+        low = [int(group.keys[0].min()) for group in groups]
+        high = [int(group.keys[0].max()) for group in groups]
+        new_minimum = [max(low[r], problem.num_layers - sum(high) + high[r]) for r in range(problem.num_ranks)]
+        new_maximum = [min(high[r], problem.num_layers - sum(low) + low[r]) for r in range(problem.num_ranks)]
+        if new_minimum == low and new_maximum == high:
+            return groups
+        minimum, maximum = new_minimum, new_maximum
+
+
+def _combine(problem: Problem, options: list[CellOptions], rank: int, max_load: int, min_layers: int, max_layers: int,
+             capacity: int) -> Group | None:
+    """The columns of one rank, or None when there are more than `capacity`."""
+    cells = tuple(range(rank, problem.num_cells, problem.num_ranks))
+    own = tuple(options[cell] for cell in cells)
+    offsets = np.concatenate(([0], np.cumsum([len(each) for each in own])))
+    faster = np.concatenate([np.where(each.faster >= 0, each.faster + offset, -1)
+                             for each, offset in zip(own, offsets, strict=False)])
+    room = problem.limit - problem.network.constant_bytes
+    size = 20_000
+    while True:
+        columns = np.zeros((min(size, capacity), len(cells)), dtype=np.int32)
+        found = compiled(combine)(
+            np.concatenate([each.layers for each in own]),
+            np.concatenate([each.forward_ns + each.backward_ns for each in own]),
+            np.concatenate([each.activation_bytes for each in own]),
+            np.concatenate([each.parameter_bytes for each in own]),
+            np.concatenate([each.start for each in own]),
+            faster, offsets, problem.live[rank], room, max_load, min_layers, max_layers,
+            (problem.num_ranks - 1) * problem.min_layers, problem.network.is_uniform, columns,
+        )
+        if found > capacity:
+            return None
+        if found <= len(columns):
+            chosen = columns[:found] - offsets[:-1].astype(np.int32)
+            return Group(cells=cells, options=own, chosen=chosen)
+        size = found
+
+
+def cell_groups(options: list[CellOptions]) -> list[Group]:
+    """One group a cell: far fewer columns, but memory couples the groups of a rank."""
+    return [
+        Group(cells=(cell,), options=(each,), chosen=np.arange(len(each), dtype=np.int32).reshape(-1, 1))
+        for cell, each in enumerate(options)
+    ]

@@ -1,0 +1,180 @@
+"""Proofs: no plan takes at most a target time, or here is one.
+
+A bound is raised by refuting targets (destructive bounds; Klein & Scholl, EJOR 112, 1999). For a target,
+
+1. enumerate what each rank could hold in a plan that fast (`columns`); a rank with nothing refutes it;
+2. bound the makespan by the linear program over those columns and the critical paths (`master`, `paths`);
+3. remove columns whose reduced cost, or whose group of equal layer counts probed alone, exceeds the target;
+4. leave the few columns that survive to an integer program.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.simulate.costs import Integers
+from evenflow.solve.columns import Group, all_options, cell_groups, rank_groups
+from evenflow.solve.master import Master
+from evenflow.solve.paths import CriticalPaths
+from evenflow.solve.problem import Problem
+
+TOLERANCE = 1e-6
+"""Linear programs are solved in floating point: bounds closer than this fraction count as equal."""
+_MAX_INTEGER_COLUMNS = 20_000
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Answer:
+    """What came of a target."""
+
+    refuted: bool
+    """No plan takes at most the target."""
+    bound_ns: float
+    """No plan is shorter than this, whether or not the target was reached."""
+    counts: Integers | None = None
+    """A plan shorter than the target, [num_cells, num_kinds]."""
+
+
+class Prover:
+    """Refutes targets for one problem; critical paths found for one target serve the next."""
+
+    def __init__(self, problem: Problem, *, report: Callable[[str, float], None] = lambda phase, bound_ns: None) -> None:
+        self.problem = problem
+        self.paths = CriticalPaths(problem.graph, problem.message_ns)
+        self._report = report
+        self._deadline = float("inf")
+
+    def learn(self, counts: Integers) -> None:
+        """Take the critical paths of a plan."""
+        self.paths.add_longest(self.problem.costs(counts).durations, above_ns=0)
+
+    def refute(self, target_ns: int, *, seconds: float, floor_ns: float = 0.0) -> Answer:
+        """Try to show within `seconds` that no plan takes at most `target_ns`; `floor_ns` is a known bound."""
+        self._deadline = time.monotonic() + seconds
+        refuted = Answer(refuted=True, bound_ns=float(target_ns))
+        self._report("enumerating stages", floor_ns)
+        options = all_options(self.problem, target_ns)
+        if options is None:
+            return refuted
+        groups = rank_groups(self.problem, options, target_ns) or cell_groups(options)
+        if any(len(group) == 0 for group in groups):
+            return refuted
+        master = Master(self.problem, groups, self.paths, target_ns)
+        bound = self._converge(master, target_ns)
+        if bound > target_ns:
+            return refuted
+        floor_ns = max(floor_ns, bound)
+        self._report("removing stages", floor_ns)
+        if self._shrink(master, target_ns):
+            return refuted
+        if time.monotonic() >= self._deadline or sum(map(len, master.groups)) > _MAX_INTEGER_COLUMNS:
+            return Answer(refuted=False, bound_ns=floor_ns)
+        self._report("integer program", floor_ns)
+        return self._finish(master, target_ns, floor_ns)
+
+    # 2. ---------------------------------------------------------------------------------------------------------
+
+    def _converge(self, master: Master, target_ns: int) -> float:
+        """Solve and add violated paths until none is left; returns a lower bound, infinite if nothing remains."""
+        bound = 0.0
+        center: NDArray[np.float64] | None = None
+        while True:
+            bound = max(bound, master.solve(enough_ns=target_ns))
+            if bound > target_ns:
+                return bound
+            latest = master.durations_ns.astype(np.float64)
+            center = latest if center is None else (center + latest) / 2
+            is_new = self.paths.add_longest(master.durations_ns, above_ns=bound * (1 + 1e-5))
+            # Paths at a point between this and the earlier solutions cut deeper than those at its corner.
+            for point in (center, (center + latest) / 2):
+                is_new |= self.paths.add_longest(point.astype(np.int64), above_ns=bound * 0.998)
+            dropped = master.drop_by_reduced_cost(target_ns)
+            if not is_new or time.monotonic() >= self._deadline:
+                return bound
+            if dropped > 0.2 * sum(map(len, master.groups)):
+                if any(not alive.any() for alive in master.alive):
+                    return float("inf")
+                master.compress()
+            else:
+                master.rebuild()
+            self._report("bounding", bound)
+
+    # 3. ---------------------------------------------------------------------------------------------------------
+
+    def _shrink(self, master: Master, target_ns: int) -> bool:
+        """Remove columns until that no longer helps; True if a group is left empty, which refutes the target."""
+        while True:
+            before = sum(int(alive.sum()) for alive in master.alive)
+            for group in range(len(master.groups)):
+                for key in range(len(master.groups[group].keys)):
+                    values = master.groups[group].keys[key]
+                    for descending in (False, True):
+                        if not self._shave(master, group, values, descending, target_ns):
+                            return True
+                        if time.monotonic() >= self._deadline:
+                            return False
+            if master.solve(enough_ns=target_ns) > target_ns:
+                return True
+            master.drop_by_reduced_cost(target_ns)
+            if any(not alive.any() for alive in master.alive):
+                return True
+            master.compress()
+            if sum(map(len, master.groups)) > 0.9 * before:
+                return False
+
+    def _shave(self, master: Master, group: int, values: Integers, descending: bool, target_ns: int) -> bool:
+        """Remove the extreme values of one property of a group that cannot meet the target; False if none is left."""
+        while True:
+            alive = master.alive[group]
+            left = np.unique(values[alive])
+            if len(left) == 0:
+                return False
+            if len(left) == 1:
+                return True
+            probe = alive & (values == (left[-1] if descending else left[0]))
+            for _ in range(3):
+                bound = master.solve({group: probe}, enough_ns=target_ns)
+                if bound > target_ns:
+                    break
+                if time.monotonic() >= self._deadline or not self.paths.add_longest(
+                    master.durations_ns, above_ns=bound * (1 + 1e-4)
+                ):
+                    return True
+                master.rebuild()
+            if bound <= target_ns:
+                return True
+            master.drop(group, probe)
+
+    # 4. ---------------------------------------------------------------------------------------------------------
+
+    def _finish(self, master: Master, target_ns: int, floor_ns: float) -> Answer:
+        """Decide the columns that are left by integer programs, adding the critical paths of their plans."""
+        while True:
+            program, members = master.program(target_ns)
+            left = self._deadline - time.monotonic()
+            solution = program.solve(time_limit_s=left)
+            if solution.status == "infeasible":
+                return Answer(refuted=True, bound_ns=float(target_ns))
+            floor_ns = max(floor_ns, min(solution.bound / master.factor, float(target_ns)))
+            if solution.values is None:
+                return Answer(refuted=False, bound_ns=floor_ns)
+            counts = self._counts(master.groups, members, solution.values)
+            makespan = self.paths.makespan(self.problem.costs(counts).durations)
+            if makespan <= target_ns:
+                return Answer(refuted=False, bound_ns=floor_ns, counts=counts)
+            if time.monotonic() >= self._deadline or not self.paths.add_longest(
+                self.problem.costs(counts).durations, above_ns=target_ns
+            ):
+                return Answer(refuted=False, bound_ns=floor_ns)
+            self._report("integer program", floor_ns)
+
+    def _counts(self, groups: list[Group], members: list[range], values: NDArray[np.float64]) -> Integers:
+        """The plan of an integer solution."""
+        counts = np.zeros((self.problem.num_cells, len(self.problem.kinds)), dtype=np.int64)
+        for group, own in zip(groups, members, strict=True):
+            best = int(np.argmax(values[own.start : own.stop]))
+            counts[list(group.cells)] = group.counts(best)
+        return counts
