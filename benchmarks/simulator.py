@@ -141,3 +141,12 @@ def measure_all() -> tuple[list[Speed], list[Speed]]:
     """Speeds at `SIZES` and at `GROWTH_SIZES`."""
     with always_compiled():
         return [measure(*size) for size in SIZES], [measure(*size) for size in GROWTH_SIZES]
+
+
+def report(speeds: list[Speed], growth: list[Speed]) -> str:
+    """Both tables, and the exponents of growth."""
+    exponents = (
+        f"cost grows with the actions to the power {growth_exponent(growth, lambda speed: speed.repeated_ns):.2f} "
+        f"(repeated) and {growth_exponent(growth, lambda speed: speed.end_to_end_ns):.2f} (end to end)"
+    )
+    return "\n".join((speed_table(speeds), "", speed_table(growth), exponents))

@@ -8,6 +8,8 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     table = [header, *rows]
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *(text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True))])
+        "  ".join(
+            [row[0].ljust(widths[0]), *(text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True))]
+        )
         for row in table
     )

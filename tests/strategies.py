@@ -94,7 +94,8 @@ def schedules() -> st.SearchStrategy[Schedule]:
 
 @st.composite
 def layers(draw: st.DrawFn, *, name: str, kinds: frozenset[str]) -> Layer:
-    forward_ns, backward_ns = draw(st.integers(1, 1000)), draw(st.integers(1, 2000))
+    # 10 ns or more: a part of a split sequence takes time too.
+    forward_ns, backward_ns = draw(st.integers(10, 1000)), draw(st.integers(10, 2000))
     modes = {NONE: Mode(activation_bytes=draw(st.integers(0, 1000)), backward_ns=backward_ns)}
     for kind in sorted(kinds):
         modes[kind] = Mode(

@@ -65,16 +65,8 @@ def test_the_short_warm_up_is_the_shortest(ranks: int, chunks: int, more: int, d
     shorter = data.draw(st.integers(0, ranks - 2))
     groups = group_sizes(num_microbatches=microbatches, group=ranks)
     forwards, backwards = chunk_orders(groups=groups, num_chunks=chunks, sequence_splits=1)
-    orders = [
-        merge(
-            forwards,
-            backwards,
-            warmup=(chunks - 1) * groups[0] + ranks - rank - 1 - (rank == shorter),
-            rank=rank,
-            num_ranks=ranks,
-        )
-        for rank in range(ranks)
-    ]
+    warmups = [(chunks - 1) * groups[0] + ranks - rank - 1 - (rank == shorter) for rank in range(ranks)]
+    orders = merge(forwards, backwards, warmups=warmups)
     schedule = Schedule.from_orders(
         name="shorter", num_stages=ranks * chunks, num_microbatches=microbatches, orders=orders
     )

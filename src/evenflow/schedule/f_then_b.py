@@ -25,8 +25,5 @@ def f_then_b(*, num_ranks: int, num_microbatches: int, num_chunks: int = 1, sequ
         num_stages=num_ranks * num_chunks,
         num_microbatches=num_microbatches,
         sequence_splits=sequence_splits,
-        orders=[
-            merge(forwards, backwards, warmup=len(forwards[0]), rank=rank, num_ranks=num_ranks)
-            for rank in range(num_ranks)
-        ],
+        orders=merge(forwards, backwards, warmups=[len(forwards[0])] * num_ranks),
     )

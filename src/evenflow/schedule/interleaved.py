@@ -37,14 +37,7 @@ def interleaved(
         num_stages=num_ranks * num_chunks,
         num_microbatches=num_microbatches,
         sequence_splits=sequence_splits,
-        orders=[
-            merge(
-                forwards,
-                backwards,
-                warmup=first_pass + ahead * (num_ranks - rank - 1),
-                rank=rank,
-                num_ranks=num_ranks,
-            )
-            for rank in range(num_ranks)
-        ],
+        orders=merge(
+            forwards, backwards, warmups=[first_pass + ahead * (num_ranks - rank - 1) for rank in range(num_ranks)]
+        ),
     )

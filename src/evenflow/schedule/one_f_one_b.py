@@ -22,10 +22,7 @@ def one_f_one_b(*, num_ranks: int, num_microbatches: int, sequence_splits: int =
         num_stages=num_ranks,
         num_microbatches=num_microbatches,
         sequence_splits=sequence_splits,
-        orders=[
-            merge(
-                forwards, backwards, warmup=num_ranks - rank - 1 + sequence_splits - 1, rank=rank, num_ranks=num_ranks
-            )
-            for rank in range(num_ranks)
-        ],
+        orders=merge(
+            forwards, backwards, warmups=[num_ranks - rank - 1 + sequence_splits - 1 for rank in range(num_ranks)]
+        ),
     )

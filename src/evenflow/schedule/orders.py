@@ -1,5 +1,7 @@
 """What the families share: the order of forwards and of backwards on a rank, and how the two are merged."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from evenflow.schedule.action import Op
@@ -49,21 +51,23 @@ def chunk_orders(
     )
 
 
-def merge(
-    forwards: tuple[Codes, Codes], backwards: tuple[Codes, Codes], *, warmup: int, rank: int, num_ranks: int
-) -> tuple[Codes, Codes, Codes]:
-    """`warmup` forwards, then one forward and one backward in turn, then the backwards that are left.
+def merge(forwards: tuple[Codes, Codes], backwards: tuple[Codes, Codes], *, warmups: Sequence[int]) -> Codes:
+    """For every rank its number of `warmups` forwards, then one forward and one backward in turn, then what is left.
 
-    Returns the ``(ops, stages, units)`` arrays of the rank.
+    Returns the codes of the ops, stages and units of each rank's actions, shape [num_ranks, 3, num_actions a rank].
     """
-    count = len(forwards[0])
-    warmup = min(warmup, count)
-    paired = count - warmup
-    is_forward = np.zeros(2 * count, dtype=bool)
-    is_forward[:warmup] = True
-    is_forward[warmup : warmup + 2 * paired : 2] = True
-    chunks, units = np.empty(2 * count, dtype=np.int32), np.empty(2 * count, dtype=np.int32)
-    chunks[is_forward], units[is_forward] = forwards
-    chunks[~is_forward], units[~is_forward] = backwards
-    ops = np.where(is_forward, np.int32(Op.F), np.int32(Op.B))
-    return ops, chunks * np.int32(num_ranks) + np.int32(rank), units
+    num_ranks, count = len(warmups), len(forwards[0])
+    forward, backward = (
+        np.stack((np.full(count, op, dtype=np.int32), chunks * np.int32(num_ranks), units))
+        for op, (chunks, units) in ((Op.F, forwards), (Op.B, backwards))
+    )
+    orders = np.empty((num_ranks, 3, 2 * count), dtype=np.int32)
+    for order, wanted in zip(orders, warmups, strict=True):
+        warmup = min(wanted, count)
+        cooldown = 2 * count - warmup
+        order[:, :warmup] = forward[:, :warmup]
+        order[:, warmup:cooldown:2] = forward[:, warmup:]
+        order[:, warmup + 1 : cooldown : 2] = backward[:, : count - warmup]
+        order[:, cooldown:] = backward[:, count - warmup :]
+    orders[:, 1] += np.arange(num_ranks, dtype=np.int32)[:, np.newaxis]
+    return orders

@@ -1,8 +1,9 @@
 """A schedule is a value: for every rank the order in which it runs its actions."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,25 +45,23 @@ class Schedule:
         num_stages: int,
         num_microbatches: int,
         sequence_splits: int = 1,
-        orders: Sequence[tuple[Codes, Codes, Codes]],
+        orders: Iterable[Codes],
     ) -> "Schedule":
-        """From one ``(ops, stages, units)`` triple of arrays for each rank."""
-        starts = np.concatenate(([0], np.cumsum([len(order[0]) for order in orders])))
-        ops, stages, units = (
-            np.ascontiguousarray(np.concatenate([order[part] for order in orders]), dtype=np.int32) for part in range(3)
-        )
-        for array in (ops, stages, units):
-            array.setflags(write=False)
+        """From the codes of ops, stages and units of each rank's actions, shape [3, num_actions of the rank]."""
+        tables = list(orders)
+        codes = np.concatenate(tables, axis=1)
+        codes.setflags(write=False)
+        ops, stages, units = codes
         return cls(
             name=name,
-            num_ranks=len(orders),
+            num_ranks=len(tables),
             num_stages=num_stages,
             num_microbatches=num_microbatches,
             sequence_splits=sequence_splits,
             ops=ops,
             stages=stages,
             units=units,
-            rank_starts=tuple(int(start) for start in starts),
+            rank_starts=(0, *accumulate(table.shape[1] for table in tables)),
         )
 
     @classmethod
@@ -79,8 +78,7 @@ class Schedule:
         arrays = []
         for order in orders:
             rows = [(int(action.op), action.stage, action.microbatch) for action in order]
-            table = np.array(rows, dtype=np.int32).reshape(len(rows), 3)
-            arrays.append((table[:, 0], table[:, 1], table[:, 2]))
+            arrays.append(np.array(rows, dtype=np.int32).reshape(len(rows), 3).T)
         return cls.from_orders(
             name=name,
             num_stages=num_stages,

@@ -26,7 +26,7 @@ from evenflow.solve.problem import Problem
 SCALE = 1000.0
 _GIGABYTE = 2**30
 _PENALTY = 100 * SCALE
-"""Price of leaving a group without a column: keeps the program feasible while columns are missing."""
+"""Price of leaving a group without a column or a layer out: keeps the program feasible while columns are missing."""
 _PRICED_AT_ONCE = 40
 
 Floats = NDArray[np.float64]
@@ -146,15 +146,18 @@ class Master:
         upper = np.concatenate((self._row_upper, np.ones(num_groups)))
         none_int, none_float = np.zeros(0, dtype=np.int32), np.zeros(0)
         highs.addRows(len(lower), lower, upper, 0, np.zeros(len(lower), dtype=np.int32), none_int, none_float)
-        # columns: makespan, durations, one penalty a group, ends of junctions, then the groups' columns
+        # columns: makespan, durations, penalties, ends of junctions, then the groups' columns
         highs.addCol(1.0, 0.0, infinity, 0, none_int, none_float)
         self._add_columns(highs, np.zeros(num_durations), [
             (np.array([row], dtype=np.int32), np.array([-1.0])) for row in range(num_durations)
         ])
-        self._add_columns(highs, np.full(num_groups, _PENALTY), [
-            (np.array([fixed_rows + group], dtype=np.int32), np.array([1.0])) for group in range(num_groups)
+        penalties = [(fixed_rows + group, 1.0) for group in range(num_groups)]
+        if self.problem.network.is_uniform:
+            penalties += [(num_durations, 1.0), (num_durations, -1.0)]
+        self._add_columns(highs, np.full(len(penalties), _PENALTY), [
+            (np.array([row], dtype=np.int32), np.array([sign])) for row, sign in penalties
         ])
-        self._add_chains(highs, 1 + num_durations + num_groups)
+        self._add_chains(highs, 1 + num_durations + len(penalties))
         self._highs = highs
         entered = [list(indices) for indices in self._entered]
         self._present = [{} for _ in self.groups]

@@ -1,7 +1,31 @@
-"""The main job: the shortest step that fits in memory, with its proof."""
+"""The main job: the shortest step that fits in memory, with its proof.
 
+Two threads work side by side: a search for better plans, and a prover that raises the lower bound by refuting targets
+below the best plan. The caller's thread waits, reports, and answers when the bound meets the plan or the time is up.
+"""
+
+import time
+from dataclasses import dataclass, field
+from threading import Event, Thread
+
+from evenflow.errors import Interrupted
 from evenflow.model import Communication, Network
-from evenflow.solve.outcome import Outcome, ProgressCallback
+from evenflow.schedule import default_family, family_name
+from evenflow.simulate import simulate
+from evenflow.simulate.costs import Integers
+from evenflow.solve.infeasible import explain
+from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
+from evenflow.solve.problem import Problem, make_problem
+from evenflow.solve.proof import TOLERANCE, Prover
+from evenflow.solve.search import Search
+from evenflow.solve.start import even_start, least_memory
+
+_POLL_SECONDS = 0.05
+_REPORT_SECONDS = 0.25
+_FIRST_ATTEMPT = 0.25
+"""Share of the time in which the prover aims straight at the best plan before it lowers its sights."""
+_STEPS = (0.5, 0.25, 0.1, 0.03, 0.0)
+"""Then it aims at these fractions of the gap below the best plan."""
 
 
 def plan(
@@ -20,5 +44,192 @@ def plan(
     time_limit_s: float = 60.0,
     progress: ProgressCallback | None = None,
 ) -> Outcome:
-    """Layers and recompute counts of every cell that minimise the makespan within the memory limit."""
-    raise NotImplementedError
+    """Layers and recompute counts of every cell that minimise the makespan within the memory limit.
+
+    `schedule` is a family's name (default: 1F1B for one chunk, interleaved for more, with `less_memory` its variant).
+    `mix_any` lets `select` and `comm` layers share a cell, which MindFormers cannot express; `allow_empty` allows
+    cells without layers. `progress` is called from this thread a few times a second.
+
+    Raises InputError for sizes or networks that make no sense, and Interrupted when Ctrl-C comes before any plan; a
+    later Ctrl-C returns the best plan so far. Infeasible input is an answer: see `Outcome.infeasibility`.
+    """
+    began = time.monotonic()
+    problem = make_problem(
+        network,
+        schedule=_schedule_name(schedule, num_chunks, less_memory),
+        num_ranks=num_ranks,
+        num_chunks=num_chunks,
+        num_microbatches=num_microbatches,
+        sequence_splits=sequence_splits,
+        memory_limit_bytes=memory_limit_bytes,
+        mix_any=mix_any,
+        allow_empty=allow_empty,
+        communication=communication,
+    )
+    race = _Race(problem=problem, began=began, time_limit_s=time_limit_s)
+    return race.run(progress)
+
+
+def _schedule_name(schedule: str | None, num_chunks: int, less_memory: bool) -> str:
+    if schedule is None:
+        return default_family(num_chunks=num_chunks, less_memory=less_memory)
+    name = family_name(schedule)
+    return "interleaved-less-memory" if less_memory and name == "interleaved" else name
+
+
+@dataclass(kw_only=True)
+class _Race:
+    """One solve: the state that its threads share."""
+
+    problem: Problem
+    began: float
+    time_limit_s: float
+    search: Search | None = None
+    prover: Prover | None = None
+    lower_bound_ns: int = 0
+    phase: str = "starting"
+    first_plan_s: float | None = None
+    infeasible: Outcome | None = None
+    failure: BaseException | None = None
+    stop: Event = field(default_factory=Event)
+    """Asks both threads to end."""
+    proven: Event = field(default_factory=Event)
+
+    @property
+    def left_s(self) -> float:
+        """Time left."""
+        return self.time_limit_s - (time.monotonic() - self.began)
+
+    # -- the caller's thread ---------------------------------------------------------------------------------------
+
+    def run(self, progress: ProgressCallback | None) -> Outcome:
+        """Start both threads, report until the plan is proven or the time is up, and answer."""
+        worker = Thread(target=self._guarded, daemon=True)
+        worker.start()
+        reported = 0.0
+        try:
+            while not self.proven.wait(_POLL_SECONDS) and self.left_s > 0:
+                if progress and time.monotonic() - reported >= _REPORT_SECONDS:
+                    reported = time.monotonic()
+                    progress(self._progress())
+        except KeyboardInterrupt:
+            if self.search is None and self.infeasible is None:
+                raise Interrupted("interrupted before a first plan was found") from None
+        finally:
+            self.stop.set()
+            if self.prover:
+                self.prover.stop()
+        worker.join(timeout=2.0)
+        if self.failure:
+            raise self.failure
+        if progress:
+            progress(self._progress())
+        return self._outcome()
+
+    def _progress(self) -> Progress:
+        makespan = self.search.incumbent[0] if self.search else None
+        return Progress(seconds=time.monotonic() - self.began, phase=self.phase, makespan_ns=makespan,
+                        lower_bound_ns=self.lower_bound_ns)
+
+    def _outcome(self) -> Outcome:
+        if self.infeasible:
+            return self.infeasible
+        seconds = time.monotonic() - self.began
+        problem = self.problem
+        if self.search is None:
+            return Outcome(
+                status=Status.TIMEOUT, simulation=None, lower_bound_ns=0,
+                memory_limit_bytes=problem.memory_limit_bytes, solve_seconds=seconds,
+            )
+        makespan, counts = self.search.incumbent
+        simulation = simulate(problem.original, problem.plan(counts), communication=problem.communication)
+        if simulation.makespan_ns != makespan or not simulation.fits(problem.memory_limit_bytes):
+            raise AssertionError("search and simulator disagree: this is a fault in evenflow")
+        optimal = self.lower_bound_ns >= makespan * (1 - 2 * TOLERANCE)
+        return Outcome(
+            status=Status.OPTIMAL if optimal else Status.FEASIBLE,
+            simulation=simulation,
+            lower_bound_ns=min(self.lower_bound_ns, makespan),
+            memory_limit_bytes=problem.memory_limit_bytes,
+            solve_seconds=seconds,
+            first_plan_seconds=self.first_plan_s,
+        )
+
+    # -- the prover's thread ---------------------------------------------------------------------------------------
+
+    def _guarded(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:  # handed to the caller's thread, which raises it
+            self.failure = error
+        finally:
+            self.proven.set()
+
+    def _work(self) -> None:
+        counts = self._first_plan()
+        if counts is None:
+            return
+        self.phase = "compiling (first run only)"
+        search = Search(problem=self.problem, counts=counts)
+        self.search = search
+        self.first_plan_s = time.monotonic() - self.began
+        searcher = Thread(target=search.run, kwargs={"stop": self.stop.is_set}, daemon=True)
+        searcher.start()
+        try:
+            self._prove(search)
+        finally:
+            self.stop.set()
+            searcher.join()
+
+    def _first_plan(self) -> Integers | None:
+        """A plan that fits, or None with `infeasible` set or out of time."""
+        problem = self.problem
+        counts = even_start(problem)
+        if (problem.rank_memory(problem.costs(counts)) <= problem.limit).all():
+            return counts
+        self.phase = "finding a plan that fits"
+        least = least_memory(problem, seconds=max(1.0, self.left_s))
+        if least.counts is not None and (
+            problem.rank_memory(problem.costs(least.counts)) <= problem.limit
+        ).all():
+            return least.counts
+        if least.counts is not None and (least.proven or least.bound_bytes > problem.limit * (1 + TOLERANCE)):
+            self.infeasible = explain(problem, least, seconds=time.monotonic() - self.began)
+        return None
+
+    def _prove(self, search: Search) -> None:
+        """Refute targets until the bound meets the best plan or the time is up."""
+        prover = Prover(self.problem, report=self._report)
+        self.prover = prover
+        self._settle(search)
+        steps = iter(_STEPS)
+        fraction, budget = 0.0, _FIRST_ATTEMPT * self.time_limit_s
+        while not self.stop.is_set():
+            makespan, counts = search.incumbent
+            if self.lower_bound_ns >= makespan * (1 - 2 * TOLERANCE):
+                return
+            prover.learn(counts)
+            below = max(fraction * (makespan - self.lower_bound_ns), makespan * TOLERANCE)
+            target = int(makespan - below)
+            answer = prover.refute(target, seconds=min(budget, self.left_s), floor_ns=self.lower_bound_ns)
+            self.lower_bound_ns = max(self.lower_bound_ns, int(answer.bound_ns))
+            if answer.counts is not None:
+                search.offer(answer.counts)
+                while search.incumbent[0] > target and not self.stop.wait(_POLL_SECONDS):
+                    pass
+            elif not answer.refuted or fraction > 0:
+                # Too hard in this time: aim lower, then closer again.
+                fraction = next(steps, 0.0)
+                budget = self.left_s if fraction == 0 else self.left_s / 2
+
+    def _settle(self, search: Search) -> None:
+        """Let the search find a good plan first: targets below a poor one are a waste."""
+        best, since = search.incumbent[0], time.monotonic()
+        patience = min(1.0, 0.05 * self.time_limit_s)
+        while time.monotonic() - since < patience and not self.stop.wait(_POLL_SECONDS):
+            if search.incumbent[0] < best:
+                best, since = search.incumbent[0], time.monotonic()
+
+    def _report(self, phase: str, bound_ns: float) -> None:
+        self.phase = phase
+        self.lower_bound_ns = max(self.lower_bound_ns, int(bound_ns) if bound_ns < float("inf") else 0)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.simulate.costs import Integers
+from evenflow.solve.backends.highs import Program
 from evenflow.solve.columns import Group, all_options, cell_groups, rank_groups
 from evenflow.solve.master import Master
 from evenflow.solve.paths import CriticalPaths
@@ -46,6 +47,15 @@ class Prover:
         self.paths = CriticalPaths(problem.graph, problem.message_ns)
         self._report = report
         self._deadline = float("inf")
+        self._stopped = False
+        self._program: Program | None = None
+
+    def stop(self) -> None:
+        """Make a `refute` that runs in another thread return soon."""
+        self._deadline = 0.0
+        self._stopped = True
+        if self._program is not None:
+            self._program.cancel()
 
     def learn(self, counts: Integers) -> None:
         """Take the critical paths of a plan."""
@@ -53,7 +63,7 @@ class Prover:
 
     def refute(self, target_ns: int, *, seconds: float, floor_ns: float = 0.0) -> Answer:
         """Try to show within `seconds` that no plan takes at most `target_ns`; `floor_ns` is a known bound."""
-        self._deadline = time.monotonic() + seconds
+        self._deadline = 0.0 if self._stopped else time.monotonic() + seconds
         refuted = Answer(refuted=True, bound_ns=float(target_ns))
         self._report("enumerating stages", floor_ns)
         options = all_options(self.problem, target_ns)
@@ -135,16 +145,10 @@ class Prover:
             if len(left) == 1:
                 return True
             probe = alive & (values == (left[-1] if descending else left[0]))
-            for _ in range(3):
-                bound = master.solve({group: probe}, enough_ns=target_ns)
-                if bound > target_ns:
-                    break
-                if time.monotonic() >= self._deadline or not self.paths.add_longest(
-                    master.durations_ns, above_ns=bound * (1 + 1e-4)
-                ):
-                    return True
-                master.rebuild()
+            bound = master.solve({group: probe}, enough_ns=target_ns)
             if bound <= target_ns:
+                # Its critical paths make the next round stronger.
+                self.paths.add_longest(master.durations_ns, above_ns=bound * (1 + 1e-4))
                 return True
             master.drop(group, probe)
 
@@ -153,9 +157,8 @@ class Prover:
     def _finish(self, master: Master, target_ns: int, floor_ns: float) -> Answer:
         """Decide the columns that are left by integer programs, adding the critical paths of their plans."""
         while True:
-            program, members = master.program(target_ns)
-            left = self._deadline - time.monotonic()
-            solution = program.solve(time_limit_s=left)
+            self._program, members = master.program(target_ns)
+            solution = self._program.solve(time_limit_s=self._deadline - time.monotonic())
             if solution.status == "infeasible":
                 return Answer(refuted=True, bound_ns=float(target_ns))
             floor_ns = max(floor_ns, min(solution.bound / master.factor, float(target_ns)))

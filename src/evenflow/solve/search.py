@@ -22,6 +22,8 @@ class Search:
     """Makespan of `best_counts`, ns."""
     best_counts: Integers = field(init=False)
     _arguments: tuple[object, ...] = field(init=False, repr=False)
+    _incumbent: tuple[int, Integers] = field(init=False)
+    _offered: Integers | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         problem = self.problem
@@ -54,19 +56,27 @@ class Search:
             anneal(self.seed, steps, hot, max(hot / 300, 0.5), self.counts, self.best_counts, self.best,
                    *self._arguments)
         )
+        self._incumbent = (self.best, self.best_counts.copy())
 
-    def run(self, *, seconds: float, stop: Callable[[], bool] = lambda: False) -> None:
-        """Anneal for about `seconds`: rounds of growing length, each from the best plan so far."""
-        deadline = time.monotonic() + seconds
-        steps, spent = 2000, 0.0
+    @property
+    def incumbent(self) -> tuple[int, Integers]:
+        """Makespan and counts of the best plan, safe to read while `run` goes on in another thread."""
+        return self._incumbent
+
+    def offer(self, counts: Integers) -> None:
+        """Give the running search a plan found elsewhere; it goes on from there if the plan is better."""
+        self._offered = counts
+
+    def run(self, *, stop: Callable[[], bool], longest_round_s: float = 2.0) -> None:
+        """Anneal until `stop`: rounds of growing length, each from the best plan so far."""
+        steps = 2000
         while not stop():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return
-            if spent > 0:  # aim for rounds that double, cut to the time left
-                rate = steps / spent
-                steps = max(500, int(min(2 * steps, rate * left)))
-            began = time.monotonic()
+            offered, self._offered = self._offered, None
+            if offered is not None:
+                self.counts[:] = offered
+                self._anneal(steps=0, hot=1.0)
             self.counts[:] = self.best_counts
+            began = time.monotonic()
             self._anneal(steps=steps, hot=self.best * 0.004)
-            spent = time.monotonic() - began
+            if time.monotonic() - began < longest_round_s / 2:
+                steps *= 2

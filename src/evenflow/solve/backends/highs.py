@@ -22,8 +22,6 @@ class Solution:
     objective: float
     bound: float
     """No point is better (minimisation); -inf if nothing is known."""
-    reduced_costs: Values | None = None
-    """Of the columns, for linear programs."""
 
 
 @dataclass(kw_only=True)
@@ -39,6 +37,7 @@ class Program:
     _row_starts: list[int] = field(default_factory=lambda: [0])
     _indices: list[NDArray[np.int32]] = field(default_factory=list)
     _entries: list[Values] = field(default_factory=list)
+    _running: Any = None
 
     @property
     def num_columns(self) -> int:
@@ -74,30 +73,29 @@ class Program:
         self._row_upper.append(upper)
 
     def solve(
-        self, *, time_limit_s: float, relaxed: bool = False, objective_bound: float | None = None,
-        absolute_gap: float = 0.0, start: Values | None = None, threads: int = 1,
+        self, *, time_limit_s: float
     ) -> Solution:
-        """Minimise. `relaxed` drops integrality; `objective_bound` cuts off points that are not better."""
+        """Minimise, within a time limit."""
         import highspy
 
         highs = highspy.Highs()
         for name, value in (
-            ("output_flag", False), ("time_limit", max(0.01, time_limit_s)), ("threads", threads),
-            ("mip_rel_gap", 0.0), ("mip_abs_gap", absolute_gap), ("mip_feasibility_tolerance", 1e-7),
+            ("output_flag", False), ("time_limit", max(0.01, time_limit_s)), ("threads", 1),
+            ("mip_rel_gap", 0.0), ("mip_abs_gap", 0.0), ("mip_feasibility_tolerance", 1e-7),
         ):
             highs.setOptionValue(name, value)
-        if objective_bound is not None:
-            highs.setOptionValue("objective_bound", objective_bound)
-        highs.passModel(self._model(highspy, relaxed))
-        if start is not None:
-            point = highspy.HighsSolution()
-            point.col_value = list(start)
-            highs.setSolution(point)
-        highs.HandleKeyboardInterrupt = False
+        highs.passModel(self._model(highspy))
+        highs.HandleUserInterrupt = True
+        self._running = highs
         highs.run()
-        return self._solution(highspy, highs, relaxed)
+        return self._solution(highspy, highs)
 
-    def _model(self, highspy: Any, relaxed: bool) -> Any:
+    def cancel(self) -> None:
+        """Make a `solve` that runs in another thread return soon with what it has."""
+        if self._running is not None:
+            self._running.cancelSolve()
+
+    def _model(self, highspy: Any) -> Any:
         model = highspy.HighsLp()
         model.num_col_ = len(self._costs)
         model.num_row_ = len(self._row_lower)
@@ -110,16 +108,17 @@ class Program:
         model.a_matrix_.start_ = np.array(self._row_starts, dtype=np.int32)
         model.a_matrix_.index_ = np.concatenate(self._indices) if self._indices else np.zeros(0, dtype=np.int32)
         model.a_matrix_.value_ = np.concatenate(self._entries) if self._entries else np.zeros(0)
-        if not relaxed and any(self._integer):
+        if any(self._integer):
             kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
             model.integrality_ = [kinds[integer] for integer in self._integer]
         return model
 
-    def _solution(self, highspy: Any, highs: Any, relaxed: bool) -> Solution:
+    def _solution(self, highspy: Any, highs: Any) -> Solution:
         status = highs.getModelStatus()
         info = highs.getInfo()
-        is_linear = relaxed or not any(self._integer)
-        if status == highspy.HighsModelStatus.kInfeasible:
+        is_linear = not any(self._integer)
+        nothing = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
+        if status in nothing:  # every program here is bounded below
             return Solution(status="infeasible", values=None, objective=INFINITY, bound=INFINITY)
         optimal = status == highspy.HighsModelStatus.kOptimal
         has_point = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
@@ -134,5 +133,4 @@ class Program:
             values=np.array(solution.col_value) if solution else None,
             objective=objective,
             bound=bound,
-            reduced_costs=np.array(solution.col_dual) if solution and is_linear else None,
         )

@@ -1,0 +1,72 @@
+"""`python -m benchmarks`: plan quality and simulator speed."""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from benchmarks import cases as named
+from benchmarks import measure, plans, simulator
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
+@click.pass_context
+def benchmarks(context: click.Context) -> None:
+    """Measure evenflow; without a command, everything."""
+    if context.invoked_subcommand is None:
+        context.invoke(simulator_command)
+        context.invoke(plans_command)
+
+
+@benchmarks.command("list")
+def list_command() -> None:
+    """The names of the cases."""
+    for case in named.cases().values():
+        sizes = f"{case.num_ranks} x {case.num_chunks} x {case.num_microbatches}"
+        limit = f"{case.memory_limit_bytes // named.MEGABYTE} MB, {case.time_limit_s:g} s"
+        click.echo(f"{case.name:14}  {case.network.name:16}  {case.network.num_layers:3} layers  {sizes:13}  {limit}")
+
+
+@benchmarks.command("plans")
+@click.argument("names", nargs=-1)
+@click.option("--time-limit", type=float, help="Seconds for each case (default: the case's own).")
+@click.option("--isolated", is_flag=True, help="A new process for each case: honest first-use time and memory.")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all measurements.")
+def plans_command(
+    names: tuple[str, ...] = (), time_limit: float | None = None, isolated: bool = False, json_path: Path | None = None
+) -> None:
+    """Plan the named cases (default: all). Example: python -m benchmarks plans 70b-8x1 --time-limit 20"""
+    every = named.cases()
+    unknown = [name for name in names if name not in every]
+    if unknown:
+        raise click.BadParameter(f"no case is named {', '.join(unknown)}; there are {', '.join(every)}")
+    chosen = {name: every[name] for name in names} if names else every
+    sys.exit(plans.run_plans(chosen, time_limit_s=time_limit, isolated=isolated, json_path=json_path))
+
+
+@benchmarks.command("simulator")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all speeds.")
+def simulator_command(json_path: Path | None = None) -> None:
+    """Actions per second of the simulator, and how its cost grows."""
+    speeds, growth = simulator.measure_all()
+    click.echo(simulator.report(speeds, growth))
+    if json_path:
+        values = {"speeds": [asdict(speed) for speed in speeds], "growth": [asdict(speed) for speed in growth]}
+        json_path.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+
+
+@benchmarks.command("one", hidden=True)
+@click.argument("name")
+@click.option("--time-limit", type=float, required=True)
+def one_command(name: str, time_limit: float) -> None:
+    """One case in this process, its measurement as JSON on stdout: what --isolated starts."""
+    if name == "warm-up":
+        click.echo(measure.warm_up())
+    else:
+        click.echo(plans.to_json(measure.measure(named.cases()[name], time_limit)))
+
+
+if __name__ == "__main__":
+    benchmarks()

@@ -1,0 +1,167 @@
+"""First plans: an even cut that recomputes as much as it can, and the plan that needs the least memory."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenflow.simulate.costs import Integers
+from evenflow.solve.backends.highs import Program, Values
+from evenflow.solve.problem import Problem
+
+_GIGABYTE = 2**30
+
+
+def even_start(problem: Problem) -> Integers:
+    """Counts [num_cells, num_kinds]: cells as equal in time as a left-to-right cut makes them, all layers under the
+    kind that keeps the least. May exceed the memory limit."""
+    sums, num_cells, least = problem.sums, problem.num_cells, problem.min_layers
+    work = sums.forward_ns + sums.backward_ns[-1]
+    network = problem.network
+    head = network.head.forward_ns + network.head.backward_ns
+    total = head + int(work[-1]) + network.tail.forward_ns + network.tail.backward_ns
+    bounds = [0]
+    for cell in range(1, num_cells):
+        goal = total * cell / num_cells - head
+        cut = int(np.searchsorted(work, goal))
+        low = bounds[-1] + least
+        high = problem.num_layers - (num_cells - cell) * least
+        bounds.append(min(max(cut, low), high))
+    bounds.append(problem.num_layers)
+    counts = np.zeros((num_cells, len(problem.kinds)), dtype=np.int64)
+    for cell in range(num_cells):
+        kind = _smallest_kind(problem, bounds[cell], bounds[cell + 1])
+        counts[cell, kind] = bounds[cell + 1] - bounds[cell]
+    return counts
+
+
+def _smallest_kind(problem: Problem, start: int, end: int) -> int:
+    """The one kind under which the layers [start, end) keep the least."""
+    activation = problem.sums.activation_bytes
+    return int(np.argmin(activation[:, end] - activation[:, start]))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LeastMemory:
+    """The plan whose fullest rank holds the least."""
+
+    counts: Integers | None
+    """None when the time ran out first."""
+    bound_bytes: float
+    """No plan needs less on its fullest rank."""
+    proven: bool
+    """Whether `counts` is known to be that plan."""
+
+
+def least_memory(problem: Problem, *, seconds: float) -> LeastMemory:
+    """Minimise the peak of the fullest rank over cuts whose cells recompute all they can."""
+    program = Program()
+    peak = program.column(cost=1.0)
+    cells = _uniform_cells(problem, program) if problem.network.is_uniform else _cut_cells(problem, program)
+    constant = problem.network.constant_bytes
+    for rank in range(problem.num_ranks):
+        own = range(rank, problem.num_cells, problem.num_ranks)
+        for vector in problem.live[rank]:
+            indices, entries, fixed = [peak], [1.0], float(constant)
+            for chunk, cell in enumerate(own):
+                held, live = cells[cell], int(vector[chunk])
+                indices += held.columns
+                entries += [
+                    -(parameter + live * activation) / _GIGABYTE
+                    for parameter, activation in zip(held.parameters, held.activations, strict=True)
+                ]
+                fixed += held.fixed[0] + live * held.fixed[1]
+            program.row(indices, entries, lower=fixed / _GIGABYTE)
+    solution = program.solve(time_limit_s=seconds)
+    if solution.values is None:
+        return LeastMemory(counts=None, bound_bytes=solution.bound * _GIGABYTE, proven=False)
+    counts = _decode(problem, cells, solution.values)
+    exact = _recomputes_alike(problem)
+    return LeastMemory(
+        counts=counts,
+        bound_bytes=solution.bound * _GIGABYTE if exact else 0.0,
+        proven=solution.status == "optimal" and exact,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cell:
+    """What a cell can hold, as program columns with their bytes."""
+
+    columns: list[int]
+    parameters: list[float]
+    activations: list[float]
+    ends: list[int]
+    """Last layer + 1 of each column's run; empty where one column counts layers."""
+    fixed: tuple[int, int]
+    """Parameters and activation of head and tail."""
+
+
+def _ends(problem: Problem, cell: int) -> tuple[int, int]:
+    network = problem.network
+    blocks = [block for block, at in ((network.head, 0), (network.tail, problem.num_cells - 1)) if at == cell]
+    return sum(block.parameter_bytes for block in blocks), sum(block.activation_bytes for block in blocks)
+
+
+def _recomputes_alike(problem: Problem) -> bool:
+    """Whether one kind keeps the least in every layer; then cells of a single kind are the smallest there are."""
+    each = np.diff(problem.sums.activation_bytes, axis=1)
+    return bool((each.min(axis=0) == each[_smallest_kind(problem, 0, problem.num_layers)]).all())
+
+
+def _uniform_cells(problem: Problem, program: Program) -> list[_Cell]:
+    """All layers equal: the number of layers of every cell is one integer."""
+    parameter = float(problem.sums.parameter_bytes[1])
+    activation = float(problem.sums.activation_bytes[:, 1].min())
+    cells: list[_Cell] = []
+    for cell in range(problem.num_cells):
+        column = program.column(lower=problem.min_layers, upper=problem.num_layers, integer=True)
+        cells.append(_Cell(columns=[column], parameters=[parameter], activations=[activation], ends=[],
+                           fixed=_ends(problem, cell)))
+    program.row([cell.columns[0] for cell in cells], [1.0] * len(cells), lower=problem.num_layers,
+                upper=problem.num_layers)
+    return cells
+
+
+def _cut_cells(problem: Problem, program: Program) -> list[_Cell]:
+    """Layers differ: every cell chooses its run of layers, and runs join."""
+    sums, num_layers, num_cells = problem.sums, problem.num_layers, problem.num_cells
+    cells: list[_Cell] = []
+    flow: dict[tuple[int, int], tuple[list[int], list[float]]] = {}
+    for cell in range(num_cells):
+        columns, parameters, activations, all_ends = [], [], [], []
+        low = cell * problem.min_layers
+        high = num_layers - (num_cells - cell) * problem.min_layers
+        for start in range(low, high + 1) if cell else (0,):
+            last = num_layers - (num_cells - 1 - cell) * problem.min_layers
+            ends = range(start + problem.min_layers, last + 1) if cell < num_cells - 1 else (num_layers,)
+            for end in ends:
+                column = program.column(upper=1.0, integer=True)
+                columns.append(column)
+                all_ends.append(end)
+                kind = _smallest_kind(problem, start, end)
+                parameters.append(float(sums.parameter_bytes[end] - sums.parameter_bytes[start]))
+                activations.append(float(sums.activation_bytes[kind, end] - sums.activation_bytes[kind, start]))
+                for border, sign in (((cell, start), 1.0), ((cell + 1, end), -1.0)):
+                    indices, entries = flow.setdefault(border, ([], []))
+                    indices.append(column)
+                    entries.append(sign)
+        cells.append(_Cell(columns=columns, parameters=parameters, activations=activations, ends=all_ends,
+                           fixed=_ends(problem, cell)))
+    for (cell, _), (indices, entries) in flow.items():
+        value = {0: 1.0, num_cells: -1.0}.get(cell, 0.0)
+        program.row(indices, entries, lower=value, upper=value)
+    return cells
+
+
+def _decode(problem: Problem, cells: list[_Cell], values: Values) -> Integers:
+    """The counts of a solution."""
+    counts = np.zeros((problem.num_cells, len(problem.kinds)), dtype=np.int64)
+    begin = 0
+    for cell, held in enumerate(cells):
+        if held.ends:
+            end = held.ends[int(np.argmax(values[held.columns]))]
+        else:
+            end = begin + round(float(values[held.columns[0]]))
+        counts[cell, _smallest_kind(problem, begin, end)] = end - begin
+        begin = end
+    return counts
