@@ -9,6 +9,7 @@ import click
 
 from benchmarks import cases as named
 from benchmarks import measure, plans, simulator
+from evenflow.units import megabytes
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
@@ -25,7 +26,7 @@ def list_command() -> None:
     """The names of the cases."""
     for case in named.cases().values():
         sizes = f"{case.num_ranks} x {case.num_chunks} x {case.num_microbatches}"
-        limit = f"{case.memory_limit_bytes // named.MEGABYTE} MB, {case.time_limit_s:g} s"
+        limit = f"{megabytes(case.memory_limit_bytes):,.0f} MB, {case.time_limit_s:g} s"
         click.echo(f"{case.name:14}  {case.network.name:16}  {case.network.num_layers:3} layers  {sizes:13}  {limit}")
 
 

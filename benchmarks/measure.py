@@ -13,6 +13,8 @@ from evenflow.solve import Outcome, Progress, Status, plan
 
 CLOSE = 1.005
 """A plan is close to the best of its run from here."""
+PROVEN_GAP = 2e-6
+"""Linear programs are solved in floating point, so a proof leaves this part of the makespan open at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +115,7 @@ def faults(case: Case, outcome: Outcome, points: Sequence[Point]) -> list[str]:
     """Whatever in `outcome` does not hold when its plan is simulated afresh."""
     found = outcome.plan
     if found is None:
-        return [f"status {outcome.status.value} without a plan"] if outcome.status is Status.OPTIMAL else []
+        return [] if outcome.status is Status.TIMEOUT else [f"status {outcome.status.value}, but every case has a plan"]
     again = simulate(case.network, found)
     peak = max(again.peak_memory_bytes)
     makespan, bound = outcome.makespan_ns, outcome.lower_bound_ns
@@ -135,8 +137,8 @@ def faults(case: Case, outcome: Outcome, points: Sequence[Point]) -> list[str]:
         (bound <= again.makespan_ns, f"the bound {bound} is above the makespan"),
         (max(bounds) <= again.makespan_ns, f"a bound on the way, {max(bounds)}, was above the makespan"),
         (
-            (outcome.status is Status.OPTIMAL) == (bound == makespan),
-            f"status {outcome.status.value} with makespan {makespan} and bound {bound}",
+            outcome.status is not Status.OPTIMAL or bound >= (1 - PROVEN_GAP) * again.makespan_ns,
+            f"called optimal with makespan {makespan} and bound {bound}",
         ),
     ]
     return [text for holds, text in checks if not holds]

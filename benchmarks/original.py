@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from benchmarks.cases import Case
 from evenflow.model import Plan, cells
@@ -18,7 +19,7 @@ def original_simulations(cases: Mapping[str, Case]) -> dict[str, Simulation]:
     return {name: simulate(case.network, _plan(case, plans[name])) for name, case in cases.items() if name in plans}
 
 
-def _plan(case: Case, numbers: Mapping[str, object]) -> Plan:
+def _plan(case: Case, numbers: Mapping[str, Any]) -> Plan:
     return Plan(
         schedule=default_family(num_chunks=case.num_chunks, less_memory=case.less_memory),
         num_microbatches=case.num_microbatches,

@@ -31,7 +31,7 @@ def run_plans(cases: Mapping[str, Case], *, time_limit_s: float | None, isolated
     print(plan_table(done, with_process_memory=isolated))
     print()
     print(original_table(cases, done))
-    broken = [f"{row.case}: {fault}" for row in done for fault in row.faults]
+    broken = [f"{row.case}: {fault}" for row in done for fault in row.faults] + _longer_than_original(cases, done)
     for fault in broken:
         print(f"WRONG {fault}", file=sys.stderr)
     return 1 if broken else 0
@@ -82,6 +82,17 @@ def original_table(cases: Mapping[str, Case], rows: Iterable[Measurement]) -> st
         )
     header = ("original tool's plan", "makespan ms", "peak MB", "limit", "evenflow ms", "shorter %")
     return aligned(header, lines) if lines else "no plans of the original tool for these cases"
+
+
+def _longer_than_original(cases: Mapping[str, Case], rows: Iterable[Measurement]) -> list[str]:
+    """Cases where the original's plan fits and takes less time than the one just found."""
+    ours = {row.case: row.makespan_ns for row in rows}
+    faults = []
+    for name, simulation in original_simulations(cases).items():
+        found = ours[name]
+        if simulation.fits(cases[name].memory_limit_bytes) and (found is None or found > simulation.makespan_ns):
+            faults.append(f"{name}: the original's plan takes {simulation.makespan_ns} ns, this one {found}")
+    return faults
 
 
 def _in_a_process(name: str, time_limit: str) -> str:

@@ -100,7 +100,7 @@ def _repeated_ns(graph: Graph, durations: Any) -> float:
 
     evaluate = compiled.compiled(longest_path)
 
-    @numba.njit
+    @numba.njit  # type: ignore[untyped-decorator]
     def evaluate_again(times: int, before: Any, needs: Any, classes: Any, table: Any, ends: Any) -> None:
         for index in range(times):
             table[index % len(table)] += 1

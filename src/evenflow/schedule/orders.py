@@ -62,12 +62,10 @@ def merge(forwards: tuple[Codes, Codes], backwards: tuple[Codes, Codes], *, warm
         for op, (chunks, units) in ((Op.F, forwards), (Op.B, backwards))
     )
     orders = np.empty((num_ranks, 3, 2 * count), dtype=np.int32)
+    orders[:] = np.concatenate((forward, backward), axis=1)  # already right before and after the turns
     for order, wanted in zip(orders, warmups, strict=True):
         warmup = min(wanted, count)
-        cooldown = 2 * count - warmup
-        order[:, :warmup] = forward[:, :warmup]
-        order[:, warmup:cooldown:2] = forward[:, warmup:]
-        order[:, warmup + 1 : cooldown : 2] = backward[:, : count - warmup]
-        order[:, cooldown:] = backward[:, count - warmup :]
+        order[:, warmup : 2 * count - warmup : 2] = forward[:, warmup:]
+        order[:, warmup + 1 : 2 * count - warmup : 2] = backward[:, : count - warmup]
     orders[:, 1] += np.arange(num_ranks, dtype=np.int32)[:, np.newaxis]
     return orders

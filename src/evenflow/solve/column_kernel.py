@@ -5,14 +5,13 @@ from typing import Any
 import numpy as np
 
 
-def combine(layers: Any, loads: Any, activations: Any, parameters: Any, starts: Any, faster: Any, option_starts: Any,
-            live: Any, room: int, max_load: int, min_layers: int, max_layers: int, between: int,
-            uniform: bool, columns: Any) -> int:
+def combine(layers: Any, loads: Any, activations: Any, parameters: Any, first_runs: Any, last_runs: Any, faster: Any,
+            option_starts: Any, live: Any, room: int, max_load: int, min_layers: int, max_layers: int, columns: Any) -> int:
     """Fill `columns` [capacity, num_chunks] with option indices; returns how many there are (may exceed capacity).
 
     Option arrays hold the options of the rank's cells one chunk after the other, from `option_starts` [chunk]. A
-    combination is kept when its load is at most `max_load`, its layers are within bounds, its chunks lie one behind
-    the other with at least `between` layers in between, it fits in `room` for every row of `live`, and no cell could
+    combination is kept when its load is at most `max_load`, its layers are within bounds, no chunk begins in an earlier
+    run of layers than the chunk before it ends in, it fits in `room` for every row of `live`, and no cell could
     take its next faster option and still fit (that one would be better).
     """
     num_chunks = len(option_starts) - 1
@@ -35,10 +34,8 @@ def combine(layers: Any, loads: Any, activations: Any, parameters: Any, starts: 
         static[level + 1] = static[level] + parameters[option]
         if load[level + 1] > max_load or held[level + 1] > max_layers:
             continue
-        if not uniform and level > 0:
-            before = chosen[level - 1]
-            if starts[option] < starts[before] + layers[before] + between:
-                continue
+        if level > 0 and first_runs[option] < last_runs[chosen[level - 1]]:
+            continue
         if level < num_chunks - 1:
             level += 1
             chosen[level] = option_starts[level] - 1

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from evenflow.simulate.compiled import compiled
 from evenflow.simulate.costs import Integers
 from evenflow.solve.column_kernel import combine
-from evenflow.solve.options import CellOptions, cell_options
+from evenflow.solve.options import CellOptions, Segments
 from evenflow.solve.problem import Problem
 
 MAX_COLUMNS = 1_500_000
@@ -29,12 +29,16 @@ class Group:
     chosen: NDArray[np.int32]
     """Option index by cell, shape [num_columns, len(cells)]."""
     keys: list[Integers] = field(init=False)
-    """Properties to branch on, each with one integer a column: layers in all, layers and first layer by cell."""
+    """Properties to probe, each with one integer a column: layers in all, then by cell layers, first and last run."""
 
     def __post_init__(self) -> None:
-        layers = [options.layers[self.chosen[:, at]] for at, options in enumerate(self.options)]
-        starts = [options.start[self.chosen[:, at]] for at, options in enumerate(self.options)]
-        self.keys = [np.sum(layers, axis=0), *(layers if len(layers) > 1 else []), *starts]
+        def of_cells(name: str) -> list[Integers]:
+            return [getattr(options, name)[self.chosen[:, at]] for at, options in enumerate(self.options)]
+
+        layers = of_cells("layers")
+        self.keys = [
+            np.sum(layers, axis=0), *(layers if len(layers) > 1 else []), *of_cells("first_run"), *of_cells("last_run")
+        ]
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -50,31 +54,33 @@ class Group:
 
 def all_options(problem: Problem, target_ns: int) -> list[CellOptions] | None:
     """The options of every cell in plans of at most `target_ns`; None when there is no such plan."""
-    num_cells, num_layers, least = problem.num_cells, problem.num_layers, problem.min_layers
-    room = _max_loads(problem, target_ns)
-    sums = problem.sums
-    plain = sums.forward_ns + sums.backward_ns[-1]
-    loads = np.array(room)
-    options = []
-    capacity = np.array(room, dtype=np.int64)
-    # The layers before a cell are carried by the ranks of the cells before it, and likewise behind it.
-    total_room = int(capacity.sum())
+    loads = np.array(_max_loads(problem, target_ns), dtype=np.int64)
+    if loads.min() < 0:
+        return None
+    num_cells, least = problem.num_cells, problem.min_layers
+    segments = Segments(problem, int(loads.max()))
+    work = problem.sums.forward_ns + problem.sums.backward_ns[-1]
+    result = []
     for cell in range(num_cells):
         rank, chunk = cell % problem.num_ranks, cell // problem.num_ranks
-        earlier = total_room if chunk else int(capacity[:rank].sum())
-        later = total_room if chunk < problem.num_chunks - 1 else int(capacity[rank + 1 :].sum())
-        low, high = cell * least, num_layers - (num_cells - cell) * least
-        high = min(high, int(np.searchsorted(plain, earlier, side="right")) - 1)
-        end_low = int(np.searchsorted(plain, int(plain[-1]) - later, side="left"))
-        starts = range(0, 1) if cell == 0 else range(low, high + 1)
-        found = cell_options(problem, cell, starts=starts, max_load_ns=int(loads[rank]))
-        if not problem.network.is_uniform:
-            ends = found.start + found.layers
-            found = found.select((ends >= end_low) & (ends <= num_layers - (num_cells - 1 - cell) * least))
+        # The layers before a cell are carried by the ranks of the cells before it, and likewise behind it.
+        earlier = int(loads.sum()) if chunk else int(loads[:rank].sum())
+        later = int(loads.sum()) if chunk < problem.num_chunks - 1 else int(loads[rank + 1 :].sum())
+        start_low = cell * least
+        start_high = min(problem.num_layers - (num_cells - cell) * least,
+                         int(np.searchsorted(work, earlier, side="right")) - 1)
+        end_low = max((cell + 1) * least, int(np.searchsorted(work, int(work[-1]) - later, side="left")))
+        last = len(segments.run_ends) - 1
+        first_runs = range(int(np.searchsorted(segments.run_ends, start_low, side="right")),
+                           min(last, int(np.searchsorted(segments.run_ends, start_high, side="right"))) + 1)
+        last_run_from = last if cell == num_cells - 1 else int(np.searchsorted(segments.run_ends, end_low))
+        found = segments.options(
+            cell, first_runs=first_runs if cell else range(1), last_run_from=last_run_from, max_load_ns=int(loads[rank])
+        )
         if not len(found):
             return None
-        options.append(found)
-    return options
+        result.append(found)
+    return result
 
 
 def _max_loads(problem: Problem, target_ns: int) -> list[int]:
@@ -132,9 +138,9 @@ def _combine(problem: Problem, options: list[CellOptions], rank: int, max_load: 
             np.concatenate([each.forward_ns + each.backward_ns for each in own]),
             np.concatenate([each.activation_bytes for each in own]),
             np.concatenate([each.parameter_bytes for each in own]),
-            np.concatenate([each.start for each in own]),
-            faster, offsets, problem.live[rank], room, max_load, min_layers, max_layers,
-            (problem.num_ranks - 1) * problem.min_layers, problem.network.is_uniform, columns,
+            np.concatenate([each.first_run for each in own]),
+            np.concatenate([each.last_run for each in own]),
+            faster, offsets, problem.live[rank], room, max_load, min_layers, max_layers, columns,
         )
         if found > capacity:
             return None

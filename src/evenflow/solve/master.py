@@ -3,7 +3,7 @@
     minimise   makespan
     subject to one column of every group
                cell durations = those of the chosen columns
-               layers are conserved from cell to cell (or, all layers equal, in number)
+               every run of equal layers is held as often as it has layers, and cells follow the order of runs
                memory of every rank, where cells are chosen one by one
                the chains of the critical paths: end[target] >= end[source] + durations
 
@@ -11,15 +11,17 @@ Its value, after pricing, is a lower bound for every plan whose columns are all 
 incumbent takes `SCALE`.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.schedule import NUM_OPS
+from evenflow.schedule import NUM_OPS, Op
 from evenflow.simulate.costs import Integers
 from evenflow.solve.backends.highs import Program
 from evenflow.solve.columns import Group
+from evenflow.solve.options import merged_runs
 from evenflow.solve.paths import CriticalPaths
 from evenflow.solve.problem import Problem
 
@@ -33,60 +35,100 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
-class _Matrix:
-    """The rows that the columns of one group touch: some shared by all, and two a cell for the flow of layers."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """Where the kinds of rows begin, durations being first, and how many there are in all."""
 
-    def __init__(self, problem: Problem, group: Group, first_flow_row: int, memory_rows: int) -> None:
-        num_cells = problem.num_cells
+    num_cells: int
+    run_sizes: tuple[int, ...]
+    memory_starts: tuple[int, ...] | None
+    """First memory row of every rank, where memory has rows."""
+    total: int
+
+    @property
+    def conserve(self) -> int:
+        """One row a run: its layers are all held."""
+        return NUM_OPS * self.num_cells
+
+    @property
+    def order(self) -> int:
+        """For every cell but the last and every run j but the first: if it ends in run j or later, the next cell
+        begins there or later."""
+        return self.conserve + len(self.run_sizes)
+
+    @property
+    def memory(self) -> int:
+        """One row a live vector of every rank."""
+        return self.order + (self.num_cells - 1) * (len(self.run_sizes) - 1)
+
+
+class _Matrix:
+    """The columns of one group. Entries in rows of durations and memory are kept; those that place layers in runs are
+    intervals of rows, which prefix sums price."""
+
+    def __init__(self, problem: Problem, group: Group, rows: _Rows, factor: float) -> None:
+        self._layout = rows
+        self._cells = group.cells
         picked = [(options, group.chosen[:, at]) for at, options in enumerate(group.options)]
-        scaled = [*(options.forward_ns[own] for options, own in picked),
-                  *(options.backward_ns[own] for options, own in picked)]
-        rows = [*(NUM_OPS * cell for cell in group.cells), *(NUM_OPS * cell + 1 for cell in group.cells)]
-        shared = [np.asarray(column, dtype=np.float64) for column in scaled]
-        self.num_times = len(shared)
-        self.flow_rows: NDArray[np.int64] | None = None
-        if problem.network.is_uniform:
-            shared.append(np.sum([options.layers[own] for options, own in picked], axis=0).astype(np.float64))
-            rows.append(first_flow_row)
-        else:
-            # Row (cell, layer) says: as much ends there in the cell before as begins there in the cell.
-            stride = problem.num_layers + 1
-            begins = [first_flow_row + (cell - 1) * stride + options.start[own] if cell else np.full(len(own), -1)
-                      for cell, (options, own) in zip(group.cells, picked, strict=True)]
-            ends = [first_flow_row + cell * stride + options.start[own] + options.layers[own]
-                    if cell < num_cells - 1 else np.full(len(own), -1)
-                    for cell, (options, own) in zip(group.cells, picked, strict=True)]
-            self.flow_rows = np.stack([*begins, *ends], axis=1)
-            self.flow_signs = np.concatenate((np.ones(len(begins)), -np.ones(len(ends))))
-        if memory_rows >= 0:
+        shared = [*(options.forward_ns[own] * factor for options, own in picked),
+                  *(options.backward_ns[own] * factor for options, own in picked)]
+        shared_rows = [*(NUM_OPS * cell + Op.F for cell in group.cells), *(NUM_OPS * cell + Op.B for cell in group.cells)]
+        if rows.memory_starts is not None:
             rank, chunk = group.cells[0] % problem.num_ranks, group.cells[0] // problem.num_ranks
             options, own = picked[0]
             for index, vector in enumerate(problem.live[rank]):
                 needed = options.parameter_bytes[own] + int(vector[chunk]) * options.activation_bytes[own]
                 shared.append(needed / _GIGABYTE)
-                rows.append(memory_rows + index)
-        self.shared = np.stack(shared, axis=1)
-        self.rows = np.array(rows, dtype=np.int64)
+                shared_rows.append(rows.memory_starts[rank] + index)
+        self._shared = np.stack(shared, axis=1)
+        self._rows = np.array(shared_rows, dtype=np.int64)
+        self._places = np.stack([
+            np.stack([getattr(options, name)[own] for name in ("first_run", "last_run", "in_first", "in_last")])
+            for options, own in picked
+        ]).astype(np.int32)
+        """Shape [num_cells_of_group, 4, num_columns]."""
 
     def select(self, keep: Mask) -> None:
-        self.shared = self.shared[keep]
-        if self.flow_rows is not None:
-            self.flow_rows = self.flow_rows[keep]
+        """Keep some columns."""
+        self._shared = self._shared[keep]
+        self._places = np.ascontiguousarray(self._places[:, :, keep])
 
     def column(self, index: int) -> tuple[NDArray[np.int32], Floats]:
         """Row indices and entries of one column (its group's own row apart)."""
-        rows, entries = self.rows, self.shared[index]
-        if self.flow_rows is not None:
-            real = self.flow_rows[index] >= 0
-            rows = np.concatenate((rows, self.flow_rows[index][real]))
-            entries = np.concatenate((entries, self.flow_signs[real]))
-        return rows.astype(np.int32), entries
+        layout = self._layout
+        entries = dict(zip(self._rows.tolist(), self._shared[index].tolist(), strict=True))
+        width = len(layout.run_sizes) - 1
+        for cell, (first, last, in_first, in_last) in zip(self._cells, self._places[:, :, index].tolist(), strict=True):
+            held = [(first, in_first), (last, in_last), *((run, layout.run_sizes[run]) for run in range(first + 1, last))]
+            for run, layers in held:
+                if layers:
+                    entries[layout.conserve + run] = entries.get(layout.conserve + run, 0.0) + layers
+            if cell < layout.num_cells - 1:
+                for run in range(last):
+                    entries[layout.order + cell * width + run] = 1.0
+            if cell:
+                for run in range(first):
+                    row = layout.order + (cell - 1) * width + run
+                    entries[row] = entries.get(row, 0.0) - 1.0
+        return np.array(list(entries), dtype=np.int32), np.array(list(entries.values()))
 
     def price(self, duals: Floats) -> Floats:
-        """``duals @ column`` for every column; `duals` has one more zero at its end for index -1."""
-        total: Floats = self.shared @ duals[self.rows]
-        if self.flow_rows is not None:
-            total += duals[self.flow_rows] @ self.flow_signs
+        """``duals @ column`` for every column."""
+        layout = self._layout
+        total: Floats = self._shared @ duals[self._rows]
+        num_runs = len(layout.run_sizes)
+        each = duals[layout.conserve : layout.conserve + num_runs]
+        whole = np.concatenate(([0.0], np.cumsum(each * layout.run_sizes)))
+        order = duals[layout.order : layout.memory].reshape(layout.num_cells - 1, num_runs - 1)
+        reaching = np.concatenate((np.zeros((layout.num_cells - 1, 1)), np.cumsum(order, axis=1)), axis=1)
+        for cell, (first, last, in_first, in_last) in zip(self._cells, self._places, strict=True):
+            total += each[first] * in_first + each[last] * in_last
+            if num_runs > 1:
+                total += np.where(last > first, whole[last] - whole[np.minimum(first + 1, last)], 0.0)
+                if cell < layout.num_cells - 1:
+                    total += reaching[cell][last]
+                if cell:
+                    total -= reaching[cell - 1][first]
         return total
 
 
@@ -98,31 +140,30 @@ class Master:
         self.factor = SCALE / scale_ns
         """Scaled time a ns."""
         num_durations = NUM_OPS * problem.num_cells
-        flow = 1 if problem.network.is_uniform else (problem.num_cells - 1) * (problem.num_layers + 1)
-        memory = num_durations + flow
         by_cell = len(groups[0].cells) < problem.num_chunks
-        self._matrices = []
-        memory_starts = memory + np.concatenate(([0], np.cumsum([len(vectors) for vectors in problem.live])))
-        for group in groups:
-            rank = group.cells[0] % problem.num_ranks
-            matrix = _Matrix(problem, group, num_durations, int(memory_starts[rank]) if by_cell else -1)
-            matrix.shared[:, : matrix.num_times] *= self.factor
-            self._matrices.append(matrix)
+        run_sizes = tuple(run.count for run in merged_runs(problem))
+        placing = len(run_sizes) + (problem.num_cells - 1) * (len(run_sizes) - 1)
+        num_memory = sum(map(len, problem.live)) if by_cell else 0
+        starts = num_durations + placing + np.concatenate(([0], np.cumsum([len(vectors) for vectors in problem.live])))
+        self._layout = _Rows(
+            num_cells=problem.num_cells, run_sizes=run_sizes,
+            memory_starts=tuple(starts.tolist()) if by_cell else None,
+            total=num_durations + placing + num_memory,
+        )
+        self._matrices = [_Matrix(problem, group, self._layout, self.factor) for group in groups]
         room = (problem.limit - problem.network.constant_bytes) / _GIGABYTE
-        self._row_lower = np.zeros(num_durations + flow)
-        self._row_upper = np.zeros(num_durations + flow)
-        if problem.network.is_uniform:
-            self._row_lower[num_durations] = self._row_upper[num_durations] = problem.num_layers
-        if by_cell:
-            rows = int(memory_starts[-1] - memory)
-            self._row_lower = np.concatenate((self._row_lower, np.full(rows, -np.inf)))
-            self._row_upper = np.concatenate((self._row_upper, np.full(rows, room)))
+        order = (self._layout.memory - self._layout.order)
+        self._row_lower = np.concatenate((np.zeros(num_durations), run_sizes, np.full(order + num_memory, -np.inf)))
+        self._row_upper = np.concatenate((np.zeros(num_durations), run_sizes, np.zeros(order), np.full(num_memory, room)))
         self.alive: list[Mask] = [np.ones(len(group), dtype=bool) for group in groups]
         self._present: list[dict[int, int]] = [{} for _ in groups]
         """Program column by column index, of each group."""
         self._entered: list[list[int]] = [[] for _ in groups]
         self.durations_ns: Integers = np.zeros(num_durations, dtype=np.int64)
         self.last_bound_ns = 0.0
+        self.value_ns = 0.0
+        """Value of the last program: with all columns priced, the bound."""
+        self.complete = False
         self.reduced_costs: list[Floats] = []
         self.slack: list[float] = []
         self.rebuild()
@@ -137,6 +178,7 @@ class Master:
         highs = highspy.Highs()
         highs.setOptionValue("output_flag", False)
         highs.setOptionValue("threads", 1)
+        highs.setOptionValue("simplex_strategy", 4)  # primal: most solves follow new columns
         infinity = highspy.kHighsInf
         num_durations = NUM_OPS * self.problem.num_cells
         fixed_rows = len(self._row_lower)
@@ -152,8 +194,8 @@ class Master:
             (np.array([row], dtype=np.int32), np.array([-1.0])) for row in range(num_durations)
         ])
         penalties = [(fixed_rows + group, 1.0) for group in range(num_groups)]
-        if self.problem.network.is_uniform:
-            penalties += [(num_durations, 1.0), (num_durations, -1.0)]
+        for run in range(len(self._layout.run_sizes)):
+            penalties += [(self._layout.conserve + run, 1.0), (self._layout.conserve + run, -1.0)]
         self._add_columns(highs, np.full(len(penalties), _PENALTY), [
             (np.array([row], dtype=np.int32), np.array([sign])) for row, sign in penalties
         ])
@@ -214,11 +256,14 @@ class Master:
 
     # -- solving -------------------------------------------------------------------------------------------------
 
-    def solve(self, allowed: dict[int, Mask] | None = None, *, enough_ns: float = float("inf")) -> float:
+    def solve(self, allowed: dict[int, Mask] | None = None, *, enough_ns: float = float("inf"),
+              deciding: bool = False, passes: int | None = None) -> float:
         """A lower bound in ns on plans made of alive columns (of `allowed` ones in the groups given).
 
-        Stops early once the bound exceeds `enough_ns`. Returns infinity when there is none at all. Leaves
-        `durations_ns` and the reduced costs of the last program for the caller.
+        Stops early once the bound exceeds `enough_ns`, and, if only that matters (`deciding`), once it is clear that
+        it will not, or after some `passes` of pricing (then `complete` is false and the bound weak but valid). Returns
+        infinity when there is no plan at all. Leaves `durations_ns` and the reduced costs of the
+        last program for the caller.
         """
         masks = [self.alive[g] if not allowed or g not in allowed else allowed[g] for g in range(len(self.groups))]
         if any(not mask.any() for mask in masks):
@@ -234,14 +279,17 @@ class Master:
                 if status != self._kinds.HighsModelStatus.kOptimal:
                     return max(best, 0.0)
                 value = self._highs.getInfo().objective_function_value
+                self.value_ns = value / self.factor
                 solution = self._highs.getSolution()
-                duals = np.append(np.array(solution.row_dual), 0.0)
+                duals = np.array(solution.row_dual)
                 missing = self._price(masks, duals)
                 self.last_bound_ns = (value + sum(self.slack)) / self.factor
                 best = max(best, self.last_bound_ns)
                 values = np.array(solution.col_value[1 : 1 + len(self.durations_ns)])
                 self.durations_ns = np.maximum(np.floor(values / self.factor), 0).astype(np.int64)
-                if not missing or best > enough_ns:
+                self.complete = not missing
+                passes = passes - 1 if passes else passes
+                if not missing or best > enough_ns or (deciding and value / self.factor <= enough_ns) or passes == 0:
                     return best
         finally:
             if len(closed):

@@ -4,11 +4,13 @@ For a cell only its backward time and its activation memory matter beside its la
 Pareto-minimal ones are kept: no other choice is both faster and smaller.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenflow.model import LayerRun
 from evenflow.simulate.costs import Integers
 from evenflow.solve.problem import Problem
 
@@ -18,10 +20,18 @@ Choice = tuple[int, int, tuple[int, ...]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CellOptions:
-    """All sensible contents of one cell, head or tail included; arrays share their first axis."""
+    """All sensible contents of one cell, head or tail included; arrays share their first axis.
 
-    start: Integers
-    """First layer; 0 where all layers are equal and it does not matter."""
+    What a cell holds is told by the runs of equal layers it touches, not by positions: within a run it does not matter
+    which layers they are. A cell may touch the end of its first run, whole runs, and the beginning of its last.
+    """
+
+    first_run: Integers
+    last_run: Integers
+    in_first: Integers
+    """Layers of the first run."""
+    in_last: Integers
+    """Layers of the last run if that is another one, else 0."""
     layers: Integers
     forward_ns: Integers
     backward_ns: Integers
@@ -33,7 +43,7 @@ class CellOptions:
     """Layers by kind, shape [num_options, num_kinds]."""
 
     def __len__(self) -> int:
-        return len(self.start)
+        return len(self.layers)
 
     def select(self, keep: NDArray[np.bool_]) -> "CellOptions":
         """The options where `keep` holds; a dropped `faster` option is replaced by the next that is left."""
@@ -44,61 +54,96 @@ class CellOptions:
             if not lost.any():
                 break
             faster[lost] = self.faster[faster[lost]]
-        faster = np.where(faster >= 0, new_index[faster], -1)[keep]
-        return CellOptions(
-            start=self.start[keep], layers=self.layers[keep], forward_ns=self.forward_ns[keep],
-            backward_ns=self.backward_ns[keep], activation_bytes=self.activation_bytes[keep],
-            parameter_bytes=self.parameter_bytes[keep], faster=faster, counts=self.counts[keep],
-        )
+        kept = {name: getattr(self, name)[keep] for name in self.__dataclass_fields__}
+        kept["faster"] = np.where(faster >= 0, new_index[faster], -1)[keep]
+        return CellOptions(**kept)
 
 
-def cell_options(problem: Problem, cell: int, *, starts: range, max_load_ns: int) -> CellOptions:
-    """The options of `cell` whose first layer is in `starts` and whose forward and backward take at most
-    `max_load_ns` together. Where all layers are equal, `starts` is not used."""
-    sums, network = problem.sums, problem.network
-    first, last = cell == 0, cell == problem.num_cells - 1
-    blocks = [block for block, here in ((network.head, first), (network.tail, last)) if here]
-    fixed_forward = sum(block.forward_ns for block in blocks)
-    fixed_backward = sum(block.backward_ns for block in blocks)
-    fixed_activation = sum(block.activation_bytes for block in blocks)
-    fixed_parameters = sum(block.parameter_bytes for block in blocks)
-    rows: list[tuple[int, ...]] = []
-    counts: list[tuple[int, ...]] = []
-    for start in range(1) if network.is_uniform else starts:
-        for layers, choices in _choices(problem, start, last and not network.is_uniform, max_load_ns):
+class Segments:
+    """The recompute choices of every run of layers that a cell may hold, worked out once for all cells."""
+
+    def __init__(self, problem: Problem, max_load_ns: int) -> None:
+        self._problem = problem
+        self._max_load_ns = max_load_ns
+        sizes = [run.count for run in merged_runs(problem)]
+        self.run_ends = np.cumsum(sizes)
+        self.run_starts = self.run_ends - sizes
+        self._choices = {start: _choices(problem, start, max_load_ns) for start in self._starts()}
+
+    def _starts(self) -> list[int]:
+        """Representative first layers: of a run its beginning, and every layer from which a cell may run on."""
+        last = len(self.run_ends) - 1
+        inside = [] if last == 0 else range(int(self.run_ends[last - 1]))
+        return sorted({*self.run_starts.tolist(), *inside})
+
+    def options(self, cell: int, *, first_runs: range, last_run_from: int, max_load_ns: int) -> CellOptions:
+        """The options of `cell` that begin in one of `first_runs`, end in `last_run_from` or later, and whose forward
+        and backward take at most `max_load_ns` together."""
+        problem = self._problem
+        sums, network = problem.sums, problem.network
+        blocks = [block for block, at in ((network.head, 0), (network.tail, problem.num_cells - 1)) if at == cell]
+        fixed = [sum(getattr(block, name) for block in blocks)
+                 for name in ("forward_ns", "backward_ns", "activation_bytes", "parameter_bytes")]
+        rows: list[tuple[int, ...]] = []
+        counts: list[tuple[int, ...]] = []
+        for first, last, start, layers in self._spans(first_runs, last_run_from):
             end = start + layers
-            forward = int(sums.forward_ns[end] - sums.forward_ns[start]) + fixed_forward
-            parameters = int(sums.parameter_bytes[end] - sums.parameter_bytes[start]) + fixed_parameters
+            forward = int(sums.forward_ns[end] - sums.forward_ns[start]) + fixed[0]
+            parameters = int(sums.parameter_bytes[end] - sums.parameter_bytes[start]) + fixed[3]
+            in_last = end - int(self.run_starts[last]) if last > first else 0
+            in_first = min(end, int(self.run_ends[first])) - start
             previous = -1
-            for backward, activation, by_kind in choices:
-                if forward + backward + fixed_backward > max_load_ns:
+            for backward, activation, by_kind in self._choices[start][layers]:
+                if forward + backward + fixed[1] > max_load_ns:
                     break
-                rows.append((start, layers, forward, backward + fixed_backward, activation + fixed_activation,
-                             parameters, previous))
+                rows.append((first, last, in_first, in_last, layers, forward, backward + fixed[1],
+                             activation + fixed[2], parameters, previous))
                 previous = len(rows) - 1
                 counts.append(by_kind)
-    table = np.array(rows, dtype=np.int64).reshape(-1, 7)
-    return CellOptions(
-        start=table[:, 0], layers=table[:, 1], forward_ns=table[:, 2], backward_ns=table[:, 3],
-        activation_bytes=table[:, 4], parameter_bytes=table[:, 5], faster=table[:, 6],
-        counts=np.array(counts, dtype=np.int32).reshape(-1, len(problem.kinds)),
-    )
+        table = np.array(rows, dtype=np.int64).reshape(-1, 10)
+        names = ("first_run", "last_run", "in_first", "in_last", "layers", "forward_ns", "backward_ns",
+                 "activation_bytes", "parameter_bytes", "faster")
+        return CellOptions(
+            **{name: np.ascontiguousarray(table[:, at]) for at, name in enumerate(names)},
+            counts=np.array(counts, dtype=np.int32).reshape(-1, len(problem.kinds)),
+        )
+
+    def _spans(self, first_runs: range, last_run_from: int) -> Iterator[tuple[int, int, int, int]]:
+        """``(first run, last run, representative first layer, layers)`` of everything a cell may hold."""
+        least = self._problem.min_layers
+        for first in first_runs:
+            begin, end = int(self.run_starts[first]), int(self.run_ends[first])
+            if first >= last_run_from:
+                for layers in range(least, min(end - begin, len(self._choices[begin]) - 1) + 1):
+                    yield first, first, begin, layers
+            if first == len(self.run_ends) - 1:
+                continue
+            for start in range(begin, end):
+                for layers in range(max(least, end - start + 1), len(self._choices[start])):
+                    last = int(np.searchsorted(self.run_ends, start + layers))
+                    if last >= last_run_from:
+                        yield first, last, start, layers
 
 
-def _choices(problem: Problem, start: int, to_the_end: bool, max_load_ns: int) -> list[tuple[int, list[Choice]]]:
+def merged_runs(problem: Problem) -> list[LayerRun]:
+    """The network's runs with neighbours of equal cost joined."""
+    runs: list[LayerRun] = []
+    for run in problem.network.runs:
+        if runs and replace(run.layer, name=runs[-1].layer.name) == runs[-1].layer:
+            runs[-1] = replace(runs[-1], count=runs[-1].count + run.count)
+        else:
+            runs.append(run)
+    return runs
+
+
+def _choices(problem: Problem, start: int, max_load_ns: int) -> list[list[Choice]]:
     """For every number of layers from `start` on, its Pareto-minimal recompute choices, shortest backward first."""
     families = [
         tuple(kind for kind in range(len(problem.kinds)) if kind != banned)
         for banned in (problem.exclusive_kinds if problem.exclusive_kinds[0] >= 0 else (-1,))
     ]
     by_family = [_family_choices(problem, start, kinds, max_load_ns) for kinds in families]
-    result = []
-    for layers in range(max(len(rows) for rows in by_family)):
-        if layers < problem.min_layers or (to_the_end and start + layers != problem.num_layers):
-            continue
-        merged = [choice for rows in by_family if layers < len(rows) for choice in rows[layers]]
-        result.append((layers, _pareto(merged)))
-    return result
+    return [_pareto([choice for rows in by_family for choice in rows[layers]]) for layers in range(len(by_family[0]))]
 
 
 def _family_choices(problem: Problem, start: int, kinds: tuple[int, ...], max_load_ns: int) -> list[list[Choice]]:

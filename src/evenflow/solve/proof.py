@@ -69,21 +69,35 @@ class Prover:
         options = all_options(self.problem, target_ns)
         if options is None:
             return refuted
-        groups = rank_groups(self.problem, options, target_ns) or cell_groups(options)
-        if any(len(group) == 0 for group in groups):
-            return refuted
-        master = Master(self.problem, groups, self.paths, target_ns)
-        bound = self._converge(master, target_ns)
-        if bound > target_ns:
-            return refuted
-        floor_ns = max(floor_ns, bound)
-        self._report("removing stages", floor_ns)
-        if self._shrink(master, target_ns):
-            return refuted
+        groups = rank_groups(self.problem, options, target_ns)
+        if groups is None:
+            # Too many: choose cell by cell first, which leaves fewer contents to combine.
+            master, floor_ns = self._narrow(cell_groups(options), target_ns, floor_ns)
+            if master is None:
+                return refuted
+            options = [group.options[0].select(np.isin(np.arange(len(group.options[0])), group.chosen[:, 0]))
+                       for group in master.groups]
+            groups = rank_groups(self.problem, options, target_ns)
+        if groups is not None:
+            master, floor_ns = self._narrow(groups, target_ns, floor_ns)
+            if master is None:
+                return refuted
         if time.monotonic() >= self._deadline or sum(map(len, master.groups)) > _MAX_INTEGER_COLUMNS:
             return Answer(refuted=False, bound_ns=floor_ns)
         self._report("integer program", floor_ns)
         return self._finish(master, target_ns, floor_ns)
+
+    def _narrow(self, groups: list[Group], target_ns: int, floor_ns: float) -> tuple[Master | None, float]:
+        """Steps 2 and 3 on `groups`: the program with what is left (None: nothing) and the bound known by then."""
+        if any(len(group) == 0 for group in groups):
+            return None, floor_ns
+        master = Master(self.problem, groups, self.paths, target_ns)
+        bound = self._converge(master, target_ns)
+        if bound > target_ns:
+            return None, floor_ns
+        floor_ns = max(floor_ns, bound)
+        self._report("removing stages", floor_ns)
+        return None if self._shrink(master, target_ns) else master, floor_ns
 
     # 2. ---------------------------------------------------------------------------------------------------------
 
@@ -92,23 +106,24 @@ class Prover:
         bound = 0.0
         center: NDArray[np.float64] | None = None
         while True:
-            bound = max(bound, master.solve(enough_ns=target_ns))
+            bound = max(bound, master.solve(enough_ns=target_ns, passes=1))
             if bound > target_ns:
                 return bound
             latest = master.durations_ns.astype(np.float64)
             center = latest if center is None else (center + latest) / 2
-            is_new = self.paths.add_longest(master.durations_ns, above_ns=bound * (1 + 1e-5))
+            value = master.value_ns
+            is_new = self.paths.add_longest(master.durations_ns, above_ns=value * (1 + 1e-5))
             # Paths at a point between this and the earlier solutions cut deeper than those at its corner.
             for point in (center, (center + latest) / 2):
-                is_new |= self.paths.add_longest(point.astype(np.int64), above_ns=bound * 0.998)
+                is_new |= self.paths.add_longest(point.astype(np.int64), above_ns=value * 0.998)
             dropped = master.drop_by_reduced_cost(target_ns)
-            if not is_new or time.monotonic() >= self._deadline:
+            if any(not alive.any() for alive in master.alive):
+                return float("inf")
+            if (not is_new and master.complete) or time.monotonic() >= self._deadline:
                 return bound
             if dropped > 0.2 * sum(map(len, master.groups)):
-                if any(not alive.any() for alive in master.alive):
-                    return float("inf")
                 master.compress()
-            else:
+            elif is_new:
                 master.rebuild()
             self._report("bounding", bound)
 
@@ -118,8 +133,9 @@ class Prover:
         """Remove columns until that no longer helps; True if a group is left empty, which refutes the target."""
         while True:
             before = sum(int(alive.sum()) for alive in master.alive)
-            for group in range(len(master.groups)):
-                for key in range(len(master.groups[group].keys)):
+            num_keys = len(master.groups[0].keys)
+            for key in range(num_keys):
+                for group in range(len(master.groups)):
                     values = master.groups[group].keys[key]
                     for descending in (False, True):
                         if not self._shave(master, group, values, descending, target_ns):
@@ -145,10 +161,10 @@ class Prover:
             if len(left) == 1:
                 return True
             probe = alive & (values == (left[-1] if descending else left[0]))
-            bound = master.solve({group: probe}, enough_ns=target_ns)
+            bound = master.solve({group: probe}, enough_ns=target_ns, deciding=True)
             if bound <= target_ns:
                 # Its critical paths make the next round stronger.
-                self.paths.add_longest(master.durations_ns, above_ns=bound * (1 + 1e-4))
+                self.paths.add_longest(master.durations_ns, above_ns=target_ns)
                 return True
             master.drop(group, probe)
 
