@@ -30,6 +30,8 @@ _GIGABYTE = 2**30
 _PENALTY = 100 * SCALE
 """Price of leaving a group without a column or a layer out: keeps the program feasible while columns are missing."""
 _PRICED_AT_ONCE = 40
+_ALL_AT_ONCE = 2000
+"""Up to so many columns all enter the program at once."""
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -159,6 +161,9 @@ class Master:
         self._present: list[dict[int, int]] = [{} for _ in groups]
         """Program column by column index, of each group."""
         self._entered: list[list[int]] = [[] for _ in groups]
+        self._is_small = sum(map(len, groups)) <= _ALL_AT_ONCE
+        if self._is_small:
+            self._entered = [list(range(len(group))) for group in groups]
         self.durations_ns: Integers = np.zeros(num_durations, dtype=np.int64)
         self.last_bound_ns = 0.0
         self.value_ns = 0.0
@@ -178,7 +183,8 @@ class Master:
         highs = highspy.Highs()
         highs.setOptionValue("output_flag", False)
         highs.setOptionValue("threads", 1)
-        highs.setOptionValue("simplex_strategy", 4)  # primal: most solves follow new columns
+        if not self._is_small:
+            highs.setOptionValue("simplex_strategy", 4)  # primal: most solves follow new columns
         infinity = highspy.kHighsInf
         num_durations = NUM_OPS * self.problem.num_cells
         fixed_rows = len(self._row_lower)

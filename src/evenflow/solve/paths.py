@@ -34,7 +34,8 @@ class CriticalPaths:
         self._graph = graph
         count = len(graph.sequence)
         self._messages = graph.crosses_ranks * np.int64(message_ns)
-        self._ranks = graph.schedule.ranks[graph.sequence]
+        ranks = graph.schedule.ranks[graph.sequence]
+        self._actions_of_rank = [np.flatnonzero(ranks == rank) for rank in range(graph.schedule.num_ranks)]
         self._successors = np.zeros((count + 1, 3), dtype=np.int64)
         positions = np.arange(1, count + 1)
         own = graph.rank_predecessors > 0
@@ -62,22 +63,31 @@ class CriticalPaths:
         self.makespan(durations)
         through = self._heads[1:] + self._tails[1:]
         is_new = False
-        for rank in range(self._graph.schedule.num_ranks):
-            own = np.flatnonzero(self._ranks == rank)
-            if len(own) and through[own].max() > above_ns:
-                is_new |= self._add(int(own[np.argmax(through[own])]) + 1, durations)
+        covered = np.zeros(len(through) + 1, dtype=bool)
+        for own in self._actions_of_rank:
+            if through[own].max(initial=0) <= above_ns:
+                continue
+            position = int(own[np.argmax(through[own])]) + 1
+            if not covered[position]:
+                path = self._path_through(position, durations)
+                covered[path] = True
+                is_new |= self._add(path)
         return is_new
 
-    def _add(self, position: int, durations: Integers) -> bool:
+    def _path_through(self, position: int, durations: Integers) -> list[int]:
+        """Positions of a longest path through `position`, first to last."""
         graph = self._graph
         length = compiled(path_to)(
             position, graph.rank_predecessors, graph.dependencies, self._messages, self._heads, self._path
         )
-        path = self._path[:length][::-1].tolist()
+        path: list[int] = self._path[:length][::-1].tolist()
         length = compiled(path_from)(
             position, self._successors, graph.classes, durations, self._messages, self._tails, self._path
         )
-        path += self._path[:length].tolist()
+        return path + self._path[:length].tolist()
+
+    def _add(self, path: list[int]) -> bool:
+        """Add a path to the union; True if any of it is new."""
         is_new = False
         before = 0
         for after in path:
