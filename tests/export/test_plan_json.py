@@ -11,9 +11,9 @@ PLAN = Plan(
 )
 GOLDEN = """{
   "status": "optimal",
-  "makespan_ms": 1500.25,
+  "makespan_ms": 2000.0,
   "lower_bound_ms": 1500.0,
-  "gap": 0.0001666,
+  "gap": 0.25,
   "ranks": 2,
   "chunks": 2,
   "microbatches": 32,
@@ -29,13 +29,12 @@ GOLDEN = """{
 """  # noqa: E501
 
 
-def report(memory_limit_bytes: int | None) -> PlanReport:
+def report(memory_limit_bytes: int | None, *, lower_bound_ns: int | None = 1_500_000_000) -> PlanReport:
     return PlanReport(
         status="optimal",
         plan=PLAN,
-        makespan_ns=1_500_250_000,
-        lower_bound_ns=1_500_000_000,
-        gap=0.0001666,
+        makespan_ns=2_000_000_000,
+        lower_bound_ns=lower_bound_ns,
         peak_memory_bytes=(3 * 2**19, 2**21),
         memory_limit_bytes=memory_limit_bytes,
         bubble={"communication": 0.0, "real": 0.4, "ideal": 0.1, "imbalance": 0.2, "recompute": 0.1},
@@ -49,3 +48,8 @@ def test_every_field_of_the_schema_in_order():
 
 def test_no_limit_is_null():
     assert json.loads(format_plan(report(None)))["memory_limit_mb"] is None
+
+
+def test_without_a_bound_bound_and_gap_are_null():
+    written = json.loads(format_plan(report(None, lower_bound_ns=None)))
+    assert (written["lower_bound_ms"], written["gap"], written["makespan_ms"]) == (None, None, 2000.0)

@@ -19,7 +19,7 @@ GOOD = {
 
 def report(plan: Plan, **changes: object) -> PlanReport:
     fields: dict[str, object] = {
-        "status": "feasible", "plan": plan, "makespan_ns": 1_500_000, "lower_bound_ns": 1_250_000, "gap": 1 / 6,
+        "status": "feasible", "plan": plan, "makespan_ns": 1_500_000, "lower_bound_ns": 1_250_000,
         "peak_memory_bytes": (2**20,) * plan.num_ranks, "memory_limit_bytes": 3 * 2**19, "bubble": BUBBLE,
         "solve_seconds": 0.5,
     }  # fmt: skip

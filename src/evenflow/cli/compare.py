@@ -13,7 +13,7 @@ from evenflow.cli.comparison import comparison_table
 from evenflow.cli.files import check_outputs, write_text
 from evenflow.cli.pictures import write_comparison, write_picture
 from evenflow.cli.progress import shown_progress
-from evenflow.cli.report import object_text, outcome_json, simulation_json
+from evenflow.cli.report import outcome_json, simulation_json
 from evenflow.cli.sizes import Sizes
 from evenflow.cli.status import status_code
 from evenflow.cli.strategies import (
@@ -25,6 +25,7 @@ from evenflow.cli.strategies import (
     naive_strategies,
     pictures,
 )
+from evenflow.export.plan_json import format_object
 from evenflow.schedule import default_family
 from evenflow.solve import Outcome
 
@@ -185,4 +186,4 @@ def _json(outcome: Outcome, sizes: Sizes, others: Sequence[Strategy | Skipped], 
             results[other.name] = {"status": "skipped", "reason": other.reason}
         else:
             results[other.name] = json.loads(simulation_json(other.simulation, limit))
-    return object_text(results)
+    return format_object(results)

@@ -1,9 +1,7 @@
 """Results as the JSON of ``docs/result-schema.md``."""
 
-import json
-
 from evenflow.cli.sizes import Sizes
-from evenflow.export.plan_json import PlanReport, format_plan
+from evenflow.export.plan_json import PlanReport, format_object, format_plan
 from evenflow.simulate import Simulation
 from evenflow.simulate.bubbles import as_fractions
 from evenflow.solve import Outcome
@@ -13,47 +11,42 @@ from evenflow.units import megabytes, milliseconds
 def outcome_json(outcome: Outcome, sizes: Sizes) -> str:
     """The result of a solve; without a plan its numbers are null."""
     if outcome.simulation is None:
-        return object_text(_no_plan(outcome, sizes))
-    return format_plan(_plan_report(outcome, outcome.simulation))
+        return format_object(_no_plan(outcome, sizes))
+    return _plan_json(
+        outcome.simulation,
+        status=outcome.status.value,
+        lower_bound_ns=outcome.lower_bound_ns,
+        memory_limit_bytes=outcome.memory_limit_bytes,
+        solve_seconds=outcome.solve_seconds,
+    )
 
 
 def simulation_json(simulation: Simulation, memory_limit_bytes: int | None) -> str:
     """A plan that was only simulated: nothing is known of a bound."""
-    fields = json.loads(
-        format_plan(
-            PlanReport(
-                status="simulated",
-                plan=simulation.plan,
-                makespan_ns=simulation.makespan_ns,
-                lower_bound_ns=0,
-                gap=1.0,
-                peak_memory_bytes=simulation.peak_memory_bytes,
-                memory_limit_bytes=memory_limit_bytes,
-                bubble=as_fractions(simulation.bubbles),
-                solve_seconds=0.0,
-            )
-        )
+    return _plan_json(
+        simulation, status="simulated", lower_bound_ns=None, memory_limit_bytes=memory_limit_bytes, solve_seconds=0.0
     )
-    return object_text({**fields, "lower_bound_ms": None, "gap": None})
 
 
-def object_text(fields: dict[str, object]) -> str:
-    """A JSON object, one field a line."""
-    lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items()]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def _plan_report(outcome: Outcome, simulation: Simulation) -> PlanReport:
-    return PlanReport(
-        status=outcome.status.value,
-        plan=simulation.plan,
-        makespan_ns=simulation.makespan_ns,
-        lower_bound_ns=outcome.lower_bound_ns,
-        gap=1 - outcome.lower_bound_ns / simulation.makespan_ns,
-        peak_memory_bytes=simulation.peak_memory_bytes,
-        memory_limit_bytes=outcome.memory_limit_bytes,
-        bubble=as_fractions(simulation.bubbles),
-        solve_seconds=outcome.solve_seconds,
+def _plan_json(
+    simulation: Simulation,
+    *,
+    status: str,
+    lower_bound_ns: int | None,
+    memory_limit_bytes: int | None,
+    solve_seconds: float,
+) -> str:
+    return format_plan(
+        PlanReport(
+            status=status,
+            plan=simulation.plan,
+            makespan_ns=simulation.makespan_ns,
+            lower_bound_ns=lower_bound_ns,
+            peak_memory_bytes=simulation.peak_memory_bytes,
+            memory_limit_bytes=memory_limit_bytes,
+            bubble=as_fractions(simulation.bubbles),
+            solve_seconds=solve_seconds,
+        )
     )
 
 

@@ -18,9 +18,8 @@ class PlanReport:
     status: str
     plan: Plan
     makespan_ns: int
-    lower_bound_ns: int
-    gap: float
-    """``1 - lower_bound / makespan``."""
+    lower_bound_ns: int | None
+    """None when nothing is known of other plans."""
     peak_memory_bytes: tuple[int, ...]
     """By rank."""
     memory_limit_bytes: int | None
@@ -36,14 +35,14 @@ def format_plan(report: PlanReport) -> str:
     `evenflow.profiles.plan_file.parse_plan` reads it back.
     """
     plan = report.plan
-    limit = report.memory_limit_bytes
+    bound, limit = report.lower_bound_ns, report.memory_limit_bytes
     nothing: Cells = ((0,) * plan.num_ranks,) * plan.num_chunks
     named = [kind for kind in plan.recompute if kind not in _ALWAYS_LISTED]
     fields: dict[str, object] = {
         "status": report.status,
         "makespan_ms": milliseconds(report.makespan_ns),
-        "lower_bound_ms": milliseconds(report.lower_bound_ns),
-        "gap": report.gap,
+        "lower_bound_ms": None if bound is None else milliseconds(bound),
+        "gap": None if bound is None else 1 - bound / report.makespan_ns,
         "ranks": plan.num_ranks,
         "chunks": plan.num_chunks,
         "microbatches": plan.num_microbatches,
@@ -56,5 +55,10 @@ def format_plan(report: PlanReport) -> str:
         "bubble": {name: report.bubble[name] for name in _BUBBLES},
         "solve_seconds": report.solve_seconds,
     }
+    return format_object(fields)
+
+
+def format_object(fields: Mapping[str, object]) -> str:
+    """A JSON object, one field a line."""
     lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -22,10 +22,10 @@ from evenflow.solve.start import even_start, least_memory
 
 _POLL_SECONDS = 0.05
 _REPORT_SECONDS = 0.25
-_FIRST_ATTEMPT = 0.25
+_FIRST_ATTEMPT = 0.35
 """Share of the time in which the prover aims straight at the best plan before it lowers its sights."""
-_STEPS = (0.5, 0.25, 0.1, 0.03, 0.0)
-"""Then it aims at these fractions of the gap below the best plan."""
+_MARGIN = 0.01
+"""Then it aims this fraction below the best plan: half of it after a success, twice as much after a failure."""
 
 
 def plan(
@@ -173,6 +173,7 @@ class _Race:
         search = Search(problem=self.problem, counts=counts)
         self.search = search
         self.first_plan_s = time.monotonic() - self.began
+        self.phase = "searching"
         searcher = Thread(target=search.run, kwargs={"stop": self.stop.is_set}, daemon=True)
         searcher.start()
         try:
@@ -202,25 +203,26 @@ class _Race:
         prover = Prover(self.problem, report=self._report)
         self.prover = prover
         self._settle(search)
-        steps = iter(_STEPS)
-        fraction, budget = 0.0, _FIRST_ATTEMPT * self.time_limit_s
+        margin, budget = 0.0, _FIRST_ATTEMPT * self.time_limit_s
         while not self.stop.is_set():
             makespan, counts = search.incumbent
-            if self.lower_bound_ns >= makespan * (1 - 2 * TOLERANCE):
+            gap = 1 - self.lower_bound_ns / makespan
+            if gap <= 2 * TOLERANCE:
                 return
             prover.learn(counts)
-            below = max(fraction * (makespan - self.lower_bound_ns), makespan * TOLERANCE)
-            target = int(makespan - below)
+            target = int(makespan * (1 - max(margin if margin < gap else 0.0, TOLERANCE)))
             answer = prover.refute(target, seconds=min(budget, self.left_s), floor_ns=self.lower_bound_ns)
             self.lower_bound_ns = max(self.lower_bound_ns, int(answer.bound_ns))
             if answer.counts is not None:
                 search.offer(answer.counts)
                 while search.incumbent[0] > target and not self.stop.wait(_POLL_SECONDS):
                     pass
-            elif not answer.refuted or fraction > 0:
-                # Too hard in this time: aim lower, then closer again.
-                fraction = next(steps, 0.0)
-                budget = self.left_s if fraction == 0 else self.left_s / 2
+            elif answer.refuted:
+                margin /= 2
+                budget = self.left_s * 0.7
+            else:
+                margin = 2 * margin if margin else _MARGIN
+                budget = self.left_s * 0.7
 
     def _settle(self, search: Search) -> None:
         """Let the search find a good plan first: targets below a poor one are a waste."""
