@@ -10,6 +10,10 @@ from evenflow.simulate.costs import Integers
 from evenflow.solve.problem import Problem
 
 
+_TEMPERATURES = (0.004, 0.001, 0.012)
+"""Starting temperatures of the rounds in turn, as fractions of the makespan."""
+
+
 @dataclass(kw_only=True)
 class Search:
     """A running search; `step` improves it a little, `best` is the shortest step so far."""
@@ -68,15 +72,18 @@ class Search:
         self._offered = counts
 
     def run(self, *, stop: Callable[[], bool], longest_round_s: float = 2.0) -> None:
-        """Anneal until `stop`: rounds of growing length, each from the best plan so far."""
+        """Anneal until `stop`: rounds of growing length, each from the best plan so far and not hotter than needed."""
         steps = 2000
-        while not stop():
-            offered, self._offered = self._offered, None
-            if offered is not None:
-                self.counts[:] = offered
-                self._anneal(steps=0, hot=1.0)
-            self.counts[:] = self.best_counts
+        while True:
             began = time.monotonic()
-            self._anneal(steps=steps, hot=self.best * 0.004)
-            if time.monotonic() - began < longest_round_s / 2:
+            for temperature in _TEMPERATURES:
+                if stop():
+                    return
+                offered, self._offered = self._offered, None
+                if offered is not None:
+                    self.counts[:] = offered
+                    self._anneal(steps=0, hot=1.0)
+                self.counts[:] = self.best_counts
+                self._anneal(steps=steps, hot=self.best * temperature)
+            if time.monotonic() - began < len(_TEMPERATURES) * longest_round_s / 2:
                 steps *= 2

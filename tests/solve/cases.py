@@ -1,0 +1,80 @@
+"""Hypothesis strategies: small problems whose every plan can be tried, with limits that bind."""
+
+from dataclasses import replace
+
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Layer, LayerRun, Mode, Network
+from solve.exhaustive import Case
+from strategies import sizes
+
+MOST_PLANS = 30_000
+
+
+@st.composite
+def small_networks(draw: st.DrawFn, *, num_layers: int, most_kinds: int, time: int = 1, memory: int = 1) -> Network:
+    """`num_layers` layers in up to four runs; costs are multiples of `time` ns and `memory` bytes and then some.
+
+    Half of them are sensible (recomputing more keeps less), in the others a kind may be useless or beat another.
+    """
+    kinds = draw(st.lists(st.sampled_from([FULL, BOTH, SELECT, COMM, "offload"]), unique=True, max_size=most_kinds))
+    num_runs = draw(st.integers(1, min(4, num_layers)))
+    borders = sorted(draw(st.lists(st.integers(1, num_layers - 1), min_size=num_runs - 1, max_size=num_runs - 1))) if num_runs > 1 else []
+    bounds = [0, *borders, num_layers]
+    nanoseconds = st.integers(10, 1000).map(lambda value: value * time + (value % 7 if time > 1 else 0))
+    amounts = st.integers(0, 1000).map(lambda value: value * memory)
+    sensible = draw(st.booleans())
+    runs = []
+    for index in range(num_runs):
+        count = bounds[index + 1] - bounds[index]
+        if not count:
+            continue
+        backward = draw(nanoseconds)
+        most = draw(amounts)
+        modes = {NONE: Mode(activation_bytes=most, backward_ns=backward)}
+        for place, kind in enumerate(kinds, start=1):
+            kept = most * (len(kinds) + 1 - place) // (len(kinds) + 1) if sensible else draw(amounts)
+            modes[kind] = Mode(activation_bytes=kept, backward_ns=backward + draw(nanoseconds) // 2)
+        layer = Layer(name=f"layer {index}", forward_ns=draw(nanoseconds), parameter_bytes=draw(amounts), modes=modes)
+        runs.append(LayerRun(layer=layer, count=count))
+    ends = st.builds(
+        EndBlock, forward_ns=nanoseconds, backward_ns=nanoseconds, parameter_bytes=amounts, activation_bytes=amounts
+    ) | st.just(EndBlock())
+    return Network(name="small", runs=tuple(runs), head=draw(ends), tail=draw(ends), constant_bytes=draw(amounts))
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, time: int = 1, memory: int = 1) -> Case:
+    """All four families; layers are taken away until every plan can be tried."""
+    size = draw(sizes(max_ranks=4, max_chunks=3, max_microbatches=6, max_splits=2))
+    allow_empty = draw(st.sampled_from([False, False, True]))
+    fewest = 1 if allow_empty else size.num_stages
+    assume(fewest <= 8)
+    network = draw(small_networks(
+        num_layers=draw(st.integers(fewest, 8)), most_kinds=draw(st.integers(0, 4)), time=time, memory=memory
+    ))  # fmt: skip
+    case = Case(
+        network=network, sizes=size, allow_empty=allow_empty, mix_any=draw(st.booleans()),
+        message_ns=draw(st.sampled_from([0, 0, 1, 300, 2000])) * time,
+    )  # fmt: skip
+    while case.num_plans() > MOST_PLANS:
+        if case.network.num_layers > fewest:
+            case = replace(case, network=without_last_layer(case.network))
+        elif len(case.network.kinds) > 1:
+            case = replace(case, network=without_kind(case.network, case.network.kinds[0]))
+        else:
+            assume(False)
+    return case
+
+
+def without_last_layer(network: Network) -> Network:
+    *runs, last = network.runs
+    return replace(network, runs=(*runs, *([replace(last, count=last.count - 1)] if last.count > 1 else [])))
+
+
+def without_kind(network: Network, kind: str) -> Network:
+    def strip(layer: Layer) -> Layer:
+        return replace(layer, modes={name: mode for name, mode in layer.modes.items() if name != kind})
+
+    return replace(network, runs=tuple(replace(run, layer=strip(run.layer)) for run in network.runs))

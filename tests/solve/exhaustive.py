@@ -1,0 +1,163 @@
+"""Every plan of a small problem, costed layer by layer and timed action by action: what the solver is held against.
+
+Nothing here comes from the solver or from the cost model: only `Network`, the schedule's orders and the slow simulator
+of `oracle`.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations_with_replacement, pairwise
+from math import comb, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.model import COMM, SELECT, Communication, EndBlock, Network
+from evenflow.schedule import Op, Schedule
+from oracle import end_times, orders_of
+from strategies import Sizes, input_of
+
+Content = tuple[int, int, int, int]
+"""Forward, backward, activation and parameters of a cell."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A problem without its memory limit."""
+
+    network: Network
+    sizes: Sizes
+    mix_any: bool = False
+    allow_empty: bool = False
+    message_ns: int = 0
+
+    @property
+    def communication(self) -> Communication | None:
+        return Communication(latency_ns=self.message_ns) if self.message_ns else None
+
+    @property
+    def split(self) -> Network:
+        return self.network.split_sequence(self.sizes.sequence_splits)
+
+    @property
+    def arguments(self) -> dict[str, object]:
+        """What `plan` and `make_problem` both take."""
+        return {
+            "num_ranks": self.sizes.num_ranks, "num_chunks": self.sizes.num_chunks,
+            "num_microbatches": self.sizes.num_microbatches, "sequence_splits": self.sizes.sequence_splits,
+            "schedule": self.sizes.family, "mix_any": self.mix_any, "allow_empty": self.allow_empty,
+            "communication": self.communication,
+        }  # fmt: skip
+
+    def num_plans(self) -> int:
+        """At most so many plans."""
+        num_kinds, cells = len(self.split.kinds), self.sizes.num_stages
+        return sum(
+            prod(comb(after - before + num_kinds - 1, num_kinds - 1) for before, after in pairwise(bounds))
+            for bounds in self.cuts()
+        ) if comb(self.network.num_layers + cells - 1, cells - 1) < 10_000 else 10**9
+
+    def cuts(self) -> list[tuple[int, ...]]:
+        """Borders of the cells, 0 and the number of layers included."""
+        layers, inner = self.network.num_layers, self.sizes.num_stages - 1
+        every = ((0, *cut, layers) for cut in combinations_with_replacement(range(layers + 1), inner))
+        return [cut for cut in every if self.allow_empty or all(after > before for before, after in pairwise(cut))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plans:
+    """All plans of a case: their makespans and their highest memory on any rank, one entry a plan."""
+
+    makespans_ns: NDArray[np.int64]
+    peaks_bytes: NDArray[np.int64]
+
+    def best_ns(self, limit_bytes: int | None) -> int | None:
+        """The shortest step of those that fit; None when none fits."""
+        fitting = self.makespans_ns if limit_bytes is None else self.makespans_ns[self.peaks_bytes <= limit_bytes]
+        return int(fitting.min()) if len(fitting) else None
+
+    @cached_property
+    def least_bytes(self) -> int:
+        """The smallest limit under which there is a plan."""
+        return int(self.peaks_bytes.min())
+
+    def limits(self) -> list[int]:
+        """Limits that change the answer, tightest first: every point of the front of makespan and memory."""
+        order = np.lexsort((self.makespans_ns, self.peaks_bytes))
+        front: list[int] = []
+        best = None
+        for index in order.tolist():
+            if best is None or self.makespans_ns[index] < best:
+                best = self.makespans_ns[index]
+                front.append(int(self.peaks_bytes[index]))
+        return front
+
+
+def every_plan(case: Case) -> Plans:
+    """Costs of all cuts times all recompute counts."""
+    network, stages = case.split, case.sizes.num_stages
+    known: dict[tuple[int, int, int], NDArray[np.int64]] = {}
+    tables: list[list[NDArray[np.int64]]] = [[] for _ in range(stages)]
+    for cut in case.cuts():
+        contents = []
+        for stage, (start, end) in enumerate(pairwise(cut)):
+            key = (start, end, (stage == 0) + 2 * (stage == stages - 1))
+            if key not in known:
+                blocks = [network.head] * (stage == 0) + [network.tail] * (stage == stages - 1)
+                known[key] = np.array(_contents(network, start, end, blocks, mix_any=case.mix_any), dtype=np.int64)
+            contents.append(known[key])
+        grid = np.indices([len(table) for table in contents]).reshape(stages, -1)
+        for stage, table in enumerate(contents):
+            tables[stage].append(table[grid[stage]])
+    costs = np.stack([np.concatenate(table) for table in tables])  # [stage, plan, 4]
+    schedule = case.sizes.schedule()
+    return Plans(
+        makespans_ns=_makespans(schedule, costs[:, :, 0], costs[:, :, 1], case.message_ns),
+        peaks_bytes=_peaks(schedule, costs[:, :, 2], costs[:, :, 3]) + network.constant_bytes,
+    )
+
+
+def _contents(network: Network, start: int, end: int, blocks: list[EndBlock], *, mix_any: bool) -> list[Content]:
+    """A cell with the layers [start, end): one entry for every way to recompute them."""
+    result = []
+    for kinds in combinations_with_replacement(network.kinds, end - start):  # in cell order, as kinds are
+        if not mix_any and SELECT in kinds and COMM in kinds:
+            continue
+        layers = network.layers[start:end]
+        modes = [layer.modes[kind] for layer, kind in zip(layers, kinds, strict=True)]
+        result.append((
+            sum(part.forward_ns for part in (*layers, *blocks)),
+            sum(part.backward_ns for part in (*modes, *blocks)),
+            sum(part.activation_bytes for part in (*modes, *blocks)),
+            sum(part.parameter_bytes for part in (*layers, *blocks)),
+        ))  # fmt: skip
+    return result
+
+
+def _makespans(schedule: Schedule, forward: NDArray[np.int64], backward: NDArray[np.int64], message_ns: int) -> NDArray[np.int64]:
+    """Of all plans; costs are [stage, plan]."""
+    orders = orders_of(schedule)
+    ends = end_times(orders, schedule.num_stages, lambda action: 1)
+    before = {after: action for order in orders for action, after in pairwise(order)}
+    done = {}
+    nothing = np.zeros(forward.shape[1], dtype=np.int64)
+    for action in sorted(ends, key=ends.__getitem__):  # all that an action waits for ends earlier
+        needed = input_of(action, schedule.num_stages)
+        start = done[before[action]] if action in before else nothing
+        if needed is not None:
+            crosses = (needed.stage - action.stage) % schedule.num_ranks != 0
+            start = np.maximum(start, done[needed] + (message_ns if crosses else 0))
+        done[action] = start + (forward if action.op == Op.F else backward)[action.stage]
+    return np.max([done[order[-1]] for order in orders], axis=0)
+
+
+def _peaks(schedule: Schedule, activation: NDArray[np.int64], parameters: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The highest memory of any rank beside the constant, of all plans."""
+    highest = np.zeros(activation.shape[1], dtype=np.int64)
+    for rank, order in enumerate(orders_of(schedule)):
+        held = parameters[rank :: schedule.num_ranks].sum(axis=0)
+        highest = np.maximum(highest, held)
+        for action in order:
+            held = held + (activation if action.op == Op.F else -activation)[action.stage]
+            highest = np.maximum(highest, held)
+    return highest

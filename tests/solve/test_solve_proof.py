@@ -1,0 +1,89 @@
+"""The prover against every plan there is: it may refute what is impossible and nothing else."""
+
+import pytest
+from hypothesis import assume, event, given, settings
+from hypothesis import strategies as st
+
+from evenflow.simulate import simulate
+from evenflow.solve import columns
+from evenflow.solve.problem import Problem, make_problem
+from evenflow.solve.proof import TOLERANCE, Answer, Prover
+from evenflow.solve.start import even_start
+from solve.cases import cases
+from solve.exhaustive import Case, Plans, every_plan
+
+SECONDS = 60.0
+import os
+SLACK = float(os.environ.get('SLACK', 1))
+
+
+def limit_of(draw, plans: Plans) -> int | None:
+    """A limit under which some plan fits, mostly one that excludes the shortest."""
+    limits = plans.limits()
+    return draw(st.none() | st.sampled_from(limits) | st.sampled_from(limits).map(lambda limit: limit + 1))
+
+
+def check(case: Case, plans: Plans, limit: int | None, target_ns: int, best_ns: int, *, learn: bool) -> Answer:
+    problem = make_problem(case.network, memory_limit_bytes=limit, **case.arguments)
+    prover = Prover(problem)
+    if learn:
+        prover.learn(even_start(problem))
+    answer = prover.refute(target_ns, seconds=SECONDS)
+    # What is claimed holds ...
+    if answer.refuted:
+        assert target_ns <= best_ns * SLACK - (SLACK == 1), f"refuted {target_ns}, but a plan takes {best_ns}"
+    assert answer.bound_ns <= best_ns * (1 + TOLERANCE)
+    if answer.counts is not None:
+        check_plan(case, problem, limit, answer.counts, target_ns)
+    # ... and on problems this small everything is decided.
+    if target_ns <= best_ns * (1 - 2 * TOLERANCE) - 1:
+        assert answer.refuted
+    elif target_ns >= best_ns * SLACK + (SLACK > 1):
+        assert answer.counts is not None
+    return answer
+
+
+def check_plan(case: Case, problem: Problem, limit: int | None, counts, target_ns: int) -> None:
+    simulation = simulate(case.network, problem.plan(counts), communication=case.communication)
+    assert simulation.makespan_ns <= target_ns
+    assert simulation.fits(limit)
+
+
+@given(data=st.data(), time=st.sampled_from([1, 1_000_003]), memory=st.sampled_from([1, 2**20 + 7]))
+@settings(max_examples=150)
+def test_it_refutes_what_no_plan_reaches_and_nothing_else(data, time, memory):
+    case = data.draw(cases(time=time, memory=memory))
+    plans = every_plan(case)
+    limit = limit_of(data.draw, plans)
+    best = plans.best_ns(limit)
+    event(f"binds: {best != plans.best_ns(None)}, runs: {len(case.network.runs)}, kinds: {len(case.network.kinds)}")
+    learn = data.draw(st.booleans())
+    below = best - 1 - int(2 * TOLERANCE * best)
+    check(case, plans, limit, below, best, learn=learn)
+    check(case, plans, limit, best + (1 + int(best * 1e-6) if SLACK > 1 else 0), best, learn=learn)
+
+
+@given(data=st.data())
+@settings(max_examples=60)
+def test_any_target(data):
+    case = data.draw(cases())
+    plans = every_plan(case)
+    limit = limit_of(data.draw, plans)
+    best = plans.best_ns(limit)
+    target = data.draw(st.integers(best // 2, best + best // 2))
+    check(case, plans, limit, target, best, learn=data.draw(st.booleans()))
+
+
+@given(data=st.data())
+@settings(max_examples=60)
+def test_where_ranks_have_too_many_contents(data):
+    """The prover then chooses cell by cell, memory being rows of the program."""
+    case = data.draw(cases(memory=2**20 + 7))
+    assume(case.sizes.num_chunks > 1)
+    plans = every_plan(case)
+    limit = limit_of(data.draw, plans)
+    best = plans.best_ns(limit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns, "MAX_COLUMNS", data.draw(st.sampled_from([0, 5, 30])))
+        for target in (best - 1 - int(2 * TOLERANCE * best), best):
+            check(case, plans, limit, target, best, learn=True)
