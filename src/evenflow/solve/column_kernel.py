@@ -5,8 +5,22 @@ from typing import Any
 import numpy as np
 
 
-def combine(layers: Any, loads: Any, activations: Any, parameters: Any, first_runs: Any, last_runs: Any, faster: Any,
-            option_starts: Any, live: Any, room: int, max_load: int, min_layers: int, max_layers: int, columns: Any) -> int:
+def combine(
+    layers: Any,
+    loads: Any,
+    activations: Any,
+    parameters: Any,
+    first_runs: Any,
+    last_runs: Any,
+    faster: Any,
+    option_starts: Any,
+    live: Any,
+    room: int,
+    max_load: int,
+    min_layers: int,
+    max_layers: int,
+    columns: Any,
+) -> int:
     """Fill `columns` [capacity, num_chunks] with option indices; returns how many there are (may exceed capacity).
 
     Option arrays hold the options of the rank's cells one chunk after the other, from `option_starts` [chunk]. A

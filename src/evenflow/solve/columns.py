@@ -37,7 +37,10 @@ class Group:
 
         layers = of_cells("layers")
         self.keys = [
-            np.sum(layers, axis=0), *(layers if len(layers) > 1 else []), *of_cells("first_run"), *of_cells("last_run")
+            np.sum(layers, axis=0),
+            *(layers if len(layers) > 1 else []),
+            *of_cells("first_run"),
+            *of_cells("last_run"),
         ]
 
     def __len__(self) -> int:
@@ -67,12 +70,15 @@ def all_options(problem: Problem, target_ns: int) -> list[CellOptions] | None:
         earlier = int(loads.sum()) if chunk else int(loads[:rank].sum())
         later = int(loads.sum()) if chunk < problem.num_chunks - 1 else int(loads[rank + 1 :].sum())
         start_low = cell * least
-        start_high = min(problem.num_layers - (num_cells - cell) * least,
-                         int(np.searchsorted(work, earlier, side="right")) - 1)
+        start_high = min(
+            problem.num_layers - (num_cells - cell) * least, int(np.searchsorted(work, earlier, side="right")) - 1
+        )
         end_low = max((cell + 1) * least, int(np.searchsorted(work, int(work[-1]) - later, side="left")))
         last = len(segments.run_ends) - 1
-        first_runs = range(int(np.searchsorted(segments.run_ends, start_low, side="right")),
-                           min(last, int(np.searchsorted(segments.run_ends, start_high, side="right"))) + 1)
+        first_runs = range(
+            int(np.searchsorted(segments.run_ends, start_low, side="right")),
+            min(last, int(np.searchsorted(segments.run_ends, start_high, side="right"))) + 1,
+        )
         last_run_from = last if cell == num_cells - 1 else int(np.searchsorted(segments.run_ends, end_low))
         found = segments.options(
             cell, first_runs=first_runs if cell else range(1), last_run_from=last_run_from, max_load_ns=int(loads[rank])
@@ -121,14 +127,22 @@ def rank_groups(problem: Problem, options: list[CellOptions], target_ns: int) ->
         minimum, maximum = new_minimum, new_maximum
 
 
-def _combine(problem: Problem, options: list[CellOptions], rank: int, max_load: int, min_layers: int, max_layers: int,
-             capacity: int) -> Group | None:
+def _combine(
+    problem: Problem,
+    options: list[CellOptions],
+    rank: int,
+    max_load: int,
+    min_layers: int,
+    max_layers: int,
+    capacity: int,
+) -> Group | None:
     """The columns of one rank, or None when there are more than `capacity`."""
     cells = tuple(range(rank, problem.num_cells, problem.num_ranks))
     own = tuple(options[cell] for cell in cells)
     offsets = np.concatenate(([0], np.cumsum([len(each) for each in own])))
-    faster = np.concatenate([np.where(each.faster >= 0, each.faster + offset, -1)
-                             for each, offset in zip(own, offsets, strict=False)])
+    faster = np.concatenate(
+        [np.where(each.faster >= 0, each.faster + offset, -1) for each, offset in zip(own, offsets, strict=False)]
+    )
     room = problem.limit - problem.network.constant_bytes
     size = 20_000
     while True:
@@ -140,7 +154,14 @@ def _combine(problem: Problem, options: list[CellOptions], rank: int, max_load: 
             np.concatenate([each.parameter_bytes for each in own]),
             np.concatenate([each.first_run for each in own]),
             np.concatenate([each.last_run for each in own]),
-            faster, offsets, problem.live[rank], room, max_load, min_layers, max_layers, columns,
+            faster,
+            offsets,
+            problem.live[rank],
+            room,
+            max_load,
+            min_layers,
+            max_layers,
+            columns,
         )
         if found > capacity:
             return None

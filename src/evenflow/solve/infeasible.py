@@ -62,9 +62,14 @@ def _least(problem: Problem, schedule: str, num_chunks: int, num_ranks: int) -> 
     """The least memory of the same network in another arrangement, or None where there is none."""
     try:
         other = make_problem(
-            problem.original, schedule=schedule, num_ranks=num_ranks, num_chunks=num_chunks,
-            num_microbatches=problem.schedule.num_microbatches, sequence_splits=problem.schedule.sequence_splits,
-            memory_limit_bytes=problem.memory_limit_bytes, mix_any=problem.mix_any,
+            problem.original,
+            schedule=schedule,
+            num_ranks=num_ranks,
+            num_chunks=num_chunks,
+            num_microbatches=problem.schedule.num_microbatches,
+            sequence_splits=problem.schedule.sequence_splits,
+            memory_limit_bytes=problem.memory_limit_bytes,
+            mix_any=problem.mix_any,
             allow_empty=problem.min_layers == 0,
         )
     except InputError:

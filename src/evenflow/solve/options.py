@@ -78,12 +78,15 @@ class Segments:
 
     def options(self, cell: int, *, first_runs: range, last_run_from: int, max_load_ns: int) -> CellOptions:
         """The options of `cell` that begin in one of `first_runs`, end in `last_run_from` or later, and whose forward
-        and backward take at most `max_load_ns` together."""
+        and backward take at most `max_load_ns` together.
+        """
         problem = self._problem
         sums, network = problem.sums, problem.network
         blocks = [block for block, at in ((network.head, 0), (network.tail, problem.num_cells - 1)) if at == cell]
-        fixed = [sum(getattr(block, name) for block in blocks)
-                 for name in ("forward_ns", "backward_ns", "activation_bytes", "parameter_bytes")]
+        fixed = [
+            sum(getattr(block, name) for block in blocks)
+            for name in ("forward_ns", "backward_ns", "activation_bytes", "parameter_bytes")
+        ]
         rows: list[tuple[int, ...]] = []
         counts: list[tuple[int, ...]] = []
         for first, last, start, layers in self._spans(first_runs, last_run_from):
@@ -96,13 +99,35 @@ class Segments:
             for backward, activation, by_kind in self._choices[start][layers]:
                 if forward + backward + fixed[1] > max_load_ns:
                     break
-                rows.append((first, last, in_first, in_last, layers, forward, backward + fixed[1],
-                             activation + fixed[2], parameters, previous))
+                rows.append(
+                    (
+                        first,
+                        last,
+                        in_first,
+                        in_last,
+                        layers,
+                        forward,
+                        backward + fixed[1],
+                        activation + fixed[2],
+                        parameters,
+                        previous,
+                    )
+                )
                 previous = len(rows) - 1
                 counts.append(by_kind)
         table = np.array(rows, dtype=np.int64).reshape(-1, 10)
-        names = ("first_run", "last_run", "in_first", "in_last", "layers", "forward_ns", "backward_ns",
-                 "activation_bytes", "parameter_bytes", "faster")
+        names = (
+            "first_run",
+            "last_run",
+            "in_first",
+            "in_last",
+            "layers",
+            "forward_ns",
+            "backward_ns",
+            "activation_bytes",
+            "parameter_bytes",
+            "faster",
+        )
         return CellOptions(
             **{name: np.ascontiguousarray(table[:, at]) for at, name in enumerate(names)},
             counts=np.array(counts, dtype=np.int32).reshape(-1, len(problem.kinds)),

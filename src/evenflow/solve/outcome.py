@@ -13,7 +13,7 @@ class Status(Enum):
     """How a solve ended; the value is the word in result files."""
 
     OPTIMAL = "optimal"
-    """Makespan and lower bound are equal: no plan is shorter."""
+    """No plan is shorter by more than two millionths, the tolerance of the programs behind the proof."""
     FEASIBLE = "feasible"
     """The plan fits; the gap says how much shorter another could at most be."""
     INFEASIBLE = "infeasible"
@@ -75,6 +75,8 @@ class Outcome:
             return f"infeasible: the smallest limit that would do is {smallest}"
         if self.status is Status.OPTIMAL:
             return f"optimal: no plan of this schedule is shorter than {milliseconds(self.makespan_ns):,.3f} ms"
+        if self.lower_bound_ns <= 0:
+            return f"{milliseconds(self.makespan_ns):,.3f} ms, not yet bounded: the time ran out first"
         return (
             f"within {100 * self.gap:.2f} % of optimal: {milliseconds(self.makespan_ns):,.3f} ms, "
             f"bound {milliseconds(self.lower_bound_ns):,.3f} ms"

@@ -3,8 +3,9 @@
 from typing import Any
 
 
-def heads_and_tails(rank_predecessors: Any, dependencies: Any, classes: Any, durations: Any, messages: Any, heads: Any,
-                    tails: Any) -> None:
+def heads_and_tails(
+    rank_predecessors: Any, dependencies: Any, classes: Any, durations: Any, messages: Any, heads: Any, tails: Any
+) -> None:
     """Longest path up to the end of each position (`heads`) and from there to the end of the step (`tails`)."""
     for index in range(len(classes)):
         ready = heads[dependencies[index]] + messages[index]
@@ -31,7 +32,9 @@ def path_to(position: int, rank_predecessors: Any, dependencies: Any, messages: 
     return length
 
 
-def path_from(position: int, successors: Any, classes: Any, durations: Any, messages: Any, tails: Any, path: Any) -> int:
+def path_from(
+    position: int, successors: Any, classes: Any, durations: Any, messages: Any, tails: Any, path: Any
+) -> int:
     """Fill `path` with a longest path behind `position`; returns its length.
 
     `successors` [num_actions + 1, 3] holds the next action of the rank, then the (up to two) dependent ones; 0: none.

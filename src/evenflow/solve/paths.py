@@ -53,7 +53,12 @@ class CriticalPaths:
         """The exact makespan for `durations` [NUM_OPS * num_stages]; prepares `add_longest`."""
         graph = self._graph
         compiled(heads_and_tails)(
-            graph.rank_predecessors, graph.dependencies, graph.classes, durations, self._messages, self._heads,
+            graph.rank_predecessors,
+            graph.dependencies,
+            graph.classes,
+            durations,
+            self._messages,
+            self._heads,
             self._tails,
         )
         return int(self._heads[graph.rank_lasts].max())
@@ -84,7 +89,8 @@ class CriticalPaths:
         length = compiled(path_from)(
             position, self._successors, graph.classes, durations, self._messages, self._tails, self._path
         )
-        return path + self._path[:length].tolist()
+        path += self._path[:length].tolist()
+        return path
 
     def _add(self, path: list[int]) -> bool:
         """Add a path to the union; True if any of it is new."""

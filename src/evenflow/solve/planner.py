@@ -128,8 +128,12 @@ class _Race:
 
     def _progress(self) -> Progress:
         makespan = self.search.incumbent[0] if self.search else None
-        return Progress(seconds=time.monotonic() - self.began, phase=self.phase, makespan_ns=makespan,
-                        lower_bound_ns=self.lower_bound_ns)
+        return Progress(
+            seconds=time.monotonic() - self.began,
+            phase=self.phase,
+            makespan_ns=makespan,
+            lower_bound_ns=self.lower_bound_ns,
+        )
 
     def _outcome(self) -> Outcome:
         if self.infeasible:
@@ -138,8 +142,11 @@ class _Race:
         problem = self.problem
         if self.search is None:
             return Outcome(
-                status=Status.TIMEOUT, simulation=None, lower_bound_ns=0,
-                memory_limit_bytes=problem.memory_limit_bytes, solve_seconds=seconds,
+                status=Status.TIMEOUT,
+                simulation=None,
+                lower_bound_ns=0,
+                memory_limit_bytes=problem.memory_limit_bytes,
+                solve_seconds=seconds,
             )
         makespan, counts = self.search.incumbent
         simulation = simulate(problem.original, problem.plan(counts), communication=problem.communication)
@@ -190,9 +197,7 @@ class _Race:
             return counts
         self.phase = "finding a plan that fits"
         least = least_memory(problem, seconds=max(1.0, self.left_s))
-        if least.counts is not None and (
-            problem.rank_memory(problem.costs(least.counts)) <= problem.limit
-        ).all():
+        if least.counts is not None and (problem.rank_memory(problem.costs(least.counts)) <= problem.limit).all():
             return least.counts
         if least.counts is not None and (least.proven or least.bound_bytes > problem.limit * (1 + TOLERANCE)):
             self.infeasible = explain(problem, least, seconds=time.monotonic() - self.began)

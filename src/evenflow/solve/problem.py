@@ -88,14 +88,12 @@ class Problem:
     def plan(self, counts: Integers) -> Plan:
         """Counts [num_cells, num_kinds] as a plan."""
         table = counts.reshape(self.num_chunks, self.num_ranks, len(self.kinds))
-        recompute = {
-            kind: cells(table[:, :, index]) for index, kind in enumerate(self.kinds) if kind != NONE
-        }
+        recompute = {kind: cells(table[:, :, index].tolist()) for index, kind in enumerate(self.kinds) if kind != NONE}
         return Plan(
             schedule=self.schedule.name,
             num_microbatches=self.schedule.num_microbatches,
             sequence_splits=self.schedule.sequence_splits,
-            layers=cells(table.sum(axis=2)),
+            layers=cells(table.sum(axis=2).tolist()),
             recompute=recompute,
         )
 
@@ -115,7 +113,10 @@ def make_problem(
 ) -> Problem:
     """Check the input and put it into arrays. Raises InputError."""
     order = make_schedule(
-        schedule, num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches,
+        schedule,
+        num_ranks=num_ranks,
+        num_chunks=num_chunks,
+        num_microbatches=num_microbatches,
         sequence_splits=sequence_splits,
     )
     check_complete(order)

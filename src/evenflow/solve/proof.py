@@ -42,7 +42,9 @@ class Answer:
 class Prover:
     """Refutes targets for one problem; critical paths found for one target serve the next."""
 
-    def __init__(self, problem: Problem, *, report: Callable[[str, float], None] = lambda phase, bound_ns: None) -> None:
+    def __init__(
+        self, problem: Problem, *, report: Callable[[str, float], None] = lambda phase, bound_ns: None
+    ) -> None:
         self.problem = problem
         self.paths = CriticalPaths(problem.graph, problem.message_ns)
         self._report = report
@@ -70,19 +72,15 @@ class Prover:
         if options is None:
             return refuted
         groups = rank_groups(self.problem, options, target_ns)
-        if groups is None:
-            # Too many: choose cell by cell first, which leaves fewer contents to combine.
-            master, floor_ns = self._narrow(cell_groups(options), target_ns, floor_ns)
-            if master is None:
-                return refuted
-            options = [group.options[0].select(np.isin(np.arange(len(group.options[0])), group.chosen[:, 0]))
-                       for group in master.groups]
-            groups = rank_groups(self.problem, options, target_ns)
-        if groups is not None:
-            master, floor_ns = self._narrow(groups, target_ns, floor_ns)
-            if master is None:
-                return refuted
-        if time.monotonic() >= self._deadline or sum(map(len, master.groups)) > _MAX_INTEGER_COLUMNS:
+        master, floor_ns = self._narrow(cell_groups(options) if groups is None else groups, target_ns, floor_ns)
+        if groups is None and master is not None:
+            # There were too many contents of ranks. With fewer contents of cells left, there may be few enough.
+            groups = rank_groups(self.problem, master.options_left(), target_ns)
+            if groups is not None:
+                master, floor_ns = self._narrow(groups, target_ns, floor_ns)
+        if master is None:
+            return refuted
+        if time.monotonic() >= self._deadline or sum(len(group) for group in master.groups) > _MAX_INTEGER_COLUMNS:
             return Answer(refuted=False, bound_ns=floor_ns)
         self._report("integer program", floor_ns)
         return self._finish(master, target_ns, floor_ns)
@@ -121,7 +119,7 @@ class Prover:
                 return float("inf")
             if (not is_new and master.complete) or time.monotonic() >= self._deadline:
                 return bound
-            if dropped > 0.2 * sum(map(len, master.groups)):
+            if dropped > 0.2 * sum(len(each) for each in master.groups):
                 master.compress()
             elif is_new:
                 master.rebuild()
@@ -148,7 +146,7 @@ class Prover:
             if any(not alive.any() for alive in master.alive):
                 return True
             master.compress()
-            if sum(map(len, master.groups)) > 0.9 * before:
+            if sum(len(each) for each in master.groups) > 0.9 * before:
                 return False
 
     def _shave(self, master: Master, group: int, values: Integers, descending: bool, target_ns: int) -> bool:

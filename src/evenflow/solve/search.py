@@ -9,7 +9,6 @@ import numpy as np
 from evenflow.simulate.costs import Integers
 from evenflow.solve.problem import Problem
 
-
 _TEMPERATURES = (0.004, 0.001, 0.012)
 """Starting temperatures of the rounds in turn, as fractions of the makespan."""
 
@@ -42,10 +41,24 @@ class Search:
         if problem.message_ns:
             messages = graph.crosses_ranks * np.int64(problem.message_ns)
         self._arguments = (
-            problem.num_ranks, problem.schedule.num_units, problem.min_layers, problem.network.is_uniform,
-            np.array(problem.exclusive_kinds), sums.forward_ns, sums.parameter_bytes, sums.backward_ns,
-            sums.activation_bytes, fixed, np.concatenate(problem.live), live_starts, room, graph.rank_predecessors,
-            graph.dependencies, graph.classes, graph.rank_lasts, messages,
+            problem.num_ranks,
+            problem.schedule.num_units,
+            problem.min_layers,
+            problem.network.is_uniform,
+            np.array(problem.exclusive_kinds),
+            sums.forward_ns,
+            sums.parameter_bytes,
+            sums.backward_ns,
+            sums.activation_bytes,
+            fixed,
+            np.concatenate(problem.live),
+            live_starts,
+            room,
+            graph.rank_predecessors,
+            graph.dependencies,
+            graph.classes,
+            graph.rank_lasts,
+            messages,
             np.zeros(problem.schedule.num_actions + 1, dtype=np.int64),
         )
         self.best = np.iinfo(np.int64).max
@@ -57,8 +70,9 @@ class Search:
 
         self.seed += 1
         self.best = int(
-            anneal(self.seed, steps, hot, max(hot / 300, 0.5), self.counts, self.best_counts, self.best,
-                   *self._arguments)
+            anneal(
+                self.seed, steps, hot, max(hot / 300, 0.5), self.counts, self.best_counts, self.best, *self._arguments
+            )
         )
         self._incumbent = (self.best, self.best_counts.copy())
 

@@ -16,8 +16,18 @@ _longest_path_with_messages = compiled(longest_path_with_messages)
 
 
 @numba.njit(cache=True, nogil=True)
-def cost_cells(first: int, last: int, counts: Any, starts: Any, sums_forward: Any, sums_parameters: Any,
-               sums_backward: Any, sums_activation: Any, fixed: Any, costs: Any) -> None:
+def cost_cells(
+    first: int,
+    last: int,
+    counts: Any,
+    starts: Any,
+    sums_forward: Any,
+    sums_parameters: Any,
+    sums_backward: Any,
+    sums_activation: Any,
+    fixed: Any,
+    costs: Any,
+) -> None:
     """Recompute `costs` [4, num_cells] (forward, backward, activation, parameters) of the cells first…last.
 
     `fixed` [4, num_cells] is what head and tail add.
@@ -81,11 +91,34 @@ def _change_kind(cell: int, source: int, target: int, counts: Any, exclusive: An
 
 
 @numba.njit(cache=True, nogil=True)
-def anneal(seed: int, steps: int, hot: float, cold: float, counts: Any, best_counts: Any, best: int, num_ranks: int,
-           num_units: int, min_layers: int, uniform: bool, exclusive: Any, sums_forward: Any, sums_parameters: Any,
-           sums_backward: Any, sums_activation: Any, fixed: Any, live: Any, live_starts: Any, room: Any,
-           rank_predecessors: Any, dependencies: Any, classes: Any, rank_lasts: Any, messages: Any, ends: Any,
-           ) -> int:
+def anneal(
+    seed: int,
+    steps: int,
+    hot: float,
+    cold: float,
+    counts: Any,
+    best_counts: Any,
+    best: int,
+    num_ranks: int,
+    num_units: int,
+    min_layers: int,
+    uniform: bool,
+    exclusive: Any,
+    sums_forward: Any,
+    sums_parameters: Any,
+    sums_backward: Any,
+    sums_activation: Any,
+    fixed: Any,
+    live: Any,
+    live_starts: Any,
+    room: Any,
+    rank_predecessors: Any,
+    dependencies: Any,
+    classes: Any,
+    rank_lasts: Any,
+    messages: Any,
+    ends: Any,
+) -> int:
     """Anneal from `counts` [num_cells, num_kinds], which must fit; returns the best makespan seen, at most `best`.
 
     `hot` and `cold` are temperatures in ns. `room` [num_ranks] is the memory beside the constant. `best_counts` is
@@ -100,8 +133,9 @@ def anneal(seed: int, steps: int, hot: float, cold: float, counts: Any, best_cou
         starts[cell] = starts[cell - 1] + counts[cell - 1].sum()
     candidate_starts = starts.copy()
     costs = np.zeros((4, num_cells), dtype=np.int64)
-    cost_cells(0, num_cells - 1, counts, starts, sums_forward, sums_parameters, sums_backward, sums_activation, fixed,
-               costs)
+    cost_cells(
+        0, num_cells - 1, counts, starts, sums_forward, sums_parameters, sums_backward, sums_activation, fixed, costs
+    )
     candidate = counts.copy()
     candidate_costs = costs.copy()
     durations = np.zeros(2 * num_cells, dtype=np.int64)
@@ -135,21 +169,62 @@ def anneal(seed: int, steps: int, hot: float, cold: float, counts: Any, best_cou
                 for cell in range(first, last):
                     candidate_starts[cell + 1] = candidate_starts[cell] + candidate[cell].sum()
                 if uniform:
-                    cost_cells(giver, giver, candidate, candidate_starts, sums_forward, sums_parameters, sums_backward,
-                               sums_activation, fixed, candidate_costs)
-                    cost_cells(taker, taker, candidate, candidate_starts, sums_forward, sums_parameters, sums_backward,
-                               sums_activation, fixed, candidate_costs)
+                    cost_cells(
+                        giver,
+                        giver,
+                        candidate,
+                        candidate_starts,
+                        sums_forward,
+                        sums_parameters,
+                        sums_backward,
+                        sums_activation,
+                        fixed,
+                        candidate_costs,
+                    )
+                    cost_cells(
+                        taker,
+                        taker,
+                        candidate,
+                        candidate_starts,
+                        sums_forward,
+                        sums_parameters,
+                        sums_backward,
+                        sums_activation,
+                        fixed,
+                        candidate_costs,
+                    )
                 else:
-                    cost_cells(first, last, candidate, candidate_starts, sums_forward, sums_parameters, sums_backward,
-                               sums_activation, fixed, candidate_costs)
+                    cost_cells(
+                        first,
+                        last,
+                        candidate,
+                        candidate_starts,
+                        sums_forward,
+                        sums_parameters,
+                        sums_backward,
+                        sums_activation,
+                        fixed,
+                        candidate_costs,
+                    )
             else:
                 cell = np.random.randint(num_cells)
-                if not _change_kind(cell, np.random.randint(num_kinds), np.random.randint(num_kinds), candidate,
-                                    exclusive):
+                if not _change_kind(
+                    cell, np.random.randint(num_kinds), np.random.randint(num_kinds), candidate, exclusive
+                ):
                     continue
                 first = last = cell
-                cost_cells(cell, cell, candidate, candidate_starts, sums_forward, sums_parameters, sums_backward,
-                           sums_activation, fixed, candidate_costs)
+                cost_cells(
+                    cell,
+                    cell,
+                    candidate,
+                    candidate_starts,
+                    sums_forward,
+                    sums_parameters,
+                    sums_backward,
+                    sums_activation,
+                    fixed,
+                    candidate_costs,
+                )
             # 2. repair: where a rank no longer fits, change kinds at random, never for more memory
             fits = True
             low, high = first, last
@@ -165,14 +240,34 @@ def anneal(seed: int, steps: int, hot: float, cold: float, counts: Any, best_cou
                     source, target = np.random.randint(num_kinds), np.random.randint(num_kinds)
                     if not _change_kind(changed, source, target, candidate, exclusive):
                         continue
-                    cost_cells(changed, changed, candidate, candidate_starts, sums_forward, sums_parameters,
-                               sums_backward, sums_activation, fixed, candidate_costs)
+                    cost_cells(
+                        changed,
+                        changed,
+                        candidate,
+                        candidate_starts,
+                        sums_forward,
+                        sums_parameters,
+                        sums_backward,
+                        sums_activation,
+                        fixed,
+                        candidate_costs,
+                    )
                     now = rank_memory(rank, candidate_costs, live, live_starts, num_ranks)
                     if now > needed:
                         candidate[changed, source] += 1
                         candidate[changed, target] -= 1
-                        cost_cells(changed, changed, candidate, candidate_starts, sums_forward, sums_parameters,
-                                   sums_backward, sums_activation, fixed, candidate_costs)
+                        cost_cells(
+                            changed,
+                            changed,
+                            candidate,
+                            candidate_starts,
+                            sums_forward,
+                            sums_parameters,
+                            sums_backward,
+                            sums_activation,
+                            fixed,
+                            candidate_costs,
+                        )
                     else:
                         needed = now
                 if needed > room[rank]:

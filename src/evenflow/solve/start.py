@@ -13,7 +13,8 @@ _GIGABYTE = 2**30
 
 def even_start(problem: Problem) -> Integers:
     """Counts [num_cells, num_kinds]: cells as equal in time as a left-to-right cut makes them, all layers under the
-    kind that keeps the least. May exceed the memory limit."""
+    kind that keeps the least. May exceed the memory limit.
+    """
     sums, num_cells, least = problem.sums, problem.num_cells, problem.min_layers
     work = sums.forward_ns + sums.backward_ns[-1]
     network = problem.network
@@ -115,10 +116,14 @@ def _uniform_cells(problem: Problem, program: Program) -> list[_Cell]:
     cells: list[_Cell] = []
     for cell in range(problem.num_cells):
         column = program.column(lower=problem.min_layers, upper=problem.num_layers, integer=True)
-        cells.append(_Cell(columns=[column], parameters=[parameter], activations=[activation], ends=[],
-                           fixed=_ends(problem, cell)))
-    program.row([cell.columns[0] for cell in cells], [1.0] * len(cells), lower=problem.num_layers,
-                upper=problem.num_layers)
+        cells.append(
+            _Cell(
+                columns=[column], parameters=[parameter], activations=[activation], ends=[], fixed=_ends(problem, cell)
+            )
+        )
+    program.row(
+        [cell.columns[0] for cell in cells], [1.0] * len(cells), lower=problem.num_layers, upper=problem.num_layers
+    )
     return cells
 
 
@@ -145,8 +150,15 @@ def _cut_cells(problem: Problem, program: Program) -> list[_Cell]:
                     indices, entries = flow.setdefault(border, ([], []))
                     indices.append(column)
                     entries.append(sign)
-        cells.append(_Cell(columns=columns, parameters=parameters, activations=activations, ends=all_ends,
-                           fixed=_ends(problem, cell)))
+        cells.append(
+            _Cell(
+                columns=columns,
+                parameters=parameters,
+                activations=activations,
+                ends=all_ends,
+                fixed=_ends(problem, cell),
+            )
+        )
     for (cell, _), (indices, entries) in flow.items():
         value = {0: 1.0, num_cells: -1.0}.get(cell, 0.0)
         program.row(indices, entries, lower=value, upper=value)

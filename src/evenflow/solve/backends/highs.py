@@ -61,8 +61,14 @@ class Program:
         self._integer += [integer] * count
         return range(first, first + count)
 
-    def row(self, indices: Iterable[int] | NDArray[Any], entries: Iterable[float] | NDArray[Any], *,
-            lower: float = -INFINITY, upper: float = INFINITY) -> None:
+    def row(
+        self,
+        indices: Iterable[int] | NDArray[Any],
+        entries: Iterable[float] | NDArray[Any],
+        *,
+        lower: float = -INFINITY,
+        upper: float = INFINITY,
+    ) -> None:
         """Add ``lower <= sum(entries * columns[indices]) <= upper``."""
         index_array = np.asarray(indices if isinstance(indices, np.ndarray) else list(indices), dtype=np.int32)
         entry_array = np.asarray(entries if isinstance(entries, np.ndarray) else list(entries), dtype=np.float64)
@@ -72,16 +78,18 @@ class Program:
         self._row_lower.append(lower)
         self._row_upper.append(upper)
 
-    def solve(
-        self, *, time_limit_s: float
-    ) -> Solution:
+    def solve(self, *, time_limit_s: float) -> Solution:
         """Minimise, within a time limit."""
         import highspy
 
         highs = highspy.Highs()
         for name, value in (
-            ("output_flag", False), ("time_limit", max(0.01, time_limit_s)), ("threads", 1),
-            ("mip_rel_gap", 0.0), ("mip_abs_gap", 0.0), ("mip_feasibility_tolerance", 1e-7),
+            ("output_flag", False),
+            ("time_limit", max(0.01, time_limit_s)),
+            ("threads", 1),
+            ("mip_rel_gap", 0.0),
+            ("mip_abs_gap", 0.0),
+            ("mip_feasibility_tolerance", 1e-7),
         ):
             highs.setOptionValue(name, value)
         highs.passModel(self._model(highspy))

@@ -1,0 +1,156 @@
+"""The rows of the master program, and a group's columns in them.
+
+durations   two a cell: the sum over the chosen columns is the cell's duration
+conserve    one a run of equal layers: all its layers are held
+order       cells follow the order of the runs
+memory      one a live vector of every rank, where cells are chosen one by one
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.schedule import NUM_OPS, Op
+from evenflow.solve.columns import Group
+from evenflow.solve.options import merged_runs
+from evenflow.solve.problem import Problem
+
+GIGABYTE = 2**30
+"""Memory rows are in gigabytes, which keeps their numbers near one."""
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowLayout:
+    """Where the kinds of rows begin, durations being first, and how many there are in all."""
+
+    num_cells: int
+    run_sizes: tuple[int, ...]
+    memory_starts: tuple[int, ...] | None
+    """First memory row of every rank and the end of all, where memory has rows."""
+
+    @property
+    def conserve(self) -> int:
+        """One row a run: its layers are all held."""
+        return NUM_OPS * self.num_cells
+
+    @property
+    def order(self) -> int:
+        """For every cell but the last and every run j but the first: if it ends in run j or later, the next cell
+        begins there or later.
+        """
+        return self.conserve + len(self.run_sizes)
+
+    @property
+    def memory(self) -> int:
+        """One row a live vector of every rank."""
+        return self.order + (self.num_cells - 1) * (len(self.run_sizes) - 1)
+
+    @classmethod
+    def of(cls, problem: Problem, *, by_cell: bool) -> "RowLayout":
+        """The layout for groups of ranks, or of cells, which need the memory rows."""
+        layout = cls(
+            num_cells=problem.num_cells,
+            run_sizes=tuple(run.count for run in merged_runs(problem)),
+            memory_starts=None,
+        )
+        if not by_cell:
+            return layout
+        sizes = [len(vectors) for vectors in problem.live]
+        starts = layout.memory + np.concatenate(([0], np.cumsum(sizes)))
+        return replace(layout, memory_starts=tuple(starts.tolist()))
+
+    def bounds(self, problem: Problem) -> tuple[Floats, Floats]:
+        """Lower and upper bound of every row."""
+        num_order = self.memory - self.order
+        num_memory = self.memory_starts[-1] - self.memory if self.memory_starts else 0
+        room = (problem.limit - problem.network.constant_bytes) / GIGABYTE
+        durations, sizes = np.zeros(self.conserve), np.array(self.run_sizes, dtype=np.float64)
+        lower = np.concatenate((durations, sizes, np.full(num_order + num_memory, -np.inf)))
+        upper = np.concatenate((durations, sizes, np.zeros(num_order), np.full(num_memory, room)))
+        return lower, upper
+
+
+class Matrix:
+    """The columns of one group. Entries in rows of durations and memory are kept; those that place layers in runs are
+    intervals of rows, which prefix sums price.
+    """
+
+    def __init__(self, problem: Problem, group: Group, rows: RowLayout, factor: float) -> None:
+        self._layout = rows
+        self._cells = group.cells
+        picked = [(options, group.chosen[:, at]) for at, options in enumerate(group.options)]
+        shared = [
+            *(options.forward_ns[own] * factor for options, own in picked),
+            *(options.backward_ns[own] * factor for options, own in picked),
+        ]
+        shared_rows = [
+            *(NUM_OPS * cell + Op.F for cell in group.cells),
+            *(NUM_OPS * cell + Op.B for cell in group.cells),
+        ]
+        if rows.memory_starts is not None:
+            rank, chunk = group.cells[0] % problem.num_ranks, group.cells[0] // problem.num_ranks
+            options, own = picked[0]
+            for index, vector in enumerate(problem.live[rank]):
+                needed = options.parameter_bytes[own] + int(vector[chunk]) * options.activation_bytes[own]
+                shared.append(needed / GIGABYTE)
+                shared_rows.append(rows.memory_starts[rank] + index)
+        self._shared = np.stack(shared, axis=1)
+        self._rows = np.array(shared_rows, dtype=np.int64)
+        self._places = np.stack(
+            [
+                np.stack([getattr(options, name)[own] for name in ("first_run", "last_run", "in_first", "in_last")])
+                for options, own in picked
+            ]
+        ).astype(np.int32)
+        """Shape [num_cells_of_group, 4, num_columns]."""
+
+    def select(self, keep: Mask) -> None:
+        """Keep some columns."""
+        self._shared = self._shared[keep]
+        self._places = np.ascontiguousarray(self._places[:, :, keep])
+
+    def column(self, index: int) -> tuple[NDArray[np.int32], Floats]:
+        """Row indices and entries of one column (its group's own row apart)."""
+        layout = self._layout
+        entries = dict(zip(self._rows.tolist(), self._shared[index].tolist(), strict=True))
+        width = len(layout.run_sizes) - 1
+        for cell, (first, last, in_first, in_last) in zip(self._cells, self._places[:, :, index].tolist(), strict=True):
+            held = [
+                (first, in_first),
+                (last, in_last),
+                *((run, layout.run_sizes[run]) for run in range(first + 1, last)),
+            ]
+            for run, layers in held:
+                if layers:
+                    entries[layout.conserve + run] = entries.get(layout.conserve + run, 0.0) + layers
+            if cell < layout.num_cells - 1:
+                for run in range(last):
+                    entries[layout.order + cell * width + run] = 1.0
+            if cell:
+                for run in range(first):
+                    row = layout.order + (cell - 1) * width + run
+                    entries[row] = entries.get(row, 0.0) - 1.0
+        return np.array(list(entries), dtype=np.int32), np.array(list(entries.values()))
+
+    def price(self, duals: Floats) -> Floats:
+        """``duals @ column`` for every column."""
+        layout = self._layout
+        total: Floats = self._shared @ duals[self._rows]
+        num_runs = len(layout.run_sizes)
+        each = duals[layout.conserve : layout.conserve + num_runs]
+        whole = np.concatenate(([0.0], np.cumsum(each * layout.run_sizes)))
+        order = duals[layout.order : layout.memory].reshape(layout.num_cells - 1, num_runs - 1)
+        reaching = np.concatenate((np.zeros((layout.num_cells - 1, 1)), np.cumsum(order, axis=1)), axis=1)
+        for cell, (first, last, in_first, in_last) in zip(self._cells, self._places, strict=True):
+            total += each[first] * in_first + each[last] * in_last
+            if num_runs > 1:
+                total += np.where(last > first, whole[last] - whole[np.minimum(first + 1, last)], 0.0)
+                if cell < layout.num_cells - 1:
+                    total += reaching[cell][last]
+                if cell:
+                    total -= reaching[cell - 1][first]
+        return total
