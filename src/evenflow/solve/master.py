@@ -11,7 +11,6 @@ Its value, after pricing, is a lower bound for every plan whose columns are all 
 incumbent takes `SCALE`.
 """
 
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -182,11 +181,12 @@ class Master:
             if lowest < -1e-7 * SCALE:
                 size = min(_PRICED_AT_ONCE, len(candidates) - 1)
                 some = np.argpartition(candidates, size)[: size + 1] if size else np.zeros(1, dtype=np.int64)
-                new = np.array(
-                    [i for i in some.tolist() if candidates[i] < -1e-7 * SCALE and i not in self._present[group]],
-                    dtype=np.int64,
-                )
-                if len(new):
+                new = [
+                    index
+                    for index in some.tolist()
+                    if candidates[index] < -1e-7 * SCALE and index not in self._present[group]
+                ]
+                if new:
                     self._enter(group, new)
                     entered = True
         return entered

@@ -194,7 +194,7 @@ def _family_choices(problem: Problem, start: int, kinds: tuple[int, ...], max_lo
                 more_time = int(backward[kind, end] - backward[kind, end - 1])
                 more_memory = int(activation[kind, end] - activation[kind, end - 1])
                 choices += [
-                    (time + more_time, memory + more_memory, counts[:kind] + (counts[kind] + 1,) + counts[kind + 1 :])
+                    (time + more_time, memory + more_memory, (*counts[:kind], counts[kind] + 1, *counts[kind + 1 :]))
                     for time, memory, counts in table[layers - 1][position]
                 ]
             elif position:

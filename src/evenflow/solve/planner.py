@@ -167,7 +167,7 @@ class _Race:
     def _guarded(self) -> None:
         try:
             self._work()
-        except BaseException as error:  # handed to the caller's thread, which raises it
+        except BaseException as error:  # noqa: BLE001 - handed to the caller's thread, which raises it
             self.failure = error
         finally:
             self.proven.set()

@@ -29,6 +29,9 @@ class Search:
     _offered: Integers | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
+        # Importing the kernel loads the compiler, which only a search needs.
+        from evenflow.solve.search_kernel import Memory, Order, Prices, Rules
+
         problem = self.problem
         graph, sums = problem.graph, problem.sums
         num_cells = problem.num_cells
@@ -36,30 +39,27 @@ class Search:
         for cell, block in ((0, problem.network.head), (num_cells - 1, problem.network.tail)):
             fixed[:, cell] += (block.forward_ns, block.backward_ns, block.activation_bytes, block.parameter_bytes)
         live_starts = np.concatenate(([0], np.cumsum([len(vectors) for vectors in problem.live])))
-        room = np.full(problem.num_ranks, problem.limit - problem.network.constant_bytes, dtype=np.int64)
         messages = np.zeros(0, dtype=np.int64)
         if problem.message_ns:
             messages = graph.crosses_ranks * np.int64(problem.message_ns)
         self._arguments = (
-            problem.num_ranks,
-            problem.schedule.num_units,
-            problem.min_layers,
-            problem.network.is_uniform,
-            np.array(problem.exclusive_kinds),
-            sums.forward_ns,
-            sums.parameter_bytes,
-            sums.backward_ns,
-            sums.activation_bytes,
-            fixed,
-            np.concatenate(problem.live),
-            live_starts,
-            room,
-            graph.rank_predecessors,
-            graph.dependencies,
-            graph.classes,
-            graph.rank_lasts,
-            messages,
-            np.zeros(problem.schedule.num_actions + 1, dtype=np.int64),
+            Rules(
+                problem.num_ranks,
+                problem.schedule.num_units,
+                problem.min_layers,
+                problem.network.is_uniform,
+                np.array(problem.exclusive_kinds),
+            ),
+            Prices(sums.forward_ns, sums.backward_ns, sums.activation_bytes, sums.parameter_bytes, fixed),
+            Memory(np.concatenate(problem.live), live_starts, problem.limit - problem.network.constant_bytes),
+            Order(
+                graph.rank_predecessors,
+                graph.dependencies,
+                graph.classes,
+                graph.rank_lasts,
+                messages,
+                np.zeros(problem.schedule.num_actions + 1, dtype=np.int64),
+            ),
         )
         self.best = np.iinfo(np.int64).max
         self.best_counts = self.counts.copy()

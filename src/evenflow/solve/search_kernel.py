@@ -3,7 +3,7 @@
 Importing this module imports the compiler; only `search` does, when it starts.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -13,81 +13,229 @@ from evenflow.simulate.kernels import longest_path, longest_path_with_messages
 
 _longest_path = compiled(longest_path)
 _longest_path_with_messages = compiled(longest_path_with_messages)
+_REPAIRS = 32
+"""Random changes of kind that a rank gets to fit in memory again."""
+_LOAD_WEIGHT = 0.05
+"""Weight of the mean load beside the makespan: of equally long steps, prefer the one that recomputes less."""
+
+
+class Rules(NamedTuple):
+    """What a plan must keep to."""
+
+    num_ranks: int
+    num_units: int
+    min_layers: int
+    uniform: bool
+    """Whether all layers are equal, so that moving one leaves the cells in between as they are."""
+    exclusive_kinds: Any
+    """Two kinds that may not share a cell, or (-1, -1)."""
+
+
+class Prices(NamedTuple):
+    """Prefix sums over the layers (see `LayerSums`) and `fixed` [4, num_cells], what head and tail add."""
+
+    forward: Any
+    backward: Any
+    activation: Any
+    parameters: Any
+    fixed: Any
+
+
+class Memory(NamedTuple):
+    """Live vectors of all ranks [num_rows, num_chunks], where each rank's begin, and its room beside the constant."""
+
+    live: Any
+    live_starts: Any
+    room: int
+
+
+class Order(NamedTuple):
+    """The graph's arrays (see `Graph`), `messages` [num_actions] or empty, and room for the end times."""
+
+    rank_predecessors: Any
+    dependencies: Any
+    classes: Any
+    rank_lasts: Any
+    messages: Any
+    ends: Any
+
+
+class State(NamedTuple):
+    """A plan with its costs; a candidate is changed in place and copied over the current one when accepted."""
+
+    counts: Any
+    """Shape [num_cells, num_kinds]."""
+    starts: Any
+    """First layer of every cell."""
+    costs: Any
+    """Forward, backward, activation and parameters of every cell, shape [4, num_cells]."""
 
 
 @numba.njit(cache=True, nogil=True)
-def cost_cells(
-    first: int,
-    last: int,
-    counts: Any,
-    starts: Any,
-    sums_forward: Any,
-    sums_parameters: Any,
-    sums_backward: Any,
-    sums_activation: Any,
-    fixed: Any,
-    costs: Any,
-) -> None:
-    """Recompute `costs` [4, num_cells] (forward, backward, activation, parameters) of the cells first…last.
-
-    `fixed` [4, num_cells] is what head and tail add.
-    """
-    num_kinds = counts.shape[1]
+def _price(first: int, last: int, state: State, prices: Prices) -> None:
+    """Bring the costs of the cells first…last up to date."""
     for cell in range(first, last + 1):
-        begin = starts[cell]
-        backward = fixed[1, cell]
-        activation = fixed[2, cell]
-        end = begin
-        for kind in range(num_kinds):
-            count = counts[cell, kind]
-            if count > 0:
-                stop = end + count
-                backward += sums_backward[kind, stop] - sums_backward[kind, end]
-                activation += sums_activation[kind, stop] - sums_activation[kind, end]
-                end = stop
-        costs[0, cell] = fixed[0, cell] + sums_forward[end] - sums_forward[begin]
-        costs[1, cell] = backward
-        costs[2, cell] = activation
-        costs[3, cell] = fixed[3, cell] + sums_parameters[end] - sums_parameters[begin]
+        begin = end = state.starts[cell]
+        backward = prices.fixed[1, cell]
+        activation = prices.fixed[2, cell]
+        for kind in range(state.counts.shape[1]):
+            stop = end + state.counts[cell, kind]
+            backward += prices.backward[kind, stop] - prices.backward[kind, end]
+            activation += prices.activation[kind, stop] - prices.activation[kind, end]
+            end = stop
+        state.costs[0, cell] = prices.fixed[0, cell] + prices.forward[end] - prices.forward[begin]
+        state.costs[1, cell] = backward
+        state.costs[2, cell] = activation
+        state.costs[3, cell] = prices.fixed[3, cell] + prices.parameters[end] - prices.parameters[begin]
 
 
 @numba.njit(cache=True, nogil=True)
-def rank_memory(rank: int, costs: Any, live: Any, live_starts: Any, num_ranks: int) -> int:
+def _peak(rank: int, state: State, memory: Memory, num_ranks: int) -> int:
     """Peak memory of a rank beside the constant."""
-    num_chunks = live.shape[1]
+    num_chunks = memory.live.shape[1]
     highest = 0
-    for row in range(live_starts[rank], live_starts[rank + 1]):
+    for row in range(memory.live_starts[rank], memory.live_starts[rank + 1]):
         total = 0
         for chunk in range(num_chunks):
-            total += live[row, chunk] * costs[2, chunk * num_ranks + rank]
-        if total > highest:
-            highest = total
+            total += memory.live[row, chunk] * state.costs[2, chunk * num_ranks + rank]
+        highest = max(highest, total)
     for chunk in range(num_chunks):
-        highest += costs[3, chunk * num_ranks + rank]
+        highest += state.costs[3, chunk * num_ranks + rank]
     return highest
 
 
 @numba.njit(cache=True, nogil=True)
-def _may_hold(cell: int, kind: int, counts: Any, exclusive: Any) -> bool:
-    """Whether the rule on kinds that may not share a cell lets `cell` take a layer of `kind`."""
-    if kind == exclusive[0]:
-        return bool(counts[cell, exclusive[1]] == 0)
-    if kind == exclusive[1]:
-        return bool(counts[cell, exclusive[0]] == 0)
+def _move(giver: int, taker: int, source: int, target: int, state: State, rules: Rules) -> bool:
+    """Move one layer of kind `source` from a cell to another (or the same) as `target`, if cells and rules allow."""
+    counts = state.counts
+    if counts[giver, source] == 0:
+        return False
+    counts[giver, source] -= 1
+    excluded = -1
+    if target == rules.exclusive_kinds[0]:
+        excluded = rules.exclusive_kinds[1]
+    elif target == rules.exclusive_kinds[1]:
+        excluded = rules.exclusive_kinds[0]
+    if excluded >= 0 and counts[taker, excluded] > 0:
+        counts[giver, source] += 1
+        return False
+    counts[taker, target] += 1
     return True
 
 
 @numba.njit(cache=True, nogil=True)
-def _change_kind(cell: int, source: int, target: int, counts: Any, exclusive: Any) -> bool:
-    """Give one layer of `cell` another kind if it has one and the rule allows it."""
-    if source == target or counts[cell, source] == 0:
-        return False
-    counts[cell, source] -= 1
-    if not _may_hold(cell, target, counts, exclusive):
-        counts[cell, source] += 1
-        return False
-    counts[cell, target] += 1
+def _propose(state: State, rules: Rules, prices: Prices) -> tuple[int, int]:
+    """Change the candidate at random; returns the first and last cell touched, or (-1, -1)."""
+    num_cells, num_kinds = state.counts.shape
+    source, target = np.random.randint(num_kinds), np.random.randint(num_kinds)
+    giver = np.random.randint(num_cells)
+    if num_cells == 1 or np.random.random() < 0.5:  # another kind for one layer
+        if source == target or not _move(giver, giver, source, target, state, rules):
+            return -1, -1
+        _price(giver, giver, state, prices)
+        return giver, giver
+    taker = np.random.randint(num_cells)
+    if not rules.uniform and np.random.random() < 0.8:  # far moves shift all layers in between
+        taker = giver + (1 if np.random.random() < 0.5 else -1)
+    if taker < 0 or taker >= num_cells or taker == giver or state.counts[giver].sum() <= rules.min_layers:
+        return -1, -1
+    if np.random.random() < 0.5:
+        target = source
+    if not _move(giver, taker, source, target, state, rules):
+        return -1, -1
+    first, last = min(giver, taker), max(giver, taker)
+    for cell in range(first, last):
+        state.starts[cell + 1] = state.starts[cell] + state.counts[cell].sum()
+    if rules.uniform:
+        _price(first, first, state, prices)
+        _price(last, last, state, prices)
+    else:
+        _price(first, last, state, prices)
+    return first, last
+
+
+@numba.njit(cache=True, nogil=True)
+def _fit(rank: int, state: State, rules: Rules, prices: Prices, memory: Memory) -> bool:
+    """Change kinds on a rank at random, never for more memory, until it fits."""
+    num_cells, num_kinds = state.counts.shape
+    needed = _peak(rank, state, memory, rules.num_ranks)
+    for _ in range(_REPAIRS):
+        if needed <= memory.room:
+            return True
+        cell = np.random.randint(num_cells // rules.num_ranks) * rules.num_ranks + rank
+        source, target = np.random.randint(num_kinds), np.random.randint(num_kinds)
+        if source == target or not _move(cell, cell, source, target, state, rules):
+            continue
+        _price(cell, cell, state, prices)
+        now = _peak(rank, state, memory, rules.num_ranks)
+        if now > needed:
+            state.counts[cell, source] += 1
+            state.counts[cell, target] -= 1
+            _price(cell, cell, state, prices)
+        else:
+            needed = now
+    return bool(needed <= memory.room)
+
+
+@numba.njit(cache=True, nogil=True)
+def _fit_touched(first: int, last: int, state: State, rules: Rules, prices: Prices, memory: Memory) -> bool:
+    """Make the ranks of the touched cells fit."""
+    if rules.uniform:
+        fits_first = _fit(first % rules.num_ranks, state, rules, prices, memory)
+        return bool(fits_first and _fit(last % rules.num_ranks, state, rules, prices, memory))
+    for cell in range(first, min(last, first + rules.num_ranks - 1) + 1):
+        if not _fit(cell % rules.num_ranks, state, rules, prices, memory):
+            return False
     return True
+
+
+@numba.njit(cache=True, nogil=True)
+def _loads(state: State, num_ranks: int) -> tuple[int, int]:
+    """The largest and the summed load of the ranks, for one microbatch."""
+    heaviest = total = 0
+    num_cells = len(state.starts)
+    for rank in range(num_ranks):
+        load = 0
+        for cell in range(rank, num_cells, num_ranks):
+            load += state.costs[0, cell] + state.costs[1, cell]
+        heaviest = max(heaviest, load)
+        total += load
+    return heaviest, total
+
+
+@numba.njit(cache=True, nogil=True)
+def _makespan(state: State, order: Order, durations: Any) -> int:
+    """The exact makespan."""
+    durations[0::2] = state.costs[0]
+    durations[1::2] = state.costs[1]
+    if len(order.messages):
+        _longest_path_with_messages(
+            order.rank_predecessors, order.dependencies, order.classes, durations, order.messages, order.ends
+        )
+    else:
+        _longest_path(order.rank_predecessors, order.dependencies, order.classes, durations, order.ends)
+    makespan = 0
+    for position in order.rank_lasts:
+        makespan = max(makespan, order.ends[position])
+    return makespan
+
+
+@numba.njit(cache=True, nogil=True)
+def _copy(source: State, target: State) -> None:
+    target.counts[:] = source.counts
+    target.starts[:] = source.starts
+    target.costs[:] = source.costs
+
+
+@numba.njit(cache=True, nogil=True)
+def _new_state(counts: Any, prices: Prices) -> State:
+    num_cells = len(counts)
+    starts = np.zeros(num_cells, dtype=np.int64)
+    for cell in range(1, num_cells):
+        starts[cell] = starts[cell - 1] + counts[cell - 1].sum()
+    state = State(counts.copy(), starts, np.zeros((4, num_cells), dtype=np.int64))
+    _price(0, num_cells - 1, state, prices)
+    return state
 
 
 @numba.njit(cache=True, nogil=True)
@@ -99,223 +247,45 @@ def anneal(
     counts: Any,
     best_counts: Any,
     best: int,
-    num_ranks: int,
-    num_units: int,
-    min_layers: int,
-    uniform: bool,
-    exclusive: Any,
-    sums_forward: Any,
-    sums_parameters: Any,
-    sums_backward: Any,
-    sums_activation: Any,
-    fixed: Any,
-    live: Any,
-    live_starts: Any,
-    room: Any,
-    rank_predecessors: Any,
-    dependencies: Any,
-    classes: Any,
-    rank_lasts: Any,
-    messages: Any,
-    ends: Any,
+    rules: Rules,
+    prices: Prices,
+    memory: Memory,
+    order: Order,
 ) -> int:
     """Anneal from `counts` [num_cells, num_kinds], which must fit; returns the best makespan seen, at most `best`.
 
-    `hot` and `cold` are temperatures in ns. `room` [num_ranks] is the memory beside the constant. `best_counts` is
-    overwritten whenever a shorter step is found; `counts` ends as the last state. A candidate whose rank load alone
-    exceeds what would be accepted is never evaluated.
+    `hot` and `cold` are temperatures in ns. `best_counts` is overwritten whenever a shorter step is found. The
+    threshold for acceptance is drawn first, so a candidate whose heaviest rank alone exceeds it is never evaluated.
     """
     np.random.seed(seed)
-    num_cells, num_kinds = counts.shape
-    num_chunks = num_cells // num_ranks
-    starts = np.zeros(num_cells, dtype=np.int64)
-    for cell in range(1, num_cells):
-        starts[cell] = starts[cell - 1] + counts[cell - 1].sum()
-    candidate_starts = starts.copy()
-    costs = np.zeros((4, num_cells), dtype=np.int64)
-    cost_cells(
-        0, num_cells - 1, counts, starts, sums_forward, sums_parameters, sums_backward, sums_activation, fixed, costs
-    )
-    candidate = counts.copy()
-    candidate_costs = costs.copy()
-    durations = np.zeros(2 * num_cells, dtype=np.int64)
+    current = _new_state(counts, prices)
+    candidate = _new_state(counts, prices)
+    durations = np.zeros(2 * len(counts), dtype=np.int64)
     energy = np.inf
     cooling = (cold / hot) ** (1.0 / max(1, steps))
     temperature = hot
-    for step in range(-1, steps):
+    for step in range(-1, steps):  # step -1 evaluates the start
         temperature *= cooling
-        first, last = 0, num_cells - 1
         if step >= 0:
-            # 1. propose: move a layer between cells, or change a layer's kind
-            if np.random.random() < 0.5 and num_cells > 1:
-                giver = np.random.randint(num_cells)
-                taker = np.random.randint(num_cells)
-                if not uniform and np.random.random() < 0.8:
-                    taker = giver + (1 if np.random.random() < 0.5 else -1)
-                if taker < 0 or taker >= num_cells or taker == giver:
-                    continue
-                if counts[giver].sum() <= min_layers:
-                    continue
-                kind = np.random.randint(num_kinds)
-                if counts[giver, kind] == 0:
-                    continue
-                candidate[giver, kind] -= 1
-                target = kind if np.random.random() < 0.5 else np.random.randint(num_kinds)
-                if not _may_hold(taker, target, candidate, exclusive):
-                    candidate[giver, kind] += 1
-                    continue
-                candidate[taker, target] += 1
-                first, last = min(giver, taker), max(giver, taker)
-                for cell in range(first, last):
-                    candidate_starts[cell + 1] = candidate_starts[cell] + candidate[cell].sum()
-                if uniform:
-                    cost_cells(
-                        giver,
-                        giver,
-                        candidate,
-                        candidate_starts,
-                        sums_forward,
-                        sums_parameters,
-                        sums_backward,
-                        sums_activation,
-                        fixed,
-                        candidate_costs,
-                    )
-                    cost_cells(
-                        taker,
-                        taker,
-                        candidate,
-                        candidate_starts,
-                        sums_forward,
-                        sums_parameters,
-                        sums_backward,
-                        sums_activation,
-                        fixed,
-                        candidate_costs,
-                    )
-                else:
-                    cost_cells(
-                        first,
-                        last,
-                        candidate,
-                        candidate_starts,
-                        sums_forward,
-                        sums_parameters,
-                        sums_backward,
-                        sums_activation,
-                        fixed,
-                        candidate_costs,
-                    )
-            else:
-                cell = np.random.randint(num_cells)
-                if not _change_kind(
-                    cell, np.random.randint(num_kinds), np.random.randint(num_kinds), candidate, exclusive
-                ):
-                    continue
-                first = last = cell
-                cost_cells(
-                    cell,
-                    cell,
-                    candidate,
-                    candidate_starts,
-                    sums_forward,
-                    sums_parameters,
-                    sums_backward,
-                    sums_activation,
-                    fixed,
-                    candidate_costs,
-                )
-            # 2. repair: where a rank no longer fits, change kinds at random, never for more memory
-            fits = True
-            low, high = first, last
-            for cell in range(low, min(high, low + num_ranks) + 1):
-                if uniform and cell != low:
-                    cell = high
-                rank = cell % num_ranks
-                needed = rank_memory(rank, candidate_costs, live, live_starts, num_ranks)
-                tries = 0
-                while needed > room[rank] and tries < 32:
-                    tries += 1
-                    changed = np.random.randint(num_chunks) * num_ranks + rank
-                    source, target = np.random.randint(num_kinds), np.random.randint(num_kinds)
-                    if not _change_kind(changed, source, target, candidate, exclusive):
-                        continue
-                    cost_cells(
-                        changed,
-                        changed,
-                        candidate,
-                        candidate_starts,
-                        sums_forward,
-                        sums_parameters,
-                        sums_backward,
-                        sums_activation,
-                        fixed,
-                        candidate_costs,
-                    )
-                    now = rank_memory(rank, candidate_costs, live, live_starts, num_ranks)
-                    if now > needed:
-                        candidate[changed, source] += 1
-                        candidate[changed, target] -= 1
-                        cost_cells(
-                            changed,
-                            changed,
-                            candidate,
-                            candidate_starts,
-                            sums_forward,
-                            sums_parameters,
-                            sums_backward,
-                            sums_activation,
-                            fixed,
-                            candidate_costs,
-                        )
-                    else:
-                        needed = now
-                if needed > room[rank]:
-                    fits = False
-                    break
-                if uniform and cell == high:
-                    break
-            if not fits:
-                candidate[:] = counts
-                candidate_starts[:] = starts
-                candidate_costs[:] = costs
+            first, last = _propose(candidate, rules, prices)
+            if first < 0:
                 continue
-        # 3. evaluate, unless the load of one rank already decides
+            if not _fit_touched(first, last, candidate, rules, prices, memory):
+                _copy(current, candidate)
+                continue
         threshold = energy - temperature * np.log(1.0 - np.random.random())
-        load_sum = 0
-        heaviest = 0
-        for rank in range(num_ranks):
-            load = 0
-            for chunk in range(num_chunks):
-                cell = chunk * num_ranks + rank
-                load += candidate_costs[0, cell] + candidate_costs[1, cell]
-            load_sum += load
-            heaviest = max(heaviest, load)
-        extra = 0.05 * num_units * load_sum / num_ranks
-        accepted = heaviest * num_units + extra <= threshold
-        if accepted:
-            for cell in range(num_cells):
-                durations[2 * cell] = candidate_costs[0, cell]
-                durations[2 * cell + 1] = candidate_costs[1, cell]
-            if len(messages):
-                _longest_path_with_messages(rank_predecessors, dependencies, classes, durations, messages, ends)
-            else:
-                _longest_path(rank_predecessors, dependencies, classes, durations, ends)
-            makespan = 0
-            for rank in range(num_ranks):
-                makespan = max(makespan, ends[rank_lasts[rank]])
-            if makespan < best:
-                best = makespan
-                best_counts[:] = candidate
-            accepted = makespan + extra <= threshold
-        # 4. keep or undo
-        if accepted:
+        heaviest, total = _loads(candidate, rules.num_ranks)
+        extra = _LOAD_WEIGHT * rules.num_units * total / rules.num_ranks
+        if heaviest * rules.num_units + extra > threshold:
+            _copy(current, candidate)
+            continue
+        makespan = _makespan(candidate, order, durations)
+        if makespan < best:
+            best = makespan
+            best_counts[:] = candidate.counts
+        if makespan + extra <= threshold:
             energy = makespan + extra
-            counts[:] = candidate
-            starts[:] = candidate_starts
-            costs[:] = candidate_costs
+            _copy(candidate, current)
         else:
-            candidate[:] = counts
-            candidate_starts[:] = starts
-            candidate_costs[:] = costs
+            _copy(current, candidate)
     return best
