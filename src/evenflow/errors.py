@@ -1,9 +1,9 @@
 """Everything evenflow raises on purpose.
 
-    EvenflowError
-    ├── InputError       a value the caller gave breaks a rule (exit status 2)
-    │   └── ScheduleError    an order of work that is incomplete or can never finish
-    └── Interrupted      stopped by the user before there was any plan (exit status 130)
+EvenflowError
+├── InputError       a value the caller gave breaks a rule (exit status 2)
+│   └── ScheduleError    an order of work that is incomplete or can never finish
+└── Interrupted      stopped by the user before there was any plan (exit status 130)
 """
 
 

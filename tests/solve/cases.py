@@ -20,8 +20,8 @@ def small_networks(draw: st.DrawFn, *, num_layers: int, most_kinds: int, time: i
     """
     kinds = draw(st.lists(st.sampled_from([FULL, BOTH, SELECT, COMM, "offload"]), unique=True, max_size=most_kinds))
     num_runs = draw(st.integers(1, min(4, num_layers)))
-    borders = sorted(draw(st.lists(st.integers(1, num_layers - 1), min_size=num_runs - 1, max_size=num_runs - 1))) if num_runs > 1 else []
-    bounds = [0, *borders, num_layers]
+    inner = st.integers(1, max(1, num_layers - 1))
+    bounds = [0, *sorted(draw(st.lists(inner, min_size=num_runs - 1, max_size=num_runs - 1))), num_layers]
     nanoseconds = st.integers(10, 1000).map(lambda value: value * time + (value % 7 if time > 1 else 0))
     amounts = st.integers(0, 1000).map(lambda value: value * memory)
     sensible = draw(st.booleans())

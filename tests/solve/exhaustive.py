@@ -52,10 +52,14 @@ class Case:
     def num_plans(self) -> int:
         """At most so many plans."""
         num_kinds, cells = len(self.split.kinds), self.sizes.num_stages
-        return sum(
-            prod(comb(after - before + num_kinds - 1, num_kinds - 1) for before, after in pairwise(bounds))
-            for bounds in self.cuts()
-        ) if comb(self.network.num_layers + cells - 1, cells - 1) < 10_000 else 10**9
+        return (
+            sum(
+                prod(comb(after - before + num_kinds - 1, num_kinds - 1) for before, after in pairwise(bounds))
+                for bounds in self.cuts()
+            )
+            if comb(self.network.num_layers + cells - 1, cells - 1) < 10_000
+            else 10**9
+        )
 
     def cuts(self) -> list[tuple[int, ...]]:
         """Borders of the cells, 0 and the number of layers included."""
@@ -134,7 +138,9 @@ def _contents(network: Network, start: int, end: int, blocks: list[EndBlock], *,
     return result
 
 
-def _makespans(schedule: Schedule, forward: NDArray[np.int64], backward: NDArray[np.int64], message_ns: int) -> NDArray[np.int64]:
+def _makespans(
+    schedule: Schedule, forward: NDArray[np.int64], backward: NDArray[np.int64], message_ns: int
+) -> NDArray[np.int64]:
     """Of all plans; costs are [stage, plan]."""
     orders = orders_of(schedule)
     ends = end_times(orders, schedule.num_stages, lambda action: 1)

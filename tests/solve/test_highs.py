@@ -77,7 +77,8 @@ def test_small_integer_programs_equal_trying_all_points(costs, rows):
     for entries, upper in rows:
         program.row(columns, [float(entry) for entry in entries], upper=float(upper))
     points = [
-        point for point in itertools.product(range(4), repeat=3)
+        point
+        for point in itertools.product(range(4), repeat=3)
         if all(np.dot(entries, point) <= upper for entries, upper in rows)
     ]
     solution = program.solve(time_limit_s=10)

@@ -30,7 +30,8 @@ def test_options_cost_what_their_layers_cost(case):
             layers = network.layers[begins : begins + options.layers[at]]
             assert len(layers) == options.layers[at] == options.counts[at].sum()
             assert last == first or begins + options.layers[at] == ends[last - 1] + options.in_last[at]
-            modes = [layer.modes[kind] for layer, kind in zip(layers, np.repeat(kinds, options.counts[at]), strict=True)]
+            in_order = np.repeat(kinds, options.counts[at])
+            modes = [layer.modes[kind] for layer, kind in zip(layers, in_order, strict=True)]
             assert options.forward_ns[at] == sum(part.forward_ns for part in (*layers, *blocks))
             assert options.backward_ns[at] == sum(part.backward_ns for part in (*modes, *blocks))
             assert options.activation_bytes[at] == sum(part.activation_bytes for part in (*modes, *blocks))

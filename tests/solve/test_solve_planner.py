@@ -81,7 +81,7 @@ def test_just_enough_memory_gives_a_plan_and_one_byte_less_gives_the_limit(data)
     check(case, plans, plans.least_bytes, solve(case, plans.least_bytes))
 
 
-def two_layers(*, forward_ns: int = MILLISECOND, **modes: tuple[int, int]) -> Layer:
+def one_layer(*, forward_ns: int = MILLISECOND, **modes: tuple[int, int]) -> Layer:
     return Layer(
         name="drawn by hand", forward_ns=forward_ns, parameter_bytes=0,
         modes={kind: Mode(activation_bytes=kept, backward_ns=took) for kind, (kept, took) in modes.items()},
@@ -90,8 +90,8 @@ def two_layers(*, forward_ns: int = MILLISECOND, **modes: tuple[int, int]) -> La
 
 def test_the_kind_that_keeps_least_may_differ_from_layer_to_layer():
     """One layer is smallest under full, the other under a user's kind: only a cell that mixes them fits."""
-    first = two_layers(none=(100 * MEGABYTE, 2_000_000), full=(10 * MEGABYTE, 3_000_000), later=(60 * MEGABYTE, 3_000_000))
-    second = two_layers(none=(100 * MEGABYTE, 2_000_000), full=(60 * MEGABYTE, 3_000_000), later=(10 * MEGABYTE, 3_000_000))
+    plain, small, large = (100 * MEGABYTE, 2_000_000), (10 * MEGABYTE, 3_000_000), (60 * MEGABYTE, 3_000_000)
+    first, second = one_layer(none=plain, full=small, later=large), one_layer(none=plain, full=large, later=small)
     network = Network(name="two", runs=(LayerRun(layer=first, count=1), LayerRun(layer=second, count=1)))
     outcome = plan(network, num_ranks=1, num_microbatches=1, memory_limit_bytes=25 * MEGABYTE, time_limit_s=SECONDS)
     assert outcome.status is Status.OPTIMAL
@@ -101,7 +101,7 @@ def test_the_kind_that_keeps_least_may_differ_from_layer_to_layer():
 
 def test_a_step_of_a_few_nanoseconds_is_proven_too():
     """Makespans are whole: a bound of 179 ns proves a plan of 180 ns when 179 ns itself is refuted."""
-    network = Network(name="short", runs=(LayerRun(layer=two_layers(forward_ns=10, none=(1, 20)), count=4),))
+    network = Network(name="short", runs=(LayerRun(layer=one_layer(forward_ns=10, none=(1, 20)), count=4),))
     outcome = plan(network, num_ranks=2, num_microbatches=2, time_limit_s=3.0)
     assert outcome.makespan_ns == 3 * 60
     assert outcome.status is Status.OPTIMAL

@@ -5,6 +5,18 @@ from evenflow.model.plan import Cells, Communication, Plan, cells
 from evenflow.model.recompute import BOTH, COMM, FULL, NONE, SELECT
 
 __all__ = [
-    "BOTH", "COMM", "FULL", "NONE", "SELECT", "Cells", "Communication", "EndBlock", "Layer", "LayerRun", "Mode",
-    "Network", "Plan", "cells",
+    "BOTH",
+    "COMM",
+    "FULL",
+    "NONE",
+    "SELECT",
+    "Cells",
+    "Communication",
+    "EndBlock",
+    "Layer",
+    "LayerRun",
+    "Mode",
+    "Network",
+    "Plan",
+    "cells",
 ]

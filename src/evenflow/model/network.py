@@ -74,11 +74,23 @@ class Network:
         if self.num_layers < 1:
             raise InputError(value=0, rule="a network has at least one body layer", place=self.name)
         for run in self.runs:
-            if NONE not in run.layer.modes:
+            self._check(run.layer)
+        if not any(run.layer.forward_ns + run.layer.backward_ns for run in self.runs):
+            raise InputError(value=0, rule="body layers take some time", place=self.name)
+
+    def _check(self, layer: Layer) -> None:
+        place = f"{self.name}, layer {layer.name}"
+        if NONE not in layer.modes:
+            raise InputError(value=sorted(layer.modes), rule="a layer has the recompute kind 'none'", place=place)
+        for kind, mode in layer.modes.items():
+            if min(layer.forward_ns, layer.parameter_bytes, mode.backward_ns, mode.activation_bytes) < 0:
+                raise InputError(value=mode, rule="times and memory are not negative", place=f"{place}, kind {kind}")
+            if mode.backward_ns < layer.backward_ns:
                 raise InputError(
-                    value=sorted(run.layer.modes),
-                    rule="a layer has the recompute kind 'none'",
-                    place=f"{self.name}, layer {run.layer.name}",
+                    value=mode.backward_ns,
+                    rule=f"a backward that recomputes is not shorter than the plain one of {layer.backward_ns} ns",
+                    place=f"{place}, kind {kind}",
+                    remedy="give the whole backward, recomputation included",
                 )
 
     @property
@@ -117,20 +129,25 @@ class Network:
             modes = {
                 kind: Mode(
                     activation_bytes=-(-mode.activation_bytes // sequence_splits),
-                    backward_ns=round(mode.backward_ns / sequence_splits),
+                    backward_ns=_divided(mode.backward_ns, sequence_splits),
                 )
                 for kind, mode in layer.modes.items()
                 if kind != FULL
             }
-            return replace(layer, forward_ns=round(layer.forward_ns / sequence_splits), modes=modes)
+            return replace(layer, forward_ns=_divided(layer.forward_ns, sequence_splits), modes=modes)
 
         def split_block(block: EndBlock) -> EndBlock:
             return replace(
                 block,
-                forward_ns=round(block.forward_ns / sequence_splits),
-                backward_ns=round(block.backward_ns / sequence_splits),
+                forward_ns=_divided(block.forward_ns, sequence_splits),
+                backward_ns=_divided(block.backward_ns, sequence_splits),
                 activation_bytes=-(-block.activation_bytes // sequence_splits),
             )
 
         runs = tuple(LayerRun(layer=split_layer(run.layer), count=run.count) for run in self.runs)
         return replace(self, runs=runs, head=split_block(self.head), tail=split_block(self.tail))
+
+
+def _divided(time_ns: int, parts: int) -> int:
+    """A part of a time, rounded, but never to nothing."""
+    return max(1, round(time_ns / parts)) if time_ns else 0

@@ -7,8 +7,8 @@
                memory of every rank, where cells are chosen one by one
                the chains of the critical paths: end[target] >= end[source] + durations
 
-Its value, after pricing, is a lower bound for every plan whose columns are all allowed. Times are scaled so that the
-incumbent takes `SCALE`.
+Its value, after pricing, is a lower bound for every plan whose columns are all allowed. Times are scaled so that
+`scale_ns` takes `SCALE`.
 """
 
 import numpy as np
@@ -39,12 +39,14 @@ def _sparse(terms: list[tuple[int, float]]) -> Column:
 class Master:
     """The program with its state: which columns are alive, which are in it, which are allowed at the moment."""
 
-    def __init__(self, problem: Problem, groups: list[Group], paths: CriticalPaths, scale_ns: float) -> None:
+    def __init__(
+        self, problem: Problem, groups: list[Group], paths: CriticalPaths, *, scale_ns: int, by_cell: bool
+    ) -> None:
         self.problem, self.groups, self.paths = problem, groups, paths
         self.factor = SCALE / scale_ns
         """Scaled time a ns."""
         num_durations = NUM_OPS * problem.num_cells
-        self._layout = RowLayout.of(problem, by_cell=len(groups[0].cells) < problem.num_chunks)
+        self._layout = RowLayout.of(problem, by_cell=by_cell)
         self._matrices = [Matrix(problem, group, self._layout, self.factor) for group in groups]
         self._row_lower, self._row_upper = self._layout.bounds(problem)
         self.alive: list[Mask] = [np.ones(len(group), dtype=bool) for group in groups]

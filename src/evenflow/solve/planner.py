@@ -215,7 +215,8 @@ class _Race:
             if gap <= 2 * TOLERANCE:
                 return
             prover.learn(counts)
-            target = int(makespan * (1 - max(margin if margin < gap else 0.0, TOLERANCE)))
+            below = makespan * max(margin if margin < gap else 0.0, TOLERANCE)
+            target = makespan - max(1, int(below))
             answer = prover.refute(target, seconds=min(budget, self.left_s), floor_ns=self.lower_bound_ns)
             self.lower_bound_ns = max(self.lower_bound_ns, int(answer.bound_ns))
             if answer.counts is not None:

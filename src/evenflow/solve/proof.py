@@ -23,7 +23,9 @@ from evenflow.solve.paths import CriticalPaths
 from evenflow.solve.problem import Problem
 
 TOLERANCE = 1e-6
-"""Linear programs are solved in floating point: bounds closer than this fraction count as equal."""
+"""Targets stay this fraction below the best plan: linear programs are solved in floating point."""
+_NOISE = 1e-7
+"""A bound refutes a target only if it exceeds it by this fraction, and by a hundredth of a nanosecond."""
 _MAX_INTEGER_COLUMNS = 20_000
 
 
@@ -49,6 +51,8 @@ class Prover:
         self.paths = CriticalPaths(problem.graph, problem.message_ns)
         self._report = report
         self._deadline = float("inf")
+        self._enough_ns = 0.0
+        """A larger bound refutes the target."""
         self._stopped = False
         self._program: Program | None = None
 
@@ -66,18 +70,22 @@ class Prover:
     def refute(self, target_ns: int, *, seconds: float, floor_ns: float = 0.0) -> Answer:
         """Try to show within `seconds` that no plan takes at most `target_ns`; `floor_ns` is a known bound."""
         self._deadline = 0.0 if self._stopped else time.monotonic() + seconds
-        refuted = Answer(refuted=True, bound_ns=float(target_ns))
+        self._enough_ns = target_ns + max(0.01, _NOISE * target_ns)
+        refuted = Answer(refuted=True, bound_ns=float(target_ns + 1))
         self._report("enumerating stages", floor_ns)
         options = all_options(self.problem, target_ns)
         if options is None:
             return refuted
         groups = rank_groups(self.problem, options, target_ns)
-        master, floor_ns = self._narrow(cell_groups(options) if groups is None else groups, target_ns, floor_ns)
-        if groups is None and master is not None:
+        by_cell = groups is None
+        master, floor_ns = self._narrow(
+            cell_groups(options) if groups is None else groups, target_ns, floor_ns, by_cell=by_cell
+        )
+        if by_cell and master is not None:
             # There were too many contents of ranks. With fewer contents of cells left, there may be few enough.
             groups = rank_groups(self.problem, master.options_left(), target_ns)
             if groups is not None:
-                master, floor_ns = self._narrow(groups, target_ns, floor_ns)
+                master, floor_ns = self._narrow(groups, target_ns, floor_ns, by_cell=False)
         if master is None:
             return refuted
         if time.monotonic() >= self._deadline or sum(len(group) for group in master.groups) > _MAX_INTEGER_COLUMNS:
@@ -85,15 +93,17 @@ class Prover:
         self._report("integer program", floor_ns)
         return self._finish(master, target_ns, floor_ns)
 
-    def _narrow(self, groups: list[Group], target_ns: int, floor_ns: float) -> tuple[Master | None, float]:
+    def _narrow(
+        self, groups: list[Group], target_ns: int, floor_ns: float, *, by_cell: bool
+    ) -> tuple[Master | None, float]:
         """Steps 2 and 3 on `groups`: the program with what is left (None: nothing) and the bound known by then."""
         if any(len(group) == 0 for group in groups):
             return None, floor_ns
-        master = Master(self.problem, groups, self.paths, target_ns)
+        master = Master(self.problem, groups, self.paths, scale_ns=max(1, target_ns), by_cell=by_cell)
         bound = self._converge(master, target_ns)
-        if bound > target_ns:
+        if bound > self._enough_ns:
             return None, floor_ns
-        floor_ns = max(floor_ns, bound)
+        floor_ns = max(floor_ns, bound * (1 - _NOISE))
         self._report("removing stages", floor_ns)
         return None if self._shrink(master, target_ns) else master, floor_ns
 
@@ -104,8 +114,8 @@ class Prover:
         bound = 0.0
         center: NDArray[np.float64] | None = None
         while True:
-            bound = max(bound, master.solve(enough_ns=target_ns, passes=1))
-            if bound > target_ns:
+            bound = max(bound, master.solve(enough_ns=self._enough_ns, passes=1))
+            if bound > self._enough_ns:
                 return bound
             latest = master.durations_ns.astype(np.float64)
             center = latest if center is None else (center + latest) / 2
@@ -123,7 +133,7 @@ class Prover:
                 master.compress()
             elif is_new:
                 master.rebuild()
-            self._report("bounding", bound)
+            self._report("bounding", bound * (1 - _NOISE))
 
     # 3. ---------------------------------------------------------------------------------------------------------
 
@@ -140,7 +150,7 @@ class Prover:
                             return True
                         if time.monotonic() >= self._deadline:
                             return False
-            if master.solve(enough_ns=target_ns) > target_ns:
+            if master.solve(enough_ns=self._enough_ns) > self._enough_ns:
                 return True
             master.drop_by_reduced_cost(target_ns)
             if any(not alive.any() for alive in master.alive):
@@ -159,8 +169,8 @@ class Prover:
             if len(left) == 1:
                 return True
             probe = alive & (values == (left[-1] if descending else left[0]))
-            bound = master.solve({group: probe}, enough_ns=target_ns, deciding=True)
-            if bound <= target_ns:
+            bound = master.solve({group: probe}, enough_ns=self._enough_ns, deciding=True)
+            if bound <= self._enough_ns:
                 # Its critical paths make the next round stronger.
                 self.paths.add_longest(master.durations_ns, above_ns=target_ns)
                 return True
@@ -174,17 +184,17 @@ class Prover:
             self._program, members = master.program(target_ns)
             solution = self._program.solve(time_limit_s=self._deadline - time.monotonic())
             if solution.status == "infeasible":
-                return Answer(refuted=True, bound_ns=float(target_ns))
-            floor_ns = max(floor_ns, min(solution.bound / master.factor, float(target_ns)))
+                return Answer(refuted=True, bound_ns=float(target_ns + 1))
+            floor_ns = max(floor_ns, min(solution.bound / master.factor * (1 - _NOISE), float(target_ns)))
             if solution.values is None:
                 return Answer(refuted=False, bound_ns=floor_ns)
             counts = self._counts(master.groups, members, solution.values)
-            makespan = self.paths.makespan(self.problem.costs(counts).durations)
-            if makespan <= target_ns:
+            costs = self.problem.costs(counts)
+            fits = bool((self.problem.rank_memory(costs) <= self.problem.limit).all())
+            if fits and self.paths.makespan(costs.durations) <= target_ns:
                 return Answer(refuted=False, bound_ns=floor_ns, counts=counts)
-            if time.monotonic() >= self._deadline or not self.paths.add_longest(
-                self.problem.costs(counts).durations, above_ns=target_ns
-            ):
+            is_new = self.paths.add_longest(costs.durations, above_ns=target_ns)
+            if time.monotonic() >= self._deadline or not is_new:
                 return Answer(refuted=False, bound_ns=floor_ns)
             self._report("integer program", floor_ns)
 

@@ -98,6 +98,6 @@ class Search:
                     self.counts[:] = offered
                     self._anneal(steps=0, hot=1.0)
                 self.counts[:] = self.best_counts
-                self._anneal(steps=steps, hot=self.best * temperature)
+                self._anneal(steps=steps, hot=max(1.0, self.best * temperature))
             if time.monotonic() - began < len(_TEMPERATURES) * longest_round_s / 2:
                 steps *= 2

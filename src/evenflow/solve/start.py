@@ -76,12 +76,7 @@ def least_memory(problem: Problem, *, seconds: float) -> LeastMemory:
     if solution.values is None:
         return LeastMemory(counts=None, bound_bytes=solution.bound * _GIGABYTE, proven=False)
     counts = _decode(problem, cells, solution.values)
-    exact = _recomputes_alike(problem)
-    return LeastMemory(
-        counts=counts,
-        bound_bytes=solution.bound * _GIGABYTE if exact else 0.0,
-        proven=solution.status == "optimal" and exact,
-    )
+    return LeastMemory(counts=counts, bound_bytes=solution.bound * _GIGABYTE, proven=solution.status == "optimal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +86,8 @@ class _Cell:
     columns: list[int]
     parameters: list[float]
     activations: list[float]
-    ends: list[int]
-    """Last layer + 1 of each column's run; empty where one column counts layers."""
+    counts: list[tuple[int, ...]]
+    """Layers by kind of each column; empty where one column counts layers."""
     fixed: tuple[int, int]
     """Parameters and activation of head and tail."""
 
@@ -101,12 +96,6 @@ def _ends(problem: Problem, cell: int) -> tuple[int, int]:
     network = problem.network
     blocks = [block for block, at in ((network.head, 0), (network.tail, problem.num_cells - 1)) if at == cell]
     return sum(block.parameter_bytes for block in blocks), sum(block.activation_bytes for block in blocks)
-
-
-def _recomputes_alike(problem: Problem) -> bool:
-    """Whether one kind keeps the least in every layer; then cells of a single kind are the smallest there are."""
-    each = np.diff(problem.sums.activation_bytes, axis=1)
-    return bool((each.min(axis=0) == each[_smallest_kind(problem, 0, problem.num_layers)]).all())
 
 
 def _uniform_cells(problem: Problem, program: Program) -> list[_Cell]:
@@ -118,7 +107,11 @@ def _uniform_cells(problem: Problem, program: Program) -> list[_Cell]:
         column = program.column(lower=problem.min_layers, upper=problem.num_layers, integer=True)
         cells.append(
             _Cell(
-                columns=[column], parameters=[parameter], activations=[activation], ends=[], fixed=_ends(problem, cell)
+                columns=[column],
+                parameters=[parameter],
+                activations=[activation],
+                counts=[],
+                fixed=_ends(problem, cell),
             )
         )
     program.row(
@@ -129,11 +122,12 @@ def _uniform_cells(problem: Problem, program: Program) -> list[_Cell]:
 
 def _cut_cells(problem: Problem, program: Program) -> list[_Cell]:
     """Layers differ: every cell chooses its run of layers, and runs join."""
+    smallest = [_smallest_segments(problem, start) for start in range(problem.num_layers + 1)]
     sums, num_layers, num_cells = problem.sums, problem.num_layers, problem.num_cells
     cells: list[_Cell] = []
     flow: dict[tuple[int, int], tuple[list[int], list[float]]] = {}
     for cell in range(num_cells):
-        columns, parameters, activations, all_ends = [], [], [], []
+        columns, parameters, activations, all_counts = [], [], [], []
         low = cell * problem.min_layers
         high = num_layers - (num_cells - cell) * problem.min_layers
         for start in range(low, high + 1) if cell else (0,):
@@ -142,10 +136,10 @@ def _cut_cells(problem: Problem, program: Program) -> list[_Cell]:
             for end in ends:
                 column = program.column(upper=1.0, integer=True)
                 columns.append(column)
-                all_ends.append(end)
-                kind = _smallest_kind(problem, start, end)
                 parameters.append(float(sums.parameter_bytes[end] - sums.parameter_bytes[start]))
-                activations.append(float(sums.activation_bytes[kind, end] - sums.activation_bytes[kind, start]))
+                activation, by_kind = smallest[start][end - start]
+                activations.append(float(activation))
+                all_counts.append(by_kind)
                 for border, sign in (((cell, start), 1.0), ((cell + 1, end), -1.0)):
                     indices, entries = flow.setdefault(border, ([], []))
                     indices.append(column)
@@ -155,7 +149,7 @@ def _cut_cells(problem: Problem, program: Program) -> list[_Cell]:
                 columns=columns,
                 parameters=parameters,
                 activations=activations,
-                ends=all_ends,
+                counts=all_counts,
                 fixed=_ends(problem, cell),
             )
         )
@@ -168,12 +162,35 @@ def _cut_cells(problem: Problem, program: Program) -> list[_Cell]:
 def _decode(problem: Problem, cells: list[_Cell], values: Values) -> Integers:
     """The counts of a solution."""
     counts = np.zeros((problem.num_cells, len(problem.kinds)), dtype=np.int64)
-    begin = 0
     for cell, held in enumerate(cells):
-        if held.ends:
-            end = held.ends[int(np.argmax(values[held.columns]))]
+        if held.counts:
+            counts[cell] = held.counts[int(np.argmax(values[held.columns]))]
         else:
-            end = begin + round(float(values[held.columns[0]]))
-        counts[cell, _smallest_kind(problem, begin, end)] = end - begin
-        begin = end
+            layers = round(float(values[held.columns[0]]))
+            counts[cell, _smallest_kind(problem, 0, problem.num_layers)] = layers
     return counts
+
+
+def _smallest_segments(problem: Problem, start: int) -> list[tuple[int, tuple[int, ...]]]:
+    """For every number of layers from `start` on, the least activation bytes and the layers by kind that reach it.
+
+    The layers of a cell stand in the order of the kinds; two kinds may exclude each other.
+    """
+    each = np.diff(problem.sums.activation_bytes, axis=1)
+    num_kinds = len(problem.kinds)
+    nothing = (0, (0,) * num_kinds)
+    best = [nothing] * (problem.num_layers - start + 1)
+    for banned in problem.exclusive_kinds if problem.exclusive_kinds[0] >= 0 else (-1,):
+        kinds = [kind for kind in range(num_kinds) if kind != banned]
+        row = [nothing] * len(kinds)  # the best whose last layer is at most of that kind
+        for layers in range(1, len(best)):
+            for position, kind in enumerate(kinds):
+                size, counts = row[position]
+                more = (
+                    size + int(each[kind, start + layers - 1]),
+                    (*counts[:kind], counts[kind] + 1, *counts[kind + 1 :]),
+                )
+                row[position] = min(more, row[position - 1]) if position else more
+            if banned in (-1, problem.exclusive_kinds[0]) or row[-1] < best[layers]:
+                best[layers] = row[-1]
+    return best
