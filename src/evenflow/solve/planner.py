@@ -84,6 +84,8 @@ class _Race:
     problem: Problem
     began: float
     time_limit_s: float
+    found: tuple[int, Integers] | None = None
+    """Makespan and counts of the first plan, the answer until the search runs."""
     search: Search | None = None
     prover: Prover | None = None
     lower_bound_ns: int = 0
@@ -91,14 +93,24 @@ class _Race:
     first_plan_s: float | None = None
     infeasible: Outcome | None = None
     failure: BaseException | None = None
+    compiling_since: float | None = None
+    compiling_s: float = 0.0
+    """Time spent on compiling, which only a first run needs: it does not count against the limit."""
     stop: Event = field(default_factory=Event)
     """Asks both threads to end."""
     proven: Event = field(default_factory=Event)
 
     @property
     def left_s(self) -> float:
-        """Time left."""
-        return self.time_limit_s - (time.monotonic() - self.began)
+        """Time left of the limit."""
+        now = time.monotonic()
+        compiling = self.compiling_s + (now - self.compiling_since if self.compiling_since else 0.0)
+        return self.time_limit_s - (now - self.began - compiling)
+
+    @property
+    def incumbent(self) -> tuple[int, Integers] | None:
+        """Makespan and counts of the best plan so far."""
+        return self.search.incumbent if self.search else self.found
 
     # -- the caller's thread ---------------------------------------------------------------------------------------
 
@@ -113,7 +125,7 @@ class _Race:
                     reported = time.monotonic()
                     progress(self._progress())
         except KeyboardInterrupt:
-            if self.search is None and self.infeasible is None:
+            if self.incumbent is None and self.infeasible is None:
                 raise Interrupted("interrupted before a first plan was found") from None
         finally:
             self.stop.set()
@@ -127,7 +139,7 @@ class _Race:
         return self._outcome()
 
     def _progress(self) -> Progress:
-        makespan = self.search.incumbent[0] if self.search else None
+        makespan = self.incumbent[0] if self.incumbent else None
         return Progress(
             seconds=time.monotonic() - self.began,
             phase=self.phase,
@@ -140,7 +152,7 @@ class _Race:
             return self.infeasible
         seconds = time.monotonic() - self.began
         problem = self.problem
-        if self.search is None:
+        if self.incumbent is None:
             return Outcome(
                 status=Status.TIMEOUT,
                 simulation=None,
@@ -148,7 +160,7 @@ class _Race:
                 memory_limit_bytes=problem.memory_limit_bytes,
                 solve_seconds=seconds,
             )
-        makespan, counts = self.search.incumbent
+        makespan, counts = self.incumbent
         simulation = simulate(problem.original, problem.plan(counts), communication=problem.communication)
         if simulation.makespan_ns != makespan or not simulation.fits(problem.memory_limit_bytes):
             raise AssertionError("search and simulator disagree: this is a fault in evenflow")
@@ -176,15 +188,22 @@ class _Race:
         counts = self._first_plan()
         if counts is None:
             return
-        self.phase = "compiling (first run only)"
-        search = Search(problem=self.problem, counts=counts)
-        self.search = search
+        problem = self.problem
+        simulation = simulate(problem.original, problem.plan(counts), communication=problem.communication)
+        self.found = (simulation.makespan_ns, counts.copy())
         self.first_plan_s = time.monotonic() - self.began
+        self.phase = "compiling (first run only)"
+        self.compiling_since = time.monotonic()
+        search = Search(problem=problem, counts=counts)
+        self.prover = Prover(problem, report=self._report)
+        self.prover.learn(counts)
+        self.compiling_s, self.compiling_since = time.monotonic() - self.compiling_since, None
         self.phase = "searching"
+        self.search = search
         searcher = Thread(target=search.run, kwargs={"stop": self.stop.is_set}, daemon=True)
         searcher.start()
         try:
-            self._prove(search)
+            self._prove(search, self.prover)
         finally:
             self.stop.set()
             searcher.join()
@@ -203,10 +222,8 @@ class _Race:
             self.infeasible = explain(problem, least, seconds=time.monotonic() - self.began)
         return None
 
-    def _prove(self, search: Search) -> None:
+    def _prove(self, search: Search, prover: Prover) -> None:
         """Refute targets until the bound meets the best plan or the time is up."""
-        prover = Prover(self.problem, report=self._report)
-        self.prover = prover
         self._settle(search)
         margin, budget = 0.0, _FIRST_ATTEMPT * self.time_limit_s
         while not self.stop.is_set():
