@@ -25,7 +25,8 @@ _REPORT_SECONDS = 0.25
 _FIRST_ATTEMPT = 0.35
 """Share of the time in which the prover aims straight at the best plan before it lowers its sights."""
 _MARGIN = 0.01
-"""Then it aims this fraction below the best plan: half of it after a success, twice as much after a failure."""
+"""Then it aims this fraction below the best plan, or half the gap if that is more; half as much after a success, twice
+as much after a failure."""
 
 
 def plan(
@@ -244,7 +245,7 @@ class _Race:
                 margin /= 2
                 budget = self.left_s * 0.7
             else:
-                margin = 2 * margin if margin else _MARGIN
+                margin = 2 * margin if margin else max(_MARGIN, (1 - self.lower_bound_ns / makespan) / 2)
                 budget = self.left_s * 0.7
 
     def _settle(self, search: Search) -> None:

@@ -53,6 +53,8 @@ class Prover:
         self._deadline = float("inf")
         self._enough_ns = 0.0
         """A larger bound refutes the target."""
+        self._left: tuple[int, list[Group]] | None = None
+        """The last target that was not refuted, and the columns of ranks that might still meet it."""
         self._stopped = False
         self._program: Program | None = None
 
@@ -72,18 +74,21 @@ class Prover:
         self._deadline = 0.0 if self._stopped else time.monotonic() + seconds
         self._enough_ns = target_ns + max(0.01, _NOISE * target_ns)
         refuted = Answer(refuted=True, bound_ns=float(target_ns + 1))
-        self._report("enumerating stages", floor_ns)
-        options = all_options(self.problem, target_ns)
-        if options is None:
-            return refuted
-        groups = rank_groups(self.problem, options, target_ns)
-        by_cell = groups is None
-        master, floor_ns = self._narrow(
-            cell_groups(options) if groups is None else groups, target_ns, floor_ns, by_cell=by_cell
-        )
-        if by_cell and master is not None:
-            # There were too many contents of ranks. With fewer contents of cells left, there may be few enough.
-            groups = rank_groups(self.problem, master.options_left(), target_ns)
+        if self._left is not None and target_ns <= self._left[0]:
+            # What cannot meet an earlier, larger target cannot meet this one.
+            master, floor_ns = self._narrow(self._left[1], target_ns, floor_ns, by_cell=False)
+        else:
+            self._report("enumerating stages", floor_ns)
+            options = all_options(self.problem, target_ns)
+            if options is None:
+                return refuted
+            groups = rank_groups(self.problem, options, target_ns)
+            if groups is None:
+                # Too many contents of ranks: once cells have fewer contents left, there may be few enough.
+                master, floor_ns = self._narrow(cell_groups(options), target_ns, floor_ns, by_cell=True)
+                if master is None:
+                    return refuted
+                groups = rank_groups(self.problem, master.options_left(), target_ns)
             if groups is not None:
                 master, floor_ns = self._narrow(groups, target_ns, floor_ns, by_cell=False)
         if master is None:
@@ -105,7 +110,12 @@ class Prover:
             return None, floor_ns
         floor_ns = max(floor_ns, bound * (1 - _NOISE))
         self._report("removing stages", floor_ns)
-        return None if self._shrink(master, target_ns) else master, floor_ns
+        if self._shrink(master, target_ns):
+            return None, floor_ns
+        if not by_cell:
+            alive = [group.select(mask) for group, mask in zip(master.groups, master.alive, strict=True)]
+            self._left = (target_ns, alive)
+        return master, floor_ns
 
     # 2. ---------------------------------------------------------------------------------------------------------
 
