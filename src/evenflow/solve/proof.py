@@ -43,7 +43,8 @@ class Answer:
 
 class Prover:
     """Refutes targets for one problem. What a target taught serves the next, but for the paths of a failed attempt: it
-    collects so many that they slow down all programs after it."""
+    collects so many that they slow down all programs after it.
+    """
 
     def __init__(
         self, problem: Problem, *, report: Callable[[str, float], None] = lambda phase, bound_ns: None
