@@ -4,9 +4,12 @@ Two threads work side by side: a search for better plans, and a prover that rais
 below the best plan. The caller's thread waits, reports, and answers when the bound meets the plan or the time is up.
 """
 
+import signal
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import Event, Thread
+from threading import Event, Thread, current_thread, main_thread
 
 from evenflow.errors import Interrupted
 from evenflow.model import Communication, Network
@@ -78,6 +81,19 @@ def _schedule_name(schedule: str | None, num_chunks: int, less_memory: bool) -> 
     return "interleaved-less-memory" if less_memory and name == "interleaved" else name
 
 
+@contextmanager
+def _on_interrupt(action: Callable[[], None]) -> Iterator[None]:
+    """Let Ctrl-C call `action` meanwhile, where this is the thread that receives it."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, lambda number, frame: action())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
 @dataclass(kw_only=True)
 class _Race:
     """One solve: the state that its threads share."""
@@ -100,6 +116,7 @@ class _Race:
     stop: Event = field(default_factory=Event)
     """Asks both threads to end."""
     proven: Event = field(default_factory=Event)
+    interrupted: Event = field(default_factory=Event)
 
     @property
     def left_s(self) -> float:
@@ -118,26 +135,33 @@ class _Race:
     def run(self, progress: ProgressCallback | None) -> Outcome:
         """Start both threads, report until the plan is proven or the time is up, and answer."""
         worker = Thread(target=self._guarded, daemon=True)
-        worker.start()
-        reported = 0.0
         try:
-            while not self.proven.wait(_POLL_SECONDS) and self.left_s > 0:
-                if progress and time.monotonic() - reported >= _REPORT_SECONDS:
-                    reported = time.monotonic()
-                    progress(self._progress())
+            # An exception raised by the signal could be lost in a finalizer; a flag cannot.
+            with _on_interrupt(self.interrupted.set):
+                worker.start()
+                self._wait(progress)
         except KeyboardInterrupt:
-            if self.incumbent is None and self.infeasible is None:
-                raise Interrupted("interrupted before a first plan was found") from None
+            self.interrupted.set()
         finally:
             self.stop.set()
             if self.prover:
                 self.prover.stop()
+        if self.interrupted.is_set() and self.incumbent is None and self.infeasible is None:
+            raise Interrupted("interrupted before a first plan was found")
         worker.join(timeout=2.0)
         if self.failure:
             raise self.failure
         if progress:
             progress(self._progress())
         return self._outcome()
+
+    def _wait(self, progress: ProgressCallback | None) -> None:
+        """Report until there is nothing more to wait for."""
+        reported = 0.0
+        while not self.proven.wait(_POLL_SECONDS) and self.left_s > 0 and not self.interrupted.is_set():
+            if progress and time.monotonic() - reported >= _REPORT_SECONDS:
+                reported = time.monotonic()
+                progress(self._progress())
 
     def _progress(self) -> Progress:
         makespan = self.incumbent[0] if self.incumbent else None
