@@ -25,7 +25,7 @@ from evenflow.solve.start import even_start, least_memory
 
 _POLL_SECONDS = 0.05
 _REPORT_SECONDS = 0.25
-_FIRST_ATTEMPT = 0.25
+_FIRST_ATTEMPT = 0.35
 """Share of the time in which the prover aims straight at the best plan before it lowers its sights."""
 _MARGIN = 0.01
 """Then it aims this fraction below the best plan, or half the gap if that is more; half as much after a success, twice

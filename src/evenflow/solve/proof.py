@@ -42,9 +42,7 @@ class Answer:
 
 
 class Prover:
-    """Refutes targets for one problem. What a target taught serves the next, but for the paths of a failed attempt: it
-    collects so many that they slow down all programs after it.
-    """
+    """Refutes targets for one problem; critical paths found for one target serve the next."""
 
     def __init__(
         self, problem: Problem, *, report: Callable[[str, float], None] = lambda phase, bound_ns: None
@@ -73,12 +71,6 @@ class Prover:
 
     def refute(self, target_ns: int, *, seconds: float, floor_ns: float = 0.0) -> Answer:
         """Try to show within `seconds` that no plan takes at most `target_ns`; `floor_ns` is a known bound."""
-        answer = self._attempt(target_ns, seconds, floor_ns)
-        if not answer.refuted and answer.counts is None:
-            self.paths = CriticalPaths(self.problem.graph, self.problem.message_ns)
-        return answer
-
-    def _attempt(self, target_ns: int, seconds: float, floor_ns: float) -> Answer:
         self._deadline = 0.0 if self._stopped else time.monotonic() + seconds
         self._enough_ns = target_ns + max(0.01, _NOISE * target_ns)
         refuted = Answer(refuted=True, bound_ns=float(target_ns + 1))
