@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from evenflow.schedule import NUM_OPS
 from evenflow.simulate.costs import Integers
-from evenflow.solve.backends.highs import Program
-from evenflow.solve.backends.incremental import INFINITY, Column, Infeasible, LinearProgram
+from evenflow.solve.backends.highs import INFINITY, Program
+from evenflow.solve.backends.incremental import Column, Infeasible, LinearProgram
 from evenflow.solve.columns import Group
 from evenflow.solve.matrix import Floats, Mask, Matrix, RowLayout
 from evenflow.solve.options import CellOptions

@@ -64,7 +64,6 @@ class Segments:
 
     def __init__(self, problem: Problem, max_load_ns: int) -> None:
         self._problem = problem
-        self._max_load_ns = max_load_ns
         sizes = [run.count for run in merged_runs(problem)]
         self.run_ends = np.cumsum(sizes)
         self.run_starts = self.run_ends - sizes

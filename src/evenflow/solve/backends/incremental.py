@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Values = NDArray[np.float64]
+from evenflow.solve.backends.highs import INFINITY, Values
+
 Column = tuple[NDArray[np.int32], Values]
 """Row indices and entries."""
-
-INFINITY = float("inf")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
