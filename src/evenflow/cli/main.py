@@ -16,8 +16,13 @@ VERBS = {
     "plan": "Cut, recomputation and order of work for the shortest step that fits in memory.",
     "simulate": "The exact timeline, memory and bubbles of a plan you give.",
     "compare": "The recommended plan beside naive ones and your own.",
+    "guide": "Which dry runs to do, so that their memory peaks determine the memory of every part.",
+    "collect-peaks": "Peak memory of every stage from the logs of dry runs.",
+    "fit-memory": "Parameters, activations, head, tail and constant from measured peaks.",
+    "read-trace": "Head, body and tail time from a profiler's timelines.",
+    "quick-tune": "The documents' rule of thumb for few ranks, step by step, beside the optimum.",
 }
-"""Every verb with its sentence in the help; `evenflow.cli.VERB` has the command."""
+"""Every verb with its sentence in the help; `evenflow.cli.VERB` has the command, with `_` for `-`."""
 
 
 class Verbs(click.Group):
@@ -31,7 +36,8 @@ class Verbs(click.Group):
         """The verb, imported now."""
         if cmd_name not in VERBS:
             return None
-        command = getattr(importlib.import_module(f"evenflow.cli.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        command = getattr(importlib.import_module(f"evenflow.cli.{name}"), name)
         assert isinstance(command, click.Command)
         return command
 
