@@ -4,19 +4,22 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+MINDFORMERS_VENV := .venv-mindformers
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo test lint docs check bench clean
+.PHONY: help setup demo demo-175b test lint docs check bench check-mindformers clean
 
 help:
 	@echo "make setup   install evenflow into $(VENV) ($(BIN)/evenflow)"
 	@echo "make demo    plan the 70B example on 8 ranks x 2 chunks, write output/llama2_70b.{svg,plan.json}"
+	@echo "make demo-175b   from timelines and memory peaks to a plan: layers/demo.json, output/result.svg"
 	@echo "make test    run the tests"
 	@echo "make lint    check style, types and the import contract"
 	@echo "make docs    build the documentation into site/"
 	@echo "make check   lint, test and docs"
 	@echo "make bench   measure plan quality and simulator speed"
+	@echo "make check-mindformers   let the real MindFormers read what evenflow writes for it (installs 3.5 GB)"
 	@echo "make clean   remove $(VENV) and everything built"
 
 setup: $(VENV)/.stamp-setup
@@ -25,6 +28,9 @@ demo: setup
 	@mkdir -p output
 	$(BIN)/evenflow plan examples/llama2_70b.json --ranks 8 --chunks 2 --microbatches 32 --memory 56GB \
 		--time-limit 60 --json output/llama2_70b.plan.json --svg output/llama2_70b.svg
+
+demo-175b: setup
+	$(BIN)/python run_pipeline_balance.py --init ./cfgs/init_llama.yaml -m demo -s 16 -i 3 -mb 16 -mem 56000 -lm 1 -t 60
 
 test: $(VENV)/.stamp-dev
 	$(BIN)/python -m pytest $(ARGS)
@@ -43,8 +49,11 @@ check: lint test docs
 bench: setup
 	$(BIN)/python -m benchmarks $(ARGS)
 
+check-mindformers: setup $(MINDFORMERS_VENV)/.stamp
+	$(BIN)/python checks/mindformers/check.py --python $(MINDFORMERS_VENV)/bin/python
+
 clean:
-	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(MINDFORMERS_VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # A stamp and not $(BIN)/python: that file also exists when making the environment failed halfway.
 $(VENV)/.stamp-venv:
@@ -69,3 +78,11 @@ $(VENV)/.stamp-dev: pyproject.toml | $(VENV)/.stamp-venv
 $(VENV)/.stamp-docs: pyproject.toml | $(VENV)/.stamp-venv
 	@$(PIP) --editable '.[docs]'
 	@touch $@ $(VENV)/.stamp-setup
+
+# An environment of its own: what MindFormers pins is not what evenflow needs.
+$(MINDFORMERS_VENV)/.stamp: | $(VENV)/.stamp-venv
+	@echo "installing MindFormers into $(MINDFORMERS_VENV) (once, several minutes) ..."
+	@$(PYTHON) -m venv $(MINDFORMERS_VENV)
+	@$(MINDFORMERS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+		mindformers==1.9.0 mindspore==2.9.0
+	@touch $@

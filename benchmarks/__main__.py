@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: plan quality and simulator speed."""
+"""`python -m benchmarks`: plan quality, simulator speed, speed of reading traces."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from benchmarks import cases as named
-from benchmarks import measure, plans, simulator
+from benchmarks import measure, plans, simulator, traces
 from evenflow.units import megabytes
 
 
@@ -18,6 +18,7 @@ def benchmarks(context: click.Context) -> None:
     """Measure evenflow; without a command, everything."""
     if context.invoked_subcommand is None:
         context.invoke(simulator_command)
+        context.invoke(traces_command)
         context.invoke(plans_command)
 
 
@@ -56,6 +57,25 @@ def simulator_command(json_path: Path | None = None) -> None:
     if json_path:
         values = {"speeds": [asdict(speed) for speed in speeds], "growth": [asdict(speed) for speed in growth]}
         json_path.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+
+
+@benchmarks.command("traces")
+@click.option("--size", "size_mb", type=click.IntRange(min=1), default=800, show_default=True, help="Megabytes a file.")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all speeds.")
+def traces_command(size_mb: int = 800, json_path: Path | None = None) -> None:
+    """Megabytes a second and peak memory of reading traces, beside json.load (which needs some 6 bytes a byte)."""
+    speeds = traces.measure_traces(size_mb)
+    click.echo(traces.report(speeds))
+    if json_path:
+        json_path.write_text(json.dumps([asdict(speed) for speed in speeds], indent=1) + "\n", encoding="utf-8")
+
+
+@benchmarks.command("one-trace", hidden=True)
+@click.argument("reader", type=click.Choice(traces.READERS))
+@click.argument("path", type=click.Path(path_type=Path))
+def one_trace_command(reader: str, path: Path) -> None:
+    """Seconds and peak memory of one reading, as JSON on stdout."""
+    click.echo(json.dumps(traces.read_one(reader, path)))
 
 
 @benchmarks.command("one", hidden=True)

@@ -1,10 +1,12 @@
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from evenflow.errors import InputError
 from evenflow.export import write_plan
-from evenflow.export.mindformers import format_mindformers, mindformers_lists, offsets
+from evenflow.export.mindformers import format_mindformers, mindformers_lists, offsets, training_values
 from evenflow.model import Layer, LayerRun, Mode, Network, Plan
 from evenflow.profiles.manual_file import read_manual_file
 
@@ -70,6 +72,61 @@ def test_what_mindformers_cannot_say_is_refused():
     named = Plan(schedule="1f1b", num_microbatches=4, layers=((3, 3),), recompute={"mine": ((1, 0),)})
     with pytest.raises(InputError, match="got 'mine'"):
         format_mindformers(named)
+
+
+def test_training_values_of_one_chunk_switch_interleaving_off():
+    plan = Plan(schedule="1f1b", num_microbatches=4, layers=((3, 4),), recompute={"select": ((1, 0),)})
+    assert training_values(plan) == {
+        "model.model_config.offset": [[0, 1]],
+        "model.model_config.pp_interleave_num": 1,
+        "recompute_config.recompute": False,
+        "recompute_config.select_recompute": [[1, 0]],
+        "recompute_config.select_comm_recompute": [[0, 0]],
+        "parallel_config.pipeline_stage": 2,
+        "parallel_config.micro_batch_num": 4,
+        "parallel_config.seq_split_num": 1,
+        "parallel.pipeline_config.pipeline_interleave": False,
+        "parallel.pipeline_config.pipeline_scheduler": "1f1b",
+    }
+
+
+@pytest.mark.parametrize(
+    ("schedule", "num_chunks", "splits", "scheduler", "interleave"),
+    [
+        ("interleaved", 2, 1, "1f1b", True),
+        ("interleaved-less-memory", 2, 1, "1f1b", True),
+        ("interleaved", 1, 1, "1f1b", False),
+        ("f-then-b", 1, 1, "gpipe", True),
+        ("1f1b", 1, 2, "seqpipe", True),
+        ("interleaved", 2, 4, "seqvpp", True),
+    ],
+)
+def test_schedulers(schedule: str, num_chunks: int, splits: int, scheduler: str, interleave: bool):
+    plan = Plan(schedule=schedule, num_microbatches=2, layers=((1, 1),) * num_chunks, sequence_splits=splits)
+    values = training_values(plan)
+    assert values["parallel.pipeline_config.pipeline_scheduler"] == scheduler
+    assert values["parallel.pipeline_config.pipeline_interleave"] is interleave
+    assert values["parallel_config.seq_split_num"] == splits
+
+
+def test_only_the_first_and_last_stage_may_be_empty():
+    ends = Plan(schedule="interleaved", num_microbatches=2, layers=((0, 3), (1, 0)))
+    assert training_values(ends)["model.model_config.offset"] == [[-1, 2], [0, -1]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_microbatches": 1}, r"microbatches: .* ranks, here 2 \(got 1\)"),
+        ({"layers": ((3, 3), (0, 3))}, "layers, chunk 1, rank 0: .* without layers"),
+        ({"sequence_splits": 2, "recompute": {"full": ((1, 0), (0, 0))}}, "recompute: .* split sequences .*'full'"),
+        ({"sequence_splits": 2, "schedule": "f-then-b"}, "schedule: .*1F1B"),
+    ],
+)
+def test_what_mindformers_would_refuse_later_is_refused_now(changes: dict[str, Any], message: str):
+    plan = Plan(schedule="interleaved", num_microbatches=2, layers=((3, 3), (3, 3)))
+    with pytest.raises(InputError, match=message):
+        training_values(replace(plan, **changes))
 
 
 def test_an_unknown_framework_is_refused_with_the_known_ones():

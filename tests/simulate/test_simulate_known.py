@@ -67,7 +67,7 @@ def test_the_short_warm_up_is_the_shortest(ranks: int, chunks: int, more: int, d
     forwards, backwards = chunk_orders(groups=groups, num_chunks=chunks, sequence_splits=1)
     warmups = [(chunks - 1) * groups[0] + ranks - rank - 1 - (rank == shorter) for rank in range(ranks)]
     orders = merge(forwards, backwards, warmups=warmups)
-    schedule = Schedule.from_orders(
-        name="shorter", num_stages=ranks * chunks, num_microbatches=microbatches, orders=orders
+    schedule = Schedule.from_table(
+        name="shorter", num_stages=ranks * chunks, num_microbatches=microbatches, codes=orders
     )
     assert equal_stages(schedule, 1, 2).makespan_ns > (chunks * microbatches + ranks - 1) * 3

@@ -13,6 +13,8 @@ import click
 from evenflow import solve
 from evenflow.cli.answer import block_to_paste, no_plan_text
 from evenflow.cli.files import check_outputs
+from evenflow.cli.guide import interactive_guide
+from evenflow.cli.init_model import write_layer_file
 from evenflow.cli.main import exit_status
 from evenflow.cli.pictures import write_picture
 from evenflow.cli.progress import shown_progress
@@ -44,6 +46,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _balance(flags: argparse.Namespace) -> int:
+    if flags.guide:
+        return interactive_guide()
     limit: int | None = parse_memory(flags.max_memory, place="-mem")
     sizes = Sizes(
         num_ranks=flags.stage,
@@ -52,7 +56,9 @@ def _balance(flags: argparse.Namespace) -> int:
         schedule=default_family(num_chunks=flags.interleave_degree, less_memory=flags.less_memory),
         sequence_splits=flags.seq_split_num,
     )
-    layer_file = _layer_file(flags.layer_folder, flags.model_name)
+    layer_file = _layer_file(flags.layer_folder, flags.model_name, made=flags.init is not None)
+    if flags.init is not None:
+        write_layer_file(flags.init, layer_file, name=layer_file.stem)
     network = read_layer_file(layer_file)
     if not network.has_memory:
         click.echo("note: the layer file has no memory data, so -mem is not checked", err=True)
@@ -170,10 +176,10 @@ def layers_text(network: Network) -> str:
     return "\n".join(lines)
 
 
-def _layer_file(folder: Path, name: str) -> Path:
-    """``folder/name.json``; the name may have its suffix."""
+def _layer_file(folder: Path, name: str, *, made: bool) -> Path:
+    """``folder/name.json``; the name may have its suffix. It must be there unless it is `made` now."""
     path = folder / (name if name.endswith(".json") else f"{name}.json")
-    if not path.is_file():
+    if not made and not path.is_file():
         found = ", ".join(sorted(file.stem for file in folder.glob("*.json"))) if folder.is_dir() else ""
         raise InputError(
             value=str(path),

@@ -9,10 +9,7 @@ import click
 import evenflow
 
 PROGRAM = "run_pipeline_balance.py"
-_LATER = {
-    "init": "layer data from traces and memory measurements (--init) comes with a later version; "
-    "until then write the layer file by hand and name it with -m",
-    "guide": "the guide to memory measurements (--guide) comes with a later version",
+_REFUSED = {
     "memory_folder": "memory files (-mf) are not read; give the memory of each layer in the layer file",
     "compute_memory": "memory is not computed (-cm); give the memory of each layer in the layer file",
 }
@@ -25,9 +22,9 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The flags' values. Raises UsageError for a flag that is wrong or comes with a later version."""
+    """The flags' values. Raises UsageError for a flag that is wrong or refused."""
     flags = _parser().parse_args(arguments)
-    for name, sentence in _LATER.items():
+    for name, sentence in _REFUSED.items():
         if getattr(flags, name) not in (None, False):
             raise click.UsageError(sentence)
     return flags
@@ -37,8 +34,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog=PROGRAM,
         allow_abbrev=False,
-        description="Balance a pipeline: layers and recomputation of every stage, from a layer file.",
-        epilog=f"example: python {PROGRAM} -m llama2_70b -mb 32 -mem 56000 -s 8",
+        description="Balance a pipeline: layers and recomputation of every stage, from a layer file or an init file.",
+        epilog=f"examples: python {PROGRAM} -m llama2_70b -mb 32 -mem 56000 -s 8; "
+        f"python {PROGRAM} --init cfgs/init_demo.yaml -m demo -s 16 -i 3 -mb 16 -mem 56000 -lm 1",
     )
     add = parser.add_argument
     add("-m", "--model_name", default="model_name", metavar="NAME", help="layer file NAME.json in the layer folder")
@@ -56,8 +54,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_flag(parser, "-exec", "--exec", "false: simulate the other strategies only, without solving", default=True)
     _add_flag(parser, "-dump", "--dump_layer", "print the layers as they were read")
     add("-O", "--optimization_level", metavar="N", help="accepted for old scripts; means nothing")
-    add("-init", "--init", nargs="?", const="", metavar="FILE", help="comes with a later version")
-    _add_flag(parser, "-guide", "--guide", "comes with a later version")
+    add("-init", "--init", type=Path, metavar="FILE", help="make the layer file NAME.json from this init file")
+    add("-guide", "--guide", action="store_true", help="ask for the sizes, and say which dry runs to do")
     add("-mf", "--memory_folder", metavar="DIR", help=argparse.SUPPRESS)
     _add_flag(parser, "-cm", "--compute_memory", argparse.SUPPRESS)
     parser.add_argument("--version", action="version", version=f"evenflow {evenflow.__version__}")

@@ -49,6 +49,61 @@ def format_mindformers(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
+def training_values(plan: Plan) -> Mapping[str, object]:
+    """Everything that `plan` decides in a MindFormers training YAML, by dotted key.
+
+    Lists are always of one row a chunk: MindFormers deals the counts of a flat list out over the chunks in turn.
+    Without ``pipeline_interleave`` it runs one chunk, and with it ``pipeline_scheduler`` must be there too.
+    The less-memory order has no key: it is these values, and the environment variable ENABLE_LESS_MEM_VPP=1.
+
+    Raises:
+        InputError: as `mindformers_lists` does; and a stage without layers between the first and the last, fewer
+            microbatches than ranks, split sequences that recompute fully or run F-then-B: MindFormers refuses them.
+    """
+    lists = {name: [list(row) for row in table] for name, table in mindformers_lists(plan).items()}
+    _check_accepted(plan)
+    if plan.sequence_splits > 1:
+        scheduler = "seqvpp" if plan.num_chunks > 1 else "seqpipe"
+    else:
+        scheduler = "gpipe" if plan.schedule == "f-then-b" else "1f1b"
+    return {
+        "model.model_config.offset": lists["offset"],
+        "model.model_config.pp_interleave_num": plan.num_chunks,
+        # Sequence splits are refused beside any list here, even one of zeros.
+        "recompute_config.recompute": lists["recompute"] if any(map(any, lists["recompute"])) else False,
+        "recompute_config.select_recompute": lists["select_recompute"],
+        "recompute_config.select_comm_recompute": lists["select_comm_recompute"],
+        "parallel_config.pipeline_stage": plan.num_ranks,
+        "parallel_config.micro_batch_num": plan.num_microbatches,
+        "parallel_config.seq_split_num": plan.sequence_splits,
+        # Every scheduler but 1f1b needs this, also with one chunk.
+        "parallel.pipeline_config.pipeline_interleave": plan.num_chunks > 1 or scheduler != "1f1b",
+        "parallel.pipeline_config.pipeline_scheduler": scheduler,
+    }
+
+
+def _check_accepted(plan: Plan) -> None:
+    """Refuse what MindFormers would refuse when the training starts."""
+    if plan.num_microbatches < plan.num_ranks:
+        raise InputError(
+            value=plan.num_microbatches,
+            rule=f"MindFormers has at least as many microbatches as ranks, here {plan.num_ranks}",
+            place="microbatches",
+        )
+    stages = [count for row in plan.layers for count in row]
+    if 0 in stages[1:-1]:
+        chunk, rank = divmod(stages.index(0, 1), plan.num_ranks)
+        raise InputError(
+            value=0,
+            rule="in MindFormers only the first and the last stage may be without layers",
+            place=f"layers, chunk {chunk}, rank {rank}",
+        )
+    if plan.sequence_splits > 1 and any(map(any, plan.recompute.get(FULL, ()))):
+        raise InputError(value=FULL, rule="MindFormers has no full recompute of split sequences", place="recompute")
+    if plan.sequence_splits > 1 and plan.schedule == "f-then-b":
+        raise InputError(value=plan.schedule, rule="MindFormers splits sequences in 1F1B orders only", place="schedule")
+
+
 def _check_expressible(plan: Plan) -> None:
     for kind, table in plan.recompute.items():
         if kind not in KNOWN_KINDS and any(map(any, table)):

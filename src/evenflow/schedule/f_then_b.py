@@ -20,10 +20,10 @@ def f_then_b(*, num_ranks: int, num_microbatches: int, num_chunks: int = 1, sequ
     forwards, backwards = chunk_orders(
         groups=[num_microbatches], num_chunks=num_chunks, sequence_splits=sequence_splits
     )
-    return Schedule.from_orders(
+    return Schedule.from_table(
         name="f-then-b",
         num_stages=num_ranks * num_chunks,
         num_microbatches=num_microbatches,
         sequence_splits=sequence_splits,
-        orders=merge(forwards, backwards, warmups=[len(forwards[0])] * num_ranks),
+        codes=merge(forwards, backwards, warmups=[len(forwards[0])] * num_ranks),
     )

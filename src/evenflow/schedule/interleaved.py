@@ -32,12 +32,12 @@ def interleaved(
     forwards, backwards = chunk_orders(groups=groups, num_chunks=num_chunks, sequence_splits=sequence_splits)
     first_pass = (num_chunks - 1) * groups[0] * sequence_splits + sequence_splits - 1
     ahead = 1 if less_memory else 2
-    return Schedule.from_orders(
+    return Schedule.from_table(
         name="interleaved-less-memory" if less_memory else "interleaved",
         num_stages=num_ranks * num_chunks,
         num_microbatches=num_microbatches,
         sequence_splits=sequence_splits,
-        orders=merge(
+        codes=merge(
             forwards, backwards, warmups=[first_pass + ahead * (num_ranks - rank - 1) for rank in range(num_ranks)]
         ),
     )

@@ -17,12 +17,12 @@ def one_f_one_b(*, num_ranks: int, num_microbatches: int, sequence_splits: int =
     """
     check_sizes(num_ranks=num_ranks, num_microbatches=num_microbatches, sequence_splits=sequence_splits)
     forwards, backwards = chunk_orders(groups=[num_microbatches], num_chunks=1, sequence_splits=sequence_splits)
-    return Schedule.from_orders(
+    return Schedule.from_table(
         name="1f1b",
         num_stages=num_ranks,
         num_microbatches=num_microbatches,
         sequence_splits=sequence_splits,
-        orders=merge(
+        codes=merge(
             forwards, backwards, warmups=[num_ranks - rank - 1 + sequence_splits - 1 for rank in range(num_ranks)]
         ),
     )

@@ -54,18 +54,21 @@ def chunk_orders(
 def merge(forwards: tuple[Codes, Codes], backwards: tuple[Codes, Codes], *, warmups: Sequence[int]) -> Codes:
     """For every rank its number of `warmups` forwards, then one forward and one backward in turn, then what is left.
 
-    Returns the codes of the ops, stages and units of each rank's actions, shape [num_ranks, 3, num_actions a rank].
+    Returns the codes of the ops, stages and units of each rank's actions, shape [3, num_ranks, num_actions a rank].
     """
     num_ranks, count = len(warmups), len(forwards[0])
-    forward, backward = (
-        np.stack((np.full(count, op, dtype=np.int32), chunks * np.int32(num_ranks), units))
-        for op, (chunks, units) in ((Op.F, forwards), (Op.B, backwards))
-    )
-    orders = np.empty((num_ranks, 3, 2 * count), dtype=np.int32)
-    orders[:] = np.concatenate((forward, backward), axis=1)  # already right before and after the turns
-    for order, wanted in zip(orders, warmups, strict=True):
-        warmup = min(wanted, count)
-        order[:, warmup : 2 * count - warmup : 2] = forward[:, warmup:]
-        order[:, warmup + 1 : 2 * count - warmup : 2] = backward[:, : count - warmup]
-    orders[:, 1] += np.arange(num_ranks, dtype=np.int32)[:, np.newaxis]
+    codes = np.empty((3, 2 * count), dtype=np.int32)  # all forwards, then all backwards
+    for half, op, (chunks, units) in ((codes[:, :count], Op.F, forwards), (codes[:, count:], Op.B, backwards)):
+        half[0], half[1], half[2] = op, chunks, units
+    codes[1] *= num_ranks
+    # Before and after the turns that is the right order already; from a warm-up of w on, place w + t takes forward
+    # w + t / 2 for even t and backward (t - 1) / 2 for odd t.
+    warmup = np.minimum(warmups, count)[:, np.newaxis]
+    place = np.arange(2 * count)
+    turn = place - warmup
+    taken = (place + warmup) >> 1
+    taken += np.where(turn & 1, count - warmup, 0)
+    taken = np.where((turn >= 0) & (place < 2 * count - warmup), taken, place)
+    orders = np.take(codes, taken, axis=1)
+    orders[1] += np.arange(num_ranks, dtype=np.int32)[:, np.newaxis]
     return orders

@@ -65,6 +65,26 @@ class Schedule:
         )
 
     @classmethod
+    def from_table(
+        cls, *, name: str, num_stages: int, num_microbatches: int, sequence_splits: int = 1, codes: Codes
+    ) -> "Schedule":
+        """From the codes of ops, stages and units where all ranks have equally many: [3, num_ranks, num_actions]."""
+        _, num_ranks, length = codes.shape
+        flat = codes.reshape(3, -1)
+        flat.setflags(write=False)
+        return cls(
+            name=name,
+            num_ranks=num_ranks,
+            num_stages=num_stages,
+            num_microbatches=num_microbatches,
+            sequence_splits=sequence_splits,
+            ops=flat[0],
+            stages=flat[1],
+            units=flat[2],
+            rank_starts=tuple(range(0, (num_ranks + 1) * length, length)) if length else (0,) * (num_ranks + 1),
+        )
+
+    @classmethod
     def from_actions(
         cls,
         *,

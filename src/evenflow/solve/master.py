@@ -19,7 +19,7 @@ from evenflow.simulate.costs import Integers
 from evenflow.solve.backends.highs import INFINITY, Program
 from evenflow.solve.backends.incremental import Column, Infeasible, LinearProgram
 from evenflow.solve.columns import Group
-from evenflow.solve.matrix import Floats, Mask, Matrix, RowLayout
+from evenflow.solve.matrix import Floats, Mask, Matrix, RowLayout, chain_rows
 from evenflow.solve.options import CellOptions
 from evenflow.solve.paths import CriticalPaths
 from evenflow.solve.problem import Problem
@@ -27,6 +27,8 @@ from evenflow.solve.problem import Problem
 SCALE = 1000.0
 _PENALTY = 100 * SCALE
 """Price of leaving a group without a column or a layer out: keeps the program feasible while columns are missing."""
+_NEEDED = 1e-9
+"""Chains whose dual value is smaller do not support the value of the program."""
 _PRICED_AT_ONCE = 40
 _ALL_AT_ONCE = 2000
 """Up to so many columns all enter the program at once."""
@@ -90,24 +92,25 @@ class Master:
             self._enter(group, [index for index in indices if self.alive[group][index]])
 
     def _add_chains(self, program: LinearProgram) -> None:
-        chains = self.paths.chains()
-        junctions = sorted({chain.target for chain in chains})
+        chains = self._chains = self.paths.chains()
         first = program.num_columns
-        column = {position: first + index for index, position in enumerate(junctions)}
-        program.add_columns(np.zeros(len(junctions)), [_sparse([])] * len(junctions))
-        rows, lower = [], []
-        for chain in chains:
-            terms = [(1 + kind, -float(count)) for kind, count in chain.classes.items()]
-            terms.append((column[chain.target], 1.0))
-            if chain.source:
-                terms.append((column[chain.source], -1.0))
-            rows.append(_sparse(terms))
-            lower.append(chain.message_ns * self.factor)
-        for sink in self.paths.sinks:
-            rows.append(_sparse([(0, 1.0), (column[sink], -1.0)]))
-            lower.append(0.0)
-        if rows:
-            program.add_rows(np.array(lower), np.full(len(rows), INFINITY), rows)
+        targets = np.unique(chains.ends[:, 1])
+        program.add_columns(np.zeros(len(targets)), [_sparse([])] * len(targets))
+        program.add_packed_rows(chains.messages_ns * self.factor, *chain_rows(chains, targets, first_end=first))
+        sinks = first + np.searchsorted(targets, chains.sinks)
+        program.add_rows(
+            np.zeros(len(sinks)), np.full(len(sinks), INFINITY), [_sparse([(0, 1.0), (sink, -1.0)]) for sink in sinks]
+        )
+
+    @property
+    def num_chains(self) -> int:
+        """Chains in the program."""
+        return len(self._chains)
+
+    def purge(self) -> None:
+        """Forget the chains that the last program did not need for its value; the next `rebuild` leaves them out."""
+        first = len(self._row_lower) + len(self.groups)
+        self.paths.keep(self._chains, np.abs(self._duals[first : first + len(self._chains)]) > _NEEDED)
 
     def _enter(self, group: int, indices: list[int]) -> None:
         """Put columns of a group into the program."""
@@ -159,6 +162,7 @@ class Master:
                 self.complete, self.reduced_costs = True, []
                 return best
             self.value_ns = solution.objective / self.factor
+            self._duals = solution.duals
             self.complete = not self._price(masks, solution.duals)
             # One column a group: moving to its cheapest gains at most its reduced cost.
             self.last_bound_ns = (solution.objective + sum(self.slack)) / self.factor
@@ -248,16 +252,14 @@ class Master:
             if indices:
                 program.row(indices, entries, lower=self._row_lower[row], upper=self._row_upper[row])
         chains = self.paths.chains()
-        ends = {position: program.column() for position in sorted({chain.target for chain in chains})}
-        for chain in chains:
-            indices = [ends[chain.target], *(durations[kind] for kind in chain.classes)]
-            entries = [1.0, *(-float(count) for count in chain.classes.values())]
-            if chain.source:
-                indices.append(ends[chain.source])
-                entries.append(-1.0)
-            program.row(indices, entries, lower=chain.message_ns * self.factor)
-        for sink in self.paths.sinks:
-            program.row([makespan, ends[sink]], [1.0, -1.0], lower=0.0)
+        targets = np.unique(chains.ends[:, 1])
+        ends = program.columns(len(targets))
+        starts, indices, entries = chain_rows(chains, targets, first_end=ends.start)
+        for row, message in enumerate(chains.messages_ns):
+            own = slice(starts[row], starts[row + 1])
+            program.row(indices[own], entries[own], lower=message * self.factor)
+        for end in np.searchsorted(targets, chains.sinks):
+            program.row([makespan, ends.start + int(end)], [1.0, -1.0], lower=0.0)
         return program, members
 
     def options_left(self) -> list[CellOptions]:

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.schedule import NUM_OPS, Op
+from evenflow.simulate.costs import Integers
 from evenflow.solve.columns import Group
 from evenflow.solve.options import merged_runs
+from evenflow.solve.paths import Chains
 from evenflow.solve.problem import Problem
 
 GIGABYTE = 2**30
@@ -154,3 +156,24 @@ class Matrix:
                 if cell:
                     total -= reaching[cell - 1][first]
         return total
+
+
+def chain_rows(
+    chains: Chains, targets: Integers, *, first_end: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats]:
+    """The rows ``end[target] - end[source] - durations`` of all chains: where each begins, columns, entries.
+
+    The end of ``targets[i]`` (sorted) is column ``first_end + i``, the durations are columns 1 and following.
+    """
+    sizes = np.diff(chains.starts)
+    inner = chains.ends[:, 0] > 0
+    starts = np.concatenate(([0], np.cumsum(sizes + 1 + inner)))
+    indices = np.empty(starts[-1], dtype=np.int32)
+    entries = np.empty(starts[-1])
+    places = np.arange(len(chains.classes)) + np.repeat(starts[:-1] - chains.starts[:-1], sizes)
+    indices[places], entries[places] = 1 + chains.classes, -chains.counts
+    at_target = starts[:-1] + sizes
+    indices[at_target], entries[at_target] = first_end + np.searchsorted(targets, chains.ends[:, 1]), 1.0
+    at_source = at_target[inner] + 1
+    indices[at_source], entries[at_source] = first_end + np.searchsorted(targets, chains.ends[inner, 0]), -1.0
+    return starts.astype(np.int32), indices, entries

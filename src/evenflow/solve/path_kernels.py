@@ -55,3 +55,110 @@ def path_from(
                 moved = True
                 break
     return length
+
+
+VIA_RANK = 1
+VIA_DEPENDENCY = 2
+"""Marks of an edge of a position: from the action before on the rank, from its dependency."""
+
+
+def mark(path: Any, length: int, rank_predecessors: Any, marks: Any) -> bool:
+    """Mark the edges of `path`, last first, in `marks` [num_actions + 1]; returns whether any was new."""
+    is_new = False
+    for at in range(length):
+        position = path[at]
+        before = path[at + 1] if at + 1 < length else 0
+        edge = VIA_RANK if rank_predecessors[position - 1] == before else VIA_DEPENDENCY
+        if not marks[position] & edge:
+            marks[position] |= edge
+            is_new = True
+    return is_new
+
+
+def find_junctions(marks: Any, ends: Any, rank_predecessors: Any, dependencies: Any, junctions: Any) -> int:
+    """Set `junctions` where marked edges part, meet or end; returns how many chains of edges lie between them.
+
+    `junctions` [num_actions + 1] first counts the edges that leave each position.
+    """
+    junctions[:] = 0
+    for position in range(1, len(marks)):
+        if marks[position] & VIA_RANK:
+            junctions[rank_predecessors[position - 1]] += 1
+        if marks[position] & VIA_DEPENDENCY:
+            junctions[dependencies[position - 1]] += 1
+    chains = 0
+    for position in range(1, len(marks)):
+        both = marks[position] == VIA_RANK | VIA_DEPENDENCY
+        if marks[position] and (both or junctions[position] != 1 or ends[position]):
+            junctions[position] = 1
+            chains += 2 if both else 1
+        else:
+            junctions[position] = 0
+    junctions[0] = 1
+    return chains
+
+
+def walk_chains(
+    marks: Any,
+    junctions: Any,
+    rank_predecessors: Any,
+    dependencies: Any,
+    classes: Any,
+    messages: Any,
+    times: Any,
+    ends: Any,
+    own_messages: Any,
+    starts: Any,
+    kinds: Any,
+    counts: Any,
+) -> int:
+    """Walk every chain from its target back to its source; returns how many (duration class, count) pairs there are.
+
+    `ends` [num_chains, 3] takes source, target and the mark of the target's edge, `own_messages` the messages of a
+    chain, `starts` [num_chains + 1] where its pairs begin in `kinds` and `counts`. `times` [num_classes] is scratch.
+    """
+    chain, pairs = 0, 0
+    for target in range(1, len(marks)):
+        if not junctions[target]:
+            continue
+        for edge in (VIA_RANK, VIA_DEPENDENCY):
+            if not marks[target] & edge:
+                continue
+            starts[chain] = pairs
+            position, via, message = target, edge, 0
+            while True:
+                kind = classes[position - 1]
+                if times[kind] == 0:
+                    kinds[pairs] = kind
+                    pairs += 1
+                times[kind] += 1
+                if via == VIA_DEPENDENCY:
+                    message += messages[position - 1]
+                    position = dependencies[position - 1]
+                else:
+                    position = rank_predecessors[position - 1]
+                if junctions[position]:
+                    break
+                via = marks[position]
+            for pair in range(starts[chain], pairs):
+                counts[pair] = times[kinds[pair]]
+                times[kinds[pair]] = 0
+            ends[chain, 0], ends[chain, 1], ends[chain, 2] = position, target, edge
+            own_messages[chain] = message
+            chain += 1
+    starts[chain] = pairs
+    return pairs
+
+
+def keep_chains(kept: Any, ends: Any, marks: Any, junctions: Any, rank_predecessors: Any, dependencies: Any) -> None:
+    """Take the marks of the chains that are not `kept` away."""
+    for chain in range(len(kept)):
+        if kept[chain]:
+            continue
+        position, via = ends[chain, 1], ends[chain, 2]
+        while True:
+            marks[position] &= ~via
+            position = rank_predecessors[position - 1] if via == VIA_RANK else dependencies[position - 1]
+            if junctions[position]:
+                break
+            via = marks[position]

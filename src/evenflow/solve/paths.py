@@ -8,23 +8,41 @@ time but never correctness.
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenflow.simulate import Graph
 from evenflow.simulate.compiled import compiled
 from evenflow.simulate.costs import Integers
-from evenflow.solve.path_kernels import heads_and_tails, path_from, path_to
+from evenflow.solve.path_kernels import (
+    find_junctions,
+    heads_and_tails,
+    keep_chains,
+    mark,
+    path_from,
+    path_to,
+    walk_chains,
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chain:
-    """Actions in a row: ``end[target] >= end[source] + sum(count * duration[class]) + message_ns``."""
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Chains:
+    """Actions in a row between junctions, where paths part, meet or end.
 
-    source: int
-    """Position of the junction before the chain; 0 is the start of the step."""
-    target: int
-    classes: dict[int, int]
-    """How often each duration class occurs, the target included and the source not."""
-    message_ns: int
+    Chain i says ``end[target] >= end[source] + sum(counts * durations[classes]) + message``, its pairs of class and
+    count being those from ``starts[i]`` to ``starts[i + 1]``; the target counts and the source does not.
+    """
+
+    ends: Integers
+    """Position of the source (0: the start of the step), of the target, and the mark of its edge, [num_chains, 3]."""
+    starts: Integers
+    classes: Integers
+    counts: Integers
+    messages_ns: Integers
+    sinks: Integers
+    """Positions at which paths end."""
+
+    def __len__(self) -> int:
+        return len(self.ends)
 
 
 class CriticalPaths:
@@ -46,8 +64,10 @@ class CriticalPaths:
         self._heads = np.zeros(count + 1, dtype=np.int64)
         self._tails = np.zeros(count + 1, dtype=np.int64)
         self._path = np.zeros(count + 1, dtype=np.int64)
-        self._sources: dict[int, set[int]] = {}
-        self._sinks: set[int] = set()
+        self._marks = np.zeros(count + 1, dtype=np.int64)
+        """Which edges into each position belong to the union (`path_kernels`)."""
+        self._sinks = np.zeros(count + 1, dtype=np.bool_)
+        self._junctions = np.zeros(count + 1, dtype=np.int64)
 
     def makespan(self, durations: Integers) -> int:
         """The exact makespan for `durations` [NUM_OPS * num_stages]; prepares `add_longest`."""
@@ -76,64 +96,58 @@ class CriticalPaths:
             if not covered[position]:
                 path = self._path_through(position, durations)
                 covered[path] = True
-                is_new |= self._add(path)
+                self._sinks[path[0]] = True
+                is_new |= bool(compiled(mark)(path, len(path), self._graph.rank_predecessors, self._marks))
         return is_new
 
-    def _path_through(self, position: int, durations: Integers) -> list[int]:
-        """Positions of a longest path through `position`, first to last."""
+    def _path_through(self, position: int, durations: Integers) -> NDArray[np.int64]:
+        """Positions of a longest path through `position`, last first."""
         graph = self._graph
-        length = compiled(path_to)(
-            position, graph.rank_predecessors, graph.dependencies, self._messages, self._heads, self._path
-        )
-        path: list[int] = self._path[:length][::-1].tolist()
         length = compiled(path_from)(
             position, self._successors, graph.classes, durations, self._messages, self._tails, self._path
         )
-        path += self._path[:length].tolist()
-        return path
+        behind = self._path[:length][::-1].copy()
+        length = compiled(path_to)(
+            position, graph.rank_predecessors, graph.dependencies, self._messages, self._heads, self._path
+        )
+        return np.concatenate((behind, self._path[:length]))
 
-    def _add(self, path: list[int]) -> bool:
-        """Add a path to the union; True if any of it is new."""
-        is_new = False
-        before = 0
-        for after in path:
-            sources = self._sources.setdefault(after, set())
-            if before not in sources:
-                sources.add(before)
-                is_new = True
-            before = after
-        self._sinks.add(before)
-        return is_new
+    def chains(self) -> Chains:
+        """The union of the paths as chains between junctions."""
+        graph, marks = self._graph, self._marks
+        count = compiled(find_junctions)(
+            marks, self._sinks, graph.rank_predecessors, graph.dependencies, self._junctions
+        )
+        num_edges = int(np.count_nonzero(marks & 1) + np.count_nonzero(marks & 2))
+        ends = np.zeros((count, 3), dtype=np.int64)
+        messages, starts = np.zeros(count, dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
+        classes, counts = np.zeros(num_edges, dtype=np.int64), np.zeros(num_edges, dtype=np.int64)
+        pairs = compiled(walk_chains)(
+            marks,
+            self._junctions,
+            graph.rank_predecessors,
+            graph.dependencies,
+            graph.classes,
+            self._messages,
+            np.zeros(int(graph.classes.max(initial=0)) + 1, dtype=np.int64),
+            ends,
+            messages,
+            starts,
+            classes,
+            counts,
+        )
+        return Chains(
+            ends=ends,
+            starts=starts,
+            classes=classes[:pairs],
+            counts=counts[:pairs],
+            messages_ns=messages,
+            sinks=np.flatnonzero(self._sinks & (marks > 0)),
+        )
 
-    @property
-    def sinks(self) -> set[int]:
-        """Positions at which a path ends."""
-        return self._sinks
-
-    def chains(self) -> list[Chain]:
-        """The union of the paths between junctions: positions where paths part, meet, or end."""
-        leaving: dict[int, int] = {}
-        for sources in self._sources.values():
-            for source in sources:
-                leaving[source] = leaving.get(source, 0) + 1
-        junctions = {
-            position
-            for position, sources in self._sources.items()
-            if len(sources) != 1 or leaving.get(position, 0) != 1 or position in self._sinks
-        }
-        chains = []
-        for target in sorted(junctions):
-            for source in sorted(self._sources[target]):
-                classes: dict[int, int] = {}
-                message = 0
-                position, before = target, source
-                while True:
-                    kind = int(self._graph.classes[position - 1])
-                    classes[kind] = classes.get(kind, 0) + 1
-                    if before != self._graph.rank_predecessors[position - 1]:
-                        message += int(self._messages[position - 1])
-                    if before == 0 or before in junctions:
-                        break
-                    position, before = before, next(iter(self._sources[before]))
-                chains.append(Chain(source=before, target=target, classes=classes, message_ns=message))
-        return chains
+    def keep(self, chains: Chains, needed: NDArray[np.bool_]) -> None:
+        """Forget what is not `needed` [num_chains] of the latest `chains`."""
+        graph = self._graph
+        compiled(keep_chains)(
+            needed, chains.ends, self._marks, self._junctions, graph.rank_predecessors, graph.dependencies
+        )

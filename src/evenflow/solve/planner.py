@@ -25,11 +25,13 @@ from evenflow.solve.start import even_start, least_memory
 
 _POLL_SECONDS = 0.05
 _REPORT_SECONDS = 0.25
-_FIRST_ATTEMPT = 0.35
-"""Share of the time in which the prover aims straight at the best plan before it lowers its sights."""
+_FIRST_ATTEMPT = 0.35, 20.0
+"""Share of the time, and seconds, in which the prover aims straight at the best plan before it lowers its sights."""
 _MARGIN = 0.01
-"""Then it aims this fraction below the best plan, or half the gap if that is more; half as much after a success, twice
+"""Then it aims this fraction below the best plan, or a quarter of the gap if that is more; half as much after a success, twice
 as much after a failure."""
+_LATER_ATTEMPT = 0.7
+"""Share of the time left that a later attempt may take."""
 
 
 def plan(
@@ -250,7 +252,8 @@ class _Race:
     def _prove(self, search: Search, prover: Prover) -> None:
         """Refute targets until the bound meets the best plan or the time is up."""
         self._settle(search)
-        margin, budget = 0.0, _FIRST_ATTEMPT * self.time_limit_s
+        share, seconds = _FIRST_ATTEMPT
+        margin, budget = 0.0, min(share * self.time_limit_s, seconds)
         while not self.stop.is_set():
             makespan, counts = search.incumbent
             gap = 1 - self.lower_bound_ns / makespan
@@ -265,12 +268,13 @@ class _Race:
                 search.offer(answer.counts)
                 while search.incumbent[0] > target and not self.stop.wait(_POLL_SECONDS):
                     pass
-            elif answer.refuted:
+                continue
+            if answer.refuted:
                 margin /= 2
-                budget = self.left_s * 0.7
             else:
-                margin = 2 * margin if margin else max(_MARGIN, (1 - self.lower_bound_ns / makespan) / 2)
-                budget = self.left_s * 0.7
+                margin = 2 * margin if margin else max(_MARGIN, (1 - self.lower_bound_ns / makespan) / 4)
+                prover.forget()
+            budget = _LATER_ATTEMPT * self.left_s
 
     def _settle(self, search: Search) -> None:
         """Let the search find a good plan first: targets below a poor one are a waste."""

@@ -69,6 +69,11 @@ class Prover:
         """Take the critical paths of a plan."""
         self.paths.add_longest(self.problem.costs(counts).durations, above_ns=0)
 
+    def forget(self) -> None:
+        """Drop what was collected so far: the critical paths of a target out of reach only burden lower ones."""
+        self.paths = CriticalPaths(self.problem.graph, self.problem.message_ns)
+        self._left = None
+
     def refute(self, target_ns: int, *, seconds: float, floor_ns: float = 0.0) -> Answer:
         """Try to show within `seconds` that no plan takes at most `target_ns`; `floor_ns` is a known bound."""
         self._deadline = 0.0 if self._stopped else time.monotonic() + seconds
@@ -110,8 +115,11 @@ class Prover:
             return None, floor_ns
         floor_ns = max(floor_ns, bound * (1 - _NOISE))
         self._report("removing stages", floor_ns)
-        if self._shrink(master, target_ns):
+        bound = self._shrink(master, target_ns)
+        if bound > self._enough_ns:
             return None, floor_ns
+        # Plans with a column that was removed are slower than the target, the others than this bound.
+        floor_ns = max(floor_ns, min(bound * (1 - _NOISE), float(target_ns)))
         if not by_cell:
             alive = [group.select(mask) for group, mask in zip(master.groups, master.alive, strict=True)]
             self._left = (target_ns, alive)
@@ -123,10 +131,14 @@ class Prover:
         """Solve and add violated paths until none is left; returns a lower bound, infinite if nothing remains."""
         bound = 0.0
         center: NDArray[np.float64] | None = None
+        purged_at = 0.0
         while True:
             bound = max(bound, master.solve(enough_ns=self._enough_ns, passes=1))
             if bound > self._enough_ns:
                 return bound
+            if master.value_ns > purged_at * (1 + 1e-6) and master.num_chains > 500:
+                purged_at = master.value_ns
+                master.purge()
             latest = master.durations_ns.astype(np.float64)
             center = latest if center is None else (center + latest) / 2
             value = master.value_ns
@@ -147,8 +159,12 @@ class Prover:
 
     # 3. ---------------------------------------------------------------------------------------------------------
 
-    def _shrink(self, master: Master, target_ns: int) -> bool:
-        """Remove columns until that no longer helps; True if a group is left empty, which refutes the target."""
+    def _shrink(self, master: Master, target_ns: int) -> float:
+        """Remove columns until that no longer helps; returns a lower bound on plans of those left, infinite if none is.
+
+        Plans of at most the target have no other columns.
+        """
+        bound = 0.0
         while True:
             before = sum(int(alive.sum()) for alive in master.alive)
             num_keys = len(master.groups[0].keys)
@@ -157,17 +173,18 @@ class Prover:
                     values = master.groups[group].keys[key]
                     for descending in (False, True):
                         if not self._shave(master, group, values, descending, target_ns):
-                            return True
+                            return float("inf")
                         if time.monotonic() >= self._deadline:
-                            return False
-            if master.solve(enough_ns=self._enough_ns) > self._enough_ns:
-                return True
+                            return bound
+            bound = max(bound, master.solve(enough_ns=self._enough_ns))
+            if bound > self._enough_ns:
+                return bound
             master.drop_by_reduced_cost(target_ns)
             if any(not alive.any() for alive in master.alive):
-                return True
+                return float("inf")
             master.compress()
             if sum(len(each) for each in master.groups) > 0.9 * before:
-                return False
+                return bound
 
     def _shave(self, master: Master, group: int, values: Integers, descending: bool, target_ns: int) -> bool:
         """Remove the extreme values of one property of a group that cannot meet the target; False if none is left."""

@@ -15,6 +15,9 @@ _longest_path = compiled(longest_path)
 _longest_path_with_messages = compiled(longest_path_with_messages)
 _REPAIRS = 32
 """Random changes of kind that a rank gets to fit in memory again."""
+_COPIES = 0.3
+"""Share of the moves that copy contents between neighbouring ranks, where layers are equal."""
+_SAME = np.iinfo(np.int64).max
 _LOAD_WEIGHT = 0.05
 """Weight of the mean load beside the makespan: of equally long steps, prefer the one that recomputes less."""
 
@@ -124,9 +127,62 @@ def _move(giver: int, taker: int, source: int, target: int, state: State, rules:
 
 
 @numba.njit(cache=True, nogil=True)
+def _gain_by_copy(rank: int, other: int, state: State, num_ranks: int) -> int:
+    """How many layers `rank` would gain with the contents of `other`; _SAME when they are equal."""
+    gain, same = 0, True
+    for cell in range(0, len(state.starts), num_ranks):
+        for kind in range(state.counts.shape[1]):
+            difference = state.counts[cell + other, kind] - state.counts[cell + rank, kind]
+            gain += difference
+            same = same and difference == 0
+    return _SAME if same else gain
+
+
+@numba.njit(cache=True, nogil=True)
+def _copy_neighbours(state: State, rules: Rules, prices: Prices) -> tuple[int, int]:
+    """Let a rank take a neighbour's contents, and where that changes the number of layers, a second rank likewise.
+
+    Good plans have the same contents on many ranks in a row; this moves the borders between such ranks.
+    """
+    ranks, num_cells = rules.num_ranks, len(state.starts)
+    first = last = np.random.randint(ranks)
+    neighbour = first + (1 if np.random.random() < 0.5 else -1)
+    if neighbour < 0 or neighbour >= ranks:
+        return -1, -1
+    gain = _gain_by_copy(first, neighbour, state, ranks)
+    if gain == _SAME:
+        return -1, -1
+    last_neighbour = neighbour
+    if gain != 0:
+        for _ in range(ranks):
+            last = np.random.randint(ranks)
+            last_neighbour = last + (1 if np.random.random() < 0.5 else -1)
+            if (
+                last not in (first, neighbour)
+                and last_neighbour != first
+                and 0 <= last_neighbour < ranks
+                and _gain_by_copy(last, last_neighbour, state, ranks) == -gain
+            ):
+                break
+        else:
+            return -1, -1
+    for cell in range(0, num_cells, ranks):
+        state.counts[cell + first] = state.counts[cell + neighbour]
+        state.counts[cell + last] = state.counts[cell + last_neighbour]
+    for cell in range(1, num_cells):
+        state.starts[cell] = state.starts[cell - 1] + state.counts[cell - 1].sum()
+    for cell in range(0, num_cells, ranks):
+        _price(cell + first, cell + first, state, prices)
+        _price(cell + last, cell + last, state, prices)
+    return first, last
+
+
+@numba.njit(cache=True, nogil=True)
 def _propose(state: State, rules: Rules, prices: Prices) -> tuple[int, int]:
     """Change the candidate at random; returns the first and last cell touched, or (-1, -1)."""
     num_cells, num_kinds = state.counts.shape
+    if rules.uniform and rules.num_ranks > 2 and np.random.random() < _COPIES:
+        return _copy_neighbours(state, rules, prices)
     source, target = np.random.randint(num_kinds), np.random.randint(num_kinds)
     giver = np.random.randint(num_cells)
     if num_cells == 1 or np.random.random() < 0.5:  # another kind for one layer

@@ -48,8 +48,17 @@ class LinearProgram:
 
     def add_rows(self, lower: Values, upper: Values, rows: list[Column] | None = None) -> None:
         """Add ``lower <= row <= upper``; `rows` hold column indices and entries (none: empty rows)."""
+        if not len(lower):
+            return
         starts, indices, entries = _packed(rows or [(np.zeros(0, dtype=np.int32), np.zeros(0))] * len(lower))
         self._highs.addRows(len(lower), lower, upper, len(indices), starts, indices, entries)
+
+    def add_packed_rows(
+        self, lower: Values, starts: NDArray[np.int32], indices: NDArray[np.int32], entries: Values
+    ) -> None:
+        """Add rows that are at least `lower`: row i has the entries from ``starts[i]`` to ``starts[i + 1]``."""
+        upper = np.full(len(lower), INFINITY)
+        self._highs.addRows(len(lower), lower, upper, len(indices), starts[:-1], indices, entries)
 
     def add_columns(self, costs: Values, columns: list[Column]) -> None:
         """Add columns from zero to infinity."""

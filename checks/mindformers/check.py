@@ -1,0 +1,203 @@
+"""Does MindFormers read a plan as evenflow means it? Run by `make check-mindformers`.
+
+Every plan is written into training YAMLs, MindFormers' own code reads them (`load.py`, in an environment of its own),
+and what it makes of each layer is compared with the plan. Then plans are spoiled on purpose: each must be found.
+"""
+
+import copy
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from plans import all_plans
+
+from evenflow.export.mindformers import format_mindformers, training_values
+from evenflow.export.train_yaml import apply_plan, apply_to_training_yaml
+from evenflow.model import BOTH, COMM, FULL, SELECT, Plan
+
+HERE = Path(__file__).resolve().parent
+TEMPLATES = {name: (HERE / f"{name}.yaml").read_text(encoding="utf-8") for name in ("llama", "qwen3")}
+SPOILED = 12
+"""So many of the plans are also spoiled."""
+
+
+@click.command()
+@click.option(
+    "--python",
+    type=click.Path(exists=True, path_type=Path),
+    required=True,
+    help="The interpreter of the environment that has mindformers.",
+)
+def check(python: Path) -> None:
+    """Write, let MindFormers read, compare."""
+    plans = dict(all_plans())
+    with tempfile.TemporaryDirectory() as folder:
+        files = write_files(Path(folder), plans)
+        click.echo(f"{len(plans)} plans in {len(files)} training YAMLs; MindFormers reads them ...")
+        run = subprocess.run(
+            [python.absolute(), HERE / "load.py", folder], cwd=folder, capture_output=True, text=True, check=False
+        )
+        if run.returncode:
+            sys.exit(f"MindFormers could not be run:\n{run.stdout[-2000:]}{run.stderr[-4000:]}")
+        seen = {name: json.loads((Path(folder) / f"{name}.seen.json").read_text("utf-8")) for name in files}
+    failures = [f"{name}: {fault}" for name, plan in files.items() if (fault := difference(name, plan, seen[name]))]
+    print_table(plans, files, seen)
+    spoiled = [name for name in files if "spoiled" in name]
+    click.echo(
+        f"\n{len(plans)} plans, {len(files) - len(spoiled)} training YAMLs read back, "
+        f"{len(spoiled)} spoiled on purpose, {len(failures)} failures"
+    )
+    for failure in failures:
+        click.echo(failure, err=True)
+    sys.exit(1 if failures else 0)
+
+
+def write_files(folder: Path, plans: dict[str, Plan]) -> dict[str, Plan]:
+    """The training YAMLs, and by the name of each the plan that it should say (or, spoiled, should not)."""
+    files = {}
+
+    def write(name: str, text: str, plan: Plan) -> None:
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+        files[name] = plan
+
+    for index, (name, plan) in enumerate(plans.items()):
+        for template, form in TEMPLATES.items():
+            text = form.replace("LAYERS", str(plan.num_layers))
+            write(f"{name}.{template}", apply_plan(text, file=template, plan=plan), plan)
+        write(f"{name}.pasted", pasted(plan), plan)
+        if index < SPOILED:
+            for fault, values in spoiled_values(plan):
+                text = TEMPLATES["qwen3"].replace("LAYERS", str(plan.num_layers))
+                text = apply_to_training_yaml(text, file="qwen3", values=values)
+                write(f"{name}.spoiled-{fault}", text, plan)
+    return files
+
+
+def pasted(plan: Plan) -> str:
+    """A training YAML as a user makes it who copies the printed block by hand and sets the pipeline."""
+    block = dict(line.strip().split(": ", 1) for line in format_mindformers(plan).splitlines()[1:])
+    pipeline = {key: value for key, value in training_values(plan).items() if key.startswith("parallel")}
+    lines = [
+        "use_legacy: False",
+        "use_parallel: True",
+        "run_mode: train",
+        "model:",
+        "  model_config:",
+        "    model_type: qwen3",
+        "    architectures: Qwen3ForCausalLM",
+        f"    num_hidden_layers: {plan.num_layers}",
+        "    num_attention_heads: 4",
+        "    hidden_size: 64",
+        f"    offset: {block.pop('offset')}",
+        f"    pp_interleave_num: {block.pop('pp_interleave_num')}",
+        "recompute_config:",
+        *(f"  {key}: {value}" for key, value in block.items()),
+        "parallel: {parallel_mode: 1}",
+    ]
+    return apply_to_training_yaml("\n".join(lines), file="pasted", values=pipeline)
+
+
+def spoiled_values(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Training values that differ from the plan's in one place."""
+    right: dict[str, Any] = dict(training_values(plan))
+    chunk, rank = max(
+        ((c, r) for c in range(plan.num_chunks) for r in range(plan.num_ranks)),
+        key=lambda cell: plan.layers[cell[0]][cell[1]],
+    )
+    other = (rank + 1) % plan.num_ranks
+
+    values = copy.deepcopy(right)
+    values["model.model_config.offset"][chunk][rank] -= 1
+    values["model.model_config.offset"][chunk][other] += 1
+    yield "layer-moved", values
+
+    # One count up or down, above the fully recomputed layers, where it matters.
+    full = plan.count(FULL, chunk, rank)
+    for key, count in (
+        ("select_recompute", plan.count(BOTH, chunk, rank) + plan.count(SELECT, chunk, rank)),
+        ("select_comm_recompute", plan.count(BOTH, chunk, rank) + plan.count(COMM, chunk, rank)),
+    ):
+        if full < plan.layers[chunk][rank]:
+            values = copy.deepcopy(right)
+            values[f"recompute_config.{key}"][chunk][rank] += -1 if count else 1
+            yield f"{key}-changed", values
+
+    if plan.num_chunks > 1:
+        off = {
+            "parallel.pipeline_config.pipeline_interleave": False,
+            "parallel.pipeline_config.pipeline_scheduler": "1f1b",
+        }
+        yield "interleave-off", right | off
+
+
+def difference(name: str, plan: Plan, seen: dict[str, Any]) -> str:
+    """What is wrong with what MindFormers saw in file `name`; empty where all is as it should be."""
+    fault = seen.get("error") or first_difference(expectation(plan), seen)
+    if "spoiled" in name:
+        return "" if fault else "a spoiled plan was not noticed"
+    return fault
+
+
+def expectation(plan: Plan) -> dict[str, Any]:
+    """What MindFormers should see, as `load.py` writes it."""
+    layers: list[dict[str, Any]] = []
+    for chunk in range(plan.num_chunks):
+        for rank in range(plan.num_ranks):
+            full, both, select, comm = (plan.count(kind, chunk, rank) for kind in (FULL, BOTH, SELECT, COMM))
+            layers += (
+                {
+                    "rank": rank,
+                    "chunk": chunk,
+                    "full": index < full,
+                    "select": full <= index < full + both + select,
+                    "comm": full <= index < full + both + comm,
+                }
+                for index in range(plan.layers[chunk][rank])
+            )
+    values = training_values(plan)
+    return {
+        "layers_per_cell": [list(row) for row in plan.layers],
+        "layers": layers,
+        "interleave": values["parallel.pipeline_config.pipeline_interleave"],
+        "scheduler": values["parallel.pipeline_config.pipeline_scheduler"],
+        "stages": plan.num_ranks,
+        "micro_batch_num": plan.num_microbatches,
+        "seq_split_num": plan.sequence_splits,
+    }
+
+
+def first_difference(expected: dict[str, Any], seen: dict[str, Any]) -> str:
+    """The first key, or layer, that MindFormers sees otherwise than expected; empty for none."""
+    for key, value in expected.items():
+        if key == "layers" and len(value) == len(seen[key]):
+            for index, (mine, theirs) in enumerate(zip(value, seen[key], strict=True)):
+                if mine != theirs:
+                    return f"layer {index}: the plan says {mine}, MindFormers {theirs}"
+        elif seen[key] != value:
+            return f"{key}: the plan says {value}, MindFormers {seen[key]}"
+    return ""
+
+
+def print_table(plans: dict[str, Plan], files: dict[str, Plan], seen: dict[str, dict[str, Any]]) -> None:
+    """A row for each plan: its size, its recomputed layers, and how many of its files were read as they should be."""
+    click.echo("\nplan                          ranks x chunks  layers  a cell  full  select  comm  result")
+    for name, plan in plans.items():
+        layers = expectation(plan)["layers"]
+        counts = [count for row in plan.layers for count in row]
+        full, select, comm = (sum(layer[key] for layer in layers) for key in ("full", "select", "comm"))
+        own = [file for file in files if file.rpartition(".")[0] == name]
+        right = sum(not difference(file, plan, seen[file]) for file in own)
+        click.echo(
+            f"{name:<30}{f'{plan.num_ranks} x {plan.num_chunks}':>14}{plan.num_layers:>8}"
+            f"{f'{min(counts)}..{max(counts)}':>8}{full:>6}{select:>8}{comm:>6}"
+            f"  {right} of {len(own)} files {'agree' if right == len(own) else '- DIFFERENT'}"
+        )
+
+
+if __name__ == "__main__":
+    check()

@@ -1,0 +1,67 @@
+"""Dry runs as text: the SAPP balancer's block, and the start of its init file. [document 001, Step 2 and 3]"""
+
+from collections.abc import Sequence
+
+from evenflow.export.mindformers import mindformers_lists
+from evenflow.model import Plan
+
+_INIT_FILE = """\
+# What was dry-run; written by evenflow guide.
+pipeline_config:
+  pipeline_num: {num_ranks}
+  num_layer: {num_layers}
+  offset: {offset}
+
+recompute_config:
+  recompute: {recompute}
+  select_recompute: {select_recompute}
+  select_comm_recompute: {select_comm_recompute}
+
+# For a plan, the times of head, body and tail too: from timelines,
+# profiling_config:
+#   micro_batch_num: 8
+#   folder_path: "/timeline/path"
+# or in milliseconds, for one layer and one microbatch:
+# time_config:
+#   head: 1.21
+#   body: 21.99
+#   tail: 17.9
+
+# The peaks (memory_usage) come below, as `evenflow collect-peaks` prints them.
+"""
+
+
+def format_dry_runs(rounds: Sequence[Plan]) -> tuple[str, ...]:
+    """What the balancer says: a line with the number of rounds, then one block a round.
+
+    >>> plan = Plan(schedule="1f1b", num_microbatches=2, layers=((1, 2),), recompute={"full": ((0, 1),)})
+    >>> for text in format_dry_runs([plan]):
+    ...     print(text)
+    Please dryrun following config, 1 round(s) is needed
+    for round 1, please dryrun config:
+            offset: [0, 1]
+            recompute: [0, 1]
+            select_recompute: [0, 1]
+            select_comm_recompute: [0, 1]
+
+    Raises:
+        InputError: a plan that MindFormers cannot express.
+    """
+    texts = [f"Please dryrun following config, {len(rounds)} round(s) is needed"]
+    for number, plan in enumerate(rounds, start=1):
+        lines = [f"for round {number}, please dryrun config:"]
+        lines += [f"        {name}: {list(table[0])}" for name, table in mindformers_lists(plan).items()]
+        texts.append("\n".join(lines))
+    return tuple(texts)
+
+
+def format_init_start(rounds: Sequence[Plan]) -> str:
+    """An init file that has everything but times and memory; its lists are of one list a round where there are several.
+
+    Raises:
+        InputError: a plan that MindFormers cannot express.
+    """
+    tables = [mindformers_lists(plan) for plan in rounds]
+    lists = {name: [list(table[name][0]) for table in tables] for name in tables[0]}
+    values = {name: rows if len(rows) > 1 else rows[0] for name, rows in lists.items()}
+    return _INIT_FILE.format(num_ranks=rounds[0].num_ranks, num_layers=rounds[0].num_layers, **values)

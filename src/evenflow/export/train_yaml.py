@@ -1,0 +1,101 @@
+"""A plan written into the training YAML of a MindFormers user, whose file is otherwise unchanged, byte for byte."""
+
+from collections.abc import Mapping, Sequence
+
+from evenflow.errors import InputError
+from evenflow.export.mindformers import training_values
+from evenflow.export.yaml_edit import set_value
+from evenflow.export.yaml_spans import load_yaml
+from evenflow.model import Plan
+
+_BOM = "\ufeff"
+_LAYER_KEYS = ("num_layers", "num_hidden_layers", "n_layer")
+_PATTERN_KEYS = ("select_recompute", "select_comm_recompute")
+
+
+def apply_plan(text: str, *, file: str, plan: Plan) -> str:
+    """The training YAML `text` with everything that `plan` decides (see `training_values`).
+
+    Where the file names the operators of ``select_recompute`` or ``select_comm_recompute`` by patterns, the patterns
+    stay and get the plan's counts.
+
+    Raises:
+        InputError: as `training_values` and `apply_to_training_yaml` do; a file with another number of layers than
+            the plan, or with ``swap_config.swap`` on, which gives the recompute lists another meaning.
+    """
+    document = load_yaml(text.removeprefix(_BOM), file=file)
+    for key in _LAYER_KEYS:
+        given = _found(document, ("model", "model_config", key))
+        if isinstance(given, int) and given != plan.num_layers:
+            rule = f"the plan has {plan.num_layers} layers, the file another number"
+            raise InputError(value=given, rule=rule, place=f"{file}: model.model_config.{key}")
+    if _found(document, ("swap_config", "swap")) is True:
+        rule = "with swap, MindFormers reads recompute lists as numbers of layers, not as counts of cells"
+        raise InputError(value=True, rule=rule, place=f"{file}: swap_config.swap", remedy="turn swap off")
+    values: dict[str, object] = dict(training_values(plan))
+    for name in _PATTERN_KEYS:
+        key = f"recompute_config.{name}"
+        patterns = _found(document, key.split("."))
+        if isinstance(patterns, Mapping) or (
+            isinstance(patterns, list) and patterns and all(isinstance(item, str) for item in patterns)
+        ):
+            values[key] = dict.fromkeys(patterns, values[key])
+    return apply_to_training_yaml(text, file=file, values=values)
+
+
+def apply_to_training_yaml(text: str, *, file: str, values: Mapping[str, object]) -> str:
+    """`text` with `values` by dotted key, such as ``model.model_config.offset``; nothing else changes.
+
+    Values are integers, booleans, texts, lists and mappings, written on one line. A value that the file already has
+    keeps its text. A key that is missing is added at the end of its mapping.
+
+    Raises:
+        InputError: text that is not YAML with a mapping at its top, a key that cannot be set without changing
+            something else. The result is read back, so what cannot be set is refused, never spoiled.
+    """
+    bom = _BOM if text.startswith(_BOM) else ""
+    before = after = text.removeprefix(_BOM)
+    document = load_yaml(before, file=file)
+    if not isinstance(document, dict):
+        raise InputError(value=type(document).__name__, rule="a training YAML is a mapping", place=file)
+    expected: object = document
+    for key, value in values.items():
+        path = key.split(".")
+        if not _same(_found(document, path), value):
+            after = set_value(after, path, value, file=file)
+            expected = _with(expected, path, value)
+    if not _same(_reread(after, file), expected):
+        rule = "these keys cannot be set without changing something else in the file"
+        raise InputError(value=", ".join(values), rule=rule, place=file, remedy="set them by hand")
+    return bom + after
+
+
+def _reread(text: str, file: str) -> object:
+    try:
+        return load_yaml(text, file=file)
+    except InputError:
+        return None
+
+
+def _found(document: object, path: Sequence[str]) -> object:
+    """What stands under the keys of `path`; None where there is nothing."""
+    for name in path:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document
+
+
+def _with(document: object, path: Sequence[str], value: object) -> object:
+    """A copy of `document` with `value` under `path`; what is shared by aliases stays as it is elsewhere."""
+    if not path:
+        return value
+    entries = document if isinstance(document, dict) else {}
+    return {**entries, path[0]: _with(entries.get(path[0]), path[1:], value)}
+
+
+def _same(one: object, other: object) -> bool:
+    """Equality of YAML values in which true is not 1, tuples are lists, and NaN is itself."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return type(one) is type(other) and (one == other or (one != one and other != other))

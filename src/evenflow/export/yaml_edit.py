@@ -1,0 +1,153 @@
+"""Set one value in a YAML text and leave every other character as it is."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from evenflow.errors import InputError
+from evenflow.export.yaml_spans import Span, yaml_spans
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_COLON = re.compile(r"[ \t]*:")
+_COMMENT = re.compile(r"[ \t]+#[^\r\n]*")
+_LINE_BREAK = re.compile(r"\r\n|\r|\n")
+
+
+def set_value(text: str, path: Sequence[str], value: object, *, file: str) -> str:
+    """`text` with `value` under the keys of `path`.
+
+    A value that is there is replaced whole: also an alias, a list over several lines with the comments inside it, an
+    anchor that nothing repeats. A key that is missing is added at the end of its mapping, and missing mappings are
+    created.
+
+    Raises:
+        InputError: a key of the path holds something else than a mapping, or holds text that is repeated elsewhere.
+    """
+    root = parent = yaml_spans(text, file=file)
+    for depth, name in enumerate(path):
+        _check_mapping(parent, root, path[:depth], file=file)
+        entry = parent.entry(name)
+        inside = path[depth + 1 :]
+        if entry is None:
+            if parent.has_merge and inside:
+                raise _refusal(
+                    path[: depth + 1],
+                    parent,
+                    file=file,
+                    value="<<",
+                    rule="the mapping may come from a merge key, where changing it changes other places too",
+                    remedy=f"write {name!r} out in this place",
+                )
+            return _with_entry(text, parent, name, _nested(inside, value))
+        key, old = entry
+        if not inside or old.is_null:
+            _check_not_repeated(old, root, path[: depth + 1], file=file)
+            return _with_value(text, key, old, _nested(inside, value), file=file)
+        parent = old
+    raise AssertionError("an empty path")
+
+
+def format_value(value: object) -> str:
+    """`value` as YAML on one line: ``[[1, 2], [3, 4]]``, ``true``, ``"text"``, ``{a: 1}``."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_format_key(key)}: {format_value(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ", ".join(map(format_value, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _with_value(text: str, key: Span, old: Span, value: object, *, file: str) -> str:
+    """`text` with `value` in the place of `old`."""
+    new = format_value(value)
+    if old.start == old.end:
+        colon = ":" if old.start == key.end else ""  # {key} in a flow mapping
+        return f"{text[: old.start]}{colon} {new}{text[old.start :]}"
+    if not old.is_block:
+        return text[: old.start] + new + text[old.end :]
+    # A block value begins below its key. The new one goes beside the key, before the comment there.
+    colon_at = _COLON.match(text, key.end)
+    if colon_at is None:
+        place = f"{file}, line {key.line}"
+        raise InputError(value=f"? {key.name}", rule="a key has its colon behind it", place=place)
+    comment = _COMMENT.search(text, colon_at.end(), _line_end(text, colon_at.end()))
+    last = old.start + len(text[old.start : old.end].rstrip())
+    return f"{text[: colon_at.end()]} {new}{comment[0] if comment else ''}{text[_line_end(text, last) :]}"
+
+
+def _with_entry(text: str, parent: Span, name: str, value: object) -> str:
+    """`text` with a new last entry in the mapping `parent`."""
+    if not parent.is_block:
+        entry = f"{_format_key(name)}: {format_value(value)}"
+        if not parent.items:
+            return text[: parent.end - 1] + entry + text[parent.end - 1 :]
+        # Without the space, a last value that is left out would join its colon to the comma.
+        at = parent.items[-1].end
+        space = " " if parent.items[-1].start == at else ""
+        return f"{text[:at]}{space}, {entry}{text[at:]}"
+    first_line = _LINE_BREAK.search(text)
+    line_break = first_line[0] if first_line else "\n"
+    lines = _entry_lines(name, value, indent=_column(text, parent.items[0].start))
+    if text[parent.end - 1] in "\r\n":  # after a text whose last line breaks count
+        return text[: parent.end] + "".join(line + line_break for line in lines) + text[parent.end :]
+    at = _line_end(text, parent.end)
+    return text[:at] + "".join(line_break + line for line in lines) + text[at:]
+
+
+def _entry_lines(name: str, value: object, *, indent: int) -> list[str]:
+    """An entry of a block mapping; a mapping inside it becomes a block too."""
+    start = " " * indent + _format_key(name) + ":"
+    if not isinstance(value, Mapping):
+        return [f"{start} {format_value(value)}"]
+    return [start, *(line for key, item in value.items() for line in _entry_lines(key, item, indent=indent + 2))]
+
+
+def _nested(names: Sequence[str], value: object) -> object:
+    for name in reversed(names):
+        value = {name: value}
+    return value
+
+
+def _format_key(name: str) -> str:
+    return name if _PLAIN_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+
+
+def _line_end(text: str, index: int) -> int:
+    """Where the line of `index` ends, before its line break."""
+    found = _LINE_BREAK.search(text, index)
+    return found.start() if found else len(text)
+
+
+def _column(text: str, index: int) -> int:
+    return index - max(text.rfind("\n", 0, index), text.rfind("\r", 0, index)) - 1
+
+
+def _check_mapping(span: Span, root: Span, path: Sequence[str], *, file: str) -> None:
+    """Refuse what has no entries of its own to change."""
+    if span.is_alias:
+        rule = "the mapping is the alias of another, which would change with it"
+        raise _refusal(path, span, file=file, value=f"*{span.name}", rule=rule, remedy="write the mapping out here")
+    if not span.is_mapping:
+        rule = "a mapping, with keys and values"
+        raise _refusal(path, span, file=file, value=span.name or "a list", rule=rule)
+    if span.anchor:
+        _check_anchor(span, span.anchor, root, path, file=file)
+
+
+def _check_not_repeated(old: Span, root: Span, path: Sequence[str], *, file: str) -> None:
+    """Refuse to replace what an alias elsewhere repeats."""
+    for span in old.walk():
+        if span.anchor:
+            _check_anchor(span, span.anchor, root, path, file=file)
+
+
+def _check_anchor(span: Span, anchor: str, root: Span, path: Sequence[str], *, file: str) -> None:
+    uses = [other.line for other in root.walk() if other.is_alias and other.name == anchor]
+    if uses:
+        rule = f"*{anchor} in line {uses[0]} repeats this value and would change with it"
+        remedy = f"write the value out in line {uses[0]}"
+        raise _refusal(path, span, file=file, value=f"&{anchor}", rule=rule, remedy=remedy)
+
+
+def _refusal(path: Sequence[str], span: Span, *, file: str, value: str, rule: str, remedy: str = "") -> InputError:
+    place = f"{file}, line {span.line}"
+    return InputError(value=value, rule=rule, place=f"{place}: {'.'.join(path)}" if path else place, remedy=remedy)

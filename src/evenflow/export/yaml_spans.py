@@ -1,0 +1,143 @@
+"""Where everything stands in a YAML text: mappings, their keys and values, as ranges of characters.
+
+A round trip through a YAML library would reformat a user's file. To change single values, their text is replaced in
+place, and this module says where it is.
+"""
+
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, MappingStartEvent, NodeEvent, ScalarEvent
+
+from evenflow.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """The text ``[start, end)`` of a scalar, an alias or a collection, its anchor and tag included.
+
+    A block collection ends where its last item ends, a text after ``|`` or ``>`` before the line breaks that do not
+    count. A value that is left out has ``start == end``.
+    """
+
+    start: int
+    end: int
+    line: int
+    """Counted from 1."""
+    name: str = ""
+    """The value of a scalar; the name that an alias repeats."""
+    anchor: str | None = None
+    is_alias: bool = False
+    is_plain: bool = False
+    """A scalar without quotes."""
+    is_block: bool = False
+    """A collection without brackets, or a scalar after ``|`` or ``>``."""
+    is_mapping: bool = False
+    items: tuple["Span", ...] = ()
+    """Items of a sequence; keys and values of a mapping in turn."""
+
+    @property
+    def is_null(self) -> bool:
+        """A value that is left out, or `null` in one of its spellings."""
+        return self.is_plain and self.name in ("", "~", "null", "Null", "NULL")
+
+    @property
+    def has_merge(self) -> bool:
+        """A mapping that takes over entries of others, by the key ``<<``."""
+        return self.is_mapping and any(key.is_plain and key.name == "<<" for key in self.items[::2])
+
+    def entry(self, name: str) -> tuple["Span", "Span"] | None:
+        """Key and value under `name` that stand in this mapping itself."""
+        pairs = zip(self.items[::2], self.items[1::2], strict=True)
+        return next(((key, value) for key, value in pairs if key.name == name and not key.is_alias), None)
+
+    def walk(self) -> Iterator["Span"]:
+        """This span and all inside it."""
+        yield self
+        for item in self.items:
+            yield from item.walk()
+
+
+def load_yaml(text: str, *, file: str) -> object:
+    """The value of a YAML text that has one document.
+
+    Raises:
+        InputError: text that is not YAML, or has a key twice in one mapping.
+    """
+    with _clear_errors(text, file):
+        return YAML(typ="safe", pure=True).load(text)
+
+
+def yaml_spans(text: str, *, file: str) -> Span:
+    """The spans of the one document in `text`, which is not empty.
+
+    Raises:
+        InputError: text that is not YAML.
+    """
+    with _clear_errors(text, file):
+        events = YAML(typ="safe", pure=True).parse(text)
+        nodes = (event for event in events if isinstance(event, NodeEvent | CollectionEndEvent))
+        return _span(next(nodes), nodes, text)
+
+
+def _span(event: Any, rest: Iterator[Any], text: str) -> Span:
+    """The span that `event` begins; takes its items from `rest`."""
+    start, end, line = event.start_mark.index, event.end_mark.index, event.start_mark.line + 1
+    if isinstance(event, AliasEvent):
+        return Span(start=start, end=end, line=line, name=event.anchor, is_alias=True)
+    if isinstance(event, ScalarEvent):
+        is_block = event.style in ("|", ">")
+        if is_block and "+" not in text[start:end].splitlines()[0]:
+            end = start + len(text[start:end].rstrip())
+        return Span(
+            start=start,
+            end=end,
+            line=line,
+            name=event.value,
+            anchor=event.anchor,
+            is_plain=not event.style,
+            is_block=is_block,
+        )
+    is_mapping = isinstance(event, MappingStartEvent)
+    items: list[Span] = []
+    while not isinstance(item := next(rest), CollectionEndEvent):
+        span = _span(item, rest, text)
+        if span.start == span.end:
+            span = _left_out(span, text, after=items[-1].end if items else start, indicator=":" if is_mapping else "-")
+        items.append(span)
+    return Span(
+        start=start,
+        end=item.end_mark.index if event.flow_style else items[-1].end,
+        line=line,
+        anchor=event.anchor,
+        is_block=not event.flow_style,
+        is_mapping=is_mapping,
+        items=tuple(items),
+    )
+
+
+def _left_out(span: Span, text: str, *, after: int, indicator: str) -> Span:
+    """A value that is left out, right behind its indicator; the library says where the next thing begins."""
+    found = re.compile(rf"(?:\s|#[^\r\n]*[\r\n])*{indicator}").match(text, after)
+    at = found.end() if found else after
+    return replace(span, start=at, end=at)
+
+
+@contextmanager
+def _clear_errors(text: str, file: str) -> Iterator[None]:
+    """Turn what the YAML library raises into one message with the line; it warns of anchors that are legal."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    except (YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{file}, line {mark.line + 1}, column {mark.column + 1}" if mark else file
+        line = text.splitlines()[mark.line].strip() if mark and mark.line < len(text.splitlines()) else ""
+        rule = f"not YAML: {getattr(error, 'problem', None) or error}"
+        raise InputError(value=line[:80], rule=rule, place=place) from None

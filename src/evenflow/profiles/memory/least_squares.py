@@ -1,0 +1,91 @@
+"""Linear least squares with its evidence: the weights behind each unknown, residuals, condition number.
+
+Columns are scaled to length one first. A count of layers and a count of layers times microbatches differ by orders of
+magnitude, and neither rank nor condition should depend on that.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+_SMALLEST = 1e-10
+"""A singular value below this part of the largest is zero: the matrices hold small integers."""
+_OUTLIER_RATIO = 10.0
+"""A row is out of line when the squared residuals fall to less than this part without it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solution:
+    """The unknowns x that make ``matrix @ x`` closest to the measured values."""
+
+    values: Array
+    """One an unknown."""
+    weights: Array
+    """``[unknown][row]``: how much a value moves when the measured value of a row moves by one."""
+    residuals: Array
+    """By row: measured less computed."""
+    leverages: Array
+    """By row, 0 to 1: how much its computed value moves with its measured one."""
+    condition_number: float
+    """Largest over smallest singular value of the scaled matrix."""
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """Rows beyond the unknowns."""
+        return len(self.residuals) - len(self.values)
+
+    @property
+    def squared_residuals(self) -> float:
+        """Their sum."""
+        return float(self.residuals @ self.residuals)
+
+
+def solve(matrix: Array, measured: Array) -> Solution:
+    """The least squares solution of a matrix of full column rank."""
+    lengths = _lengths(matrix)
+    left, singular, right = np.linalg.svd(matrix / lengths, full_matrices=False)
+    weights = (right.T / singular) @ left.T / lengths[:, None]
+    weights[np.abs(weights) < _SMALLEST * np.abs(weights).max(axis=1, keepdims=True)] = 0
+    values = weights @ measured
+    # One step of refinement takes out what rounding left; the peaks are large beside their differences.
+    values = values + weights @ (measured - matrix @ values)
+    return Solution(
+        values=values,
+        weights=weights,
+        residuals=measured - matrix @ values,
+        leverages=np.minimum((left**2).sum(axis=1), 1.0),
+        condition_number=float(singular[0] / singular[-1]),
+    )
+
+
+def undetermined(matrix: Array) -> list[int]:
+    """The unknowns that the rows leave open: those that some null vector of the matrix touches."""
+    _, singular, right = np.linalg.svd(matrix / _lengths(matrix))
+    rank = int((singular > _SMALLEST * singular[0]).sum())
+    open_part = np.abs(right[rank:]).max(axis=0, initial=0.0)
+    return [int(column) for column in np.flatnonzero(open_part > np.sqrt(_SMALLEST))]
+
+
+def outliers(solution: Solution) -> list[int]:
+    """Rows without which nearly all disagreement is gone, those that explain it about equally well together.
+
+    There are none where nothing would be left to disagree: with less than two rows beyond the unknowns.
+    """
+    free = 1 - solution.leverages
+    if solution.degrees_of_freedom < 2:
+        return []
+    total = solution.squared_residuals
+    # What remains when a row is left out. [Cook & Weisberg, Residuals and Influence in Regression, §2.2]
+    without = np.maximum(total - solution.residuals**2 / np.maximum(free, _SMALLEST), 0.0)
+    without[free < np.sqrt(_SMALLEST)] = total
+    least = min(total, float(without.min()) * _OUTLIER_RATIO)
+    return [int(row) for row in np.flatnonzero((without * _OUTLIER_RATIO < total) & (without <= least))]
+
+
+def _lengths(matrix: Array) -> Array:
+    """The length of every column, one for a column of zeros."""
+    lengths = np.linalg.norm(matrix, axis=0)
+    return np.where(lengths > 0, lengths, 1.0)

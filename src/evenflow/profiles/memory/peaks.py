@@ -1,0 +1,52 @@
+"""Peaks of dry runs, as the rows of the memory equations."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenflow.model import Plan
+from evenflow.profiles.memory.equations import coefficients
+from evenflow.profiles.memory.least_squares import Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peak:
+    """The highest memory of one stage in one dry run."""
+
+    round_index: int
+    rank: int
+    peak_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRuns:
+    """Dry runs, all of as many ranks and layers, and the peaks that were measured in them."""
+
+    rounds: tuple[Plan, ...]
+    """Plans with one chunk under 1F1B, with as many microbatches as ranks."""
+    peaks: tuple[Peak, ...]
+    place: str
+    """Where the peaks stand, for messages."""
+
+    @property
+    def num_ranks(self) -> int:
+        """Pipeline ranks of every round."""
+        return self.rounds[0].num_ranks
+
+    @property
+    def num_middle(self) -> int:
+        """Peaks of ranks other than the first and the last."""
+        return sum(0 < peak.rank < self.num_ranks - 1 for peak in self.peaks)
+
+    def matrix(self, unknowns: Sequence[str], peaks: Sequence[Peak] | None = None) -> Array:
+        """The equations ``[peak][unknown]``, of `peaks` instead of the measured ones where they are given."""
+        rows = [
+            coefficients(self.rounds[peak.round_index], peak.rank, unknowns)
+            for peak in (self.peaks if peaks is None else peaks)
+        ]
+        return np.array(rows, dtype=np.float64)
+
+    def name(self, peak: Peak) -> str:
+        """What a peak is called: ``stage 3``, and with several rounds ``stage 3 of round 1``, counted from 1."""
+        return f"stage {peak.rank}" + (f" of round {peak.round_index + 1}" if len(self.rounds) > 1 else "")

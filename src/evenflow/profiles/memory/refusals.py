@@ -1,0 +1,127 @@
+"""Why peaks do not determine the memory: which unknown, which stage, and what to run."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from evenflow.errors import InputError
+from evenflow.model import NONE
+from evenflow.profiles.memory.equations import CONSTANT, HEAD, PARAMETER, TAIL
+from evenflow.profiles.memory.least_squares import Solution, outliers, undetermined
+from evenflow.profiles.memory.peaks import DryRuns, Peak
+from evenflow.units import MEGABYTE, megabytes
+
+_MOST_STAGES = 3
+"""So many stages are named where no single one is to blame."""
+
+
+def label(name: str) -> str:
+    """What an unknown is called: ``parameter``, ``activation (select)``."""
+    return name if name in (CONSTANT, PARAMETER, HEAD, TAIL) else f"activation ({name})"
+
+
+def with_error(value_bytes: float, error_bytes: float) -> str:
+    """``-812.3 ± 30.1 MB``."""
+    return f"{megabytes(round(value_bytes)):,.1f} ± {megabytes(round(error_bytes)):,.1f} MB"
+
+
+def check_determined(dry_runs: DryRuns, every: Sequence[str], unknowns: Sequence[str], *, needed: int) -> None:
+    """Refuse peaks of fewer than `needed` middle stages, and peaks that leave some of `unknowns` open."""
+    kinds = [name for name in every if name not in (CONSTANT, PARAMETER, HEAD, TAIL)]
+    if dry_runs.num_middle < needed:
+        raise InputError(
+            value=dry_runs.num_middle,
+            rule=f"parameter and activations ({', '.join(kinds)}) take {needed} middle stages, {needed + 1} with a "
+            "constant",
+            place=dry_runs.place,
+            remedy=_what_to_run(dry_runs, unknowns, kinds, missing=needed - dry_runs.num_middle),
+        )
+    matrix = dry_runs.matrix(unknowns)
+    open_names = [unknowns[column] for column in undetermined(matrix)]
+    if open_names:
+        raise InputError(
+            value=[label(name) for name in open_names],
+            rule=f"the measured stages determine every part of the memory, but {_why_open(dry_runs, open_names)}",
+            place=dry_runs.place,
+            remedy=_what_to_run(dry_runs, unknowns, kinds),
+        )
+
+
+def negative(
+    dry_runs: DryRuns, unknowns: Sequence[str], solution: Solution, name: str, error_bytes: float
+) -> InputError:
+    """The refusal of an unknown that is negative, or of an activation that is not above zero."""
+    column = unknowns.index(name)
+    kinds = [other for other in unknowns if other not in (CONSTANT, PARAMETER, HEAD, TAIL)]
+    cause = suspects(dry_runs, solution)
+    if not cause:
+        order = np.argsort(-np.abs(solution.weights[column]), kind="stable")[:_MOST_STAGES]
+        shares = (f"{dry_runs.name(dry_runs.peaks[row])} ({solution.weights[column][row]:+.2f})" for row in order)
+        cause = f"it rests most on {', '.join(shares)}"
+    return InputError(
+        value=with_error(solution.values[column], error_bytes),
+        rule=f"{label(name)} is {'not negative' if name in (CONSTANT, PARAMETER, HEAD, TAIL) else 'above zero'}",
+        place=dry_runs.place,
+        remedy=f"{cause}: check these peaks, their offsets and their recompute counts, or measure the dry runs of "
+        f"{_guide(dry_runs, kinds)}",
+    )
+
+
+def suspects(dry_runs: DryRuns, solution: Solution) -> str:
+    """The stages whose peak alone is out of line with all others; empty where there is none."""
+    only_rounded = solution.squared_residuals <= len(solution.residuals) * MEGABYTE**2
+    rows = [] if only_rounded else outliers(solution)
+    off = (
+        f"{dry_runs.name(dry_runs.peaks[row])} "
+        f"({megabytes(round(solution.residuals[row] / (1 - solution.leverages[row]))):+,.0f} MB)"
+        for row in rows
+    )
+    return f"{' or '.join(off)} is far from what the others say" if rows else ""
+
+
+def _why_open(dry_runs: DryRuns, names: Sequence[str]) -> str:
+    columns = dict(zip(names, dry_runs.matrix(names).T, strict=True))
+    for name, end in ((HEAD, "first"), (TAIL, "last")):
+        if name in columns and not columns[name].any():
+            return f"there is no peak of the {end} stage"
+    for name, column in columns.items():
+        if not column.any():
+            return f"no measured stage has layers of {label(name)}"
+        if name not in (CONSTANT, PARAMETER, HEAD, TAIL) and np.count_nonzero(column) == 1:
+            peak = dry_runs.peaks[int(np.flatnonzero(column)[0])]
+            return f"{label(name)} occurs on {dry_runs.name(peak)} alone"
+    if CONSTANT in columns and PARAMETER in columns and len(set(columns[PARAMETER].tolist())) == 1:
+        return f"all of them have {columns[PARAMETER][0]:.0f} layers, which hides the constant in the parameters"
+    return f"cannot tell {', '.join(label(name) for name in names)} apart"
+
+
+def _what_to_run(dry_runs: DryRuns, unknowns: Sequence[str], kinds: Sequence[str], *, missing: int = 0) -> str:
+    """Stages of the same dry runs that would do, or the guide to others."""
+    added: list[Peak] = []
+    for peak in _not_measured(dry_runs):
+        matrix = dry_runs.matrix(unknowns, [*dry_runs.peaks, *added])
+        if len(added) >= missing and not undetermined(matrix):
+            break
+        if np.linalg.matrix_rank(dry_runs.matrix(unknowns, [*dry_runs.peaks, *added, peak])) > np.linalg.matrix_rank(
+            matrix
+        ):
+            added.append(peak)
+    if added and not undetermined(dry_runs.matrix(unknowns, [*dry_runs.peaks, *added])):
+        return f"add the peaks of {', '.join(map(dry_runs.name, added))}"
+    return f"measure the dry runs of {_guide(dry_runs, kinds)}"
+
+
+def _not_measured(dry_runs: DryRuns) -> list[Peak]:
+    known = {(peak.round_index, peak.rank) for peak in dry_runs.peaks}
+    return [
+        Peak(round_index=index, rank=rank, peak_bytes=0)
+        for index, plan in enumerate(dry_runs.rounds)
+        for rank in range(1, plan.num_ranks - 1)
+        if (index, rank) not in known
+    ]
+
+
+def _guide(dry_runs: DryRuns, kinds: Sequence[str]) -> str:
+    chosen = ",".join(kind for kind in kinds if kind != NONE) or NONE
+    sizes = f"--ranks {dry_runs.num_ranks} --layers {dry_runs.rounds[0].num_layers}"
+    return f"evenflow guide {sizes} --recompute {chosen}"

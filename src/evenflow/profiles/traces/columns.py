@@ -1,0 +1,41 @@
+"""Columns of integers that grow by batches, since a trace may have millions of kernels."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+
+
+class Table:
+    """`width` columns of 64-bit integers."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._batches: list[Integers] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._batches)
+
+    def add(self, *columns: Integers | Sequence[int]) -> None:
+        """Add rows, given as columns of equal length."""
+        if len(columns[0]):
+            self._batches.append(np.array(columns, dtype=np.int64))
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self._batches.clear()
+
+    def columns(self) -> Integers:
+        """All rows, shape ``[width, rows]``."""
+        return np.concatenate([np.zeros((self._width, 0), dtype=np.int64), *self._batches], axis=1)
+
+
+def joined(keys: Integers, wanted: Integers) -> tuple[Integers, Integers]:
+    """Pairs of equal values: indices into `keys`, and into `wanted`; a value that `keys` has twice counts once."""
+    order = np.argsort(keys, kind="stable")
+    place = np.searchsorted(keys[order], wanted)
+    found = np.flatnonzero(place < len(keys))
+    found = found[keys[order[place[found]]] == wanted[found]]
+    return order[place[found]], found

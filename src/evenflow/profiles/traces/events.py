@@ -1,0 +1,247 @@
+"""Events of a Chrome trace, streamed: any size of file in the memory of a few blocks.
+
+A trace is a bare array of events (Ascend) or an object with them under ``traceEvents`` (PyTorch), plain or gzipped. The
+text is read in blocks and cut after the last event that is whole:
+
+    …{"ph": "X", …}, {"ph": "X", …}, {"ph": "X", "na
+                                   ^ cut; the rest waits for the next block
+
+What stands before the cut is decoded at once, and only the fields below. A wrong cut, as inside a list of objects,
+cannot go unnoticed, because what it leaves is not JSON; then the brackets are counted from the start of the block.
+"""
+
+import gzip
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from evenflow.errors import InputError
+
+BLOCK_BYTES = 2**19
+MOST_HEADER_BYTES = 64 * 2**20
+MOST_EVENT_BYTES = 64 * 2**20
+
+_SEPARATOR = re.compile(rb"\}\s*,\s*\{")
+_EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)|[\[\]{}]', re.DOTALL)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LARGEST_NS = 2**62
+
+
+class EventArgs(msgspec.Struct, gc=False):
+    """The arguments of an event that are of use."""
+
+    name: Any = None
+    correlation: Any = None
+
+
+class Event(msgspec.Struct, gc=False):
+    """One trace event; `ts` and `dur` are microseconds."""
+
+    ph: str = ""
+    cat: str = ""
+    name: str = ""
+    pid: int | str | None = None
+    tid: int | str | None = None
+    ts: int | float | str | None = None
+    dur: int | float | str | None = None
+    id: int | float | str | None = None
+    args: EventArgs | None = None
+
+
+_DECODER = msgspec.json.Decoder(list[Event])
+
+
+def times_ns(microseconds: Sequence[int | float | str | None], *, file: str) -> npt.NDArray[np.int64]:
+    """`time_ns` of each, fast where they are numbers."""
+    if set(map(type, microseconds)) <= {int, float}:
+        times = np.array(microseconds, dtype=np.float64) * 1000
+        if not len(times) or np.abs(times).max() < 2**53:
+            return np.rint(times).astype(np.int64)
+    return np.array([time_ns(value, file=file) for value in microseconds], dtype=np.int64)
+
+
+def time_ns(microseconds: int | float | str | None, *, file: str) -> int:
+    """Integer nanoseconds; of text, as in Ascend's traces, exactly to its digits.
+
+    A number with a fraction was a double before it was written, so it is one here too: exact to the nanosecond up to
+    2^52 ns (52 days, where newer Kineto starts to count), to 0.2 us since 1970.
+    """
+    found = _LARGEST_NS
+    if isinstance(microseconds, str):
+        found = _nanoseconds_of_text(microseconds)
+    elif microseconds is not None and abs(microseconds) < _LARGEST_NS // 1000:
+        found = round(microseconds * 1000)
+    if abs(found) < _LARGEST_NS:
+        return found
+    raise InputError(value=str(microseconds)[:40], rule="every event has a time in microseconds", place=file)
+
+
+def _nanoseconds_of_text(text: str) -> int:
+    """Nanoseconds of a decimal number of microseconds; `_LARGEST_NS` when it is none."""
+    whole, _, fraction = text.partition(".")
+    if whole.isdecimal() and len(fraction) <= 3 and (fraction.isdecimal() or not fraction):
+        return int(whole[:30] + fraction.ljust(3, "0"))
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return _LARGEST_NS
+    # An exponent makes a number of any size from a few characters.
+    return round(number.scaleb(3)) if number.is_finite() and number.adjusted() < 20 else _LARGEST_NS
+
+
+def read_events(path: Path, *, on_bytes: Callable[[int], None]) -> Iterator[list[Event]]:
+    """Batches of the events of a file, in order; `on_bytes` hears how many bytes of the file have been read.
+
+    Raises:
+        InputError: a file that cannot be read, is empty, cut off, not JSON, or not a trace.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(2)
+            file.seek(0)
+            if head == b"\x1f\x8b":
+                with gzip.GzipFile(fileobj=file) as unpacked:
+                    yield from _batches(unpacked.read, path, lambda: on_bytes(file.tell()))
+            else:
+                yield from _batches(file.read, path, lambda: on_bytes(file.tell()))
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(
+            value=path.name,
+            rule=f"the gzip file is whole ({error})",
+            place=str(path),
+            remedy="copy it again; it is cut off or damaged",
+        ) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(value=path.name, rule=f"the file can be read ({reason})", place=str(path)) from None
+
+
+def _batches(read: Callable[[int], bytes], path: Path, on_block: Callable[[], None]) -> Iterator[list[Event]]:
+    rest, is_object = _start(read, path)
+    taken = 0
+    while True:
+        block = read(BLOCK_BYTES)
+        on_block()
+        buffer = rest + block
+        events, used, ended = _decode(buffer, path, taken=taken, at_end=not block)
+        if events:
+            yield events
+        if ended:
+            _check_end(buffer[used:], read, path, is_object=is_object)
+            on_block()
+            return
+        rest = buffer[used:]
+        taken += used
+        if not block or len(rest) > MOST_EVENT_BYTES:
+            raise _cut_off(path)
+
+
+def _start(read: Callable[[int], bytes], path: Path) -> tuple[bytes, bool]:
+    """What follows the bracket that opens the events, and whether that bracket is inside an object."""
+    header = b""
+    while len(header) < MOST_HEADER_BYTES:
+        block = read(BLOCK_BYTES if header else 2**16)
+        header += block
+        text = header.removeprefix(_BYTE_ORDER_MARK).lstrip()
+        if text[:1] == b"[":
+            return text[1:], False
+        if text and text[:1] != b"{":
+            break
+        found = _EVENTS_KEY.search(text)
+        if found:
+            return text[found.end() :], True
+        if not block:
+            break
+    if not header.strip():
+        raise InputError(
+            value=path.name, rule="a trace has events; the file is empty", place=str(path), remedy="profile again"
+        )
+    raise InputError(
+        value=header[:40].decode("utf-8", "replace"),
+        rule="a trace is a JSON array of events, or an object with them under 'traceEvents'",
+        place=str(path),
+        remedy="leave only traces in the folder; if it is one, it is cut off",
+    )
+
+
+def _decode(buffer: bytes, path: Path, *, taken: int, at_end: bool) -> tuple[list[Event], int, bool]:
+    """The whole events at the start of `buffer`, the bytes they took, and whether the array has ended."""
+    separator = None if at_end else _last_separator(buffer)
+    if separator is not None:
+        end, following = separator
+        try:
+            return _DECODER.decode(b"[" + buffer[:end] + b"]"), following, False
+        except msgspec.ValidationError as error:
+            raise _not_an_event(error, path) from None
+        except (msgspec.DecodeError, RecursionError):
+            pass  # not between two events: look closer
+    end, following, ended = _whole_events(buffer)
+    try:
+        return _DECODER.decode(b"[" + buffer[:end] + b"]"), following, ended
+    except msgspec.ValidationError as error:
+        raise _not_an_event(error, path) from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        place = f"{path}, in the {max(len(buffer), 1):,} bytes from byte {taken:,} of the events"
+        raise InputError(value=path.name, rule=f"not JSON: {error}", place=place, remedy="profile again") from None
+
+
+def _last_separator(buffer: bytes) -> tuple[int, int] | None:
+    """The end of the last event that another one follows, and the start of that one."""
+    end = len(buffer)
+    for _ in range(64):
+        end = buffer.rfind(b"}", 0, end)
+        if end < 0:
+            return None
+        found = _SEPARATOR.match(buffer, end)
+        if found:
+            return end + 1, found.end() - 1
+    return None
+
+
+def _whole_events(buffer: bytes) -> tuple[int, int, bool]:
+    """Counts brackets: the end of the last whole event, where reading goes on, and whether the array has ended."""
+    depth, end = 0, 0
+    for token in _TOKEN.finditer(buffer):
+        character = token[0]
+        if character in b"[{":
+            depth += 1
+        elif character in b"]}":
+            depth -= 1
+            if depth < 0:
+                return token.start(), token.end(), True
+            if depth == 0:
+                end = token.end()
+        elif not token[1]:
+            break  # a string that goes on in the next block
+    separator = re.compile(rb"\s*,").match(buffer, end)
+    return (end, separator.end(), False) if separator else (0, 0, False)
+
+
+def _check_end(tail: bytes, read: Callable[[int], bytes], path: Path, *, is_object: bool) -> None:
+    """What follows the events closes the file."""
+    last = tail.rstrip()[-1:]
+    while block := read(BLOCK_BYTES):
+        last = block.rstrip()[-1:] or last
+    if last != (b"}" if is_object else b""):
+        raise _cut_off(path)
+
+
+def _cut_off(path: Path) -> InputError:
+    return InputError(
+        value=path.name,
+        rule="the trace is whole, but the file ends before its last bracket",
+        place=str(path),
+        remedy="wait until the profiler has written it, or copy it again",
+    )
+
+
+def _not_an_event(error: Exception, path: Path) -> InputError:
+    return InputError(value=str(error), rule="a trace is a list of events", place=str(path), remedy="profile again")

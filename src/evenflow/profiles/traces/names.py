@@ -1,0 +1,94 @@
+"""Which scopes of a trace are the head, the body and the tail."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from evenflow.errors import InputError
+
+HEAD, BODY, TAIL = "head", "body", "tail"
+
+_PREFIX = re.compile(r"^(?:nn\.Module: )?(?:\d+-)?")
+_SUFFIX = re.compile(r"[_.\-\s#:]*\d+$")
+_MOST_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerNames:
+    """Names of layers; a scope is one of them when its name contains the name. The defaults are MindFormers' llama.
+
+    Of several names that a scope contains, the longest counts. Head names add up, and so do tail names; each body name
+    is a layer kind of its own.
+    """
+
+    head: tuple[str, ...] = ("LlamaEmbedding",)
+    body: tuple[str, ...] = ("LLamaDecodeLayer",)
+    tail: tuple[str, ...] = ("lm_head-Linear", "LlamaRMSNorm")
+
+    def __post_init__(self) -> None:
+        every = [*self.head, *self.body, *self.tail]
+        if not self.body:
+            raise InputError(value=self.body, rule="at least one layer name for the body", place="layer names")
+        for name in every:
+            if not name.strip() or every.count(name) > 1:
+                rule = "a name is one of head, body or tail" if name.strip() else "a layer name is not empty"
+                raise InputError(value=name, rule=rule, place="layer names")
+
+    def of(self, role: str) -> tuple[str, ...]:
+        """The names of head, body or tail."""
+        return {HEAD: self.head, BODY: self.body, TAIL: self.tail}[role]
+
+
+class Match(NamedTuple):
+    """What a scope is."""
+
+    role: str
+    name: str
+    """The one of the layer names that it contains."""
+
+
+class NameMatcher:
+    """Matches scope names and remembers them, since a trace repeats each thousands of times."""
+
+    _MOST_REMEMBERED = 100_000
+
+    def __init__(self, names: LayerNames) -> None:
+        matches = [Match(role, name) for role in (HEAD, BODY, TAIL) for name in names.of(role)]
+        self._matches = sorted(matches, key=lambda match: -len(match.name))
+        self._known: dict[str, Match | None] = {}
+
+    def __call__(self, scope: str) -> Match | None:
+        """The layer that `scope` is, if any."""
+        if scope in self._known:
+            return self._known[scope]
+        if len(self._known) >= self._MOST_REMEMBERED:
+            self._known.clear()
+        found = next((match for match in self._matches if match.name in scope), None)
+        self._known[scope] = found
+        return found
+
+
+def is_numbered(scope: str) -> bool:
+    """Whether the name tells one layer from another, as ``46-DecodeLayer`` and ``nn.Module: Layer_3`` do.
+
+    >>> is_numbered("46-LLamaDecodeLayer"), is_numbered("decoder layer")
+    (True, False)
+    """
+    return any(character.isdigit() for character in scope)
+
+
+def names_there(counts: Mapping[str, int]) -> str:
+    """Scope names for a message, without their numbers, most frequent first.
+
+    >>> names_there({"0-Layer": 8, "1-Layer": 8, "nn.Module: Linear_0": 2})
+    "'Layer' (16), 'Linear' (2)"
+    """
+    totals: dict[str, int] = {}
+    for scope, count in counts.items():
+        name = _SUFFIX.sub("", _PREFIX.sub("", scope)) or scope
+        totals[name] = totals.get(name, 0) + count
+    ordered = sorted(totals.items(), key=lambda item: (-item[1], item[0]))
+    shown = ", ".join(f"{name[:60]!r} ({count:,})" for name, count in ordered[:_MOST_SHOWN])
+    more = len(ordered) - _MOST_SHOWN
+    return f"{shown} and {more:,} more" if more > 0 else shown or "none"

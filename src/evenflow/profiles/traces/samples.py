@@ -1,0 +1,94 @@
+"""From what layers did in the steps of a trace to the time of one layer for one microbatch.
+
+A sample is one layer in one counted step of one file: its total there, divided by the microbatches. The mean of the
+samples is the layer's time, and how far they lie apart its spread.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from evenflow.profiles.traces.names import BODY, Match, is_numbered
+from evenflow.profiles.traces.steps import find_steps
+from evenflow.profiles.traces.timeline import Timeline
+
+UNSTABLE_STEPS = 2
+"""The first steps, in which the device warms up; left out where there are more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Time of one layer for one microbatch, from one step of one file."""
+
+    match: Match
+    scope: str
+    step: int
+    forward_ns: Fraction
+    backward_ns: Fraction | None
+    """None where the trace does not show the backward of every forward."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSamples:
+    """What one file gave."""
+
+    file: str
+    source: str
+    num_steps: int
+    counted_steps: int
+    """The last ones."""
+    steps_from: str
+    num_layers: int | None
+    """Body layers of the stage; None where their names and the steps do not tell."""
+    samples: Sequence[Sample]
+    notes: Sequence[str]
+
+
+def samples_of(timeline: Timeline, *, num_microbatches: int) -> FileSamples:
+    """The samples of one file.
+
+    Raises:
+        InputError: the steps cannot be told, or do not have `num_microbatches`.
+    """
+    steps = find_steps(timeline, num_microbatches=num_microbatches)
+    first = steps.number - max(steps.number - UNSTABLE_STEPS, 1)
+    samples, unusual, layers = [], set(), 0
+    for (match, scope), totals in steps.totals.items():
+        runs = max(totals.values(), key=lambda total: total.forwards).forwards if totals else 0
+        sharing = 1
+        if match.role == BODY:
+            if not is_numbered(scope):
+                sharing = max(runs // num_microbatches, 1)
+            elif runs != num_microbatches:
+                unusual.add(runs)
+            layers += sharing
+        divisor = sharing * num_microbatches
+        samples += [
+            Sample(
+                match=match,
+                scope=scope,
+                step=step,
+                forward_ns=Fraction(total.forward_ns, divisor),
+                backward_ns=Fraction(total.backward_ns, divisor) if total.backwards == total.forwards else None,
+            )
+            for step, total in sorted(totals.items())
+            if step >= first and total.forwards
+        ]
+    name = Path(timeline.file).name
+    notes = [
+        f"{name}: a layer runs forward {runs} times a step, not {num_microbatches}; its time is that of the step "
+        f"divided by {num_microbatches}: right for sequences in parts, wrong if the run had other microbatches"
+        for runs in sorted(unusual)
+    ]
+    is_guess = steps.origin == "counted forwards" and not all(is_numbered(scope) for _, scope in steps.totals)
+    return FileSamples(
+        file=timeline.file,
+        source=timeline.source,
+        num_steps=steps.number,
+        counted_steps=steps.number - first,
+        steps_from=steps.origin,
+        num_layers=None if is_guess else layers,
+        samples=samples,
+        notes=[*timeline.notes, *notes],
+    )

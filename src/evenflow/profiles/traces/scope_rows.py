@@ -1,0 +1,55 @@
+"""MindSpore's ``Scope Layer`` process of an Ascend trace: rows that the profiler made from the names of operators.
+
+An operator ``Default/network-…/layers-CellList/46-LLamaDecodeLayer/attention-…/MatMul-op7`` makes a row for each of its
+scopes, on the thread of the scope's depth; neighbours of one name are one row. So thread 0 has the whole of a pass:
+
+    thread 0   | Default                                    | Gradients                        | Default …
+    thread 7   | LlamaEmb… | 0-LLamaDecode… | 1-LLamaDecode… |    | 1-LLamaDecode… | 0-LLama… |
+
+``Default`` is a forward, ``Gradients`` a backward, ``recompute_Default`` a forward that is repeated for a backward. A
+row is the time of a scope on the device, from its first operator to its last.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from evenflow.profiles.traces.names import NameMatcher
+from evenflow.profiles.traces.timeline import BACKWARD, FORWARD, Occurrence
+
+SCOPE_PROCESS = "Scope Layer"
+PASSES = {"Default": FORWARD, "Gradients": BACKWARD, "recompute_Default": "recompute"}
+"""The rows of thread 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a trace."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+
+
+def occurrences_of(passes: Sequence[Row], layers: Iterable[Row], matcher: NameMatcher) -> list[Occurrence]:
+    """Forwards and backwards of layers: rows within a pass that no other layer's row surrounds.
+
+    So the norms inside a decoder layer are part of it, and the norm after the last one is the tail's.
+    """
+    passes = sorted(passes, key=lambda row: row.start_ns)
+    starts = [row.start_ns for row in passes]
+    found = []
+    free_from = None
+    for row in sorted(layers, key=lambda row: (row.start_ns, -row.end_ns)):
+        if free_from is not None and row.start_ns < free_from:
+            continue
+        free_from = row.end_ns
+        match = matcher(row.name)
+        index = bisect_right(starts, row.start_ns) - 1
+        if match is None or index < 0 or row.end_ns > passes[index].end_ns:
+            continue
+        phase = PASSES[passes[index].name]
+        if phase in (FORWARD, BACKWARD):
+            time_ns = row.end_ns - row.start_ns
+            found.append(Occurrence(match=match, scope=row.name, phase=phase, start_ns=row.start_ns, time_ns=time_ns))
+    return found

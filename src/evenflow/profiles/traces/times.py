@@ -1,0 +1,79 @@
+"""The time of head, body and tail: the mean of samples, with how far they lie apart."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import median
+
+from evenflow.profiles.traces.names import BODY
+from evenflow.profiles.traces.samples import FileSamples, Sample
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Smallest, middle and largest sample, over layers, steps and files; nanoseconds."""
+
+    minimum_ns: int
+    median_ns: int
+    maximum_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockTime:
+    """Time of ONE layer, or of the whole head or tail, for ONE microbatch: the mean of the samples."""
+
+    name: str
+    forward_ns: int
+    forward_spread: Spread
+    backward_ns: int | None
+    """None where no trace shows the whole backward: then it is taken as twice the forward."""
+    backward_spread: Spread | None
+    num_samples: int
+    scopes: tuple[str, ...]
+    """Names in the traces that were counted."""
+    files: tuple[str, ...]
+
+
+def block_time(files: Sequence[FileSamples], role: str, names: Sequence[str]) -> BlockTime | None:
+    """The mean over layers, steps and files; a head's or tail's layers add up within a step."""
+    forwards: list[Fraction] = []
+    backwards: list[Fraction] = []
+    scopes: dict[str, None] = {}
+    seen: dict[str, None] = {}
+    contributors: list[str] = []
+    for file in files:
+        samples = [sample for sample in file.samples if sample.match.role == role and sample.match.name in names]
+        if not samples:
+            continue
+        contributors.append(file.file)
+        scopes |= dict.fromkeys(sample.scope for sample in samples)
+        seen |= dict.fromkeys(sample.match.name for sample in samples)
+        for group in [[sample] for sample in samples] if role == BODY else _by_step(samples):
+            forwards.append(sum((sample.forward_ns for sample in group), Fraction()))
+            visible = [sample.backward_ns for sample in group if sample.backward_ns is not None]
+            if len(visible) == len(group):
+                backwards.append(sum(visible, Fraction()))
+    if not forwards:
+        return None
+    return BlockTime(
+        name=" + ".join(name for name in names if name in seen),
+        forward_ns=round(sum(forwards) / len(forwards)),
+        forward_spread=_spread(forwards),
+        backward_ns=round(sum(backwards) / len(backwards)) if backwards else None,
+        backward_spread=_spread(backwards) if backwards else None,
+        num_samples=len(forwards),
+        scopes=tuple(scopes),
+        files=tuple(contributors),
+    )
+
+
+def _by_step(samples: Iterable[Sample]) -> list[list[Sample]]:
+    """Samples of one file that are of one step."""
+    steps: dict[int, list[Sample]] = {}
+    for sample in samples:
+        steps.setdefault(sample.step, []).append(sample)
+    return list(steps.values())
+
+
+def _spread(values: Sequence[Fraction]) -> Spread:
+    return Spread(minimum_ns=round(min(values)), median_ns=round(median(values)), maximum_ns=round(max(values)))

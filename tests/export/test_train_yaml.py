@@ -1,0 +1,315 @@
+"""Values set in a YAML text.
+
+The property test draws a document as a model, renders it, and renders it again with the value in its place: what
+evenflow makes of the first text must be the second, to the byte.
+"""
+
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from evenflow.errors import InputError
+from evenflow.export.train_yaml import apply_plan, apply_to_training_yaml
+from evenflow.export.yaml_edit import format_value
+from evenflow.model import Plan
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One key of a mapping and its value."""
+
+    key: str
+    form: str = "beside"
+    """beside: `text`, on the line of the key; items, literal: `value`, below it; block, flow: `inner`."""
+    text: str = ""
+    value: object = None
+    comment: str = ""
+    quote: str = ""
+    indent: int = 2
+    inner: "tuple[Entry | str, ...]" = ()
+
+    def lines(self, margin: str) -> list[str]:
+        start, below = f"{margin}{self.quote}{self.key}{self.quote}:", margin + " " * self.indent
+        if self.form == "beside":
+            return [f"{start}{' ' if self.text else ''}{self.text}{self.comment}"]
+        if self.form == "flow":
+            inner = ", ".join(line for item in self.inner if isinstance(item, Entry) for line in item.lines(""))
+            return [f"{start} {{{inner}}}{self.comment}"]
+        if self.form == "items":
+            assert isinstance(self.value, list)
+            return [start + self.comment, *(f"{below}- {item}  # item" for item in self.value)]
+        if self.form == "literal":
+            return [f"{start} |{self.comment}", *(f"{below} {line}" for line in str(self.value).splitlines())]
+        return [start + self.comment, *lines(self.inner, below)]
+
+
+Items = tuple[Entry | str, ...]
+"""Entries of a mapping, and lines of comments between them."""
+
+
+def lines(items: Items, margin: str = "") -> list[str]:
+    return [line for item in items for line in (item.lines(margin) if isinstance(item, Entry) else [item])]
+
+
+def plain(items: Items) -> dict[str, object]:
+    """The document as Python values."""
+    return {
+        item.key: plain(item.inner) if item.form in ("block", "flow") else item.value
+        for item in items
+        if isinstance(item, Entry)
+    }
+
+
+def nested(names: list[str], value: object) -> object:
+    return nested(names[:-1], {names[-1]: value}) if names else value
+
+
+def with_value(items: Items, path: list[str], value: object, *, flow: bool = False) -> Items:
+    """`items` with `value` under `path`: in the place of the old one, or after the last entry."""
+    name, *rest = path
+    for index, item in enumerate(items):
+        if isinstance(item, Entry) and item.key == name:
+            if rest and item.form in ("block", "flow"):
+                new = replace(item, inner=with_value(item.inner, rest, value, flow=item.form == "flow"))
+            elif rest and item.value is not None:
+                raise InputError(value=item.value, rule="a mapping", place=name)
+            else:
+                whole = nested(rest, value)
+                new = replace(item, form="beside", text=format_value(whole), value=whole)
+            return (*items[:index], new, *items[index + 1 :])
+    if rest and not flow:
+        new = Entry(name, form="block", inner=with_value((), rest, value))
+    else:
+        whole = nested(rest, value)
+        new = Entry(name, text=format_value(whole), value=whole)
+    last = max((index for index, item in enumerate(items) if isinstance(item, Entry)), default=-1)
+    return (*items[: last + 1], new, *items[last + 1 :])
+
+
+NAMES = st.sampled_from(["model", "offset", "a", "b-c"])
+COMMENTS = st.sampled_from(["", "", " # why: {a: 1}", "   # \ttab", "  #"])
+SCALARS = [
+    *[("0", 0), ("False", False), ("'1, 2'", "1, 2"), ('"x # y"', "x # y"), ("~", None), ("[]", []), ("a b", "a b")],
+    *[("[0, 1]", [0, 1]), ("[ [1 ,2], [3, 4,] ]", [[1, 2], [3, 4]]), ("&anchor 3", 3), ("!!int 4", 4)],
+]
+BESIDE = [*SCALARS, ("", None), ("[1,   # one\n               2]", [1, 2]), ("two\n               lines", "two lines")]
+VALUES = st.one_of(
+    st.booleans(), st.integers(-99, 99), st.lists(st.lists(st.integers(-9, 9), max_size=3), max_size=3), st.just("1f1b")
+)
+
+
+def ends_in_literal(items: Items) -> bool:
+    last = items[-1] if items else ""
+    return isinstance(last, Entry) and (last.form == "literal" or ends_in_literal(last.inner))
+
+
+@st.composite
+def mappings(draw: st.DrawFn, depth: int = 0) -> Items:
+    items: list[Entry | str] = []
+    for key in draw(st.lists(NAMES, unique=True, min_size=1)):
+        # After a text block an indented comment would be part of the text.
+        notes = ["", "#", "# a: 1"] + ["         # deep ["] * (not ends_in_literal(tuple(items)))
+        items += draw(st.lists(st.sampled_from(notes), max_size=2))
+        entry = Entry(key, comment=draw(COMMENTS), quote=draw(st.sampled_from(["", "'", '"'])))
+        form = draw(st.sampled_from(["beside", "beside", "items", "literal", "flow"] + ["block"] * 3 * (depth < 2)))
+        if form == "beside":
+            text, value = draw(st.sampled_from(BESIDE))
+            entry = replace(entry, text=text, value=value)
+        elif form == "items":
+            value = draw(st.lists(st.integers(0, 9), min_size=1, max_size=3))
+            entry = replace(entry, form=form, value=value, indent=draw(st.sampled_from([0, 2, 4])))
+        elif form == "literal":
+            entry = replace(entry, form=form, value="a: [1\n  # text\n")
+        elif form == "block":
+            entry = replace(entry, form=form, inner=draw(mappings(depth + 1)), indent=draw(st.sampled_from([1, 2, 4])))
+        else:
+            keys = draw(st.lists(NAMES, unique=True))
+            pairs = [(key, draw(st.sampled_from(SCALARS))) for key in keys]
+            entry = replace(
+                entry, form=form, inner=tuple(Entry(key, text=text, value=value) for key, (text, value) in pairs)
+            )
+        items.append(entry)
+    return tuple(items)
+
+
+def found(document: object, path: list[str]) -> object:
+    for name in path:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document
+
+
+@pytest.mark.filterwarnings("ignore::ruamel.yaml.error.ReusedAnchorWarning")
+@settings(report_multiple_bugs=False)
+@given(
+    mappings(),
+    st.lists(NAMES, min_size=1, max_size=3),
+    VALUES,
+    st.sampled_from(["\n", "\r\n"]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_only_the_value_changes(items: Items, path: list[str], value: object, line_break: str, bom: bool, ended: bool):
+    def text_of(document: Items) -> str:
+        end = "\n" if ended or ends_in_literal(items) else ""
+        text = "\ufeff" * bom + "\n".join(lines(document)) + end
+        return text.replace("\n", line_break) if len(lines(items)) > 1 else text
+
+    values = {".".join(path): value}
+    old = found(plain(items), path)
+    if type(old) is type(value) and old == value:
+        assert apply_to_training_yaml(text_of(items), file="train.yaml", values=values) == text_of(items)
+        return
+    try:
+        expected = with_value(items, path, value)
+    except InputError:
+        with pytest.raises(InputError, match=r"^train.yaml, line \d+: .*a mapping"):
+            apply_to_training_yaml(text_of(items), file="train.yaml", values=values)
+        return
+    after = apply_to_training_yaml(text_of(items), file="train.yaml", values=values)
+    assert after == text_of(expected)
+    assert YAML(typ="safe", pure=True).load(after) == plain(expected)
+
+
+def applied(text: str, **values: object) -> str:
+    return apply_to_training_yaml(
+        text, file="train.yaml", values={key.replace("__", "."): v for key, v in values.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("{a: 1}\n", "{a: 1, x: {y: true}}\n"),
+        ("{a: }\n", "{a: , x: {y: true} }\n"),
+        ("{a, x: {}, }\n", "{a, x: {y: true}, }\n"),
+        ("a: {x}\nx: {y}\n", "a: {x}\nx: {y: true}\n"),
+        ("x: ~  # none\n", "x: {y: true}  # none\n"),
+        ("---\na: 1  # one\n# end\n...\n", "---\na: 1  # one\nx:\n  y: true\n# end\n...\n"),
+        ("a: |+\n  kept\n\n# end\n", "a: |+\n  kept\n\nx:\n  y: true\n# end\n"),
+        ("x:\n  y: &unused\n  - 1\nz: 2\n", "x:\n  y: true\nz: 2\n"),
+        ("base: &base {y: 1, z: 2}\nx: {<<: *base}\n", "base: &base {y: 1, z: 2}\nx: {<<: *base, y: true}\n"),
+        ("base: &base 1\nx: {y: *base}\n", "base: &base 1\nx: {y: true}\n"),
+        ("x: &id {y: True}\nz: *id\n", "x: &id {y: True}\nz: *id\n"),  # already so
+        ("x: {y: !!bool true}\nd: 2024-01-01\nn: .nan\n", "x: {y: !!bool true}\nd: 2024-01-01\nn: .nan\n"),
+        ("x: {y: 1}\nn: .nan\n", "x: {y: true}\nn: .nan\n"),  # 1 is not true
+    ],
+)
+def test_unusual_forms(before: str, after: str):
+    assert applied(before, x__y=True) == after
+
+
+@pytest.mark.filterwarnings("ignore::ruamel.yaml.error.ReusedAnchorWarning")
+@given(st.text(alphabet="xy:?-#&*<|>[]{},'\" \n\r\t!~1", max_size=20).map(lambda text: "x:" + text))
+def test_any_text_is_changed_rightly_or_refused(text: str):
+    try:
+        after = applied(text, x__y=[1])
+    except InputError:
+        return
+    assert YAML(typ="safe", pure=True).load(after)["x"]["y"] == [1]
+
+
+def test_a_list_with_an_item_left_out_is_replaced_whole():
+    assert applied("x:\n  -\n  -  # nothing\ny: 1\n", x=[1]) == "x: [1]\ny: 1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x: [", r"^train.yaml, line 1, column \d+: not YAML: .*"),
+        ("x: 1\n\tz: 2\n", "^train.yaml, line 2, column 1: not YAML"),
+        ("x: 1\nx: 2\n", r'^train.yaml, line 2, column 1: not YAML: found duplicate key "x".*got \'x: 2\''),
+        ("a: 1\n---\nb: 2\n", "not YAML: but found another document"),
+        ("a: !mine 1\n", "not YAML: could not determine a constructor"),
+        ("- 1\n", r"train.yaml: a training YAML is a mapping \(got 'list'\)"),
+        ("# nothing\n", "a training YAML is a mapping"),
+        ("x:\n  y: &id [1]\nz: *id\n", r"line 2: x.y: \*id in line 3 repeats this value.*got '&id'.*out in line 3"),
+        ("x:\n  y: [&id 1, 2]\nz: *id\n", r"line 2: x.y: \*id in line 3 repeats"),
+        ("x: &id {y: 1}\nz: *id\n", r"line 1: x: \*id in line 2 repeats"),
+        ("z: &id {y: 1}\nx: *id\n", r"line 2: x: the mapping is the alias of another.*got '\*id'"),
+        ("x:\n  -\n  - 1\n", r"line 2: x: a mapping, with keys and values \(got 'a list'\)"),
+        ("x: text\n", r"line 1: x: a mapping, with keys and values \(got 'text'\)"),
+        ("z: &id {x: {y: 1}}\n<<: *id\n", r"line 1: x: the mapping may come from a merge key.*write 'x' out"),
+        ("x:\n  ? y\n  :\n    - 1\n", r"line 2: a key has its colon behind it \(got '\? y'\)"),
+        ("a: |\n  no line break at the end", "cannot be set without changing something else.*by hand"),
+    ],
+)
+def test_what_cannot_be_changed_alone_is_refused(text: str, message: str):
+    with pytest.raises(InputError, match=message):
+        applied(text, x__y=True)
+
+
+def test_values_mean_the_same_to_readers_of_yaml_1_1():
+    values = {"list": [[1, -2], []], "flag": False, "word": "1f1b", "words": "no: #", "map": {r"a\.b": [1]}}
+    old_yaml = YAML(typ="safe", pure=True)
+    old_yaml.version = (1, 1)
+    assert old_yaml.load(applied("a: 1\n", **values)) == {"a": 1, **values}
+
+
+PLAN = Plan(
+    schedule="interleaved",
+    num_microbatches=4,
+    layers=((2, 3), (2, 2)),
+    recompute={"full": ((0, 1), (0, 0)), "select": ((1, 0), (0, 1))},
+)
+TRAINING_YAML = r"""# a small model
+model:
+  model_config:
+    num_layers: 9   # decoder layers
+    offset: 0
+
+    seq_length: 64
+recompute_config:
+  recompute: False  # all of it
+  select_recompute:
+    'feed_forward\.mul': True
+  select_comm_recompute: ['.*\.norm']
+parallel_config: {data_parallel: &dp 2, pipeline_stage: 2}
+parallel:
+  dataset_strategy: [[*dp, 1]]
+"""
+
+
+def test_a_plan_in_a_training_yaml():
+    assert apply_plan(TRAINING_YAML, file="train.yaml", plan=PLAN) == (
+        r"""# a small model
+model:
+  model_config:
+    num_layers: 9   # decoder layers
+    offset: [[0, 1], [0, 0]]
+
+    seq_length: 64
+    pp_interleave_num: 2
+recompute_config:
+  recompute: [[0, 1], [0, 0]]  # all of it
+  select_recompute: {"feed_forward\\.mul": [[1, 1], [0, 1]]}
+  select_comm_recompute: {".*\\.norm": [[0, 1], [0, 0]]}
+parallel_config: {data_parallel: &dp 2, pipeline_stage: 2, micro_batch_num: 4, seq_split_num: 1}
+parallel:
+  dataset_strategy: [[*dp, 1]]
+  pipeline_config:
+    pipeline_interleave: true
+    pipeline_scheduler: "1f1b"
+"""
+    )
+
+
+def test_a_plan_already_in_the_file_changes_nothing():
+    once = apply_plan(TRAINING_YAML, file="train.yaml", plan=PLAN)
+    assert apply_plan(once, file="train.yaml", plan=PLAN) == once
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model: {model_config: {num_layers: 8}}", r"^train.yaml: model.model_config.num_layers: .* 9 layers.*got 8"),
+        ("model: {model_config: {num_hidden_layers: 8}}", "num_hidden_layers: .* 9 layers"),
+        ("swap_config: {swap: True}", "^train.yaml: swap_config.swap: with swap"),
+        ("model: 3", "^train.yaml, line 1: model: a mapping"),
+    ],
+)
+def test_a_file_that_a_plan_does_not_fit_is_refused(text: str, message: str):
+    with pytest.raises(InputError, match=message):
+        apply_plan(text, file="train.yaml", plan=PLAN)

@@ -1,0 +1,59 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenflow.errors import InputError
+from evenflow.profiles.yaml_file import load_yaml, section
+
+TEXT = """\
+# a comment
+first:
+  inner:
+    deep: 1
+  other: [1,
+    2]
+second: {flow: 3}
+"""
+
+
+def test_fields_know_their_lines():
+    top = load_yaml(TEXT, file="f.yaml")
+    first = section(top, "first")
+    assert top.place("second") == "f.yaml, line 7: second"
+    assert first.place("other") == "f.yaml, line 5: first.other"
+    assert section(first, "inner").place("deep") == "f.yaml, line 4: first.inner.deep"
+    assert section(top, "second").place("flow") == "f.yaml, line 7: second.flow"
+    assert first.values == {"inner": {"deep": 1}, "other": [1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("a: [1", "f.yaml, line 1"),
+        ("a: 1\na: 2\n", "line 2"),
+        ("- 1\n- 2\n", "an object of named fields"),
+        ("", "an object of named fields"),
+        ("a: *nothing", "line 1"),
+        ("a: !!python/object 1", "line 1"),
+        ("a: 1\n\tb: 2", "line 2"),
+    ],
+)
+def test_what_is_no_object_of_fields_is_refused_with_its_place(text, part):
+    with pytest.raises(InputError) as error:
+        load_yaml(text, file="f.yaml")
+    assert part in str(error.value)
+
+
+def test_an_object_within_itself_ends():
+    top = load_yaml("a: &a {b: *a}", file="f.yaml")
+    assert section(section(top, "a"), "b").place("b") == "f.yaml, line 1: a.b.b"
+
+
+@given(st.text())
+def test_any_text_is_fields_or_one_message(text):
+    message = ""
+    try:
+        load_yaml(text, file="f.yaml")
+    except InputError as error:
+        message = str(error)
+    assert not message or message.startswith("f.yaml")
