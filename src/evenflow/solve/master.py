@@ -11,15 +11,18 @@ Its value, after pricing, is a lower bound for every plan whose columns are all 
 `scale_ns` takes `SCALE`.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.schedule import NUM_OPS
 from evenflow.simulate.costs import Integers
 from evenflow.solve.backends.highs import INFINITY, Program
-from evenflow.solve.backends.incremental import Column, Infeasible, LinearProgram
+from evenflow.solve.backends.incremental import Infeasible, LinearProgram
+from evenflow.solve.backends.packed import Packed, appended, empty, single
 from evenflow.solve.columns import Group
-from evenflow.solve.matrix import Floats, Mask, Matrix, RowLayout, chain_rows
+from evenflow.solve.matrix import Floats, Mask, Matrix, RowLayout, chain_rows, sink_rows
 from evenflow.solve.options import CellOptions
 from evenflow.solve.paths import CriticalPaths
 from evenflow.solve.problem import Problem
@@ -32,10 +35,6 @@ _NEEDED = 1e-9
 _PRICED_AT_ONCE = 40
 _ALL_AT_ONCE = 2000
 """Up to so many columns all enter the program at once."""
-
-
-def _sparse(terms: list[tuple[int, float]]) -> Column:
-    return np.array([index for index, _ in terms], dtype=np.int32), np.array([entry for _, entry in terms])
 
 
 class Master:
@@ -76,14 +75,15 @@ class Master:
         fixed_rows = len(self._row_lower)
         # Rows: those of the layout, then one a group.
         one = np.ones(len(self.groups))
-        program.add_rows(np.concatenate((self._row_lower, one)), np.concatenate((self._row_upper, one)))
+        num_rows = fixed_rows + len(self.groups)
+        upper = np.concatenate((self._row_upper, one))
+        program.add_rows(np.concatenate((self._row_lower, one)), upper, empty(num_rows))
         # Columns: makespan, durations, penalties, ends of junctions, then those of the groups.
-        program.add_columns(np.ones(1), [_sparse([])])
-        program.add_columns(np.zeros(num_durations), [_sparse([(row, -1.0)]) for row in range(num_durations)])
-        penalties = [(fixed_rows + group, 1.0) for group in range(len(self.groups))]
-        for run in range(len(self._layout.run_sizes)):
-            penalties += [(self._layout.conserve + run, 1.0), (self._layout.conserve + run, -1.0)]
-        program.add_columns(np.full(len(penalties), _PENALTY), [_sparse([penalty]) for penalty in penalties])
+        program.add_columns(np.ones(1), empty(1))
+        program.add_columns(np.zeros(num_durations), single(np.arange(num_durations), -1.0))
+        runs = self._layout.conserve + np.arange(len(self._layout.run_sizes))
+        for rows, entry in ((np.arange(fixed_rows, num_rows), 1.0), (runs, 1.0), (runs, -1.0)):
+            program.add_columns(np.full(len(rows), _PENALTY), single(rows, entry))
         self._add_chains(program)
         self._program = program
         entered, self._entered = self._entered, [[] for _ in self.groups]
@@ -95,12 +95,11 @@ class Master:
         chains = self._chains = self.paths.chains()
         first = program.num_columns
         targets = np.unique(chains.ends[:, 1])
-        program.add_columns(np.zeros(len(targets)), [_sparse([])] * len(targets))
-        program.add_packed_rows(chains.messages_ns * self.factor, *chain_rows(chains, targets, first_end=first))
-        sinks = first + np.searchsorted(targets, chains.sinks)
-        program.add_rows(
-            np.zeros(len(sinks)), np.full(len(sinks), INFINITY), [_sparse([(0, 1.0), (sink, -1.0)]) for sink in sinks]
-        )
+        program.add_columns(np.zeros(len(targets)), empty(len(targets)))
+        rows = chain_rows(chains, targets, first_end=first)
+        program.add_rows(chains.messages_ns * self.factor, np.full(len(rows), INFINITY), rows)
+        rows = sink_rows(chains, targets, first_end=first)
+        program.add_rows(np.zeros(len(rows)), np.full(len(rows), INFINITY), rows)
 
     @property
     def num_chains(self) -> int:
@@ -115,14 +114,11 @@ class Master:
     def _enter(self, group: int, indices: list[int]) -> None:
         """Put columns of a group into the program."""
         first = self._program.num_columns
+        self._present[group].update(zip(indices, range(first, first + len(indices)), strict=True))
+        self._entered[group] += indices
+        columns = self._matrices[group].columns(np.array(indices, dtype=np.int64))
         own_row = len(self._row_lower) + group
-        columns = []
-        for offset, index in enumerate(indices):
-            rows, entries = self._matrices[group].column(index)
-            columns.append((np.append(rows, np.int32(own_row)), np.append(entries, 1.0)))
-            self._present[group][index] = first + offset
-            self._entered[group].append(index)
-        self._program.add_columns(np.zeros(len(columns)), columns)
+        self._program.add_columns(np.zeros(len(indices)), appended(columns, own_row, 1.0))
 
     # -- solving -------------------------------------------------------------------------------------------------
 
@@ -234,33 +230,42 @@ class Master:
         Returns it with the program columns of every group.
         """
         program = Program()
-        makespan = program.column(cost=1.0, upper=upper_ns * self.factor)
+        program.column(cost=1.0, upper=upper_ns * self.factor)
         durations = program.columns(len(self.durations_ns))
         members = [program.columns(len(group), upper=1.0, integer=True) for group in self.groups]
-        rows: list[tuple[list[int], list[float]]] = [([], []) for _ in self._row_lower]
-        for row, duration in enumerate(durations):
-            rows[row][0].append(duration)
-            rows[row][1].append(-1.0)
-        for own, matrix in zip(members, self._matrices, strict=True):
+        for own in members:
             program.row(np.array(own), np.ones(len(own)), lower=1.0, upper=1.0)
-            for index, column in enumerate(own):
-                touched, amounts = matrix.column(index)
-                for row, amount in zip(touched.tolist(), amounts.tolist(), strict=True):
-                    rows[row][0].append(column)
-                    rows[row][1].append(amount)
-        for row, (indices, entries) in enumerate(rows):
-            if indices:
-                program.row(indices, entries, lower=self._row_lower[row], upper=self._row_upper[row])
+        fixed = self._fixed_rows(durations, members)
+        for row, (lower, upper) in enumerate(zip(self._row_lower, self._row_upper, strict=True)):
+            self._add_row(program, fixed, row, lower, upper)
         chains = self.paths.chains()
         targets = np.unique(chains.ends[:, 1])
         ends = program.columns(len(targets))
-        starts, indices, entries = chain_rows(chains, targets, first_end=ends.start)
+        rows = chain_rows(chains, targets, first_end=ends.start)
         for row, message in enumerate(chains.messages_ns):
-            own = slice(starts[row], starts[row + 1])
-            program.row(indices[own], entries[own], lower=message * self.factor)
-        for end in np.searchsorted(targets, chains.sinks):
-            program.row([makespan, ends.start + int(end)], [1.0, -1.0], lower=0.0)
+            self._add_row(program, rows, row, message * self.factor)
+        rows = sink_rows(chains, targets, first_end=ends.start)
+        for row in range(len(rows)):
+            self._add_row(program, rows, row, 0.0)
         return program, members
+
+    def _fixed_rows(self, durations: range, members: list[range]) -> Packed:
+        """The rows of the layout, over the program columns of durations and of the groups."""
+        parts: list[tuple[NDArray[Any], ...]] = [
+            (np.arange(len(durations)), np.array(durations), np.full(len(durations), -1.0))
+        ]
+        for own, matrix in zip(members, self._matrices, strict=True):
+            packed = matrix.columns(np.arange(len(own)))
+            parts.append((packed.indices, np.repeat(np.array(own), np.diff(packed.starts)), packed.entries))
+        rows, columns, entries = (np.concatenate(part) for part in zip(*parts, strict=True))
+        order = np.argsort(rows, kind="stable")
+        starts = np.searchsorted(rows[order], np.arange(len(self._row_lower) + 1))
+        return Packed(starts=starts, indices=columns[order], entries=entries[order])
+
+    @staticmethod
+    def _add_row(program: Program, rows: Packed, row: int, lower: float, upper: float = INFINITY) -> None:
+        own = slice(rows.starts[row], rows.starts[row + 1])
+        program.row(rows.indices[own], rows.entries[own], lower=lower, upper=upper)
 
     def options_left(self) -> list[CellOptions]:
         """The options of every cell that are still alive, where cells are chosen one by one."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from evenflow.schedule import NUM_OPS, Op
 from evenflow.simulate.costs import Integers
+from evenflow.solve.backends.packed import Packed
 from evenflow.solve.columns import Group
 from evenflow.solve.options import merged_runs
 from evenflow.solve.paths import Chains
@@ -115,28 +116,31 @@ class Matrix:
         self._shared = self._shared[keep]
         self._places = np.ascontiguousarray(self._places[:, :, keep])
 
-    def column(self, index: int) -> tuple[NDArray[np.int32], Floats]:
-        """Row indices and entries of one column (its group's own row apart)."""
-        layout = self._layout
-        entries = dict(zip(self._rows.tolist(), self._shared[index].tolist(), strict=True))
+    def columns(self, indices: NDArray[np.int64]) -> Packed:
+        """The entries of some columns (their group's own row apart), packed column by column."""
+        layout, count = self._layout, len(indices)
         width = len(layout.run_sizes) - 1
-        for cell, (first, last, in_first, in_last) in zip(self._cells, self._places[:, :, index].tolist(), strict=True):
-            held = [
-                (first, in_first),
-                (last, in_last),
-                *((run, layout.run_sizes[run]) for run in range(first + 1, last)),
-            ]
-            for run, layers in held:
-                if layers:
-                    entries[layout.conserve + run] = entries.get(layout.conserve + run, 0.0) + layers
+        every = np.arange(count)
+        parts = [(np.repeat(every, len(self._rows)), np.tile(self._rows, count), self._shared[indices].ravel())]
+        sizes = np.array(layout.run_sizes, dtype=np.float64)
+        for cell, (first, last, in_first, in_last) in zip(self._cells, self._places[:, :, indices], strict=True):
+            parts += [(every, layout.conserve + first, in_first), (every, layout.conserve + last, in_last)]
+            owner, runs = _intervals(first + 1, last)
+            parts.append((owner, layout.conserve + runs, sizes[runs]))
             if cell < layout.num_cells - 1:
-                for run in range(last):
-                    entries[layout.order + cell * width + run] = 1.0
+                owner, runs = _intervals(np.zeros_like(last), last)
+                parts.append((owner, layout.order + cell * width + runs, np.ones(len(runs))))
             if cell:
-                for run in range(first):
-                    row = layout.order + (cell - 1) * width + run
-                    entries[row] = entries.get(row, 0.0) - 1.0
-        return np.array(list(entries), dtype=np.int32), np.array(list(entries.values()))
+                owner, runs = _intervals(np.zeros_like(first), first)
+                parts.append((owner, layout.order + (cell - 1) * width + runs, np.full(len(runs), -1.0)))
+        owners, rows, entries = (np.concatenate(part) for part in zip(*parts, strict=True))
+        # Two cells may hold layers of one run: equal rows of a column add up.
+        num_rows = int(rows.max(initial=0)) + 1
+        keys, place = np.unique(owners * num_rows + rows, return_inverse=True)
+        totals = np.bincount(place, weights=entries, minlength=len(keys))
+        keys, totals = keys[totals != 0], totals[totals != 0]
+        starts = np.searchsorted(keys, np.arange(count + 1) * num_rows)
+        return Packed(starts=starts, indices=keys % num_rows, entries=totals)
 
     def price(self, duals: Floats) -> Floats:
         """``duals @ column`` for every column."""
@@ -158,17 +162,23 @@ class Matrix:
         return total
 
 
-def chain_rows(
-    chains: Chains, targets: Integers, *, first_end: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats]:
-    """The rows ``end[target] - end[source] - durations`` of all chains: where each begins, columns, entries.
+def _intervals(begins: Integers, ends: Integers) -> tuple[Integers, Integers]:
+    """All integers of the intervals ``begins[i] <= j < ends[i]``, as arrays of i and of j."""
+    lengths = np.maximum(ends - begins, 0)
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    firsts = np.cumsum(lengths) - lengths
+    return owners, np.arange(len(owners)) - np.repeat(firsts, lengths) + np.repeat(begins, lengths)
+
+
+def chain_rows(chains: Chains, targets: Integers, *, first_end: int) -> Packed:
+    """The rows ``end[target] - end[source] - durations`` of all chains.
 
     The end of ``targets[i]`` (sorted) is column ``first_end + i``, the durations are columns 1 and following.
     """
     sizes = np.diff(chains.starts)
     inner = chains.ends[:, 0] > 0
     starts = np.concatenate(([0], np.cumsum(sizes + 1 + inner)))
-    indices = np.empty(starts[-1], dtype=np.int32)
+    indices = np.empty(starts[-1], dtype=np.int64)
     entries = np.empty(starts[-1])
     places = np.arange(len(chains.classes)) + np.repeat(starts[:-1] - chains.starts[:-1], sizes)
     indices[places], entries[places] = 1 + chains.classes, -chains.counts
@@ -176,4 +186,13 @@ def chain_rows(
     indices[at_target], entries[at_target] = first_end + np.searchsorted(targets, chains.ends[:, 1]), 1.0
     at_source = at_target[inner] + 1
     indices[at_source], entries[at_source] = first_end + np.searchsorted(targets, chains.ends[inner, 0]), -1.0
-    return starts.astype(np.int32), indices, entries
+    return Packed(starts=starts, indices=indices, entries=entries)
+
+
+def sink_rows(chains: Chains, targets: Integers, *, first_end: int) -> Packed:
+    """The rows ``makespan - end[sink]`` of all sinks; the makespan is column 0, the ends are as in `chain_rows`."""
+    count = len(chains.sinks)
+    columns = np.zeros((count, 2), dtype=np.int64)
+    columns[:, 1] = first_end + np.searchsorted(targets, chains.sinks)
+    starts = np.arange(0, 2 * count + 1, 2)
+    return Packed(starts=starts, indices=columns.ravel(), entries=np.tile([1.0, -1.0], count))

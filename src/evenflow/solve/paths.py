@@ -37,7 +37,7 @@ class Chains:
     starts: Integers
     classes: Integers
     counts: Integers
-    messages_ns: Integers
+    messages_ns: NDArray[np.float64]
     sinks: Integers
     """Positions at which paths end."""
 
@@ -120,7 +120,7 @@ class CriticalPaths:
         )
         num_edges = int(np.count_nonzero(marks & 1) + np.count_nonzero(marks & 2))
         ends = np.zeros((count, 3), dtype=np.int64)
-        messages, starts = np.zeros(count, dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
+        messages, starts = np.zeros(count), np.zeros(count + 1, dtype=np.int64)
         classes, counts = np.zeros(num_edges, dtype=np.int64), np.zeros(num_edges, dtype=np.int64)
         pairs = compiled(walk_chains)(
             marks,

@@ -28,8 +28,8 @@ _REPORT_SECONDS = 0.25
 _FIRST_ATTEMPT = 0.35, 20.0
 """Share of the time, and seconds, in which the prover aims straight at the best plan before it lowers its sights."""
 _MARGIN = 0.01
-"""Then it aims this fraction below the best plan, or a quarter of the gap if that is more; half as much after a success, twice
-as much after a failure."""
+"""Then it aims this fraction below the best plan, or a quarter of the gap if that is more; half as much after a
+success, twice as much after a failure."""
 _LATER_ATTEMPT = 0.7
 """Share of the time left that a later attempt may take."""
 

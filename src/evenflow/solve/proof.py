@@ -27,6 +27,8 @@ TOLERANCE = 1e-6
 _NOISE = 1e-7
 """A bound refutes a target only if it exceeds it by this fraction, and by a hundredth of a nanosecond."""
 _MAX_INTEGER_COLUMNS = 20_000
+_MAX_CHAINS = 500
+"""Beyond these, chains that no longer support the value of the program are forgotten whenever it has risen."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -136,7 +138,7 @@ class Prover:
             bound = max(bound, master.solve(enough_ns=self._enough_ns, passes=1))
             if bound > self._enough_ns:
                 return bound
-            if master.value_ns > purged_at * (1 + 1e-6) and master.num_chains > 500:
+            if master.num_chains > _MAX_CHAINS and master.value_ns > purged_at * (1 + 1e-6):
                 purged_at = master.value_ns
                 master.purge()
             latest = master.durations_ns.astype(np.float64)

@@ -182,7 +182,7 @@ def _propose(state: State, rules: Rules, prices: Prices) -> tuple[int, int]:
     """Change the candidate at random; returns the first and last cell touched, or (-1, -1)."""
     num_cells, num_kinds = state.counts.shape
     if rules.uniform and rules.num_ranks > 2 and np.random.random() < _COPIES:
-        return _copy_neighbours(state, rules, prices)
+        return _copy_neighbours(state, rules, prices)  # type: ignore[no-any-return]
     source, target = np.random.randint(num_kinds), np.random.randint(num_kinds)
     giver = np.random.randint(num_cells)
     if num_cells == 1 or np.random.random() < 0.5:  # another kind for one layer

@@ -7,9 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.solve.backends.highs import INFINITY, Values
-
-Column = tuple[NDArray[np.int32], Values]
-"""Row indices and entries."""
+from evenflow.solve.backends.packed import Packed
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,28 +44,16 @@ class LinearProgram:
         """Columns so far."""
         return int(self._highs.getNumCol())
 
-    def add_rows(self, lower: Values, upper: Values, rows: list[Column] | None = None) -> None:
-        """Add ``lower <= row <= upper``; `rows` hold column indices and entries (none: empty rows)."""
-        if not len(lower):
-            return
-        starts, indices, entries = _packed(rows or [(np.zeros(0, dtype=np.int32), np.zeros(0))] * len(lower))
-        self._highs.addRows(len(lower), lower, upper, len(indices), starts, indices, entries)
+    def add_rows(self, lower: Values, upper: Values, rows: Packed) -> None:
+        """Add ``lower <= row <= upper``; `rows` hold column indices and entries."""
+        self._highs.addRows(len(rows), lower, upper, len(rows.indices), *_arrays(rows))
 
-    def add_packed_rows(
-        self, lower: Values, starts: NDArray[np.int32], indices: NDArray[np.int32], entries: Values
-    ) -> None:
-        """Add rows that are at least `lower`: row i has the entries from ``starts[i]`` to ``starts[i + 1]``."""
-        upper = np.full(len(lower), INFINITY)
-        self._highs.addRows(len(lower), lower, upper, len(indices), starts[:-1], indices, entries)
-
-    def add_columns(self, costs: Values, columns: list[Column]) -> None:
-        """Add columns from zero to infinity."""
-        if columns:
-            starts, indices, entries = _packed(columns)
-            no_limit = np.full(len(columns), INFINITY)
-            self._highs.addCols(
-                len(columns), costs, np.zeros(len(columns)), no_limit, len(indices), starts, indices, entries
-            )
+    def add_columns(self, costs: Values, columns: Packed) -> None:
+        """Add columns from zero to infinity; `columns` hold row indices and entries."""
+        count = len(columns)
+        if count:
+            no_limit = np.full(count, INFINITY)
+            self._highs.addCols(count, costs, np.zeros(count), no_limit, len(columns.indices), *_arrays(columns))
 
     def set_upper(self, columns: NDArray[np.int32], upper: float) -> None:
         """Bound columns from above."""
@@ -89,8 +75,6 @@ class LinearProgram:
         )
 
 
-def _packed(vectors: list[Column]) -> tuple[NDArray[np.int32], NDArray[np.int32], Values]:
-    """Sparse vectors one behind the other: where each begins, indices, entries."""
-    lengths = [len(indices) for indices, _ in vectors]
-    starts = np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.int32)
-    return starts, np.concatenate([i for i, _ in vectors]), np.concatenate([e for _, e in vectors])
+def _arrays(packed: Packed) -> tuple[NDArray[np.int32], NDArray[np.int32], Values]:
+    """Begins, indices and entries as the library takes them."""
+    return packed.starts[:-1].astype(np.int32), packed.indices.astype(np.int32), packed.entries
