@@ -70,7 +70,7 @@ class Master:
 
     def rebuild(self) -> None:
         """Build the program anew with the present columns and all chains of the paths."""
-        program = LinearProgram(primal=not self._is_small)
+        program = LinearProgram()
         num_durations = NUM_OPS * self.problem.num_cells
         fixed_rows = len(self._row_lower)
         # Rows: those of the layout, then one a group.
@@ -152,7 +152,7 @@ class Master:
     def _solve_and_price(self, masks: list[Mask], enough_ns: float, deciding: bool, passes: int | None) -> float:
         best = 0.0
         while True:
-            solution = self._program.solve()
+            solution = self._program.solve(primal=deciding and not self._is_small)
             if solution is None:
                 # Numerical trouble: what is known stays true, but there is nothing to drop columns by.
                 self.complete, self.reduced_costs = True, []

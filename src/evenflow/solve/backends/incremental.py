@@ -28,16 +28,13 @@ class Infeasible(Exception):
 class LinearProgram:
     """To minimise; all columns are at least zero. highspy is imported when the first one is made."""
 
-    def __init__(self, *, primal: bool) -> None:
-        """`primal` starts solves with the primal simplex method, which suits programs that mostly gain columns."""
+    def __init__(self) -> None:
         import highspy
 
         self._library = highspy
         self._highs: Any = highspy.Highs()
         self._highs.setOptionValue("output_flag", False)
         self._highs.setOptionValue("threads", 1)
-        if primal:
-            self._highs.setOptionValue("simplex_strategy", 4)
 
     @property
     def num_columns(self) -> int:
@@ -59,8 +56,12 @@ class LinearProgram:
         """Bound columns from above."""
         self._highs.changeColsBounds(len(columns), columns, np.zeros(len(columns)), np.full(len(columns), upper))
 
-    def solve(self) -> LinearSolution | None:
-        """An optimal point, or None where numerical trouble prevented one; raises Infeasible."""
+    def solve(self, *, primal: bool = False) -> LinearSolution | None:
+        """An optimal point, or None where numerical trouble prevented one; raises Infeasible.
+
+        `primal` takes the primal simplex method, which suits programs that only gained columns since the last solve.
+        """
+        self._highs.setOptionValue("simplex_strategy", 4 if primal else 1)
         self._highs.run()
         status = self._highs.getModelStatus()
         if status == self._library.HighsModelStatus.kInfeasible:
