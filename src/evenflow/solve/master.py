@@ -11,6 +11,7 @@ Its value, after pricing, is a lower bound for every plan whose columns are all 
 `scale_ns` takes `SCALE`.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,18 @@ class Master:
     """The program with its state: which columns are alive, which are in it, which are allowed at the moment."""
 
     def __init__(
-        self, problem: Problem, groups: list[Group], paths: CriticalPaths, *, scale_ns: int, by_cell: bool
+        self,
+        problem: Problem,
+        groups: list[Group],
+        paths: CriticalPaths,
+        *,
+        scale_ns: int,
+        by_cell: bool,
+        keep_going: Callable[[], bool],
     ) -> None:
+        """`by_cell` says that groups are those of cells and not of ranks; `keep_going`, whether there is time left."""
         self.problem, self.groups, self.paths = problem, groups, paths
+        self._keep_going = keep_going
         self.factor = SCALE / scale_ns
         """Scaled time a ns."""
         num_durations = NUM_OPS * problem.num_cells
@@ -70,7 +80,7 @@ class Master:
 
     def rebuild(self) -> None:
         """Build the program anew with the present columns and all chains of the paths."""
-        program = LinearProgram()
+        program = LinearProgram(self._keep_going)
         num_durations = NUM_OPS * self.problem.num_cells
         fixed_rows = len(self._row_lower)
         # Rows: those of the layout, then one a group.
@@ -154,7 +164,7 @@ class Master:
         while True:
             solution = self._program.solve(primal=deciding and not self._is_small)
             if solution is None:
-                # Numerical trouble: what is known stays true, but there is nothing to drop columns by.
+                # Trouble or no time: what is known stays true, but there is nothing to drop columns by.
                 self.complete, self.reduced_costs = True, []
                 return best
             self.value_ns = solution.objective / self.factor

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event, Thread, current_thread, main_thread
 
 from evenflow.errors import Interrupted
@@ -16,6 +17,7 @@ from evenflow.model import Communication, Network
 from evenflow.schedule import default_family, family_name
 from evenflow.simulate import simulate
 from evenflow.simulate.costs import Integers
+from evenflow.solve.backends.highs import Program
 from evenflow.solve.infeasible import explain
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.problem import Problem, make_problem
@@ -28,8 +30,9 @@ _REPORT_SECONDS = 0.25
 _FIRST_ATTEMPT = 0.35, 20.0
 """Share of the time, and seconds, in which the prover aims straight at the best plan before it lowers its sights."""
 _MARGIN = 0.01
-"""Then it aims this fraction below the best plan, or a quarter of the gap if that is more; half as much after a
-success, twice as much after a failure."""
+"""Then it aims this fraction below the best plan (but within the gap), or a quarter of the gap if that is more."""
+_LEAST_MARGIN = 0.002
+"""Margins are halved after a success and doubled after a failure; smaller ones than this aim straight again."""
 _LATER_ATTEMPT = 0.7
 """Share of the time left that a later attempt may take."""
 
@@ -105,6 +108,8 @@ class _Race:
     time_limit_s: float
     found: tuple[int, Integers] | None = None
     """Makespan and counts of the first plan, the answer until the search runs."""
+    starting: Program | None = None
+    """Looks for a first plan that fits, where the simple one does not."""
     search: Search | None = None
     prover: Prover | None = None
     lower_bound_ns: int = 0
@@ -136,7 +141,8 @@ class _Race:
 
     def run(self, progress: ProgressCallback | None) -> Outcome:
         """Start both threads, report until the plan is proven or the time is up, and answer."""
-        worker = Thread(target=self._guarded, daemon=True)
+        # Not a daemon: a thread inside the solver library must not be torn down with the interpreter.
+        worker = Thread(target=self._guarded)
         try:
             # An exception raised by the signal could be lost in a finalizer; a flag cannot.
             with _on_interrupt(self.interrupted.set):
@@ -148,6 +154,8 @@ class _Race:
             self.stop.set()
             if self.prover:
                 self.prover.stop()
+            if self.starting:
+                self.starting.cancel()
         if self.interrupted.is_set() and self.incumbent is None and self.infeasible is None:
             raise Interrupted("interrupted before a first plan was found")
         worker.join(timeout=2.0)
@@ -227,7 +235,7 @@ class _Race:
         self.compiling_s, self.compiling_since = time.monotonic() - self.compiling_since, None
         self.phase = "searching"
         self.search = search
-        searcher = Thread(target=search.run, kwargs={"stop": self.stop.is_set}, daemon=True)
+        searcher = Thread(target=search.run, kwargs={"stop": self.stop.is_set})
         searcher.start()
         try:
             self._prove(search, self.prover)
@@ -242,7 +250,7 @@ class _Race:
         if (problem.rank_memory(problem.costs(counts)) <= problem.limit).all():
             return counts
         self.phase = "finding a plan that fits"
-        least = least_memory(problem, seconds=max(1.0, self.left_s))
+        least = least_memory(problem, seconds=max(1.0, self.left_s), started=partial(setattr, self, "starting"))
         if least.counts is not None and (problem.rank_memory(problem.costs(least.counts)) <= problem.limit).all():
             return least.counts
         if least.counts is not None and (least.proven or least.bound_bytes > problem.limit * (1 + TOLERANCE)):
@@ -260,8 +268,7 @@ class _Race:
             if gap <= 2 * TOLERANCE:
                 return
             prover.learn(counts)
-            below = makespan * max(margin if margin < gap else 0.0, TOLERANCE)
-            target = makespan - max(1, int(below))
+            target = makespan - max(1, int(makespan * max(margin, TOLERANCE)))
             answer = prover.refute(target, seconds=min(budget, self.left_s), floor_ns=self.lower_bound_ns)
             self.lower_bound_ns = max(self.lower_bound_ns, int(answer.bound_ns))
             if answer.counts is not None:
@@ -269,10 +276,8 @@ class _Race:
                 while search.incumbent[0] > target and not self.stop.wait(_POLL_SECONDS):
                     pass
                 continue
-            if answer.refuted:
-                margin /= 2
-            else:
-                margin = 2 * margin if margin else max(_MARGIN, (1 - self.lower_bound_ns / makespan) / 4)
+            margin = _next_margin(margin, 1 - self.lower_bound_ns / makespan, refuted=answer.refuted)
+            if not answer.refuted:
                 prover.forget()
             budget = _LATER_ATTEMPT * self.left_s
 
@@ -287,3 +292,12 @@ class _Race:
     def _report(self, phase: str, bound_ns: float) -> None:
         self.phase = phase
         self.lower_bound_ns = max(self.lower_bound_ns, int(bound_ns) if bound_ns < float("inf") else 0)
+
+
+def _next_margin(margin: float, gap: float, *, refuted: bool) -> float:
+    """How far below the best plan to aim next, as fractions of its makespan; 0 is straight at it."""
+    if refuted:
+        wanted = margin / 2
+    else:
+        wanted = 2 * margin if margin else max(_MARGIN, gap / 4)
+    return min(wanted, gap / 2) if wanted >= _LEAST_MARGIN else 0.0

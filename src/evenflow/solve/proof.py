@@ -111,7 +111,14 @@ class Prover:
         """Steps 2 and 3 on `groups`: the program with what is left (None: nothing) and the bound known by then."""
         if any(len(group) == 0 for group in groups):
             return None, floor_ns
-        master = Master(self.problem, groups, self.paths, scale_ns=max(1, target_ns), by_cell=by_cell)
+        master = Master(
+            self.problem,
+            groups,
+            self.paths,
+            scale_ns=max(1, target_ns),
+            by_cell=by_cell,
+            keep_going=lambda: time.monotonic() < self._deadline,
+        )
         bound = self._converge(master, target_ns)
         if bound > self._enough_ns:
             return None, floor_ns

@@ -1,5 +1,6 @@
 """First plans: an even cut that recomputes as much as it can, and the plan that needs the least memory."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,8 +54,13 @@ class LeastMemory:
     """Whether `counts` is known to be that plan."""
 
 
-def least_memory(problem: Problem, *, seconds: float) -> LeastMemory:
-    """Minimise the peak of the fullest rank over cuts whose cells recompute all they can."""
+def least_memory(
+    problem: Problem, *, seconds: float, started: Callable[[Program], object] = lambda program: None
+) -> LeastMemory:
+    """Minimise the peak of the fullest rank over cuts whose cells recompute all they can.
+
+    `started` gets the program, so that another thread can cancel it.
+    """
     program = Program()
     peak = program.column(cost=1.0)
     cells = _uniform_cells(problem, program) if problem.network.is_uniform else _cut_cells(problem, program)
@@ -72,6 +78,7 @@ def least_memory(problem: Problem, *, seconds: float) -> LeastMemory:
                 ]
                 fixed += held.fixed[0] + live * held.fixed[1]
             program.row(indices, entries, lower=fixed / _GIGABYTE)
+    started(program)
     solution = program.solve(time_limit_s=seconds)
     if solution.values is None:
         return LeastMemory(counts=None, bound_bytes=solution.bound * _GIGABYTE, proven=False)

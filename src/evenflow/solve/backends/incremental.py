@@ -1,5 +1,6 @@
 """A linear program that grows: rows and columns are added between solves, which start from the last basis."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,8 @@ from numpy.typing import NDArray
 
 from evenflow.solve.backends.highs import INFINITY, Values
 from evenflow.solve.backends.packed import Packed
+
+_SLICE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -28,13 +31,15 @@ class Infeasible(Exception):
 class LinearProgram:
     """To minimise; all columns are at least zero. highspy is imported when the first one is made."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep_going: Callable[[], bool] = lambda: True) -> None:
+        """A solve is given up soon after `keep_going` says no."""
         import highspy
 
         self._library = highspy
         self._highs: Any = highspy.Highs()
         self._highs.setOptionValue("output_flag", False)
         self._highs.setOptionValue("threads", 1)
+        self._keep_going = keep_going
 
     @property
     def num_columns(self) -> int:
@@ -57,13 +62,17 @@ class LinearProgram:
         self._highs.changeColsBounds(len(columns), columns, np.zeros(len(columns)), np.full(len(columns), upper))
 
     def solve(self, *, primal: bool = False) -> LinearSolution | None:
-        """An optimal point, or None where numerical trouble prevented one; raises Infeasible.
+        """An optimal point, or None where there was numerical trouble or no time left; raises Infeasible.
 
         `primal` takes the primal simplex method, which suits programs that only gained columns since the last solve.
         """
         self._highs.setOptionValue("simplex_strategy", 4 if primal else 1)
-        self._highs.run()
-        status = self._highs.getModelStatus()
+        while True:  # in slices: the library cannot be interrupted, and going on from the last basis costs time
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + _SLICE_SECONDS)
+            self._highs.run()
+            status = self._highs.getModelStatus()
+            if status != self._library.HighsModelStatus.kTimeLimit or not self._keep_going():
+                break
         if status == self._library.HighsModelStatus.kInfeasible:
             raise Infeasible
         if status != self._library.HighsModelStatus.kOptimal:
