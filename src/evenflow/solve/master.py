@@ -96,6 +96,7 @@ class Master:
             program.add_columns(np.full(len(rows), _PENALTY), single(rows, entry))
         self._add_chains(program)
         self._program = program
+        self._duals: Floats = np.zeros(0)
         entered, self._entered = self._entered, [[] for _ in self.groups]
         self._present = [{} for _ in self.groups]
         for group, indices in enumerate(entered):
@@ -117,7 +118,9 @@ class Master:
         return len(self._chains)
 
     def purge(self) -> None:
-        """Forget the chains that the last program did not need for its value; the next `rebuild` leaves them out."""
+        """Forget the chains that this program did not need for its value; the next `rebuild` leaves them out."""
+        if not len(self._duals):
+            return
         first = len(self._row_lower) + len(self.groups)
         self.paths.keep(self._chains, np.abs(self._duals[first : first + len(self._chains)]) > _NEEDED)
 
