@@ -72,10 +72,9 @@ class Segments:
     def _starts(self) -> list[int]:
         """Representative first layers: of a run its beginning, and every layer from which a cell may run on."""
         last = len(self.run_ends) - 1
+        inside = set() if last == 0 else set(range(int(self.run_ends[last - 1])))
         if self._problem.fixed_bounds is not None:
-            fixed = self._problem.fixed_bounds[:-1]
-            return sorted({*self.run_starts.tolist(), *fixed[fixed < self._problem.num_layers].tolist()})
-        inside = [] if last == 0 else range(int(self.run_ends[last - 1]))
+            inside &= set(self._problem.fixed_bounds.tolist())
         return sorted({*self.run_starts.tolist(), *inside})
 
     def options(self, cell: int, *, first_runs: range, last_run_from: int, max_load_ns: int) -> CellOptions:
