@@ -5,10 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MINDFORMERS_VENV := .venv-mindformers
+PADDLE_VENV := .venv-paddle
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test lint docs check bench check-mindformers clean
+.PHONY: help setup demo demo-175b test lint docs check bench check-mindformers check-paddle clean
 
 help:
 	@echo "make setup   install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -20,6 +21,7 @@ help:
 	@echo "make check   lint, test and docs"
 	@echo "make bench   measure plan quality and simulator speed"
 	@echo "make check-mindformers   let the real MindFormers read what evenflow writes for it (installs 3.5 GB)"
+	@echo "make check-paddle   compare the orders of work with PaddlePaddle's own (installs 0.9 GB)"
 	@echo "make clean   remove $(VENV) and everything built"
 
 setup: $(VENV)/.stamp-setup
@@ -52,8 +54,11 @@ bench: setup
 check-mindformers: setup $(MINDFORMERS_VENV)/.stamp
 	$(BIN)/python checks/mindformers/check.py --python $(MINDFORMERS_VENV)/bin/python
 
+check-paddle: setup $(PADDLE_VENV)/.stamp
+	$(BIN)/python checks/paddle/check.py --python $(PADDLE_VENV)/bin/python --grids output/paddle_cyclic_waits.txt
+
 clean:
-	rm -rf $(VENV) $(MINDFORMERS_VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PADDLE_VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # A stamp and not $(BIN)/python: that file also exists when making the environment failed halfway.
 $(VENV)/.stamp-venv:
@@ -85,4 +90,10 @@ $(MINDFORMERS_VENV)/.stamp: | $(VENV)/.stamp-venv
 	@$(PYTHON) -m venv $(MINDFORMERS_VENV)
 	@$(MINDFORMERS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
 		mindformers==1.9.0 mindspore==2.9.0
+	@touch $@
+
+$(PADDLE_VENV)/.stamp: | $(VENV)/.stamp-venv
+	@echo "installing PaddlePaddle into $(PADDLE_VENV) (once, a few minutes) ..."
+	@$(PYTHON) -m venv $(PADDLE_VENV)
+	@$(PADDLE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check paddlepaddle==3.3.1
 	@touch $@

@@ -129,6 +129,7 @@ def test_options_reach_the_solver(folder, evenflow, monkeypatch):
     assert asked == {
         "num_ranks": 2, "num_microbatches": 3, "num_chunks": 2, "schedule": "interleaved-less-memory",
         "memory_limit_bytes": 2**30, "mix_any": True, "allow_empty": True, "time_limit_s": 7.0, "sequence_splits": 2,
+        "layers": None,
     }  # fmt: skip
 
 

@@ -121,6 +121,7 @@ def test_only_the_first_and_last_stage_may_be_empty():
         ({"layers": ((3, 3), (0, 3))}, "layers, chunk 1, rank 0: .* without layers"),
         ({"sequence_splits": 2, "recompute": {"full": ((1, 0), (0, 0))}}, "recompute: .* split sequences .*'full'"),
         ({"sequence_splits": 2, "schedule": "f-then-b"}, "schedule: .*1F1B"),
+        ({"schedule": "zbv"}, "schedule: .* 1f1b, interleaved, .*'zbv'"),
     ],
 )
 def test_what_mindformers_would_refuse_later_is_refused_now(changes: dict[str, Any], message: str):

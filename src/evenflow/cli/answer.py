@@ -41,9 +41,10 @@ def no_plan_text(outcome: Outcome) -> str:
     limit = outcome.memory_limit_bytes
     smallest = f"{round_up_megabytes(reason.smallest_limit_bytes):,} MB"
     evidence = "" if reason.proven else " or less: this is the smallest one found, not proven"
+    split = " with these layers" if outcome.fixed_layers else ""
     lines = [
-        f"infeasible: no plan fits in {megabytes(limit):,.0f} MB on every rank" if limit else "infeasible",
+        f"infeasible: no plan{split} fits in {megabytes(limit):,.0f} MB on every rank" if limit else "infeasible",
         f"  rank {reason.rank} binds",
-        f"  the smallest limit that would do is {smallest}{evidence}",
+        f"  the smallest limit that would do{split} is {smallest}{evidence}",
     ]
     return "\n".join([*lines, *(f"  {sentence}" for sentence in reason.advice)])

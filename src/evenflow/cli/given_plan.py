@@ -67,7 +67,7 @@ class GivenPlan:
         """The plan that the options describe; without `layers`, the layers are dealt evenly."""
         if self.microbatches is None:
             raise click.UsageError("Missing option '--microbatches', or a plan file")
-        layers = cells([_numbers(text, "--layers") for text in self.layers])
+        layers = cells([parse_counts(text, "--layers") for text in self.layers])
         num_ranks, num_chunks = self._sizes(layers)
         splits = self.sequence_splits or 1
         family = schedule_name(self.schedule, num_chunks=num_chunks, less_memory=self.less_memory)
@@ -99,7 +99,7 @@ class GivenPlan:
             kind, equals, numbers = text.partition("=")
             if not equals:
                 raise InputError(value=text, rule="KIND=N,N,…, such as full=5,4,3,2", place="--recompute")
-            rows.setdefault(kind.strip(), []).append(_numbers(numbers, f"--recompute {kind.strip()}"))
+            rows.setdefault(kind.strip(), []).append(parse_counts(numbers, f"--recompute {kind.strip()}"))
         for kind, table in rows.items():
             if len(table) != num_chunks or any(len(row) != num_ranks for row in table):
                 raise InputError(
@@ -110,7 +110,8 @@ class GivenPlan:
         return rows
 
 
-def _numbers(text: str, place: str) -> list[int]:
+def parse_counts(text: str, place: str) -> list[int]:
+    """Counts separated by commas."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and len(part) < 10 for part in parts):
         raise InputError(value=text, rule="counts, separated by commas", place=place, remedy="write for example 8,8,7")

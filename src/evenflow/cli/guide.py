@@ -1,6 +1,5 @@
 """The verb ``evenflow guide``, and the questions of ``run_pipeline_balance.py --guide``."""
 
-import codecs
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +9,7 @@ import click
 from evenflow.cli import options
 from evenflow.cli.files import check_outputs, write_text
 from evenflow.cli.guide_notes import guide_notes
+from evenflow.cli.training_yaml import read_training_yaml
 from evenflow.errors import InputError, Interrupted
 from evenflow.export.dry_run_text import format_dry_runs, format_init_start
 from evenflow.export.mindformers import mindformers_lists
@@ -17,7 +17,6 @@ from evenflow.export.plan_json import format_object
 from evenflow.export.train_yaml import apply_plan
 from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, Plan
 from evenflow.model.recompute import KNOWN_KINDS
-from evenflow.profiles.fields import read_text
 from evenflow.profiles.memory.guide import Guide, check_layers, check_ranks, measured_ranks
 from evenflow.profiles.memory.guide import guide as find_guide
 
@@ -155,9 +154,7 @@ def _kinds(text: str) -> list[str]:
 
 def _applied(train_yaml: Path, folder: Path, rounds: tuple[Plan, ...]) -> dict[int, tuple[Path, str]]:
     """Path and text of the training YAML by number of the round."""
-    text = read_text(train_yaml)
-    if train_yaml.read_bytes().startswith(codecs.BOM_UTF8):
-        text = "\ufeff" + text
+    text = read_training_yaml(train_yaml)
     return {
         number: (
             folder / f"{train_yaml.stem}.round{number}{train_yaml.suffix}",

@@ -12,8 +12,12 @@ from evenflow.cli.pictures import write_picture
 from evenflow.cli.progress import shown_progress
 from evenflow.cli.report import outcome_json
 from evenflow.cli.sizes import Sizes
+from evenflow.cli.split import LAYERS_PER_RANK, kept_layers
 from evenflow.cli.status import status_code
 from evenflow.cli.strategies import RECOMMENDED, Strategy
+from evenflow.cli.training_yaml import TrainingYaml
+from evenflow.model import Cells, Network, Plan
+from evenflow.model.naive import even_plan
 from evenflow.solve import Outcome
 
 
@@ -35,9 +39,13 @@ from evenflow.solve import Outcome
     help="Recompute kinds that may share a cell: those MindFormers can express, or any.",
 )
 @click.option("--allow-empty", is_flag=True, help="Allow cells without a layer.")
+@LAYERS_PER_RANK
 @options.p2p_options
 @options.JSON
 @options.SVG
+@click.option(
+    "--apply", "train_yaml", type=options.FILE, metavar="FILE.yaml", help="Write FILE.planned.yaml: this with the plan."
+)
 @click.option("--quiet", is_flag=True, help="Print only the block to paste.")
 def plan(
     layers: str,
@@ -51,23 +59,28 @@ def plan(
     time_limit: float,
     mix: str,
     allow_empty: bool,
+    layers_per_rank: tuple[str, ...],
     p2p_latency_us: float | None,
     p2p_bandwidth_gbps: float | None,
     boundary_mb: float | None,
     json_file: Path | None,
     svg_file: Path | None,
+    train_yaml: Path | None,
     quiet: bool,
 ) -> int:
     """Find the shortest step of the model in LAYERS.json that fits in memory, and prove how short it can be.
 
-    LAYERS.json is a layer file; - reads it from standard input.
+    LAYERS.json is a layer file; - reads it from standard input. --apply takes a MindFormers training YAML and writes
+    another beside it, with all that the plan decides and otherwise unchanged.
 
     Exit status: 0 a plan, 2 bad input, 3 infeasible, 4 no plan in the time given, 130 interrupted before a plan.
 
     \b
-    Example:
+    Examples:
       evenflow plan examples/llama2_70b.json --ranks 8 --chunks 2 --microbatches 32 --memory 56GB \\
         --time-limit 60 --json plan.json --svg plan.svg
+      evenflow plan examples/llama2_70b.json --ranks 4 --chunks 2 --microbatches 8 --memory 56GB \\
+        --layers-per-rank 19,20,20,21 --apply train.yaml
     """
     limit = options.memory_limit(memory)
     messages = options.communication(p2p_latency_us, p2p_bandwidth_gbps, boundary_mb, sequence_splits=sequence_splits)
@@ -80,7 +93,18 @@ def plan(
         sequence_splits=sequence_splits,
     )
     network = options.read_network(layers)
-    check_outputs({"--json": json_file, "--svg": svg_file}, inputs={"the layer file": Path(layers)})
+    kept = kept_layers(
+        layers_per_rank,
+        num_layers=network.num_layers,
+        num_ranks=ranks,
+        num_chunks=chunks,
+        allow_empty=allow_empty,
+    )
+    train = None if train_yaml is None else _training_yaml(train_yaml, network, sizes, kept)
+    check_outputs(
+        {"--json": json_file, "--svg": svg_file, "--apply": train.target if train else None},
+        inputs={"the layer file": Path(layers), "the file of --apply": train_yaml},
+    )
     if limit is not None and not network.has_memory:
         click.echo("note: the layer file has no memory data, so --memory is not checked", err=True)
         limit = None
@@ -96,13 +120,48 @@ def plan(
             mix_any=mix == "any",
             allow_empty=allow_empty,
             communication=messages,
+            layers=kept,
             time_limit_s=time_limit,
             progress=progress,
         )
-    return _answer(outcome, sizes, json_file=json_file, svg_file=svg_file, quiet=quiet)
+    return _answer(outcome, sizes, json_file=json_file, svg_file=svg_file, train=train, quiet=quiet)
 
 
-def _answer(outcome: Outcome, sizes: Sizes, *, json_file: Path | None, svg_file: Path | None, quiet: bool) -> int:
+def _training_yaml(path: Path, network: Network, sizes: Sizes, kept: Cells | None) -> TrainingYaml:
+    """The file of ``--apply``, refused before the search where no plan of these sizes could be applied to it."""
+    train = TrainingYaml.read(path)
+    layers = kept
+    if kept is None and network.num_layers >= sizes.num_ranks * sizes.num_chunks:  # --allow-empty needs fewer
+        layers = even_plan(
+            network,
+            num_ranks=sizes.num_ranks,
+            num_chunks=sizes.num_chunks,
+            num_microbatches=sizes.num_microbatches,
+            schedule=sizes.schedule,
+        ).layers
+    if layers is not None:
+        train.applied(
+            Plan(
+                schedule=sizes.schedule,
+                num_microbatches=sizes.num_microbatches,
+                layers=layers,
+                sequence_splits=sizes.sequence_splits,
+            )
+        )
+    if sizes.schedule == "interleaved-less-memory":
+        click.echo("note: the less-memory order has no key in the YAML: set ENABLE_LESS_MEM_VPP=1", err=True)
+    return train
+
+
+def _answer(
+    outcome: Outcome,
+    sizes: Sizes,
+    *,
+    json_file: Path | None,
+    svg_file: Path | None,
+    train: TrainingYaml | None,
+    quiet: bool,
+) -> int:
     """Write the files and print the answer; a file that fails does not take the plan with it."""
     written = []
     try:
@@ -115,6 +174,8 @@ def _answer(outcome: Outcome, sizes: Sizes, *, json_file: Path | None, svg_file:
             )
             write_picture(strategy, svg_file, memory_limit_bytes=outcome.memory_limit_bytes, option="--svg")
             written.append(svg_file)
+        if train is not None and outcome.plan is not None:
+            written.append(train.write(outcome.plan))
     finally:
         _print(outcome, written, quiet=quiet)
     return status_code(outcome.status)

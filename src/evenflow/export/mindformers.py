@@ -12,6 +12,8 @@ from evenflow.errors import InputError
 from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Plan
 from evenflow.model.recompute import KNOWN_KINDS
 
+_SCHEDULES = ("1f1b", "interleaved", "interleaved-less-memory", "f-then-b")
+
 
 def offsets(plan: Plan) -> Cells:
     """Layers of every cell ``[chunk][rank]`` beyond ``num_layers // cells``; they sum to the remainder."""
@@ -58,7 +60,8 @@ def training_values(plan: Plan) -> Mapping[str, object]:
 
     Raises:
         InputError: as `mindformers_lists` does; and a stage without layers between the first and the last, fewer
-            microbatches than ranks, split sequences that recompute fully or run F-then-B: MindFormers refuses them.
+            microbatches than ranks, split sequences that recompute fully or run F-then-B: MindFormers refuses them;
+            any schedule but 1F1B, interleaved and F-then-B.
     """
     lists = {name: [list(row) for row in table] for name, table in mindformers_lists(plan).items()}
     _check_accepted(plan)
@@ -83,7 +86,11 @@ def training_values(plan: Plan) -> Mapping[str, object]:
 
 
 def _check_accepted(plan: Plan) -> None:
-    """Refuse what MindFormers would refuse when the training starts."""
+    """Refuse what MindFormers would refuse when the training starts, or run in another order."""
+    if plan.schedule not in _SCHEDULES:
+        raise InputError(
+            value=plan.schedule, rule=f"the schedules for MindFormers are {', '.join(_SCHEDULES)}", place="schedule"
+        )
     if plan.num_microbatches < plan.num_ranks:
         raise InputError(
             value=plan.num_microbatches,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from evenflow.errors import InputError
-from evenflow.model import BOTH, COMM, FULL, SELECT
+from evenflow.model import BOTH, COMM, FULL, SELECT, Cells
 from evenflow.solve.outcome import Infeasibility, Outcome, Status
 from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.start import LeastMemory, least_memory
@@ -29,20 +29,24 @@ def explain(problem: Problem, least: LeastMemory, *, seconds: float) -> Outcome:
             proven=least.proven,
             advice=tuple(_advice(problem)),
         ),
+        fixed_layers=problem.fixed_layers is not None,
     )
 
 
 def _advice(problem: Problem) -> list[str]:
     """Sentences, each about one change that was tried or is missing."""
     advice = []
-    schedule = problem.schedule
-    variants = []
+    schedule, fixed = problem.schedule, problem.fixed_layers
+    variants: list[tuple[str, str, int, Cells | None]] = []
+    if fixed is not None:
+        variants.append(("another split of the layers", schedule.name, schedule.num_chunks, None))
     if schedule.num_chunks > 1 and schedule.name == "interleaved":
-        variants.append(("the less-memory variant of the schedule", "interleaved-less-memory", schedule.num_chunks))
+        words = "the less-memory variant of the schedule"
+        variants.append((words, "interleaved-less-memory", schedule.num_chunks, fixed))
     if schedule.name != "1f1b":
-        variants.append(("1F1B with one chunk a rank", "1f1b", 1))
-    for words, name, num_chunks in variants:
-        needed = _least(problem, name, num_chunks, schedule.num_ranks)
+        variants.append(("1F1B with one chunk a rank", "1f1b", 1, None))
+    for words, name, num_chunks, layers in variants:
+        needed = _least(problem, name, num_chunks, schedule.num_ranks, layers)
         if needed is not None:
             verdict = "would fit" if needed <= problem.limit else "would still not fit"
             advice.append(f"{words} {verdict}: it needs {megabytes(needed):,.0f} MB")
@@ -58,7 +62,7 @@ def _advice(problem: Problem) -> list[str]:
     return advice
 
 
-def _least(problem: Problem, schedule: str, num_chunks: int, num_ranks: int) -> int | None:
+def _least(problem: Problem, schedule: str, num_chunks: int, num_ranks: int, layers: Cells | None = None) -> int | None:
     """The least memory of the same network in another arrangement, or None where there is none."""
     try:
         other = make_problem(
@@ -71,6 +75,7 @@ def _least(problem: Problem, schedule: str, num_chunks: int, num_ranks: int) -> 
             memory_limit_bytes=problem.memory_limit_bytes,
             mix_any=problem.mix_any,
             allow_empty=problem.min_layers == 0,
+            layers=layers,
         )
     except InputError:
         return None

@@ -72,7 +72,9 @@ class Segments:
     def _starts(self) -> list[int]:
         """Representative first layers: of a run its beginning, and every layer from which a cell may run on."""
         last = len(self.run_ends) - 1
-        inside = [] if last == 0 else range(int(self.run_ends[last - 1]))
+        inside = set() if last == 0 else set(range(int(self.run_ends[last - 1])))
+        if self._problem.fixed_bounds is not None:
+            inside &= set(self._problem.fixed_bounds.tolist())
         return sorted({*self.run_starts.tolist(), *inside})
 
     def options(self, cell: int, *, first_runs: range, last_run_from: int, max_load_ns: int) -> CellOptions:
@@ -88,7 +90,7 @@ class Segments:
         ]
         rows: list[tuple[int, ...]] = []
         counts: list[tuple[int, ...]] = []
-        for first, last, start, layers in self._spans(first_runs, last_run_from):
+        for first, last, start, layers in self._spans(cell, first_runs, last_run_from):
             end = start + layers
             forward = int(sums.forward_ns[end] - sums.forward_ns[start]) + fixed[0]
             parameters = int(sums.parameter_bytes[end] - sums.parameter_bytes[start]) + fixed[3]
@@ -132,8 +134,11 @@ class Segments:
             counts=np.array(counts, dtype=np.int32).reshape(-1, len(problem.kinds)),
         )
 
-    def _spans(self, first_runs: range, last_run_from: int) -> Iterator[tuple[int, int, int, int]]:
+    def _spans(self, cell: int, first_runs: range, last_run_from: int) -> Iterator[tuple[int, int, int, int]]:
         """``(first run, last run, representative first layer, layers)`` of everything a cell may hold."""
+        if self._problem.fixed_bounds is not None:
+            yield from self._fixed_span(*self._problem.fixed_bounds[cell : cell + 2].tolist())
+            return
         least = self._problem.min_layers
         for first in first_runs:
             begin, end = int(self.run_starts[first]), int(self.run_ends[first])
@@ -147,6 +152,14 @@ class Segments:
                     last = int(np.searchsorted(self.run_ends, start + layers))
                     if last >= last_run_from:
                         yield first, last, start, layers
+
+    def _fixed_span(self, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+        """As `_spans`, for a cell that holds the layers [start, end) whatever happens."""
+        first = min(int(np.searchsorted(self.run_ends, start, side="right")), len(self.run_ends) - 1)
+        last = max(first, int(np.searchsorted(self.run_ends, end)))
+        representative = start if last > first else int(self.run_starts[first])
+        if end - start < len(self._choices[representative]):
+            yield first, last, representative, end - start
 
 
 def merged_runs(problem: Problem) -> list[LayerRun]:

@@ -48,6 +48,8 @@ class Outcome:
     solve_seconds: float
     first_plan_seconds: float | None = None
     infeasibility: Infeasibility | None = None
+    fixed_layers: bool = False
+    """Whether the caller decided the layers of every cell: bound and limit are those of plans with these layers."""
 
     @property
     def plan(self) -> Plan | None:
@@ -68,17 +70,18 @@ class Outcome:
 
     def certificate(self) -> str:
         """One sentence that says how good the plan is proven to be."""
+        split = " with these layers" if self.fixed_layers else ""
         if self.makespan_ns is None or self.gap is None:
             if self.infeasibility is None:
                 return "no plan was found in the time given"
             smallest = f"{megabytes(self.infeasibility.smallest_limit_bytes):,.0f} MB"
-            return f"infeasible: the smallest limit that would do is {smallest}"
+            return f"infeasible: the smallest limit that would do{split} is {smallest}"
         if self.status is Status.OPTIMAL:
-            return f"optimal: no plan of this schedule is shorter than {milliseconds(self.makespan_ns):,.3f} ms"
+            return f"optimal: no plan of this schedule{split} is shorter than {milliseconds(self.makespan_ns):,.3f} ms"
         if self.lower_bound_ns <= 0:
             return f"{milliseconds(self.makespan_ns):,.3f} ms, not yet bounded: the time ran out first"
         return (
-            f"within {100 * self.gap:.2f} % of optimal: {milliseconds(self.makespan_ns):,.3f} ms, "
+            f"within {100 * self.gap:.2f} % of optimal{split}: {milliseconds(self.makespan_ns):,.3f} ms, "
             f"bound {milliseconds(self.lower_bound_ns):,.3f} ms"
         )
 

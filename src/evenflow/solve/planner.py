@@ -13,7 +13,7 @@ from functools import partial
 from threading import Event, Thread, current_thread, main_thread
 
 from evenflow.errors import Interrupted
-from evenflow.model import Communication, Network
+from evenflow.model import Cells, Communication, Network
 from evenflow.schedule import default_family, family_name
 from evenflow.simulate import simulate
 from evenflow.simulate.costs import Integers
@@ -50,6 +50,7 @@ def plan(
     mix_any: bool = False,
     allow_empty: bool = False,
     communication: Communication | None = None,
+    layers: Cells | None = None,
     time_limit_s: float = 60.0,
     progress: ProgressCallback | None = None,
 ) -> Outcome:
@@ -57,7 +58,8 @@ def plan(
 
     `schedule` is a family's name (default: 1F1B for one chunk, interleaved for more, with `less_memory` its variant).
     `mix_any` lets `select` and `comm` layers share a cell, which MindFormers cannot express; `allow_empty` allows
-    cells without layers. `progress` is called from this thread a few times a second.
+    cells without layers. With `layers` ``[chunk][rank]`` every cell holds so many, and only recomputation is chosen:
+    bound and status are those of plans with these layers. `progress` is called from this thread a few times a second.
 
     Raises InputError for sizes or networks that make no sense, and Interrupted when Ctrl-C comes before any plan; a
     later Ctrl-C returns the best plan so far. Infeasible input is an answer: see `Outcome.infeasibility`.
@@ -74,6 +76,7 @@ def plan(
         mix_any=mix_any,
         allow_empty=allow_empty,
         communication=communication,
+        layers=layers,
     )
     race = _Race(problem=problem, began=began, time_limit_s=time_limit_s)
     return race.run(progress)
@@ -194,6 +197,7 @@ class _Race:
                 lower_bound_ns=0,
                 memory_limit_bytes=problem.memory_limit_bytes,
                 solve_seconds=seconds,
+                fixed_layers=problem.fixed_layers is not None,
             )
         makespan, counts = self.incumbent
         simulation = simulate(problem.original, problem.plan(counts), communication=problem.communication)
@@ -207,6 +211,7 @@ class _Race:
             memory_limit_bytes=problem.memory_limit_bytes,
             solve_seconds=seconds,
             first_plan_seconds=self.first_plan_s,
+            fixed_layers=problem.fixed_layers is not None,
         )
 
     # -- the prover's thread ---------------------------------------------------------------------------------------

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.errors import InputError
-from evenflow.model import COMM, NONE, SELECT, Communication, Network, Plan, cells
+from evenflow.model import COMM, NONE, SELECT, Cells, Communication, Network, Plan, cells
+from evenflow.model.split import check_split
 from evenflow.schedule import Schedule, check_complete, make_schedule
 from evenflow.simulate import Graph, build_graph, live_vectors
 from evenflow.simulate.costs import Integers, LayerSums, StageCosts, costs_of_counts, layer_sums
@@ -32,6 +34,8 @@ class Problem:
     min_layers: int
     """Layers that every cell holds at least."""
     communication: Communication | None
+    fixed_layers: Cells | None = None
+    """Layers of every cell ``[chunk][rank]`` where the caller decided them: only recomputation is left free."""
 
     @property
     def num_ranks(self) -> int:
@@ -62,6 +66,11 @@ class Problem:
     def message_ns(self) -> int:
         """Time of one transfer between ranks."""
         return self.communication.message_ns if self.communication else 0
+
+    @cached_property
+    def fixed_bounds(self) -> Integers | None:
+        """First layer of every cell and the end of the last, shape [num_cells + 1], where `fixed_layers` says them."""
+        return None if self.fixed_layers is None else np.cumsum([0, *chain.from_iterable(self.fixed_layers)])
 
     @cached_property
     def exclusive_kinds(self) -> tuple[int, int]:
@@ -110,6 +119,7 @@ def make_problem(
     mix_any: bool = False,
     allow_empty: bool = False,
     communication: Communication | None = None,
+    layers: Cells | None = None,
 ) -> Problem:
     """Check the input and put it into arrays. Raises InputError."""
     order = make_schedule(
@@ -127,6 +137,12 @@ def make_problem(
             place=f"{network.name}, body layers",
             remedy="use fewer ranks or chunks, or allow empty cells",
         )
+    min_layers = 0 if allow_empty else 1
+    if layers is not None:
+        layers = cells(layers)
+        check_split(
+            layers, num_layers=network.num_layers, num_ranks=num_ranks, num_chunks=num_chunks, min_layers=min_layers
+        )
     split = network.split_sequence(sequence_splits)
     return Problem(
         original=network,
@@ -137,6 +153,7 @@ def make_problem(
         live=tuple(live_vectors(order, rank) for rank in range(num_ranks)),
         memory_limit_bytes=memory_limit_bytes if network.has_memory else None,
         mix_any=mix_any,
-        min_layers=0 if allow_empty else 1,
+        min_layers=min_layers,
         communication=communication,
+        fixed_layers=layers,
     )

@@ -42,12 +42,15 @@ class Search:
         messages = np.zeros(0, dtype=np.int64)
         if problem.message_ns:
             messages = graph.crosses_ranks * np.int64(problem.message_ns)
+        # No cell ever holds more layers than there are, so with that as the least none can give one away; contents are
+        # not copied between ranks where layers are not taken as equal. What is left changes kinds within cells.
+        moves_layers = problem.fixed_layers is None
         self._arguments = (
             Rules(
                 problem.num_ranks,
                 problem.schedule.num_units,
-                problem.min_layers,
-                problem.network.is_uniform,
+                problem.min_layers if moves_layers else problem.num_layers,
+                problem.network.is_uniform and moves_layers,
                 np.array(problem.exclusive_kinds),
             ),
             Prices(sums.forward_ns, sums.backward_ns, sums.activation_bytes, sums.parameter_bytes, fixed),

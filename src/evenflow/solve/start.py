@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -13,9 +14,19 @@ _GIGABYTE = 2**30
 
 
 def even_start(problem: Problem) -> Integers:
-    """Counts [num_cells, num_kinds]: cells as equal in time as a left-to-right cut makes them, all layers under the
-    kind that keeps the least. May exceed the memory limit.
+    """Counts [num_cells, num_kinds]: cells as equal in time as a left-to-right cut makes them (unless they are fixed),
+    all layers under the kind that keeps the least. May exceed the memory limit.
     """
+    bounds = _even_bounds(problem) if problem.fixed_bounds is None else problem.fixed_bounds
+    counts = np.zeros((problem.num_cells, len(problem.kinds)), dtype=np.int64)
+    for cell in range(problem.num_cells):
+        kind = _smallest_kind(problem, bounds[cell], bounds[cell + 1])
+        counts[cell, kind] = bounds[cell + 1] - bounds[cell]
+    return counts
+
+
+def _even_bounds(problem: Problem) -> list[int]:
+    """First layer of every cell and the end of the last."""
     sums, num_cells, least = problem.sums, problem.num_cells, problem.min_layers
     work = sums.forward_ns + sums.backward_ns[-1]
     network = problem.network
@@ -28,12 +39,7 @@ def even_start(problem: Problem) -> Integers:
         low = bounds[-1] + least
         high = problem.num_layers - (num_cells - cell) * least
         bounds.append(min(max(cut, low), high))
-    bounds.append(problem.num_layers)
-    counts = np.zeros((num_cells, len(problem.kinds)), dtype=np.int64)
-    for cell in range(num_cells):
-        kind = _smallest_kind(problem, bounds[cell], bounds[cell + 1])
-        counts[cell, kind] = bounds[cell + 1] - bounds[cell]
-    return counts
+    return [*bounds, problem.num_layers]
 
 
 def _smallest_kind(problem: Problem, start: int, end: int) -> int:
@@ -61,6 +67,8 @@ def least_memory(
 
     `started` gets the program, so that another thread can cancel it.
     """
+    if problem.fixed_bounds is not None:
+        return _least_of_fixed(problem, problem.fixed_bounds)
     program = Program()
     peak = program.column(cost=1.0)
     cells = _uniform_cells(problem, program) if problem.network.is_uniform else _cut_cells(problem, program)
@@ -84,6 +92,14 @@ def least_memory(
         return LeastMemory(counts=None, bound_bytes=solution.bound * _GIGABYTE, proven=False)
     counts = _decode(problem, cells, solution.values)
     return LeastMemory(counts=counts, bound_bytes=solution.bound * _GIGABYTE, proven=solution.status == "optimal")
+
+
+def _least_of_fixed(problem: Problem, bounds: Integers) -> LeastMemory:
+    """Where the cells' layers are given, each cell keeps as little as it can."""
+    segments = [_smallest_segments(problem, start)[end - start] for start, end in pairwise(bounds.tolist())]
+    counts = np.array([by_kind for _, by_kind in segments], dtype=np.int64)
+    peak = int(problem.rank_memory(problem.costs(counts)).max())
+    return LeastMemory(counts=counts, bound_bytes=float(peak), proven=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,41 @@
+"""A cut of the layers that the user has decided: dealt out over the chunks, and checked."""
+
+from collections.abc import Sequence
+
+from evenflow.errors import InputError
+from evenflow.model.plan import Cells, cells
+
+
+def deal_layers(per_rank: Sequence[int], *, num_chunks: int) -> Cells:
+    """The layers of every rank, dealt over its chunks in turn. [document 004, layers of each device]
+
+    >>> deal_layers([5, 3], num_chunks=2)
+    ((3, 2), (2, 1))
+    """
+    return cells([[-(-(count - chunk) // num_chunks) for count in per_rank] for chunk in range(num_chunks)])
+
+
+def check_split(
+    layers: Cells, *, num_layers: int, num_ranks: int, num_chunks: int, min_layers: int, place: str = "layers"
+) -> None:
+    """Raise InputError unless `layers` ``[chunk][rank]`` has these sizes, `min_layers` a cell and all `num_layers`."""
+    if len(layers) != num_chunks or any(len(row) != num_ranks for row in layers):
+        raise InputError(
+            value=[list(row) for row in layers],
+            rule=f"one row a chunk and one number a rank, {num_chunks} x {num_ranks}",
+            place=place,
+        )
+    for chunk, row in enumerate(layers):
+        for rank, count in enumerate(row):
+            if count < min_layers:
+                raise InputError(
+                    value=count,
+                    rule="every cell holds at least one layer" if min_layers else "counts are not negative",
+                    place=f"{place}, chunk {chunk}, rank {rank}",
+                    remedy="allow empty cells" if count == 0 else "",
+                )
+    total = sum(map(sum, layers))
+    if total != num_layers:
+        raise InputError(
+            value=total, rule=f"the layers of all cells add up to the {num_layers} of the network", place=place
+        )
