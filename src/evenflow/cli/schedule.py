@@ -27,7 +27,7 @@ _BACKWARD = click.option(
 )  # fmt: skip
 
 
-@click.group()
+@click.group(no_args_is_help=False)
 def schedule() -> None:
     """Show a family of schedules on equal stages, or check an order of work.
 
@@ -59,7 +59,9 @@ def show(
     json_file: Path | None,
     svg_file: Path | None,
 ) -> int:
-    """Draw the schedule NAME on equal stages; print its bubbles, by formula and simulated, and its live activations.
+    """Draw the schedule NAME on equal stages, with its bubbles and live activations.
+
+    Bubbles stand by place, by formula and simulated side by side. `evenflow schedules` lists the names.
 
     \b
     Examples:
@@ -94,10 +96,11 @@ def show(
 @options.JSON
 @options.SVG
 def check(file: str, forward_ms: float, backward_ms: float, json_file: Path | None, svg_file: Path | None) -> int:
-    """Check that the order in FILE is complete and can finish; - reads standard input.
+    """Check that the order in FILE is complete and can finish.
 
-    FILE is the CSV of torch.distributed.pipelining, or Paddle's job lists as JSON. For an order that can never finish,
-    the answer shows where every rank is stuck, and the circle of actions that wait for each other.
+    FILE is the CSV of torch.distributed.pipelining, or Paddle's job lists as JSON; - is standard input. For an order
+    that can never finish, the answer shows where every rank is stuck, and the circle of actions that wait for each
+    other.
 
     Exit status: 0 the order is fine, 2 it is not, or cannot be read.
 
@@ -109,7 +112,7 @@ def check(file: str, forward_ms: float, backward_ms: float, json_file: Path | No
     check_outputs({"--json": json_file, "--svg": svg_file}, inputs={"the input file": Path(file)})
     text, place = options.read_text(file)
     order = parse_order_file(text, name="stdin" if file == "-" else Path(file).stem, place=place)
-    check_shown(order.num_actions, place=place)
+    check_shown(2 * order.num_stages * order.num_units, place=place)
     try:
         check_complete(order)
         simulation = equal_stages(order, forward_ns=forward_ns, backward_ns=backward_ns)

@@ -14,13 +14,13 @@ from evenflow.errors import InputError
 from evenflow.profiles.fields import as_fields, load_json
 from evenflow.schedule import Schedule, parse_schedule
 
-_COMMUNICATION = re.compile(r"\d+(SEND_F|RECV_F|SEND_B|RECV_B|UNSHARD|RESHARD|REDUCE_GRAD)\d*")
+_COMMUNICATION = re.compile(r"[0-9]+(SEND_F|RECV_F|SEND_B|RECV_B|UNSHARD|RESHARD|REDUCE_GRAD)[0-9]*")
 _OVERLAP = re.compile(r"\(([^;()]+);([^;()]+)\)OVERLAP_F_B")
-_JOB = re.compile(r"(forward|backward|backward_b|backward_w)(\d*)(?:_reduce)?")
-_OTHER_JOB = re.compile(r"optimizer|(send|recv)_(forward|backward)\d*")
+_JOB = re.compile(r"(forward|backward|backward_b|backward_w)([0-9]{0,6})(?:_reduce)?")
+_OTHER_JOB = re.compile(r"optimizer|(send|recv)_(forward|backward)[0-9]*")
 _OPS = {"forward": "F", "backward": "B", "backward_b": "I", "backward_w": "W"}
-_LARGEST = 10**6
-"""A microbatch above this is a mistake."""
+_LARGEST = 999_999
+"""A stage or microbatch above this is a mistake."""
 
 
 def parse_order_file(text: str, *, name: str, place: str) -> Schedule:
@@ -30,12 +30,17 @@ def parse_order_file(text: str, *, name: str, place: str) -> Schedule:
     """
     if text.lstrip().startswith(("[", "{")):
         return parse_schedule(_from_jobs(load_json(text, file=place), place), name=name, place=place)
-    lines = [",".join(_computation(cell.strip()) for cell in line.split(",")) for line in text.rstrip().splitlines()]
+    lines = [
+        ",".join(_computation(cell.strip(), f"{place}, line {number}") for cell in line.split(","))
+        for number, line in enumerate(text.rstrip().splitlines(), start=1)
+    ]
     return parse_schedule("\n".join(lines), name=name, place=place)
 
 
-def _computation(cell: str) -> str:
+def _computation(cell: str, place: str) -> str:
     """The cell without communication."""
+    if any(len(digits) > len(str(_LARGEST)) for digits in re.findall(r"\d+", cell)):
+        raise InputError(value=cell[:80], rule=f"stages and microbatches are numbers up to {_LARGEST}", place=place)
     if _COMMUNICATION.fullmatch(cell):
         return ""
     overlap = _OVERLAP.fullmatch(cell)

@@ -129,5 +129,7 @@ def _has_formula(family: str, num_ranks: int, num_chunks: int, num_microbatches:
     remainder = num_microbatches % num_ranks
     if family == "interleaved-remainder-last":
         return remainder == 0
-    # With the longer warm-up and a larger first group, rank 0 also waits within the cool-down.
-    return family == "interleaved-less-memory" or remainder == 0 or num_microbatches < 2 * num_ranks
+    if family == "interleaved-less-memory" or num_microbatches < 2 * num_ranks:
+        return True
+    # With the longer warm-up, a larger first group makes rank 0 wait within its cool-down too.
+    return (num_chunks - 1) * remainder <= 2
