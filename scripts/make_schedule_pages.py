@@ -35,6 +35,13 @@ CHOICES = {
 }
 
 NOTES = {
+    "f-then-b": """\
+### Several chunks
+
+With `--chunks 2` or more all microbatches pass one chunk before the next begins: looped breadth-first. For m ≥ p it
+idles as little as interleaved 1F1B, and keeps all m microbatches. Its merit is elsewhere: all work of a chunk comes in
+one go, so weights that are sharded over data-parallel ranks are gathered once a step and direction.
+""",
     "1f1b": """\
 ### How much it saves
 

@@ -130,7 +130,7 @@ def test_an_order_that_can_never_finish_shows_the_circle(evenflow, folder):
         (
             "0F0,0F1,0F2,0F3,0F4,0F5,0B1,0B2,0B0,0B3,0B4,0B5,0F0",
             "every action runs exactly once (got '0F0 2 times')\n"
-            "rank 0: ->0F0 0F1 0F2 0F3 0F4 0F5 0B1 0B2 0B0 0B3 0B4 0B5 ->0F0\n",
+            "rank 0: ->0F0 0F1 0F2 0F3 0F4 … 0B0 0B3 0B4 0B5 ->0F0\n",
         ),
         (
             "0F0,0F1,0F2,0F3,0F4,0B5,0F5,0B1,0B2,0B0,0B3,0B4",

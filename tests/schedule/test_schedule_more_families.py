@@ -13,6 +13,7 @@ from evenflow.schedule import FAMILIES, Op, Schedule, family_name, format_schedu
 from evenflow.schedule.families import ALIAS_NOTES, ALIASES
 from evenflow.schedule.interleaved_remainder_last import never_finishes
 from evenflow.schedule.orders import chunk_orders, merge
+from evenflow.schedule.waiting_circle import waiting_circle
 from evenflow.simulate import Timeline, build_graph, run
 from oracle import live_peak, orders_of
 from strategies import Sizes, sizes
@@ -85,13 +86,15 @@ def test_what_is_refused_is_what_never_finishes():
     for ranks in range(1, 9):
         for chunks in range(1, 5):
             for microbatches in range(1, 3 * ranks):
+                schedule = remainder_last(ranks, chunks, microbatches)
                 try:
-                    build_graph(remainder_last(ranks, chunks, microbatches))
+                    build_graph(schedule)
                     stuck = False
                 except ScheduleError:
                     stuck = True
                 given_sizes = {"num_ranks": ranks, "num_chunks": chunks, "num_microbatches": microbatches}
                 assert never_finishes(**given_sizes) == stuck, given_sizes
+                assert bool(waiting_circle(schedule)) == stuck, given_sizes
 
 
 @given(st.integers(1, 7), st.integers(1, 3), st.integers(1, 25), st.integers(1, 9), st.integers(1, 9))

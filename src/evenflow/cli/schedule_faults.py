@@ -7,6 +7,8 @@ from evenflow.schedule import Schedule
 from evenflow.schedule.waiting_circle import waiting_circle
 
 _AROUND = 4
+"""Actions shown on both sides of a fault."""
+_MOST_FAULTS = 3
 
 
 def explained(error: ScheduleError, schedule: Schedule, *, place: str) -> ScheduleError:
@@ -27,11 +29,22 @@ def _marked(schedule: Schedule, value: str) -> str:
     lines = []
     for rank in range(schedule.num_ranks):
         order = [str(action) for action in schedule.order(rank)]
-        at = [index for index, token in enumerate(order) if token == match[0]]
-        if at:
-            first, last = max(0, at[0] - _AROUND), at[-1] + 1 + _AROUND
-            shown = [
-                f"->{order[index]}" if index in at else order[index] for index in range(first, min(last, len(order)))
-            ]
-            lines.append(f"rank {rank}: {'… ' if first else ''}{' '.join(shown)}{' …' if last < len(order) else ''}")
+        faults = [index for index, token in enumerate(order) if token == match[0]]
+        if faults:
+            lines.append(f"rank {rank}: {_around(order, faults[:_MOST_FAULTS])}")
     return "\n".join(lines)
+
+
+def _around(order: list[str], faults: list[int]) -> str:
+    """The parts of an order around its faults."""
+    shown = sorted({index for fault in faults for index in range(fault - _AROUND, fault + _AROUND + 1)})
+    words = []
+    before = -1
+    for index in shown:
+        if not 0 <= index < len(order):
+            continue
+        if index > before + 1:
+            words.append("…")
+        words.append(f"->{order[index]}" if index in faults else order[index])
+        before = index
+    return " ".join(words if before == len(order) - 1 else [*words, "…"])

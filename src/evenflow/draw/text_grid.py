@@ -15,8 +15,8 @@ def text_grid(timeline: Timeline) -> tuple[str, int]:
 
     The unit is the greatest that divides all times. An action is its name and dashes up to its end, idle time is dots::
 
-        rank 0  F0 F1 .  .  .  B0 -- B1 --
-        rank 1  .  F0 B0 -- F1 B1 -- .  .
+        rank 0  F0 F1 .  .  B0--- .  B1---
+        rank 1  .  F0 B0--- F1 B1--- .  .
 
     With several chunks a name starts with the stage.
     """

@@ -14,8 +14,8 @@ phase and the rest of s (f + b) after it; with several chunks and 2 p microbatch
 before it.
 
 The document writes s f before and s b after the steady phase of 1F1B. For f = b that is the same; otherwise it is the
-other way round: a rank's first backward starts s backwards after that of the last rank, which starts when the
-rank's p - r forwards have ended.
+other way round: the first backward of rank r starts s backwards after that of the last rank, which starts when rank r
+has just run the p - r forwards it can.
 """
 
 from collections.abc import Iterable
