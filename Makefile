@@ -9,7 +9,7 @@ PADDLE_VENV := .venv-paddle
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test lint docs check bench check-mindformers check-paddle clean
+.PHONY: help setup demo demo-175b test lint docs schedule-pages check bench check-mindformers check-paddle clean
 
 help:
 	@echo "make setup   install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -18,6 +18,7 @@ help:
 	@echo "make test    run the tests"
 	@echo "make lint    check style, types and the import contract"
 	@echo "make docs    build the documentation into site/"
+	@echo "make schedule-pages   measure the schedule families and write docs/schedules"
 	@echo "make check   lint, test and docs"
 	@echo "make bench   measure plan quality and simulator speed"
 	@echo "make check-mindformers   let the real MindFormers read what evenflow writes for it (installs 3.5 GB)"
@@ -45,6 +46,9 @@ lint: $(VENV)/.stamp-dev
 
 docs: $(VENV)/.stamp-docs
 	$(BIN)/mkdocs build --strict --quiet
+
+schedule-pages: setup
+	$(BIN)/python scripts/make_schedule_pages.py
 
 check: lint test docs
 

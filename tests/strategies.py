@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Layer, LayerRun, Mode, Network, Plan, cells
 from evenflow.schedule import FAMILIES, Action, Op, Schedule, make_schedule
 
+ANY_SIZE = tuple(name for name in FAMILIES if name != "interleaved-remainder-last")
+"""Families that refuse no sizes beyond their number of chunks."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
@@ -42,7 +45,7 @@ class Sizes:
 def sizes(
     draw: st.DrawFn,
     *,
-    families: tuple[str, ...] = tuple(FAMILIES),
+    families: tuple[str, ...] = ANY_SIZE,
     max_ranks: int = 5,
     max_chunks: int = 3,
     max_microbatches: int = 9,
@@ -53,7 +56,7 @@ def sizes(
     return Sizes(
         family=family,
         num_ranks=draw(st.integers(1, max_ranks)),
-        num_chunks=1 if family == "1f1b" else draw(st.integers(1, max_chunks)),
+        num_chunks=FAMILIES[family].num_chunks or draw(st.integers(1, max_chunks)),
         num_microbatches=draw(st.integers(1, max_microbatches)),
         sequence_splits=draw(st.integers(1, max_splits)),
     )

@@ -7,7 +7,7 @@ from evenflow.errors import InputError
 from evenflow.schedule import FAMILIES, Action, Op, check_complete, default_family, family_name, make_schedule
 from evenflow.simulate import build_graph, compiled
 from oracle import live_peak, orders_of
-from strategies import Sizes, sizes
+from strategies import ANY_SIZE, Sizes, sizes
 
 MOST_RANKS, MOST_CHUNKS, MOST_MICROBATCHES, MOST_SPLITS = 12, 5, 40, 4
 
@@ -23,14 +23,14 @@ def some_of_all_sizes(family: str) -> list[Sizes]:
             sequence_splits=sequence_splits,
         )
         for num_ranks in range(1, MOST_RANKS + 1)
-        for num_chunks in range(1, 2 if family == "1f1b" else MOST_CHUNKS + 1)
+        for num_chunks in range(1, 2 if FAMILIES[family].num_chunks == 1 else MOST_CHUNKS + 1)
         for num_microbatches in range(1, MOST_MICROBATCHES + 1)
         for sequence_splits in range(1, MOST_SPLITS + 1)
     ]
     return every[::7]
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("family", ANY_SIZE)
 def test_every_order_is_complete_causal_and_ends(family: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(compiled, "COMPILE_FROM_ACTIONS", 0)
     for size in some_of_all_sizes(family):
@@ -104,7 +104,9 @@ def test_names():
     assert default_family(num_chunks=1, less_memory=True) == "1f1b"
     assert default_family(num_chunks=2) == "interleaved"
     assert default_family(num_chunks=2, less_memory=True) == "interleaved-less-memory"
-    with pytest.raises(InputError, match=r"one of 1f1b, interleaved, .*got 'interleave'.*did you mean interleaved\?"):
+    with pytest.raises(
+        InputError, match=r"one of naive, f-then-b, 1f1b, .*got 'interleave'.*did you mean interleaved\?"
+    ):
         family_name("interleave")
     with pytest.raises(InputError, match="1f1b has one chunk a rank"):
         make_schedule("1f1b", num_ranks=2, num_chunks=2, num_microbatches=2)
@@ -114,5 +116,5 @@ def test_names():
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_sizes_below_one_are_refused(family: str, wrong: str):
     given_sizes = {"num_ranks": 2, "num_chunks": 1, "num_microbatches": 2, "sequence_splits": 1, wrong: 0}
-    with pytest.raises(InputError, match=r"at least 1|one chunk a rank"):
+    with pytest.raises(InputError, match=r"at least 1|one chunk a rank|does not split sequences"):
         make_schedule(family, **given_sizes)

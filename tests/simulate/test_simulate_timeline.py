@@ -176,7 +176,7 @@ def test_memory_over_time_worked_out_by_hand():
 @pytest.mark.parametrize("microbatches", [1, 7, 12])
 def test_compiled_and_plain_kernels_agree(family: str, microbatches: int, monkeypatch: pytest.MonkeyPatch):
     schedule = Sizes(
-        family=family, num_ranks=4, num_chunks=1 if family == "1f1b" else 3, num_microbatches=microbatches
+        family=family, num_ranks=4, num_chunks=FAMILIES[family].num_chunks or 3, num_microbatches=microbatches
     ).schedule()
     durations = np.random.default_rng(microbatches).integers(1, 1000, NUM_OPS * schedule.num_stages)
     communication = Communication(latency_ns=5)

@@ -16,6 +16,8 @@ VERBS = {
     "plan": "Cut, recomputation and order of work for the shortest step that fits in memory.",
     "simulate": "The exact timeline, memory and bubbles of a plan you give.",
     "compare": "The recommended plan beside naive ones and your own.",
+    "schedules": "The families of schedules: idea, limits, memory, bubble, paper.",
+    "schedule": "Show a family as a grid with its bubbles; check an order that someone else wrote.",
     "guide": "Which dry runs to do, so that their memory peaks determine the memory of every part.",
     "collect-peaks": "Peak memory of every stage from the logs of dry runs.",
     "fit-memory": "Parameters, activations, head, tail and constant from measured peaks.",

@@ -1,20 +1,94 @@
 """The schedule families by name."""
 
 import difflib
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
 
 from evenflow.errors import InputError
+from evenflow.schedule.eager_1f1b import eager_1f1b
 from evenflow.schedule.f_then_b import f_then_b
+from evenflow.schedule.family import Family
 from evenflow.schedule.interleaved import interleaved
+from evenflow.schedule.interleaved_remainder_last import interleaved_remainder_last
+from evenflow.schedule.naive import naive
 from evenflow.schedule.one_f_one_b import one_f_one_b
 from evenflow.schedule.schedule import Schedule
 
-FAMILIES = {
-    "1f1b": "one forward, one backward in turn; one chunk a rank",
-    "interleaved": "1F1B with several chunks a rank",
-    "interleaved-less-memory": "interleaved 1F1B with the shortest warm-up",
-    "f-then-b": "all forwards, then all backwards (GPipe)",
-}
-ALIASES = {"gpipe": "f-then-b"}
+_ONE_CHUNK = "one chunk a rank; any numbers of ranks and microbatches"
+
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {
+        "naive": Family(
+            make=naive,
+            idea="one microbatch at a time, forward and backward through all stages; one rank works at a time",
+            memory="1",
+            bubble="(p-1)/p",
+            paper="GPipe, arXiv:1811.06965, figure 2b",
+        ),
+        "f-then-b": Family(
+            make=f_then_b,
+            idea="all forwards, then all backwards",
+            memory="m",
+            bubble="(p-1)/(p-1 + v m) for m >= p or v = 1",
+            paper="GPipe, arXiv:1811.06965, §2.3",
+        ),
+        "1f1b": Family(
+            make=one_f_one_b,
+            num_chunks=1,
+            idea="after a warm-up, one forward and one backward in turn",
+            limits=_ONE_CHUNK,
+            memory="min(m, p-r)",
+            bubble="(p-1)/(p-1 + m)",
+            paper="PipeDream-2BW, arXiv:2006.09503, §3.2",
+        ),
+        "eager-1f1b": Family(
+            make=eager_1f1b,
+            num_chunks=1,
+            idea="1F1B with a longer warm-up, which hides messages between ranks",
+            limits=_ONE_CHUNK,
+            memory="min(m, 2(p-r)-1)",
+            bubble="(p-1)/(p-1 + m)",
+            paper="Zhuang et al., arXiv:2211.05322",
+        ),
+        "interleaved": Family(
+            make=partial(interleaved, less_memory=False),
+            idea="1F1B over several chunks a rank; a remainder of microbatches joins the first group",
+            memory="min(v m, (v-1) g + 2(p-r)-1) / v, for m >= p, with g = p + m mod p",
+            bubble="(p-1)/(p-1 + v m) for m >= p",
+            paper="Megatron-LM, arXiv:2104.04473, §2.2",
+        ),
+        "interleaved-less-memory": Family(
+            make=partial(interleaved, less_memory=True),
+            idea="interleaved 1F1B with the shortest warm-up that costs no time",
+            memory="min(v m, (v-1) g + p-r) / v, for m >= p, with g = p + m mod p",
+            bubble="(p-1)/(p-1 + v m) for m >= p",
+            paper="Megatron-LM, arXiv:2104.04473, §2.2",
+        ),
+        "interleaved-remainder-last": Family(
+            make=interleaved_remainder_last,
+            can_split=False,
+            idea="interleaved 1F1B with the remainder of microbatches as a last, smaller group; for comparison",
+            limits="with a remainder from 1 (from 2 for two chunks) to p-3 ranks wait in a circle, and it is refused",
+            memory="min(v m, (v-1) p + 2(p-r)-1) / v for m >= p",
+            bubble="(p-1)/(p-1 + v m) if p divides m, else more",
+            paper="Megatron-LM, arXiv:2104.04473, §2.2, continued for a remainder",
+        ),
+    }
+)
+
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {"gpipe": "f-then-b", "breadth-first": "f-then-b", "pipedream-flush": "1f1b", "seq1f1b": "1f1b"}
+)
+
+ALIAS_NOTES: Mapping[str, str] = MappingProxyType(
+    {
+        "gpipe": "with one chunk a rank [arXiv:1811.06965]",
+        "breadth-first": "with several chunks a rank: looped breadth-first [arXiv:2211.05953]",
+        "pipedream-flush": "under the name of its paper [arXiv:2006.09503, §3.2]",
+        "seq1f1b": "with sequences in k parts (--sequence-splits k): m k instead of m [arXiv:2406.03488, §3]",
+    }
+)
 
 
 def default_family(*, num_chunks: int, less_memory: bool = False) -> str:
@@ -41,15 +115,17 @@ def family_name(name: str) -> str:
 def make_schedule(
     name: str, *, num_ranks: int, num_chunks: int, num_microbatches: int, sequence_splits: int = 1
 ) -> Schedule:
-    """The order of family `name` for these sizes."""
+    """The order of family `name` for these sizes; raises InputError for sizes that the family does not have."""
     name = family_name(name)
-    sizes = {"num_ranks": num_ranks, "num_microbatches": num_microbatches, "sequence_splits": sequence_splits}
-    if name == "1f1b":
-        if num_chunks != 1:
-            raise InputError(
-                value=num_chunks, rule="1f1b has one chunk a rank", place="chunks", remedy="use interleaved"
-            )
-        return one_f_one_b(**sizes)
-    if name == "f-then-b":
-        return f_then_b(num_chunks=num_chunks, **sizes)
-    return interleaved(num_chunks=num_chunks, less_memory=name == "interleaved-less-memory", **sizes)
+    family = FAMILIES[name]
+    sizes = {"num_ranks": num_ranks, "num_microbatches": num_microbatches}
+    if family.num_chunks is None:
+        sizes["num_chunks"] = num_chunks
+    elif num_chunks != family.num_chunks:
+        few = "one chunk" if family.num_chunks == 1 else f"{family.num_chunks} chunks"
+        raise InputError(value=num_chunks, rule=f"{name} has {few} a rank", place="chunks", remedy="use interleaved")
+    if family.can_split:
+        sizes["sequence_splits"] = sequence_splits
+    elif sequence_splits != 1:
+        raise InputError(value=sequence_splits, rule=f"{name} does not split sequences", place="sequence splits")
+    return family.make(**sizes)

@@ -1,0 +1,212 @@
+"""Write docs/schedules: a page and a picture for each family of schedules, and the comparison of all of them.
+
+Run it with ``make schedule-pages``. Every number comes from the simulator.
+"""
+
+from fractions import Fraction
+from pathlib import Path
+
+from evenflow.cli.equal_stages import equal_stages, peak_live
+from evenflow.cli.schedule_report import number, schedule_svg, shown_text
+from evenflow.model import Communication
+from evenflow.schedule import FAMILIES, make_schedule
+from evenflow.schedule.bubble_formulas import bubbles_by_formula
+from evenflow.schedule.families import ALIAS_NOTES, ALIASES
+from evenflow.schedule.family import Family
+from evenflow.simulate import Simulation, simulate
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schedules"
+FORWARD_NS, BACKWARD_NS = 1_000_000, 2_000_000
+
+SIZES = {"naive": (4, 1, 4), "interleaved-remainder-last": (4, 2, 9)}
+"""Ranks, chunks and microbatches of the pictures that differ from the usual."""
+
+CHOICES = {
+    "many more microbatches than ranks, and memory is short": "[1f1b](1f1b.md)",
+    "few microbatches for the number of ranks": "[interleaved](interleaved.md); more chunks idle less, and send more "
+    "messages",
+    "the same, fast links, and it does not fit": "[interleaved-less-memory](interleaved-less-memory.md): as short with "
+    "free messages, longer with slow ones",
+    "slow links between ranks, and memory to spare": "[eager-1f1b](eager-1f1b.md)",
+    "long sequences": "[1f1b](1f1b.md) or interleaved with `--sequence-splits` (Seq1F1B): parts count as microbatches "
+    "and keep less",
+    "activations that hardly matter, or a framework that runs nothing else": "[f-then-b](f-then-b.md)",
+    "need of something to compare with": "[naive](naive.md)",
+}
+
+NOTES = {
+    "f-then-b": """\
+### Several chunks
+
+With `--chunks 2` or more all microbatches pass one chunk before the next begins: looped breadth-first. For m ≥ p it
+idles as little as interleaved 1F1B, and keeps all m microbatches. Its merit is elsewhere: all work of a chunk comes in
+one go, so weights that are sharded over data-parallel ranks are gathered once a step and direction.
+""",
+    "1f1b": """\
+### How much it saves
+
+Beside F-then-B, 1F1B takes the same time and keeps p − r instead of m microbatches on rank r. For m ≥ p the fullest
+rank saves 1 − p / m of its activations, and the average over ranks is 1 − (p + 1) / (2 m). The 37.5 % that are often
+quoted are this average for 4 ranks and 4 microbatches: 4 + 3 + 2 + 1 activations instead of 4 · 4. The fullest rank
+saves nothing then. No other case with m ≥ p has this average. Memory that is no activation makes the share of the whole
+smaller.
+
+### Where the bubbles are
+
+The bubbles before and after the steady phase of rank r are (p − r − 1) b and (p − r − 1) f. Descriptions that name them
+the other way round agree for f = b only: the first backward of rank r cannot start before p forwards and p − r − 1
+backwards, and the rank has only p − r forwards to run until then.
+""",
+    "interleaved": """\
+### Any number of microbatches
+
+Microbatches that do not fill a group of p join the first group. The order stays symmetric, and the bubble that of a
+number that p divides. [Remainder last](interleaved-remainder-last.md) shows what the published order does instead.
+""",
+}
+
+
+def pages() -> dict[str, str]:
+    """The files of the folder, by name."""
+    files = {"which.md": _comparison()}
+    for name, family in FAMILIES.items():
+        files[f"{name}.md"], files[f"{name}.svg"] = _page(name, family)
+    return files
+
+
+def _simulation(
+    name: str, ranks: int, chunks: int, microbatches: int, *, splits: int = 1, per_rank: int = 0
+) -> Simulation:
+    """A family on equal stages; with `per_rank`, a whole microbatch takes that many forward times on a rank."""
+    order = make_schedule(
+        name, num_ranks=ranks, num_chunks=chunks, num_microbatches=microbatches, sequence_splits=splits
+    )
+    scale = Fraction(per_rank or chunks, chunks * splits)
+    return equal_stages(order, forward_ns=int(scale * FORWARD_NS), backward_ns=int(scale * BACKWARD_NS))
+
+
+def _page(name: str, family: Family) -> tuple[str, str]:
+    """Text and picture of a family."""
+    ranks, chunks, microbatches = SIZES.get(name, (4, family.num_chunks or (2 if "interleaved" in name else 1), 8))
+    simulation = _simulation(name, ranks, chunks, microbatches)
+    formula = [
+        bubbles_by_formula(
+            name, rank=rank, num_ranks=ranks, num_chunks=chunks, num_microbatches=microbatches,
+            forward_ns=FORWARD_NS, backward_ns=BACKWARD_NS,
+        )
+        for rank in range(ranks)
+    ]  # fmt: skip
+    shown = shown_text(simulation, formula, forward_ns=FORWARD_NS, backward_ns=BACKWARD_NS)
+    command = f"evenflow schedule show {name} --ranks {ranks} --microbatches {microbatches}"
+    if chunks > 1:
+        command += f" --chunks {chunks}"
+    rows = {
+        "limits": family.limits,
+        "live activations of rank r": family.memory,
+        "idle share": family.bubble,
+        "paper": family.paper,
+        "also": ", ".join(f"`{alias}`: {ALIAS_NOTES[alias]}" for alias, owner in ALIASES.items() if owner == name),
+    }
+    table = "\n".join(f"| {row} | {text} |" for row, text in rows.items() if text)
+    parts = [
+        f"# {name}",
+        f"{family.idea[0].upper()}{family.idea[1:]}.",
+        f"| | p ranks, v chunks a rank, m microbatches |\n|---|---|\n{table}",
+        f"![{name}]({name}.svg)",
+        f"```bash\n{command}\n```",
+        f"```text\n{shown}\n```",
+        *([NOTES[name].rstrip()] if name in NOTES else []),
+        "[Which schedule when](which.md) compares all families.",
+    ]
+    return "\n\n".join(parts) + "\n", schedule_svg(simulation)
+
+
+def _comparison() -> str:
+    """The page that helps to choose."""
+    return f"""\
+# Which schedule when
+
+{_choices()}
+
+`evenflow plan --schedule NAME` finds the best cut and recomputation for one of them. What counts is the step time of
+these plans: a schedule that keeps less needs less recomputation.
+
+## Measured
+
+8 equal ranks; a microbatch takes a rank 4 ms forward and 8 ms backward, shared by its chunks or parts. `idle` is the
+share of all ranks' time with free messages, `with messages` the same when each takes 0.5 ms (a part its share).
+`fullest` and `mean` are live activations at their peak, of the fullest rank and averaged over ranks, in microbatches of
+a whole rank.
+
+{_measured(8)}
+
+{_measured(32)}
+
+## A remainder of microbatches
+
+Idle share on 4 ranks with 2 chunks, backwards as long as forwards and twice as long.
+[interleaved](interleaved.md) merges the remainder into the first group,
+[interleaved-remainder-last](interleaved-remainder-last.md) runs it last.
+
+{_remainders()}
+
+These pages are made by `make schedule-pages`.
+"""
+
+
+def _choices() -> str:
+    """What to take, as a table."""
+    return "\n".join(["| you have | take |", "|---|---|", *(f"| {need} | {take} |" for need, take in CHOICES.items())])
+
+
+def _measured(microbatches: int) -> str:
+    """The table for one number of microbatches."""
+    cases = [
+        ("naive", 1, 1), ("f-then-b", 1, 1), ("1f1b", 1, 1), ("1f1b", 1, 4), ("eager-1f1b", 1, 1),
+        ("interleaved-less-memory", 2, 1), ("interleaved-less-memory", 4, 1), ("interleaved", 2, 1),
+        ("interleaved", 4, 1),
+    ]  # fmt: skip
+    lines = [f"| {microbatches} microbatches | idle | with messages | fullest | mean |", "|---|--:|--:|--:|--:|"]
+    for name, chunks, splits in cases:
+        simulation = _simulation(name, 8, chunks, microbatches, splits=splits, per_rank=4)
+        message = Communication(latency_ns=FORWARD_NS // (2 * splits))
+        delayed = simulate(simulation.network, simulation.plan, communication=message)
+        live = peak_live(simulation)
+        words = name + (f", {chunks} chunks" if chunks > 1 else "") + (f", sequences in {splits} parts" * (splits > 1))
+        shares = f"{_percent(_idle(simulation))} | {_percent(_idle(delayed))}"
+        lines.append(f"| {words} | {shares} | {number(max(live))} | {number(sum(live, Fraction(0)) / len(live))} |")
+    return "\n".join(lines)
+
+
+def _remainders() -> str:
+    """Both ways to treat a remainder."""
+    lines = ["| microbatches | interleaved | remainder last, b = f | remainder last, b = 2 f |", "|--:|--:|--:|--:|"]
+    for microbatches in range(4, 14):
+        row = [str(microbatches), _percent(_idle(_simulation("interleaved", 4, 2, microbatches)))]
+        for backward_ns in (FORWARD_NS, 2 * FORWARD_NS):
+            sizes = {"num_ranks": 4, "num_chunks": 2, "num_microbatches": microbatches}
+            order = make_schedule("interleaved-remainder-last", **sizes)
+            row.append(_percent(_idle(equal_stages(order, forward_ns=FORWARD_NS, backward_ns=backward_ns))))
+        lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines)
+
+
+def _idle(simulation: Simulation) -> Fraction:
+    """Idle share of all ranks' time."""
+    timeline = simulation.timeline
+    return 1 - Fraction(int(timeline.busy_ns.sum()), timeline.makespan_ns * timeline.schedule.num_ranks)
+
+
+def _percent(share: Fraction) -> str:
+    return f"{100 * float(share):.1f} %"
+
+
+def main() -> None:
+    """Write the pages."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

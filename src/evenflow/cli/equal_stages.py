@@ -1,0 +1,64 @@
+"""An order of work on equal stages: times and activations for when there is no model yet."""
+
+from fractions import Fraction
+
+from evenflow.errors import InputError
+from evenflow.model import NONE, Layer, LayerRun, Mode, Network, Plan
+from evenflow.schedule import Schedule
+from evenflow.simulate import Simulation, simulate
+from evenflow.units import nanoseconds_from_milliseconds
+
+MOST_ACTIONS = 1_000_000
+"""Of a schedule to be shown."""
+ACTIVATION_BYTES = 2**30
+"""What one microbatch keeps on a whole rank."""
+
+
+def equal_stages(schedule: Schedule, *, forward_ns: int, backward_ns: int) -> Simulation:
+    """Run an order in which all stages take the same time for each microbatch (part).
+
+    A microbatch keeps `ACTIVATION_BYTES` on a rank, shared equally by its chunks and parts; nothing else takes memory.
+    Raises ScheduleError when the order is incomplete or can never finish.
+    """
+    splits = schedule.sequence_splits
+    part_bytes = _part_bytes(schedule)
+    layer = Layer(
+        name="stage",
+        forward_ns=forward_ns * splits,
+        parameter_bytes=0,
+        modes={NONE: Mode(activation_bytes=part_bytes * splits, backward_ns=backward_ns * splits)},
+    )
+    network = Network(name=schedule.name, runs=(LayerRun(layer=layer, count=schedule.num_stages),))
+    plan = Plan(
+        schedule=schedule.name,
+        num_microbatches=schedule.num_microbatches,
+        layers=((1,) * schedule.num_ranks,) * schedule.num_chunks,
+        sequence_splits=splits,
+    )
+    return simulate(network, plan, schedule=schedule)
+
+
+def peak_live(simulation: Simulation) -> list[Fraction]:
+    """Live activations of every rank of `equal_stages` at its fullest, in whole-rank activations of a microbatch."""
+    schedule = simulation.timeline.schedule
+    rank_bytes = _part_bytes(schedule) * schedule.num_chunks * schedule.sequence_splits
+    return [Fraction(peak, rank_bytes) for peak in simulation.peak_memory_bytes]
+
+
+def time_ns(milliseconds: float, *, option: str) -> int:
+    """Nanoseconds of a time option."""
+    if not 0 < milliseconds <= 1e6:
+        raise InputError(value=milliseconds, rule="milliseconds above zero, at most 10^6", place=option)
+    return max(1, nanoseconds_from_milliseconds(milliseconds))
+
+
+def check_shown(num_actions: int, *, place: str) -> None:
+    """Refuse a schedule that is too long to be looked at."""
+    if num_actions > MOST_ACTIONS:
+        raise InputError(
+            value=num_actions, rule=f"a schedule to look at has at most {MOST_ACTIONS:,} actions", place=place
+        )
+
+
+def _part_bytes(schedule: Schedule) -> int:
+    return ACTIVATION_BYTES // (schedule.num_chunks * schedule.sequence_splits)

@@ -1,0 +1,93 @@
+"""Why an order can never finish: the circle of actions in which each waits for the next."""
+
+from dataclasses import dataclass
+
+from evenflow.schedule.action import Action, Op
+from evenflow.schedule.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """An action that cannot start before another."""
+
+    action: Action
+    rank: int
+    needs: Action
+    needs_rank: int
+    by_order: bool
+    """Whether `needs` merely comes first in the order of the rank; otherwise it makes the input of `action`."""
+
+    def __str__(self) -> str:
+        if self.by_order:
+            return f"rank {self.rank} runs {self.action} only after {self.needs}"
+        return f"{self.action} on rank {self.rank} needs {self.needs} of rank {self.needs_rank}"
+
+
+def waiting_circle(schedule: Schedule) -> tuple[Wait, ...]:
+    """One circle of waits, each needing the action of the next, the last that of the first; empty if all can run.
+
+    `schedule` is complete (see `check_complete`).
+    """
+    orders = [schedule.order(rank) for rank in range(schedule.num_ranks)]
+    inputs = _inputs(orders)
+    heads = _run(orders, inputs)
+    rank_of = {action: rank for rank, order in enumerate(orders) for action in order}
+    stuck = [rank for rank, order in enumerate(orders) if heads[rank] < len(order)]
+    if not stuck:
+        return ()
+    waits: list[Wait] = []
+    seen: dict[int, int] = {}
+    rank = stuck[0]
+    while rank not in seen:
+        seen[rank] = len(waits)
+        head = orders[rank][heads[rank]]
+        needed = inputs[head]
+        assert needed is not None  # what needs nothing is not stuck
+        other = rank_of[needed]
+        waits.append(Wait(action=head, rank=rank, needs=needed, needs_rank=other, by_order=False))
+        first = orders[other][heads[other]]
+        if first != needed:
+            waits.append(Wait(action=needed, rank=other, needs=first, needs_rank=other, by_order=True))
+        rank = other
+    return tuple(waits[seen[rank] :])
+
+
+def _inputs(orders: list[list[Action]]) -> dict[Action, Action | None]:
+    """For every action the one, on another stage or its own, that makes its input.
+
+    A stage passes on the gradient in its first action on a microbatch that is not its forward.
+    """
+    gradients: dict[tuple[int, int], Action] = {}
+    for order in orders:
+        for action in order:
+            if action.op != Op.F:
+                gradients.setdefault((action.stage, action.microbatch), action)
+    last = max(action.stage for order in orders for action in order)
+    inputs: dict[Action, Action | None] = {}
+    for order in orders:
+        for action in order:
+            stage, microbatch = action.stage, action.microbatch
+            if action.op == Op.F:
+                inputs[action] = None if stage == 0 else Action(stage - 1, Op.F, microbatch)
+            elif gradients[stage, microbatch] != action:
+                inputs[action] = gradients[stage, microbatch]
+            elif stage == last:
+                inputs[action] = Action(stage, Op.F, microbatch)
+            else:
+                inputs[action] = gradients[stage + 1, microbatch]
+    return inputs
+
+
+def _run(orders: list[list[Action]], inputs: dict[Action, Action | None]) -> list[int]:
+    """How many actions of each rank can run."""
+    heads = [0] * len(orders)
+    done: set[Action | None] = {None}
+    moved = True
+    while moved:
+        moved = False
+        for rank, order in enumerate(orders):
+            while heads[rank] < len(order) and inputs[order[heads[rank]]] in done:
+                done.add(order[heads[rank]])
+                heads[rank] += 1
+                moved = True
+    return heads

@@ -1,0 +1,84 @@
+import json
+
+import pytest
+from hypothesis import given
+
+from evenflow.errors import InputError
+from evenflow.profiles.order_file import parse_order_file
+from evenflow.schedule import Schedule, format_schedule, parse_schedule
+from strategies import Sizes, schedules, sizes
+
+JOBS = {"F": "forward", "B": "backward", "I": "backward_b", "W": "backward_w"}
+
+
+def paddle_jobs(schedule: Schedule) -> list[list[dict[str, object]]]:
+    """As ``[[{"type": job.type(), "micro_batch_id": job.micro_batch_id()} for job in jobs] for jobs in ...]``."""
+    return [
+        [
+            {
+                "type": JOBS[action.op.name]
+                + (str(action.stage // schedule.num_ranks) if schedule.num_chunks > 1 else ""),
+                "micro_batch_id": action.microbatch,
+            }
+            for action in schedule.order(rank)
+        ]
+        + [{"type": "optimizer"}]
+        for rank in range(schedule.num_ranks)
+    ]
+
+
+def unsplit(schedule: Schedule) -> Schedule:
+    """What the text says: parts of a sequence are microbatches."""
+    return parse_schedule(format_schedule(schedule), name="mine")
+
+
+@given(schedules())
+def test_csv_reads_back(schedule: Schedule):
+    assert parse_order_file(format_schedule(schedule), name="mine", place="a.csv") == unsplit(schedule)
+
+
+@given(sizes())
+def test_job_lists_read_back(size: Sizes):
+    schedule = size.schedule()
+    text = json.dumps(paddle_jobs(schedule))
+    assert parse_order_file(text, name="mine", place="a.json") == unsplit(schedule)
+
+
+def test_communication_is_skipped():
+    text = "0UNSHARD,0F0,0SEND_F0,,0RECV_B0,0B0,0REDUCE_GRAD\n1RECV_F0, 1F0 ,1B0,1SEND_B0,1RESHARD\n\n"
+    assert format_schedule(parse_order_file(text, name="mine", place="a.csv")) == "0F0,0B0\n1F0,1B0\n"
+
+
+def test_overlapped_actions_run_in_turn():
+    text = "0F0,(0F1;0B0)OVERLAP_F_B,0B1"
+    assert format_schedule(parse_order_file(text, name="mine", place="a.csv")) == "0F0,0F1,0B0,0B1\n"
+
+
+def test_messages_among_jobs_are_skipped():
+    jobs = [[{"type": "recv_forward"}, {"type": "forward", "micro_batch_id": 0}, {"type": "send_backward0"}]]
+    assert format_schedule(parse_order_file(json.dumps(jobs), name="mine", place="a.json")) == "0F0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0F0\n1F0,1Q0", r"^a, line 2: an action is .*got '1Q0'"),
+        ("0F0,0SEND_X0", r"^a, line 1: an action is .*got '0SEND_X0'"),
+        ("0F0,1234567F0", r"^a, line 1: stages and microbatches are numbers up to 999999"),
+        ("", "^a: a schedule has at least one action"),
+        ("[[]]", "^a: a schedule has at least one action"),
+        ("[[}", "^a, line 1, column 3: not JSON"),
+        ('{"jobs": []}', "^a: a list of jobs for each rank, in a list"),
+        ("[1]", "^a: a list of jobs for each rank, in a list"),
+        ("[[1]]", r"^a: \[0\]\[0\]: an object of named fields"),
+        ('[[], [{"micro_batch_id": 0}]]', r"^a: \[1\]\[0\]: the field 'type' is required"),
+        ('[[{"type": "forward"}]]', r"^a: \[0\]\[0\]: the field 'micro_batch_id' is required"),
+        ('[[{"type": "fwd", "micro_batch_id": 0}]]', r"^a: \[0\]\[0\].type: a job is forward, .* like forward0"),
+        ('[[{"type": "forward", "micro_batch_id": true}]]', r"^a: \[0\]\[0\].micro_batch_id: an integer from 0"),
+        ('[[{"type": "forward", "micro_batch_id": -1}]]', r"^a: \[0\]\[0\].micro_batch_id: an integer from 0"),
+        ('[[{"type": "forward", "micro_batch_id": 1e9}]]', r"^a: \[0\]\[0\].micro_batch_id: an integer from 0"),
+    ],
+)
+def test_what_is_no_order_is_refused_with_its_place(text: str, message: str):
+    with pytest.raises(InputError, match=message):
+        parse_order_file(text, name="mine", place="a")
