@@ -7,11 +7,13 @@ from evenflow.schedule.f_then_b import f_then_b
 from evenflow.schedule.interleaved import interleaved
 from evenflow.schedule.one_f_one_b import one_f_one_b
 from evenflow.schedule.schedule import Schedule
+from evenflow.schedule.zb_h1 import zb_h1
 
 FAMILIES = {
     "1f1b": "one forward, one backward in turn; one chunk a rank",
     "interleaved": "1F1B with several chunks a rank",
     "interleaved-less-memory": "interleaved 1F1B with the shortest warm-up",
+    "zb-h1": "1F1B with split backwards: weight gradients fill the cooldown; one chunk a rank",
     "f-then-b": "all forwards, then all backwards (GPipe)",
 }
 ALIASES = {"gpipe": "f-then-b"}
@@ -44,12 +46,12 @@ def make_schedule(
     """The order of family `name` for these sizes."""
     name = family_name(name)
     sizes = {"num_ranks": num_ranks, "num_microbatches": num_microbatches, "sequence_splits": sequence_splits}
-    if name == "1f1b":
+    if name in ("1f1b", "zb-h1"):
         if num_chunks != 1:
             raise InputError(
-                value=num_chunks, rule="1f1b has one chunk a rank", place="chunks", remedy="use interleaved"
+                value=num_chunks, rule=f"{name} has one chunk a rank", place="chunks", remedy="use interleaved"
             )
-        return one_f_one_b(**sizes)
+        return one_f_one_b(**sizes) if name == "1f1b" else zb_h1(**sizes)
     if name == "f-then-b":
         return f_then_b(num_chunks=num_chunks, **sizes)
     return interleaved(num_chunks=num_chunks, less_memory=name == "interleaved-less-memory", **sizes)

@@ -69,6 +69,6 @@ def simulate(
             if getattr(schedule, name) != value:
                 raise InputError(value=getattr(schedule, name), rule=f"the plan has {value}", place=f"schedule, {name}")
         check_complete(schedule)
-    costs = stage_costs(network, plan)
+    costs = stage_costs(network, plan, schedule)
     timeline = run(build_graph(schedule), costs.durations, communication)
     return Simulation(network=network, plan=plan, communication=communication, costs=costs, timeline=timeline)
