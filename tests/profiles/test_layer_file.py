@@ -288,7 +288,8 @@ def networks(draw: st.DrawFn) -> Network:
     weight_ns = st.none() | amounts
     blocks = st.just(EndBlock()) | st.builds(
         EndBlock, name=st.just("end"), forward_ns=amounts, backward_ns=amounts, parameter_bytes=memory,
-        activation_bytes=memory, stated_weight_ns=weight_ns, stated_weight_bytes=st.none() | memory if has_memory else st.none(),
+        activation_bytes=memory, stated_weight_ns=weight_ns,
+        stated_weight_bytes=st.none() | memory if has_memory else st.none(),
     ).filter(lambda block: block.weight_ns <= block.backward_ns)  # fmt: skip
     return Network(
         name=draw(st.text("abc ", min_size=1).filter(str.strip)),

@@ -1,4 +1,4 @@
-"""ZB-H1: 1F1B whose weight gradients wait to fill the cooldown. [ZeroBubble, arXiv:2401.10241, §3.1]"""
+"""ZB-H1: 1F1B whose weight gradients wait to fill the cooldown. [ZeroBubble, arXiv:2401.10241, §2.1]"""
 
 import numpy as np
 
