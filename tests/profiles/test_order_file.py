@@ -5,10 +5,10 @@ from hypothesis import given
 
 from evenflow.errors import InputError
 from evenflow.profiles.order_file import parse_order_file
-from evenflow.schedule import Op, Schedule, format_schedule, parse_schedule
-from strategies import schedules
+from evenflow.schedule import Schedule, format_schedule, parse_schedule
+from strategies import Sizes, schedules, sizes
 
-JOBS = {Op.F: "forward", Op.B: "backward"}
+JOBS = {"F": "forward", "B": "backward", "I": "backward_b", "W": "backward_w"}
 
 
 def paddle_jobs(schedule: Schedule) -> list[list[dict[str, object]]]:
@@ -16,7 +16,8 @@ def paddle_jobs(schedule: Schedule) -> list[list[dict[str, object]]]:
     return [
         [
             {
-                "type": JOBS[action.op] + (str(action.stage // schedule.num_ranks) if schedule.num_chunks > 1 else ""),
+                "type": JOBS[action.op.name]
+                + (str(action.stage // schedule.num_ranks) if schedule.num_chunks > 1 else ""),
                 "micro_batch_id": action.microbatch,
             }
             for action in schedule.order(rank)
@@ -36,8 +37,9 @@ def test_csv_reads_back(schedule: Schedule):
     assert parse_order_file(format_schedule(schedule), name="mine", place="a.csv") == unsplit(schedule)
 
 
-@given(schedules())
-def test_job_lists_read_back(schedule: Schedule):
+@given(sizes())
+def test_job_lists_read_back(size: Sizes):
+    schedule = size.schedule()
     text = json.dumps(paddle_jobs(schedule))
     assert parse_order_file(text, name="mine", place="a.json") == unsplit(schedule)
 
