@@ -63,7 +63,7 @@ def test_remainder_last_by_hand():
 
 @pytest.mark.parametrize("rank", range(4))
 def test_eager_1f1b_warms_up_twice_as_long(rank: int):
-    """2 (ranks - rank) - 1 forwards before the first backward. [Zhuang et al., arXiv:2211.05322, §4]"""
+    """2 (ranks - rank) - 1 forwards before the first backward. [Zhuang et al., arXiv:2211.05322]"""
     order = make_schedule("eager-1f1b", num_ranks=4, num_chunks=1, num_microbatches=12).order(rank)
     assert [action.op for action in order].index(Op.B) == 2 * (4 - rank) - 1
 
@@ -170,7 +170,7 @@ def test_aliases_name_families():
 
 
 def test_breadth_first_passes_one_chunk_after_the_other():
-    """Looped breadth-first. [arXiv:2211.05953, §4]"""
+    """Looped breadth-first. [arXiv:2211.05953]"""
     schedule = make_schedule("breadth-first", num_ranks=1, num_chunks=2, num_microbatches=2)
     assert format_schedule(schedule) == "0F0,0F1,1F0,1F1,1B0,1B1,0B0,0B1\n"
 

@@ -36,7 +36,7 @@ def test_bubbles_add_up_to_the_idle_time(schedule: Schedule, seed: int):
     durations = np.random.default_rng(seed).integers(1, 20, NUM_OPS * schedule.num_stages)
     for timeline in (run(build_graph(schedule), durations), even_layout(run(build_graph(schedule), durations))):
         for rank in range(schedule.num_ranks):
-            total_ns = sum(bubble.total_ns for bubble in idle_bubbles(timeline, rank))
+            total_ns = sum(bubble.count * bubble.length_ns for bubble in idle_bubbles(timeline, rank))
             assert total_ns == timeline.makespan_ns - timeline.busy_ns[rank]
 
 

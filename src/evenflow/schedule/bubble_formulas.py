@@ -47,11 +47,6 @@ class Bubble:
     count: int
     length_ns: int
 
-    @property
-    def total_ns(self) -> int:
-        """Idle time of all of them."""
-        return self.count * self.length_ns
-
 
 def collect_bubbles(found: Iterable[tuple[Place, int, int]]) -> tuple[Bubble, ...]:
     """Bubbles from places, counts and lengths in ns: by place and length, equal ones added up, empty ones left out."""

@@ -1,4 +1,4 @@
-"""Eager 1F1B: 1F1B with a longer warm-up, so that messages have time. [Zhuang et al., arXiv:2211.05322, §4]"""
+"""Eager 1F1B: 1F1B with a longer warm-up, so that messages have time. [Zhuang et al., arXiv:2211.05322]"""
 
 from evenflow.schedule.orders import chunk_orders, merge
 from evenflow.schedule.schedule import Schedule, check_sizes

@@ -50,7 +50,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             limits=_ONE_CHUNK,
             memory="min(m, 2(p-r)-1)",
             bubble="(p-1)/(p-1 + m)",
-            paper="Zhuang et al., arXiv:2211.05322, §4",
+            paper="Zhuang et al., arXiv:2211.05322",
         ),
         "interleaved": Family(
             make=partial(interleaved, less_memory=False),
@@ -94,7 +94,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
 ALIAS_NOTES: Mapping[str, str] = MappingProxyType(
     {
         "gpipe": "with one chunk a rank [arXiv:1811.06965]",
-        "breadth-first": "with several chunks a rank: looped breadth-first [arXiv:2211.05953, §4]",
+        "breadth-first": "with several chunks a rank: looped breadth-first [arXiv:2211.05953]",
         "pipedream-flush": "under the name of its paper [arXiv:2006.09503, §3.2]",
         "seq1f1b": "with sequences in k parts (--sequence-splits k): m k instead of m [arXiv:2406.03488, §3]",
     }
