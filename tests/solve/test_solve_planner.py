@@ -122,12 +122,22 @@ def test_scaling_all_times_scales_the_optimum(data):
 
 
 def scale_times(network: Network, factor: int) -> Network:
+    def scaled(stated_ns: int | None) -> int | None:
+        return None if stated_ns is None else factor * stated_ns
+
     def layer(old: Layer) -> Layer:
         modes = {kind: replace(mode, backward_ns=factor * mode.backward_ns) for kind, mode in old.modes.items()}
-        return replace(old, forward_ns=factor * old.forward_ns, modes=modes)
+        return replace(
+            old, forward_ns=factor * old.forward_ns, modes=modes, stated_weight_ns=scaled(old.stated_weight_ns)
+        )
 
     def block(old: EndBlock) -> EndBlock:
-        return replace(old, forward_ns=factor * old.forward_ns, backward_ns=factor * old.backward_ns)
+        return replace(
+            old,
+            forward_ns=factor * old.forward_ns,
+            backward_ns=factor * old.backward_ns,
+            stated_weight_ns=scaled(old.stated_weight_ns),
+        )
 
     runs = tuple(replace(run, layer=layer(run.layer)) for run in network.runs)
     return replace(network, runs=runs, head=block(network.head), tail=block(network.tail))
