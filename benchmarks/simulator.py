@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.table import aligned
-from evenflow.schedule import Schedule, default_family, make_schedule
+from evenflow.schedule import NUM_OPS, Schedule, default_family, make_schedule
 from evenflow.simulate import Graph, build_graph, compiled, run
 from evenflow.simulate.kernels import longest_path
 
@@ -66,7 +66,7 @@ def measure(num_ranks: int, num_chunks: int, num_microbatches: int) -> Speed:
 
     schedule = schedule_again()
     graph = build_graph(schedule)
-    durations = np.random.default_rng(1).integers(1_000_000, 9_000_000, size=2 * schedule.num_stages)
+    durations = np.random.default_rng(1).integers(1_000_000, 9_000_000, size=NUM_OPS * schedule.num_stages)
     return Speed(
         num_ranks=num_ranks,
         num_chunks=num_chunks,

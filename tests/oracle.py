@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from evenflow.schedule import Action, Op, Schedule
-from strategies import input_of
+from strategies import inputs_of, is_ready
 
 Duration = Callable[[Action], int]
 
@@ -16,7 +16,7 @@ def end_times(
     orders: list[list[Action]], num_stages: int, duration: Duration, *, message_ns: int = 0
 ) -> dict[Action, int]:
     """When every action ends; what can never start is missing."""
-    num_ranks = len(orders)
+    rank_of = {action: rank for rank, order in enumerate(orders) for action in order}
     ends: dict[Action, int] = {}
     known = -1
     while known < len(ends):
@@ -25,21 +25,35 @@ def end_times(
             free = 0
             for action in order:
                 if action not in ends:
-                    needed = input_of(action, num_stages)
-                    if needed is not None and needed not in ends:
+                    if not is_ready(action, num_stages, ends):
                         break
-                    ready = 0
-                    if needed is not None:
-                        ready = ends[needed] + (message_ns if needed.stage % num_ranks != rank else 0)
-                    ends[action] = max(free, ready) + duration(action)
+                    ready = [
+                        ends[needed] + (message_ns if rank_of[needed] != rank else 0)
+                        for needed in inputs_of(action, num_stages)
+                        if needed in ends
+                    ]
+                    ends[action] = max(free, *ready, 0) + duration(action)
                 free = ends[action]
     return ends
 
 
-def live_peak(order: list[Action], amount: Callable[[int], int]) -> int:
-    """The most that one rank holds when stage s keeps ``amount(s)`` from each forward to the end of its backward."""
-    held = peak = 0
+def live_peak(
+    order: list[Action], amount: Callable[[int], int], waiting: Callable[[int], int] = lambda stage: 0
+) -> int:
+    """The most that one rank holds when stage s keeps ``amount(s)`` from each forward to the end of its (input)
+    gradient, and then ``waiting(s)`` to the end of a split-off weight gradient. Without backwards nothing is kept.
+    """
+    if all(action.op == Op.F for action in order):
+        return max((amount(action.stage) for action in order), default=0)
+    held: dict[tuple[int, int], int] = {}
+    peak = 0
     for action in order:
-        held += amount(action.stage) if action.op == Op.F else -amount(action.stage)
-        peak = max(peak, held)
+        key = (action.stage, action.microbatch)
+        if action.op == Op.F:
+            held[key] = amount(action.stage)
+        elif action.op == Op.I:
+            held[key] = waiting(action.stage)
+        else:
+            del held[key]
+        peak = max(peak, sum(held.values()))
     return peak

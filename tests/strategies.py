@@ -1,16 +1,19 @@
 """Hypothesis strategies: sizes of a pipeline, orders of work, networks, and plans that fit them."""
 
 import random
+from collections.abc import Container
 from dataclasses import dataclass
 from itertools import pairwise
 
 from hypothesis import strategies as st
 
 from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Layer, LayerRun, Mode, Network, Plan, cells
+from evenflow.model.placement import v_shaped
 from evenflow.schedule import FAMILIES, Action, Op, Schedule, make_schedule
 
 ANY_SIZE = tuple(name for name in FAMILIES if name != "interleaved-remainder-last")
 """Families that refuse no sizes beyond their number of chunks."""
+ONE_CHUNK = tuple(name for name, family in FAMILIES.items() if family.num_chunks == 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,32 +65,71 @@ def sizes(
     )
 
 
-def input_of(action: Action, num_stages: int) -> Action | None:
-    """The action of another stage (or the own forward, on the last stage) that `action` waits for."""
+def inputs_of(action: Action, num_stages: int) -> tuple[Action, ...]:
+    """What `action` waits for: one of these, of which an order has one. Nothing for a forward of the first stage."""
     if action.op == Op.F:
-        return None if action.stage == 0 else Action(action.stage - 1, Op.F, action.microbatch)
+        return () if action.stage == 0 else (Action(action.stage - 1, Op.F, action.microbatch),)
+    if action.op == Op.W:
+        return (Action(action.stage, Op.I, action.microbatch),)
     if action.stage == num_stages - 1:
-        return Action(action.stage, Op.F, action.microbatch)
-    return Action(action.stage + 1, Op.B, action.microbatch)
+        return (Action(action.stage, Op.F, action.microbatch),)
+    return Action(action.stage + 1, Op.B, action.microbatch), Action(action.stage + 1, Op.I, action.microbatch)
+
+
+def is_ready(action: Action, num_stages: int, done: Container[Action]) -> bool:
+    inputs = inputs_of(action, num_stages)
+    return not inputs or any(needed in done for needed in inputs)
 
 
 @st.composite
-def random_schedules(draw: st.DrawFn) -> Schedule:
-    """Orders that no family makes: ranks run whatever is ready, picked at random."""
-    num_ranks, num_chunks = draw(st.integers(1, 4)), draw(st.integers(1, 3))
-    num_microbatches = draw(st.integers(1, 6))
+def random_schedules(draw: st.DrawFn, *, sizes: tuple[int, int, int] | None = None) -> Schedule:
+    """Orders that no family makes: ranks run whatever is ready, picked at random.
+
+    Backwards are full, split, or both in turn; or there are none. Stages are on any ranks. `sizes` gives ranks, chunks
+    and microbatches.
+    """
+    num_ranks, num_chunks, num_microbatches = sizes or draw(
+        st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 6))
+    )
     num_stages = num_ranks * num_chunks
     pick = random.Random(draw(st.integers(0, 10**9)))
-    waiting = [Action(stage, op, unit) for stage in range(num_stages) for op in Op for unit in range(num_microbatches)]
-    done: set[Action | None] = {None}
+    backwards = draw(st.sampled_from([[(Op.B,)], [(Op.I, Op.W)], [(Op.B,), (Op.I, Op.W)], [()]]))
+    in_turn = tuple(range(num_ranks)) * num_chunks
+    placements = [st.just(in_turn), st.permutations(in_turn).map(tuple)]
+    if num_chunks == 2:
+        placements.append(st.just(v_shaped(num_ranks=num_ranks)))
+    placement = draw(st.one_of(placements))
+    waiting = [
+        Action(stage, op, unit)
+        for stage in range(num_stages)
+        for unit in range(num_microbatches)
+        for op in (Op.F, *pick.choice(backwards))
+    ]
+    done: set[Action] = set()
     orders: list[list[Action]] = [[] for _ in range(num_ranks)]
     while waiting:
-        ready = [action for action in waiting if input_of(action, num_stages) in done]
-        action = pick.choice(ready)
+        action = pick.choice([action for action in waiting if is_ready(action, num_stages, done)])
         waiting.remove(action)
         done.add(action)
-        orders[action.stage % num_ranks].append(action)
-    return Schedule.from_actions(name="random", num_stages=num_stages, num_microbatches=num_microbatches, orders=orders)
+        orders[placement[action.stage]].append(action)
+    return Schedule.from_actions(
+        name="random",
+        num_stages=num_stages,
+        num_microbatches=num_microbatches,
+        stage_ranks=placement,
+        orders=orders,
+    )
+
+
+def schedule_of(plan: Plan) -> Schedule:
+    """The order of the plan's family."""
+    return make_schedule(
+        plan.schedule,
+        num_ranks=plan.num_ranks,
+        num_chunks=plan.num_chunks,
+        num_microbatches=plan.num_microbatches,
+        sequence_splits=plan.sequence_splits,
+    )
 
 
 def schedules() -> st.SearchStrategy[Schedule]:
@@ -104,7 +146,14 @@ def layers(draw: st.DrawFn, *, name: str, kinds: frozenset[str]) -> Layer:
         modes[kind] = Mode(
             activation_bytes=draw(st.integers(0, 1000)), backward_ns=backward_ns + draw(st.integers(0, 1000))
         )
-    return Layer(name=name, forward_ns=forward_ns, parameter_bytes=draw(st.integers(0, 1000)), modes=modes)
+    return Layer(
+        name=name,
+        forward_ns=forward_ns,
+        parameter_bytes=draw(st.integers(0, 1000)),
+        modes=modes,
+        stated_weight_ns=draw(st.none() | st.integers(0, backward_ns)),
+        stated_weight_bytes=draw(st.none() | st.integers(0, 1500)),
+    )
 
 
 @st.composite

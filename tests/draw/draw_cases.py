@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from evenflow.draw.elements import text_width
 from evenflow.model import Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan
-from evenflow.schedule import default_family
+from evenflow.schedule import Schedule, default_family
 from evenflow.simulate import Simulation, simulate
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -46,6 +46,7 @@ def simulation(
     has_memory: bool = True,
     name: str = "example",
     communication: Communication | None = None,
+    schedule: Schedule | None = None,
 ) -> Simulation:
     """A plan of `per_cell` layers a cell, of which `full` recompute (none where the sequence is split)."""
     full = 0 if splits > 1 or not has_memory else full
@@ -57,7 +58,7 @@ def simulation(
         sequence_splits=splits,
     )
     given = network(ranks * chunks * per_cell, has_memory=has_memory, name=name)
-    return simulate(given, plan, communication=communication)
+    return simulate(given, plan, schedule=schedule, communication=communication)
 
 
 class Box(NamedTuple):

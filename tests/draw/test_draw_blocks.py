@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
-from draw_cases import bars, by_class, by_id, parse, simulation
+from draw_cases import bars, by_class, by_id, parse, simulation, words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.draw.axes import TimeScale
 from evenflow.draw.blocks import MERGE_TENTHS, Rows, draw_numbers, make_blocks
 from evenflow.draw.elements import text_width
-from evenflow.draw.svg import PLOT_LEFT, PLOT_WIDTH, timeline_svg
-from evenflow.schedule import Op
+from evenflow.draw.svg import BARS_WIDTH, PLOT_LEFT, PLOT_WIDTH, timeline_svg
+from evenflow.schedule import Op, parse_schedule
 from evenflow.simulate import Simulation
 
 SIZES = [(1, 1, 1), (2, 1, 4), (4, 2, 9), (8, 2, 32), (16, 3, 64)]
@@ -50,6 +50,31 @@ def test_recomputation_is_the_first_part_of_each_backward() -> None:
     for left, right, y in recomputed:
         assert right < starts[round(left, 1), y]
         assert right - left == pytest.approx(2_000_000 * per_ns, abs=0.11)
+
+
+def test_split_backwards_have_their_own_colours() -> None:
+    """Whole and split backwards of two stages on one rank; recomputation is in B and I, never in W."""
+    order = parse_schedule("0F0,0F1,1F0,1F1,1B1,1I0,0I1,0B0,0W1,1W0\n", name="mixed")
+    drawn = simulation(1, 2, 2, schedule=order)
+    root = parse(timeline_svg(drawn, memory_limit_bytes=None, title="split"))
+    timeline = by_id(root, "timeline")
+    per_ns = PLOT_WIDTH / drawn.makespan_ns
+    weight_ns = drawn.costs.weight_ns
+    for name, stage_ns in (
+        ("backward", drawn.costs.backward_ns),
+        ("input-gradient", drawn.costs.backward_ns - weight_ns),
+        ("weight-gradient", weight_ns),
+    ):
+        for chunk in range(2):
+            (path,) = by_class(timeline, f"{name}-{chunk}")
+            ((left, right, _),) = bars(path)
+            assert right - left == pytest.approx(stage_ns[chunk] * per_ns, abs=0.11)
+    (again,) = by_class(timeline, "recompute")
+    assert len(list(bars(again))) == 4
+    widths = [float(element.get("width", "0")) for element in by_id(root, "busy") if element.get("fill") != "none"]
+    assert sum(widths) == pytest.approx(BARS_WIDTH, abs=0.5)  # the only rank is never idle
+    said = words(root)
+    assert {"forward, chunk", "backward, chunk", "input gradient, chunk", "weight gradient, chunk"} <= set(said)
 
 
 def test_no_recomputation_no_path() -> None:

@@ -2,7 +2,15 @@ import itertools
 
 import pytest
 
-from evenflow.draw.palette import INK, RECOMPUTE, backward_shades, forward_shades
+from evenflow.draw.palette import (
+    INK,
+    OPERATIONS,
+    RECOMPUTE,
+    backward_shades,
+    forward_shades,
+    input_gradient_shades,
+    weight_gradient_shades,
+)
 
 
 def luminance(colour: str) -> float:
@@ -29,13 +37,24 @@ def test_directions_differ_in_grey(num_chunks: int) -> None:
 
 @pytest.mark.parametrize("num_chunks", [2, 3, 4, 8])
 def test_later_chunks_are_darker(num_chunks: int) -> None:
-    for shades in (forward_shades(num_chunks), backward_shades(num_chunks)):
+    for shades in [shades(num_chunks) for _, shades in OPERATIONS]:
         levels = [lightness(colour) for colour in shades]
         assert len(levels) == num_chunks
         assert all(one > other for one, other in itertools.pairwise(levels))
 
 
+@pytest.mark.parametrize("num_chunks", [1, 2, 8])
+def test_parts_of_a_backward_differ_in_grey(num_chunks: int) -> None:
+    forward = [lightness(colour) for colour in forward_shades(num_chunks)]
+    inputs = [lightness(colour) for colour in input_gradient_shades(num_chunks)]
+    weights = [lightness(colour) for colour in weight_gradient_shades(num_chunks)]
+    assert min(forward) > max(inputs) + 3
+    assert min(weights) > max(inputs) + 10
+    assert max(weights) < 92
+    assert min(inputs) > lightness(RECOMPUTE) + 20
+
+
 def test_numbers_can_be_read_on_every_shade() -> None:
-    for colour in forward_shades(8) + backward_shades(8):
+    for colour in [colour for _, shades in OPERATIONS for colour in shades(8)]:
         contrast = (luminance(colour) + 0.05) / (luminance(INK) + 0.05)
         assert contrast > 3.5

@@ -8,7 +8,7 @@ from evenflow.simulate import Timeline, build_graph, run
 
 def timeline(family: str, *, ranks: int, chunks: int, microbatches: int, times: tuple[int, int]) -> Timeline:
     schedule = make_schedule(family, num_ranks=ranks, num_chunks=chunks, num_microbatches=microbatches)
-    return run(build_graph(schedule), np.tile(np.array(times), schedule.num_stages))
+    return run(build_graph(schedule), np.tile(np.array([*times, 0, 0]), schedule.num_stages))
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,17 @@ def test_user_named_kinds():
     assert offered["norm"] == Mode(activation_bytes=48 * MB, backward_ns=20_500_000)
 
 
+def test_weight_gradients():
+    """Half of the plain backward, and all that is kept without recomputation, unless the file says otherwise."""
+    plain = parse(body(backward_time=21)).layers[0]
+    assert (plain.weight_ns, plain.weight_bytes) == (10_500_000, 50 * MB)
+    stated = parse(body(backward_time=21, weight_time=7, memory_until_weight=40)).layers[0]
+    assert (stated.weight_ns, stated.weight_bytes, stated.backward_ns) == (7 * MS, 40 * MB, 21 * MS)
+    end = {"type": "TAIL", "nb_layer": 2, "time": 1, "memory_activation": 3}
+    tail = parse(body(), {"name": "norm", **end, "weight_time": 0}, {"name": "head", **end}).tail
+    assert (tail.backward_ns, tail.weight_ns, tail.weight_bytes) == (8 * MS, 2 * MS, 12 * MB)
+
+
 def test_several_heads_tails_and_bodies():
     network = parse(
         {"name": "loss", "type": "TAIL", "nb_layer": 1, "time": 1},
@@ -185,6 +196,9 @@ def test_without_body_memory_there_is_none_at_all():
         (body(memory_activation=None), "memory_activation", "every BODY entry has 'memory_activation'"),
         (body(memory_parameter=None), "memory_parameter", "every BODY entry has 'memory_parameter'"),
         (body(memory_activation=0), "memory_activation", "above zero"),
+        (body(weight_time=20.5), "weight_time", "a part of the backward without recomputation, 20"),
+        (body(memory_until_weight=-1), "memory_until_weight", "not negative"),
+        ({"name": "h", "type": "HEAD", "nb_layer": 1, "time": 2, "weight_time": 5}, "weight_time", "a part of"),
         (body(memory_recompute=-5), "memory_recompute", "not negative"),
         (body(recompute_coef=-0.1), "recompute_coef", "not negative"),
         (body(memory_recompute=5, recompute_time=10), "recompute_time", "at least the backward without, 20"),
@@ -261,6 +275,8 @@ def layers(draw: st.DrawFn, has_memory: bool) -> Layer:
                 for kind in kinds
             },
         },
+        stated_weight_ns=draw(st.none() | st.integers(0, backward_ns)),
+        stated_weight_bytes=draw(st.none() | sizes) if has_memory else None,
     )
 
 
@@ -269,10 +285,12 @@ def networks(draw: st.DrawFn) -> Network:
     has_memory = draw(st.booleans())
     amounts = st.integers(0, 10**13)
     memory = amounts if has_memory else st.just(0)
+    weight_ns = st.none() | amounts
     blocks = st.just(EndBlock()) | st.builds(
         EndBlock, name=st.just("end"), forward_ns=amounts, backward_ns=amounts, parameter_bytes=memory,
-        activation_bytes=memory,
-    )  # fmt: skip
+        activation_bytes=memory, stated_weight_ns=weight_ns,
+        stated_weight_bytes=st.none() | memory if has_memory else st.none(),
+    ).filter(lambda block: block.weight_ns <= block.backward_ns)  # fmt: skip
     return Network(
         name=draw(st.text("abc ", min_size=1).filter(str.strip)),
         runs=tuple(

@@ -30,7 +30,7 @@ def agree(size: Sizes, forward_ns: int, backward_ns: int) -> bool:
         assert formulas == [None] * size.num_ranks
         return False
     schedule = size.schedule()
-    durations = np.tile(np.array([forward_ns, backward_ns], dtype=np.int64), schedule.num_stages)
+    durations = np.tile(np.array([forward_ns, backward_ns, 0, 0], dtype=np.int64), schedule.num_stages)
     timeline = even_layout(run(build_graph(schedule), durations))
     assert formulas == [idle_bubbles(timeline, rank) for rank in range(size.num_ranks)], size
     return True
@@ -111,7 +111,7 @@ def test_document_004_for_equal_times(rank: int):
 def test_unequal_times_cannot_wait_as_the_document_writes():
     """Rank 0 of 4 with t_b = 2 t_f: its first backward starts after 4 t_f + 3 t_b, of which it waits 3 t_b."""
     schedule = Sizes(family="1f1b", num_ranks=4, num_chunks=1, num_microbatches=5).schedule()
-    timeline = run(build_graph(schedule), np.tile(np.array([1, 2]), 4))
+    timeline = run(build_graph(schedule), np.tile(np.array([1, 2, 0, 0]), 4))
     first_backward = [str(action) for action in schedule.order(0)].index("0B0")
     assert timeline.start_ns[first_backward] == 4 + 3 * 2
 

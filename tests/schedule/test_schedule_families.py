@@ -7,7 +7,7 @@ from evenflow.errors import InputError
 from evenflow.schedule import FAMILIES, Action, Op, check_complete, default_family, family_name, make_schedule
 from evenflow.simulate import build_graph, compiled
 from oracle import live_peak, orders_of
-from strategies import ANY_SIZE, Sizes, sizes
+from strategies import ANY_SIZE, ONE_CHUNK, Sizes, sizes
 
 MOST_RANKS, MOST_CHUNKS, MOST_MICROBATCHES, MOST_SPLITS = 12, 5, 40, 4
 
@@ -42,17 +42,18 @@ def test_every_order_is_complete_causal_and_ends(family: str, monkeypatch: pytes
 @given(sizes(max_ranks=6, max_microbatches=14))
 def test_every_rank_runs_its_stages_once_in_causal_order(size: Sizes):
     """The same by other means than the validator's."""
+    ops = (Op.F, Op.I, Op.W) if size.family == "zb-h1" else (Op.F, Op.B)
     for rank, order in enumerate(orders_of(size.schedule())):
         assert Counter(order) == Counter(
             Action(chunk * size.num_ranks + rank, op, unit)
             for chunk in range(size.num_chunks)
-            for op in Op
+            for op in ops
             for unit in range(size.num_units)
         )
         for chunk in range(size.num_chunks):
             stage = chunk * size.num_ranks + rank
             forwards = [action.microbatch for action in order if action.stage == stage and action.op == Op.F]
-            backwards = [action.microbatch for action in order if action.stage == stage and action.op == Op.B]
+            backwards = [action.microbatch for action in order if action.stage == stage and action.op == ops[1]]
             assert forwards == sorted(forwards)
             splits = size.sequence_splits
             parts = [backwards[first : first + splits] for first in range(0, size.num_units, splits)]
@@ -67,6 +68,13 @@ def test_1f1b_keeps_few_activations(size: Sizes):
     for rank, order in enumerate(orders_of(size.schedule())):
         most = size.num_ranks - rank + size.sequence_splits - 1
         assert live_peak(order, lambda stage: 1) == min(most, size.num_units)
+
+
+@given(sizes(families=("zb-h1",), max_microbatches=14, max_splits=4))
+def test_zb_h1_keeps_no_more_than_the_first_rank_of_1f1b(size: Sizes):
+    most = min(size.num_ranks + size.sequence_splits - 1, size.num_units)
+    for order in orders_of(size.schedule()):
+        assert live_peak(order, lambda stage: 1, lambda stage: 1) <= most
 
 
 @given(sizes(families=("f-then-b",), max_microbatches=14))
@@ -108,8 +116,9 @@ def test_names():
         InputError, match=r"one of naive, f-then-b, 1f1b, .*got 'interleave'.*did you mean interleaved\?"
     ):
         family_name("interleave")
-    with pytest.raises(InputError, match="1f1b has one chunk a rank"):
-        make_schedule("1f1b", num_ranks=2, num_chunks=2, num_microbatches=2)
+    for family in ONE_CHUNK:
+        with pytest.raises(InputError, match=f"{family} has one chunk a rank"):
+            make_schedule(family, num_ranks=2, num_chunks=2, num_microbatches=2)
 
 
 @pytest.mark.parametrize("wrong", ["num_ranks", "num_chunks", "num_microbatches", "sequence_splits"])

@@ -15,6 +15,7 @@ def with_orders(schedule: Schedule, orders: list[list[Action]]) -> Schedule:
         num_stages=schedule.num_stages,
         num_microbatches=schedule.num_microbatches,
         sequence_splits=schedule.sequence_splits,
+        stage_ranks=schedule.stage_ranks,
         orders=orders,
     )
 
@@ -32,6 +33,7 @@ def test_a_missing_action(case: tuple[Schedule, int, int]):
     schedule, rank, index = case
     orders = orders_of(schedule)
     missing = orders[rank].pop(index)
+    assume(any(action.op != Op.F for order in orders for action in order) or missing.op == Op.F)
     with pytest.raises(ScheduleError, match=f"every action runs exactly once .*'{missing} 0 times'"):
         check_complete(with_orders(schedule, orders))
 
@@ -54,7 +56,7 @@ def test_an_action_on_a_foreign_rank(case: tuple[Schedule, int, int], away: int)
     orders = orders_of(schedule)
     moved = orders[rank].pop(index)
     orders[other].append(moved)
-    with pytest.raises(ScheduleError, match=rf"rank {other}: stage s runs on rank s mod .*got '{moved}'"):
+    with pytest.raises(ScheduleError, match=rf"rank {other}: stage {moved.stage} runs on rank {rank} .*got '{moved}'"):
         check_complete(with_orders(schedule, orders))
 
 
@@ -74,11 +76,34 @@ def test_an_action_out_of_range(case: tuple[Schedule, int, int], what: str):
 def test_a_backward_before_its_forward(case: tuple[Schedule, int, int]):
     schedule, rank, index = case
     orders = orders_of(schedule)
-    backward = Action(orders[rank][index].stage, Op.B, orders[rank][index].microbatch)
+    forward = Action(orders[rank][index].stage, Op.F, orders[rank][index].microbatch)
+    both = (Action(forward.stage, op, forward.microbatch) for op in (Op.B, Op.I))
+    backward = next((action for action in both if action in orders[rank]), None)
+    assume(backward is not None)
     orders[rank].remove(backward)
-    orders[rank].insert(orders[rank].index(Action(backward.stage, Op.F, backward.microbatch)), backward)
+    orders[rank].insert(orders[rank].index(forward), backward)
     with pytest.raises(ScheduleError, match=f"a backward runs after its own forward .*'{backward}'"):
         check_complete(with_orders(schedule, orders))
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        ("0F0,0W0,0I0,0F1,0B1", r"a weight gradient runs after its own input gradient \(got '0W0'\)"),
+        ("0F0,0I0,0F1,0B1", "exactly once .*got '0W0 0 times'"),
+        ("0F0,0W0,0F1,0B1,0I1", "exactly once .*got '0B1 1 times'"),
+        ("0F0,0I0,0W0,0B0,0F1,0B1", "exactly once .*got '0B0 1 times'"),
+        ("0F0,0F1,0B1", "exactly once .*got '0B0 0 times'"),
+    ],
+)
+def test_a_backward_is_whole_or_in_two_parts(order: str, message: str):
+    with pytest.raises(ScheduleError, match=message):
+        check_complete(parse_schedule(order + ",0F2,0I2,0W2,0F3,0B3", name="mine"))
+
+
+def test_whole_and_split_backwards_may_mix():
+    check_complete(parse_schedule("0F0,0F1,0I0,0W0,0B1\n1F0,1B0,1F1,1I1,1W1\n", name="mixed"))
+    check_complete(parse_schedule("0F0,0F1\n1F0,1F1\n", name="forward only"))
 
 
 @pytest.mark.parametrize(

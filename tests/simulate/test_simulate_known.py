@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.schedule import Schedule, f_then_b, interleaved, one_f_one_b
+from evenflow.schedule import Schedule, f_then_b, interleaved, one_f_one_b, zb_h1
 from evenflow.schedule.orders import chunk_orders, group_sizes, merge
 from evenflow.simulate import Timeline, build_graph, run
 
 times = st.integers(1, 1000)
 
 
-def equal_stages(schedule: Schedule, forward_ns: int, backward_ns: int) -> Timeline:
-    return run(build_graph(schedule), np.tile(np.array([forward_ns, backward_ns], dtype=np.int64), schedule.num_stages))
+def equal_stages(schedule: Schedule, forward_ns: int, backward_ns: int, weight_ns: int = 0) -> Timeline:
+    times = np.array([forward_ns, backward_ns, backward_ns - weight_ns, weight_ns], dtype=np.int64)
+    return run(build_graph(schedule), np.tile(times, schedule.num_stages))
 
 
 @given(st.integers(1, 12), st.integers(1, 40), st.integers(1, 4), times, times)
@@ -32,6 +33,14 @@ def test_bubble_of_gpipe(ranks: int, microbatches: int, splits: int, forward_ns:
 def test_makespan_of_1f1b(ranks: int, microbatches: int, forward_ns: int, backward_ns: int):
     timeline = equal_stages(one_f_one_b(num_ranks=ranks, num_microbatches=microbatches), forward_ns, backward_ns)
     assert timeline.makespan_ns == (microbatches + ranks - 1) * (forward_ns + backward_ns)
+
+
+@given(st.integers(1, 12), st.integers(0, 30), times)
+def test_idle_time_of_zb_h1(ranks: int, more: int, unit_ns: int):
+    """(ranks - 1) (F + I - W) where F = I = W and microbatches >= ranks. [ZeroBubble, arXiv:2401.10241, table 2]"""
+    schedule = zb_h1(num_ranks=ranks, num_microbatches=ranks + more)
+    timeline = equal_stages(schedule, unit_ns, 2 * unit_ns, unit_ns)
+    assert (timeline.makespan_ns - timeline.busy_ns).tolist() == [(ranks - 1) * unit_ns] * ranks
 
 
 @given(st.integers(1, 10), st.integers(1, 4), st.integers(0, 30), st.integers(1, 4), st.booleans(), times, times)

@@ -34,8 +34,10 @@ def test_agrees_with_the_original(case: dict[str, Any]):
         num_ranks=case["ranks"],
         forward_ns=forward,
         backward_ns=2 * forward + recompute,
+        weight_ns=forward,
         recompute_ns=recompute,
         activation_bytes=activation,
+        weight_bytes=activation,
         static_bytes=np.full(case["ranks"], case["static"], dtype=np.int64),
     )
     graph = build_graph(schedule)

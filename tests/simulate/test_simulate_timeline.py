@@ -41,8 +41,9 @@ def test_every_end_is_that_of_the_oracle(case: tuple[Schedule, np.ndarray, Commu
     assert timeline.end_ns.tolist() == [expected[action] for action in actions]
     assert timeline.makespan_ns == max(expected.values())
     busy = [0] * schedule.num_ranks
+    rank_of = schedule.stage_ranks
     for action, start_ns, end_ns in zip(actions, timeline.start_ns, timeline.end_ns, strict=True):
-        busy[action.stage % schedule.num_ranks] += int(end_ns - start_ns)
+        busy[rank_of[action.stage]] += int(end_ns - start_ns)
     assert timeline.busy_ns.tolist() == busy
 
 
@@ -100,41 +101,46 @@ def test_a_timeline_worked_out_by_hand():
         rank 1          F0 2-6  B0 6-11  F1 11-15  B1 15-20
     """
     schedule = Sizes(family="1f1b", num_ranks=2, num_chunks=1, num_microbatches=2).schedule()
-    timeline = run(build_graph(schedule), np.array([2, 3, 4, 5]))
+    timeline = run(build_graph(schedule), np.array([2, 3, 0, 0, 4, 5, 0, 0]))
     assert timeline.start_ns.tolist() == [0, 2, 11, 20, 2, 6, 11, 15]
     assert timeline.end_ns.tolist() == [2, 4, 14, 23, 6, 11, 15, 20]
     assert [str(action_at(schedule, index)) for index in timeline.critical_path()] == [
         "0F0", "1F0", "1B0", "1F1", "1B1", "0B1",
     ]  # fmt: skip
-    late = run(build_graph(schedule), np.array([2, 3, 4, 5]), Communication(latency_ns=1, transfer_ns=9))
+    late = run(build_graph(schedule), np.array([2, 3, 0, 0, 4, 5, 0, 0]), Communication(latency_ns=1, transfer_ns=9))
     assert late.makespan_ns == 23 + 2 * 10
 
 
 @given(schedules(), st.data())
 def test_peaks_are_those_of_a_replay(schedule: Schedule, data: st.DataObject):
     num_stages, num_ranks = schedule.num_stages, schedule.num_ranks
-    amounts = data.draw(st.lists(st.integers(0, 1000), min_size=num_stages, max_size=num_stages))
+    amounts, waiting = (
+        data.draw(st.lists(st.integers(0, 1000), min_size=num_stages, max_size=num_stages)) for _ in range(2)
+    )
     static = data.draw(st.lists(st.integers(0, 1000), min_size=num_ranks, max_size=num_ranks))
     costs = StageCosts(
         num_ranks=num_ranks,
         forward_ns=np.arange(1, num_stages + 1),
         backward_ns=np.arange(2, num_stages + 2),
+        weight_ns=np.ones(num_stages, dtype=np.int64),
         recompute_ns=np.zeros(num_stages, dtype=np.int64),
         activation_bytes=np.array(amounts),
+        weight_bytes=np.array(waiting),
         static_bytes=np.array(static),
     )
     timeline = run(build_graph(schedule), costs.durations)
     peaks = peak_bytes(schedule, costs)
     for rank in range(num_ranks):
-        replayed = live_peak(schedule.order(rank), amounts.__getitem__)
+        replayed = live_peak(schedule.order(rank), amounts.__getitem__, waiting.__getitem__)
         assert peaks[rank] == static[rank] + replayed
         times_ns, held = memory_curve(timeline, costs, rank)
         assert held.max() == peaks[rank]
         assert (np.diff(times_ns) >= 0).all()
         assert (times_ns[0], held[0], held[-1]) == (0, static[rank], static[rank])
         vectors = live_vectors(schedule, rank)
-        own = np.array(amounts).reshape(-1, num_ranks)[:, rank]
-        assert (vectors @ own).max() == replayed
+        stages = [stage for stage in range(num_stages) if schedule.stage_ranks[stage] == rank]
+        own = [each[stage] for each in (amounts, waiting) for stage in stages]
+        assert (vectors @ own[: vectors.shape[1]]).max() == replayed
         for one in range(len(vectors)):  # none is below another
             assert not any((vectors[one] <= vectors[other]).all() for other in range(len(vectors)) if other != one)
 
@@ -160,8 +166,10 @@ def test_memory_over_time_worked_out_by_hand():
         num_ranks=2,
         forward_ns=np.array([2, 4]),
         backward_ns=np.array([3, 5]),
+        weight_ns=np.array([1, 2]),
         recompute_ns=np.array([0, 0]),
         activation_bytes=np.array([10, 30]),
+        weight_bytes=np.array([10, 30]),
         static_bytes=np.array([100, 200]),
     )
     timeline = run(build_graph(schedule), costs.durations)
@@ -170,6 +178,59 @@ def test_memory_over_time_worked_out_by_hand():
         (0, 100), (0, 110), (2, 120), (14, 110), (23, 100),
     ]  # fmt: skip
     assert peak_bytes(schedule, costs).tolist() == [120, 230]
+
+
+def test_a_split_step_worked_out_by_hand():
+    """2 ranks, 2 microbatches; F 2, I 3, W 1 on stage 0 and F 2, I 3, W 4 on stage 1.
+
+    ::
+
+        rank 0  F0 0-2  F1 2-4            I0 7-10  W0 10-11          I1 12-15  W1 15-16
+        rank 1          F0 2-4  I0 4-7  F1 7-9  I1 9-12  W0 12-16  W1 16-20
+
+    10 bytes are held from F to I and 4 from I to W on stage 0; 30 and 50 on stage 1, where W needs more than was kept.
+    """
+    schedule = parse_schedule("0F0,0F1,0I0,0W0,0I1,0W1\n1F0,1I0,1F1,1I1,1W0,1W1\n", name="split")
+    costs = StageCosts(
+        num_ranks=2,
+        forward_ns=np.array([2, 2]),
+        backward_ns=np.array([4, 7]),
+        weight_ns=np.array([1, 4]),
+        recompute_ns=np.array([0, 0]),
+        activation_bytes=np.array([10, 30]),
+        weight_bytes=np.array([4, 50]),
+        static_bytes=np.array([100, 200]),
+    )
+    timeline = run(build_graph(schedule), costs.durations)
+    assert timeline.start_ns.tolist() == [0, 2, 7, 10, 12, 15, 2, 4, 7, 9, 12, 16]
+    assert timeline.makespan_ns == 20
+    assert peak_bytes(schedule, costs).tolist() == [120, 300]
+    assert live_vectors(schedule, 1).tolist() == [[1, 1], [0, 2]]
+    times_ns, held = memory_curve(timeline, costs, 0)
+    assert list(zip(times_ns.tolist(), held.tolist(), strict=True)) == [
+        (0, 100), (0, 110), (2, 120), (10, 114), (11, 110), (15, 104), (16, 100),
+    ]  # fmt: skip
+
+
+def test_messages_do_not_turn_round_on_a_rank():
+    """Stages 0 and 3 on rank 0, 1 and 2 on rank 1: the turn from stage 1 to 2 and back costs nothing."""
+    schedule = parse_schedule("0F0,3F0,3B0,0B0\n1F0,2F0,2B0,1B0\n", name="v")
+    timeline = run(build_graph(schedule), np.ones(16, dtype=np.int64), Communication(latency_ns=100))
+    assert timeline.makespan_ns == 8 + 4 * 100
+
+
+def test_without_a_backward_nothing_is_kept():
+    schedule = parse_schedule("0F0,0F1,2F0,2F1\n1F0,1F1,3F0,3F1\n", name="inference")
+    check_complete(schedule)
+    amounts = np.array([10, 20, 30, 5])
+    costs = StageCosts(
+        num_ranks=2, forward_ns=np.full(4, 3), backward_ns=np.zeros(4, int), weight_ns=np.zeros(4, int),
+        recompute_ns=np.zeros(4, int), activation_bytes=amounts, weight_bytes=amounts, static_bytes=np.array([1, 2]),
+    )  # fmt: skip
+    assert peak_bytes(schedule, costs).tolist() == [31, 22]
+    timeline = run(build_graph(schedule), costs.durations)
+    assert timeline.makespan_ns == 15
+    assert memory_curve(timeline, costs, 0)[1].tolist() == [1, 11, 1, 11, 1, 31, 1, 31, 1]
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Layer, LayerRun, Mode, Network
 from solve.exhaustive import Case
-from strategies import sizes
+from strategies import random_schedules, sizes
 
 MOST_PLANS = 30_000
 
@@ -36,7 +36,14 @@ def small_networks(draw: st.DrawFn, *, num_layers: int, most_kinds: int, time: i
         for place, kind in enumerate(kinds, start=1):
             kept = most * (len(kinds) + 1 - place) // (len(kinds) + 1) if sensible else draw(amounts)
             modes[kind] = Mode(activation_bytes=kept, backward_ns=backward + draw(nanoseconds) // 2)
-        layer = Layer(name=f"layer {index}", forward_ns=draw(nanoseconds), parameter_bytes=draw(amounts), modes=modes)
+        layer = Layer(
+            name=f"layer {index}",
+            forward_ns=draw(nanoseconds),
+            parameter_bytes=draw(amounts),
+            modes=modes,
+            stated_weight_ns=draw(st.none() | st.integers(0, backward)),
+            stated_weight_bytes=draw(st.none() | amounts),
+        )
         runs.append(LayerRun(layer=layer, count=count))
     ends = st.builds(
         EndBlock, forward_ns=nanoseconds, backward_ns=nanoseconds, parameter_bytes=amounts, activation_bytes=amounts
@@ -45,8 +52,10 @@ def small_networks(draw: st.DrawFn, *, num_layers: int, most_kinds: int, time: i
 
 
 @st.composite
-def cases(draw: st.DrawFn, *, time: int = 1, memory: int = 1) -> Case:
-    """All four families; layers are taken away until every plan can be tried."""
+def cases(draw: st.DrawFn, *, time: int = 1, memory: int = 1, any_order: bool = True) -> Case:
+    """All families, and other orders and placements where `any_order`; layers are taken away until every plan can be
+    tried.
+    """
     size = draw(sizes(max_ranks=4, max_chunks=3, max_microbatches=6, max_splits=2))
     allow_empty = draw(st.sampled_from([False, False, True]))
     fewest = 1 if allow_empty else size.num_stages
@@ -54,8 +63,12 @@ def cases(draw: st.DrawFn, *, time: int = 1, memory: int = 1) -> Case:
     network = draw(small_networks(
         num_layers=draw(st.integers(fewest, 8)), most_kinds=draw(st.integers(0, 4)), time=time, memory=memory
     ))  # fmt: skip
+    order = None
+    if any_order and size.sequence_splits == 1:
+        shape = (size.num_ranks, size.num_chunks, size.num_microbatches)
+        order = draw(st.none() | random_schedules(sizes=shape))
     case = Case(
-        network=network, sizes=size, allow_empty=allow_empty, mix_any=draw(st.booleans()),
+        network=network, sizes=size, order=order, allow_empty=allow_empty, mix_any=draw(st.booleans()),
         message_ns=draw(st.sampled_from([0, 0, 1, 300, 2000])) * time,
     )  # fmt: skip
     while case.num_plans() > MOST_PLANS:

@@ -13,12 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.model import COMM, SELECT, Communication, EndBlock, Network
-from evenflow.schedule import Op, Schedule
+from evenflow.schedule import Action, Op, Schedule
+from evenflow.solve.problem import Problem, problem_of_order
 from oracle import end_times, orders_of
-from strategies import Sizes, input_of
+from strategies import Sizes, inputs_of
 
-Content = tuple[int, int, int, int]
-"""Forward, backward, activation and parameters of a cell."""
+Content = tuple[int, int, int, int, int, int]
+"""Forward, backward, activation, parameters, weight gradient and what waits for it, of a cell."""
+
+Costs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +30,8 @@ class Case:
 
     network: Network
     sizes: Sizes
+    order: Schedule | None = None
+    """Another order of these sizes than the family's."""
     mix_any: bool = False
     allow_empty: bool = False
     message_ns: int = 0
@@ -36,12 +41,24 @@ class Case:
         return Communication(latency_ns=self.message_ns) if self.message_ns else None
 
     @property
+    def schedule(self) -> Schedule:
+        return self.sizes.schedule() if self.order is None else self.order
+
+    @property
     def split(self) -> Network:
-        return self.network.split_sequence(self.sizes.sequence_splits)
+        split = self.network.split_sequence(self.sizes.sequence_splits)
+        has_backward = any(action.op != Op.F for order in orders_of(self.schedule) for action in order)
+        return split if has_backward else split.without_backward()
+
+    def problem(self, limit_bytes: int | None = None) -> Problem:
+        return problem_of_order(
+            self.network, order=self.schedule, memory_limit_bytes=limit_bytes, mix_any=self.mix_any,
+            allow_empty=self.allow_empty, communication=self.communication,
+        )  # fmt: skip
 
     @property
     def arguments(self) -> dict[str, object]:
-        """What `plan` and `make_problem` both take."""
+        """What `plan` and `make_problem` both take, for the order of a family."""
         return {
             "num_ranks": self.sizes.num_ranks, "num_chunks": self.sizes.num_chunks,
             "num_microbatches": self.sizes.num_microbatches, "sequence_splits": self.sizes.sequence_splits,
@@ -113,11 +130,10 @@ def every_plan(case: Case) -> Plans:
         grid = np.indices([len(table) for table in contents]).reshape(stages, -1)
         for stage, table in enumerate(contents):
             tables[stage].append(table[grid[stage]])
-    costs = np.stack([np.concatenate(table) for table in tables])  # [stage, plan, 4]
-    schedule = case.sizes.schedule()
+    costs = np.stack([np.concatenate(table) for table in tables])  # [stage, plan, 6]
     return Plans(
-        makespans_ns=_makespans(schedule, costs[:, :, 0], costs[:, :, 1], case.message_ns),
-        peaks_bytes=_peaks(schedule, costs[:, :, 2], costs[:, :, 3]) + network.constant_bytes,
+        makespans_ns=_makespans(case.schedule, costs, case.message_ns),
+        peaks_bytes=_peaks(case.schedule, costs) + network.constant_bytes,
     )
 
 
@@ -134,36 +150,48 @@ def _contents(network: Network, start: int, end: int, blocks: list[EndBlock], *,
             sum(part.backward_ns for part in (*modes, *blocks)),
             sum(part.activation_bytes for part in (*modes, *blocks)),
             sum(part.parameter_bytes for part in (*layers, *blocks)),
+            sum(part.weight_ns for part in (*layers, *blocks)),
+            sum(part.weight_bytes for part in (*layers, *blocks)),
         ))  # fmt: skip
     return result
 
 
-def _makespans(
-    schedule: Schedule, forward: NDArray[np.int64], backward: NDArray[np.int64], message_ns: int
-) -> NDArray[np.int64]:
-    """Of all plans; costs are [stage, plan]."""
+def _duration(costs: Costs, action: Action) -> Costs:
+    """Of one action in every plan."""
+    forward, backward, weight = (costs[action.stage, :, place] for place in (0, 1, 4))
+    return {Op.F: forward, Op.B: backward, Op.I: backward - weight, Op.W: weight}[action.op]
+
+
+def _makespans(schedule: Schedule, costs: Costs, message_ns: int) -> Costs:
+    """Of all plans; costs are [stage, plan, 6]."""
     orders = orders_of(schedule)
     ends = end_times(orders, schedule.num_stages, lambda action: 1)
     before = {after: action for order in orders for action, after in pairwise(order)}
-    done = {}
-    nothing = np.zeros(forward.shape[1], dtype=np.int64)
+    rank_of = {action: rank for rank, order in enumerate(orders) for action in order}
+    done: dict[Action, Costs] = {}
+    nothing = np.zeros(costs.shape[1], dtype=np.int64)
     for action in sorted(ends, key=ends.__getitem__):  # all that an action waits for ends earlier
-        needed = input_of(action, schedule.num_stages)
         start = done[before[action]] if action in before else nothing
-        if needed is not None:
-            crosses = (needed.stage - action.stage) % schedule.num_ranks != 0
-            start = np.maximum(start, done[needed] + (message_ns if crosses else 0))
-        done[action] = start + (forward if action.op == Op.F else backward)[action.stage]
+        for needed in inputs_of(action, schedule.num_stages):
+            if needed in done:
+                crosses = rank_of[needed] != rank_of[action]
+                start = np.maximum(start, done[needed] + (message_ns if crosses else 0))
+        done[action] = start + _duration(costs, action)
     return np.max([done[order[-1]] for order in orders], axis=0)
 
 
-def _peaks(schedule: Schedule, activation: NDArray[np.int64], parameters: NDArray[np.int64]) -> NDArray[np.int64]:
+def _peaks(schedule: Schedule, costs: Costs) -> Costs:
     """The highest memory of any rank beside the constant, of all plans."""
-    highest = np.zeros(activation.shape[1], dtype=np.int64)
-    for rank, order in enumerate(orders_of(schedule)):
-        held = parameters[rank :: schedule.num_ranks].sum(axis=0)
+    highest = np.zeros(costs.shape[1], dtype=np.int64)
+    orders = orders_of(schedule)
+    has_backward = any(action.op != Op.F for order in orders for action in order)
+    for order in orders:
+        held = sum(costs[stage, :, 3] for stage in {action.stage for action in order})
         highest = np.maximum(highest, held)
         for action in order:
-            held = held + (activation if action.op == Op.F else -activation)[action.stage]
-            highest = np.maximum(highest, held)
+            activation, waiting = costs[action.stage, :, 2], costs[action.stage, :, 5]
+            changes = {Op.F: activation, Op.B: -activation, Op.I: waiting - activation, Op.W: -waiting}
+            highest = np.maximum(highest, held + changes[action.op])
+            if has_backward:  # else an activation is dropped at once
+                held = held + changes[action.op]
     return highest

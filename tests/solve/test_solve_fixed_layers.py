@@ -36,8 +36,8 @@ class CaseWithCut(Case):
 
 @st.composite
 def cases_with_cut(draw: st.DrawFn) -> CaseWithCut:
-    """Any case with any of its cuts."""
-    case = draw(cases(time=MILLISECOND, memory=MEGABYTE + 7))
+    """Any case under its family's order with any of its cuts."""
+    case = draw(cases(time=MILLISECOND, memory=MEGABYTE + 7, any_order=False))
     return CaseWithCut(**{name: getattr(case, name) for name in Case.__dataclass_fields__},
                        cut=draw(st.sampled_from(case.cuts())))  # fmt: skip
 

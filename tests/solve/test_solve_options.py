@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.solve.options import Segments, merged_runs
-from evenflow.solve.problem import make_problem
 from evenflow.solve.search import Search
 from evenflow.solve.start import even_start, least_memory
 from solve.cases import cases
@@ -17,7 +16,7 @@ PLENTY = 10**15
 @given(case=cases())
 @settings(max_examples=60)
 def test_options_cost_what_their_layers_cost(case):
-    problem = make_problem(case.network, **case.arguments)
+    problem = case.problem()
     network, kinds = problem.network, problem.kinds
     ends = np.cumsum([run.count for run in merged_runs(problem)])
     segments = Segments(problem, PLENTY)
@@ -34,6 +33,8 @@ def test_options_cost_what_their_layers_cost(case):
             modes = [layer.modes[kind] for layer, kind in zip(layers, in_order, strict=True)]
             assert options.forward_ns[at] == sum(part.forward_ns for part in (*layers, *blocks))
             assert options.backward_ns[at] == sum(part.backward_ns for part in (*modes, *blocks))
+            assert options.weight_ns[at] == sum(part.weight_ns for part in (*layers, *blocks))
+            assert options.weight_bytes[at] == sum(part.weight_bytes for part in (*layers, *blocks))
             assert options.activation_bytes[at] == sum(part.activation_bytes for part in (*modes, *blocks))
             assert options.parameter_bytes[at] == sum(part.parameter_bytes for part in (*layers, *blocks))
             faster = options.faster[at]
@@ -51,7 +52,7 @@ def network_run_size(ends, run: int) -> int:
 @given(case=cases())
 @settings(max_examples=60)
 def test_an_even_start_is_a_plan(case):
-    problem = make_problem(case.network, **case.arguments)
+    problem = case.problem()
     counts = even_start(problem)
     assert (counts >= 0).all()
     assert counts.sum() == problem.num_layers
@@ -62,7 +63,7 @@ def test_an_even_start_is_a_plan(case):
 @given(case=cases(memory=2**20 + 7))
 @settings(max_examples=60)
 def test_the_least_memory_is_that_of_the_smallest_of_all_plans(case):
-    problem = make_problem(case.network, **case.arguments)
+    problem = case.problem()
     plans = every_plan(case)
     least = least_memory(problem, seconds=30)
     peak = int(problem.rank_memory(problem.costs(least.counts)).max())
@@ -78,7 +79,7 @@ def test_the_search_stays_among_the_plans_that_fit(data, seed):
     case = data.draw(cases(memory=2**20 + 7))
     plans = every_plan(case)
     limit = data.draw(st.sampled_from(plans.limits()))
-    problem = make_problem(case.network, memory_limit_bytes=limit, **case.arguments)
+    problem = case.problem(limit)
     counts = least_memory(problem, seconds=30).counts
     if (problem.rank_memory(problem.costs(counts)) > limit).any():
         return

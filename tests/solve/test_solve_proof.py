@@ -28,7 +28,7 @@ def limit_of(draw, plans: Plans) -> int | None:
 
 
 def check(case: Case, plans: Plans, limit: int | None, target_ns: int, best_ns: int, *, learn: bool) -> Answer:
-    problem = make_problem(case.network, memory_limit_bytes=limit, **case.arguments)
+    problem = case.problem(limit)
     prover = Prover(problem)
     if learn:
         prover.learn(even_start(problem))
@@ -48,7 +48,7 @@ def check(case: Case, plans: Plans, limit: int | None, target_ns: int, best_ns: 
 
 
 def check_plan(case: Case, problem: Problem, limit: int | None, counts, target_ns: int) -> None:
-    simulation = simulate(case.network, problem.plan(counts), communication=case.communication)
+    simulation = simulate(case.network, problem.plan(counts), schedule=case.schedule, communication=case.communication)
     assert simulation.makespan_ns <= target_ns
     assert simulation.fits(limit)
 

@@ -29,7 +29,7 @@ MEMORY = click.option(
 SCHEDULE = click.option(
     "--schedule",
     metavar="NAME",
-    help="1f1b, interleaved, interleaved-less-memory, f-then-b or gpipe.  [default: 1f1b, or interleaved for chunks]",
+    help="One of `evenflow schedules`, such as zb-h1.  [default: 1f1b, or interleaved for chunks]",
 )
 LESS_MEMORY = click.option(
     "--less-memory", is_flag=True, help="With several chunks: the interleaved order with the shortest warm-up."

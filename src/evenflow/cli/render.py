@@ -44,7 +44,8 @@ def plan_table(simulation: Simulation, memory_limit_bytes: int | None) -> str:
     header = ["rank", "layers", *kinds, "ms/microbatch", *(["peak MB"] if has_memory else [])]
     left = {len(header)} if has_memory and memory_limit_bytes else set()
     header += ["of limit", "idle %"] if left else ["idle %"]
-    stage_ns = (costs.forward_ns + costs.backward_ns).reshape(plan.num_chunks, plan.num_ranks) * plan.sequence_splits
+    stage_table = simulation.timeline.schedule.stage_table
+    stage_ns = (costs.forward_ns + costs.backward_ns)[stage_table] * plan.sequence_splits
     rows = []
     for rank in range(plan.num_ranks):
         row = [str(rank), _by_chunk([chunk[rank] for chunk in plan.layers])]

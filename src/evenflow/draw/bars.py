@@ -1,5 +1,7 @@
 """Bars at the right, one a row: how busy a rank is, and how high its memory peaks."""
 
+import numpy as np
+
 from evenflow.draw.axes import column_memory
 from evenflow.draw.blocks import Rows
 from evenflow.draw.elements import number, path, rect, text
@@ -11,11 +13,10 @@ from evenflow.draw.palette import (
     HELD_LINE,
     LIMIT,
     MUTED,
+    OPERATIONS,
     OVER_FILL,
     RECOMPUTE,
     STATIC_FILL,
-    backward_shades,
-    forward_shades,
 )
 from evenflow.simulate import Simulation
 
@@ -27,21 +28,21 @@ VALUE_WIDTH = 68
 
 
 def busy_bars(simulation: Simulation, rows: Rows, x: int, width: int) -> list[str]:
-    """Share of the makespan in which each rank works: forward, backward, recomputation."""
-    timeline, costs = simulation.timeline, simulation.costs
+    """Share of the makespan in which each rank works: its operations, then recomputation."""
+    timeline, schedule = simulation.timeline, simulation.timeline.schedule
     span = max(timeline.makespan_ns, 1)
-    work = (
-        (forward_shades(1)[0], costs.forward_ns),
-        (backward_shades(1)[0], costs.backward_ns - costs.recompute_ns),
-        (RECOMPUTE, costs.recompute_ns),
-    )
+    recompute_ns = np.zeros_like(timeline.busy_by_op_ns)
+    np.add.at(recompute_ns, (schedule.ranks, schedule.ops), simulation.recompute_ns)
+    work_ns = timeline.busy_by_op_ns - recompute_ns
+    parts_ns = [(shades(1)[0], work_ns[:, op]) for op, (_, shades) in enumerate(OPERATIONS)]
+    parts_ns.append((RECOMPUTE, recompute_ns.sum(axis=1)))
     parts = []
     for rank, busy_ns in enumerate(timeline.busy_ns.tolist()):
         top, height = _place(rows, rank)
         parts.append(rect(x, top, width, height, fill="none", stroke=HAIRLINE))
         at = float(x)
-        for colour, stage_ns in work:
-            length = width * timeline.schedule.num_units * int(stage_ns[rank :: rows.count].sum()) / span
+        for colour, part_ns in parts_ns:
+            length = width * int(part_ns[rank]) / span
             if length >= 0.1:
                 parts.append(rect(at, top, length, height, fill=colour))
             at += length

@@ -7,14 +7,7 @@ from numpy.typing import NDArray
 
 from evenflow.draw.axes import TimeScale
 from evenflow.draw.elements import number, path, tenths, text_width
-from evenflow.draw.palette import (
-    INK,
-    PAPER,
-    RECOMPUTE,
-    backward_shades,
-    forward_shades,
-)
-from evenflow.schedule import Op
+from evenflow.draw.palette import INK, OPERATIONS, PAPER, RECOMPUTE
 from evenflow.simulate import Simulation
 
 MERGE_TENTHS = 3
@@ -61,16 +54,15 @@ class Blocks:
     units: Tenths
     left: Tenths
     split: Tenths
-    """Where recomputation inside a backward ends; `left` where there is none."""
+    """Where recomputation inside a backward or input gradient ends; `left` where there is none."""
     right: Tenths
 
 
 def make_blocks(simulation: Simulation, scale: TimeScale) -> Blocks:
     """The blocks of a simulation. Actions too short to see are merged into one block of the class that runs longest."""
-    timeline, costs = simulation.timeline, simulation.costs
+    timeline = simulation.timeline
     schedule = timeline.schedule
     left, right = scale.tenths(timeline.start_ns), scale.tenths(timeline.end_ns)
-    recompute_ns = np.where(schedule.ops == Op.B, costs.recompute_ns[schedule.stages], 0)
     duration_ns = timeline.end_ns - timeline.start_ns
 
     cells = left // MERGE_TENTHS
@@ -78,16 +70,16 @@ def make_blocks(simulation: Simulation, scale: TimeScale) -> Blocks:
     firsts = np.flatnonzero(is_first)
     longest = np.lexsort((-duration_ns, np.cumsum(is_first)))[firsts]
     left, right = left[firsts], np.maximum.reduceat(right, firsts)
-    share = recompute_ns[longest] / np.maximum(duration_ns[longest], 1)
+    share = simulation.recompute_ns[longest] / np.maximum(duration_ns[longest], 1)
 
     drawn = np.flatnonzero(right > left)
     left, right, longest, share = left[drawn], right[drawn], longest[drawn], share[drawn]
-    chunks = schedule.stages[longest] // schedule.num_ranks
+    chunks = schedule.stage_chunks[schedule.stages[longest]]
     return Blocks(
         num_chunks=schedule.num_chunks,
         sequence_splits=schedule.sequence_splits,
         ranks=schedule.ranks[longest].astype(np.int64),
-        classes=(np.where(schedule.ops[longest] == Op.F, 0, schedule.num_chunks) + chunks).astype(np.int64),
+        classes=(schedule.num_chunks * schedule.ops[longest] + chunks).astype(np.int64),
         units=schedule.units[longest].astype(np.int64),
         left=left,
         split=left + np.rint(share * (right - left)).astype(np.int64),
@@ -98,17 +90,16 @@ def make_blocks(simulation: Simulation, scale: TimeScale) -> Blocks:
 def draw_blocks(blocks: Blocks, rows: Rows, *, num_shades: int) -> list[str]:
     """The blocks as one path a class, recomputation on top of the backwards.
 
-    `num_shades`, the number of chunks or more, is how many shades a direction has; pictures with one legend share it.
+    `num_shades`, the number of chunks or more, is how many shades an operation has; pictures with one legend share it.
     """
     parts = []
-    directions = (("forward", forward_shades(num_shades)), ("backward", backward_shades(num_shades)))
     for index in np.unique(blocks.classes).tolist():
-        direction, shades = directions[index // blocks.num_chunks]
-        chunk = index % blocks.num_chunks
+        op, chunk = divmod(index, blocks.num_chunks)
+        words, shades = OPERATIONS[op]
         chosen = np.flatnonzero(blocks.classes == index)
         data = _bars(blocks.ranks[chosen], blocks.left[chosen], blocks.right[chosen], rows)
-        name = f'class="{direction}-{chunk}"'
-        parts.append(path(data, stroke=shades[chunk], width=rows.ink, extra=name))
+        name = f'class="{words.replace(" ", "-")}-{chunk}"'
+        parts.append(path(data, stroke=shades(num_shades)[chunk], width=rows.ink, extra=name))
     chosen = np.flatnonzero(blocks.split > blocks.left)
     if len(chosen):
         data = _bars(blocks.ranks[chosen], blocks.left[chosen], blocks.split[chosen], rows)

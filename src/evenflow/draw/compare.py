@@ -68,8 +68,9 @@ def _header(
     limit = memory.limit_bytes if memory else None
     words = f"limit {show_memory(limit, memory.unit)}" if memory and limit is not None else ""
     over = any(not simulation.fits(limit) for _, simulation in simulations)
+    ops = {op for _, simulation in simulations for op in simulation.timeline.schedule.used_ops}
     legend = timeline_legend(
-        PLOT_LEFT, _LEGEND_BASELINE, num_chunks=num_shades, recomputes=recomputes, numbered=numbered
+        PLOT_LEFT, _LEGEND_BASELINE, ops=ops, num_chunks=num_shades, recomputes=recomputes, numbered=numbered
     )
     if memory:
         legend += memory_legend(PLOT_LEFT, _LEGEND_BASELINE + _LEGEND_LINE, limit=words, over=over, curves=False)

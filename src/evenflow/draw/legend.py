@@ -1,6 +1,6 @@
 """The key to the colours, laid out from left to right in a line of its own above the plot."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from evenflow.draw.elements import path, rect, text, text_width
 from evenflow.draw.palette import (
@@ -10,13 +10,13 @@ from evenflow.draw.palette import (
     INK,
     LIMIT,
     MUTED,
+    OPERATIONS,
     OVER_FILL,
     PAPER,
     RECOMPUTE,
     STATIC_FILL,
-    backward_shades,
-    forward_shades,
 )
+from evenflow.schedule import Op
 
 _MOST_SWATCHES = 12
 _SIZE = 12
@@ -52,10 +52,13 @@ class _Line:
         self.x += 16
 
 
-def timeline_legend(x: float, y: int, *, num_chunks: int, recomputes: bool, numbered: bool) -> list[str]:
-    """Forward and backward shades by chunk, recomputation and numbers where there are any, idle."""
+def timeline_legend(
+    x: float, y: int, *, ops: Collection[Op], num_chunks: int, recomputes: bool, numbered: bool
+) -> list[str]:
+    """The shades of the operations in the picture by chunk, recomputation and numbers where there are any, idle."""
     line = _Line(x, y)
-    for words, shades in (("forward", forward_shades(num_chunks)), ("backward", backward_shades(num_chunks))):
+    for words, shades_of in (OPERATIONS[op] for op in sorted(ops)):
+        shades = shades_of(num_chunks)
         if num_chunks == 1:
             line.swatch(shades[0])
             line.words(words)
@@ -66,7 +69,7 @@ def timeline_legend(x: float, y: int, *, num_chunks: int, recomputes: bool, numb
         line.gap()
     if recomputes:
         line.swatch(RECOMPUTE)
-        line.words("recompute, inside the backward")
+        line.words("recompute, inside the backward" if Op.B in ops else "recompute, inside the input gradient")
         line.gap()
     line.swatch(PAPER, stroke=HAIRLINE)
     line.words("idle")

@@ -1,7 +1,8 @@
 """Colours. Direction is told by hue (blue, orange) and by lightness, so it survives grey print and colour blindness.
 
 lightness L*   84 … 72   forward, chunk 0 … last
-               66 … 53   backward, chunk 0 … last
+               66 … 53   backward (or input gradient), chunk 0 … last
+               90 … 80   weight gradient, chunk 0 … last; yellow
                27        recompute
 """
 
@@ -20,6 +21,8 @@ RECOMPUTE = "#662c08"
 
 _FORWARD_ENDS = ("#bcd8f5", "#84b6e8")
 _BACKWARD_ENDS = ("#e98f43", "#c56426")
+_INPUT_ENDS = ("#e58a78", "#c25f4d")
+_WEIGHT_ENDS = ("#f6e3a1", "#e3c65f")
 _ALONE = 0.35
 """Where in its range the shade of an only chunk lies."""
 
@@ -32,6 +35,25 @@ def forward_shades(num_chunks: int) -> list[str]:
 def backward_shades(num_chunks: int) -> list[str]:
     """One orange a chunk, light to darker; all darker than every forward shade."""
     return _shades(*_BACKWARD_ENDS, num_chunks)
+
+
+def input_gradient_shades(num_chunks: int) -> list[str]:
+    """One red a chunk, as light as full backwards."""
+    return _shades(*_INPUT_ENDS, num_chunks)
+
+
+def weight_gradient_shades(num_chunks: int) -> list[str]:
+    """One yellow a chunk, light to darker; lighter than every other part of a backward."""
+    return _shades(*_WEIGHT_ENDS, num_chunks)
+
+
+OPERATIONS = (
+    ("forward", forward_shades),
+    ("backward", backward_shades),
+    ("input gradient", input_gradient_shades),
+    ("weight gradient", weight_gradient_shades),
+)
+"""What each `Op` is called, and its shades by chunk."""
 
 
 def _shades(first: str, last: str, count: int) -> list[str]:

@@ -74,7 +74,12 @@ def _timeline_panel(simulation: Simulation, scale: TimeScale, baseline: int) -> 
     numbers = draw_numbers(blocks, rows)
     recomputes = bool(simulation.costs.recompute_ns.any())
     legend = timeline_legend(
-        PLOT_LEFT, baseline, num_chunks=plan.num_chunks, recomputes=recomputes, numbered=bool(numbers)
+        PLOT_LEFT,
+        baseline,
+        ops=simulation.timeline.schedule.used_ops,
+        num_chunks=plan.num_chunks,
+        recomputes=recomputes,
+        numbered=bool(numbers),
     )
     parts = [
         text(MARGIN, baseline, "Timeline", size=14, bold=True),

@@ -33,8 +33,9 @@ class Communication:
 class Plan:
     """Layers and recompute counts of every cell ``[chunk][rank]``, and the schedule that runs them.
 
-    Stage ``chunk * num_ranks + rank`` holds the next ``layers[chunk][rank]`` layers of the network. Within a cell the
-    first layers recompute: its `full` layers come first, then `both`, `select`, `comm`, user-named kinds, none.
+    Stages hold the layers of the network in order; the schedule's placement says which stage a cell is (by default
+    ``chunk * num_ranks + rank``). Within a cell the first layers recompute: its `full` layers come first, then `both`,
+    `select`, `comm`, user-named kinds, none.
     """
 
     schedule: str

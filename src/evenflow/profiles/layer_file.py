@@ -11,6 +11,7 @@ Times are milliseconds, memory is megabytes (2**20 bytes), each of ONE layer for
 
     forward                = `forward_time`, else `time`
     backward               = `backward_time`, else (1 + `backward_coef`) * 2 * forward; the coefficient is 0 by default
+    weight gradient        = `weight_time`, else half of the backward; a part of it, which some schedules run on its own
     backward under a kind  = its `…_time`, else (1 + its `…_coef`) * backward
 
 A kind's `…_time` is the WHOLE backward with the recomputation in it, as in the original, so it is never below the
@@ -52,10 +53,15 @@ KIND_KEYS: Mapping[str, _Keys] = {
 _TOP_KEYS = {"name", "layers_description", "stage_const_mem", "pre_defined_layer", "auto_partition_layer", "model_name"}
 _ENTRY_KEYS = {
     "name", "type", "nb_layer", "time", "forward_time", "backward_time", "backward_coef",
-    "memory_parameter", "memory_activation", "recompute_kinds", "model_name",
+    "memory_parameter", "memory_activation", "recompute_kinds", "model_name", "weight_time", "memory_until_weight",
     *(key for keys in KIND_KEYS.values() for key in (keys.memory, keys.time, keys.coef)),
 }  # fmt: skip
-_BODY_MEMORY = ("memory_parameter", "memory_activation", *(keys.memory for keys in KIND_KEYS.values()))
+_BODY_MEMORY = (
+    "memory_parameter",
+    "memory_activation",
+    "memory_until_weight",
+    *(keys.memory for keys in KIND_KEYS.values()),
+)
 _TYPES = ("HEAD", "BODY", "TAIL")
 
 
@@ -131,7 +137,27 @@ def _layer(entry: Fields, has_memory: bool) -> Layer:
         forward_ns=nanoseconds_from_milliseconds(forward_ms),
         parameter_bytes=_bytes(entry, "memory_parameter"),
         modes={NONE: plain, **_kinds(entry, backward_ms)},
+        stated_weight_ns=_weight_ns(entry, backward_ms),
+        stated_weight_bytes=_weight_bytes(entry),
     )
+
+
+def _weight_ns(entry: Fields, backward_ms: float) -> int | None:
+    """The stated time of the weight gradient; None where the entry has none."""
+    if "weight_time" not in entry:
+        return None
+    weight_ms = entry.number("weight_time")
+    if weight_ms > backward_ms:
+        raise InputError(
+            value=weight_ms,
+            rule=f"the weight gradient is a part of the backward without recomputation, {backward_ms:g}",
+            place=entry.place("weight_time"),
+        )
+    return nanoseconds_from_milliseconds(weight_ms)
+
+
+def _weight_bytes(entry: Fields) -> int | None:
+    return _bytes(entry, "memory_until_weight") if "memory_until_weight" in entry else None
 
 
 def _require_memory(entry: Fields) -> None:
@@ -199,7 +225,7 @@ def _mode(fields: Fields, keys: _Keys, plain_ms: float) -> Mode:
 
 def _end_block(entries: list[Fields], has_memory: bool) -> EndBlock:
     """The sum of all HEAD or all TAIL entries."""
-    blocks = []
+    blocks: list[tuple[int, EndBlock]] = []
     for entry in entries:
         for keys in KIND_KEYS.values():
             _mode(entry, keys, 0.0)
@@ -211,21 +237,27 @@ def _end_block(entries: list[Fields], has_memory: bool) -> EndBlock:
             )
         count = _count(entry)
         forward_ms, backward_ms = _times(entry)
-        parameter, activation = _bytes(entry, "memory_parameter"), _bytes(entry, "memory_activation")
-        blocks.append(
-            EndBlock(
-                forward_ns=count * nanoseconds_from_milliseconds(forward_ms),
-                backward_ns=count * nanoseconds_from_milliseconds(backward_ms),
-                parameter_bytes=count * parameter if has_memory else 0,
-                activation_bytes=count * activation if has_memory else 0,
-            )
+        one = EndBlock(
+            forward_ns=nanoseconds_from_milliseconds(forward_ms),
+            backward_ns=nanoseconds_from_milliseconds(backward_ms),
+            parameter_bytes=_bytes(entry, "memory_parameter") if has_memory else 0,
+            activation_bytes=_bytes(entry, "memory_activation") if has_memory else 0,
+            stated_weight_ns=_weight_ns(entry, backward_ms),
+            stated_weight_bytes=_weight_bytes(entry) if has_memory else None,
         )
+        blocks.append((count, one))
+
+    # What no entry states stays to be derived from the sums.
+    states_time = any(block.stated_weight_ns is not None for _, block in blocks)
+    states_memory = any(block.stated_weight_bytes is not None for _, block in blocks)
     return EndBlock(
         name=" + ".join(entry.text("name") for entry in entries),
-        forward_ns=sum(block.forward_ns for block in blocks),
-        backward_ns=sum(block.backward_ns for block in blocks),
-        parameter_bytes=sum(block.parameter_bytes for block in blocks),
-        activation_bytes=sum(block.activation_bytes for block in blocks),
+        forward_ns=sum(count * block.forward_ns for count, block in blocks),
+        backward_ns=sum(count * block.backward_ns for count, block in blocks),
+        parameter_bytes=sum(count * block.parameter_bytes for count, block in blocks),
+        activation_bytes=sum(count * block.activation_bytes for count, block in blocks),
+        stated_weight_ns=sum(count * block.weight_ns for count, block in blocks) if states_time else None,
+        stated_weight_bytes=sum(count * block.weight_bytes for count, block in blocks) if states_memory else None,
     )
 
 

@@ -2,7 +2,7 @@
 
 import json
 
-from evenflow.model import NONE, EndBlock, LayerRun, Network
+from evenflow.model import NONE, EndBlock, Layer, LayerRun, Network
 from evenflow.profiles.layer_file import KIND_KEYS
 from evenflow.units import megabytes, milliseconds
 
@@ -32,10 +32,12 @@ def _body_entry(run: LayerRun, has_memory: bool) -> dict[str, object]:
         "nb_layer": run.count,
         "time": milliseconds(layer.forward_ns),
         "backward_time": milliseconds(layer.backward_ns),
+        **_stated_time(layer),
     }
     if has_memory:
         entry["memory_parameter"] = megabytes(layer.parameter_bytes)
         entry["memory_activation"] = megabytes(layer.modes[NONE].activation_bytes)
+        entry |= _stated_memory(layer)
         named = {}
         for kind, mode in layer.modes.items():
             memory, time = megabytes(mode.activation_bytes), milliseconds(mode.backward_ns)
@@ -55,8 +57,20 @@ def _end_entry(type_name: str, block: EndBlock, has_memory: bool) -> dict[str, o
         "nb_layer": 1,
         "time": milliseconds(block.forward_ns),
         "backward_time": milliseconds(block.backward_ns),
+        **_stated_time(block),
     }
     if has_memory:
         entry["memory_parameter"] = megabytes(block.parameter_bytes)
         entry["memory_activation"] = megabytes(block.activation_bytes)
+        entry |= _stated_memory(block)
     return entry
+
+
+def _stated_time(part: Layer | EndBlock) -> dict[str, object]:
+    return {} if part.stated_weight_ns is None else {"weight_time": milliseconds(part.stated_weight_ns)}
+
+
+def _stated_memory(part: Layer | EndBlock) -> dict[str, object]:
+    if part.stated_weight_bytes is None:
+        return {}
+    return {"memory_until_weight": megabytes(part.stated_weight_bytes)}

@@ -8,6 +8,7 @@ from evenflow.schedule.one_f_one_b import one_f_one_b
 from evenflow.schedule.schedule import Schedule
 from evenflow.schedule.text import format_schedule, parse_schedule
 from evenflow.schedule.validate import check_complete
+from evenflow.schedule.zb_h1 import zb_h1
 
 __all__ = [
     "FAMILIES",
@@ -24,4 +25,5 @@ __all__ = [
     "make_schedule",
     "one_f_one_b",
     "parse_schedule",
+    "zb_h1",
 ]

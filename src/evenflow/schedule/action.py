@@ -1,6 +1,7 @@
 """The smallest step of a schedule and its text form, the one torch.distributed.pipelining reads."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -14,6 +15,10 @@ class Op(IntEnum):
     """Forward."""
     B = 1
     """Full backward: gradients of input and weights."""
+    I = 2  # noqa: E741  the field's name
+    """Input gradient: the first part of a split backward."""
+    W = 3
+    """Weight gradient: the second part, at any time after the first."""
 
 
 NUM_OPS = len(Op)
@@ -39,13 +44,13 @@ class Action:
         return f"{self.stage}{self.op.name}{self.microbatch}"
 
     @classmethod
-    def parse(cls, token: str, *, place: str = "action") -> "Action":
-        """The inverse of `str`."""
+    def parse(cls, token: str, *, names: Mapping[str, Op] = Op.__members__, place: str = "action") -> "Action":
+        """The inverse of `str`; `names` says what each operation is called."""
         match = _TOKEN.fullmatch(token.strip())
-        if match is None or match[2] not in Op.__members__:
+        if match is None or match[2] not in names:
             raise InputError(
                 value=token,
-                rule=f"an action is stage, operation ({', '.join(Op.__members__)}) and microbatch, like 2F0",
+                rule=f"an action is stage, operation ({', '.join(names)}) and microbatch, like 2F0",
                 place=place,
             )
-        return cls(int(match[1]), Op[match[2]], int(match[3]))
+        return cls(int(match[1]), names[match[2]], int(match[3]))

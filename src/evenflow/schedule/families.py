@@ -14,6 +14,7 @@ from evenflow.schedule.interleaved_remainder_last import interleaved_remainder_l
 from evenflow.schedule.naive import naive
 from evenflow.schedule.one_f_one_b import one_f_one_b
 from evenflow.schedule.schedule import Schedule
+from evenflow.schedule.zb_h1 import zb_h1
 
 _ONE_CHUNK = "one chunk a rank; any numbers of ranks and microbatches"
 
@@ -64,6 +65,15 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             memory="min(v m, (v-1) g + p-r) / v, for m >= p, with g = p + m mod p",
             bubble="(p-1)/(p-1 + v m) for m >= p",
             paper="Megatron-LM, arXiv:2104.04473, §2.2",
+        ),
+        "zb-h1": Family(
+            make=zb_h1,
+            num_chunks=1,
+            idea="1F1B with split backwards; weight gradients (w) wait to fill the cool-down after input gradients (i)",
+            limits=_ONE_CHUNK,
+            memory="min(m, p), until the weight gradient",
+            bubble="(p-1)(f+i-w) / ((p-1)(f+i-w) + m(f+i+w)) for equal f, i, w and m >= 2p-1",
+            paper="ZeroBubble, arXiv:2401.10241, §2.1",
         ),
         "interleaved-remainder-last": Family(
             make=interleaved_remainder_last,

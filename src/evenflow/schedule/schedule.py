@@ -1,6 +1,6 @@
 """A schedule is a value: for every rank the order in which it runs its actions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.errors import InputError
-from evenflow.schedule.action import Action, Op
+from evenflow.model.placement import stage_table
+from evenflow.schedule.action import NUM_OPS, Action, Op
 
 Codes = NDArray[np.int32]
 
@@ -24,14 +25,15 @@ class Schedule:
 
     name: str
     num_ranks: int
-    num_stages: int
+    stage_ranks: tuple[int, ...]
+    """The rank of every stage (see `evenflow.model.placement`)."""
     num_microbatches: int
     """Microbatches of the step, before any split of their sequences."""
     sequence_splits: int = 1
     ops: Codes
     """Codes of `Op`, shape [num_actions]."""
     stages: Codes
-    """Global stage index, shape [num_actions]; stage ``s`` runs on rank ``s % num_ranks``."""
+    """Global stage index, shape [num_actions]."""
     units: Codes
     """Microbatch (part) index, shape [num_actions]."""
     rank_starts: tuple[int, ...]
@@ -45,9 +47,13 @@ class Schedule:
         num_stages: int,
         num_microbatches: int,
         sequence_splits: int = 1,
+        stage_ranks: Sequence[int] | None = None,
         orders: Iterable[Codes],
     ) -> "Schedule":
-        """From the codes of ops, stages and units of each rank's actions, shape [3, num_actions of the rank]."""
+        """From the codes of ops, stages and units of each rank's actions, shape [3, num_actions of the rank].
+
+        Stage s runs on ``stage_ranks[s]``, by default on rank s mod the number of ranks.
+        """
         tables = list(orders)
         codes = np.concatenate(tables, axis=1)
         codes.setflags(write=False)
@@ -55,7 +61,7 @@ class Schedule:
         return cls(
             name=name,
             num_ranks=len(tables),
-            num_stages=num_stages,
+            stage_ranks=_placement(stage_ranks, num_stages, len(tables)),
             num_microbatches=num_microbatches,
             sequence_splits=sequence_splits,
             ops=ops,
@@ -66,16 +72,23 @@ class Schedule:
 
     @classmethod
     def from_table(
-        cls, *, name: str, num_stages: int, num_microbatches: int, sequence_splits: int = 1, codes: Codes
+        cls,
+        *,
+        name: str,
+        num_stages: int,
+        num_microbatches: int,
+        sequence_splits: int = 1,
+        stage_ranks: Sequence[int] | None = None,
+        codes: Codes,
     ) -> "Schedule":
-        """From the codes of ops, stages and units where all ranks have equally many: [3, num_ranks, num_actions]."""
+        """As `from_orders`, where all ranks have equally many actions: codes [3, num_ranks, num_actions]."""
         _, num_ranks, length = codes.shape
         flat = codes.reshape(3, -1)
         flat.setflags(write=False)
         return cls(
             name=name,
             num_ranks=num_ranks,
-            num_stages=num_stages,
+            stage_ranks=_placement(stage_ranks, num_stages, num_ranks),
             num_microbatches=num_microbatches,
             sequence_splits=sequence_splits,
             ops=flat[0],
@@ -92,9 +105,10 @@ class Schedule:
         num_stages: int,
         num_microbatches: int,
         sequence_splits: int = 1,
+        stage_ranks: Sequence[int] | None = None,
         orders: Iterable[Iterable[Action]],
     ) -> "Schedule":
-        """From lists of actions, one a rank."""
+        """As `from_orders`, from lists of actions, one a rank."""
         arrays = []
         for order in orders:
             rows = [(int(action.op), action.stage, action.microbatch) for action in order]
@@ -104,6 +118,7 @@ class Schedule:
             num_stages=num_stages,
             num_microbatches=num_microbatches,
             sequence_splits=sequence_splits,
+            stage_ranks=stage_ranks,
             orders=arrays,
         )
 
@@ -120,7 +135,12 @@ class Schedule:
 
     @property
     def _shape(self) -> tuple[object, ...]:
-        return (self.name, self.num_stages, self.num_microbatches, self.sequence_splits, self.rank_starts)
+        return (self.name, self.stage_ranks, self.num_microbatches, self.sequence_splits, self.rank_starts)
+
+    @property
+    def num_stages(self) -> int:
+        """Stages of all ranks."""
+        return len(self.stage_ranks)
 
     @property
     def num_chunks(self) -> int:
@@ -143,6 +163,33 @@ class Schedule:
         lengths = np.diff(self.rank_starts)
         return np.repeat(np.arange(self.num_ranks, dtype=np.int32), lengths)
 
+    @cached_property
+    def stage_table(self) -> NDArray[np.int64]:
+        """The stage of every cell, shape [num_chunks, num_ranks]."""
+        return stage_table(self.stage_ranks, num_ranks=self.num_ranks)
+
+    @cached_property
+    def stage_chunks(self) -> Codes:
+        """The chunk of every stage, shape [num_stages]."""
+        chunks = np.empty(self.num_stages, dtype=np.int32)
+        chunks[self.stage_table] = np.arange(self.num_chunks)[:, np.newaxis]
+        return chunks
+
+    @cached_property
+    def used_ops(self) -> tuple[Op, ...]:
+        """The operations that occur."""
+        return tuple(Op(op) for op in np.flatnonzero(np.bincount(self.ops, minlength=NUM_OPS)).tolist())
+
+    @property
+    def splits_backward(self) -> bool:
+        """Whether some backward is split into input and weight gradient."""
+        return Op.W in self.used_ops
+
+    @property
+    def is_forward_only(self) -> bool:
+        """Whether there is no backward at all: inference."""
+        return self.used_ops == (Op.F,)
+
     def order(self, rank: int) -> list[Action]:
         """The actions of one rank, as values."""
         span = slice(self.rank_starts[rank], self.rank_starts[rank + 1])
@@ -150,6 +197,10 @@ class Schedule:
             Action(int(stage), Op(int(op)), int(unit))
             for op, stage, unit in zip(self.ops[span], self.stages[span], self.units[span], strict=True)
         ]
+
+
+def _placement(stage_ranks: Sequence[int] | None, num_stages: int, num_ranks: int) -> tuple[int, ...]:
+    return tuple(stage_ranks) if stage_ranks is not None else tuple(stage % num_ranks for stage in range(num_stages))
 
 
 def check_sizes(*, num_ranks: int, num_chunks: int = 1, num_microbatches: int, sequence_splits: int = 1) -> None:

@@ -1,11 +1,16 @@
 """The text form of a schedule, one comma-separated line a rank, and its inverse.
 
 This is what torch.distributed.pipelining reads as a compute-only CSV; empty cells are idle slots and are skipped.
+Older files of that library call the input gradient B and the full backward BW.
 """
 
+import re
+
 from evenflow.errors import InputError
-from evenflow.schedule.action import Action
+from evenflow.schedule.action import Action, Op
 from evenflow.schedule.schedule import Schedule
+
+_OLD_NAMES = {"F": Op.F, "B": Op.I, "W": Op.W, "BW": Op.B}
 
 
 def format_schedule(schedule: Schedule) -> str:
@@ -16,19 +21,28 @@ def format_schedule(schedule: Schedule) -> str:
 
 
 def parse_schedule(text: str, *, name: str, sequence_splits: int = 1, place: str = "schedule") -> Schedule:
-    """The inverse of `format_schedule`; sizes follow from the actions. Does not validate the order."""
+    """The inverse of `format_schedule`; sizes and placement follow from the actions. Does not validate the order.
+
+    A file with BW, or with W but without I, is taken for an old one.
+    """
+    used = set(re.findall("[A-Z]+", text))
+    is_old = "BW" in used or ("W" in used and "I" not in used)
+    names = _OLD_NAMES if is_old else Op.__members__
     orders = []
     for number, line in enumerate(text.splitlines(), start=1):
         tokens = [token for token in line.split(",") if token.strip()]
-        orders.append([Action.parse(token, place=f"{place}, line {number}") for token in tokens])
+        orders.append([Action.parse(token, names=names, place=f"{place}, line {number}") for token in tokens])
     actions = [action for order in orders for action in order]
     if not actions:
         raise InputError(value=text[:40], rule="a schedule has at least one action", place=place)
     num_units = max(action.microbatch for action in actions) + 1
+    num_stages = max(action.stage for action in actions) + 1
+    first_ranks = {action.stage: rank for rank, order in reversed(list(enumerate(orders))) for action in order}
     return Schedule.from_actions(
         name=name,
-        num_stages=max(action.stage for action in actions) + 1,
+        num_stages=num_stages,
         num_microbatches=-(-num_units // sequence_splits),
         sequence_splits=sequence_splits,
+        stage_ranks=[first_ranks.get(stage, stage % len(orders)) for stage in range(num_stages)],
         orders=orders,
     )

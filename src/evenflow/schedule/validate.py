@@ -1,26 +1,25 @@
 """One validator for every schedule: complete, well placed, in causal order. Deadlocks: `simulate.build_graph`."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenflow.errors import ScheduleError
 from evenflow.schedule.action import NUM_OPS, Action, Op
 from evenflow.schedule.schedule import Schedule
 
+Indices = NDArray[np.int64]
+
 
 def check_complete(schedule: Schedule) -> None:
-    """Raise ScheduleError unless every stage runs every operation of every microbatch once, in causal order.
+    """Raise ScheduleError unless every stage runs every microbatch completely, in causal order.
 
-    Checked: equally many stages a rank, no index out of range, stages on their ranks, each action exactly once, each
-    backward after its own forward, and, for split sequences, forwards of the parts in order and backwards in reverse.
+    Completely: the forward once, and then the full backward once or input and weight gradient once each; or, in a
+    schedule without any backward, the forward alone. Checked as well: equally many stages a rank, no index out of
+    range, stages on their ranks, and, for split sequences, forwards of the parts in order and backwards in reverse.
     [Seq1F1B, §3]
     """
     place = f"schedule {schedule.name}"
-    if schedule.num_stages % schedule.num_ranks:
-        raise ScheduleError(
-            value=f"{schedule.num_stages} stages on {schedule.num_ranks} ranks",
-            rule="every rank has equally many stages",
-            place=place,
-        )
+    _check_placement(schedule, place)
     shape = (NUM_OPS, schedule.num_stages, schedule.num_units)
     actions = np.stack((schedule.ops, schedule.stages, schedule.units))
     outside = np.flatnonzero(((actions < 0) | (actions >= np.array(shape).reshape(3, 1))).any(axis=0))
@@ -30,46 +29,70 @@ def check_complete(schedule: Schedule) -> None:
             rule=f"stages are below {shape[1]}, microbatches below {shape[2]}",
             place=place,
         )
-    misplaced = np.flatnonzero(schedule.stages % schedule.num_ranks != schedule.ranks)
+    own_ranks = np.array(schedule.stage_ranks)[schedule.stages]
+    misplaced = np.flatnonzero(own_ranks != schedule.ranks)
     if len(misplaced):
+        index = misplaced[0]
         raise ScheduleError(
-            value=_name(schedule, misplaced[0]),
-            rule=f"stage s runs on rank s mod {schedule.num_ranks}",
-            place=f"{place}, rank {schedule.ranks[misplaced[0]]}",
+            value=_name(schedule, index),
+            rule=f"stage {schedule.stages[index]} runs on rank {own_ranks[index]}",
+            place=f"{place}, rank {schedule.ranks[index]}",
         )
     counts = np.zeros(shape, dtype=np.int64)
     np.add.at(counts, tuple(actions), 1)
-    wrong = np.argwhere(counts != 1)
+    expected = np.ones(shape, dtype=np.int64)
+    is_split = (counts[Op.I] > 0) | (counts[Op.W] > 0)
+    expected[Op.I] = expected[Op.W] = is_split
+    expected[Op.B] = ~is_split & (not schedule.is_forward_only)
+    wrong = np.argwhere(counts != expected)
     if len(wrong):
         op, stage, unit = (int(value) for value in wrong[0])
         raise ScheduleError(
             value=f"{Action(stage, Op(op), unit)} {counts[op, stage, unit]} times",
-            rule="every action runs exactly once",
+            rule="every action runs exactly once (F, then B, or I and W in its place)",
             place=place,
         )
     _check_causal(schedule, place)
 
 
+def _check_placement(schedule: Schedule, place: str) -> None:
+    """Every rank has equally many stages."""
+    of_rank = np.bincount(schedule.stage_ranks, minlength=schedule.num_ranks)
+    if len(of_rank) > schedule.num_ranks or of_rank.min() != of_rank.max():
+        raise ScheduleError(
+            value=f"{schedule.num_stages} stages on {schedule.num_ranks} ranks, {of_rank.tolist()} each",
+            rule="every rank has equally many stages",
+            place=place,
+        )
+
+
 def _check_causal(schedule: Schedule, place: str) -> None:
     """Order of the actions of one stage, all on one rank."""
-    when = np.empty((NUM_OPS, schedule.num_stages, schedule.num_units), dtype=np.int64)
+    when = np.full((NUM_OPS, schedule.num_stages, schedule.num_units), -1, dtype=np.int64)
     when[schedule.ops, schedule.stages, schedule.units] = np.arange(schedule.num_actions)
-    early = np.argwhere(when[Op.B] < when[Op.F])
-    if len(early):
-        stage, unit = (int(value) for value in early[0])
-        raise ScheduleError(
-            value=str(Action(stage, Op.B, unit)), rule="a backward runs after its own forward", place=place
-        )
-    parts = when.reshape(NUM_OPS, schedule.num_stages, schedule.num_microbatches, schedule.sequence_splits)
-    for op, sign, rule in (
-        (Op.F, 1, "the parts of a sequence run forward in order: later ones attend to earlier ones"),
-        (Op.B, -1, "the parts of a sequence run backward in reverse: earlier ones collect gradients from later ones"),
-    ):
-        disordered = np.argwhere(sign * np.diff(parts[op], axis=2) <= 0)
+    orders = [(when[Op.F], 1, "the parts of a sequence run forward in order: later ones attend to earlier ones")]
+    if not schedule.is_forward_only:
+        gradients = np.maximum(when[Op.B], when[Op.I])  # a stage runs one of them
+        _check_after(schedule, gradients, when[Op.F], "a backward runs after its own forward", place)
+        rule = "the parts of a sequence run backward in reverse: earlier ones collect gradients from later ones"
+        orders.append((gradients, -1, rule))
+    if schedule.splits_backward:
+        weights = np.where(when[Op.W] < 0, schedule.num_actions, when[Op.W])
+        _check_after(schedule, weights, when[Op.I], "a weight gradient runs after its own input gradient", place)
+    for times, sign, rule in orders:
+        parts = times.reshape(schedule.num_stages, schedule.num_microbatches, schedule.sequence_splits)
+        disordered = np.argwhere(sign * np.diff(parts, axis=2) <= 0)
         if len(disordered):
             stage, microbatch, part = (int(value) for value in disordered[0])
-            unit = microbatch * schedule.sequence_splits + part
-            raise ScheduleError(value=str(Action(stage, op, unit)), rule=rule, place=place)
+            index = int(parts[stage, microbatch, part])
+            raise ScheduleError(value=_name(schedule, index), rule=rule, place=place)
+
+
+def _check_after(schedule: Schedule, later: Indices, earlier: Indices, rule: str, place: str) -> None:
+    """Every action at the index `later` [num_stages, num_units] comes after that at `earlier`."""
+    early = later[later < earlier]
+    if len(early):
+        raise ScheduleError(value=_name(schedule, int(early[0])), rule=rule, place=place)
 
 
 def _name(schedule: Schedule, index: int) -> str:

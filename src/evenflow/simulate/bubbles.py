@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.model import Communication
-from evenflow.schedule.action import NUM_OPS, Op
-from evenflow.simulate.costs import Integers, StageCosts
+from evenflow.simulate.costs import Integers, StageCosts, duration_table
 from evenflow.simulate.graph import Graph
 from evenflow.simulate.timeline import Timeline, run
 
@@ -58,7 +57,11 @@ def bubble_table(
     model_ns = hardware_ns - int(costs.recompute_ns.sum()) * num_units
     without_messages = run(graph, costs.durations).makespan_ns if communication else timeline.makespan_ns
     real = schedule.num_ranks * timeline.makespan_ns / model_ns - 1
-    ideal = (schedule.num_ranks - 1) / (schedule.num_chunks * num_units)
+    if schedule.splits_backward:  # the formula is that of whole backwards
+        balanced_ns = _balanced(graph, costs).makespan_ns / schedule.num_stages
+        ideal = schedule.num_ranks * balanced_ns / model_ns - 1
+    else:
+        ideal = (schedule.num_ranks - 1) / (schedule.num_chunks * num_units)
     recompute = hardware_ns / model_ns - 1
     waiting = schedule.num_ranks * (timeline.makespan_ns - without_messages) / model_ns
     return BubbleTable(
@@ -72,21 +75,15 @@ def bubble_table(
 
 def idle_times(graph: Graph, costs: StageCosts, timeline: Timeline) -> tuple[IdleTime, ...]:
     """Idle time by cause of every rank."""
-    num_stages = len(costs.forward_ns)
-    plain_backward = costs.backward_ns - costs.recompute_ns
 
-    def idle(forward_ns: Integers, backward_ns: Integers) -> Integers:
-        table = np.empty((num_stages, NUM_OPS), dtype=np.int64)
-        table[:, Op.F], table[:, Op.B] = forward_ns, backward_ns
-        result = run(graph, table.reshape(-1))
+    def idle(result: Timeline) -> Integers:
         return result.makespan_ns - result.busy_ns
 
-    # Sums instead of averages keep the balanced run exact: it is num_stages times as long.
-    everywhere = np.ones(num_stages, dtype=np.int64)
-    balanced = idle(everywhere * costs.forward_ns.sum(), everywhere * plain_backward.sum()) // num_stages
-    plain = idle(costs.forward_ns, plain_backward)
-    recomputing = idle(costs.forward_ns, costs.backward_ns)
-    real = timeline.makespan_ns - timeline.busy_ns
+    balanced = idle(_balanced(graph, costs)) // len(costs.forward_ns)
+    without_recompute = duration_table(costs.forward_ns, costs.backward_ns - costs.recompute_ns, costs.weight_ns)
+    plain = idle(run(graph, without_recompute))
+    recomputing = idle(run(graph, costs.durations))
+    real = idle(timeline)
     return tuple(
         IdleTime(
             total_ns=int(real[rank]),
@@ -97,6 +94,12 @@ def idle_times(graph: Graph, costs: StageCosts, timeline: Timeline) -> tuple[Idl
         )
         for rank in range(costs.num_ranks)
     )
+
+
+def _balanced(graph: Graph, costs: StageCosts) -> Timeline:
+    """All stages equal and without recomputation, num_stages times as long: sums, unlike averages, are exact."""
+    sums = (costs.forward_ns.sum(), (costs.backward_ns - costs.recompute_ns).sum(), costs.weight_ns.sum())
+    return run(graph, duration_table(*(np.full_like(costs.forward_ns, each) for each in sums)))
 
 
 def as_fractions(table: BubbleTable) -> Mapping[str, float]:

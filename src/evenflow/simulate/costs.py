@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from evenflow.errors import InputError
 from evenflow.model import Network, Plan
 from evenflow.schedule.action import NUM_OPS, Op
+from evenflow.schedule.schedule import Schedule
 
 Integers = NDArray[np.int64]
 
@@ -26,8 +27,12 @@ class LayerSums:
     """Shape [num_layers + 1]."""
     parameter_bytes: Integers
     """Shape [num_layers + 1]."""
+    weight_ns: Integers
+    """Weight gradients, shape [num_layers + 1]."""
+    weight_bytes: Integers
+    """Shape [num_layers + 1]."""
     backward_ns: Integers
-    """Recomputation included, shape [num_kinds, num_layers + 1]."""
+    """Recomputation and weight gradients included, shape [num_kinds, num_layers + 1]."""
     activation_bytes: Integers
     """Shape [num_kinds, num_layers + 1]."""
 
@@ -43,6 +48,8 @@ def layer_sums(network: Network) -> LayerSums:
         kinds=kinds,
         forward_ns=prefix([layer.forward_ns for layer in layers]),
         parameter_bytes=prefix([layer.parameter_bytes for layer in layers]),
+        weight_ns=prefix([layer.weight_ns for layer in layers]),
+        weight_bytes=prefix([layer.weight_bytes for layer in layers]),
         backward_ns=np.stack([prefix([layer.modes[kind].backward_ns for layer in layers]) for kind in kinds]),
         activation_bytes=np.stack([prefix([layer.modes[kind].activation_bytes for layer in layers]) for kind in kinds]),
     )
@@ -56,26 +63,41 @@ class StageCosts:
     forward_ns: Integers
     """Shape [num_stages]."""
     backward_ns: Integers
-    """Recomputation included, shape [num_stages]."""
+    """Recomputation and weight gradients included, shape [num_stages]."""
+    weight_ns: Integers
+    """The part of the backward that computes weight gradients, shape [num_stages]."""
     recompute_ns: Integers
-    """The part of the backward that recomputes, shape [num_stages]."""
+    """The part of the backward that recomputes, the first part of a split one, shape [num_stages]."""
     activation_bytes: Integers
-    """Live from a stage's forward to the end of its backward, shape [num_stages]."""
+    """Live from a stage's forward to the end of its backward or input gradient, shape [num_stages]."""
+    weight_bytes: Integers
+    """Live from the end of a stage's input gradient to the end of its weight gradient, shape [num_stages]."""
     static_bytes: Integers
     """Parameters, optimizer state and constant memory, shape [num_ranks]."""
 
     @cached_property
     def durations(self) -> Integers:
         """Indexed by the classes of `Graph`, shape [NUM_OPS * num_stages]."""
-        table = np.empty((len(self.forward_ns), NUM_OPS), dtype=np.int64)
-        table[:, Op.F] = self.forward_ns
-        table[:, Op.B] = self.backward_ns
-        return table.reshape(-1)
+        return duration_table(self.forward_ns, self.backward_ns, self.weight_ns)
 
 
-def stage_costs(network: Network, plan: Plan) -> StageCosts:
-    """The costs of `plan`'s stages; raises InputError when the plan does not fit the network."""
-    network = network.split_sequence(plan.sequence_splits)
+def duration_table(forward_ns: Integers, backward_ns: Integers, weight_ns: Integers) -> Integers:
+    """Durations by class of `Graph`, shape [NUM_OPS * num_stages], from those of every stage."""
+    table = np.empty((len(forward_ns), NUM_OPS), dtype=np.int64)
+    table[:, Op.F], table[:, Op.B] = forward_ns, backward_ns
+    table[:, Op.I], table[:, Op.W] = backward_ns - weight_ns, weight_ns
+    return table.reshape(-1)
+
+
+def network_of_units(network: Network, schedule: Schedule) -> Network:
+    """The costs of one microbatch (part) of `schedule`."""
+    network = network.split_sequence(schedule.sequence_splits)
+    return network.without_backward() if schedule.is_forward_only else network
+
+
+def stage_costs(network: Network, plan: Plan, schedule: Schedule) -> StageCosts:
+    """The costs of `plan`'s stages under an order of its sizes; raises InputError when it does not fit the network."""
+    network = network_of_units(network, schedule)
     if plan.num_layers != network.num_layers:
         raise InputError(
             value=plan.num_layers,
@@ -93,18 +115,18 @@ def stage_costs(network: Network, plan: Plan) -> StageCosts:
                 else "give the memory of that kind in the layer file",
             )
     sums = layer_sums(network)
-    counts = np.array(
-        [
-            [[plan.count(kind, chunk, rank) for kind in sums.kinds] for rank in range(plan.num_ranks)]
-            for chunk in range(plan.num_chunks)
-        ],
-        dtype=np.int64,
-    ).reshape(plan.num_chunks * plan.num_ranks, len(sums.kinds))
-    return costs_of_counts(network, sums, counts, plan.num_ranks)
+    counts = np.empty((schedule.num_stages, len(sums.kinds)), dtype=np.int64)
+    for chunk, stages in enumerate(schedule.stage_table.tolist()):
+        for rank, stage in enumerate(stages):
+            counts[stage] = [plan.count(kind, chunk, rank) for kind in sums.kinds]
+    return costs_of_counts(network, sums, counts, schedule.stage_table)
 
 
-def costs_of_counts(network: Network, sums: LayerSums, counts: Integers, num_ranks: int) -> StageCosts:
-    """Costs from counts [num_stages, num_kinds] (kinds in cell order); `network` gives head, tail and constant."""
+def costs_of_counts(network: Network, sums: LayerSums, counts: Integers, stage_table: Integers) -> StageCosts:
+    """Costs from counts [num_stages, num_kinds] (kinds in cell order); `network` gives head, tail and constant.
+
+    `stage_table` [num_chunks, num_ranks] says which stages are on a rank.
+    """
     bounds = np.concatenate(([0], np.cumsum(counts.reshape(-1))))
     num_stages, num_kinds = counts.shape
     starts, ends = bounds[:-1].reshape(num_stages, num_kinds), bounds[1:].reshape(num_stages, num_kinds)
@@ -116,17 +138,23 @@ def costs_of_counts(network: Network, sums: LayerSums, counts: Integers, num_ran
     plain = sums.backward_ns[-1, last] - sums.backward_ns[-1, first]
     activation = (sums.activation_bytes[each, ends] - sums.activation_bytes[each, starts]).sum(axis=1)
     recompute = backward - plain
+    weight = sums.weight_ns[last] - sums.weight_ns[first]
+    waiting = sums.weight_bytes[last] - sums.weight_bytes[first]
     for stage, block in ((0, network.head), (num_stages - 1, network.tail)):
         forward[stage] += block.forward_ns
         backward[stage] += block.backward_ns
+        weight[stage] += block.weight_ns
         activation[stage] += block.activation_bytes
+        waiting[stage] += block.weight_bytes
         parameters[stage] += block.parameter_bytes
-    static = parameters.reshape(-1, num_ranks).sum(axis=0) + network.constant_bytes
+    static = parameters[stage_table].sum(axis=0) + network.constant_bytes
     return StageCosts(
-        num_ranks=num_ranks,
+        num_ranks=stage_table.shape[1],
         forward_ns=forward,
         backward_ns=backward,
+        weight_ns=weight,
         recompute_ns=recompute,
         activation_bytes=activation,
+        weight_bytes=waiting,
         static_bytes=static,
     )

@@ -25,7 +25,9 @@ class Graph:
     rank_predecessors: Indices
     """Position of the action before on the same rank (0: none), shape [num_actions]."""
     dependencies: Indices
-    """Position of the action on a neighbouring stage that must end first (0: none), shape [num_actions]."""
+    """Position of the action on a neighbouring stage, or of the own forward on the last one, that must end first (0:
+    none), shape [num_actions].
+    """
     classes: Indices
     """Index into a duration table: ``NUM_OPS * stage + op``, shape [num_actions]."""
     crosses_ranks: NDArray[np.bool_]
@@ -45,8 +47,9 @@ def build_graph(schedule: Schedule) -> Graph:
         schedule.stages,
         schedule.units,
         np.array(schedule.rank_starts, dtype=np.int64),
-        schedule.num_stages,
-        np.zeros((NUM_OPS, schedule.num_stages, schedule.num_units), dtype=np.uint32),
+        np.array(schedule.stage_ranks, dtype=np.int32),
+        NUM_OPS,
+        np.zeros((2, schedule.num_stages, schedule.num_units), dtype=np.uint32),
         sequence,
         dependencies,
         rank_predecessors,

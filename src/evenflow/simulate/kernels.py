@@ -13,7 +13,8 @@ def order_actions(
     stages: Any,
     units: Any,
     rank_starts: Any,
-    num_stages: int,
+    stage_ranks: Any,
+    num_ops: int,
     done: Any,
     sequence: Any,
     dependencies: Any,
@@ -24,15 +25,15 @@ def order_actions(
 ) -> int:
     """Put the actions of all ranks into an order that respects ranks and dependencies.
 
-    A forward needs the forward of the stage before; a backward that of the stage after, or, on the last stage, its
-    own forward. Ranks take turns, one action each while it is ready, so neighbours in the result belong to different
-    ranks and their longest-path steps overlap in the processor.
+    A forward needs the forward of the stage before; a backward or input gradient that of the stage after, or, on the
+    last stage, its own forward; a weight gradient nothing but its rank's order. Ranks take turns, one action each while
+    it is ready, so neighbours in the result belong to different ranks and their longest-path steps overlap in the
+    processor.
 
     Fills the arrays of `Graph` and `rank_lasts` [num_ranks], the position of each rank's last action. `done`
-    [num_ops, num_stages, num_units] holds zeros. Returns how many actions could be placed.
+    [2, num_stages, num_units], for forwards and backwards, holds zeros. Returns how many actions could be placed.
     """
-    num_ranks = len(rank_starts) - 1
-    num_ops = done.shape[0]
+    num_ranks, num_stages = len(rank_starts) - 1, len(stage_ranks)
     heads = rank_starts[:-1].copy()
     placed = 0
     moved = True
@@ -47,6 +48,8 @@ def order_actions(
             needed = 0
             if op == 0:
                 source = stage - 1
+            elif op == 3:
+                source = -1
             elif stage < num_stages - 1:
                 source = stage + 1
                 needed = 1
@@ -59,10 +62,11 @@ def order_actions(
             dependencies[placed] = dependency
             rank_predecessors[placed] = rank_lasts[rank]
             classes[placed] = num_ops * stage + op
-            crosses_ranks[placed] = source >= 0 and source % num_ranks != rank
+            crosses_ranks[placed] = source >= 0 and stage_ranks[source] != rank
             placed += 1
             rank_lasts[rank] = placed
-            done[op, stage, unit] = placed
+            if op != 3:
+                done[min(op, 1), stage, unit] = placed
             heads[rank] = index + 1
             moved = True
     return placed
@@ -90,24 +94,34 @@ def longest_path_with_messages(
 
 
 def pareto_live(ops: Any, chunks: Any, num_chunks: int, vectors: Any) -> int:
-    """The maximal live-activation vectors along one rank's order: what every peak of its memory is among.
+    """The maximal live vectors along one rank's order: what every peak of its memory is among.
 
-    Fills `vectors` [capacity, num_chunks] and returns their number, or -1 if the capacity is too small.
+    Fills `vectors` [capacity, num_chunks or twice as many] with the microbatches of each chunk between forward and
+    backward (or input gradient), then between input and weight gradient. Returns how many, or -1 if the capacity is too
+    small.
     """
-    live = np.zeros(num_chunks, dtype=np.int64)
+    size = vectors.shape[1]
+    live = np.zeros(size, dtype=np.int64)
     count = 0
     for index in range(len(ops)):
-        if ops[index] != 0:
-            live[chunks[index]] -= 1
-            continue
-        live[chunks[index]] += 1
+        op, chunk = ops[index], chunks[index]
+        if op == 0:
+            live[chunk] += 1
+        elif op == 3:
+            live[num_chunks + chunk] -= 1
+        else:
+            live[chunk] -= 1
+            if op == 2:
+                live[num_chunks + chunk] += 1
+        if op == 1 or op == 3:
+            continue  # only frees
         if index + 1 < len(ops) and ops[index + 1] == 0:
             continue  # the next forward only adds
         dominated = False
         for other in range(count):
             larger = True
-            for chunk in range(num_chunks):
-                if vectors[other, chunk] < live[chunk]:
+            for place in range(size):
+                if vectors[other, place] < live[place]:
                     larger = False
                     break
             if larger:
@@ -118,17 +132,17 @@ def pareto_live(ops: Any, chunks: Any, num_chunks: int, vectors: Any) -> int:
         kept = 0
         for other in range(count):
             smaller = True
-            for chunk in range(num_chunks):
-                if vectors[other, chunk] > live[chunk]:
+            for place in range(size):
+                if vectors[other, place] > live[place]:
                     smaller = False
                     break
             if not smaller:
-                for chunk in range(num_chunks):
-                    vectors[kept, chunk] = vectors[other, chunk]
+                for place in range(size):
+                    vectors[kept, place] = vectors[other, place]
                 kept += 1
         if kept == len(vectors):
             return -1
-        for chunk in range(num_chunks):
-            vectors[kept, chunk] = live[chunk]
+        for place in range(size):
+            vectors[kept, place] = live[place]
         count = kept + 1
     return count

@@ -1,7 +1,9 @@
-"""Live memory: what a rank holds at every moment, and the few live-activation vectors its peak is among.
+"""Live memory: what a rank holds at every moment, and the few live vectors its peak is among.
 
-An activation is held from the start of its forward to the end of its backward. Which activations are live together
-follows from the rank's own order alone, so a memory limit is a few rows linear in the layer counts.
+A stage's activation is held from the start of its forward to the end of its backward or input gradient; a split
+backward then holds what the weight gradient needs until that has ended. What is live together follows from the rank's
+own order alone, so a memory limit is a few rows linear in the layer counts. Without any backward, an activation is held
+during its forward only.
 """
 
 import numpy as np
@@ -16,13 +18,19 @@ from evenflow.simulate.timeline import Timeline
 
 
 def live_vectors(schedule: Schedule, rank: int) -> NDArray[np.int64]:
-    """The maximal vectors of live microbatches a chunk along `rank`'s order, shape [num_vectors, num_chunks]."""
+    """The maximal vectors of live microbatches a chunk along `rank`'s order, shape [num_vectors, num_chunks].
+
+    Where backwards are split, the shape is [num_vectors, 2 * num_chunks]: microbatches whose activation is held, then
+    those that wait for their weight gradient.
+    """
+    if schedule.is_forward_only:
+        return np.eye(schedule.num_chunks, dtype=np.int64)
     span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
-    chunks = schedule.stages[span] // schedule.num_ranks
+    chunks = schedule.stage_chunks[schedule.stages[span]]
     kernel = for_size(pareto_live, schedule.num_actions)
     capacity = 64
     while True:
-        vectors = np.zeros((capacity, schedule.num_chunks), dtype=np.int64)
+        vectors = np.zeros((capacity, schedule.num_chunks * (2 if schedule.splits_backward else 1)), dtype=np.int64)
         count = kernel(schedule.ops[span], chunks, schedule.num_chunks, vectors)
         if count >= 0:
             return vectors[:count]
@@ -31,11 +39,9 @@ def live_vectors(schedule: Schedule, rank: int) -> NDArray[np.int64]:
 
 def peak_bytes(schedule: Schedule, costs: StageCosts) -> Integers:
     """The highest memory of every rank, shape [num_ranks]."""
-    change = np.where(schedule.ops == Op.F, 1, -1) * costs.activation_bytes[schedule.stages]
     peaks = costs.static_bytes.copy()
     for rank in range(schedule.num_ranks):
-        live = np.cumsum(change[schedule.rank_starts[rank] : schedule.rank_starts[rank + 1]])
-        peaks[rank] += live.max(initial=0)
+        peaks[rank] += np.cumsum(_changes(schedule, costs, rank)).max(initial=0)
     return peaks
 
 
@@ -43,8 +49,21 @@ def memory_curve(timeline: Timeline, costs: StageCosts, rank: int) -> tuple[Inte
     """Memory of one rank as steps: ``(times_ns, bytes)``; ``bytes[i]`` is held from ``times_ns[i]`` on."""
     schedule = timeline.schedule
     span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
-    is_forward = schedule.ops[span] == Op.F
-    amounts = costs.activation_bytes[schedule.stages[span]]
-    times = np.where(is_forward, timeline.start_ns[span], timeline.end_ns[span])
-    held = np.cumsum(np.where(is_forward, amounts, -amounts)) + costs.static_bytes[rank]
+    starts, ends = timeline.start_ns[span], timeline.end_ns[span]
+    if schedule.is_forward_only:
+        times = np.stack((starts, ends), axis=1).reshape(-1)
+    else:
+        times = np.where(schedule.ops[span] == Op.F, starts, ends)
+    held = np.cumsum(_changes(schedule, costs, rank)) + costs.static_bytes[rank]
     return np.concatenate(([0], times)), np.concatenate(([costs.static_bytes[rank]], held))
+
+
+def _changes(schedule: Schedule, costs: StageCosts, rank: int) -> Integers:
+    """What a rank takes (at the start of a forward) and frees (at the end of what frees it), in its order."""
+    span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
+    stages = schedule.stages[span]
+    taken = costs.activation_bytes[stages]
+    if schedule.is_forward_only:
+        return np.stack((taken, -taken), axis=1).reshape(-1)
+    waiting = costs.weight_bytes[stages]
+    return np.choose(schedule.ops[span], (taken, -taken, waiting - taken, -waiting))

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from evenflow.errors import InputError
 from evenflow.model import Communication, Network, Plan
-from evenflow.schedule import Schedule, check_complete, make_schedule
+from evenflow.schedule import Op, Schedule, check_complete, make_schedule
 from evenflow.simulate.bubbles import BubbleTable, IdleTime, bubble_table, idle_times
-from evenflow.simulate.costs import StageCosts, stage_costs
+from evenflow.simulate.costs import Integers, StageCosts, stage_costs
 from evenflow.simulate.graph import build_graph
 from evenflow.simulate.memory import peak_bytes
 from evenflow.simulate.timeline import Timeline, run
@@ -32,6 +34,13 @@ class Simulation:
     def peak_memory_bytes(self) -> tuple[int, ...]:
         """The highest memory of every rank."""
         return tuple(int(peak) for peak in peak_bytes(self.timeline.schedule, self.costs))
+
+    @cached_property
+    def recompute_ns(self) -> Integers:
+        """Recomputation at the beginning of every action, shape [num_actions]."""
+        schedule = self.timeline.schedule
+        recomputes = (schedule.ops == Op.B) | (schedule.ops == Op.I)
+        return np.where(recomputes, self.costs.recompute_ns[schedule.stages], 0)
 
     @cached_property
     def bubbles(self) -> BubbleTable:
@@ -69,6 +78,6 @@ def simulate(
             if getattr(schedule, name) != value:
                 raise InputError(value=getattr(schedule, name), rule=f"the plan has {value}", place=f"schedule, {name}")
         check_complete(schedule)
-    costs = stage_costs(network, plan)
+    costs = stage_costs(network, plan, schedule)
     timeline = run(build_graph(schedule), costs.durations, communication)
     return Simulation(network=network, plan=plan, communication=communication, costs=costs, timeline=timeline)

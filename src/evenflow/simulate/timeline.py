@@ -33,11 +33,16 @@ class Timeline:
         return self.graph.schedule
 
     @cached_property
+    def busy_by_op_ns(self) -> Times:
+        """Work of every rank by operation, shape [num_ranks, NUM_OPS]."""
+        busy = np.zeros((self.schedule.num_ranks, NUM_OPS), dtype=np.int64)
+        np.add.at(busy, (self.schedule.ranks, self.schedule.ops), self.end_ns - self.start_ns)
+        return busy
+
+    @property
     def busy_ns(self) -> Times:
         """Work of every rank, shape [num_ranks]."""
-        busy = np.zeros(self.schedule.num_ranks, dtype=np.int64)
-        np.add.at(busy, self.schedule.ranks, self.end_ns - self.start_ns)
-        return busy
+        return np.asarray(self.busy_by_op_ns.sum(axis=1))
 
     def critical_path(self) -> list[int]:
         """Action indices of one longest path, first to last: each starts when the one before lets it."""

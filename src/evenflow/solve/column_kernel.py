@@ -9,6 +9,7 @@ def combine(
     layers: Any,
     loads: Any,
     activations: Any,
+    waiting: Any,
     parameters: Any,
     first_runs: Any,
     last_runs: Any,
@@ -61,6 +62,8 @@ def combine(
             needed = static[num_chunks]
             for chunk in range(num_chunks):
                 needed += live[row, chunk] * activations[chosen[chunk]]
+            for chunk in range(live.shape[1] - num_chunks):  # of split backwards
+                needed += live[row, num_chunks + chunk] * waiting[chosen[chunk]]
             memory[row] = needed
             if needed > room:
                 fits = False

@@ -5,10 +5,12 @@ contain them: a rank computes nothing before its first forward can reach it nor 
 """
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenflow.schedule import Op
 from evenflow.simulate.compiled import compiled
 from evenflow.simulate.costs import Integers
 from evenflow.solve.column_kernel import combine
@@ -63,12 +65,12 @@ def all_options(problem: Problem, target_ns: int) -> list[CellOptions] | None:
     num_cells, least = problem.num_cells, problem.min_layers
     segments = Segments(problem, int(loads.max()))
     work = problem.sums.forward_ns + problem.sums.backward_ns[-1]
+    ranks = problem.schedule.stage_ranks
     result = []
     for cell in range(num_cells):
-        rank, chunk = cell % problem.num_ranks, cell // problem.num_ranks
         # The layers before a cell are carried by the ranks of the cells before it, and likewise behind it.
-        earlier = int(loads.sum()) if chunk else int(loads[:rank].sum())
-        later = int(loads.sum()) if chunk < problem.num_chunks - 1 else int(loads[rank + 1 :].sum())
+        earlier = int(loads[list(set(ranks[:cell]))].sum())
+        later = int(loads[list(set(ranks[cell + 1 :]))].sum())
         start_low = cell * least
         start_high = min(
             problem.num_layers - (num_cells - cell) * least, int(np.searchsorted(work, earlier, side="right")) - 1
@@ -81,7 +83,10 @@ def all_options(problem: Problem, target_ns: int) -> list[CellOptions] | None:
         )
         last_run_from = last if cell == num_cells - 1 else int(np.searchsorted(segments.run_ends, end_low))
         found = segments.options(
-            cell, first_runs=first_runs if cell else range(1), last_run_from=last_run_from, max_load_ns=int(loads[rank])
+            cell,
+            first_runs=first_runs if cell else range(1),
+            last_run_from=last_run_from,
+            max_load_ns=int(loads[ranks[cell]]),
         )
         if not len(found):
             return None
@@ -90,16 +95,30 @@ def all_options(problem: Problem, target_ns: int) -> list[CellOptions] | None:
 
 
 def _max_loads(problem: Problem, target_ns: int) -> list[int]:
-    """The largest forward + backward time of every rank: the target less what must come before and after."""
-    units = problem.schedule.num_units
+    """The largest forward + backward time of every rank: the target less what must come before and after.
+
+    Before a rank's first forward, the stages before its first one run forward; after its last backward or input
+    gradient they run backward. A weight gradient at the end of its order has nothing after it.
+    """
+    schedule, layers = problem.schedule, problem.network.layers
     empty = np.zeros((problem.num_cells, len(problem.kinds)), dtype=np.int64)
     fixed = problem.costs(empty)
-    layers = problem.network.layers
-    cheapest = min(layer.forward_ns + layer.backward_ns for layer in layers) * problem.min_layers
-    ramp, loads = 0, []
+    is_split = schedule.splits_backward
+    gradients = [layer.backward_ns - (layer.weight_ns if is_split else 0) for layer in layers]
+    forwards = [layer.forward_ns for layer in layers]
+    least_forward = min(forwards) * problem.min_layers
+    least_both = min(map(sum, zip(forwards, gradients, strict=True))) * problem.min_layers
+    message_ns = [problem.message_ns * (one != other) for one, other in pairwise(schedule.stage_ranks)]
+    loads = []
     for rank in range(problem.num_ranks):
-        loads.append((target_ns - ramp) // units)
-        ramp += int(fixed.forward_ns[rank] + fixed.backward_ns[rank]) + cheapest + 2 * problem.message_ns
+        before = range(int(schedule.stage_table[0, rank]))
+        ramp = sum(int(fixed.forward_ns[stage]) + message_ns[stage] for stage in before)
+        if schedule.ops[schedule.rank_starts[rank + 1] - 1] in (Op.B, Op.I):
+            back = fixed.backward_ns - fixed.weight_ns if is_split else fixed.backward_ns
+            ramp += sum(int(back[stage]) + message_ns[stage] + least_both for stage in before)
+        else:
+            ramp += least_forward * len(before)
+        loads.append((target_ns - ramp) // schedule.num_units)
     return loads
 
 
@@ -137,7 +156,7 @@ def _combine(
     capacity: int,
 ) -> Group | None:
     """The columns of one rank, or None when there are more than `capacity`."""
-    cells = tuple(range(rank, problem.num_cells, problem.num_ranks))
+    cells = tuple(problem.schedule.stage_table[:, rank].tolist())
     own = tuple(options[cell] for cell in cells)
     offsets = np.concatenate(([0], np.cumsum([len(each) for each in own])))
     faster = np.concatenate(
@@ -151,6 +170,7 @@ def _combine(
             np.concatenate([each.layers for each in own]),
             np.concatenate([each.forward_ns + each.backward_ns for each in own]),
             np.concatenate([each.activation_bytes for each in own]),
+            np.concatenate([each.weight_bytes for each in own]),
             np.concatenate([each.parameter_bytes for each in own]),
             np.concatenate([each.first_run for each in own]),
             np.concatenate([each.last_run for each in own]),

@@ -56,8 +56,8 @@ class Master:
         self._keep_going = keep_going
         self.factor = SCALE / scale_ns
         """Scaled time a ns."""
-        num_durations = NUM_OPS * problem.num_cells
         self._layout = RowLayout.of(problem, by_cell=by_cell)
+        self._duration_classes = self._layout.duration_classes
         self._matrices = [Matrix(problem, group, self._layout, self.factor) for group in groups]
         self._row_lower, self._row_upper = self._layout.bounds(problem)
         self.alive: list[Mask] = [np.ones(len(group), dtype=bool) for group in groups]
@@ -67,7 +67,7 @@ class Master:
         self._is_small = sum(map(len, groups)) <= _ALL_AT_ONCE
         if self._is_small:
             self._entered = [list(range(len(group))) for group in groups]
-        self.durations_ns: Integers = np.zeros(num_durations, dtype=np.int64)
+        self.durations_ns: Integers = np.zeros(NUM_OPS * problem.num_cells, dtype=np.int64)
         self.last_bound_ns = 0.0
         self.value_ns = 0.0
         """Value of the last program: with all columns priced, the bound."""
@@ -81,7 +81,7 @@ class Master:
     def rebuild(self) -> None:
         """Build the program anew with the present columns and all chains of the paths."""
         program = LinearProgram(self._keep_going)
-        num_durations = NUM_OPS * self.problem.num_cells
+        num_durations = len(self._duration_classes)
         fixed_rows = len(self._row_lower)
         # Rows: those of the layout, then one a group.
         one = np.ones(len(self.groups))
@@ -107,7 +107,7 @@ class Master:
         first = program.num_columns
         targets = np.unique(chains.ends[:, 1])
         program.add_columns(np.zeros(len(targets)), empty(len(targets)))
-        rows = chain_rows(chains, targets, first_end=first)
+        rows = chain_rows(chains, targets, duration_classes=self._duration_classes, first_end=first)
         program.add_rows(chains.messages_ns * self.factor, np.full(len(rows), INFINITY), rows)
         rows = sink_rows(chains, targets, first_end=first)
         program.add_rows(np.zeros(len(rows)), np.full(len(rows), INFINITY), rows)
@@ -176,8 +176,9 @@ class Master:
             # One column a group: moving to its cheapest gains at most its reduced cost.
             self.last_bound_ns = (solution.objective + sum(self.slack)) / self.factor
             best = max(best, self.last_bound_ns)
-            durations = solution.values[1 : 1 + len(self.durations_ns)]
-            self.durations_ns = np.maximum(np.floor(durations / self.factor), 0).astype(np.int64)
+            durations = solution.values[1 : 1 + len(self._duration_classes)]
+            self.durations_ns = np.zeros_like(self.durations_ns)
+            self.durations_ns[self._duration_classes] = np.maximum(np.floor(durations / self.factor), 0)
             passes = passes - 1 if passes else passes
             decided = best > enough_ns or (deciding and self.value_ns <= enough_ns)
             if self.complete or decided or passes == 0:
@@ -244,7 +245,7 @@ class Master:
         """
         program = Program()
         program.column(cost=1.0, upper=upper_ns * self.factor)
-        durations = program.columns(len(self.durations_ns))
+        durations = program.columns(len(self._duration_classes))
         members = [program.columns(len(group), upper=1.0, integer=True) for group in self.groups]
         for own in members:
             program.row(np.array(own), np.ones(len(own)), lower=1.0, upper=1.0)
@@ -254,7 +255,7 @@ class Master:
         chains = self.paths.chains()
         targets = np.unique(chains.ends[:, 1])
         ends = program.columns(len(targets))
-        rows = chain_rows(chains, targets, first_end=ends.start)
+        rows = chain_rows(chains, targets, duration_classes=self._duration_classes, first_end=ends.start)
         for row, message in enumerate(chains.messages_ns):
             self._add_row(program, rows, row, message * self.factor)
         rows = sink_rows(chains, targets, first_end=ends.start)

@@ -1,6 +1,6 @@
 """The rows of the master program, and a group's columns in them.
 
-durations   two a cell: the sum over the chosen columns is the cell's duration
+durations   one a cell and operation of the schedule: the sum over the chosen columns is the cell's duration
 conserve    one a run of equal layers: all its layers are held
 order       cells follow the order of the runs
 memory      one a live vector of every rank, where cells are chosen one by one
@@ -15,7 +15,7 @@ from evenflow.schedule import NUM_OPS, Op
 from evenflow.simulate.costs import Integers
 from evenflow.solve.backends.packed import Packed
 from evenflow.solve.columns import Group
-from evenflow.solve.options import merged_runs
+from evenflow.solve.options import CellOptions, merged_runs
 from evenflow.solve.paths import Chains
 from evenflow.solve.problem import Problem
 
@@ -31,6 +31,8 @@ class RowLayout:
     """Where the kinds of rows begin, durations being first, and how many there are in all."""
 
     num_cells: int
+    ops: tuple[Op, ...]
+    """Operations that the schedule uses."""
     run_sizes: tuple[int, ...]
     memory_starts: tuple[int, ...] | None
     """First memory row of every rank and the end of all, where memory has rows."""
@@ -38,7 +40,13 @@ class RowLayout:
     @property
     def conserve(self) -> int:
         """One row a run: its layers are all held."""
-        return NUM_OPS * self.num_cells
+        return len(self.ops) * self.num_cells
+
+    @property
+    def duration_classes(self) -> Integers:
+        """The class (see `Graph`) of every duration row."""
+        classes = [NUM_OPS * cell + op for cell in range(self.num_cells) for op in self.ops]
+        return np.array(classes, dtype=np.int64)
 
     @property
     def order(self) -> int:
@@ -57,6 +65,7 @@ class RowLayout:
         """The layout for groups of ranks, or of cells, which need the memory rows."""
         layout = cls(
             num_cells=problem.num_cells,
+            ops=problem.schedule.used_ops,
             run_sizes=tuple(run.count for run in merged_runs(problem)),
             memory_starts=None,
         )
@@ -86,19 +95,18 @@ class Matrix:
         self._layout = rows
         self._cells = group.cells
         picked = [(options, group.chosen[:, at]) for at, options in enumerate(group.options)]
-        shared = [
-            *(options.forward_ns[own] * factor for options, own in picked),
-            *(options.backward_ns[own] * factor for options, own in picked),
-        ]
-        shared_rows = [
-            *(NUM_OPS * cell + Op.F for cell in group.cells),
-            *(NUM_OPS * cell + Op.B for cell in group.cells),
-        ]
+        shared, shared_rows = [], []
+        for slot, op in enumerate(rows.ops):
+            shared += [_durations(options, op)[own] * factor for options, own in picked]
+            shared_rows += [len(rows.ops) * cell + slot for cell in group.cells]
         if rows.memory_starts is not None:
-            rank, chunk = group.cells[0] % problem.num_ranks, group.cells[0] // problem.num_ranks
+            (cell,) = group.cells
+            rank, chunk = problem.schedule.stage_ranks[cell], int(problem.schedule.stage_chunks[cell])
             options, own = picked[0]
             for index, vector in enumerate(problem.live[rank]):
                 needed = options.parameter_bytes[own] + int(vector[chunk]) * options.activation_bytes[own]
+                if problem.schedule.splits_backward:
+                    needed = needed + int(vector[problem.num_chunks + chunk]) * options.weight_bytes[own]
                 shared.append(needed / GIGABYTE)
                 shared_rows.append(rows.memory_starts[rank] + index)
         self._shared = np.stack(shared, axis=1)
@@ -162,6 +170,15 @@ class Matrix:
         return total
 
 
+def _durations(options: CellOptions, op: Op) -> Integers:
+    """Of one operation, for all options."""
+    if op == Op.F:
+        return options.forward_ns
+    if op == Op.B:
+        return options.backward_ns
+    return options.weight_ns if op == Op.W else options.backward_ns - options.weight_ns
+
+
 def _intervals(begins: Integers, ends: Integers) -> tuple[Integers, Integers]:
     """All integers of the intervals ``begins[i] <= j < ends[i]``, as arrays of i and of j."""
     lengths = np.maximum(ends - begins, 0)
@@ -170,10 +187,10 @@ def _intervals(begins: Integers, ends: Integers) -> tuple[Integers, Integers]:
     return owners, np.arange(len(owners)) - np.repeat(firsts, lengths) + np.repeat(begins, lengths)
 
 
-def chain_rows(chains: Chains, targets: Integers, *, first_end: int) -> Packed:
+def chain_rows(chains: Chains, targets: Integers, *, duration_classes: Integers, first_end: int) -> Packed:
     """The rows ``end[target] - end[source] - durations`` of all chains.
 
-    The end of ``targets[i]`` (sorted) is column ``first_end + i``, the durations are columns 1 and following.
+    The end of ``targets[i]`` (sorted) is column ``first_end + i``, that of ``duration_classes[i]`` (sorted) ``1 + i``.
     """
     sizes = np.diff(chains.starts)
     inner = chains.ends[:, 0] > 0
@@ -181,7 +198,7 @@ def chain_rows(chains: Chains, targets: Integers, *, first_end: int) -> Packed:
     indices = np.empty(starts[-1], dtype=np.int64)
     entries = np.empty(starts[-1])
     places = np.arange(len(chains.classes)) + np.repeat(starts[:-1] - chains.starts[:-1], sizes)
-    indices[places], entries[places] = 1 + chains.classes, -chains.counts
+    indices[places], entries[places] = 1 + np.searchsorted(duration_classes, chains.classes), -chains.counts
     at_target = starts[:-1] + sizes
     indices[at_target], entries[at_target] = first_end + np.searchsorted(targets, chains.ends[:, 1]), 1.0
     at_source = at_target[inner] + 1

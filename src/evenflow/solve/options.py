@@ -1,6 +1,7 @@
 """What a single cell can be: a run of layers and its best recompute choices.
 
-For a cell only its backward time and its activation memory matter beside its layers, so of all recompute counts the
+For a cell only its backward time and its activation memory matter beside its layers (weight gradients depend on the
+layers alone, so input gradients are as much longer as backwards are), so of all recompute counts the
 Pareto-minimal ones are kept: no other choice is both faster and smaller.
 """
 
@@ -35,7 +36,9 @@ class CellOptions:
     layers: Integers
     forward_ns: Integers
     backward_ns: Integers
+    weight_ns: Integers
     activation_bytes: Integers
+    weight_bytes: Integers
     parameter_bytes: Integers
     faster: Integers
     """Index of the option with the same layers and the next shorter backward (and more memory), or -1."""
@@ -84,16 +87,16 @@ class Segments:
         problem = self._problem
         sums, network = problem.sums, problem.network
         blocks = [block for block, at in ((network.head, 0), (network.tail, problem.num_cells - 1)) if at == cell]
-        fixed = [
-            sum(getattr(block, name) for block in blocks)
-            for name in ("forward_ns", "backward_ns", "activation_bytes", "parameter_bytes")
-        ]
+        costs = ("forward_ns", "backward_ns", "weight_ns", "activation_bytes", "weight_bytes", "parameter_bytes")
+        fixed = [sum(getattr(block, name) for block in blocks) for name in costs]
         rows: list[tuple[int, ...]] = []
         counts: list[tuple[int, ...]] = []
         for first, last, start, layers in self._spans(cell, first_runs, last_run_from):
             end = start + layers
             forward = int(sums.forward_ns[end] - sums.forward_ns[start]) + fixed[0]
-            parameters = int(sums.parameter_bytes[end] - sums.parameter_bytes[start]) + fixed[3]
+            weight = int(sums.weight_ns[end] - sums.weight_ns[start]) + fixed[2]
+            waiting = int(sums.weight_bytes[end] - sums.weight_bytes[start]) + fixed[4]
+            parameters = int(sums.parameter_bytes[end] - sums.parameter_bytes[start]) + fixed[5]
             in_last = end - int(self.run_starts[last]) if last > first else 0
             in_first = min(end, int(self.run_ends[first])) - start
             previous = -1
@@ -109,26 +112,17 @@ class Segments:
                         layers,
                         forward,
                         backward + fixed[1],
-                        activation + fixed[2],
+                        weight,
+                        activation + fixed[3],
+                        waiting,
                         parameters,
                         previous,
                     )
                 )
                 previous = len(rows) - 1
                 counts.append(by_kind)
-        table = np.array(rows, dtype=np.int64).reshape(-1, 10)
-        names = (
-            "first_run",
-            "last_run",
-            "in_first",
-            "in_last",
-            "layers",
-            "forward_ns",
-            "backward_ns",
-            "activation_bytes",
-            "parameter_bytes",
-            "faster",
-        )
+        names = ("first_run", "last_run", "in_first", "in_last", "layers", *costs, "faster")
+        table = np.array(rows, dtype=np.int64).reshape(-1, len(names))
         return CellOptions(
             **{name: np.ascontiguousarray(table[:, at]) for at, name in enumerate(names)},
             counts=np.array(counts, dtype=np.int32).reshape(-1, len(problem.kinds)),

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +11,7 @@ from evenflow.model import COMM, NONE, SELECT, Cells, Communication, Network, Pl
 from evenflow.model.split import check_split
 from evenflow.schedule import Schedule, check_complete, make_schedule
 from evenflow.simulate import Graph, build_graph, live_vectors
-from evenflow.simulate.costs import Integers, LayerSums, StageCosts, costs_of_counts, layer_sums
+from evenflow.simulate.costs import Integers, LayerSums, StageCosts, costs_of_counts, layer_sums, network_of_units
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -27,7 +26,7 @@ class Problem:
     graph: Graph
     sums: LayerSums
     live: tuple[NDArray[np.int64], ...]
-    """For every rank its maximal live vectors, each [num_vectors, num_chunks]."""
+    """For every rank its maximal live vectors (`live_vectors`)."""
     memory_limit_bytes: int | None
     mix_any: bool
     """Whether `select` and `comm` layers may share a cell."""
@@ -49,7 +48,7 @@ class Problem:
 
     @property
     def num_cells(self) -> int:
-        """Cells, one a stage: chunk * num_ranks + rank."""
+        """Cells, in the order of their stages: the solver counts cells along the network."""
         return self.schedule.num_stages
 
     @property
@@ -70,7 +69,11 @@ class Problem:
     @cached_property
     def fixed_bounds(self) -> Integers | None:
         """First layer of every cell and the end of the last, shape [num_cells + 1], where `fixed_layers` says them."""
-        return None if self.fixed_layers is None else np.cumsum([0, *chain.from_iterable(self.fixed_layers)])
+        if self.fixed_layers is None:
+            return None
+        of_stages = np.zeros(self.num_cells, dtype=np.int64)
+        of_stages[self.schedule.stage_table] = self.fixed_layers
+        return np.concatenate(([0], np.cumsum(of_stages)))
 
     @cached_property
     def exclusive_kinds(self) -> tuple[int, int]:
@@ -86,17 +89,19 @@ class Problem:
 
     def costs(self, counts: Integers) -> StageCosts:
         """Costs of counts [num_cells, num_kinds]."""
-        return costs_of_counts(self.network, self.sums, counts, self.num_ranks)
+        return costs_of_counts(self.network, self.sums, counts, self.schedule.stage_table)
 
     def rank_memory(self, costs: StageCosts) -> Integers:
         """Peak memory of every rank, shape [num_ranks]."""
-        activations = costs.activation_bytes.reshape(self.num_chunks, self.num_ranks)
-        live = [int((self.live[rank] @ activations[:, rank]).max()) for rank in range(self.num_ranks)]
+        amounts = costs.activation_bytes[self.schedule.stage_table]
+        if self.schedule.splits_backward:
+            amounts = np.concatenate((amounts, costs.weight_bytes[self.schedule.stage_table]))
+        live = [int((self.live[rank] @ amounts[:, rank]).max()) for rank in range(self.num_ranks)]
         return costs.static_bytes + np.array(live, dtype=np.int64)
 
     def plan(self, counts: Integers) -> Plan:
         """Counts [num_cells, num_kinds] as a plan."""
-        table = counts.reshape(self.num_chunks, self.num_ranks, len(self.kinds))
+        table = counts[self.schedule.stage_table]
         recompute = {kind: cells(table[:, :, index].tolist()) for index, kind in enumerate(self.kinds) if kind != NONE}
         return Plan(
             schedule=self.schedule.name,
@@ -121,7 +126,7 @@ def make_problem(
     communication: Communication | None = None,
     layers: Cells | None = None,
 ) -> Problem:
-    """Check the input and put it into arrays. Raises InputError."""
+    """The problem under the order of a family. Raises InputError."""
     order = make_schedule(
         schedule,
         num_ranks=num_ranks,
@@ -129,11 +134,33 @@ def make_problem(
         num_microbatches=num_microbatches,
         sequence_splits=sequence_splits,
     )
+    return problem_of_order(
+        network,
+        order=order,
+        memory_limit_bytes=memory_limit_bytes,
+        mix_any=mix_any,
+        allow_empty=allow_empty,
+        communication=communication,
+        layers=layers,
+    )
+
+
+def problem_of_order(
+    network: Network,
+    *,
+    order: Schedule,
+    memory_limit_bytes: int | None = None,
+    mix_any: bool = False,
+    allow_empty: bool = False,
+    communication: Communication | None = None,
+    layers: Cells | None = None,
+) -> Problem:
+    """Check the input and put it into arrays. Raises InputError."""
     check_complete(order)
     if not allow_empty and network.num_layers < order.num_stages:
         raise InputError(
             value=network.num_layers,
-            rule=f"every one of the {num_ranks} ranks x {num_chunks} chunks holds at least one layer",
+            rule=f"every one of the {order.num_ranks} ranks x {order.num_chunks} chunks holds at least one layer",
             place=f"{network.name}, body layers",
             remedy="use fewer ranks or chunks, or allow empty cells",
         )
@@ -141,16 +168,20 @@ def make_problem(
     if layers is not None:
         layers = cells(layers)
         check_split(
-            layers, num_layers=network.num_layers, num_ranks=num_ranks, num_chunks=num_chunks, min_layers=min_layers
+            layers,
+            num_layers=network.num_layers,
+            num_ranks=order.num_ranks,
+            num_chunks=order.num_chunks,
+            min_layers=min_layers,
         )
-    split = network.split_sequence(sequence_splits)
+    network_of_one = network_of_units(network, order)
     return Problem(
         original=network,
-        network=split,
+        network=network_of_one,
         schedule=order,
         graph=build_graph(order),
-        sums=layer_sums(split),
-        live=tuple(live_vectors(order, rank) for rank in range(num_ranks)),
+        sums=layer_sums(network_of_one),
+        live=tuple(live_vectors(order, rank) for rank in range(order.num_ranks)),
         memory_limit_bytes=memory_limit_bytes if network.has_memory else None,
         mix_any=mix_any,
         min_layers=min_layers,

@@ -155,7 +155,8 @@ class _Rule:
 
     def _costs(self, layers: Integers, recomputed: Integers) -> StageCosts:
         counts = np.stack([recomputed, layers - recomputed], axis=1)
-        return costs_of_counts(self.network, self.sums, counts, len(layers))
+        stage_table = np.arange(len(layers)).reshape(1, -1)
+        return costs_of_counts(self.network, self.sums, counts, stage_table)
 
     def _step(self, change: str, layers: Integers, recomputed: Integers) -> TuningStep:
         plan = Plan(

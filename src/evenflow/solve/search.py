@@ -35,9 +35,16 @@ class Search:
         problem = self.problem
         graph, sums = problem.graph, problem.sums
         num_cells = problem.num_cells
-        fixed = np.zeros((4, num_cells), dtype=np.int64)
+        fixed = np.zeros((6, num_cells), dtype=np.int64)
         for cell, block in ((0, problem.network.head), (num_cells - 1, problem.network.tail)):
-            fixed[:, cell] += (block.forward_ns, block.backward_ns, block.activation_bytes, block.parameter_bytes)
+            fixed[:, cell] += (
+                block.forward_ns,
+                block.backward_ns,
+                block.activation_bytes,
+                block.parameter_bytes,
+                block.weight_ns,
+                block.weight_bytes,
+            )
         live_starts = np.concatenate(([0], np.cumsum([len(vectors) for vectors in problem.live])))
         messages = np.zeros(0, dtype=np.int64)
         if problem.message_ns:
@@ -47,13 +54,23 @@ class Search:
         moves_layers = problem.fixed_layers is None
         self._arguments = (
             Rules(
-                problem.num_ranks,
+                problem.schedule.stage_table,
+                np.array(problem.schedule.stage_ranks),
+                problem.schedule.splits_backward,
                 problem.schedule.num_units,
                 problem.min_layers if moves_layers else problem.num_layers,
                 problem.network.is_uniform and moves_layers,
                 np.array(problem.exclusive_kinds),
             ),
-            Prices(sums.forward_ns, sums.backward_ns, sums.activation_bytes, sums.parameter_bytes, fixed),
+            Prices(
+                sums.forward_ns,
+                sums.backward_ns,
+                sums.activation_bytes,
+                sums.parameter_bytes,
+                sums.weight_ns,
+                sums.weight_bytes,
+                fixed,
+            ),
             Memory(np.concatenate(problem.live), live_starts, problem.limit - problem.network.constant_bytes),
             Order(
                 graph.rank_predecessors,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
+from evenflow.schedule import NUM_OPS
 from evenflow.simulate.compiled import compiled
 from evenflow.simulate.kernels import longest_path, longest_path_with_messages
 
@@ -25,7 +26,11 @@ _LOAD_WEIGHT = 0.05
 class Rules(NamedTuple):
     """What a plan must keep to."""
 
-    num_ranks: int
+    stages: Any
+    """The cells of every rank, shape [num_chunks, num_ranks]."""
+    ranks: Any
+    """The rank of every cell."""
+    splits_backward: bool
     num_units: int
     min_layers: int
     uniform: bool
@@ -35,17 +40,21 @@ class Rules(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """Prefix sums over the layers (see `LayerSums`) and `fixed` [4, num_cells], what head and tail add."""
+    """Prefix sums over the layers (see `LayerSums`) and `fixed` [6, num_cells], what head and tail add."""
 
     forward: Any
     backward: Any
     activation: Any
     parameters: Any
+    weight: Any
+    waiting: Any
     fixed: Any
 
 
 class Memory(NamedTuple):
-    """Live vectors of all ranks [num_rows, num_chunks], where each rank's begin, and its room beside the constant."""
+    """Live vectors of all ranks [num_rows, num_chunks or twice as many], where each rank's begin, and its room beside
+    the constant.
+    """
 
     live: Any
     live_starts: Any
@@ -71,7 +80,9 @@ class State(NamedTuple):
     starts: Any
     """First layer of every cell."""
     costs: Any
-    """Forward, backward, activation and parameters of every cell, shape [4, num_cells]."""
+    """Forward, backward, activation, parameters, weight gradient (a part of the backward) and what waits for it, of
+    every cell, shape [6, num_cells].
+    """
 
 
 @numba.njit(cache=True, nogil=True)
@@ -90,20 +101,24 @@ def _price(first: int, last: int, state: State, prices: Prices) -> None:
         state.costs[1, cell] = backward
         state.costs[2, cell] = activation
         state.costs[3, cell] = prices.fixed[3, cell] + prices.parameters[end] - prices.parameters[begin]
+        state.costs[4, cell] = prices.fixed[4, cell] + prices.weight[end] - prices.weight[begin]
+        state.costs[5, cell] = prices.fixed[5, cell] + prices.waiting[end] - prices.waiting[begin]
 
 
 @numba.njit(cache=True, nogil=True)
-def _peak(rank: int, state: State, memory: Memory, num_ranks: int) -> int:
+def _peak(rank: int, state: State, memory: Memory, stages: Any) -> int:
     """Peak memory of a rank beside the constant."""
-    num_chunks = memory.live.shape[1]
+    num_chunks = len(stages)
     highest = 0
     for row in range(memory.live_starts[rank], memory.live_starts[rank + 1]):
         total = 0
         for chunk in range(num_chunks):
-            total += memory.live[row, chunk] * state.costs[2, chunk * num_ranks + rank]
+            total += memory.live[row, chunk] * state.costs[2, stages[chunk, rank]]
+        for chunk in range(memory.live.shape[1] - num_chunks):  # of split backwards
+            total += memory.live[row, num_chunks + chunk] * state.costs[5, stages[chunk, rank]]
         highest = max(highest, total)
     for chunk in range(num_chunks):
-        highest += state.costs[3, chunk * num_ranks + rank]
+        highest += state.costs[3, stages[chunk, rank]]
     return highest
 
 
@@ -127,12 +142,12 @@ def _move(giver: int, taker: int, source: int, target: int, state: State, rules:
 
 
 @numba.njit(cache=True, nogil=True)
-def _gain_by_copy(rank: int, other: int, state: State, num_ranks: int) -> int:
+def _gain_by_copy(rank: int, other: int, state: State, stages: Any) -> int:
     """How many layers `rank` would gain with the contents of `other`; _SAME when they are equal."""
     gain, same = 0, True
-    for cell in range(0, len(state.starts), num_ranks):
+    for chunk in range(len(stages)):
         for kind in range(state.counts.shape[1]):
-            difference = state.counts[cell + other, kind] - state.counts[cell + rank, kind]
+            difference = state.counts[stages[chunk, other], kind] - state.counts[stages[chunk, rank], kind]
             gain += difference
             same = same and difference == 0
     return _SAME if same else gain
@@ -144,12 +159,13 @@ def _copy_neighbours(state: State, rules: Rules, prices: Prices) -> tuple[int, i
 
     Good plans have the same contents on many ranks in a row; this moves the borders between such ranks.
     """
-    ranks, num_cells = rules.num_ranks, len(state.starts)
+    stages, num_cells = rules.stages, len(state.starts)
+    ranks = stages.shape[1]
     first = last = np.random.randint(ranks)
     neighbour = first + (1 if np.random.random() < 0.5 else -1)
     if neighbour < 0 or neighbour >= ranks:
         return -1, -1
-    gain = _gain_by_copy(first, neighbour, state, ranks)
+    gain = _gain_by_copy(first, neighbour, state, stages)
     if gain == _SAME:
         return -1, -1
     last_neighbour = neighbour
@@ -161,27 +177,27 @@ def _copy_neighbours(state: State, rules: Rules, prices: Prices) -> tuple[int, i
                 last not in (first, neighbour)
                 and last_neighbour != first
                 and 0 <= last_neighbour < ranks
-                and _gain_by_copy(last, last_neighbour, state, ranks) == -gain
+                and _gain_by_copy(last, last_neighbour, state, stages) == -gain
             ):
                 break
         else:
             return -1, -1
-    for cell in range(0, num_cells, ranks):
-        state.counts[cell + first] = state.counts[cell + neighbour]
-        state.counts[cell + last] = state.counts[cell + last_neighbour]
+    for own in stages:
+        state.counts[own[first]] = state.counts[own[neighbour]]
+        state.counts[own[last]] = state.counts[own[last_neighbour]]
     for cell in range(1, num_cells):
         state.starts[cell] = state.starts[cell - 1] + state.counts[cell - 1].sum()
-    for cell in range(0, num_cells, ranks):
-        _price(cell + first, cell + first, state, prices)
-        _price(cell + last, cell + last, state, prices)
-    return first, last
+    for own in stages:
+        _price(own[first], own[first], state, prices)
+        _price(own[last], own[last], state, prices)
+    return stages[0, first], stages[0, last]
 
 
 @numba.njit(cache=True, nogil=True)
 def _propose(state: State, rules: Rules, prices: Prices) -> tuple[int, int]:
     """Change the candidate at random; returns the first and last cell touched, or (-1, -1)."""
     num_cells, num_kinds = state.counts.shape
-    if rules.uniform and rules.num_ranks > 2 and np.random.random() < _COPIES:
+    if rules.uniform and rules.stages.shape[1] > 2 and np.random.random() < _COPIES:
         return _copy_neighbours(state, rules, prices)  # type: ignore[no-any-return]
     source, target = np.random.randint(num_kinds), np.random.randint(num_kinds)
     giver = np.random.randint(num_cells)
@@ -213,17 +229,17 @@ def _propose(state: State, rules: Rules, prices: Prices) -> tuple[int, int]:
 @numba.njit(cache=True, nogil=True)
 def _fit(rank: int, state: State, rules: Rules, prices: Prices, memory: Memory) -> bool:
     """Change kinds on a rank at random, never for more memory, until it fits."""
-    num_cells, num_kinds = state.counts.shape
-    needed = _peak(rank, state, memory, rules.num_ranks)
+    num_kinds = state.counts.shape[1]
+    needed = _peak(rank, state, memory, rules.stages)
     for _ in range(_REPAIRS):
         if needed <= memory.room:
             return True
-        cell = np.random.randint(num_cells // rules.num_ranks) * rules.num_ranks + rank
+        cell = rules.stages[np.random.randint(len(rules.stages)), rank]
         source, target = np.random.randint(num_kinds), np.random.randint(num_kinds)
         if source == target or not _move(cell, cell, source, target, state, rules):
             continue
         _price(cell, cell, state, prices)
-        now = _peak(rank, state, memory, rules.num_ranks)
+        now = _peak(rank, state, memory, rules.stages)
         if now > needed:
             state.counts[cell, source] += 1
             state.counts[cell, target] -= 1
@@ -237,22 +253,23 @@ def _fit(rank: int, state: State, rules: Rules, prices: Prices, memory: Memory) 
 def _fit_touched(first: int, last: int, state: State, rules: Rules, prices: Prices, memory: Memory) -> bool:
     """Make the ranks of the touched cells fit."""
     if rules.uniform:
-        fits_first = _fit(first % rules.num_ranks, state, rules, prices, memory)
-        return bool(fits_first and _fit(last % rules.num_ranks, state, rules, prices, memory))
-    for cell in range(first, min(last, first + rules.num_ranks - 1) + 1):
-        if not _fit(cell % rules.num_ranks, state, rules, prices, memory):
+        fits_first = _fit(rules.ranks[first], state, rules, prices, memory)
+        return bool(fits_first and _fit(rules.ranks[last], state, rules, prices, memory))
+    for cell in range(first, last + 1):
+        rank = rules.ranks[cell]
+        if not _fit(rank, state, rules, prices, memory):
             return False
     return True
 
 
 @numba.njit(cache=True, nogil=True)
-def _loads(state: State, num_ranks: int) -> tuple[int, int]:
+def _loads(state: State, stages: Any) -> tuple[int, int]:
     """The largest and the summed load of the ranks, for one microbatch."""
     heaviest = total = 0
-    num_cells = len(state.starts)
-    for rank in range(num_ranks):
+    for rank in range(stages.shape[1]):
         load = 0
-        for cell in range(rank, num_cells, num_ranks):
+        for chunk in range(len(stages)):
+            cell = stages[chunk, rank]
             load += state.costs[0, cell] + state.costs[1, cell]
         heaviest = max(heaviest, load)
         total += load
@@ -260,10 +277,13 @@ def _loads(state: State, num_ranks: int) -> tuple[int, int]:
 
 
 @numba.njit(cache=True, nogil=True)
-def _makespan(state: State, order: Order, durations: Any) -> int:
+def _makespan(state: State, order: Order, splits_backward: bool, durations: Any) -> int:
     """The exact makespan."""
-    durations[0::2] = state.costs[0]
-    durations[1::2] = state.costs[1]
+    durations[0::4] = state.costs[0]
+    durations[1::4] = state.costs[1]
+    if splits_backward:
+        durations[2::4] = state.costs[1] - state.costs[4]
+        durations[3::4] = state.costs[4]
     if len(order.messages):
         _longest_path_with_messages(
             order.rank_predecessors, order.dependencies, order.classes, durations, order.messages, order.ends
@@ -289,7 +309,7 @@ def _new_state(counts: Any, prices: Prices) -> State:
     starts = np.zeros(num_cells, dtype=np.int64)
     for cell in range(1, num_cells):
         starts[cell] = starts[cell - 1] + counts[cell - 1].sum()
-    state = State(counts.copy(), starts, np.zeros((4, num_cells), dtype=np.int64))
+    state = State(counts.copy(), starts, np.zeros((6, num_cells), dtype=np.int64))
     _price(0, num_cells - 1, state, prices)
     return state
 
@@ -316,7 +336,7 @@ def anneal(
     np.random.seed(seed)
     current = _new_state(counts, prices)
     candidate = _new_state(counts, prices)
-    durations = np.zeros(2 * len(counts), dtype=np.int64)
+    durations = np.zeros(NUM_OPS * len(counts), dtype=np.int64)
     energy = np.inf
     cooling = (cold / hot) ** (1.0 / max(1, steps))
     temperature = hot
@@ -330,12 +350,12 @@ def anneal(
                 _copy(current, candidate)
                 continue
         threshold = energy - temperature * np.log(1.0 - np.random.random())
-        heaviest, total = _loads(candidate, rules.num_ranks)
-        extra = _LOAD_WEIGHT * rules.num_units * total / rules.num_ranks
+        heaviest, total = _loads(candidate, rules.stages)
+        extra = _LOAD_WEIGHT * rules.num_units * total / rules.stages.shape[1]
         if heaviest * rules.num_units + extra > threshold:
             _copy(current, candidate)
             continue
-        makespan = _makespan(candidate, order, durations)
+        makespan = _makespan(candidate, order, rules.splits_backward, durations)
         if makespan < best:
             best = makespan
             best_counts[:] = candidate.counts

@@ -74,17 +74,20 @@ def least_memory(
     cells = _uniform_cells(problem, program) if problem.network.is_uniform else _cut_cells(problem, program)
     constant = problem.network.constant_bytes
     for rank in range(problem.num_ranks):
-        own = range(rank, problem.num_cells, problem.num_ranks)
+        own = problem.schedule.stage_table[:, rank].tolist()
         for vector in problem.live[rank]:
             indices, entries, fixed = [peak], [1.0], float(constant)
             for chunk, cell in enumerate(own):
                 held, live = cells[cell], int(vector[chunk])
+                waiting = int(vector[problem.num_chunks + chunk]) if problem.schedule.splits_backward else 0
                 indices += held.columns
                 entries += [
-                    -(parameter + live * activation) / _GIGABYTE
-                    for parameter, activation in zip(held.parameters, held.activations, strict=True)
+                    -(parameter + live * activation + waiting * weight) / _GIGABYTE
+                    for parameter, activation, weight in zip(
+                        held.parameters, held.activations, held.weights, strict=True
+                    )
                 ]
-                fixed += held.fixed[0] + live * held.fixed[1]
+                fixed += held.fixed[0] + live * held.fixed[1] + waiting * held.fixed[2]
             program.row(indices, entries, lower=fixed / _GIGABYTE)
     started(program)
     solution = program.solve(time_limit_s=seconds)
@@ -109,22 +112,29 @@ class _Cell:
     columns: list[int]
     parameters: list[float]
     activations: list[float]
+    weights: list[float]
+    """What waits for a weight gradient."""
     counts: list[tuple[int, ...]]
     """Layers by kind of each column; empty where one column counts layers."""
-    fixed: tuple[int, int]
-    """Parameters and activation of head and tail."""
+    fixed: tuple[int, int, int]
+    """The same of head and tail: parameters, activation, what waits."""
 
 
-def _ends(problem: Problem, cell: int) -> tuple[int, int]:
+def _ends(problem: Problem, cell: int) -> tuple[int, int, int]:
     network = problem.network
     blocks = [block for block, at in ((network.head, 0), (network.tail, problem.num_cells - 1)) if at == cell]
-    return sum(block.parameter_bytes for block in blocks), sum(block.activation_bytes for block in blocks)
+    return (
+        sum(block.parameter_bytes for block in blocks),
+        sum(block.activation_bytes for block in blocks),
+        sum(block.weight_bytes for block in blocks),
+    )
 
 
 def _uniform_cells(problem: Problem, program: Program) -> list[_Cell]:
     """All layers equal: the number of layers of every cell is one integer."""
     parameter = float(problem.sums.parameter_bytes[1])
     activation = float(problem.sums.activation_bytes[:, 1].min())
+    weight = float(problem.sums.weight_bytes[1])
     cells: list[_Cell] = []
     for cell in range(problem.num_cells):
         column = program.column(lower=problem.min_layers, upper=problem.num_layers, integer=True)
@@ -133,6 +143,7 @@ def _uniform_cells(problem: Problem, program: Program) -> list[_Cell]:
                 columns=[column],
                 parameters=[parameter],
                 activations=[activation],
+                weights=[weight],
                 counts=[],
                 fixed=_ends(problem, cell),
             )
@@ -150,7 +161,7 @@ def _cut_cells(problem: Problem, program: Program) -> list[_Cell]:
     cells: list[_Cell] = []
     flow: dict[tuple[int, int], tuple[list[int], list[float]]] = {}
     for cell in range(num_cells):
-        columns, parameters, activations, all_counts = [], [], [], []
+        columns, parameters, activations, weights, all_counts = [], [], [], [], []
         low = cell * problem.min_layers
         high = num_layers - (num_cells - cell) * problem.min_layers
         for start in range(low, high + 1) if cell else (0,):
@@ -160,6 +171,7 @@ def _cut_cells(problem: Problem, program: Program) -> list[_Cell]:
                 column = program.column(upper=1.0, integer=True)
                 columns.append(column)
                 parameters.append(float(sums.parameter_bytes[end] - sums.parameter_bytes[start]))
+                weights.append(float(sums.weight_bytes[end] - sums.weight_bytes[start]))
                 activation, by_kind = smallest[start][end - start]
                 activations.append(float(activation))
                 all_counts.append(by_kind)
@@ -172,6 +184,7 @@ def _cut_cells(problem: Problem, program: Program) -> list[_Cell]:
                 columns=columns,
                 parameters=parameters,
                 activations=activations,
+                weights=weights,
                 counts=all_counts,
                 fixed=_ends(problem, cell),
             )
