@@ -98,6 +98,8 @@ def test_interrupted_it_leaves_no_process_behind(train, number, status):
         env={**os.environ, "JOBS": "2"},
         stderr=subprocess.PIPE,
         text=True,
+        # What starts the tests in the background has SIGINT ignored, and a shell cannot trap what it finds ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     files = [train / "0.pids", train / "1.pids"]
     wait_until(lambda: all(file.exists() and len(file.read_text().split()) == 2 for file in files))
