@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -88,18 +89,22 @@ def test_jobs_is_a_number(train):
     assert "JOBS" in result.stderr
 
 
+WITH_INTERRUPTS = (
+    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])"
+)
+"""Background jobs find SIGINT ignored, and a shell cannot trap what it finds ignored."""
+
+
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted_it_leaves_no_process_behind(train, number, status):
     # Each dry run writes its process id and starts a child of its own, as launchers do.
     (train / "slow.sh").write_text("sleep 600 &\necho $$ $! > $RANK_ID.pids\nwait\n")
     process = subprocess.Popen(
-        ["bash", str(SCRIPT), "bash slow.sh", "4", "4", "out"],
+        [sys.executable, "-c", WITH_INTERRUPTS, "bash", str(SCRIPT), "bash slow.sh", "4", "4", "out"],
         cwd=train,
         env={**os.environ, "JOBS": "2"},
         stderr=subprocess.PIPE,
         text=True,
-        # What starts the tests in the background has SIGINT ignored, and a shell cannot trap what it finds ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     files = [train / "0.pids", train / "1.pids"]
     wait_until(lambda: all(file.exists() and len(file.read_text().split()) == 2 for file in files))
