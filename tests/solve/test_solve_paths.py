@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.schedule import make_schedule
+from evenflow.schedule import NUM_OPS, make_schedule
 from evenflow.simulate import build_graph
 from evenflow.solve.paths import Chains, CriticalPaths
 
@@ -25,7 +25,8 @@ def cases(draw: st.DrawFn) -> tuple[CriticalPaths, list[np.ndarray]]:
     sizes = {"num_ranks": draw(st.integers(1, 4)), "num_chunks": chunks, "num_microbatches": draw(st.integers(1, 6))}
     schedule = make_schedule("interleaved" if chunks > 1 else "1f1b", **sizes)
     paths = CriticalPaths(build_graph(schedule), draw(st.sampled_from([0, 5])))
-    durations = st.lists(st.integers(1, 50), min_size=2 * schedule.num_stages, max_size=2 * schedule.num_stages)
+    count = NUM_OPS * schedule.num_stages
+    durations = st.lists(st.integers(1, 50), min_size=count, max_size=count)
     return paths, [np.array(draw(durations), dtype=np.int64) for _ in range(3)]
 
 
