@@ -9,6 +9,7 @@ from evenflow.export import write_plan
 from evenflow.export.mindformers import format_mindformers, mindformers_lists, offsets, training_values
 from evenflow.model import Layer, LayerRun, Mode, Network, Plan
 from evenflow.profiles.manual_file import read_manual_file
+from evenflow.schedule import default_family
 
 # What document 001 prints, in Step 5 and for the 175B example.
 ONE_CHUNK = """To put in yaml configuration:
@@ -33,7 +34,7 @@ def read_block(folder: Path, block: str, num_chunks: int) -> Plan:
     layer = Layer(name="body", forward_ns=1, parameter_bytes=1, modes=modes)
     network = Network(name="llama_175b", runs=(LayerRun(layer=layer, count=96),))
     (entry,) = read_manual_file(
-        path, network=network, num_ranks=16, num_microbatches=16, schedule_of_chunks=lambda chunks: f"any of {chunks}"
+        path, network=network, num_ranks=16, num_microbatches=16, schedule_of_chunks=lambda chunks: default_family(num_chunks=chunks)
     )
     return entry.plan
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from evenflow.errors import InputError
 from evenflow.model import Communication, Network
@@ -30,6 +31,13 @@ SCHEDULE = click.option(
     "--schedule",
     metavar="NAME",
     help="One of `evenflow schedules`, such as zb-h1.  [default: 1f1b, or interleaved for chunks]",
+)
+BEST = "best"
+SCHEDULE_OR_BEST = click.option(
+    "--schedule",
+    metavar="NAME",
+    help="One of `evenflow schedules`, such as zb-h1; or best: try them all, with --chunks or with 1 to 4 chunks.  "
+    "[default: 1f1b, or interleaved for chunks]",
 )
 LESS_MEMORY = click.option(
     "--less-memory", is_flag=True, help="With several chunks: the interleaved order with the shortest warm-up."
@@ -124,6 +132,25 @@ def schedule_name(name: str | None, *, num_chunks: int, less_memory: bool) -> st
             remedy="leave one of the two out",
         )
     return family
+
+
+def is_default(parameter: str) -> bool:
+    """Whether the user has left out an option of the running command."""
+    return click.get_current_context().get_parameter_source(parameter) is ParameterSource.DEFAULT
+
+
+def is_best(name: str | None, *, less_memory: bool) -> bool:
+    """Whether ``--schedule`` asks for the best of all."""
+    if name is None or name.lower() != BEST:
+        return False
+    if less_memory:
+        raise InputError(
+            value=BEST,
+            rule="interleaved-less-memory is one of the schedules that it tries",
+            place="--schedule",
+            remedy="leave out --less-memory",
+        )
+    return True
 
 
 def read_text(path: str) -> tuple[str, str]:

@@ -1,24 +1,30 @@
 """The verb ``evenflow plan``."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
 from evenflow import solve
 from evenflow.cli import options
 from evenflow.cli.answer import block_to_paste, no_plan_text, plan_text
+from evenflow.cli.best import best_json, best_text
 from evenflow.cli.files import check_outputs, write_text
 from evenflow.cli.pictures import write_picture
 from evenflow.cli.progress import shown_progress
 from evenflow.cli.report import outcome_json
-from evenflow.cli.sizes import Sizes
-from evenflow.cli.split import LAYERS_PER_RANK, kept_layers
+from evenflow.cli.sizes import Sizes, check_actions
+from evenflow.cli.split import LAYERS_PER_RANK, kept_by_chunks
 from evenflow.cli.status import status_code
 from evenflow.cli.strategies import RECOMMENDED, Strategy
 from evenflow.cli.training_yaml import TrainingYaml
+from evenflow.export.mindformers import SCHEDULES as MINDFORMERS_SCHEDULES
 from evenflow.model import Cells, Network, Plan
 from evenflow.model.naive import even_plan
-from evenflow.solve import Outcome
+from evenflow.schedule import default_family
+from evenflow.solve import BestOutcome, Outcome
+from evenflow.solve.best import chunk_counts
 
 
 @click.command()
@@ -27,7 +33,7 @@ from evenflow.solve import Outcome
 @options.MICROBATCHES
 @options.CHUNKS
 @options.MEMORY
-@options.SCHEDULE
+@options.SCHEDULE_OR_BEST
 @options.LESS_MEMORY
 @options.SEQUENCE_SPLITS
 @options.TIME_LIMIT
@@ -71,7 +77,8 @@ def plan(
     """Find the shortest step of the model in LAYERS.json that fits in memory, and prove how short it can be.
 
     LAYERS.json is a layer file; - reads it from standard input. --apply takes a MindFormers training YAML and writes
-    another beside it, with all that the plan decides and otherwise unchanged.
+    another beside it, with all that the plan decides and otherwise unchanged. With --schedule best, all schedules are
+    tried side by side, with --apply those that MindFormers can run.
 
     Exit status: 0 a plan, 2 bad input, 3 infeasible, 4 no plan in the time given, 130 interrupted before a plan.
 
@@ -81,26 +88,33 @@ def plan(
         --time-limit 60 --json plan.json --svg plan.svg
       evenflow plan examples/llama2_70b.json --ranks 4 --chunks 2 --microbatches 8 --memory 56GB \\
         --layers-per-rank 19,20,20,21 --apply train.yaml
+      evenflow plan examples/llama2_70b.json --ranks 4 --microbatches 8 --memory 64GB --schedule best
     """
     limit = options.memory_limit(memory)
     messages = options.communication(p2p_latency_us, p2p_bandwidth_gbps, boundary_mb, sequence_splits=sequence_splits)
-    family = options.schedule_name(schedule, num_chunks=chunks, less_memory=less_memory)
+    wants_best = options.is_best(schedule, less_memory=less_memory)
+    if wants_best:
+        family = options.BEST
+    else:
+        family = options.schedule_name(schedule, num_chunks=chunks, less_memory=less_memory)
+    check_actions(ranks * chunks * microbatches * sequence_splits)
+    network = options.read_network(layers)
+    counts = chunk_counts(network, num_ranks=ranks) if wants_best and options.is_default("chunks") else (chunks,)
     sizes = Sizes(
         num_ranks=ranks,
-        num_chunks=chunks,
+        num_chunks=max(counts),
         num_microbatches=microbatches,
         schedule=family,
         sequence_splits=sequence_splits,
     )
-    network = options.read_network(layers)
-    kept = kept_layers(
+    kept = kept_by_chunks(
         layers_per_rank,
         num_layers=network.num_layers,
         num_ranks=ranks,
-        num_chunks=chunks,
+        counts=counts,
         allow_empty=allow_empty,
     )
-    train = None if train_yaml is None else _training_yaml(train_yaml, network, sizes, kept)
+    train = None if train_yaml is None else _training_yaml(train_yaml, network, sizes, min(kept or counts), kept)
     check_outputs(
         {"--json": json_file, "--svg": svg_file, "--apply": train.target if train else None},
         inputs={"the layer file": Path(layers), "the file of --apply": train_yaml},
@@ -108,54 +122,63 @@ def plan(
     if limit is not None and not network.has_memory:
         click.echo("note: the layer file has no memory data, so --memory is not checked", err=True)
         limit = None
+    asked: dict[str, Any] = {
+        "num_ranks": ranks,
+        "num_microbatches": microbatches,
+        "memory_limit_bytes": limit,
+        "sequence_splits": sequence_splits,
+        "mix_any": mix == "any",
+        "allow_empty": allow_empty,
+        "communication": messages,
+        "time_limit_s": time_limit,
+    }
+    best = None
     with shown_progress(quiet=quiet) as progress:
-        outcome = solve.plan(
-            network,
-            num_ranks=ranks,
-            num_microbatches=microbatches,
-            num_chunks=chunks,
-            memory_limit_bytes=limit,
-            schedule=family,
-            sequence_splits=sequence_splits,
-            mix_any=mix == "any",
-            allow_empty=allow_empty,
-            communication=messages,
-            layers=kept,
-            time_limit_s=time_limit,
-            progress=progress,
-        )
-    return _answer(outcome, sizes, json_file=json_file, svg_file=svg_file, train=train, quiet=quiet)
+        if wants_best:
+            families = MINDFORMERS_SCHEDULES if train else ()
+            best = solve.plan_best(
+                network, num_chunks=counts, families=families, layers=kept, progress=progress, **asked
+            )
+            outcome = best.outcome
+        else:
+            layers_of = None if kept is None else kept[chunks]
+            outcome = solve.plan(
+                network, num_chunks=chunks, schedule=family, layers=layers_of, progress=progress, **asked
+            )
+    return _answer(outcome, sizes, best, json_file=json_file, svg_file=svg_file, train=train, quiet=quiet)
 
 
-def _training_yaml(path: Path, network: Network, sizes: Sizes, kept: Cells | None) -> TrainingYaml:
+def _training_yaml(
+    path: Path, network: Network, sizes: Sizes, num_chunks: int, kept: Mapping[int, Cells] | None
+) -> TrainingYaml:
     """The file of ``--apply``, refused before the search where no plan of these sizes could be applied to it."""
     train = TrainingYaml.read(path)
-    layers = kept
-    if kept is None and network.num_layers >= sizes.num_ranks * sizes.num_chunks:  # --allow-empty needs fewer
+    schedule = default_family(num_chunks=num_chunks) if sizes.schedule == options.BEST else sizes.schedule
+    layers = None if kept is None else kept[num_chunks]
+    if kept is None and network.num_layers >= sizes.num_ranks * num_chunks:  # --allow-empty needs fewer
         layers = even_plan(
             network,
             num_ranks=sizes.num_ranks,
-            num_chunks=sizes.num_chunks,
+            num_chunks=num_chunks,
             num_microbatches=sizes.num_microbatches,
-            schedule=sizes.schedule,
+            schedule=schedule,
         ).layers
     if layers is not None:
         train.applied(
             Plan(
-                schedule=sizes.schedule,
+                schedule=schedule,
                 num_microbatches=sizes.num_microbatches,
                 layers=layers,
                 sequence_splits=sizes.sequence_splits,
             )
         )
-    if sizes.schedule == "interleaved-less-memory":
-        click.echo("note: the less-memory order has no key in the YAML: set ENABLE_LESS_MEM_VPP=1", err=True)
     return train
 
 
 def _answer(
     outcome: Outcome,
     sizes: Sizes,
+    best: BestOutcome | None,
     *,
     json_file: Path | None,
     svg_file: Path | None,
@@ -166,7 +189,8 @@ def _answer(
     written = []
     try:
         if json_file is not None:
-            write_text(json_file, outcome_json(outcome, sizes), option="--json")
+            text = best_json(best, sizes) if best else outcome_json(outcome, sizes)
+            write_text(json_file, text, option="--json")
             written.append(json_file)
         if svg_file is not None and outcome.simulation is not None:
             strategy = Strategy(
@@ -176,15 +200,18 @@ def _answer(
             written.append(svg_file)
         if train is not None and outcome.plan is not None:
             written.append(train.write(outcome.plan))
+            if outcome.plan.schedule == "interleaved-less-memory":
+                click.echo("note: the less-memory order has no key in the YAML: set ENABLE_LESS_MEM_VPP=1", err=True)
     finally:
-        _print(outcome, written, quiet=quiet)
+        _print(outcome, best, written, quiet=quiet)
     return status_code(outcome.status)
 
 
-def _print(outcome: Outcome, written: list[Path], *, quiet: bool) -> None:
+def _print(outcome: Outcome, best: BestOutcome | None, written: list[Path], *, quiet: bool) -> None:
     simulation = outcome.simulation
+    table = best_text(best) if best and not quiet else ""
     if simulation is None:
-        click.echo(no_plan_text(outcome), err=True)
+        click.echo("\n\n".join(filter(None, (no_plan_text(outcome), table))), err=True)
         if written and not quiet:
             click.echo("wrote " + ", ".join(map(str, written)), err=True)
         return
@@ -193,7 +220,7 @@ def _print(outcome: Outcome, written: list[Path], *, quiet: bool) -> None:
         click.echo(block, nl=bool(block))
         return
     certificate = f"{outcome.certificate()} (solved in {outcome.solve_seconds:.1f} s)"
-    paragraphs = [plan_text(simulation, outcome.memory_limit_bytes, certificate=certificate), block]
+    paragraphs = [plan_text(simulation, outcome.memory_limit_bytes, certificate=certificate), table, block]
     if written:
         paragraphs.append("wrote " + ", ".join(map(str, written)))
     click.echo("\n\n".join(paragraph for paragraph in paragraphs if paragraph))

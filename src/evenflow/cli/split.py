@@ -20,6 +20,28 @@ LAYERS_PER_RANK = click.option(
 )
 
 
+def kept_by_chunks(
+    texts: Sequence[str], *, num_layers: int, num_ranks: int, counts: Sequence[int], allow_empty: bool
+) -> dict[int, Cells] | None:
+    """Layers by ``[chunk][rank]`` for each of the numbers of chunks that they can be dealt over; None without."""
+    if not texts:
+        return None
+    if len(texts) > 1:
+        counts = [count for count in counts if count == len(texts)] or counts[:1]
+    elif not allow_empty:
+        fewest = min(parse_counts(texts[0], _OPTION))
+        counts = [count for count in counts if count <= fewest] or counts[:1]
+    return {
+        count: layers
+        for count in counts
+        if (
+            layers := kept_layers(
+                texts, num_layers=num_layers, num_ranks=num_ranks, num_chunks=count, allow_empty=allow_empty
+            )
+        )
+    }
+
+
 def kept_layers(
     texts: Sequence[str], *, num_layers: int, num_ranks: int, num_chunks: int, allow_empty: bool
 ) -> Cells | None:

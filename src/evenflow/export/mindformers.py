@@ -12,7 +12,8 @@ from evenflow.errors import InputError
 from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Plan
 from evenflow.model.recompute import KNOWN_KINDS
 
-_SCHEDULES = ("1f1b", "interleaved", "interleaved-less-memory", "f-then-b")
+SCHEDULES = ("1f1b", "interleaved", "interleaved-less-memory", "f-then-b")
+"""The families that it runs in the same order."""
 
 
 def offsets(plan: Plan) -> Cells:
@@ -25,7 +26,8 @@ def mindformers_lists(plan: Plan) -> Mapping[str, Cells]:
     """`offset` and the cumulative recompute lists, ``[chunk][rank]``, by the name of their key.
 
     Raises:
-        InputError: a user-named recompute kind, or a cell with select-only beside comm-only layers.
+        InputError: any schedule but 1F1B, interleaved and F-then-B; a user-named recompute kind; a cell with
+            select-only beside comm-only layers.
     """
     _check_expressible(plan)
 
@@ -60,8 +62,7 @@ def training_values(plan: Plan) -> Mapping[str, object]:
 
     Raises:
         InputError: as `mindformers_lists` does; and a stage without layers between the first and the last, fewer
-            microbatches than ranks, split sequences that recompute fully or run F-then-B: MindFormers refuses them;
-            any schedule but 1F1B, interleaved and F-then-B.
+            microbatches than ranks, split sequences that recompute fully or run F-then-B: MindFormers refuses them.
     """
     lists = {name: [list(row) for row in table] for name, table in mindformers_lists(plan).items()}
     _check_accepted(plan)
@@ -87,10 +88,6 @@ def training_values(plan: Plan) -> Mapping[str, object]:
 
 def _check_accepted(plan: Plan) -> None:
     """Refuse what MindFormers would refuse when the training starts, or run in another order."""
-    if plan.schedule not in _SCHEDULES:
-        raise InputError(
-            value=plan.schedule, rule=f"the schedules for MindFormers are {', '.join(_SCHEDULES)}", place="schedule"
-        )
     if plan.num_microbatches < plan.num_ranks:
         raise InputError(
             value=plan.num_microbatches,
@@ -112,6 +109,10 @@ def _check_accepted(plan: Plan) -> None:
 
 
 def _check_expressible(plan: Plan) -> None:
+    if plan.schedule not in SCHEDULES:
+        raise InputError(
+            value=plan.schedule, rule=f"the schedules for MindFormers are {', '.join(SCHEDULES)}", place="schedule"
+        )
     for kind, table in plan.recompute.items():
         if kind not in KNOWN_KINDS and any(map(any, table)):
             raise InputError(

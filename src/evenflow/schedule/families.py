@@ -22,6 +22,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "naive": Family(
             make=naive,
+            comparison_only=True,
             idea="one microbatch at a time, forward and backward through all stages; one rank works at a time",
             memory="1",
             bubble="(p-1)/p",
@@ -54,6 +55,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         ),
         "interleaved": Family(
             make=partial(interleaved, less_memory=False),
+            fewest_chunks=2,
             idea="1F1B over several chunks a rank; a remainder of microbatches joins the first group",
             memory="min(v m, (v-1) g + 2(p-r)-1) / v, for m >= p, with g = p + m mod p",
             bubble="(p-1)/(p-1 + v m) for m >= p",
@@ -61,6 +63,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         ),
         "interleaved-less-memory": Family(
             make=partial(interleaved, less_memory=True),
+            fewest_chunks=2,
             idea="interleaved 1F1B with the shortest warm-up that costs no time",
             memory="min(v m, (v-1) g + p-r) / v, for m >= p, with g = p + m mod p",
             bubble="(p-1)/(p-1 + v m) for m >= p",
@@ -77,6 +80,8 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         ),
         "interleaved-remainder-last": Family(
             make=interleaved_remainder_last,
+            fewest_chunks=2,
+            comparison_only=True,
             can_split=False,
             idea="interleaved 1F1B with the remainder of microbatches as a last, smaller group; for comparison",
             limits="with a remainder from 1 (from 2 for two chunks) to p-3 ranks wait in a circle, and it is refused",

@@ -14,6 +14,10 @@ class Family:
     """Takes num_ranks and num_microbatches; num_chunks unless `num_chunks` fixes it; sequence_splits if `can_split`."""
     num_chunks: int | None = None
     """The only number of chunks that it has; None: any."""
+    fewest_chunks: int = 1
+    """With fewer it has the order of another family."""
+    comparison_only: bool = False
+    """Whether another family is better in every respect: `plan_best` does not try it."""
     can_split: bool = True
     """Whether it runs sequences that are split."""
     idea: str

@@ -137,6 +137,17 @@ class Schedule:
     def _shape(self) -> tuple[object, ...]:
         return (self.name, self.stage_ranks, self.num_microbatches, self.sequence_splits, self.rank_starts)
 
+    def same_order(self, other: "Schedule") -> bool:
+        """Whether every rank does the same in the same order, whatever the two are called."""
+        return (
+            self.stage_ranks == other.stage_ranks
+            and self.rank_starts == other.rank_starts
+            and self.sequence_splits == other.sequence_splits
+            and np.array_equal(self.ops, other.ops)
+            and np.array_equal(self.stages, other.stages)
+            and np.array_equal(self.units, other.units)
+        )
+
     @property
     def num_stages(self) -> int:
         """Stages of all ranks."""

@@ -1,6 +1,18 @@
 """Optimal planning: problem, bounds, search, proof, outcome."""
 
+from evenflow.solve.best import plan_best
+from evenflow.solve.best_outcome import BestOutcome, Candidate
 from evenflow.solve.outcome import Infeasibility, Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.planner import plan
 
-__all__ = ["Infeasibility", "Outcome", "Progress", "ProgressCallback", "Status", "plan"]
+__all__ = [
+    "BestOutcome",
+    "Candidate",
+    "Infeasibility",
+    "Outcome",
+    "Progress",
+    "ProgressCallback",
+    "Status",
+    "plan",
+    "plan_best",
+]

@@ -6,7 +6,6 @@ import numpy as np
 
 
 def combine(
-    layers: Any,
     loads: Any,
     activations: Any,
     waiting: Any,
@@ -18,14 +17,15 @@ def combine(
     live: Any,
     room: int,
     max_load: int,
-    min_layers: int,
-    max_layers: int,
+    most_steps: int,
     columns: Any,
 ) -> int:
     """Fill `columns` [capacity, num_chunks] with option indices; returns how many there are (may exceed capacity).
 
+    Returns -1 when that takes more than `most_steps` steps.
+
     Option arrays hold the options of the rank's cells one chunk after the other, from `option_starts` [chunk]. A
-    combination is kept when its load is at most `max_load`, its layers are within bounds, no chunk begins in an earlier
+    combination is kept when its load is at most `max_load`, no chunk begins in an earlier
     run of layers than the chunk before it ends in, it fits in `room` for every row of `live`, and no cell could
     take its next faster option and still fit (that one would be better).
     """
@@ -33,21 +33,23 @@ def combine(
     chosen = np.zeros(num_chunks, dtype=np.int64)
     chosen[0] = option_starts[0] - 1
     load = np.zeros(num_chunks + 1, dtype=np.int64)
-    held = np.zeros(num_chunks + 1, dtype=np.int64)
     static = np.zeros(num_chunks + 1, dtype=np.int64)
     memory = np.zeros(len(live), dtype=np.int64)
     found = 0
+    steps = 0
     level = 0
     while level >= 0:
+        steps += 1
+        if steps > most_steps:
+            return -1
         chosen[level] += 1
         option = chosen[level]
         if option >= option_starts[level + 1]:
             level -= 1
             continue
         load[level + 1] = load[level] + loads[option]
-        held[level + 1] = held[level] + layers[option]
         static[level + 1] = static[level] + parameters[option]
-        if load[level + 1] > max_load or held[level + 1] > max_layers:
+        if load[level + 1] > max_load:
             continue
         if level > 0 and first_runs[option] < last_runs[chosen[level - 1]]:
             continue
@@ -55,8 +57,7 @@ def combine(
             level += 1
             chosen[level] = option_starts[level] - 1
             continue
-        if held[num_chunks] < min_layers:
-            continue
+        steps += len(live)
         fits = True
         for row in range(len(live)):
             needed = static[num_chunks]

@@ -19,6 +19,8 @@ from evenflow.solve.problem import Problem
 
 MAX_COLUMNS = 1_500_000
 """More combinations than this and cells are chosen one by one instead of ranks."""
+MAX_STEPS = 300_000_000
+"""Likewise where looking at the combinations of a rank takes more steps than this, about a second."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -94,8 +96,21 @@ def all_options(problem: Problem, target_ns: int) -> list[CellOptions] | None:
     return result
 
 
+def load_bound(problem: Problem) -> int:
+    """A lower bound on the makespan, ns, without any program: all work has to be done beside the ramps of the ranks."""
+    ends = problem.network.head, problem.network.tail
+    work = int(problem.sums.forward_ns[-1] + problem.sums.backward_ns[-1, -1])
+    work += sum(block.forward_ns + block.backward_ns for block in ends)
+    return -(-(work * problem.schedule.num_units + sum(_ramps(problem))) // problem.num_ranks)
+
+
 def _max_loads(problem: Problem, target_ns: int) -> list[int]:
-    """The largest forward + backward time of every rank: the target less what must come before and after.
+    """The largest forward + backward time of every rank for one microbatch (part)."""
+    return [(target_ns - ramp) // problem.schedule.num_units for ramp in _ramps(problem)]
+
+
+def _ramps(problem: Problem) -> list[int]:
+    """The time of every rank that must go by before its first action and after its last.
 
     Before a rank's first forward, the stages before its first one run forward; after its last backward or input
     gradient they run backward. A weight gradient at the end of its order has nothing after it.
@@ -109,7 +124,7 @@ def _max_loads(problem: Problem, target_ns: int) -> list[int]:
     least_forward = min(forwards) * problem.min_layers
     least_both = min(map(sum, zip(forwards, gradients, strict=True))) * problem.min_layers
     message_ns = [problem.message_ns * (one != other) for one, other in pairwise(schedule.stage_ranks)]
-    loads = []
+    ramps = []
     for rank in range(problem.num_ranks):
         before = range(int(schedule.stage_table[0, rank]))
         ramp = sum(int(fixed.forward_ns[stage]) + message_ns[stage] for stage in before)
@@ -118,32 +133,31 @@ def _max_loads(problem: Problem, target_ns: int) -> list[int]:
             ramp += sum(int(back[stage]) + message_ns[stage] + least_both for stage in before)
         else:
             ramp += least_forward * len(before)
-        loads.append((target_ns - ramp) // schedule.num_units)
-    return loads
+        ramps.append(ramp)
+    return ramps
 
 
 def rank_groups(problem: Problem, options: list[CellOptions], target_ns: int) -> list[Group] | None:
     """One group a rank with all its columns; None when there are too many."""
     loads = _max_loads(problem, target_ns)
-    minimum, maximum = [0] * problem.num_ranks, [problem.num_layers] * problem.num_ranks
-    while True:
-        groups = []
-        total = 0
-        for rank in range(problem.num_ranks):
-            group = _combine(problem, options, rank, loads[rank], minimum[rank], maximum[rank], MAX_COLUMNS - total)
-            if group is None:
-                return None
-            groups.append(group)
-            total += len(group)
-        if any(len(group) == 0 for group in groups):
-            return groups
+    groups: list[Group] = []
+    for rank, load in enumerate(loads):
+        group = _combine(problem, options, rank, load, MAX_COLUMNS - sum(map(len, groups)))
+        if group is None:
+            return None
+        groups.append(group)
+    while all(len(group) for group in groups):
         low = [int(group.keys[0].min()) for group in groups]
         high = [int(group.keys[0].max()) for group in groups]
-        new_minimum = [max(low[r], problem.num_layers - sum(high) + high[r]) for r in range(problem.num_ranks)]
-        new_maximum = [min(high[r], problem.num_layers - sum(low) + low[r]) for r in range(problem.num_ranks)]
-        if new_minimum == low and new_maximum == high:
-            return groups
-        minimum, maximum = new_minimum, new_maximum
+        minimum = [max(low[r], problem.num_layers - sum(high) + high[r]) for r in range(problem.num_ranks)]
+        maximum = [min(high[r], problem.num_layers - sum(low) + low[r]) for r in range(problem.num_ranks)]
+        if minimum == low and maximum == high:
+            break
+        groups = [
+            group.select((group.keys[0] >= minimum[rank]) & (group.keys[0] <= maximum[rank]))
+            for rank, group in enumerate(groups)
+        ]
+    return groups
 
 
 def _combine(
@@ -151,8 +165,6 @@ def _combine(
     options: list[CellOptions],
     rank: int,
     max_load: int,
-    min_layers: int,
-    max_layers: int,
     capacity: int,
 ) -> Group | None:
     """The columns of one rank, or None when there are more than `capacity`."""
@@ -163,11 +175,10 @@ def _combine(
         [np.where(each.faster >= 0, each.faster + offset, -1) for each, offset in zip(own, offsets, strict=False)]
     )
     room = problem.limit - problem.network.constant_bytes
-    size = 20_000
+    size = 200_000
     while True:
         columns = np.zeros((min(size, capacity), len(cells)), dtype=np.int32)
         found = compiled(combine)(
-            np.concatenate([each.layers for each in own]),
             np.concatenate([each.forward_ns + each.backward_ns for each in own]),
             np.concatenate([each.activation_bytes for each in own]),
             np.concatenate([each.weight_bytes for each in own]),
@@ -179,11 +190,10 @@ def _combine(
             problem.live[rank],
             room,
             max_load,
-            min_layers,
-            max_layers,
+            MAX_STEPS,
             columns,
         )
-        if found > capacity:
+        if found > capacity or found < 0:
             return None
         if found <= len(columns):
             chosen = columns[:found] - offsets[:-1].astype(np.int32)

@@ -12,8 +12,8 @@ from evenflow.units import megabytes
 _ALTERNATIVE_SECONDS = 3.0
 
 
-def explain(problem: Problem, least: LeastMemory, *, seconds: float) -> Outcome:
-    """The outcome for a problem whose least memory exceeds its limit."""
+def explain(problem: Problem, least: LeastMemory, *, seconds: float, advise: bool = True) -> Outcome:
+    """The outcome for a problem whose least memory exceeds its limit; to `advise` tries alternatives."""
     if least.counts is None:
         raise ValueError("the plan with the least memory is needed to explain")
     peaks = problem.rank_memory(problem.costs(least.counts))
@@ -27,23 +27,23 @@ def explain(problem: Problem, least: LeastMemory, *, seconds: float) -> Outcome:
             rank=int(np.argmax(peaks)),
             smallest_limit_bytes=int(peaks.max()),
             proven=least.proven,
-            advice=tuple(_advice(problem)),
+            advice=tuple(advice_for(problem)) if advise else (),
         ),
         fixed_layers=problem.fixed_layers is not None,
     )
 
 
-def _advice(problem: Problem) -> list[str]:
-    """Sentences, each about one change that was tried or is missing."""
+def advice_for(problem: Problem, *, schedules: bool = True) -> list[str]:
+    """Sentences, each about one change that was tried or is missing; without other `schedules` where asked."""
     advice = []
     schedule, fixed = problem.schedule, problem.fixed_layers
     variants: list[tuple[str, str, int, Cells | None]] = []
     if fixed is not None:
         variants.append(("another split of the layers", schedule.name, schedule.num_chunks, None))
-    if schedule.num_chunks > 1 and schedule.name == "interleaved":
+    if schedules and schedule.num_chunks > 1 and schedule.name == "interleaved":
         words = "the less-memory variant of the schedule"
         variants.append((words, "interleaved-less-memory", schedule.num_chunks, fixed))
-    if schedule.name != "1f1b":
+    if schedules and schedule.name != "1f1b":
         variants.append(("1F1B with one chunk a rank", "1f1b", 1, None))
     for words, name, num_chunks, layers in variants:
         needed = _least(problem, name, num_chunks, schedule.num_ranks, layers)

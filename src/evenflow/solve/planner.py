@@ -18,6 +18,7 @@ from evenflow.schedule import default_family, family_name
 from evenflow.simulate import simulate
 from evenflow.simulate.costs import Integers
 from evenflow.solve.backends.highs import Program
+from evenflow.solve.columns import load_bound
 from evenflow.solve.infeasible import explain
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.problem import Problem, make_problem
@@ -78,7 +79,7 @@ def plan(
         communication=communication,
         layers=layers,
     )
-    race = _Race(problem=problem, began=began, time_limit_s=time_limit_s)
+    race = Race(problem=problem, began=began, time_limit_s=time_limit_s)
     return race.run(progress)
 
 
@@ -90,7 +91,7 @@ def _schedule_name(schedule: str | None, num_chunks: int, less_memory: bool) -> 
 
 
 @contextmanager
-def _on_interrupt(action: Callable[[], None]) -> Iterator[None]:
+def on_interrupt(action: Callable[[], None]) -> Iterator[None]:
     """Let Ctrl-C call `action` meanwhile, where this is the thread that receives it."""
     if current_thread() is not main_thread():
         yield
@@ -103,12 +104,16 @@ def _on_interrupt(action: Callable[[], None]) -> Iterator[None]:
 
 
 @dataclass(kw_only=True)
-class _Race:
-    """One solve: the state that its threads share."""
+class Race:
+    """One solve: the state that its threads share. It can be resumed."""
 
     problem: Problem
     began: float
     time_limit_s: float
+    cutoff_ns: int | None = None
+    """Plans that are not shorter than this are of no use: the race is over when it is proven that there is none."""
+    advise: bool = True
+    """Whether to find out what would help where nothing fits, which takes seconds."""
     found: tuple[int, Integers] | None = None
     """Makespan and counts of the first plan, the answer until the search runs."""
     starting: Program | None = None
@@ -123,6 +128,9 @@ class _Race:
     compiling_since: float | None = None
     compiling_s: float = 0.0
     """Time spent on compiling, which only a first run needs: it does not count against the limit."""
+    spent_s: float = 0.0
+    """Time of the runs so far."""
+    worker: Thread | None = None
     stop: Event = field(default_factory=Event)
     """Asks both threads to end."""
     proven: Event = field(default_factory=Event)
@@ -136,6 +144,11 @@ class _Race:
         return self.time_limit_s - (now - self.began - compiling)
 
     @property
+    def busy(self) -> bool:
+        """Whether a long step of the last run has not noticed yet that the run is over."""
+        return self.worker is not None and self.worker.is_alive()
+
+    @property
     def incumbent(self) -> tuple[int, Integers] | None:
         """Makespan and counts of the best plan so far."""
         return self.search.incumbent if self.search else self.found
@@ -145,10 +158,10 @@ class _Race:
     def run(self, progress: ProgressCallback | None) -> Outcome:
         """Start both threads, report until the plan is proven or the time is up, and answer."""
         # Not a daemon: a thread inside the solver library must not be torn down with the interpreter.
-        worker = Thread(target=self._guarded)
+        self.worker = worker = Thread(target=self._guarded)
         try:
             # An exception raised by the signal could be lost in a finalizer; a flag cannot.
-            with _on_interrupt(self.interrupted.set):
+            with on_interrupt(self.interrupted.set):
                 worker.start()
                 self._wait(progress)
         except KeyboardInterrupt:
@@ -162,11 +175,24 @@ class _Race:
         if self.interrupted.is_set() and self.incumbent is None and self.infeasible is None:
             raise Interrupted("interrupted before a first plan was found")
         worker.join(timeout=2.0)
+        self.spent_s += time.monotonic() - self.began
         if self.failure:
             raise self.failure
         if progress:
             progress(self._progress())
         return self._outcome()
+
+    def resume(self, progress: ProgressCallback | None, *, seconds: float, cutoff_ns: int | None) -> Outcome:
+        """Run again from where the last run ended: plans, bound and critical paths are kept."""
+        if self.worker is not None:
+            self.worker.join()  # where it is `busy`, it must not meet its successor
+        self.began, self.time_limit_s, self.cutoff_ns = time.monotonic(), seconds, cutoff_ns
+        self.compiling_s = 0.0
+        self.stop.clear()
+        self.proven.clear()
+        if self.prover:
+            self.prover.resume()
+        return self.run(progress)
 
     def _wait(self, progress: ProgressCallback | None) -> None:
         """Report until there is nothing more to wait for."""
@@ -188,7 +214,7 @@ class _Race:
     def _outcome(self) -> Outcome:
         if self.infeasible:
             return self.infeasible
-        seconds = time.monotonic() - self.began
+        seconds = self.spent_s
         problem = self.problem
         if self.incumbent is None:
             return Outcome(
@@ -225,6 +251,22 @@ class _Race:
             self.proven.set()
 
     def _work(self) -> None:
+        if self.search is None:
+            self.lower_bound_ns = load_bound(self.problem)
+            self._start()
+        search, prover = self.search, self.prover
+        if search is None or prover is None:
+            return
+        searcher = Thread(target=search.run, kwargs={"stop": self.stop.is_set})
+        searcher.start()
+        try:
+            self._prove(search, prover)
+        finally:
+            self.stop.set()
+            searcher.join()
+
+    def _start(self) -> None:
+        """Make `search` and `prover` from a first plan, if there is one."""
         counts = self._first_plan()
         if counts is None:
             return
@@ -240,13 +282,6 @@ class _Race:
         self.compiling_s, self.compiling_since = time.monotonic() - self.compiling_since, None
         self.phase = "searching"
         self.search = search
-        searcher = Thread(target=search.run, kwargs={"stop": self.stop.is_set})
-        searcher.start()
-        try:
-            self._prove(search, self.prover)
-        finally:
-            self.stop.set()
-            searcher.join()
 
     def _first_plan(self) -> Integers | None:
         """A plan that fits, or None with `infeasible` set or out of time."""
@@ -259,7 +294,8 @@ class _Race:
         if least.counts is not None and (problem.rank_memory(problem.costs(least.counts)) <= problem.limit).all():
             return least.counts
         if least.counts is not None and (least.proven or least.bound_bytes > problem.limit * (1 + TOLERANCE)):
-            self.infeasible = explain(problem, least, seconds=time.monotonic() - self.began)
+            seconds = time.monotonic() - self.began
+            self.infeasible = explain(problem, least, seconds=seconds, advise=self.advise)
         return None
 
     def _prove(self, search: Search, prover: Prover) -> None:
@@ -269,6 +305,8 @@ class _Race:
         margin, budget = 0.0, min(share * self.time_limit_s, seconds)
         while not self.stop.is_set():
             makespan, counts = search.incumbent
+            if self.cutoff_ns is not None:
+                makespan = min(makespan, self.cutoff_ns)
             gap = 1 - self.lower_bound_ns / makespan
             if gap <= 2 * TOLERANCE:
                 return

@@ -67,6 +67,10 @@ class Prover:
         if self._program is not None:
             self._program.cancel()
 
+    def resume(self) -> None:
+        """Take back `stop`."""
+        self._stopped = False
+
     def learn(self, counts: Integers) -> None:
         """Take the critical paths of a plan."""
         self.paths.add_longest(self.problem.costs(counts).durations, above_ns=0)

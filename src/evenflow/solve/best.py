@@ -1,0 +1,301 @@
+"""The best plan over schedule families and chunk counts, within one time limit.
+
+Every candidate first gets a moment, for a good plan. Then the candidates that can still win, because their lower
+bound is below the best plan of all, share the time that is left, the most promising first. The best plan of all is the
+cutoff of the others: a candidate is out as soon as it is proven that none of its plans is shorter.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from threading import Event
+
+from evenflow.errors import InputError, Interrupted
+from evenflow.model import Cells, Communication, Network
+from evenflow.schedule import FAMILIES, family_name
+from evenflow.solve.best_outcome import BestOutcome, Candidate
+from evenflow.solve.infeasible import advice_for
+from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
+from evenflow.solve.planner import Race, on_interrupt
+from evenflow.solve.problem import Problem, make_problem
+from evenflow.solve.proof import TOLERANCE
+
+MOST_CHUNKS = 4
+"""Chunk counts that are tried where none are asked for."""
+_FIRST_SHARE, _FIRST_SECONDS = 0.3, 1.0
+"""The first moments take this share of the time altogether, and each at most so many seconds."""
+_LEAST_SECONDS = 0.5
+"""A shorter turn is not worth the start."""
+_POLL_SECONDS = 0.05
+
+
+def chunk_counts(network: Network, *, num_ranks: int) -> tuple[int, ...]:
+    """From 1 to 4 chunks a rank, while every cell has a layer."""
+    return tuple(count for count in range(1, MOST_CHUNKS + 1) if count == 1 or count * num_ranks <= network.num_layers)
+
+
+def plan_best(
+    network: Network,
+    *,
+    num_ranks: int,
+    num_microbatches: int,
+    num_chunks: Sequence[int] = (),
+    families: Sequence[str] = (),
+    memory_limit_bytes: int | None = None,
+    sequence_splits: int = 1,
+    mix_any: bool = False,
+    allow_empty: bool = False,
+    communication: Communication | None = None,
+    layers: Mapping[int, Cells] | None = None,
+    time_limit_s: float = 60.0,
+    progress: ProgressCallback | None = None,
+) -> BestOutcome:
+    """The plan with the shortest makespan over schedule families and numbers of chunks.
+
+    Tried are the `families` (default: all but those that only serve comparison) with each of `num_chunks` (default:
+    1 to 4 while the layers suffice) that they have. `layers` gives the layers of every cell ``[chunk][rank]`` by
+    number of chunks, and no others are tried then. The rest is as for `plan`; `time_limit_s` is for all together.
+
+    Raises InputError where no candidate can be tried, and Interrupted when Ctrl-C comes before any plan.
+    """
+    counts = tuple(num_chunks) or chunk_counts(network, num_ranks=num_ranks)
+    if layers is not None:
+        counts = tuple(count for count in counts if count in layers)
+    names = [family_name(name) for name in families] or [
+        name for name, family in FAMILIES.items() if not family.comparison_only
+    ]
+
+    def problem_of(schedule: str, count: int) -> Problem:
+        return make_problem(
+            network,
+            schedule=schedule,
+            num_ranks=num_ranks,
+            num_chunks=count,
+            num_microbatches=num_microbatches,
+            sequence_splits=sequence_splits,
+            memory_limit_bytes=memory_limit_bytes,
+            mix_any=mix_any,
+            allow_empty=allow_empty,
+            communication=communication,
+            layers=None if layers is None else layers[count],
+        )
+
+    pairs = _pairs(names, counts, sequence_splits=sequence_splits)
+    if not pairs:
+        raise InputError(
+            value=list(counts),
+            rule=f"one of the schedules {', '.join(names)} has this number of chunks",
+            place="chunks",
+        )
+    contest = _Contest(
+        pairs,
+        problem_of,
+        memory_limit_bytes=memory_limit_bytes if network.has_memory else None,
+        time_limit_s=time_limit_s,
+        progress=progress,
+    )
+    contest.run()
+    return contest.outcome()
+
+
+def _pairs(names: Sequence[str], counts: Sequence[int], *, sequence_splits: int) -> list[tuple[str, int]]:
+    """Families and chunk counts to try: few chunks first, then in the order of `names`."""
+    return [
+        (name, count)
+        for count in counts
+        for name in dict.fromkeys(names)
+        if FAMILIES[name].num_chunks in (None, count)
+        and count >= FAMILIES[name].fewest_chunks
+        and (FAMILIES[name].can_split or sequence_splits == 1)
+    ]
+
+
+@dataclass(kw_only=True)
+class _Entry:
+    """A candidate and what is known of it."""
+
+    schedule: str
+    num_chunks: int
+    race: Race | None = None
+    outcome: Outcome | None = None
+    reason: str = ""
+
+    @property
+    def makespan_ns(self) -> float:
+        """Of its best plan so far."""
+        known = None if self.outcome is None else self.outcome.makespan_ns
+        return float("inf") if known is None else known
+
+    @property
+    def lower_bound_ns(self) -> float:
+        """None of its plans is shorter; infinite where it has none."""
+        if self.reason or (self.outcome is not None and self.outcome.status is Status.INFEASIBLE):
+            return float("inf")
+        return 0 if self.outcome is None else self.outcome.lower_bound_ns
+
+    @property
+    def candidate(self) -> Candidate:
+        """As it is reported."""
+        reason = self.reason or ("the time ran out first" if self.outcome is None else "")
+        return Candidate(schedule=self.schedule, num_chunks=self.num_chunks, outcome=self.outcome, reason=reason)
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """What decides between two candidates: makespan, then peak memory."""
+        simulation = self.outcome.simulation if self.outcome else None
+        return self.makespan_ns, max(simulation.peak_memory_bytes) if simulation else float("inf")
+
+
+class _Contest:
+    """All candidates within one time limit."""
+
+    def __init__(
+        self,
+        pairs: Sequence[tuple[str, int]],
+        problem_of: Callable[[str, int], Problem],
+        *,
+        memory_limit_bytes: int | None,
+        time_limit_s: float,
+        progress: ProgressCallback | None,
+    ) -> None:
+        self.entries = [_Entry(schedule=name, num_chunks=count) for name, count in pairs]
+        self._problem_of = problem_of
+        self._memory_limit_bytes = memory_limit_bytes
+        self._progress = progress
+        self._began = time.monotonic()
+        self._deadline = self._began + time_limit_s
+        self._time_limit_s = time_limit_s
+        self._stopped = Event()
+        self._refusal: InputError | None = None
+
+    @property
+    def best_ns(self) -> float:
+        """The shortest makespan so far."""
+        return min(entry.makespan_ns for entry in self.entries)
+
+    @property
+    def left_s(self) -> float:
+        """Time left of the limit."""
+        return self._deadline - time.monotonic()
+
+    def run(self) -> None:
+        """A moment for everyone, then turns for those that can still win."""
+        with suppress(KeyboardInterrupt), on_interrupt(self._stopped.set):
+            first = min(_FIRST_SECONDS, _FIRST_SHARE * self._time_limit_s / len(self.entries))
+            for entry in self.entries:
+                if self._over(entry):
+                    break
+                self._enter(entry)
+                if entry.race is not None:
+                    self._turn(entry, first)
+            while not self._stopped.is_set() and (still := self._open()) and self.left_s > 0:
+                free = [entry for entry in still if entry.race is not None and not entry.race.busy]
+                for position, entry in enumerate(free):
+                    waiting = [other for other in free[position:] if other in self._open()]
+                    if entry in waiting and not self._over(entry):
+                        self._turn(entry, min(self.left_s, max(_LEAST_SECONDS, self.left_s / len(waiting))))
+                if not free:
+                    self._stopped.wait(_POLL_SECONDS)
+        if self._refusal is not None and all(entry.reason for entry in self.entries):
+            raise self._refusal
+
+    def _over(self, entry: _Entry) -> bool:
+        """Whether it is too late for a turn; a first plan of all is looked for in any case."""
+        return self._stopped.is_set() or (self.left_s <= 0 and entry is not self.entries[0])
+
+    def _open(self) -> list[_Entry]:
+        """Those that can still win, or whose victory is not yet proven, most promising first."""
+        enough = self.best_ns * (1 - 2 * TOLERANCE)
+        still = [entry for entry in self.entries if entry.race is not None and entry.lower_bound_ns < enough]
+        return sorted(still, key=lambda entry: entry.makespan_ns)
+
+    def _enter(self, entry: _Entry) -> None:
+        """Make the problem of a candidate, or note why there is none."""
+        try:
+            problem = self._problem_of(entry.schedule, entry.num_chunks)
+        except InputError as error:
+            self._refusal = self._refusal or error
+            entry.reason = error.rule
+            return
+        for other in self.entries:
+            if other.race is not None and other.race.problem.schedule.same_order(problem.schedule):
+                entry.reason = f"the same order as {other.candidate.label}"
+                return
+        entry.race = Race(problem=problem, began=time.monotonic(), time_limit_s=0.0, advise=False)
+
+    def _turn(self, entry: _Entry, seconds: float) -> None:
+        """Let a candidate run on for some seconds."""
+        assert entry.race is not None
+        race, best_ns = entry.race, self.best_ns
+        cutoff_ns = None if best_ns == float("inf") else int(best_ns)
+        try:
+            entry.outcome = race.resume(self._told(entry), seconds=seconds, cutoff_ns=cutoff_ns)
+        except Interrupted:
+            self._stopped.set()
+        if race.interrupted.is_set():
+            self._stopped.set()
+        self._deadline += race.compiling_s
+
+    def _told(self, entry: _Entry) -> ProgressCallback | None:
+        """A callback that reports on all candidates while one has its turn."""
+        report = self._progress
+        if report is None:
+            return None
+        number = self.entries.index(entry) + 1
+        best_ns = self.best_ns
+        others_ns = min((other.lower_bound_ns for other in self.entries if other is not entry), default=float("inf"))
+
+        def tell(progress: Progress) -> None:
+            makespan = min(best_ns, float("inf") if progress.makespan_ns is None else progress.makespan_ns)
+            bound = min(others_ns, max(entry.lower_bound_ns, progress.lower_bound_ns), makespan)
+            report(
+                replace(
+                    progress,
+                    seconds=time.monotonic() - self._began,
+                    phase=f"{number}/{len(self.entries)} {entry.candidate.label}: {progress.phase}",
+                    makespan_ns=None if makespan == float("inf") else int(makespan),
+                    lower_bound_ns=0 if bound == float("inf") else int(bound),
+                )
+            )
+
+        return tell
+
+    def outcome(self) -> BestOutcome:
+        """What is known at the end. Raises Interrupted where that is nothing."""
+        entries = sorted(self.entries, key=lambda entry: entry.rank)
+        seconds = time.monotonic() - self._began
+        best = entries[0]
+        if best.makespan_ns == float("inf"):
+            answer = self._no_plan(seconds)
+        else:
+            assert best.outcome is not None
+            answer = replace(best.outcome, solve_seconds=seconds)
+        bound = min((entry.lower_bound_ns for entry in entries), default=0.0)
+        return BestOutcome(
+            outcome=answer,
+            candidates=tuple(entry.candidate for entry in entries),
+            lower_bound_ns=int(min(bound, best.makespan_ns)) if best.makespan_ns < float("inf") else 0,
+            solve_seconds=seconds,
+        )
+
+    def _no_plan(self, seconds: float) -> Outcome:
+        """Why no candidate has a plan: the time, or that even the one which needs the least does not fit."""
+        if self._stopped.is_set():
+            raise Interrupted("interrupted before a first plan was found")
+        entries = [entry for entry in self.entries if not entry.reason]
+        reasons = [entry.outcome.infeasibility for entry in entries if entry.outcome and entry.outcome.infeasibility]
+        if len(reasons) < len(entries):
+            return Outcome(
+                status=Status.TIMEOUT,
+                simulation=None,
+                lower_bound_ns=0,
+                memory_limit_bytes=self._memory_limit_bytes,
+                solve_seconds=seconds,
+            )
+        least, entry = min(zip(reasons, entries, strict=True), key=lambda pair: pair[0].smallest_limit_bytes)
+        assert entry.outcome is not None
+        assert entry.race is not None
+        advice = (f"it is that of {entry.candidate.label}", *advice_for(entry.race.problem, schedules=False))
+        proven = all(reason.proven for reason in reasons)
+        return replace(entry.outcome, solve_seconds=seconds, infeasibility=replace(least, proven=proven, advice=advice))

@@ -1,0 +1,99 @@
+"""What `plan_best` returns: the best plan, what became of the other candidates, and a bound over all of them."""
+
+from dataclasses import dataclass
+
+from evenflow.solve.outcome import Outcome, Status
+from evenflow.solve.proof import TOLERANCE
+from evenflow.units import megabytes, milliseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A schedule family with a number of chunks, and what came of it."""
+
+    schedule: str
+    num_chunks: int
+    outcome: Outcome | None
+    """None where it was not tried."""
+    reason: str = ""
+    """Why it was not tried."""
+
+    @property
+    def makespan_ns(self) -> int | None:
+        """Of the best plan that was found; there may be a shorter one, but not below the bound."""
+        return None if self.outcome is None else self.outcome.makespan_ns
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"{self.schedule}, {self.num_chunks} chunk{'' if self.num_chunks == 1 else 's'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BestOutcome:
+    """The best plan of all candidates, with its own certificate and one over all."""
+
+    outcome: Outcome
+    """Of the best candidate; without any plan, why there is none."""
+    candidates: tuple[Candidate, ...]
+    """All of them, the shortest makespan first, then those without a plan."""
+    lower_bound_ns: int
+    """No plan of any candidate within the limit is shorter; 0 where that is not known."""
+    solve_seconds: float
+
+    @property
+    def best(self) -> Candidate | None:
+        """The candidate with the plan."""
+        return self.candidates[0] if self.outcome.simulation else None
+
+    @property
+    def gap(self) -> float | None:
+        """At most this fraction of the makespan could be saved by any plan of any candidate."""
+        makespan = self.outcome.makespan_ns
+        return None if makespan is None else 1 - self.lower_bound_ns / makespan
+
+    def can_win(self, candidate: Candidate) -> bool:
+        """Whether it is not proven that the candidate has no shorter plan than the best one."""
+        outcome, makespan = candidate.outcome, self.outcome.makespan_ns
+        if outcome is None or outcome.status is Status.INFEASIBLE or makespan is None:
+            return False
+        return outcome.lower_bound_ns < makespan * (1 - 2 * TOLERANCE)
+
+    def verdict(self, candidate: Candidate) -> str:
+        """What became of a candidate, in a few words."""
+        outcome = candidate.outcome
+        if outcome is None:
+            return f"not tried: {candidate.reason}"
+        if outcome.infeasibility is not None:
+            needed = f"{megabytes(outcome.infeasibility.smallest_limit_bytes):,.0f} MB"
+            return f"infeasible: needs {needed}"
+        if outcome.makespan_ns is None:
+            return "no plan in the time given"
+        if candidate is self.best:
+            return "best"
+        return "open: may have a shorter plan" if self.can_win(candidate) else "proven not to be shorter"
+
+    def certificate(self) -> str:
+        """One sentence on the best plan against all plans of all candidates."""
+        if self.outcome.makespan_ns is None or self.gap is None:
+            return self.outcome.certificate()
+        tried = [candidate for candidate in self.candidates if candidate.outcome is not None]
+        split = " with these layers" if self.outcome.fixed_layers else ""
+        schedules = f"these {len(tried)} schedules" if len(tried) > 1 else "this schedule"
+        if self.gap <= 2 * TOLERANCE:
+            shortest = f"{milliseconds(self.outcome.makespan_ns):,.3f} ms"
+            return f"best of all: no plan of {schedules}{split} is shorter than {shortest}"
+        if self.lower_bound_ns <= 0:
+            return f"best so far of {schedules}: the time ran out before all were bounded"
+        return (
+            f"no plan of {schedules}{split} is shorter than {milliseconds(self.lower_bound_ns):,.3f} ms: "
+            f"another one could save at most {100 * self.gap:.2f} %"
+        )
+
+    def summary(self) -> str:
+        """The plan, its evidence, and a line for every candidate."""
+        lines = [self.outcome.summary(), self.certificate()]
+        for candidate in self.candidates:
+            time = "-" if candidate.makespan_ns is None else f"{milliseconds(candidate.makespan_ns):,.3f} ms"
+            lines.append(f"{candidate.label}: {time}, {self.verdict(candidate)}")
+        return "\n".join(lines)
