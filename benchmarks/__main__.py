@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: plan quality, simulator speed, speed of reading traces."""
+"""`python -m benchmarks`: plan quality, simulator speed, speed of reading traces, published zero-bubble settings."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from benchmarks import cases as named
-from benchmarks import measure, plans, simulator, traces
+from benchmarks import measure, plans, simulator, traces, zero_bubble
 from evenflow.units import megabytes
 
 
@@ -19,6 +19,7 @@ def benchmarks(context: click.Context) -> None:
     if context.invoked_subcommand is None:
         context.invoke(simulator_command)
         context.invoke(traces_command)
+        context.invoke(zero_bubble_command)
         context.invoke(plans_command)
 
 
@@ -68,6 +69,21 @@ def traces_command(size_mb: int = 800, json_path: Path | None = None) -> None:
     click.echo(traces.report(speeds))
     if json_path:
         json_path.write_text(json.dumps([asdict(speed) for speed in speeds], indent=1) + "\n", encoding="utf-8")
+
+
+@benchmarks.command("zero-bubble")
+@click.option(
+    "--order-seconds", type=float, default=10.0, show_default=True, help="Search of each order, where there is one."
+)
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all rates.")
+def zero_bubble_command(order_seconds: float = 10.0, json_path: Path | None = None) -> None:
+    """Bubble rates under the published settings of the zero-bubble schedules, beside the published rates."""
+    rates = [
+        rate for setting in zero_bubble.settings() for rate in zero_bubble.measure(setting, order_seconds=order_seconds)
+    ]
+    click.echo(zero_bubble.report(rates))
+    if json_path:
+        json_path.write_text(json.dumps([asdict(rate) for rate in rates], indent=1) + "\n", encoding="utf-8")
 
 
 @benchmarks.command("one-trace", hidden=True)

@@ -34,7 +34,11 @@ def read_block(folder: Path, block: str, num_chunks: int) -> Plan:
     layer = Layer(name="body", forward_ns=1, parameter_bytes=1, modes=modes)
     network = Network(name="llama_175b", runs=(LayerRun(layer=layer, count=96),))
     (entry,) = read_manual_file(
-        path, network=network, num_ranks=16, num_microbatches=16, schedule_of_chunks=lambda chunks: default_family(num_chunks=chunks)
+        path,
+        network=network,
+        num_ranks=16,
+        num_microbatches=16,
+        schedule_of_chunks=lambda chunks: default_family(num_chunks=chunks),
     )
     return entry.plan
 

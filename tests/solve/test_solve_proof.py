@@ -29,6 +29,7 @@ def limit_of(draw, plans: Plans) -> int | None:
 
 def check(case: Case, plans: Plans, limit: int | None, target_ns: int, best_ns: int, *, learn: bool) -> Answer:
     problem = case.problem(limit)
+    assert columns.load_bound(problem) <= best_ns
     prover = Prover(problem)
     if learn:
         prover.learn(even_start(problem))

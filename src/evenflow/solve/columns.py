@@ -6,6 +6,7 @@ contain them: a rank computes nothing before its first forward can reach it nor 
 
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,7 +176,7 @@ def _combine(
         [np.where(each.faster >= 0, each.faster + offset, -1) for each, offset in zip(own, offsets, strict=False)]
     )
     room = problem.limit - problem.network.constant_bytes
-    size = 200_000
+    size = min(200_000, prod(map(len, own)))
     while True:
         columns = np.zeros((min(size, capacity), len(cells)), dtype=np.int32)
         found = compiled(combine)(
