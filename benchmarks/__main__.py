@@ -78,9 +78,9 @@ def traces_command(size_mb: int = 800, json_path: Path | None = None) -> None:
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all rates.")
 def zero_bubble_command(order_seconds: float = 10.0, json_path: Path | None = None) -> None:
     """Bubble rates under the published settings of the zero-bubble schedules, beside the published rates."""
-    rates = [
-        rate for setting in zero_bubble.settings() for rate in zero_bubble.measure(setting, order_seconds=order_seconds)
-    ]
+    settings = list(zero_bubble.settings())
+    rates = [rate for setting in settings for rate in zero_bubble.families(setting)]
+    rates += [rate for setting in settings for rate in zero_bubble.orders(setting, seconds=order_seconds)]
     click.echo(zero_bubble.report(rates))
     if json_path:
         json_path.write_text(json.dumps([asdict(rate) for rate in rates], indent=1) + "\n", encoding="utf-8")

@@ -1,7 +1,7 @@
 """The published settings of the zero-bubble schedules: our schedules under their times, beside their bubble rates.
 
-Their rate is ``(cost - m (T_F + T_B + T_W)) / cost``, where the cost is the longest time of a rank from its first action
-to its last: the optimizer does not wait for all ranks. [ZeroBubble, arXiv:2401.10241, §4; zero_bubble.json]
+Their rate is ``(cost - m (T_F + T_B + T_W)) / cost``, with the longest time of a rank from its first action to its last
+as cost: the optimizer does not wait for all ranks. [ZeroBubble, arXiv:2401.10241, §4; zero_bubble.json]
 """
 
 import importlib
@@ -102,8 +102,8 @@ def _setting(row: dict[str, Any], sequence_length: int) -> Setting:
     )
 
 
-def measure(setting: Setting, *, order_seconds: float) -> Iterator[Rate]:
-    """Every family that has equal chunks for this setting, and our own orders where they can be searched."""
+def families(setting: Setting) -> Iterator[Rate]:
+    """Every family that has equal chunks for this setting; several chunks have one layer each."""
     for name, family in FAMILIES.items():
         if family.comparison_only:
             continue
@@ -113,6 +113,10 @@ def measure(setting: Setting, *, order_seconds: float) -> Iterator[Rate]:
         plan = _even(setting, name, chunks)
         simulation = simulate(setting.network, plan, communication=setting.communication)
         yield _rate(setting, name, simulation)
+
+
+def orders(setting: Setting, *, seconds: float) -> Iterator[Rate]:
+    """Our own orders, of one chunk with split backwards, within the published memory limits."""
     if importlib.util.find_spec("evenflow.solve.order") is None:
         return
     search_order = importlib.import_module("evenflow.solve.order.search").search_order
@@ -123,7 +127,7 @@ def measure(setting: Setting, *, order_seconds: float) -> Iterator[Rate]:
             setting.network,
             memory_limit_bytes=times * setting.num_ranks * setting.activation_bytes,
             communication=setting.communication,
-            time_limit_s=order_seconds,
+            time_limit_s=seconds,
             split_backward=True,
         )
         simulation = simulate(setting.network, plan, schedule=found.schedule, communication=setting.communication)

@@ -39,7 +39,7 @@ def read_block(folder: Path, block: str, num_chunks: int) -> Plan:
         num_ranks=16,
         num_microbatches=16,
         schedule_of_chunks=lambda chunks: default_family(num_chunks=chunks),
-    )
+    )  # fmt: skip
     return entry.plan
 
 
@@ -66,6 +66,12 @@ def test_lists_are_cumulative_and_offsets_sum_to_the_remainder():
     }
     uneven = Plan(schedule="interleaved", num_microbatches=4, layers=((2, 3), (3, 3)))
     assert offsets(uneven) == ((0, 1), (1, 1))
+
+
+def test_another_order_than_the_frameworks_is_refused():
+    split = Plan(schedule="zb-h1", num_microbatches=4, layers=((3, 3),))
+    with pytest.raises(InputError, match=r"got 'zb-h1'"):
+        format_mindformers(split)
 
 
 def test_what_mindformers_cannot_say_is_refused():

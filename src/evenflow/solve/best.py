@@ -13,7 +13,7 @@ from threading import Event
 
 from evenflow.errors import InputError, Interrupted
 from evenflow.model import Cells, Communication, Network
-from evenflow.schedule import FAMILIES, family_name
+from evenflow.schedule import FAMILIES, default_family, family_name
 from evenflow.solve.best_outcome import BestOutcome, Candidate
 from evenflow.solve.infeasible import advice_for
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
@@ -100,11 +100,11 @@ def plan_best(
 
 
 def _pairs(names: Sequence[str], counts: Sequence[int], *, sequence_splits: int) -> list[tuple[str, int]]:
-    """Families and chunk counts to try: few chunks first, then in the order of `names`."""
+    """Families and chunk counts to try: few chunks first, of each the default family, then in the order of `names`."""
     return [
         (name, count)
         for count in counts
-        for name in dict.fromkeys(names)
+        for name in sorted(dict.fromkeys(names), key=lambda name: name != default_family(num_chunks=count))
         if FAMILIES[name].num_chunks in (None, count)
         and count >= FAMILIES[name].fewest_chunks
         and (FAMILIES[name].can_split or sequence_splits == 1)
