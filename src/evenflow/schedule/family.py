@@ -14,6 +14,8 @@ class Family:
     """Takes num_ranks and num_microbatches; num_chunks unless `num_chunks` fixes it; sequence_splits if `can_split`."""
     num_chunks: int | None = None
     """The only number of chunks that it has; None: any."""
+    is_v_shaped: bool = False
+    """Whether the second of its two chunks runs the stages from the last rank to the first; else they go round."""
     can_split: bool = True
     """Whether it runs sequences that are split."""
     idea: str
