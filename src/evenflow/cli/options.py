@@ -12,6 +12,7 @@ from evenflow.model import Communication, Network
 from evenflow.profiles.fields import read_text as read_text_file
 from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.schedule import default_family, family_name
+from evenflow.schedule.families import chunk_count
 from evenflow.units import MEGABYTE, parse_memory
 
 COUNT = click.IntRange(min=1)
@@ -19,7 +20,7 @@ FILE = click.Path(path_type=Path)
 
 RANKS = click.option("--ranks", type=COUNT, required=True, help="Pipeline ranks.")
 MICROBATCHES = click.option("--microbatches", type=COUNT, required=True, help="Microbatches of one step.")
-CHUNKS = click.option("--chunks", type=COUNT, default=1, show_default=True, help="Model chunks of each rank.")
+CHUNKS = click.option("--chunks", type=COUNT, help="Model chunks of each rank.  [default: what the schedule has, or 1]")
 SEQUENCE_SPLITS = click.option(
     "--sequence-splits", type=COUNT, default=1, show_default=True, help="Parts that each sequence is cut into."
 )
@@ -109,6 +110,11 @@ def communication(
 def memory_limit(text: str | None) -> int | None:
     """Bytes of ``--memory``."""
     return None if text is None else parse_memory(text, place="--memory")
+
+
+def num_chunks(asked: int | None, *, schedule: str | None) -> int:
+    """The chunks of ``--chunks``; without, what the family of ``--schedule`` has."""
+    return chunk_count(schedule, asked) if schedule is not None else asked or 1
 
 
 def schedule_name(name: str | None, *, num_chunks: int, less_memory: bool) -> str:

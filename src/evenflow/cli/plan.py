@@ -18,6 +18,7 @@ from evenflow.cli.strategies import RECOMMENDED, Strategy
 from evenflow.cli.training_yaml import TrainingYaml
 from evenflow.model import Cells, Network, Plan
 from evenflow.model.naive import even_plan
+from evenflow.schedule.families import family_placement
 from evenflow.solve import Outcome
 
 
@@ -51,7 +52,7 @@ def plan(
     layers: str,
     ranks: int,
     microbatches: int,
-    chunks: int,
+    chunks: int | None,
     memory: str | None,
     schedule: str | None,
     less_memory: bool,
@@ -84,10 +85,11 @@ def plan(
     """
     limit = options.memory_limit(memory)
     messages = options.communication(p2p_latency_us, p2p_bandwidth_gbps, boundary_mb, sequence_splits=sequence_splits)
-    family = options.schedule_name(schedule, num_chunks=chunks, less_memory=less_memory)
+    num_chunks = options.num_chunks(chunks, schedule=schedule)
+    family = options.schedule_name(schedule, num_chunks=num_chunks, less_memory=less_memory)
     sizes = Sizes(
         num_ranks=ranks,
-        num_chunks=chunks,
+        num_chunks=num_chunks,
         num_microbatches=microbatches,
         schedule=family,
         sequence_splits=sequence_splits,
@@ -97,7 +99,7 @@ def plan(
         layers_per_rank,
         num_layers=network.num_layers,
         num_ranks=ranks,
-        num_chunks=chunks,
+        num_chunks=num_chunks,
         allow_empty=allow_empty,
     )
     train = None if train_yaml is None else _training_yaml(train_yaml, network, sizes, kept)
@@ -113,7 +115,7 @@ def plan(
             network,
             num_ranks=ranks,
             num_microbatches=microbatches,
-            num_chunks=chunks,
+            num_chunks=num_chunks,
             memory_limit_bytes=limit,
             schedule=family,
             sequence_splits=sequence_splits,
@@ -138,6 +140,7 @@ def _training_yaml(path: Path, network: Network, sizes: Sizes, kept: Cells | Non
             num_chunks=sizes.num_chunks,
             num_microbatches=sizes.num_microbatches,
             schedule=sizes.schedule,
+            placement=family_placement(sizes.schedule, num_ranks=sizes.num_ranks, num_chunks=sizes.num_chunks),
         ).layers
     if layers is not None:
         train.applied(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from evenflow.errors import InputError
 from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Plan
 from evenflow.model.recompute import KNOWN_KINDS
+from evenflow.schedule import FAMILIES
 
 _SCHEDULES = ("1f1b", "interleaved", "interleaved-less-memory", "f-then-b")
 
@@ -25,7 +26,8 @@ def mindformers_lists(plan: Plan) -> Mapping[str, Cells]:
     """`offset` and the cumulative recompute lists, ``[chunk][rank]``, by the name of their key.
 
     Raises:
-        InputError: a user-named recompute kind, or a cell with select-only beside comm-only layers.
+        InputError: a user-named recompute kind, a cell with select-only beside comm-only layers, or a V-shaped
+            schedule.
     """
     _check_expressible(plan)
 
@@ -112,6 +114,13 @@ def _check_accepted(plan: Plan) -> None:
 
 
 def _check_expressible(plan: Plan) -> None:
+    if plan.schedule in FAMILIES and FAMILIES[plan.schedule].is_v_shaped:
+        raise InputError(
+            value=plan.schedule,
+            rule="the lists of MindFormers are for stages that go round the ranks, not for a V",
+            place="schedule",
+            remedy="plan for another schedule, or write the plan for another framework",
+        )
     for kind, table in plan.recompute.items():
         if kind not in KNOWN_KINDS and any(map(any, table)):
             raise InputError(

@@ -79,7 +79,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             idea="1F1B with split backwards; weight gradients (w) wait to fill the cool-down after input gradients (i)",
             limits=_ONE_CHUNK,
             memory="min(m, p), until the weight gradient",
-            bubble="(p-1)(f+i-w) / ((p-1)(f+i-w) + m(f+i+w)) for equal f, i, w and m >= 2p-1",
+            bubble="(p-1) x / ((p-1) x + m (f+i+w)) with x = max(f, i, f+i-w), for m >= p",
             paper="ZeroBubble, arXiv:2401.10241, §2.1",
         ),
         "zb-h2": Family(
@@ -88,7 +88,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             idea="ZB-H1 with twice the warm-up, so that no rank waits between its own actions",
             limits=_ONE_CHUNK,
             memory="min(m, 2p-1), until the weight gradient",
-            bubble="(p-1) / (p-1 + 3m) for f = i = w and m >= 2p-1: only fill and drain",
+            bubble="(p-1) x / ((p-1) x + m (f+i+w)) with x = max(f, i-f, f+i-2w), for m >= 2p-1",
             paper="ZeroBubble, arXiv:2401.10241, §2.2",
         ),
         "zbv": Family(
@@ -182,6 +182,20 @@ def family_name(name: str) -> str:
     return canonical
 
 
+def chunk_count(name: str, asked: int | None) -> int:
+    """The chunks a rank of family `name`: those asked for, or else the only number that it has, or one.
+
+    Raises InputError where the family does not have the number asked for.
+    """
+    fixed = FAMILIES[family_name(name)].num_chunks
+    if asked is not None and fixed not in (None, asked):
+        few = "one chunk" if fixed == 1 else f"{fixed} chunks"
+        raise InputError(
+            value=asked, rule=f"{name} has {few} a rank", place="chunks", remedy=f"take {few}, or interleaved"
+        )
+    return asked or fixed or 1
+
+
 def family_placement(name: str, *, num_ranks: int, num_chunks: int) -> tuple[int, ...]:
     """The rank of every stage under family `name`, which has this number of chunks."""
     if FAMILIES[family_name(name)].is_v_shaped:
@@ -196,13 +210,9 @@ def make_schedule(
     name = family_name(name)
     family = FAMILIES[name]
     sizes = {"num_ranks": num_ranks, "num_microbatches": num_microbatches}
+    chunk_count(name, num_chunks)
     if family.num_chunks is None:
         sizes["num_chunks"] = num_chunks
-    elif num_chunks != family.num_chunks:
-        few = "one chunk" if family.num_chunks == 1 else f"{family.num_chunks} chunks"
-        raise InputError(
-            value=num_chunks, rule=f"{name} has {few} a rank", place="chunks", remedy=f"take {few}, or interleaved"
-        )
     if family.can_split:
         sizes["sequence_splits"] = sequence_splits
     elif sequence_splits != 1:
