@@ -12,7 +12,7 @@ from evenflow.model.placement import v_shaped
 from evenflow.schedule import FAMILIES, Action, Op, Schedule, make_schedule
 
 ANY_SIZE = tuple(name for name in FAMILIES if name != "interleaved-remainder-last")
-"""Families that refuse no sizes beyond their number of chunks."""
+"""Families that refuse no sizes beyond their number of chunks and, some, split sequences."""
 ONE_CHUNK = tuple(name for name, family in FAMILIES.items() if family.num_chunks == 1)
 
 
@@ -61,7 +61,7 @@ def sizes(
         num_ranks=draw(st.integers(1, max_ranks)),
         num_chunks=FAMILIES[family].num_chunks or draw(st.integers(1, max_chunks)),
         num_microbatches=draw(st.integers(1, max_microbatches)),
-        sequence_splits=draw(st.integers(1, max_splits)),
+        sequence_splits=draw(st.integers(1, max_splits)) if FAMILIES[family].can_split else 1,
     )
 
 

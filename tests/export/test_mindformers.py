@@ -51,6 +51,15 @@ def test_the_printed_blocks_of_document_001_come_out_again(tmp_path: Path, block
     assert write_plan(plan, "mindformers") == format_mindformers(plan)
 
 
+def test_a_v_has_no_lists():
+    plan = Plan(schedule="zbv", num_microbatches=4, layers=((2, 2), (2, 2)))
+    for write in (format_mindformers, training_values):
+        with pytest.raises(
+            InputError, match=r"schedule: the lists of MindFormers are for stages that go round .*'zbv'"
+        ):
+            write(plan)
+
+
 def test_lists_are_cumulative_and_offsets_sum_to_the_remainder():
     plan = Plan(
         schedule="1f1b",
@@ -132,7 +141,7 @@ def test_only_the_first_and_last_stage_may_be_empty():
         ({"layers": ((3, 3), (0, 3))}, "layers, chunk 1, rank 0: .* without layers"),
         ({"sequence_splits": 2, "recompute": {"full": ((1, 0), (0, 0))}}, "recompute: .* split sequences .*'full'"),
         ({"sequence_splits": 2, "schedule": "f-then-b"}, "schedule: .*1F1B"),
-        ({"schedule": "zbv"}, "schedule: .* 1f1b, interleaved, .*'zbv'"),
+        ({"schedule": "zb-h1"}, "schedule: .* 1f1b, interleaved, .*'zb-h1'"),
     ],
 )
 def test_what_mindformers_would_refuse_later_is_refused_now(changes: dict[str, Any], message: str):

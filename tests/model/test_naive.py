@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from evenflow.errors import InputError
 from evenflow.model import Layer, LayerRun, Mode, Network, Plan
 from evenflow.model.naive import even_plan
+from evenflow.model.placement import v_shaped
 
 
 def network(num_layers: int, *kinds: str) -> Network:
@@ -42,6 +43,19 @@ def test_what_is_left_over_goes_to_the_last_stages_before_the_final_one(
     num_layers: int, num_chunks: int, layers: tuple[tuple[int, ...], ...]
 ):
     assert plan_of(num_layers, 4, num_chunks).layers == layers
+
+
+def test_on_a_v_the_final_stage_is_on_the_first_rank():
+    """10 layers on 4 x 2 cells: stages 5 and 6 of 0..7 get one more, on ranks 2 and 1."""
+    plan = even_plan(
+        network(10),
+        num_ranks=4,
+        num_chunks=2,
+        num_microbatches=8,
+        schedule="zbv",
+        placement=v_shaped(num_ranks=4),
+    )
+    assert plan.layers == ((1, 1, 1, 1), (1, 2, 2, 1))
 
 
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(0, 60), st.sampled_from(["none", "full"]))

@@ -1,5 +1,7 @@
 """Formulas against the simulator, in the even layout."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -30,7 +32,8 @@ def agree(size: Sizes, forward_ns: int, backward_ns: int) -> bool:
         assert formulas == [None] * size.num_ranks
         return False
     schedule = size.schedule()
-    durations = np.tile(np.array([forward_ns, backward_ns, 0, 0], dtype=np.int64), schedule.num_stages)
+    halves = [backward_ns - backward_ns // 2, backward_ns // 2]
+    durations = np.tile(np.array([forward_ns, backward_ns, *halves], dtype=np.int64), schedule.num_stages)
     timeline = even_layout(run(build_graph(schedule), durations))
     assert formulas == [idle_bubbles(timeline, rank) for rank in range(size.num_ranks)], size
     return True
@@ -46,7 +49,7 @@ def all_sizes(family: str, *, max_splits: int = 1) -> list[Sizes]:
             sequence_splits=splits,
         )
         for ranks in range(1, 6)
-        for chunks in ((1,) if FAMILIES[family].num_chunks else (1, 2, 3))
+        for chunks in ((FAMILIES[family].num_chunks,) if FAMILIES[family].num_chunks else (1, 2, 3))
         for microbatches in range(1, 13)
         for splits in range(1, max_splits + 1)
     ]
@@ -67,6 +70,22 @@ def test_all_small_sizes_of_interleaved(family: str):
             has_formula = agree(size, *times)
             even = size.num_microbatches % size.num_ranks == 0
             assert has_formula or not even, size
+
+
+@pytest.mark.parametrize(
+    ("family", "fewest"),
+    [
+        ("zb-h1", lambda p: p),
+        ("zb-h2", lambda p: 2 * p - 1),
+        ("zbv", lambda p: 2 * p - 1),
+        ("dualpipe-v", lambda p: 2 * p),
+    ],
+)
+def test_all_small_sizes_of_split_backwards(family: str, fewest: Callable[[int], int]):
+    """Where forward, input and weight gradient take equally long."""
+    for size in all_sizes(family):
+        assert agree(size, 3, 6) == (size.num_microbatches >= fewest(size.num_ranks))
+        assert not agree(size, 3, 7)
 
 
 @pytest.mark.parametrize("family", ["f-then-b", "1f1b", "eager-1f1b"])

@@ -12,6 +12,11 @@ from strategies import ANY_SIZE, ONE_CHUNK, Sizes, sizes
 MOST_RANKS, MOST_CHUNKS, MOST_MICROBATCHES, MOST_SPLITS = 12, 5, 40, 4
 
 
+def chunks_of(family: str) -> list[int]:
+    fixed = FAMILIES[family].num_chunks
+    return [fixed] if fixed else list(range(1, MOST_CHUNKS + 1))
+
+
 def some_of_all_sizes(family: str) -> list[Sizes]:
     """Every 7th of all sizes; 7 shares no factor with the counts, so every value meets every other."""
     every = [
@@ -23,9 +28,9 @@ def some_of_all_sizes(family: str) -> list[Sizes]:
             sequence_splits=sequence_splits,
         )
         for num_ranks in range(1, MOST_RANKS + 1)
-        for num_chunks in range(1, 2 if FAMILIES[family].num_chunks == 1 else MOST_CHUNKS + 1)
+        for num_chunks in chunks_of(family)
         for num_microbatches in range(1, MOST_MICROBATCHES + 1)
-        for sequence_splits in range(1, MOST_SPLITS + 1)
+        for sequence_splits in range(1, MOST_SPLITS + 1 if FAMILIES[family].can_split else 2)
     ]
     return every[::7]
 
@@ -42,24 +47,28 @@ def test_every_order_is_complete_causal_and_ends(family: str, monkeypatch: pytes
 @given(sizes(max_ranks=6, max_microbatches=14))
 def test_every_rank_runs_its_stages_once_in_causal_order(size: Sizes):
     """The same by other means than the validator's."""
-    ops = (Op.F, Op.I, Op.W) if size.family == "zb-h1" else (Op.F, Op.B)
-    for rank, order in enumerate(orders_of(size.schedule())):
+    schedule = size.schedule()
+    splits = size.sequence_splits
+    for rank, order in enumerate(orders_of(schedule)):
+        stages = schedule.stage_table[:, rank].tolist()
+        split = {(action.stage, action.microbatch) for action in order if action.op == Op.W}
         assert Counter(order) == Counter(
-            Action(chunk * size.num_ranks + rank, op, unit)
-            for chunk in range(size.num_chunks)
-            for op in ops
+            Action(stage, op, unit)
+            for stage in stages
             for unit in range(size.num_units)
+            for op in ((Op.F, Op.I, Op.W) if (stage, unit) in split else (Op.F, Op.B))
         )
-        for chunk in range(size.num_chunks):
-            stage = chunk * size.num_ranks + rank
-            forwards = [action.microbatch for action in order if action.stage == stage and action.op == Op.F]
-            backwards = [action.microbatch for action in order if action.stage == stage and action.op == ops[1]]
+        for stage in stages:
+            mine = [action for action in order if action.stage == stage]
+            forwards = [action.microbatch for action in mine if action.op == Op.F]
+            backwards = [action.microbatch for action in mine if action.op in (Op.B, Op.I)]
+            weights = [action.microbatch for action in mine if action.op == Op.W]
             assert forwards == sorted(forwards)
-            splits = size.sequence_splits
             parts = [backwards[first : first + splits] for first in range(0, size.num_units, splits)]
             assert [part[::-1] for part in parts] == [
                 forwards[first : first + splits] for first in range(0, size.num_units, splits)
             ]
+            assert weights == [unit for unit in backwards if (stage, unit) in split]
 
 
 @given(sizes(families=("1f1b",), max_microbatches=14, max_splits=4))
@@ -124,6 +133,7 @@ def test_names():
 @pytest.mark.parametrize("wrong", ["num_ranks", "num_chunks", "num_microbatches", "sequence_splits"])
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_sizes_below_one_are_refused(family: str, wrong: str):
-    given_sizes = {"num_ranks": 2, "num_chunks": 1, "num_microbatches": 2, "sequence_splits": 1, wrong: 0}
-    with pytest.raises(InputError, match=r"at least 1|one chunk a rank|does not split sequences"):
+    chunks = FAMILIES[family].num_chunks or 1
+    given_sizes = {"num_ranks": 2, "num_chunks": chunks, "num_microbatches": 2, "sequence_splits": 1, wrong: 0}
+    with pytest.raises(InputError, match=r"at least 1|has (one chunk|2 chunks) a rank|does not split sequences"):
         make_schedule(family, **given_sizes)

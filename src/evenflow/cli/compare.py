@@ -58,7 +58,7 @@ def compare(
     layers: str,
     ranks: int,
     microbatches: int,
-    chunks: int,
+    chunks: int | None,
     memory: str | None,
     schedule: str | None,
     less_memory: bool,
@@ -86,10 +86,11 @@ def compare(
     """
     limit = options.memory_limit(memory)
     messages = options.communication(p2p_latency_us, p2p_bandwidth_gbps, boundary_mb, sequence_splits=sequence_splits)
-    family = options.schedule_name(schedule, num_chunks=chunks, less_memory=less_memory)
+    num_chunks = options.num_chunks(chunks, schedule=schedule)
+    family = options.schedule_name(schedule, num_chunks=num_chunks, less_memory=less_memory)
     sizes = Sizes(
         num_ranks=ranks,
-        num_chunks=chunks,
+        num_chunks=num_chunks,
         num_microbatches=microbatches,
         schedule=family,
         sequence_splits=sequence_splits,
@@ -106,7 +107,7 @@ def compare(
             communication=messages,
             always_draw=True,
             schedule_of_chunks=lambda count: (
-                family if count == chunks else default_family(num_chunks=count, less_memory=less_memory)
+                family if count == num_chunks else default_family(num_chunks=count, less_memory=less_memory)
             ),
         )
     _check_files(layers, manual, output_folder, json_file, others)
@@ -115,7 +116,7 @@ def compare(
             network,
             num_ranks=ranks,
             num_microbatches=microbatches,
-            num_chunks=chunks,
+            num_chunks=num_chunks,
             memory_limit_bytes=limit,
             schedule=family,
             sequence_splits=sequence_splits,

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 import click
 
-from evenflow.cli.options import read_text, schedule_name
+from evenflow.cli.options import num_chunks, read_text, schedule_name
 from evenflow.errors import InputError
 from evenflow.model import Network, Plan, cells
 from evenflow.model.naive import even_plan
 from evenflow.profiles.fields import as_fields, load_json
 from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.profiles.plan_file import parse_plan
+from evenflow.schedule.families import family_placement
 
 
 def read_files(files: Sequence[str]) -> tuple[Network, Plan | None]:
@@ -68,18 +69,23 @@ class GivenPlan:
         if self.microbatches is None:
             raise click.UsageError("Missing option '--microbatches', or a plan file")
         layers = cells([parse_counts(text, "--layers") for text in self.layers])
-        num_ranks, num_chunks = self._sizes(layers)
+        ranks, chunks = self._sizes(layers)
         splits = self.sequence_splits or 1
-        family = schedule_name(self.schedule, num_chunks=num_chunks, less_memory=self.less_memory)
+        family = schedule_name(self.schedule, num_chunks=chunks, less_memory=self.less_memory)
         if not layers:
             layers = even_plan(
-                network, num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=self.microbatches, schedule=family
+                network,
+                num_ranks=ranks,
+                num_chunks=chunks,
+                num_microbatches=self.microbatches,
+                schedule=family,
+                placement=family_placement(family, num_ranks=ranks, num_chunks=chunks),
             ).layers
         return Plan(
             schedule=family,
             num_microbatches=self.microbatches,
             layers=layers,
-            recompute={kind: cells(rows) for kind, rows in self._recompute_rows(num_ranks, num_chunks).items()},
+            recompute={kind: cells(rows) for kind, rows in self._recompute_rows(ranks, chunks).items()},
             sequence_splits=splits,
         )
 
@@ -87,7 +93,7 @@ class GivenPlan:
         if not layers:
             if self.ranks is None:
                 raise click.UsageError("Missing option '--layers', or '--ranks' to deal the layers evenly")
-            return self.ranks, self.chunks or 1
+            return self.ranks, num_chunks(self.chunks, schedule=self.schedule)
         for option, asked, found in (("--ranks", self.ranks, len(layers[0])), ("--chunks", self.chunks, len(layers))):
             if asked not in (None, found):
                 raise InputError(value=asked, rule=f"--layers is given for {found}", place=option)

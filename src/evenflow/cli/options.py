@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 
 from evenflow.errors import InputError
 from evenflow.model import Communication, Network
 from evenflow.profiles.fields import read_text as read_text_file
 from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.schedule import default_family, family_name
+from evenflow.schedule.families import chunk_count
 from evenflow.units import MEGABYTE, parse_memory
 
 COUNT = click.IntRange(min=1)
@@ -20,7 +20,7 @@ FILE = click.Path(path_type=Path)
 
 RANKS = click.option("--ranks", type=COUNT, required=True, help="Pipeline ranks.")
 MICROBATCHES = click.option("--microbatches", type=COUNT, required=True, help="Microbatches of one step.")
-CHUNKS = click.option("--chunks", type=COUNT, default=1, show_default=True, help="Model chunks of each rank.")
+CHUNKS = click.option("--chunks", type=COUNT, help="Model chunks of each rank.  [default: what the schedule has, or 1]")
 SEQUENCE_SPLITS = click.option(
     "--sequence-splits", type=COUNT, default=1, show_default=True, help="Parts that each sequence is cut into."
 )
@@ -119,6 +119,11 @@ def memory_limit(text: str | None) -> int | None:
     return None if text is None else parse_memory(text, place="--memory")
 
 
+def num_chunks(asked: int | None, *, schedule: str | None) -> int:
+    """The chunks of ``--chunks``; without, what the family of ``--schedule`` has."""
+    return chunk_count(schedule, asked) if schedule is not None else asked or 1
+
+
 def schedule_name(name: str | None, *, num_chunks: int, less_memory: bool) -> str:
     """The schedule family that ``--schedule`` or ``--less-memory`` asks for."""
     if name is None:
@@ -132,11 +137,6 @@ def schedule_name(name: str | None, *, num_chunks: int, less_memory: bool) -> st
             remedy="leave one of the two out",
         )
     return family
-
-
-def is_default(parameter: str) -> bool:
-    """Whether the user has left out an option of the running command."""
-    return click.get_current_context().get_parameter_source(parameter) is ParameterSource.DEFAULT
 
 
 def is_best(name: str | None, *, less_memory: bool) -> bool:

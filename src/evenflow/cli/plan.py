@@ -23,6 +23,7 @@ from evenflow.export.mindformers import SCHEDULES as MINDFORMERS_SCHEDULES
 from evenflow.model import Cells, Network, Plan
 from evenflow.model.naive import even_plan
 from evenflow.schedule import default_family
+from evenflow.schedule.families import family_placement
 from evenflow.solve import BestOutcome, Outcome
 from evenflow.solve.best import chunk_counts
 
@@ -57,7 +58,7 @@ def plan(
     layers: str,
     ranks: int,
     microbatches: int,
-    chunks: int,
+    chunks: int | None,
     memory: str | None,
     schedule: str | None,
     less_memory: bool,
@@ -93,13 +94,13 @@ def plan(
     limit = options.memory_limit(memory)
     messages = options.communication(p2p_latency_us, p2p_bandwidth_gbps, boundary_mb, sequence_splits=sequence_splits)
     wants_best = options.is_best(schedule, less_memory=less_memory)
-    if wants_best:
-        family = options.BEST
-    else:
-        family = options.schedule_name(schedule, num_chunks=chunks, less_memory=less_memory)
-    check_actions(ranks * chunks * microbatches * sequence_splits)
+    num_chunks = chunks or 1 if wants_best else options.num_chunks(chunks, schedule=schedule)
+    family = options.BEST
+    if not wants_best:
+        family = options.schedule_name(schedule, num_chunks=num_chunks, less_memory=less_memory)
+    check_actions(ranks * num_chunks * microbatches * sequence_splits)
     network = options.read_network(layers)
-    counts = chunk_counts(network, num_ranks=ranks) if wants_best and options.is_default("chunks") else (chunks,)
+    counts = chunk_counts(network, num_ranks=ranks) if wants_best and chunks is None else (num_chunks,)
     sizes = Sizes(
         num_ranks=ranks,
         num_chunks=max(counts),
@@ -141,9 +142,9 @@ def plan(
             )
             outcome = best.outcome
         else:
-            layers_of = None if kept is None else kept[chunks]
+            layers_of = None if kept is None else kept[num_chunks]
             outcome = solve.plan(
-                network, num_chunks=chunks, schedule=family, layers=layers_of, progress=progress, **asked
+                network, num_chunks=num_chunks, schedule=family, layers=layers_of, progress=progress, **asked
             )
     return _answer(outcome, sizes, best, json_file=json_file, svg_file=svg_file, train=train, quiet=quiet)
 
@@ -162,6 +163,7 @@ def _training_yaml(
             num_chunks=num_chunks,
             num_microbatches=sizes.num_microbatches,
             schedule=schedule,
+            placement=family_placement(schedule, num_ranks=sizes.num_ranks, num_chunks=num_chunks),
         ).layers
     if layers is not None:
         train.applied(

@@ -14,7 +14,7 @@ from evenflow.errors import ScheduleError
 from evenflow.profiles.order_file import parse_order_file
 from evenflow.schedule import check_complete, family_name, make_schedule
 from evenflow.schedule.bubble_formulas import Bubble, bubbles_by_formula
-from evenflow.schedule.families import FAMILIES
+from evenflow.schedule.families import chunk_count
 from evenflow.simulate import Simulation
 
 _FORWARD = click.option(
@@ -69,7 +69,7 @@ def show(
       evenflow schedule show interleaved --ranks 4 --chunks 2 --microbatches 9 --svg interleaved.svg
     """
     family = family_name(name)
-    num_chunks = chunks or FAMILIES[family].num_chunks or 1
+    num_chunks = chunk_count(family, chunks)
     forward_ns, backward_ns = time_ns(forward_ms, option="--forward"), time_ns(backward_ms, option="--backward")
     check_shown(2 * ranks * num_chunks * microbatches * sequence_splits, place="ranks x chunks x microbatches")
     check_outputs({"--json": json_file, "--svg": svg_file})

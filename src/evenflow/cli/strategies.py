@@ -10,6 +10,7 @@ from evenflow.model import FULL, NONE, Communication, Network
 from evenflow.model.naive import even_plan
 from evenflow.profiles.manual_file import read_manual_file
 from evenflow.schedule import family_name
+from evenflow.schedule.families import family_placement
 from evenflow.simulate import Simulation, simulate
 
 RECOMMENDED = "recommended"
@@ -62,6 +63,7 @@ def naive_strategies(
                 num_chunks=sizes.num_chunks,
                 num_microbatches=sizes.num_microbatches,
                 schedule=sizes.schedule,
+                placement=family_placement(sizes.schedule, num_ranks=sizes.num_ranks, num_chunks=sizes.num_chunks),
                 sequence_splits=sizes.sequence_splits,
                 recompute=kind,
             )

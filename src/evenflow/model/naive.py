@@ -1,7 +1,10 @@
 """Plans that nobody had to search for: layers dealt evenly, and everything or nothing recomputed."""
 
+from collections.abc import Sequence
+
 from evenflow.errors import InputError
 from evenflow.model.network import Network
+from evenflow.model.placement import looped, stage_table
 from evenflow.model.plan import Plan, cells
 from evenflow.model.recompute import FULL, NONE
 
@@ -13,6 +16,7 @@ def even_plan(
     num_chunks: int,
     num_microbatches: int,
     schedule: str,
+    placement: Sequence[int] | None = None,
     sequence_splits: int = 1,
     recompute: str = NONE,
 ) -> Plan:
@@ -24,6 +28,8 @@ def even_plan(
 
         rank     0  1  2  3
         layers   2  3  3  2
+
+    `placement` gives the rank of every stage; by default stages go round the ranks.
 
     Raises:
         InputError: fewer layers than cells, or a kind that the network does not offer.
@@ -42,7 +48,8 @@ def even_plan(
     check_offered(network, recompute, sequence_splits=sequence_splits, place="recompute")
     each, left_over = divmod(network.num_layers, num_stages)
     stages = [each + (num_stages - 1 - left_over <= stage < num_stages - 1) for stage in range(num_stages)]
-    layers = cells([stages[chunk * num_ranks : (chunk + 1) * num_ranks] for chunk in range(num_chunks)])
+    table = stage_table(placement or looped(num_ranks=num_ranks, num_chunks=num_chunks), num_ranks=num_ranks)
+    layers = cells([[stages[stage] for stage in row] for row in table.tolist()])
     return Plan(
         schedule=schedule,
         num_microbatches=num_microbatches,

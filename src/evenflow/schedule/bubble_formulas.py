@@ -13,6 +13,13 @@ forwards and its backwards. Eager and interleaved 1F1B, which warm up longer, ha
 phase and the rest of s (f + b) after it; with several chunks and 2 p microbatches or more, at least (s - r - 1) b
 before it.
 
+Where backwards are split and input and weight gradient take f each (b = 2 f), rank r of ZB-H1, ZB-H2, ZB-V and
+DualPipe-V has two, once there are enough microbatches:
+
+    r f            before the first action
+    s f            in ZB-H2 and ZB-V after the last action, in ZB-H1 before the first gradient;
+                   in DualPipe-V s times f, between forwards and gradients
+
 The document writes s f before and s b after the steady phase of 1F1B. For f = b that is the same; otherwise it is the
 other way round: the first backward of rank r starts s backwards after that of the last rank, which starts when rank r
 has just run the p - r forwards it can.
@@ -37,6 +44,10 @@ class Place(StrEnum):
     RETURN = "between backward and forward"
     BACKWARDS = "between backwards"
     END = "after the last action"
+
+
+_SPLIT_BACKWARD = {"zb-h1": Place.TURN, "zb-h2": Place.END, "zbv": Place.END, "dualpipe-v": Place.TURN}
+"""Where the one bubble is that is not before the first action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +86,12 @@ def bubbles_by_formula(
     `family` is a canonical name, `forward_ns` and `backward_ns` are of one microbatch (part) on one stage.
     """
     before, after, both = rank, num_ranks - rank - 1, forward_ns + backward_ns
+    if family in _SPLIT_BACKWARD:
+        if num_microbatches < _fewest(family, num_ranks) or sequence_splits > 1 or backward_ns != 2 * forward_ns:
+            return None
+        count = after if family == "dualpipe-v" else 1
+        rest = (_SPLIT_BACKWARD[family], count, after * forward_ns // max(1, count))
+        return collect_bubbles([(Place.START, 1, before * forward_ns), rest])
     if not _has_formula(family, num_ranks, num_chunks, num_microbatches, sequence_splits):
         return None
     ends = [(Place.START, 1, before * forward_ns), (Place.END, 1, before * backward_ns)]
@@ -105,6 +122,13 @@ def bubbles_by_formula(
             # behind follow that.
             gap = max(gap, (after - before - 1) * backward_ns)
     return collect_bubbles([*ends, (Place.FORWARDS, 1, gap), (Place.BACKWARDS, 1, after * both - gap)])
+
+
+def _fewest(family: str, num_ranks: int) -> int:
+    """The microbatches from which on a family with split backwards has its formula."""
+    if family == "zb-h1":
+        return num_ranks
+    return 2 * num_ranks if family == "dualpipe-v" else 2 * num_ranks - 1
 
 
 def _has_formula(family: str, num_ranks: int, num_chunks: int, num_microbatches: int, sequence_splits: int) -> bool:

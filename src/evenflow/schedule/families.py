@@ -6,6 +6,8 @@ from functools import partial
 from types import MappingProxyType
 
 from evenflow.errors import InputError
+from evenflow.model.placement import looped, v_shaped
+from evenflow.schedule.dualpipe_v import dualpipe_v
 from evenflow.schedule.eager_1f1b import eager_1f1b
 from evenflow.schedule.f_then_b import f_then_b
 from evenflow.schedule.family import Family
@@ -14,9 +16,14 @@ from evenflow.schedule.interleaved_remainder_last import interleaved_remainder_l
 from evenflow.schedule.naive import naive
 from evenflow.schedule.one_f_one_b import one_f_one_b
 from evenflow.schedule.schedule import Schedule
+from evenflow.schedule.v_half import v_half
+from evenflow.schedule.v_min import v_min
 from evenflow.schedule.zb_h1 import zb_h1
+from evenflow.schedule.zb_h2 import zb_h2
+from evenflow.schedule.zbv import zbv
 
 _ONE_CHUNK = "one chunk a rank; any numbers of ranks and microbatches"
+_V_SHAPED = "two chunks a rank, the second from the last rank back to the first; any numbers of ranks and microbatches"
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
@@ -75,8 +82,61 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             idea="1F1B with split backwards; weight gradients (w) wait to fill the cool-down after input gradients (i)",
             limits=_ONE_CHUNK,
             memory="min(m, p), until the weight gradient",
-            bubble="(p-1)(f+i-w) / ((p-1)(f+i-w) + m(f+i+w)) for equal f, i, w and m >= 2p-1",
+            bubble="(p-1) x / ((p-1) x + m (f+i+w)) with x = max(f, i, f+i-w), for m >= p",
             paper="ZeroBubble, arXiv:2401.10241, §2.1",
+        ),
+        "zb-h2": Family(
+            make=zb_h2,
+            num_chunks=1,
+            idea="ZB-H1 with twice the warm-up, so that no rank waits between its own actions",
+            limits=_ONE_CHUNK,
+            memory="min(m, 2p-1), until the weight gradient",
+            bubble="(p-1) x / ((p-1) x + m (f+i+w)) with x = max(f, i-f, f+i-2w), for m >= 2p-1",
+            paper="ZeroBubble, arXiv:2401.10241, §2.2",
+        ),
+        "zbv": Family(
+            make=zbv,
+            num_chunks=2,
+            is_v_shaped=True,
+            can_split=False,
+            idea="two chunks on a V; split backwards leave no rank waiting between its own actions",
+            limits=_V_SHAPED,
+            memory="min(m, p), until the weight gradient",
+            bubble="(p-1) / (p-1 + 6m) for f = i = w and m >= p: only fill and drain",
+            paper="ZeroBubble, arXiv:2401.10241, §6; arXiv:2405.15362, §3",
+        ),
+        "v-half": Family(
+            make=v_half,
+            num_chunks=2,
+            is_v_shaped=True,
+            can_split=False,
+            idea="ZB-V with half the activations, for some bubbles",
+            limits=_V_SHAPED,
+            memory="min(m, p//2 + 1), until the weight gradient",
+            bubble="at most (3p-4) / (3p-4 + 6m) for f = i = w and m >= p >= 2",
+            paper="Controllable memory, arXiv:2405.15362, §3",
+        ),
+        "v-min": Family(
+            make=v_min,
+            num_chunks=2,
+            is_v_shaped=True,
+            can_split=False,
+            idea="ZB-V with a third of the activations, for more bubbles",
+            limits=_V_SHAPED,
+            memory="min(m, (p+4)//3), until the weight gradient",
+            bubble="at most (4p-5) / (4p-5 + 6m) for f = i = w and m >= p >= 2",
+            paper="Controllable memory, arXiv:2405.15362, §3",
+        ),
+        "dualpipe-v": Family(
+            make=dualpipe_v,
+            num_chunks=2,
+            is_v_shaped=True,
+            can_split=False,
+            idea="two chunks on a V; in the steady phase every forward stands beside a backward of the other chunk",
+            limits=_V_SHAPED,
+            memory="p + 1/2 for m >= 2p",
+            bubble="(p-1) / (p-1 + 6m) for f = i = w and m >= 2p: only fill and drain",
+            paper="DeepSeek-V3, arXiv:2412.19437, §3.2.1; DualPipe-V of its public implementation",
         ),
         "interleaved-remainder-last": Family(
             make=interleaved_remainder_last,
@@ -127,6 +187,27 @@ def family_name(name: str) -> str:
     return canonical
 
 
+def chunk_count(name: str, asked: int | None) -> int:
+    """The chunks a rank of family `name`: those asked for, or else the only number that it has, or one.
+
+    Raises InputError where the family does not have the number asked for.
+    """
+    fixed = FAMILIES[family_name(name)].num_chunks
+    if asked is not None and fixed not in (None, asked):
+        few = "one chunk" if fixed == 1 else f"{fixed} chunks"
+        raise InputError(
+            value=asked, rule=f"{name} has {few} a rank", place="chunks", remedy=f"take {few}, or interleaved"
+        )
+    return asked or fixed or 1
+
+
+def family_placement(name: str, *, num_ranks: int, num_chunks: int) -> tuple[int, ...]:
+    """The rank of every stage under family `name`, which has this number of chunks."""
+    if FAMILIES[family_name(name)].is_v_shaped:
+        return v_shaped(num_ranks=num_ranks)
+    return looped(num_ranks=num_ranks, num_chunks=num_chunks)
+
+
 def make_schedule(
     name: str, *, num_ranks: int, num_chunks: int, num_microbatches: int, sequence_splits: int = 1
 ) -> Schedule:
@@ -134,11 +215,9 @@ def make_schedule(
     name = family_name(name)
     family = FAMILIES[name]
     sizes = {"num_ranks": num_ranks, "num_microbatches": num_microbatches}
+    chunk_count(name, num_chunks)
     if family.num_chunks is None:
         sizes["num_chunks"] = num_chunks
-    elif num_chunks != family.num_chunks:
-        few = "one chunk" if family.num_chunks == 1 else f"{family.num_chunks} chunks"
-        raise InputError(value=num_chunks, rule=f"{name} has {few} a rank", place="chunks", remedy="use interleaved")
     if family.can_split:
         sizes["sequence_splits"] = sequence_splits
     elif sequence_splits != 1:

@@ -18,6 +18,8 @@ class Family:
     """With fewer it has the order of another family."""
     comparison_only: bool = False
     """Whether another family is better in every respect: `plan_best` does not try it."""
+    is_v_shaped: bool = False
+    """Whether the second of its two chunks runs the stages from the last rank to the first; else they go round."""
     can_split: bool = True
     """Whether it runs sequences that are split."""
     idea: str

@@ -6,6 +6,8 @@ them gathers these bubbles without losing time, as document 004 argues. Then bub
 
     earliest   F F F . . . B F B F B . B . B
     even       F F . . . F B F B F B . . B B      around a steady phase without gaps
+
+Orders with split backwards stay as they are: their weight gradients are there to fill the bubbles where they stand.
 """
 
 from dataclasses import replace
@@ -25,6 +27,8 @@ def even_layout(timeline: Timeline) -> Timeline:
     The warm-up's forwards and the last backward of the steady phase start as early as they can, everything else as
     late as it can without delaying these, another action or the end. `timeline` is one with free messages.
     """
+    if timeline.schedule.splits_backward:
+        return timeline
     graph = timeline.graph
     early = _starts_early(timeline.schedule)
     start_ns, end_ns = timeline.start_ns.tolist(), timeline.end_ns.tolist()
