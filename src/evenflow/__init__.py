@@ -15,11 +15,23 @@ if TYPE_CHECKING:
     from evenflow.model import Communication, Network, Plan
     from evenflow.profiles.layer_file import read_layer_file
     from evenflow.simulate import Simulation
-    from evenflow.solve import Outcome, Status, plan
+    from evenflow.solve import BestOutcome, Outcome, Status, plan, plan_best
 
 __version__ = "0.1.0"
 
-__all__ = ["Communication", "Network", "Outcome", "Plan", "Simulation", "Status", "plan", "read_layer_file", "simulate"]
+__all__ = [
+    "BestOutcome",
+    "Communication",
+    "Network",
+    "Outcome",
+    "Plan",
+    "Simulation",
+    "Status",
+    "plan",
+    "plan_best",
+    "read_layer_file",
+    "simulate",
+]
 
 # `simulate` is also the name of a subpackage, which would take its place if it were loaded later.
 _HOMES = {
@@ -28,9 +40,11 @@ _HOMES = {
     "Plan": "evenflow.model",
     "read_layer_file": "evenflow.profiles.layer_file",
     "Simulation": "evenflow.simulate",
+    "BestOutcome": "evenflow.solve",
     "Outcome": "evenflow.solve",
     "Status": "evenflow.solve",
     "plan": "evenflow.solve",
+    "plan_best": "evenflow.solve",
 }
 
 

@@ -1,7 +1,6 @@
 """The simulator against bubble rates that others published for their schedules. [ZeroBubble, arXiv:2401.10241]"""
 
 import pytest
-
 from benchmarks.zero_bubble import families, settings
 
 SETTINGS = {f"{each.model}-{each.num_microbatches}": each for each in settings()}

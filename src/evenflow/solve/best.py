@@ -59,7 +59,7 @@ def plan_best(
 
     Raises InputError where no candidate can be tried, and Interrupted when Ctrl-C comes before any plan.
     """
-    counts = tuple(num_chunks) or chunk_counts(network, num_ranks=num_ranks)
+    counts = tuple(num_chunks) or tuple(layers or chunk_counts(network, num_ranks=num_ranks))
     if layers is not None:
         counts = tuple(count for count in counts if count in layers)
     names = [family_name(name) for name in families] or [
