@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from evenflow import solve
+from evenflow.errors import Interrupted
 from evenflow.profiles.plan_file import read_plan_file
 from evenflow.schedule import FAMILIES
 
@@ -107,6 +109,26 @@ def test_nothing_fits(folder, evenflow):
     assert len(written["alternatives"]) == len(ONE_CHUNK)
     needed = [each["smallest_limit_mb"] for each in written["alternatives"] if each["status"] == "infeasible"]
     assert written["smallest_limit_mb"] == min(needed)
+
+
+def test_options_reach_the_solver(folder, evenflow, monkeypatch):
+    asked = {}
+
+    def record(_network, **options):
+        asked.update(options)
+        raise Interrupted
+
+    monkeypatch.setattr(solve, "plan_best", record)
+    evenflow(
+        *TWO, "--memory", "1GB", "--mix", "any", "--allow-empty", "--sequence-splits", 2, "--p2p-latency-us", 5,
+        "--chunks", 2,
+    )  # fmt: skip
+    assert asked.pop("communication").latency_ns == 5000
+    asked.pop("progress")
+    assert asked == {
+        "num_ranks": 2, "num_microbatches": 4, "num_chunks": (2,), "families": (), "memory_limit_bytes": 2**30,
+        "mix_any": True, "allow_empty": True, "time_limit_s": 20.0, "sequence_splits": 2, "layers": None,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ _FIRST_SHARE, _FIRST_SECONDS = 0.3, 1.0
 """The first moments take this share of the time altogether, and each at most so many seconds."""
 _LEAST_SECONDS = 0.5
 """A shorter turn is not worth the start."""
+_PATIENCE_SECONDS = 0.3
+"""For a candidate in a long step; the next one starts beside it then."""
 _POLL_SECONDS = 0.05
 
 
@@ -222,7 +224,9 @@ class _Contest:
             if other.race is not None and other.race.problem.schedule.same_order(problem.schedule):
                 entry.reason = f"the same order as {other.candidate.label}"
                 return
-        entry.race = Race(problem=problem, began=time.monotonic(), time_limit_s=0.0, advise=False)
+        entry.race = Race(
+            problem=problem, began=time.monotonic(), time_limit_s=0.0, patience_s=_PATIENCE_SECONDS, advise=False
+        )
 
     def _turn(self, entry: _Entry, seconds: float) -> None:
         """Let a candidate run on for some seconds."""

@@ -112,6 +112,8 @@ class Race:
     time_limit_s: float
     cutoff_ns: int | None = None
     """Plans that are not shorter than this are of no use: the race is over when it is proven that there is none."""
+    patience_s: float = 2.0
+    """How long to wait at the end of a run for a long step to notice it."""
     advise: bool = True
     """Whether to find out what would help where nothing fits, which takes seconds."""
     found: tuple[int, Integers] | None = None
@@ -174,7 +176,7 @@ class Race:
                 self.starting.cancel()
         if self.interrupted.is_set() and self.incumbent is None and self.infeasible is None:
             raise Interrupted("interrupted before a first plan was found")
-        worker.join(timeout=2.0)
+        worker.join(timeout=self.patience_s)
         self.spent_s += time.monotonic() - self.began
         if self.failure:
             raise self.failure
@@ -220,7 +222,7 @@ class Race:
             return Outcome(
                 status=Status.TIMEOUT,
                 simulation=None,
-                lower_bound_ns=0,
+                lower_bound_ns=self.lower_bound_ns,
                 memory_limit_bytes=problem.memory_limit_bytes,
                 solve_seconds=seconds,
                 fixed_layers=problem.fixed_layers is not None,
