@@ -96,7 +96,7 @@ def _page(name: str, family: Family) -> tuple[str, str]:
         )
         for rank in range(ranks)
     ]  # fmt: skip
-    shown = shown_text(simulation, formula, forward_ns=FORWARD_NS, backward_ns=BACKWARD_NS)
+    shown = shown_text(simulation, formula)
     command = f"evenflow schedule show {name} --ranks {ranks} --microbatches {microbatches}"
     if chunks > 1:
         command += f" --chunks {chunks}"
