@@ -64,7 +64,7 @@ def test_a_family_is_shown(evenflow, folder):
 def test_places_without_a_formula_say_so(evenflow, folder):
     result = evenflow("schedule", "show", "interleaved", "--ranks", 4, "--chunks", 2, "--microbatches", 3)
     assert result.exit_code == 0
-    assert "(? means no formula for these sizes)" in result.stdout
+    assert "(? means no formula for these sizes and times)" in result.stdout
     assert "? | " in result.stdout
 
 

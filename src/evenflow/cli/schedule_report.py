@@ -62,7 +62,7 @@ def bubble_table(simulation: Simulation, formula: Formula) -> str:
     header = ["rank", *(_COLUMNS[place] for place in places), "idle %", "peak live"]
     words = ["bubbles in ms, by formula | simulated:"]
     if any(bubbles is None for bubbles in formula):
-        words.append("(? means no formula for these sizes)")
+        words.append("(? means no formula for these sizes and times)")
     return f"{' '.join(words)}\n{aligned(header, rows)}"
 
 

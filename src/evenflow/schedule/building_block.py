@@ -6,7 +6,8 @@ activations are live. Two of the six units of a period are left for weight gradi
 
 The repeated block is then squeezed: each rank runs its actions unit by unit, as soon as their inputs are there, and
 fills gaps with weight gradients. Before and after the steady phase it may take a later action of its order first where
-memory allows that; in the steady phase the order of the block stays, so times that are not equal cannot add up.
+memory allows that. In the steady phase the order of the block stays: orders that change it can wait longer with every
+microbatch where times are not equal.
 """
 
 from collections import deque
