@@ -195,8 +195,8 @@ these plans: a schedule that keeps less needs less recomputation.
 
 8 equal ranks; a microbatch takes a rank 4 ms forward and 8 ms backward, half of it for the weights, shared by its
 chunks or parts. `idle` is the share of all ranks' time with free messages, `with messages` the same when each takes
-0.5 ms (a part its share). `fullest` and `mean` are live activations at their peak, of the fullest rank and averaged over
-ranks, in microbatches of a whole rank.
+0.5 ms (a part its share). `fullest` and `mean` are live activations at their peak, of the fullest rank and averaged
+over ranks, in microbatches of a whole rank.
 
 {_measured(8)}
 
