@@ -21,12 +21,23 @@ FORWARD_NS, BACKWARD_NS = 1_000_000, 2_000_000
 SIZES = {"naive": (4, 1, 4), "interleaved-remainder-last": (4, 2, 9)}
 """Ranks, chunks and microbatches of the pictures that differ from the usual."""
 
+SPLIT_FAMILIES = (
+    ("zb-h1", 1, 1), ("zb-h2", 1, 1), ("zbv", 2, 1), ("v-half", 2, 1), ("v-min", 2, 1), ("dualpipe-v", 2, 1)
+)  # fmt: skip
+"""Names, chunks and sequence splits in the tables."""
+
 CHOICES = {
     "many more microbatches than ranks, and memory is short": "[1f1b](1f1b.md)",
     "few microbatches for the number of ranks": "[interleaved](interleaved.md); more chunks idle less, and send more "
     "messages",
     "the same, fast links, and it does not fit": "[interleaved-less-memory](interleaved-less-memory.md): as short with "
     "free messages, longer with slow ones",
+    "an engine that splits backwards": "[zbv](zbv.md): the memory of 1f1b, and less idle time than interleaved with as "
+    "many chunks; [zb-h1](zb-h1.md) with one chunk a rank",
+    "the same, and memory decides": "[v-half](v-half.md), half the activations of 1f1b and one, where no times differ "
+    "much; [v-min](v-min.md), a third and one, where they are nearly equal",
+    "the same with one chunk a rank, short weight gradients, and memory to spare": "[zb-h2](zb-h2.md)",
+    "messages that hide only behind a forward and a backward at the same time": "[dualpipe-v](dualpipe-v.md)",
     "slow links between ranks, and memory to spare": "[eager-1f1b](eager-1f1b.md)",
     "long sequences": "[1f1b](1f1b.md) or interleaved with `--sequence-splits` (Seq1F1B): parts count as microbatches "
     "and keep less",
@@ -63,6 +74,44 @@ backwards, and the rank has only p − r forwards to run until then.
 Microbatches that do not fill a group of p join the first group. The order stays symmetric, and the bubble that of a
 number that p divides. [Remainder last](interleaved-remainder-last.md) shows what the published order does instead.
 """,
+    "zb-h2": """\
+### What it gains
+
+With f = i = w it takes as long as [zb-h1](zb-h1.md): both wait for fill and drain only, and a step ends with its last
+rank. ZB-H2 has this wait at the ends of the ranks alone. The paper fills it with the next step, whose optimizer step
+is rolled back where a late check fails; one synchronous step cannot. It gains where input gradients take longer than
+forwards, or weight gradients are short: x = max(f, i − f, f + i − 2 w) instead of max(f, i, f + i − w).
+""",
+    "zbv": """\
+### Fewer microbatches
+
+From 2 p − 1 microbatches on no rank waits between its own actions if f = i = w. From p on the step is as short, with
+some of the waiting before the first gradients.
+""",
+    "v-half": """\
+### Unequal times
+
+The steady phase keeps up with any times for which w + 2 i ≥ 2 f and w + 2 f ≥ 2 i; then the bubble does not grow with
+the number of microbatches. Otherwise every microbatch adds to it.
+""",
+    "v-min": """\
+### Unequal times
+
+Every unit of a microbatch is needed by the next rank at once, so times that are not equal make ranks wait for each
+microbatch, and the bubble grows with their number. Take [v-half](v-half.md) then.
+""",
+    "dualpipe-v": """\
+### Pairs
+
+The order puts a forward before a backward where DualPipe runs both at the same time, to hide the messages of one
+behind the work of the other. The simulator runs one action of a rank at a time, so what a pair gains is not in its
+numbers.
+
+### Fewer than two microbatches a rank
+
+The published phases need 2 p microbatches. With fewer, the order is that for 2 p without those that do not exist; it
+idles more, and [zbv](zbv.md) is shorter.
+""",
 }
 
 
@@ -75,14 +124,25 @@ def pages() -> dict[str, str]:
 
 
 def _simulation(
-    name: str, ranks: int, chunks: int, microbatches: int, *, splits: int = 1, per_rank: int = 0
+    name: str,
+    ranks: int,
+    chunks: int,
+    microbatches: int,
+    *,
+    splits: int = 1,
+    per_rank: int = 0,
+    parts: tuple[int, int, int] = (2, 2, 2),
 ) -> Simulation:
-    """A family on equal stages; with `per_rank`, a whole microbatch takes that many forward times on a rank."""
+    """A family on equal stages; with `per_rank`, a whole microbatch takes that many forward times on a rank.
+
+    `parts` are the times of forward, input and weight gradient in halves of a millisecond.
+    """
     order = make_schedule(
         name, num_ranks=ranks, num_chunks=chunks, num_microbatches=microbatches, sequence_splits=splits
     )
     scale = Fraction(per_rank or chunks, chunks * splits)
-    return equal_stages(order, forward_ns=int(scale * FORWARD_NS), backward_ns=int(scale * BACKWARD_NS))
+    forward_ns, gradient_ns, weight_ns = (int(scale * FORWARD_NS * part / 2) for part in parts)
+    return equal_stages(order, forward_ns=forward_ns, backward_ns=gradient_ns + weight_ns, weight_ns=weight_ns)
 
 
 def _page(name: str, family: Family) -> tuple[str, str]:
@@ -96,9 +156,9 @@ def _page(name: str, family: Family) -> tuple[str, str]:
         )
         for rank in range(ranks)
     ]  # fmt: skip
-    shown = shown_text(simulation, formula, forward_ns=FORWARD_NS, backward_ns=BACKWARD_NS)
+    shown = shown_text(simulation, formula)
     command = f"evenflow schedule show {name} --ranks {ranks} --microbatches {microbatches}"
-    if chunks > 1:
+    if chunks > 1 and family.num_chunks is None:
         command += f" --chunks {chunks}"
     rows = {
         "limits": family.limits,
@@ -133,14 +193,21 @@ these plans: a schedule that keeps less needs less recomputation.
 
 ## Measured
 
-8 equal ranks; a microbatch takes a rank 4 ms forward and 8 ms backward, shared by its chunks or parts. `idle` is the
-share of all ranks' time with free messages, `with messages` the same when each takes 0.5 ms (a part its share).
-`fullest` and `mean` are live activations at their peak, of the fullest rank and averaged over ranks, in microbatches of
-a whole rank.
+8 equal ranks; a microbatch takes a rank 4 ms forward and 8 ms backward, half of it for the weights, shared by its
+chunks or parts. `idle` is the share of all ranks' time with free messages, `with messages` the same when each takes
+0.5 ms (a part its share). `fullest` and `mean` are live activations at their peak, of the fullest rank and averaged
+over ranks, in microbatches of a whole rank.
 
 {_measured(8)}
 
 {_measured(32)}
+
+## Unequal times
+
+Idle share of the same ranks with 32 microbatches and free messages, by the ratio f : i : w of forward, input gradient
+and weight gradient. Whole backwards idle the same for every ratio.
+
+{_unequal(32)}
 
 ## A remainder of microbatches
 
@@ -164,7 +231,7 @@ def _measured(microbatches: int) -> str:
     cases = [
         ("naive", 1, 1), ("f-then-b", 1, 1), ("1f1b", 1, 1), ("1f1b", 1, 4), ("eager-1f1b", 1, 1),
         ("interleaved-less-memory", 2, 1), ("interleaved-less-memory", 4, 1), ("interleaved", 2, 1),
-        ("interleaved", 4, 1),
+        ("interleaved", 4, 1), *SPLIT_FAMILIES,
     ]  # fmt: skip
     lines = [f"| {microbatches} microbatches | idle | with messages | fullest | mean |", "|---|--:|--:|--:|--:|"]
     for name, chunks, splits in cases:
@@ -175,6 +242,17 @@ def _measured(microbatches: int) -> str:
         words = name + (f", {chunks} chunks" if chunks > 1 else "") + (f", sequences in {splits} parts" * (splits > 1))
         shares = f"{_percent(_idle(simulation))} | {_percent(_idle(delayed))}"
         lines.append(f"| {words} | {shares} | {number(max(live))} | {number(sum(live, Fraction(0)) / len(live))} |")
+    return "\n".join(lines)
+
+
+def _unequal(microbatches: int) -> str:
+    """Idle share by the ratio of forward, input and weight gradient."""
+    ratios = {"1 : 1 : 1": (2, 2, 2), "2 : 2 : 1": (2, 2, 1), "4 : 5 : 3": (4, 5, 3), "3 : 2 : 2": (3, 2, 2),
+              "1 : 2 : 1": (2, 4, 2)}  # fmt: skip
+    lines = [f"| {microbatches} microbatches | {' | '.join(ratios)} |", f"|---|{'--:|' * len(ratios)}"]
+    for name, chunks, _ in (("1f1b", 1, 1), ("interleaved", 2, 1), *SPLIT_FAMILIES):
+        simulations = (_simulation(name, 8, chunks, microbatches, per_rank=4, parts=parts) for parts in ratios.values())
+        lines.append(f"| {name} | {' | '.join(_percent(_idle(simulation)) for simulation in simulations)} |")
     return "\n".join(lines)
 
 

@@ -211,3 +211,27 @@ def test_a_file_that_fails_late_does_not_take_the_plan_with_it(folder, evenflow,
     assert result.exit_code == 2
     assert BLOCK in result.stdout
     assert "no space left" in result.stderr
+
+
+def test_chunks_follow_the_schedule(evenflow, folder):
+    result = evenflow(
+        "plan", "tiny.json", "--ranks", 2, "--microbatches", 4, "--schedule", "zbv", "--json", "plan.json"
+    )
+    assert result.exit_code == 0
+    assert "2 ranks x 2 chunks, 4 microbatches, zbv" in result.stdout
+    assert "note: no block for MindFormers; schedule: the lists of MindFormers are for stages" in result.stderr
+    again = evenflow("simulate", "tiny.json", "plan.json")
+    assert again.exit_code == 0
+    assert "2 ranks x 2 chunks, 4 microbatches, zbv" in again.stdout
+    even = evenflow("simulate", "tiny.json", "--ranks", 2, "--microbatches", 4, "--schedule", "zbv")
+    assert "2 ranks x 2 chunks" in even.stdout
+    compared = evenflow("compare", "tiny.json", "--ranks", 2, "--microbatches", 4, "--schedule", "v-min")
+    assert compared.exit_code == 0
+    assert "naive_no_recomp" in compared.stdout
+
+
+def test_chunks_that_the_schedule_has_not(evenflow, folder):
+    for verb in ("plan", "simulate", "compare"):
+        result = evenflow(verb, "tiny.json", "--ranks", 2, "--microbatches", 4, "--schedule", "zbv", "--chunks", 1)
+        assert result.exit_code == 2
+        assert "error: chunks: zbv has 2 chunks a rank (got 1); take 2 chunks, or interleaved" in result.stderr

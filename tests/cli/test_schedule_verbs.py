@@ -64,7 +64,7 @@ def test_a_family_is_shown(evenflow, folder):
 def test_places_without_a_formula_say_so(evenflow, folder):
     result = evenflow("schedule", "show", "interleaved", "--ranks", 4, "--chunks", 2, "--microbatches", 3)
     assert result.exit_code == 0
-    assert "(? means no formula for these sizes)" in result.stdout
+    assert "(? means no formula for these sizes and times)" in result.stdout
     assert "? | " in result.stdout
 
 
@@ -174,3 +174,34 @@ def test_a_wrong_command_line_is_one_message(evenflow, folder, arguments, messag
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
     assert message in result.stderr
+
+
+def test_a_v_and_its_weight_gradients(evenflow, folder):
+    """4 ranks, 8 microbatches of f = i = w = 1 on 2 chunks: 48 ms of work and 3 of fill; then w = 0.5."""
+    arguments = ("--ranks", 4, "--microbatches", 8)
+    result = evenflow("schedule", "show", "zbv", *arguments, "--json", "a.json")
+    assert result.exit_code == 0
+    assert (
+        "zbv: 4 ranks x 2 chunks, 8 microbatches; equal stages, forward 1 ms, backward 2 ms, 1 ms of it"
+        in result.stdout
+    )
+    shown = json.loads((folder / "a.json").read_text())
+    assert (shown["chunks"], shown["makespan_ms"], shown["weight_ms"]) == (2, 51.0, 1.0)
+    assert shown["peak_live_microbatches"] == [4.0] * 4
+    assert shown["bubbles"] == shown["bubbles_by_formula"]
+    assert shown["bubbles"][1] == [
+        {"place": "before the first action", "count": 1, "length_ms": 1.0},
+        {"place": "after the last action", "count": 1, "length_ms": 2.0},
+    ]
+    result = evenflow("schedule", "show", "zbv", *arguments, "--backward", 1.5, "--weight", 0.5, "--json", "b.json")
+    shown = json.loads((folder / "b.json").read_text())
+    assert (shown["makespan_ms"], shown["weight_ms"]) == (43.0, 0.5)
+    assert shown["bubbles_by_formula"] == [None] * 4
+
+
+@pytest.mark.parametrize(("weight", "rule"), [(2.5, "not longer than it"), (0, "above zero"), ("nan", "above zero")])
+def test_weight_times_that_make_no_sense(evenflow, folder, weight, rule):
+    result = evenflow("schedule", "show", "zb-h1", "--ranks", 2, "--microbatches", 2, "--weight", weight)
+    assert result.exit_code == 2
+    assert "--weight" in result.stderr
+    assert rule in result.stderr

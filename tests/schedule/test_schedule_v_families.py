@@ -21,8 +21,8 @@ MOST_LIVE: dict[str, Callable[[int], int]] = {
     "dualpipe-v": lambda p: 2 * p + 1,
 }
 """Chunk activations. ZB-H2 holds twice 1F1B's but one [arXiv:2401.10241, §2.2]; ZB-V p, V-Half (p + 2) // 2 and V-Min
-(p + 4) // 3 whole ones [arXiv:2405.15362, the authors' table]; DualPipe-V one more chunk than ZB-V [arXiv:2412.19437,
-table 2: for its pair of pipelines p + 1 instead of p]."""
+(p + 4) // 3 whole ones [arXiv:2405.15362, the authors' table]; DualPipe-V one more than its stages [arXiv:2412.19437,
+table 2, for DualPipe]."""
 
 MOST_IDLE: dict[str, tuple[Callable[[int], int], Callable[[int], int]]] = {
     "zb-h2": (lambda p: 2 * p - 1, lambda p: p - 1),
@@ -106,7 +106,7 @@ def test_unequal_times_do_not_add_up_in_the_steady_phase_of_v_half(times: tuple[
 
 
 def test_bubbles_of_zb_h1_and_zb_h2_for_any_times():
-    """(f + i - w) and (f + i - 2 w) for each rank but one in the paper's table 1, and never less than fill and drain."""
+    """The (f + i - w) and (f + i - 2 w) of the paper, and never less than fill and drain; for each rank but one."""
     for forward, gradient, weight in product((1, 2, 3, 5), repeat=3):
         h1 = max(forward, gradient, forward + gradient - weight)
         h2 = max(forward, gradient - forward, forward + gradient - 2 * weight)

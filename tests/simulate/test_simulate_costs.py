@@ -18,13 +18,15 @@ def test_stages_cost_what_their_layers_cost_one_by_one(data: st.DataObject):
     """The first layers of a cell recompute: full, both, select, comm, named kinds; the rest do not."""
     network = data.draw(networks())
     plan = data.draw(plans(network))
-    costs = stage_costs(network, plan, schedule_of(plan))
+    schedule = schedule_of(plan)
+    costs = stage_costs(network, plan, schedule)
     part = network.split_sequence(plan.sequence_splits)
     coming = iter(part.layers)
     static = [network.constant_bytes] * plan.num_ranks
     num_stages = plan.num_ranks * plan.num_chunks
     for stage in range(num_stages):
-        chunk, rank = divmod(stage, plan.num_ranks)
+        rank = schedule.stage_ranks[stage]
+        chunk = schedule.stage_ranks[:stage].count(rank)
         forward = backward = weight = recompute = activation = waiting = 0
         for kind in CELL_ORDER:
             for _ in range(plan.count(kind, chunk, rank)):

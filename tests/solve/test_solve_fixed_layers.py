@@ -30,8 +30,7 @@ class CaseWithCut(Case):
     @property
     def layers(self) -> Cells:
         counts = [end - start for start, end in pairwise(self.cut)]
-        ranks = self.sizes.num_ranks
-        return cells([counts[first : first + ranks] for first in range(0, len(counts), ranks)])
+        return cells([[counts[stage] for stage in row] for row in self.schedule.stage_table.tolist()])
 
 
 @st.composite

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import Phase, assume, event, given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +11,7 @@ from evenflow.simulate import simulate
 from evenflow.solve import Outcome, Status, plan
 from solve.cases import cases, without_kind
 from solve.exhaustive import Case, Plans, every_plan
+from strategies import Sizes
 
 TOLERANCE = 2e-6
 MILLISECOND = 1_000_000
@@ -68,6 +70,39 @@ def test_plan_equals_trying_everything(data):
     best = plans.best_ns(limit)
     event("infeasible" if best is None else f"binds: {best != plans.best_ns(None)}")
     check(case, plans, limit, solve(case, limit))
+
+
+@pytest.mark.parametrize("family", ["zbv", "v-min"])
+def test_on_a_v_the_first_rank_has_both_ends_of_the_network(family: str):
+    """7 layers of two kinds on 2 ranks x 2 chunks with a long head and tail, under every limit that matters."""
+
+    def layer(name: str, scale: int) -> Layer:
+        whole = Mode(activation_bytes=4 * scale * MEGABYTE, backward_ns=2 * scale * MILLISECOND)
+        full = Mode(activation_bytes=scale * MEGABYTE, backward_ns=3 * scale * MILLISECOND)
+        return Layer(
+            name=name,
+            forward_ns=scale * MILLISECOND,
+            parameter_bytes=3 * scale * MEGABYTE,
+            modes={"none": whole, "full": full},
+        )
+
+    end = EndBlock(
+        forward_ns=2 * MILLISECOND, backward_ns=4 * MILLISECOND, parameter_bytes=9 * MEGABYTE, activation_bytes=MEGABYTE
+    )
+    network = Network(
+        name="ends",
+        runs=(LayerRun(layer=layer("small", 1), count=4), LayerRun(layer=layer("large", 2), count=3)),
+        head=end,
+        tail=end,
+    )
+    case = Case(network=network, sizes=Sizes(family=family, num_ranks=2, num_chunks=2, num_microbatches=5))
+    plans = every_plan(case)
+    free = solve(case, None)
+    check(case, plans, None, free)
+    (first, _), (last, _) = free.plan.layers
+    assert first + last < network.num_layers / 2
+    for limit in plans.limits():
+        check(case, plans, limit, solve(case, limit))
 
 
 @given(data=st.data())

@@ -14,10 +14,11 @@ ACTIVATION_BYTES = 2**30
 """What one microbatch keeps on a whole rank."""
 
 
-def equal_stages(schedule: Schedule, *, forward_ns: int, backward_ns: int) -> Simulation:
+def equal_stages(schedule: Schedule, *, forward_ns: int, backward_ns: int, weight_ns: int | None = None) -> Simulation:
     """Run an order in which all stages take the same time for each microbatch (part).
 
-    A microbatch keeps `ACTIVATION_BYTES` on a rank, shared equally by its chunks and parts; nothing else takes memory.
+    Of the backward, `weight_ns` is the weight gradient, by default half. A microbatch keeps `ACTIVATION_BYTES` on a
+    rank, shared equally by its chunks and parts; nothing else takes memory.
     Raises ScheduleError when the order is incomplete or can never finish.
     """
     splits = schedule.sequence_splits
@@ -27,6 +28,7 @@ def equal_stages(schedule: Schedule, *, forward_ns: int, backward_ns: int) -> Si
         forward_ns=forward_ns * splits,
         parameter_bytes=0,
         modes={NONE: Mode(activation_bytes=part_bytes * splits, backward_ns=backward_ns * splits)},
+        stated_weight_ns=None if weight_ns is None else weight_ns * splits,
     )
     network = Network(name=schedule.name, runs=(LayerRun(layer=layer, count=schedule.num_stages),))
     plan = Plan(
@@ -50,6 +52,16 @@ def time_ns(milliseconds: float, *, option: str) -> int:
     if not 0 < milliseconds <= 1e6:
         raise InputError(value=milliseconds, rule="milliseconds above zero, at most 10^6", place=option)
     return max(1, nanoseconds_from_milliseconds(milliseconds))
+
+
+def weight_time_ns(milliseconds: float | None, *, backward_ns: int) -> int | None:
+    """Nanoseconds of the weight gradient's option; None where it was not given."""
+    if milliseconds is None:
+        return None
+    weight_ns = time_ns(milliseconds, option="--weight")
+    if weight_ns > backward_ns:
+        raise InputError(value=milliseconds, rule="a part of the backward, so not longer than it", place="--weight")
+    return weight_ns
 
 
 def check_shown(num_actions: int, *, place: str) -> None:

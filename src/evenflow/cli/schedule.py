@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from evenflow.cli import options
-from evenflow.cli.equal_stages import check_shown, equal_stages, time_ns
+from evenflow.cli.equal_stages import check_shown, equal_stages, time_ns, weight_time_ns
 from evenflow.cli.files import check_outputs, write_text
 from evenflow.cli.schedule_faults import explained
 from evenflow.cli.schedule_report import checked_text, schedule_json, schedule_svg, shown_text
@@ -24,6 +24,10 @@ _FORWARD = click.option(
 _BACKWARD = click.option(
     "--backward", "backward_ms", type=float, default=2.0, show_default=True, metavar="MS",
     help="Backward time of the same.",
+)  # fmt: skip
+_WEIGHT = click.option(
+    "--weight", "weight_ms", type=float, metavar="MS",
+    help="The part of it for the weights, which some schedules run on its own.  [default: half]",
 )  # fmt: skip
 
 
@@ -46,6 +50,7 @@ def schedule() -> None:
 @options.SEQUENCE_SPLITS
 @_FORWARD
 @_BACKWARD
+@_WEIGHT
 @options.JSON
 @options.SVG
 def show(
@@ -56,6 +61,7 @@ def show(
     sequence_splits: int,
     forward_ms: float,
     backward_ms: float,
+    weight_ms: float | None,
     json_file: Path | None,
     svg_file: Path | None,
 ) -> int:
@@ -71,6 +77,7 @@ def show(
     family = family_name(name)
     num_chunks = chunk_count(family, chunks)
     forward_ns, backward_ns = time_ns(forward_ms, option="--forward"), time_ns(backward_ms, option="--backward")
+    weight_ns = weight_time_ns(weight_ms, backward_ns=backward_ns)
     check_shown(2 * ranks * num_chunks * microbatches * sequence_splits, place="ranks x chunks x microbatches")
     check_outputs({"--json": json_file, "--svg": svg_file})
     sizes = {
@@ -79,12 +86,16 @@ def show(
         "num_microbatches": microbatches,
         "sequence_splits": sequence_splits,
     }
-    simulation = equal_stages(make_schedule(family, **sizes), forward_ns=forward_ns, backward_ns=backward_ns)
+    simulation = equal_stages(
+        make_schedule(family, **sizes), forward_ns=forward_ns, backward_ns=backward_ns, weight_ns=weight_ns
+    )
     formula = [
-        bubbles_by_formula(family, rank=rank, forward_ns=forward_ns, backward_ns=backward_ns, **sizes)
+        bubbles_by_formula(
+            family, rank=rank, forward_ns=forward_ns, backward_ns=backward_ns, weight_ns=weight_ns, **sizes
+        )
         for rank in range(ranks)
     ]
-    click.echo(shown_text(simulation, formula, forward_ns=forward_ns, backward_ns=backward_ns))
+    click.echo(shown_text(simulation, formula))
     _write(simulation, formula, json_file=json_file, svg_file=svg_file)
     return 0
 
@@ -93,9 +104,17 @@ def show(
 @click.argument("file")
 @_FORWARD
 @_BACKWARD
+@_WEIGHT
 @options.JSON
 @options.SVG
-def check(file: str, forward_ms: float, backward_ms: float, json_file: Path | None, svg_file: Path | None) -> int:
+def check(
+    file: str,
+    forward_ms: float,
+    backward_ms: float,
+    weight_ms: float | None,
+    json_file: Path | None,
+    svg_file: Path | None,
+) -> int:
     """Check that the order in FILE is complete and can finish.
 
     FILE is the CSV of torch.distributed.pipelining, or Paddle's job lists as JSON; - is standard input. For an order
@@ -109,16 +128,17 @@ def check(file: str, forward_ms: float, backward_ms: float, json_file: Path | No
       evenflow schedule check orders.csv
     """
     forward_ns, backward_ns = time_ns(forward_ms, option="--forward"), time_ns(backward_ms, option="--backward")
+    weight_ns = weight_time_ns(weight_ms, backward_ns=backward_ns)
     check_outputs({"--json": json_file, "--svg": svg_file}, inputs={"the input file": Path(file)})
     text, place = options.read_text(file)
     order = parse_order_file(text, name="stdin" if file == "-" else Path(file).stem, place=place)
     check_shown(2 * order.num_stages * order.num_units, place=place)
     try:
         check_complete(order)
-        simulation = equal_stages(order, forward_ns=forward_ns, backward_ns=backward_ns)
+        simulation = equal_stages(order, forward_ns=forward_ns, backward_ns=backward_ns, weight_ns=weight_ns)
     except ScheduleError as error:
         raise explained(error, order, place=place) from None
-    click.echo(checked_text(simulation, place=place, forward_ns=forward_ns, backward_ns=backward_ns))
+    click.echo(checked_text(simulation, place=place))
     _write(simulation, None, json_file=json_file, svg_file=svg_file)
     return 0
 

@@ -27,15 +27,15 @@ _COLUMNS = {
 }
 
 
-def shown_text(simulation: Simulation, formula: Formula, *, forward_ns: int, backward_ns: int) -> str:
+def shown_text(simulation: Simulation, formula: Formula) -> str:
     """A family on equal stages: grid, bubbles, live activations."""
-    paragraphs = [_headline(simulation.timeline.schedule, forward_ns, backward_ns), _grid(simulation)]
+    paragraphs = [_headline(simulation), _grid(simulation)]
     paragraphs.append(f"{_step(simulation)}\n{bubble_table(simulation, formula)}")
     paragraphs.append(live_note(simulation))
     return "\n\n".join(paragraphs)
 
 
-def checked_text(simulation: Simulation, *, place: str, forward_ns: int, backward_ns: int) -> str:
+def checked_text(simulation: Simulation, *, place: str) -> str:
     """An order that is fine: sizes, idle time and live activations of every rank."""
     live = peak_live(simulation)
     idle = _idle_shares(simulation)
@@ -43,7 +43,7 @@ def checked_text(simulation: Simulation, *, place: str, forward_ns: int, backwar
     return "\n\n".join(
         [
             f"{place}: complete, and it can finish",
-            f"{_headline(simulation.timeline.schedule, forward_ns, backward_ns)}\n{_step(simulation)}",
+            f"{_headline(simulation)}\n{_step(simulation)}",
             aligned(["rank", "idle %", "peak live"], rows),
         ]
     )
@@ -62,7 +62,7 @@ def bubble_table(simulation: Simulation, formula: Formula) -> str:
     header = ["rank", *(_COLUMNS[place] for place in places), "idle %", "peak live"]
     words = ["bubbles in ms, by formula | simulated:"]
     if any(bubbles is None for bubbles in formula):
-        words.append("(? means no formula for these sizes)")
+        words.append("(? means no formula for these sizes and times)")
     return f"{' '.join(words)}\n{aligned(header, rows)}"
 
 
@@ -91,6 +91,7 @@ def schedule_json(simulation: Simulation, formula: Formula | None) -> str:
         "sequence_splits": schedule.sequence_splits,
         "forward_ms": milliseconds(int(costs.forward_ns[0])),
         "backward_ms": milliseconds(int(costs.backward_ns[0])),
+        "weight_ms": milliseconds(int(costs.weight_ns[0])),
         "makespan_ms": milliseconds(simulation.makespan_ns),
         "idle_share": [float(share) for share in _idle_shares(simulation)],
         "peak_live_microbatches": [float(live) for live in peak_live(simulation)],
@@ -127,11 +128,15 @@ def number(value: Fraction) -> str:
     return f"{float(value):.2f}".rstrip("0").rstrip(".")
 
 
-def _headline(schedule: Schedule, forward_ns: int, backward_ns: int) -> str:
-    return (
-        f"{schedule.name}: {sizes_text(schedule)}; equal stages, forward {_ms(forward_ns)} ms, "
-        f"backward {_ms(backward_ns)} ms"
+def _headline(simulation: Simulation) -> str:
+    schedule, costs = simulation.timeline.schedule, simulation.costs
+    forward_ns, backward_ns, weight_ns = (
+        int(times[0]) for times in (costs.forward_ns, costs.backward_ns, costs.weight_ns)
     )
+    words = f"forward {_ms(forward_ns)} ms, backward {_ms(backward_ns)} ms"
+    if schedule.splits_backward:
+        words += f", {_ms(weight_ns)} ms of it for the weights"
+    return f"{schedule.name}: {sizes_text(schedule)}; equal stages, {words}"
 
 
 def _grid(simulation: Simulation) -> str:

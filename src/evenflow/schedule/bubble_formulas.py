@@ -80,14 +80,17 @@ def bubbles_by_formula(
     sequence_splits: int = 1,
     forward_ns: int,
     backward_ns: int,
+    weight_ns: int | None = None,
 ) -> tuple[Bubble, ...] | None:
     """The bubbles of a rank for equal stages; None where there is no formula for these sizes.
 
-    `family` is a canonical name, `forward_ns` and `backward_ns` are of one microbatch (part) on one stage.
+    `family` is a canonical name, `forward_ns` and `backward_ns` are of one microbatch (part) on one stage; of
+    the backward, `weight_ns` is the weight gradient, by default half.
     """
     before, after, both = rank, num_ranks - rank - 1, forward_ns + backward_ns
     if family in _SPLIT_BACKWARD:
-        if num_microbatches < _fewest(family, num_ranks) or sequence_splits > 1 or backward_ns != 2 * forward_ns:
+        are_equal = backward_ns == 2 * forward_ns and weight_ns in (None, forward_ns)
+        if num_microbatches < _fewest(family, num_ranks) or sequence_splits > 1 or not are_equal:
             return None
         count = after if family == "dualpipe-v" else 1
         rest = (_SPLIT_BACKWARD[family], count, after * forward_ns // max(1, count))

@@ -6,7 +6,8 @@ activations are live. Two of the six units of a period are left for weight gradi
 
 The repeated block is then squeezed: each rank runs its actions unit by unit, as soon as their inputs are there, and
 fills gaps with weight gradients. Before and after the steady phase it may take a later action of its order first where
-memory allows that; in the steady phase the order of the block stays, so times that are not equal cannot add up.
+memory allows that. In the steady phase the order of the block stays: orders that change it can wait longer with every
+microbatch where times are not equal.
 """
 
 from collections import deque
@@ -64,27 +65,29 @@ class _Squeeze:
     """Whether a rank takes actions early before its first gradient of chunk 0."""
     cooldown: bool
     """Whether it does so after its last forward of chunk 0."""
-    orders: list[list[tuple[int, int, int]]] = field(default_factory=list)
+    orders: list[list[tuple[int, int, int]]] = field(init=False)
     """Codes of op, stage and microbatch, a list a rank."""
-    counts: list[list[int]] = field(default_factory=list)
+    counts: list[list[int]] = field(init=False)
     """Microbatches that every rank has started of each step of the block, [num_ranks][4]."""
-    ended: list[list[int]] = field(default_factory=list)
+    ended: list[list[int]] = field(init=False)
     """How many of them have ended before this unit."""
-    waiting: list[deque[tuple[int, int]]] = field(default_factory=list)
+    waiting: list[deque[tuple[int, int]]] = field(init=False)
     """Stages and microbatches of the weight gradients that could run."""
-    num_weights: list[int] = field(default_factory=list)
+    num_weights: list[int] = field(init=False)
 
-    def run(self) -> int:
-        """Fill `orders`; returns the units it takes."""
-        num_ranks, total = len(self.block), 3 * 2 * self.num_microbatches
+    def __post_init__(self) -> None:
+        num_ranks = len(self.block)
         self.orders = [[] for _ in range(num_ranks)]
         self.counts = [[0] * 4 for _ in range(num_ranks)]
         self.waiting = [deque() for _ in range(num_ranks)]
         self.num_weights = [0] * num_ranks
+
+    def run(self) -> int:
+        """Fill `orders`; returns the units it takes."""
         units = 0
-        while any(len(order) < total for order in self.orders):
+        while any(len(order) < PERIOD * self.num_microbatches for order in self.orders):
             self.ended = [counts.copy() for counts in self.counts]
-            for rank in range(num_ranks):
+            for rank in range(len(self.block)):
                 self._run_one(rank)
             units += 1
         return units
