@@ -32,8 +32,8 @@ MOST_IDLE: dict[str, tuple[Callable[[int], int], Callable[[int], int]]] = {
     "dualpipe-v": (lambda p: 2 * p, lambda p: p - 1),
 }
 """From so many microbatches on a rank idles at most so many units of a chunk: nothing but fill and drain; for V-Half
-and V-Min what the table of families says, a little less than the paper's p / 2 and 2 p / 3 times the work of a microbatch,
-3 p and 4 p units. [arXiv:2405.15362, the authors' table]"""
+and V-Min what the table of families says, which is less than the paper's 3 p and 4 p units: p / 2 and 2 p / 3 times the
+work of a microbatch. [arXiv:2405.15362, the authors' table]"""
 
 SIZES = [(ranks, microbatches) for ranks in range(1, 9) for microbatches in range(1, 21)]
 
