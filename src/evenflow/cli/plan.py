@@ -18,7 +18,6 @@ from evenflow.cli.strategies import RECOMMENDED, Strategy
 from evenflow.cli.training_yaml import TrainingYaml
 from evenflow.model import Cells, Network, Plan
 from evenflow.model.naive import even_plan
-from evenflow.schedule.families import family_placement
 from evenflow.solve import Outcome
 
 
@@ -140,7 +139,6 @@ def _training_yaml(path: Path, network: Network, sizes: Sizes, kept: Cells | Non
             num_chunks=sizes.num_chunks,
             num_microbatches=sizes.num_microbatches,
             schedule=sizes.schedule,
-            placement=family_placement(sizes.schedule, num_ranks=sizes.num_ranks, num_chunks=sizes.num_chunks),
         ).layers
     if layers is not None:
         train.applied(
