@@ -42,6 +42,15 @@ def test_idle_slots_are_skipped(schedule: Schedule, idle: int):
     assert hash(read) == hash(schedule)
 
 
+@given(sizes())
+def test_a_schedule_in_the_names_of_older_files_reads_back(size: Sizes):
+    schedule = size.schedule()
+    names = {Op.F: "F", Op.B: "BW", Op.I: "B", Op.W: "W"}
+    rows = (schedule.order(rank) for rank in range(size.num_ranks))
+    text = "\n".join(",".join(f"{one.stage}{names[one.op]}{one.microbatch}" for one in row) for row in rows)
+    assert parse_schedule(text, name=schedule.name, sequence_splits=size.sequence_splits) == schedule
+
+
 def test_names_of_older_files():
     """They call the input gradient B and the full backward BW."""
     new = "0F0,0F1,0I0,0W0,0B1\n1F0,1I0,1F1,1B1,1W0\n"

@@ -10,13 +10,12 @@ import pytest
 
 from evenflow.model.placement import v_shaped
 from evenflow.profiles.order_file import parse_order_file
-from evenflow.schedule import FAMILIES, Op, Schedule, format_schedule, make_schedule, parse_schedule
+from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule, parse_schedule
 from evenflow.simulate import build_graph, run
 from strategies import ANY_SIZE, Sizes
 
 torch_schedules = pytest.importorskip("torch.distributed.pipelining.schedules")
 
-OLD_NAMES = {Op.F: "F", Op.B: "BW", Op.I: "B", Op.W: "W"}
 TORCH_CLASSES = {"zbv": "ScheduleZBVZeroBubble", "dualpipe-v": "ScheduleDualPipeV"}
 
 
@@ -54,20 +53,6 @@ def test_every_family_goes_through_torch_and_comes_back(family: str, tmp_path: P
             theirs.read_text(encoding="utf-8"), name=schedule.name, sequence_splits=size.sequence_splits
         )
         assert read == schedule
-
-
-@pytest.mark.parametrize("family", ANY_SIZE)
-def test_the_names_of_older_files_read_back(family: str):
-    for size in some_sizes(family):
-        schedule = size.schedule()
-        text = "".join(
-            ",".join(
-                f"{action.stage}{OLD_NAMES[action.op]}{action.microbatch}" for action in schedule.order(rank)
-            )
-            + "\n"
-            for rank in range(schedule.num_ranks)
-        )  # fmt: skip
-        assert parse_schedule(text, name=schedule.name, sequence_splits=size.sequence_splits) == schedule
 
 
 def torch_order(family: str, ranks: int, microbatches: int) -> Schedule:

@@ -21,18 +21,19 @@ MOST_LIVE: dict[str, Callable[[int], int]] = {
     "dualpipe-v": lambda p: 2 * p + 1,
 }
 """Chunk activations. ZB-H2 holds twice 1F1B's but one [arXiv:2401.10241, §2.2]; ZB-V p, V-Half (p + 2) // 2 and V-Min
-(p + 4) // 3 whole ones [arXiv:2405.15362, the authors' table]; DualPipe-V one more than its stages [arXiv:2412.19437,
-table 2, for DualPipe]."""
+(p + 4) // 3 whole ones [arXiv:2405.15362, the authors' table]; DualPipe-V one more than its stages, as DualPipe
+[arXiv:2412.19437, §3.2.1]."""
 
 MOST_IDLE: dict[str, tuple[Callable[[int], int], Callable[[int], int]]] = {
     "zb-h2": (lambda p: 2 * p - 1, lambda p: p - 1),
     "zbv": (lambda p: p, lambda p: p - 1),
-    "v-half": (lambda p: p, lambda p: 3 * p),
-    "v-min": (lambda p: p, lambda p: 4 * p),
+    "v-half": (lambda p: p, lambda p: max(p - 1, 3 * p - 4)),
+    "v-min": (lambda p: p, lambda p: max(p - 1, 4 * p - 5)),
     "dualpipe-v": (lambda p: 2 * p, lambda p: p - 1),
 }
-"""From so many microbatches on a rank idles at most so many units of a chunk: nothing but fill and drain, for V-Half
-about p / 2 and for V-Min about 2 p / 3 times the work of a microbatch. [arXiv:2405.15362, the authors' table]"""
+"""From so many microbatches on a rank idles at most so many units of a chunk: nothing but fill and drain; for V-Half
+and V-Min what the table of families says, which is less than the paper's 3 p and 4 p units: p / 2 and 2 p / 3 times the
+work of a microbatch. [arXiv:2405.15362, the authors' table]"""
 
 SIZES = [(ranks, microbatches) for ranks in range(1, 9) for microbatches in range(1, 21)]
 
@@ -67,13 +68,6 @@ def test_orders_are_complete_end_and_keep_what_the_papers_say(family: str):
         assert waits >= ranks - 1
         if microbatches >= fewest(ranks):
             assert waits <= most_idle(ranks), (ranks, microbatches)
-
-
-@pytest.mark.parametrize(("family", "slope", "less"), [("v-half", 3, 4), ("v-min", 4, 5)])
-def test_bubble_of_the_table(family: str, slope: int, less: int):
-    for ranks, microbatches in SIZES:
-        if microbatches >= ranks >= 2:
-            assert idle(made(family, ranks, microbatches)) <= max(ranks - 1, slope * ranks - less)
 
 
 @pytest.mark.parametrize("family", ["zbv", "v-half", "v-min"])

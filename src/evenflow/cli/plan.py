@@ -23,7 +23,6 @@ from evenflow.export.mindformers import SCHEDULES as MINDFORMERS_SCHEDULES
 from evenflow.model import Cells, Network, Plan
 from evenflow.model.naive import even_plan
 from evenflow.schedule import default_family
-from evenflow.schedule.families import family_placement
 from evenflow.solve import BestOutcome, Outcome
 from evenflow.solve.best import chunk_counts
 
@@ -163,7 +162,6 @@ def _training_yaml(
             num_chunks=num_chunks,
             num_microbatches=sizes.num_microbatches,
             schedule=schedule,
-            placement=family_placement(schedule, num_ranks=sizes.num_ranks, num_chunks=num_chunks),
         ).layers
     if layers is not None:
         train.applied(
