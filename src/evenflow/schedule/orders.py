@@ -34,21 +34,19 @@ def chunk_orders(
     Within a sequence that is split, backwards run from the last part to the first: a part's keys and values collect
     gradients from all later parts. [Seq1F1B, §3]
     """
-    forward_chunks, forward_units, backward_chunks, backward_units = [], [], [], []
-    first = 0
+    num_parts = sum(groups) * sequence_splits
+    table = np.empty((4, num_parts * num_chunks), dtype=np.int32)
+    parts = np.arange(num_parts, dtype=np.int32).reshape(-1, sequence_splits)
+    chunks = np.arange(num_chunks, dtype=np.int32)[:, np.newaxis]
+    first = begin = 0
     for size in groups:
-        units = np.arange(first * sequence_splits, (first + size) * sequence_splits, dtype=np.int32)
-        reversed_parts = units.reshape(size, sequence_splits)[:, ::-1].reshape(-1)
-        chunks = np.repeat(np.arange(num_chunks, dtype=np.int32), len(units))
-        forward_chunks.append(chunks)
-        forward_units.append(np.tile(units, num_chunks))
-        backward_chunks.append(num_chunks - 1 - chunks)
-        backward_units.append(np.tile(reversed_parts, num_chunks))
-        first += size
-    return (
-        (np.concatenate(forward_chunks), np.concatenate(forward_units)),
-        (np.concatenate(backward_chunks), np.concatenate(backward_units)),
-    )
+        end = begin + size * sequence_splits * num_chunks
+        own = parts[first : first + size]
+        block = table[:, begin:end].reshape(4, num_chunks, -1)  # a view
+        block[0], block[1] = chunks, own.reshape(-1)
+        block[2], block[3] = chunks[::-1], own[:, ::-1].reshape(-1)
+        first, begin = first + size, end
+    return (table[0], table[1]), (table[2], table[3])
 
 
 def merge(forwards: tuple[Codes, Codes], backwards: tuple[Codes, Codes], *, warmups: Sequence[int]) -> Codes:
@@ -58,17 +56,20 @@ def merge(forwards: tuple[Codes, Codes], backwards: tuple[Codes, Codes], *, warm
     """
     num_ranks, count = len(warmups), len(forwards[0])
     codes = np.empty((3, 2 * count), dtype=np.int32)  # all forwards, then all backwards
-    for half, op, (chunks, units) in ((codes[:, :count], Op.F, forwards), (codes[:, count:], Op.B, backwards)):
-        half[0], half[1], half[2] = op, chunks, units
+    for half, op, (chunks, units) in (
+        (codes[:, :count], int(Op.F), forwards),
+        (codes[:, count:], int(Op.B), backwards),
+    ):
+        half[0], half[1], half[2] = int(op), chunks, units
     codes[1] *= num_ranks
     # Before and after the turns that is the right order already; from a warm-up of w on, place w + t takes forward
     # w + t / 2 for even t and backward (t - 1) / 2 for odd t.
-    warmup = np.minimum(warmups, count)[:, np.newaxis]
-    place = np.arange(2 * count)
+    warmup = np.minimum(np.array(warmups, dtype=np.int32), count)[:, np.newaxis]
+    place = np.arange(2 * count, dtype=np.int32)
     turn = place - warmup
     taken = (place + warmup) >> 1
-    taken += np.where(turn & 1, count - warmup, 0)
+    taken += (turn & 1) * (count - warmup)
     taken = np.where((turn >= 0) & (place < 2 * count - warmup), taken, place)
-    orders = np.take(codes, taken, axis=1)
+    orders = codes.take(taken, axis=1)
     orders[1] += np.arange(num_ranks, dtype=np.int32)[:, np.newaxis]
     return orders
