@@ -11,11 +11,12 @@ from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.run.adapter import Hook, LossFunction, Observer, Stage, runtime
 from evenflow.run.layered import LayeredModel, as_layered
+from evenflow.run.order import check_world, order_of
 from evenflow.run.recompute import MODULES, check_kinds
 from evenflow.run.shared import SharedParameters
 from evenflow.run.split_backward import WeightGradients
 from evenflow.run.stages import StageModule, StageParts, boundary_shapes, cut
-from evenflow.schedule import Schedule, check_complete, make_schedule
+from evenflow.schedule import Schedule
 
 Batch = tuple[Tensor, Tensor]
 """Inputs and targets, each of shape [batch, ...]."""
@@ -188,40 +189,6 @@ def pipeline(
         example_batch=example_batch,
         hooks=hooks,
     )
-
-
-def order_of(plan: Plan) -> Schedule:
-    """The order of a plan's family.
-
-    Raises:
-        InputError: an order that cannot be run: with split sequences, or without backwards.
-    """
-    if plan.sequence_splits != 1:
-        raise InputError(
-            value=plan.sequence_splits,
-            rule="whole sequences can be run, and not yet their parts",
-            place="plan, sequence_splits",
-            remedy="plan with --sequence-splits 1",
-        )
-    schedule = make_schedule(
-        plan.schedule,
-        num_ranks=plan.num_ranks,
-        num_chunks=plan.num_chunks,
-        num_microbatches=plan.num_microbatches,
-    )
-    check_complete(schedule)
-    return schedule
-
-
-def check_world(plan: Plan, num_processes: int) -> None:
-    """Refuse a number of processes that is not the plan's number of ranks."""
-    if num_processes != plan.num_ranks:
-        raise InputError(
-            value=num_processes,
-            rule=f"one process a rank: the plan has {plan.num_ranks}",
-            place="world size",
-            remedy="start as many processes as the plan has ranks, or plan for this number of ranks",
-        )
 
 
 def microbatch_of(tensor: Tensor, plan: Plan, *, place: str) -> Tensor:

@@ -11,6 +11,8 @@ WARM_UP_STEPS = 2
 """Left out of the measured times. In the second of them memory is measured, which slows a CPU down."""
 LEAST_STEPS = WARM_UP_STEPS + 1
 
+TINY = "llama-tiny"
+"""The model that needs no configuration: a small Llama with as many layers as its plan."""
 DTYPES = ("float32", "float64", "bfloat16")
 DEVICES = ("cpu", "cuda")
 
@@ -27,8 +29,9 @@ class RunJob:
 
     plan: Plan
     model: str
-    """``llama-tiny``, or the name of the file that `config` comes from."""
+    """`TINY`, or the name of the file that `config` comes from."""
     config: str
+    """The text of a ``config.json``; empty for `TINY`."""
     num_layers: int | None
     hidden_size: int | None
     num_heads: int | None
@@ -38,7 +41,8 @@ class RunJob:
     microbatch_size: int
     dtype: str
     learning_rate: float
-    device: str
+    device: str | None
+    """None: what there is."""
     seed: int
     verify: bool
 

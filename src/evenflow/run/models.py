@@ -1,7 +1,6 @@
 """Models by name, for ``evenflow run``: transformers' Llama from a configuration, each rank with its own part only."""
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -9,11 +8,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from evenflow.errors import InputError
+from evenflow.run.job import RunJob
 from evenflow.run.layered import LayeredModel, Part, as_layered
 from evenflow.run.seeds import seed_of
 from evenflow.run.shared import names_of, share
 
-TINY = "llama-tiny"
 _TINY_SIZES = {
     "vocab_size": 256,
     "hidden_size": 64,
@@ -24,58 +23,29 @@ _TINY_SIZES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSpec:
-    """Which Llama to build."""
-
-    name: str
-    """``llama-tiny``, or the name of the file that `config` comes from."""
-    config: str = ""
-    """The text of a ``config.json``; empty for ``llama-tiny``, which has as many layers as its plan."""
-    num_layers: int | None = None
-    """Of the configuration, changed."""
-    hidden_size: int | None = None
-    num_heads: int | None = None
-    vocab_size: int | None = None
-
-
-def llama(spec: ModelSpec, *, num_layers: int) -> Any:
-    """The model on the meta device: its shapes without storage; ``llama-tiny`` has `num_layers` unless `spec` says.
+def build_model(job: RunJob) -> LayeredModel:
+    """The model of a job on the meta device: its shapes, in the job's type, without storage.
 
     Raises:
         InputError: a configuration that is not one of a Llama, or sizes that do not go together.
     """
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    values = dict(_TINY_SIZES, num_hidden_layers=num_layers) if not spec.config else _values(spec)
-    if spec.hidden_size:
-        if "intermediate_size" in values and "hidden_size" in values:  # as wide as before, relatively
-            values["intermediate_size"] = max(
-                1, values["intermediate_size"] * spec.hidden_size // values["hidden_size"]
-            )
-        values["hidden_size"] = spec.hidden_size
-        values.pop("head_dim", None)
-    if spec.num_heads:
-        values["num_attention_heads"] = values["num_key_value_heads"] = spec.num_heads
-        values.pop("head_dim", None)
-    for key, value in (("num_hidden_layers", spec.num_layers), ("vocab_size", spec.vocab_size)):
-        if value:
-            values[key] = value
-    for token in ("bos_token_id", "eos_token_id", "pad_token_id"):  # special tokens play no part in training here
-        values[token] = None
+    values = _values(job)
     try:
         config = LlamaConfig(**values)
-        if config.hidden_size % config.num_attention_heads and "head_dim" not in values:
+        if "head_dim" not in values and config.hidden_size % config.num_attention_heads:
             raise ValueError(f"{config.num_attention_heads} heads do not divide a hidden size of {config.hidden_size}")
         with torch.device("meta"):
-            return LlamaForCausalLM(config)
+            model = LlamaForCausalLM(config)
     except Exception as error:  # noqa: BLE001  transformers checks a configuration with errors of many kinds
         raise InputError(
-            value=spec.name,
+            value=job.model,
             rule=f"the configuration makes a Llama ({error})",
             place="--model",
             remedy="check its sizes",
         ) from None
+    return as_layered(model.to(getattr(torch, job.dtype)))
 
 
 def materialise(model: LayeredModel, parts: list[Part], *, seed: int, device: torch.device) -> None:
@@ -112,23 +82,34 @@ def tokens(
     return sequence[:, :-1].to(device), sequence[:, 1:].to(device)
 
 
-def layered_llama(spec: ModelSpec, *, num_layers: int, dtype: torch.dtype) -> LayeredModel:
-    """As `llama`, as a row of modules of type `dtype`."""
-    return as_layered(llama(spec, num_layers=num_layers).to(dtype))
-
-
-def _values(spec: ModelSpec) -> dict[str, Any]:
-    values = json.loads(spec.config)
-    kind = values.get("model_type")
-    if kind != "llama":
-        raise InputError(
-            value=kind,
-            rule='a configuration has "model_type": "llama"',
-            place=spec.name,
-            remedy="run other models from your own script with evenflow.run.pipeline, as a list of modules",
-        )
-    # The runtime needs no file names, and computes in the type that is asked for.
-    return {key: value for key, value in values.items() if key not in ("dtype", "torch_dtype", "architectures")}
+def _values(job: RunJob) -> dict[str, Any]:
+    """The configuration with the sizes that the job changes."""
+    if job.config:
+        values = json.loads(job.config)
+        if values.get("model_type") != "llama":
+            raise InputError(
+                value=values.get("model_type"),
+                rule='a configuration has "model_type": "llama"',
+                place=job.model,
+                remedy="run other models from a script of your own with evenflow.run.pipeline, as a list of modules",
+            )
+    else:
+        values = {**_TINY_SIZES, "num_hidden_layers": job.plan.num_layers}
+    if job.hidden_size:
+        if "intermediate_size" in values and "hidden_size" in values:  # as wide as before, relatively
+            values["intermediate_size"] = max(1, values["intermediate_size"] * job.hidden_size // values["hidden_size"])
+        values["hidden_size"] = job.hidden_size
+    if job.num_heads:
+        values["num_attention_heads"] = values["num_key_value_heads"] = job.num_heads
+    if job.hidden_size or job.num_heads:
+        values.pop("head_dim", None)
+    if job.num_layers:
+        values["num_hidden_layers"] = job.num_layers
+    if job.vocab_size:
+        values["vocab_size"] = job.vocab_size
+    # Special tokens play no part here, and the type is the job's.
+    tokens = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+    return {key: value for key, value in values.items() if key not in ("dtype", "torch_dtype")} | tokens
 
 
 def _deviation(model: LayeredModel) -> float:

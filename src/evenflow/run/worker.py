@@ -11,12 +11,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from evenflow.run.assemble import Batch, Pipeline, check_world, order_of, pipeline
+from evenflow.run.assemble import Batch, Pipeline, pipeline
 from evenflow.run.calibrate import StageMeasurement, measure_message_ns, measure_overhead_ns, measure_stage
 from evenflow.run.job import TOLERANCES, WARM_UP_STEPS, RankResult, RunJob, RunResult, StepReport, Verification
-from evenflow.run.layered import LayeredModel
 from evenflow.run.live_memory import memory_meter
-from evenflow.run.models import ModelSpec, layered_llama, materialise, next_token_loss, tokens
+from evenflow.run.models import build_model, materialise, next_token_loss, tokens
+from evenflow.run.order import order_of
 from evenflow.run.recorder import Recorder, clock_offset_ns
 from evenflow.run.stages import cut
 from evenflow.run.verify import Unsplit, gathered_gradients, gradient_error
@@ -34,23 +34,9 @@ def train(job: RunJob, report: Report) -> RunResult | None:
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
-        check_world(job.plan, dist.get_world_size())
         return _Trainer(job, device).train(report)
     finally:
         dist.destroy_process_group()
-
-
-def build_model(job: RunJob) -> LayeredModel:
-    """The job's model without storage; raises InputError when there is none."""
-    spec = ModelSpec(
-        name=job.model,
-        config=job.config,
-        num_layers=job.num_layers,
-        hidden_size=job.hidden_size,
-        num_heads=job.num_heads,
-        vocab_size=job.vocab_size,
-    )
-    return layered_llama(spec, num_layers=job.plan.num_layers, dtype=getattr(torch, job.dtype))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
