@@ -10,7 +10,7 @@ from evenflow.draw.blocks import Rows, draw_blocks, draw_numbers, make_blocks
 from evenflow.draw.elements import document, fit_text, group, path, rect, text
 from evenflow.draw.legend import timeline_legend
 from evenflow.draw.palette import HAIRLINE, INK, MUTED
-from evenflow.draw.svg import BARS_LEFT, MARGIN, PLOT_LEFT, PLOT_WIDTH, WIDTH
+from evenflow.draw.svg import MARGIN, PLOT_LEFT, WIDTH
 from evenflow.errors import InputError
 from evenflow.simulate import Timeline
 
@@ -41,7 +41,7 @@ def measured_svg(predicted: Timeline, measured: Timeline, *, title: str) -> str:
     if measured.schedule != schedule:
         raise InputError(value=measured.schedule.name, rule="both timelines have one order", place="measured timeline")
     span_ns = max(predicted.makespan_ns, measured.makespan_ns, 1)
-    scale = TimeScale(left=PLOT_LEFT, width=PLOT_WIDTH, span_ns=span_ns)
+    scale = TimeScale(left=PLOT_LEFT, width=WIDTH - MARGIN - PLOT_LEFT, span_ns=span_ns)
     count = schedule.num_ranks
     rows = Rows(top=_LEGEND_BASELINE + 14, pitch=max(4, min(24, 480 // (2 * count))), count=2 * count)
     drawn: list[str] = []
@@ -58,12 +58,12 @@ def measured_svg(predicted: Timeline, measured: Timeline, *, title: str) -> str:
         recomputes=False,
         numbered=any('class="microbatches"' in part for part in drawn),
     )
-    between = "".join(f"M{MARGIN} {rows.y(2 * rank)}H{BARS_LEFT}" for rank in range(1, count))
+    between = "".join(f"M{MARGIN} {rows.y(2 * rank)}H{scale.right}" for rank in range(1, count))
     parts = [
         text(MARGIN, 48, fit_text(title, 22, WIDTH - 2 * MARGIN, bold=True), size=22, bold=True),
         text(MARGIN, 74, _figures(predicted, measured), size=14, fill=MUTED),
         *group("legend", legend),
-        rect(PLOT_LEFT, rows.top, PLOT_WIDTH, rows.bottom - rows.top, fill="none", name="timeline-plot"),
+        rect(PLOT_LEFT, rows.top, scale.width, rows.bottom - rows.top, fill="none", name="timeline-plot"),
         time_grid(scale, rows.top, rows.bottom),
         *_labels(rows),
         *drawn,

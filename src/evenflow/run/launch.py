@@ -22,6 +22,8 @@ GRACE_SECONDS = 1.0
 KILL_SECONDS = 5.0
 """How long a process may take to end when it is told to; with the grace, all have ended 6 s after the first failure."""
 
+_CHILD = "evenflow.run.child"
+
 
 @dataclass(slots=True, kw_only=True)
 class _Rank:
@@ -58,7 +60,7 @@ def _start(job: Path, rank: int, num_ranks: int, port: int) -> _Rank:
     log = job.with_name(f"rank-{rank}.log")
     with log.open("wb") as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-m", "evenflow.run.child", str(job)],
+            [sys.executable, "-m", _CHILD, str(job)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,

@@ -41,7 +41,7 @@ def build_model(job: RunJob) -> LayeredModel:
     except Exception as error:  # noqa: BLE001  transformers checks a configuration with errors of many kinds
         raise InputError(
             value=job.model,
-            rule=f"the configuration makes a Llama ({error})",
+            rule=f"the configuration makes a Llama ({str(error).splitlines()[-1].strip()})",
             place="--model",
             remedy="check its sizes",
         ) from None
