@@ -66,13 +66,12 @@ class _Trainer:
         peak_bytes = 0
         for step in range(self.job.num_steps):
             batch = self._batch(step)
-            start_ns = time.perf_counter_ns()
-            loss, peak = self._step(batch, optimizer, metered=step == WARM_UP_STEPS - 1)
+            loss, step_ns, peak = self._step(batch, optimizer, metered=step == WARM_UP_STEPS - 1)
             peak_bytes = max(peak_bytes, peak)
             actions.append(self.recorder.rows())
             if loss is not None:
                 losses.append(float(loss))
-                report(StepReport(step=step, loss=losses[-1], step_ns=time.perf_counter_ns() - start_ns))
+                report(StepReport(step=step, loss=losses[-1], step_ns=step_ns))
             if self.job.verify:
                 gradients = gathered_gradients(self.pipe)
                 if unsplit is not None and gradients is not None:
@@ -143,22 +142,23 @@ class _Trainer:
             overhead_ns=measure_overhead_ns(self.device, groups[dist.get_rank()]),
         )
 
-    def _step(self, batch: Batch, optimizer: torch.optim.Optimizer, *, metered: bool) -> tuple[Tensor | None, int]:
-        """One step; its loss where the last stage is, and the highest memory if it was measured.
+    def _step(self, batch: Batch, optimizer: torch.optim.Optimizer, *, metered: bool) -> tuple[Tensor | None, int, int]:
+        """One step: its loss where the last stage is, its time on this rank, and the highest memory if it is measured.
 
         All ranks begin together, as in the simulation.
         """
         optimizer.zero_grad(set_to_none=False)  # gradients keep their memory, so that a step's peak is every step's
         dist.barrier()
         self.recorder.start_step()
+        start_ns = time.perf_counter_ns()
         if not metered:
-            return self.pipe.step(batch), 0
+            return self.pipe.step(batch), time.perf_counter_ns() - start_ns, 0
         gradients = [one.grad for one in self.pipe.parameters() if one.grad is not None]
         with memory_meter(self.device, [*self.pipe.parameters(), *gradients, *_state(optimizer), *batch]) as meter:
             start = meter.live_bytes()
             loss = self.pipe.step(batch)
             peak = meter.peak_bytes() - start
-        return loss, peak + self._static_bytes(optimizer)
+        return loss, time.perf_counter_ns() - start_ns, peak + self._static_bytes(optimizer)
 
     def _static_bytes(self, optimizer: torch.optim.Optimizer) -> int:
         """Parameters, gradients and optimizer state."""
