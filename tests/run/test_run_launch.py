@@ -1,6 +1,7 @@
 """Processes are watched and ended, whatever happens; with ranks that need no torch."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -81,9 +82,10 @@ def ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ranks:
 
 
 def test_steps_and_result_come_through(ranks: Ranks) -> None:
-    step = {"step": {"step": 0, "loss": 2.5, "step_ns": 7}}
-    result, steps = ranks.launch({"answers": [{"result": RESULT}]}, {"answers": [step]})
-    assert steps == [StepReport(step=0, loss=2.5, step_ns=7)]
+    answers = [{"step": {"step": step, "loss": loss, "step_ns": 7}} for step, loss in ((0, 2.5), (1, float("nan")))]
+    result, steps = ranks.launch({"answers": [{"result": RESULT}]}, {"answers": answers})
+    assert steps[0] == StepReport(step=0, loss=2.5, step_ns=7)
+    assert math.isnan(steps[1].loss)
     assert result.losses == [1.0]
     assert not ranks.alive()
 

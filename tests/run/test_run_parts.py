@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from evenflow.errors import InputError
 from evenflow.model import Communication, Plan
 from evenflow.run.comparison import compare
-from evenflow.run.job import WARM_UP_STEPS, RankResult, RunJob, RunResult
+from evenflow.run.job import RankResult, RunJob, RunResult
 from evenflow.run.layered import as_layered
 from evenflow.run.live_memory import StorageMeter
 from evenflow.run.models import build_model, materialise, tokens
@@ -248,11 +248,11 @@ def test_a_run_that_goes_as_simulated_is_predicted_exactly(
                 weight_bytes=dict.fromkeys(own, 5),
                 static_bytes=100,
                 peak_bytes=0,
-                actions=[rows] * (WARM_UP_STEPS + 1),
+                actions=[rows],
             )
         )
     result = RunResult(
-        model="m", num_parameters=1, losses=[1.0] * (WARM_UP_STEPS + 1), message_ns=message_ns, overhead_ns=overhead_ns,
+        model="m", num_parameters=1, losses=[1.0], message_ns=message_ns, overhead_ns=overhead_ns,
         ranks=results, verification=None,
     )  # fmt: skip
     comparison = compare(schedule, result)

@@ -1,5 +1,7 @@
 """What a run is answered with: a line a step, predicted against measured, JSON, a picture."""
 
+import math
+
 from evenflow.cli.render import aligned
 from evenflow.draw.measured import measured_svg
 from evenflow.export.plan_json import format_object
@@ -76,7 +78,7 @@ def run_json(job: RunJob, result: RunResult, comparison: Comparison) -> str:
         "chunks": job.plan.num_chunks,
         "microbatches": job.plan.num_microbatches,
         "schedule": job.plan.schedule,
-        "losses": result.losses,
+        "losses": [_finite(loss) for loss in result.losses],
         "step_ms": [milliseconds(ns) for ns in comparison.step_ns],
         "step_error": comparison.error,
         **sides,
@@ -94,8 +96,8 @@ def run_json(job: RunJob, result: RunResult, comparison: Comparison) -> str:
         if check is None
         else {
             "agrees": check.agrees,
-            "loss_error": check.loss_error,
-            "gradient_error": check.gradient_error,
+            "loss_error": _finite(check.loss_error),
+            "gradient_error": _finite(check.gradient_error),
             "worst_parameter": check.worst_parameter,
             "tolerance": check.tolerance,
         },
@@ -133,6 +135,11 @@ def _actions(timeline: Timeline) -> list[list[list[object]]]:
             ]
         )
     return ranks
+
+
+def _finite(value: float) -> float | None:
+    """JSON has neither NaN nor infinity."""
+    return value if math.isfinite(value) else None
 
 
 def _bubble(timeline: Timeline, rank: int) -> int:

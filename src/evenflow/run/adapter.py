@@ -265,6 +265,8 @@ def _insert(result: Runtime, hooks: Sequence[Hook]) -> None:
     called: list[Hook] = []
     order: list[_Action] = []
     waiting: list[Hook] = []
+    for action in chosen.keys() - set(result.pipeline_order_with_comms[result.rank]):
+        raise InputError(value=str(action), rule="a hook follows an action of its own rank", place="hooks")
     for action in [*result.pipeline_order_with_comms[result.rank], None]:
         if waiting and (action is None or action.computation_type not in sends):
             for hook in waiting:

@@ -60,12 +60,13 @@ class Pipeline:
                 place="batch",
                 remedy="drop or fill up the last batch of an epoch",
             )
-        inputs, targets = (tensor.to(self.stages[0].device) for tensor in batch)
         for stage in self.stages:
             stage.submod.step = self.num_steps
-        is_first, is_last = self.stages[0].is_first, self.stages[-1].is_last
+        first, last = self.stages[0], self.stages[-1]
+        inputs = batch[0].to(first.device) if first.is_first else None
+        targets = batch[1].to(last.device) if last.is_last else None
         self._shared.before_step()
-        loss = self.runtime.run(inputs if is_first else None, targets if is_last else None)
+        loss = self.runtime.run(inputs, targets)
         self._shared.after_step()
         self.num_steps += 1
         return loss
@@ -157,6 +158,13 @@ def pipeline(
         else as_layered(model, head_modules=head_modules, tail_modules=tail_modules)
     )
     schedule = order_of(plan) if schedule is None else schedule
+    if not dist.is_initialized():
+        raise InputError(
+            value=None,
+            rule="the processes know each other",
+            place="pipeline",
+            remedy="start them with torchrun and call torch.distributed.init_process_group first",
+        )
     check_world(plan, dist.get_world_size())
     stages = cut(layered, plan, schedule)
     check_kinds(plan, [part for part in layered.parts if part.is_body], recompute_modules)

@@ -3,7 +3,7 @@
 It answers on standard output with one JSON object a line: ``{"step": …}``, ``{"result": …}`` or ``{"failure": …}``.
 """
 
-import logging
+import json
 import os
 import sys
 import threading
@@ -23,10 +23,10 @@ def main() -> None:
     os.dup2(2, 1)  # what libraries print is no answer
 
     def answer(kind: str, value: object) -> None:
-        answers.write(msgspec.json.encode({kind: value}) + b"\n")
+        text = json.dumps({kind: msgspec.to_builtins(value)})  # not msgspec's, which has no NaN
+        answers.write(text.encode() + b"\n")
         answers.flush()
 
-    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # it writes whole schedules
     try:
         job = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=RunJob)
         from evenflow.run.worker import train

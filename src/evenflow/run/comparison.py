@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.model import Communication
-from evenflow.run.job import WARM_UP_STEPS, ActionRow, RunResult
+from evenflow.run.job import ActionRow, RunResult
 from evenflow.schedule import Schedule
 from evenflow.simulate import StageCosts, Timeline, build_graph, peak_bytes
 from evenflow.simulate import run as run_on_paper
@@ -20,9 +20,9 @@ class Comparison:
 
     predicted: Timeline
     measured: Timeline
-    """The step of median length of those after the warm-up."""
+    """The step of median length of those that were measured."""
     step_ns: tuple[int, ...]
-    """From the first start to the last end, of every step after the warm-up."""
+    """From the first start to the last end, of every measured step."""
     costs: StageCosts
     """As calibrated; what the runtime needs for an action is part of its time."""
     measured_peak_bytes: tuple[int, ...]
@@ -45,7 +45,7 @@ def compare(schedule: Schedule, result: RunResult) -> Comparison:
     costs = _costs(schedule, result)
     steps = [
         _timeline(schedule, [rank.actions[step] for rank in result.ranks])
-        for step in range(WARM_UP_STEPS, len(result.losses))
+        for step in range(len(result.ranks[0].actions))
     ]
     middle = statistics.median_low([end.max() - start.min() for start, end in steps])
     start, end = next((start, end) for start, end in steps if end.max() - start.min() == middle)

@@ -10,6 +10,8 @@ ActionRow = tuple[int, int, int, int, int]
 WARM_UP_STEPS = 2
 """Left out of the measured times. In the second of them memory is measured, which slows a CPU down."""
 LEAST_STEPS = WARM_UP_STEPS + 1
+MOST_MEASURED_STEPS = 100
+"""Of longer runs the last ones are measured."""
 
 TINY = "llama-tiny"
 """The model that needs no configuration: a small Llama with as many layers as its plan."""
@@ -78,7 +80,7 @@ class RankResult:
     """Parameters, gradients, optimizer state, and the working memory of the actions."""
     peak_bytes: int
     actions: list[list[ActionRow]]
-    """For every step, its actions in order."""
+    """For every measured step, its actions in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """All ranks on one machine: a process each, watched until the last has ended. Imports no torch."""
 
+import json
 import os
 import selectors
 import signal
@@ -116,7 +117,7 @@ def _watch(ranks: list[_Rank], report: Callable[[StepReport], None]) -> RunResul
 
 def _answers(one: _Rank, data: bytes) -> list[tuple[str, object]]:
     *lines, one.unread = (one.unread + data).split(b"\n")
-    return [item for line in lines if line for item in msgspec.json.decode(line).items()]
+    return [item for line in lines if line for item in json.loads(line).items()]
 
 
 def _error(ranks: list[_Rank]) -> RunError:

@@ -25,6 +25,8 @@ def order_of(plan: Plan) -> Schedule:
         num_microbatches=plan.num_microbatches,
     )
     check_complete(schedule)
+    if schedule.is_forward_only:
+        raise InputError(value=plan.schedule, rule="a schedule that trains has backwards", place="plan, schedule")
     return schedule
 
 

@@ -1,7 +1,9 @@
 """One rank of ``evenflow run``: build, calibrate, train, measure, compare."""
 
+import logging
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,7 +15,17 @@ from torch import Tensor, nn
 
 from evenflow.run.assemble import Batch, Pipeline, pipeline
 from evenflow.run.calibrate import StageMeasurement, measure_message_ns, measure_overhead_ns, measure_stage
-from evenflow.run.job import TOLERANCES, WARM_UP_STEPS, RankResult, RunJob, RunResult, StepReport, Verification
+from evenflow.run.job import (
+    MOST_MEASURED_STEPS,
+    TOLERANCES,
+    WARM_UP_STEPS,
+    ActionRow,
+    RankResult,
+    RunJob,
+    RunResult,
+    StepReport,
+    Verification,
+)
 from evenflow.run.live_memory import memory_meter
 from evenflow.run.models import build_model, materialise, next_token_loss, tokens
 from evenflow.run.order import order_of
@@ -30,9 +42,12 @@ def train(job: RunJob, report: Report) -> RunResult | None:
     `report` is called on the rank of the last stage after every step. Rank 0 gets the result, the others None.
     """
     device = torch.device(job.device, int(os.environ["LOCAL_RANK"])) if job.device == "cuda" else torch.device("cpu")
+    logging.getLogger("torch.distributed.pipelining.schedules").setLevel(logging.CRITICAL)  # it writes whole schedules
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        dist.init_process_group("nccl", device_id=device)
+    else:
+        dist.init_process_group("gloo")
     try:
         return _Trainer(job, device).train(report)
     finally:
@@ -62,13 +77,15 @@ class _Trainer:
         calibration = self._calibrate()
         optimizer = self._optimizer(list(self.pipe.parameters()))
         unsplit = self._unsplit() if self.job.verify and dist.get_rank() == 0 else None
-        losses, expected, errors, actions = [], [], [], []
+        losses, expected, errors = [], [], []
+        actions: deque[list[ActionRow]] = deque(maxlen=MOST_MEASURED_STEPS)
         peak_bytes = 0
         for step in range(self.job.num_steps):
             batch = self._batch(step)
             loss, step_ns, peak = self._step(batch, optimizer, metered=step == WARM_UP_STEPS - 1)
             peak_bytes = max(peak_bytes, peak)
-            actions.append(self.recorder.rows())
+            if step >= WARM_UP_STEPS:
+                actions.append(self.recorder.rows())
             if loss is not None:
                 losses.append(float(loss))
                 report(StepReport(step=step, loss=losses[-1], step_ns=step_ns))
@@ -87,7 +104,7 @@ class _Trainer:
             weight_bytes={one.stage: one.weight_bytes for one in calibration.stages},
             static_bytes=self._static_bytes(optimizer) + max(one.working_bytes for one in calibration.stages),
             peak_bytes=peak_bytes,
-            actions=actions,
+            actions=list(actions),
         )
         gathered: list[Any] | None = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
         dist.gather_object((own, losses, calibration.overhead_ns), gathered)
