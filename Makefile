@@ -83,7 +83,7 @@ $(VENV)/.stamp-setup: pyproject.toml | $(VENV)/.stamp-venv
 
 # torch by a call of its own, so that an index that is set for it decides which build is taken.
 $(VENV)/.stamp-dev: pyproject.toml | $(VENV)/.stamp-venv
-	@$(PIP) '$(TORCH)'
+	@$(PIP) $(TORCH)
 	@$(PIP) --editable '.[dev,run]'
 	@touch $@ $(VENV)/.stamp-setup
 

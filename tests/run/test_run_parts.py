@@ -25,7 +25,7 @@ from evenflow.run.recompute import check_kinds, kinds_of_cell
 from evenflow.run.seeds import seeded
 from evenflow.run.split_backward import WeightGradients
 from evenflow.run.stages import StageModule, boundary_shapes, cut
-from evenflow.run.verify import gradient_error
+from evenflow.run.verify import gradient_error, loss_error
 from evenflow.schedule import FAMILIES
 from evenflow.simulate import build_graph, run
 from evenflow.simulate.costs import duration_table
@@ -213,8 +213,9 @@ def test_a_wrong_gradient_is_found_and_named() -> None:
     assert gradient_error(right | {"a": torch.tensor([1.0, 2.5])}, expected) == (0.25, "a")
     assert gradient_error({"a": right["a"]}, expected) == (float("inf"), "b")
     assert gradient_error(right | {"b": None}, expected) == (float("inf"), "b")
-    error, name = gradient_error(right | {"b": torch.tensor([float("nan")])}, expected)
-    assert (error != error, name) == (True, "b")
+    assert gradient_error(right | {"a": torch.tensor([float("nan"), 0.0])}, expected) == (float("inf"), "a")
+    assert loss_error([2.0, 3.0], [2.0, 4.0]) == 0.25
+    assert loss_error([float("nan"), 3.0], [2.0, 3.0]) == float("inf")
 
 
 @settings(max_examples=25)

@@ -96,7 +96,7 @@ class Verification:
 
     @property
     def agrees(self) -> bool:
-        """Whether losses and gradients are within the tolerance; NaN is not."""
+        """Whether losses and gradients are within the tolerance."""
         return self.loss_error <= self.tolerance and self.gradient_error <= self.tolerance
 
 

@@ -1,6 +1,7 @@
 """The same training without a pipeline: the unsplit model in one process, to compare losses and gradients with."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -64,20 +65,34 @@ def gathered_gradients(pipeline: Pipeline) -> dict[str, Tensor] | None:
 
 
 def gradient_error(gradients: Mapping[str, Tensor | None], expected: Mapping[str, nn.Parameter]) -> tuple[float, str]:
-    """The largest error of a parameter's gradient over its largest expected gradient, and that parameter."""
+    """The largest error of a parameter's gradient over its largest expected gradient, and that parameter.
+
+    Infinite where a gradient is missing or not finite.
+    """
+    compared = {id(expected[name]) for name in gradients}
+    for name, parameter in expected.items():
+        if id(parameter) not in compared and parameter.grad is not None:
+            return math.inf, name
     worst, where = 0.0, ""
     for name, gradient in gradients.items():
-        right = expected[name].grad
-        if right is None or gradient is None:
-            error = 0.0 if right is gradient else float("inf")
-        else:
-            scale = float(right.abs().max()) or 1.0
-            error = float((gradient - right.cpu()).abs().max()) / scale
-        if not error <= worst:  # so that NaN is found
+        error = _error(gradient, expected[name].grad)
+        if not error <= worst:
             worst, where = error, name
-    missing = {name for name in expected if name not in gradients and expected[name].grad is not None}
-    shared = {id(expected[name]) for name in gradients}
-    for name in sorted(missing):
-        if id(expected[name]) not in shared:
-            return float("inf"), name
     return worst, where
+
+
+def loss_error(losses: Sequence[float], expected: Sequence[float]) -> float:
+    """The largest relative error of a loss; infinite where one is not finite."""
+    pairs = zip(losses, expected, strict=True)
+    return max(_finite(abs(loss - right) / (abs(right) or 1.0)) for loss, right in pairs)
+
+
+def _error(gradient: Tensor | None, right: Tensor | None) -> float:
+    if gradient is None or right is None:
+        return 0.0 if gradient is right else math.inf
+    return _finite(float((gradient - right.cpu()).abs().max()) / (float(right.abs().max()) or 1.0))
+
+
+def _finite(error: float) -> float:
+    """NaN is larger than every error, so that no other hides it."""
+    return math.inf if math.isnan(error) else error

@@ -31,7 +31,7 @@ from evenflow.run.models import build_model, materialise, next_token_loss, token
 from evenflow.run.order import order_of
 from evenflow.run.recorder import Recorder, clock_offset_ns
 from evenflow.run.stages import cut
-from evenflow.run.verify import Unsplit, gathered_gradients, gradient_error
+from evenflow.run.verify import Unsplit, gathered_gradients, gradient_error, loss_error
 
 Report = Callable[[StepReport], None]
 
@@ -207,9 +207,9 @@ def _state(optimizer: torch.optim.Optimizer) -> list[Tensor]:
 def _verification(
     job: RunJob, losses: Sequence[float], expected: Sequence[float], errors: Sequence[tuple[float, str]]
 ) -> Verification:
-    gradient, worst = max(errors, key=lambda error: float("inf") if error[0] != error[0] else error[0])
+    gradient, worst = max(errors)
     return Verification(
-        loss_error=max(abs(loss / right - 1) for loss, right in zip(losses, expected, strict=True)),
+        loss_error=loss_error(losses, expected),
         gradient_error=gradient,
         worst_parameter=worst,
         tolerance=TOLERANCES[job.dtype],
