@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+TORCH ?= torch==2.13.0
 MINDFORMERS_VENV := .venv-mindformers
 PADDLE_VENV := .venv-paddle
 
@@ -80,8 +81,10 @@ $(VENV)/.stamp-setup: pyproject.toml | $(VENV)/.stamp-venv
 	@$(PIP) --editable .
 	@touch $@
 
+# torch by a call of its own, so that an index that is set for it decides which build is taken.
 $(VENV)/.stamp-dev: pyproject.toml | $(VENV)/.stamp-venv
-	@$(PIP) --editable '.[dev]'
+	@$(PIP) $(TORCH)
+	@$(PIP) --editable '.[dev,run]'
 	@touch $@ $(VENV)/.stamp-setup
 
 $(VENV)/.stamp-docs: pyproject.toml | $(VENV)/.stamp-venv

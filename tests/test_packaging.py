@@ -12,7 +12,7 @@ import evenflow
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPILER_AND_SOLVER = ("numba", "llvmlite", "highspy")
-HEAVY = (*COMPILER_AND_SOLVER, "rich")
+HEAVY = (*COMPILER_AND_SOLVER, "rich", "torch", "transformers")
 
 # Calls the console script's function as the script does, then names the heavy modules that this has loaded.
 PROBE = f"""
@@ -47,11 +47,12 @@ def test_help_and_version_answer_without_heavy_imports(option: str) -> None:
     assert probe == "status: 0 loaded: []"
 
 
-def test_help_of_a_verb_loads_neither_compiler_nor_solver() -> None:
-    answer, probe = run_cli("plan", "--help").rstrip("\n").rsplit("\n", maxsplit=1)
-    assert "--ranks" in answer
+@pytest.mark.parametrize(("verb", "option"), [("plan", "--ranks"), ("run", "--model")])
+def test_help_of_a_verb_loads_neither_compiler_nor_solver_nor_torch(verb: str, option: str) -> None:
+    answer, probe = run_cli(verb, "--help").rstrip("\n").rsplit("\n", maxsplit=1)
+    assert option in answer
     assert probe.startswith("status: 0 ")
-    assert not any(name in probe for name in COMPILER_AND_SOLVER)
+    assert not any(name in probe for name in (*COMPILER_AND_SOLVER, "torch"))
 
 
 def test_importing_the_library_loads_nothing_heavy() -> None:

@@ -1,6 +1,7 @@
 """Everything evenflow raises on purpose.
 
 EvenflowError
+├── RunError         a rank of a run failed: its message (exit status 1)
 ├── InputError       a value the caller gave breaks a rule (exit status 2)
 │   └── ScheduleError    an order of work that is incomplete or can never finish
 └── Interrupted      stopped by the user before there was any plan (exit status 130)
@@ -33,6 +34,10 @@ class ScheduleError(InputError):
     def __str__(self) -> str:
         message = super().__str__()
         return f"{message}\n{self.grid}" if self.grid else message
+
+
+class RunError(EvenflowError):
+    """A process of a run failed; the message names its rank and says why."""
 
 
 class Interrupted(EvenflowError):

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 import evenflow
-from evenflow.cli.status import BAD_INPUT, BROKEN_PIPE, INTERRUPTED
-from evenflow.errors import EvenflowError, Interrupted
+from evenflow.cli.status import BAD_INPUT, BROKEN_PIPE, FAILED, INTERRUPTED
+from evenflow.errors import EvenflowError, Interrupted, RunError
 
 VERBS = {
     "plan": "Cut, recomputation and order of work for the shortest step that fits in memory.",
@@ -22,6 +22,7 @@ VERBS = {
     "collect-peaks": "Peak memory of every stage from the logs of dry runs.",
     "fit-memory": "Parameters, activations, head, tail and constant from measured peaks.",
     "read-trace": "Head, body and tail time from a profiler's timelines.",
+    "run": "Train a model as planned on torch.distributed; predicted against measured.",
     "quick-tune": "The documents' rule of thumb for few ranks, step by step, beside the optimum.",
 }
 """Every verb with its sentence in the help; `evenflow.cli.VERB` has the command, with `_` for `-`."""
@@ -68,6 +69,9 @@ def exit_status(work: Callable[[], object]) -> int:
         reason = str(error) if isinstance(error, Interrupted) else ""
         click.echo(reason or "interrupted: there was no plan yet", err=True)
         return INTERRUPTED
+    except RunError as error:
+        click.echo(f"error: {error}", err=True)
+        return FAILED
     except EvenflowError as error:
         return _refuse(str(error))
     except BrokenPipeError:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # `evenflow --help` needs this file and not the solver
     from evenflow.solve import Status
 
+FAILED = 1
 BAD_INPUT = 2
 INFEASIBLE = 3
 TIMEOUT = 4

@@ -1,6 +1,7 @@
 """The timeline: one row a rank, one block an action, one path a colour."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from evenflow.draw.axes import TimeScale
 from evenflow.draw.elements import number, path, tenths, text_width
 from evenflow.draw.palette import INK, OPERATIONS, PAPER, RECOMPUTE
-from evenflow.simulate import Simulation
+from evenflow.simulate import Timeline
 
 MERGE_TENTHS = 3
 """Actions of a rank that start within the same third of a pixel or so are drawn as one block."""
@@ -58,7 +59,19 @@ class Blocks:
     right: Tenths
 
 
-def make_blocks(simulation: Simulation, scale: TimeScale) -> Blocks:
+class Timed(Protocol):
+    """What has a timeline: a `Simulation`, or a measured step."""
+
+    @property
+    def timeline(self) -> Timeline:
+        """When every action runs."""
+
+    @property
+    def recompute_ns(self) -> NDArray[np.int64]:
+        """Recomputation at the beginning of every action, shape [num_actions]."""
+
+
+def make_blocks(simulation: Timed, scale: TimeScale) -> Blocks:
     """The blocks of a simulation. Actions too short to see are merged into one block of the class that runs longest."""
     timeline = simulation.timeline
     schedule = timeline.schedule

@@ -1,0 +1,300 @@
+"""Our orders on torch.distributed.pipelining's runtime: the only module that touches names which torch keeps private.
+
+The runtime adds the messages to an order and executes it. What is changed here:
+
+    loss            kept by microbatch; the runtime indexes them by arrival, which fails for orders not ascending
+    scale           each loss is divided by the number of microbatches before its backward, so that gradients accumulate
+                    over any number of steps; the runtime divides what has accumulated, earlier steps included
+    receive buffer  taken when the message is asked for, given back after its use; the runtime takes all up front
+    sent tensor     given back when its receiver has answered; the runtime keeps all of them to the end of the step
+    observer        told when an action computes, without the time that it waits for its input
+"""
+
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.pipelining import PipelineStage
+
+from evenflow.errors import InputError
+from evenflow.schedule import Action, Op, Schedule
+
+TORCH_VERSIONS = "2.13"
+"""The release whose private names are used here; others are refused when a name is missing."""
+
+try:
+    from torch.distributed.pipelining.schedules import _Action, _ComputationType, _PipelineScheduleRuntime
+    from torch.distributed.pipelining.stage import _make_tensor_from_meta, _RecvInfo
+except ImportError as error:
+    raise InputError(
+        value=torch.__version__,
+        rule=f"evenflow runs on torch {TORCH_VERSIONS}, whose pipelining has other private names ({error})",
+        place="torch",
+        remedy='install the version that evenflow is tested with: pip install "evenflow[run]"',
+    ) from None
+
+OVERRIDDEN = {
+    PipelineStage: (
+        "_setup_forward_recv_info",
+        "_create_grad_recv_info",
+        "_get_recv_ops",
+        "get_fwd_send_ops",
+        "get_bwd_send_ops",
+        "forward_one_chunk",
+        "backward_one_chunk",
+        "backward_weight_one_chunk",
+    ),
+    _PipelineScheduleRuntime: (
+        "_maybe_compute_loss",
+        "_maybe_get_loss",
+        "_update_losses",
+        "_step_microbatches",
+        "_prepare_schedule_with_comms",
+        "register_custom_function",
+    ),
+}
+"""What is overridden or called of torch's classes: a test looks for each of them."""
+
+_TYPES = {
+    Op.F: _ComputationType.FORWARD,
+    Op.B: _ComputationType.FULL_BACKWARD,
+    Op.I: _ComputationType.BACKWARD_INPUT,
+    Op.W: _ComputationType.BACKWARD_WEIGHT,
+}
+_HOOKED = _ComputationType.UNSHARD
+"""Without FSDP the runtime does nothing for this type: hooks run under its name, with a microbatch index."""
+
+LossFunction = Callable[[Any, Any], Tensor]
+
+
+class Observer(Protocol):
+    """Is told when the actions of this rank compute."""
+
+    def begin(self, op: Op, stage: int, microbatch: int) -> None:
+        """An action starts: its input is there."""
+
+    def end(self) -> None:
+        """The action that began last has ended; called again when its loss has been computed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hook:
+    """Work of one's own inside the order of this rank, such as a check in a bubble."""
+
+    after: Action
+    """Runs once this action has ended and its message is on the way."""
+    run: Callable[["Runtime"], None]
+    """Called in every step; ``runtime.stage(index).fwd_cache`` holds inputs and outputs of live microbatches."""
+
+
+class Stage(PipelineStage):
+    """A stage of the runtime whose buffers live only as long as they are needed.
+
+    `module` has a field `microbatch`, which is set before its forward. `weight_builder` gives, after an input gradient,
+    the function that computes the weight gradients which were left out.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        index: int,
+        num_stages: int,
+        device: torch.device,
+        example_input: Tensor,
+        example_output: Tensor,
+        weight_builder: Callable[[], Callable[[], None]] | None,
+        observer: Observer | None,
+        group: dist.ProcessGroup | None = None,
+    ) -> None:
+        super().__init__(
+            module,
+            index,
+            num_stages,
+            device,
+            input_args=example_input,
+            output_args=example_output,
+            dw_builder=weight_builder,
+            group=group,
+        )
+        self.observer = observer
+        self._forward_sends: dict[int, list[dist.Work]] = {}
+        self._backward_sends: list[dist.Work] = []
+
+    def _setup_forward_recv_info(self, num_microbatches: int, has_backward: bool) -> None:
+        super()._setup_forward_recv_info(1, has_backward)
+        (infos,) = self.args_recv_info.values()
+        self.args_recv_info.update({index: _without_buffers(infos) for index in range(num_microbatches)})
+
+    def _create_grad_recv_info(self, act_send_info: dict[int, list[int]]) -> tuple[_RecvInfo, ...]:
+        return _without_buffers(super()._create_grad_recv_info(act_send_info))
+
+    def _get_recv_ops(self, recv_infos: tuple[_RecvInfo, ...]) -> list[dist.P2POp]:
+        for info in recv_infos:
+            if not info.is_root_arg and info.tensor_meta is not None:
+                info.buffer = _make_tensor_from_meta(info.tensor_meta, self.device)
+        return super()._get_recv_ops(recv_infos)
+
+    def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
+        """Post the sends here and leave none to the runtime, which would keep them to the end of the step."""
+        self._forward_sends[fwd_chunk_id] = _post(super().get_fwd_send_ops(fwd_chunk_id))
+        return []
+
+    def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
+        """As `get_fwd_send_ops`. NCCL tells when a send has ended; gloo does not, and keeps them to the end."""
+        self._backward_sends = [work for work in self._backward_sends if not work.is_completed()]
+        self._backward_sends += _post(super().get_bwd_send_ops(bwd_chunk_id))
+        return []
+
+    def finish_sends(self) -> None:
+        """Wait for what is still on the way."""
+        for work in [*self._backward_sends, *(work for works in self._forward_sends.values() for work in works)]:
+            work.wait()
+        self._backward_sends.clear()
+        self._forward_sends.clear()
+
+    def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        """As the runtime's; afterwards only the graph holds the input."""
+        self.submod.microbatch = fwd_chunk_id
+        self._begin(Op.F, fwd_chunk_id)
+        output = super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
+        self._end()
+        _drop_buffers(self.args_recv_info[fwd_chunk_id])
+        return output
+
+    def backward_one_chunk(
+        self, bwd_chunk_id: int, loss: Tensor | None = None, full_backward: bool = True, last_backward: bool = False
+    ) -> None:
+        """As the runtime's; the gradient that came says that the receiver has the output, so its send has ended."""
+        for work in self._forward_sends.pop(bwd_chunk_id, ()):
+            work.wait()
+        self._begin(Op.B if full_backward else Op.I, bwd_chunk_id)
+        super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
+        self._end()
+        _drop_buffers(self.grad_recv_info[bwd_chunk_id])
+
+    def backward_weight_one_chunk(self, bwd_chunk_id: int, last_backward: bool = False) -> None:
+        """As the runtime's."""
+        self._begin(Op.W, bwd_chunk_id)
+        super().backward_weight_one_chunk(bwd_chunk_id, last_backward)
+        self._end()
+
+    def _begin(self, op: Op, microbatch: int) -> None:
+        if self.observer is not None:
+            self.observer.begin(op, self.stage_index, microbatch)
+
+    def _end(self) -> None:
+        if self.observer is not None:
+            self.observer.end()
+
+
+class Runtime(_PipelineScheduleRuntime):
+    """Executes one rank of a `Schedule`. Make one with `runtime`."""
+
+    def __init__(self, stages: Sequence[Stage], num_microbatches: int, loss_fn: LossFunction) -> None:
+        super().__init__(list(stages), num_microbatches, loss_fn=loss_fn, scale_grads=False)
+        self._open_losses: dict[int, Tensor] = {}
+        self._losses: dict[int, Tensor] = {}
+
+    def stage(self, index: int) -> Stage:
+        """A stage of this rank by its index in the pipeline."""
+        return next(stage for stage in self._stages if stage.stage_index == index)
+
+    def run(self, inputs: Tensor | None, targets: Tensor | None) -> Tensor | None:
+        """One step over a whole batch; the mean of the microbatches' losses where the last stage is.
+
+        `inputs` are needed on the rank of the first stage, `targets` on that of the last, shape [batch, ...].
+        """
+        self._losses.clear()
+        try:
+            self.step(*(() if inputs is None else (inputs,)), target=targets, return_outputs=False)
+        finally:
+            self._open_losses.clear()
+        if not self._losses:
+            return None
+        return torch.stack([self._losses[index] for index in sorted(self._losses)]).mean()
+
+    def _maybe_compute_loss(
+        self, stage: Stage, output: Any, target_mbs: Any, mb_index: int, loss_kwargs: Mapping[str, Any] | None = None
+    ) -> None:
+        if stage.is_last:
+            loss = self._compute_loss(output, target_mbs[mb_index], loss_kwargs)
+            self._losses[mb_index] = loss.detach()
+            self._open_losses[mb_index] = loss / self._n_microbatches
+            stage._end()
+
+    def _maybe_get_loss(self, stage: Stage, mb_index: int) -> Tensor | None:
+        return self._open_losses.pop(mb_index) if stage.is_last else None
+
+    def _update_losses(self, stages: Any, losses: Any) -> None:
+        """Nothing to copy: `run` reports them."""
+
+    def _step_microbatches(self, *args: Any, **kwargs: Any) -> None:
+        super()._step_microbatches(*args, **kwargs)
+        for stage in self._stages:
+            stage.finish_sends()
+
+
+def runtime(
+    stages: Sequence[Stage], schedule: Schedule, loss_fn: LossFunction, *, hooks: Sequence[Hook] = ()
+) -> Runtime:
+    """The runtime of this rank's `stages` for an order; `hooks` run inside it."""
+    result = Runtime(stages, schedule.num_microbatches, loss_fn)
+    orders = {
+        rank: [_Action(action.stage, _TYPES[action.op], action.microbatch) for action in schedule.order(rank)]
+        for rank in range(schedule.num_ranks)
+    }
+    result._prepare_schedule_with_comms(orders)
+    _insert(result, hooks)
+    return result
+
+
+def _insert(result: Runtime, hooks: Sequence[Hook]) -> None:
+    """Place the hooks behind their action and its message."""
+    if not hooks:
+        return
+    chosen: dict[_Action, list[Hook]] = defaultdict(list)
+    for hook in hooks:
+        chosen[_Action(hook.after.stage, _TYPES[hook.after.op], hook.after.microbatch)].append(hook)
+    sends = (_ComputationType.SEND_F, _ComputationType.SEND_B)
+    called: list[Hook] = []
+    order: list[_Action] = []
+    waiting: list[Hook] = []
+    for action in chosen.keys() - set(result.pipeline_order_with_comms[result.rank]):
+        raise InputError(value=str(action), rule="a hook follows an action of its own rank", place="hooks")
+    for action in [*result.pipeline_order_with_comms[result.rank], None]:
+        if waiting and (action is None or action.computation_type not in sends):
+            for hook in waiting:
+                order.append(_Action(hook.after.stage, _HOOKED, len(called)))
+                called.append(hook)
+            waiting = []
+        if action is not None:
+            order.append(action)
+            waiting += chosen.get(action, [])
+    result.pipeline_order_with_comms[result.rank] = order
+
+    def call(action: Any, _context: Any) -> None:
+        if action.microbatch_index is not None:  # the runtime's own have none
+            called[action.microbatch_index].run(result)
+
+    result.register_custom_function(_HOOKED, call)
+
+
+def _post(ops: list[dist.P2POp]) -> list[dist.Work]:
+    return [op.op(op.tensor, group=op.group, tag=op.tag, group_dst=op.group_peer) for op in ops]
+
+
+def _without_buffers(infos: tuple[_RecvInfo, ...]) -> tuple[_RecvInfo, ...]:
+    copies = tuple(copy.copy(info) for info in infos)
+    _drop_buffers(copies)
+    return copies
+
+
+def _drop_buffers(infos: tuple[_RecvInfo, ...]) -> None:
+    for info in infos:
+        info.buffer = None

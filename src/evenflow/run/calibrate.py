@@ -1,0 +1,209 @@
+"""What this rank's actions cost here and now: short measurements before the training, nothing fitted afterwards.
+
+durations   each stage alone, on tensors of the right shapes, all ranks at the same time; medians
+messages    a boundary tensor to the neighbour and back, one pair of ranks after the other; half of the median
+overhead    what the runtime needs between two actions: a pipeline of one stage that does next to nothing
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from evenflow.run.adapter import LossFunction, Stage, runtime
+from evenflow.run.live_memory import memory_meter
+from evenflow.run.recorder import Recorder
+from evenflow.schedule import one_f_one_b
+
+_REPEATS = 7
+_MESSAGES = 20
+_OVERHEAD_MICROBATCHES = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageMeasurement:
+    """One stage and one microbatch."""
+
+    stage: int
+    forward_ns: int
+    backward_ns: int
+    """The whole backward, recomputation and weight gradients included."""
+    weight_ns: int
+    """The part of it that a split backward leaves for later; zero where the backward is not split."""
+    activation_bytes: int
+    """Live after the forward."""
+    weight_bytes: int
+    """Live between input and weight gradient."""
+    working_bytes: int
+    """The most that the actions need for themselves, beyond what lives before or after them."""
+
+
+def measure_stage(
+    stage: Stage, example_input: Tensor, example_output: Tensor, targets: Tensor, loss_fn: LossFunction
+) -> StageMeasurement:
+    """Run one stage alone on `example_input`, a microbatch; it leaves gradients in the parameters."""
+    alone = _Alone(stage, example_input, example_output, targets, loss_fn)
+    forwards, backwards, weights = [], [], []
+    for _ in range(_REPEATS + 1):
+        hidden = alone.received()
+        taken, output = _timed(partial(alone.forward, hidden), stage.device)
+        forwards.append(taken)
+        taken, _nothing = _timed(partial(alone.backward, output), stage.device)
+        backwards.append(taken)
+        if stage.dw_builder is not None:
+            taken, _nothing = _timed(stage.dw_builder(), stage.device)
+            weights.append(taken)
+    weight_ns = _median(weights) if weights else 0
+    activation, waiting, working = _memory(alone)
+    return StageMeasurement(
+        stage=stage.stage_index,
+        forward_ns=_median(forwards),
+        backward_ns=_median(backwards) + weight_ns,
+        weight_ns=weight_ns,
+        activation_bytes=activation,
+        weight_bytes=waiting,
+        working_bytes=working,
+    )
+
+
+class _Alone:
+    """A stage without its neighbours."""
+
+    def __init__(
+        self, stage: Stage, example_input: Tensor, example_output: Tensor, targets: Tensor, loss_fn: LossFunction
+    ) -> None:
+        self.stage = stage
+        self.example_input = example_input
+        self.targets = targets
+        self.loss_fn = loss_fn
+        self.gradient = None if stage.is_last else torch.randn_like(example_output, device=stage.device)
+
+    def received(self) -> Tensor:
+        """What a forward begins with: the batch is there already, a boundary tensor comes as a new one."""
+        return self.example_input if self.stage.is_first else self.example_input.clone().requires_grad_()
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        output = self.stage.submod(hidden)
+        return self.loss_fn(output, self.targets) if self.stage.is_last else output
+
+    def backward(self, output: Tensor) -> None:
+        if output.requires_grad:
+            torch.autograd.backward(output, self.gradient)
+
+
+def _memory(alone: _Alone) -> tuple[int, int, int]:
+    """Bytes after the forward, between input and weight gradient, and needed by the actions themselves."""
+    stage = alone.stage
+    parameters = list(stage.submod.parameters())
+    there = [*parameters, *(one.grad for one in parameters if one.grad is not None), alone.example_input, alone.targets]
+    with memory_meter(stage.device, there if alone.gradient is None else [*there, alone.gradient]) as meter:
+        before = meter.live_bytes()
+        working = []
+
+        def action(work: Callable[[], Any]) -> Any:
+            meter.reset_peak()
+            start = meter.live_bytes()
+            result = work()
+            working.append(meter.peak_bytes() - max(start, meter.live_bytes()))
+            return result
+
+        output = action(lambda: alone.forward(alone.received()))
+        activation = meter.live_bytes() - before
+        action(partial(alone.backward, output))
+        del output
+        waiting = 0
+        if stage.dw_builder is not None:
+            weights = stage.dw_builder()
+            waiting = meter.live_bytes() - before
+            action(weights)
+    arriving = 0 if alone.gradient is None else alone.gradient.nbytes  # the gradient that a backward is given
+    return activation, waiting, max(working) + arriving
+
+
+def measure_message_ns(pairs: Sequence[tuple[int, int]], boundary: Tensor, device: torch.device) -> int:
+    """How long a boundary tensor travels between two ranks, the mean over `pairs`; every rank calls it."""
+    rank = dist.get_rank()
+    buffer = torch.empty_like(boundary, device=device)
+    total = torch.zeros(1, dtype=torch.float64, device=device)
+    for first, second in pairs:
+        dist.barrier()
+        if rank == first:
+            total += _median([_there_and_back(buffer, second, device) for _ in range(_MESSAGES)]) / 2
+        elif rank == second:
+            for _ in range(_MESSAGES):
+                dist.recv(buffer, src=first)
+                dist.send(buffer, dst=first)
+    dist.all_reduce(total)
+    return round(total.item() / len(pairs)) if pairs else 0
+
+
+def measure_overhead_ns(device: torch.device, alone: dist.ProcessGroup) -> int:
+    """What the runtime needs for an action beside its work; `alone` is a group of this rank only."""
+    recorder = Recorder(device)
+    example = torch.zeros(1, 1)
+    stage = Stage(
+        _Scale().to(device),
+        index=0,
+        num_stages=1,
+        device=device,
+        example_input=example,
+        example_output=example,
+        weight_builder=None,
+        observer=recorder,
+        group=alone,
+    )
+    schedule = one_f_one_b(num_ranks=1, num_microbatches=_OVERHEAD_MICROBATCHES)
+    engine = runtime([stage], schedule, lambda output, target: (output - target).sum())
+    batch = torch.zeros(_OVERHEAD_MICROBATCHES, 1, device=device)
+    between = []
+    for _ in range(3):
+        recorder.start_step()
+        engine.run(batch, batch)
+        rows = recorder.rows()
+        between.append(statistics.median(later[3] - before[4] for before, later in pairwise(rows)))
+    return max(0, round(min(between)))
+
+
+class _Scale(nn.Module):
+    """Next to no work, with a parameter to train."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factor = nn.Parameter(torch.ones(1))
+        self.microbatch = 0
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return hidden * self.factor
+
+
+def _there_and_back(buffer: Tensor, other: int, device: torch.device) -> int:
+    start = time.perf_counter_ns()
+    dist.send(buffer, dst=other)
+    dist.recv(buffer, src=other)
+    _synchronize(device)
+    return time.perf_counter_ns() - start
+
+
+def _timed(work: Callable[[], Any], device: torch.device) -> tuple[int, Any]:
+    _synchronize(device)
+    start = time.perf_counter_ns()
+    result = work()
+    _synchronize(device)
+    return time.perf_counter_ns() - start, result
+
+
+def _synchronize(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _median(times_ns: Sequence[int]) -> int:
+    """Of all but the first, which warms up."""
+    return round(statistics.median(times_ns[1:]))

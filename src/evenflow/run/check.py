@@ -1,0 +1,38 @@
+"""Whether a job can be run, found out before any process starts."""
+
+from dataclasses import replace
+
+import torch
+
+from evenflow.errors import InputError
+from evenflow.run.job import RunJob
+from evenflow.run.models import build_model
+from evenflow.run.order import check_world, order_of
+from evenflow.run.recompute import check_kinds
+from evenflow.run.stages import cut
+
+
+def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | None = None) -> RunJob:
+    """`job` with its device filled in.
+
+    `num_processes` and `num_local` are how many processes there are, and how many on this machine; by default as many
+    as the plan has ranks, all here.
+
+    Raises:
+        InputError: order, model, number of processes or devices do not fit the plan.
+    """
+    schedule = order_of(job.plan)
+    if num_processes is not None:
+        check_world(job.plan, num_processes)
+    model = build_model(job)
+    cut(model, job.plan, schedule)
+    check_kinds(job.plan, [part for part in model.parts if part.is_body])
+    needed, there = num_local or job.plan.num_ranks, torch.cuda.device_count()
+    if job.device == "cuda" and there < needed:
+        raise InputError(
+            value=there,
+            rule=f"every rank has a GPU of its own: {needed} are needed on this machine",
+            place="--device",
+            remedy="use --device cpu, or more machines with torchrun",
+        )
+    return replace(job, device=job.device or ("cuda" if there >= needed else "cpu"))

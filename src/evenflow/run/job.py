@@ -1,0 +1,116 @@
+"""What a run is asked for and what it answers: values that travel between processes as JSON. Imports no torch."""
+
+from dataclasses import dataclass
+
+from evenflow.model import Plan
+
+ActionRow = tuple[int, int, int, int, int]
+"""An action that was run: op, stage, microbatch, start and end in ns on the clock of all ranks."""
+
+WARM_UP_STEPS = 2
+"""Left out of the measured times. In the second of them memory is measured, which slows a CPU down."""
+LEAST_STEPS = WARM_UP_STEPS + 1
+MOST_MEASURED_STEPS = 100
+"""Of longer runs the last ones are measured."""
+
+TINY = "llama-tiny"
+"""The model that needs no configuration: a small Llama with as many layers as its plan."""
+DTYPES = ("float32", "float64", "bfloat16")
+DEVICES = ("cpu", "cuda")
+
+TOLERANCES = {"float64": 1e-12, "float32": 1e-4, "bfloat16": 5e-2}
+"""How far losses and gradients may be from those of the unsplit model, relative to the largest of a parameter.
+
+The two add the same numbers in another order. float64: what is left of 2.2e-16 after thousands of additions.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunJob:
+    """One training run of ``evenflow run``."""
+
+    plan: Plan
+    model: str
+    """`TINY`, or the name of the file that `config` comes from."""
+    config: str
+    """The text of a ``config.json``; empty for `TINY`."""
+    num_layers: int | None
+    hidden_size: int | None
+    num_heads: int | None
+    vocab_size: int | None
+    num_steps: int
+    sequence_length: int
+    microbatch_size: int
+    dtype: str
+    learning_rate: float
+    device: str | None
+    """None: what there is."""
+    seed: int
+    verify: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepReport:
+    """A step that has ended, from the rank that has the loss."""
+
+    step: int
+    loss: float
+    step_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a rank could not go on."""
+
+    time_ns: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankResult:
+    """What one rank measured."""
+
+    forward_ns: dict[int, int]
+    """By stage, as the following ones: see `evenflow.run.calibrate.StageMeasurement`."""
+    backward_ns: dict[int, int]
+    weight_ns: dict[int, int]
+    activation_bytes: dict[int, int]
+    weight_bytes: dict[int, int]
+    static_bytes: int
+    """Parameters, gradients, optimizer state, and the working memory of the actions."""
+    peak_bytes: int
+    actions: list[list[ActionRow]]
+    """For every measured step, its actions in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """How far the pipeline was from the unsplit model, over all steps."""
+
+    loss_error: float
+    """Relative."""
+    gradient_error: float
+    """The largest difference of a parameter's gradient over its largest gradient."""
+    worst_parameter: str
+    tolerance: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether losses and gradients are within the tolerance."""
+        return self.loss_error <= self.tolerance and self.gradient_error <= self.tolerance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What a run gives, on rank 0."""
+
+    model: str
+    num_parameters: int
+    losses: list[float]
+    """By step."""
+    message_ns: int
+    """From the end of an action to the start of the next that waits for it on another rank."""
+    overhead_ns: int
+    """Of the runtime, between two actions."""
+    ranks: list[RankResult]
+    verification: Verification | None

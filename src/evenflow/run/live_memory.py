@@ -1,0 +1,106 @@
+"""How many bytes of tensors live on a device, and their highest number."""
+
+import weakref
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class MemoryMeter(Protocol):
+    """Counts inside a ``with`` block."""
+
+    def live_bytes(self) -> int:
+        """What lives now."""
+
+    def peak_bytes(self) -> int:
+        """The highest number since the last reset."""
+
+    def reset_peak(self) -> None:
+        """Forget the highest number."""
+
+    def __enter__(self) -> Any:
+        """Begin to count."""
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> Any:
+        """Count no longer."""
+
+
+def memory_meter(device: torch.device, tensors: Iterable[Tensor]) -> MemoryMeter:
+    """The meter of a device. `tensors` live already; on a GPU its allocator knows of them."""
+    return GpuMeter(device) if device.type == "cuda" else StorageMeter(tensors)
+
+
+class GpuMeter:
+    """What the caching allocator has given out."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def live_bytes(self) -> int:
+        """See `MemoryMeter`."""
+        return int(torch.cuda.memory_allocated(self._device))
+
+    def peak_bytes(self) -> int:
+        """See `MemoryMeter`."""
+        return int(torch.cuda.max_memory_allocated(self._device))
+
+    def reset_peak(self) -> None:
+        """See `MemoryMeter`."""
+        torch.cuda.reset_peak_memory_stats(self._device)
+
+    def __enter__(self) -> "GpuMeter":
+        self.reset_peak()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: TracebackType | None) -> None:
+        """Nothing to undo."""
+
+
+class StorageMeter(TorchDispatchMode):
+    """Storages that operators have made and that are still alive, each counted once. Slows every operator down."""
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        super().__init__()
+        self._sizes: dict[int, int] = {}
+        self._live = 0
+        self._peak = 0
+        for tensor in tensors:
+            self._watch(tensor)
+
+    def live_bytes(self) -> int:
+        """See `MemoryMeter`."""
+        return self._live
+
+    def peak_bytes(self) -> int:
+        """See `MemoryMeter`."""
+        return self._peak
+
+    def reset_peak(self) -> None:
+        """See `MemoryMeter`."""
+        self._peak = self._live
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for value in tree_leaves(result):
+            if isinstance(value, Tensor) and value.device.type != "meta":
+                self._watch(value)
+        return result
+
+    def _watch(self, tensor: Tensor) -> None:
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        size = storage.nbytes()
+        if key in self._sizes or not size:
+            return
+        self._sizes[key] = size
+        weakref.finalize(storage, self._forget, key)
+        self._live += size
+        self._peak = max(self._peak, self._live)
+
+    def _forget(self, key: int) -> None:
+        self._live -= self._sizes.pop(key, 0)

@@ -1,0 +1,77 @@
+"""Recomputation as planned: whole layers, or parts of a layer chosen by name, under torch.utils.checkpoint."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from evenflow.errors import InputError
+from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, Plan
+from evenflow.model.recompute import ordered_kinds
+from evenflow.run.layered import Part
+
+_ATTENTION = ("self_attn", "attention", "attn")
+_NORMS = ("input_layernorm", "post_attention_layernorm", "norm1", "norm2")
+
+MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {SELECT: _ATTENTION, COMM: _NORMS, BOTH: (*_ATTENTION, *_NORMS)}
+)
+"""What each kind runs again, by the last name of a sub-module. Sequence parallelism gathers behind norms."""
+
+
+def kinds_of_cell(plan: Plan, chunk: int, rank: int) -> list[str]:
+    """The recompute kind of each layer of a cell, in order: the first layers recompute, strongest kind first.
+
+    >>> plan = Plan(schedule="1f1b", num_microbatches=1, layers=((4,),), recompute={"select": ((1,),), "full": ((2,),)})
+    >>> kinds_of_cell(plan, 0, 0)
+    ['full', 'full', 'select', 'none']
+    """
+    kinds = ordered_kinds({*plan.recompute, NONE})
+    return [kind for kind in kinds for _ in range(plan.count(kind, chunk, rank))]
+
+
+def forward_of(part: Part, kind: str, modules: Mapping[str, Sequence[str]] = MODULES) -> Callable[..., Any]:
+    """What computes `part` under a recompute kind; sub-modules that recompute are changed in place.
+
+    Raises:
+        InputError: no sub-module of the part belongs to the kind.
+    """
+    if kind == NONE:
+        return part.module
+    if kind == FULL:
+        return partial(checkpoint, part.module, use_reentrant=False)
+    chosen = _chosen(part, kind, modules)
+    for module in chosen:
+        module.forward = partial(checkpoint, module.forward, use_reentrant=False)
+    return part.module
+
+
+def check_kinds(plan: Plan, layers: Sequence[Part], modules: Mapping[str, Sequence[str]] = MODULES) -> None:
+    """Refuse a kind that some layer has no sub-modules for, before any work."""
+    for kind, table in plan.recompute.items():
+        if kind != FULL and any(map(any, table)):
+            for part in layers:
+                _chosen(part, kind, modules)
+
+
+def _chosen(part: Part, kind: str, modules: Mapping[str, Sequence[str]]) -> list[nn.Module]:
+    if kind not in modules:
+        raise InputError(
+            value=kind,
+            rule=f"the recompute kinds that can run are {', '.join([FULL, *modules])}",
+            place="plan, recompute",
+            remedy="say which sub-modules the kind runs again: recompute_modules={...}",
+        )
+    names = modules[kind]
+    chosen = [module for name, module in part.module.named_modules() if name.rsplit(".", 1)[-1] in names]
+    if not chosen:
+        raise InputError(
+            value=kind,
+            rule=f"runs the sub-modules named {', '.join(names)} again, and {part.name} has none of them",
+            place="plan, recompute",
+            remedy="say which sub-modules the kind runs again: recompute_modules={...}",
+        )
+    return chosen

@@ -1,0 +1,216 @@
+"""One rank of ``evenflow run``: build, calibrate, train, measure, compare."""
+
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from evenflow.run.assemble import Batch, Pipeline, pipeline
+from evenflow.run.calibrate import StageMeasurement, measure_message_ns, measure_overhead_ns, measure_stage
+from evenflow.run.job import (
+    MOST_MEASURED_STEPS,
+    TOLERANCES,
+    WARM_UP_STEPS,
+    ActionRow,
+    RankResult,
+    RunJob,
+    RunResult,
+    StepReport,
+    Verification,
+)
+from evenflow.run.live_memory import memory_meter
+from evenflow.run.models import build_model, materialise, next_token_loss, tokens
+from evenflow.run.order import order_of
+from evenflow.run.recorder import Recorder, clock_offset_ns
+from evenflow.run.stages import cut
+from evenflow.run.verify import Unsplit, gathered_gradients, gradient_error, loss_error
+
+Report = Callable[[StepReport], None]
+
+
+def train(job: RunJob, report: Report) -> RunResult | None:
+    """Run `job` as one rank; RANK, WORLD_SIZE and so on are in the environment, as torchrun sets them.
+
+    `report` is called on the rank of the last stage after every step. Rank 0 gets the result, the others None.
+    """
+    device = torch.device(job.device, int(os.environ["LOCAL_RANK"])) if job.device == "cuda" else torch.device("cpu")
+    logging.getLogger("torch.distributed.pipelining.schedules").setLevel(logging.CRITICAL)  # it writes whole schedules
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl", device_id=device)
+    else:
+        dist.init_process_group("gloo")
+    try:
+        return _Trainer(job, device).train(report)
+    finally:
+        dist.destroy_process_group()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Calibration:
+    stages: list[StageMeasurement]
+    message_ns: int
+    overhead_ns: int
+
+
+class _Trainer:
+    """What one rank holds from step to step."""
+
+    def __init__(self, job: RunJob, device: torch.device) -> None:
+        self.job = job
+        self.device = device
+        self.model = build_model(job)
+        self.num_parameters = sum(parameter.numel() for parameter in self.model.whole.parameters())
+        self.recorder = Recorder(device, clock_offset_ns=clock_offset_ns(device))
+        self.pipe = self._pipeline()
+
+    def train(self, report: Report) -> RunResult | None:
+        """Calibrate, run all steps, gather."""
+        calibration = self._calibrate()
+        optimizer = self._optimizer(list(self.pipe.parameters()))
+        unsplit = self._unsplit() if self.job.verify and dist.get_rank() == 0 else None
+        losses, expected, errors = [], [], []
+        actions: deque[list[ActionRow]] = deque(maxlen=MOST_MEASURED_STEPS)
+        peak_bytes = 0
+        for step in range(self.job.num_steps):
+            batch = self._batch(step)
+            loss, step_ns, peak = self._step(batch, optimizer, metered=step == WARM_UP_STEPS - 1)
+            peak_bytes = max(peak_bytes, peak)
+            if step >= WARM_UP_STEPS:
+                actions.append(self.recorder.rows())
+            if loss is not None:
+                losses.append(float(loss))
+                report(StepReport(step=step, loss=losses[-1], step_ns=step_ns))
+            if self.job.verify:
+                gradients = gathered_gradients(self.pipe)
+                if unsplit is not None and gradients is not None:
+                    expected.append(float(unsplit.step(*batch, self.job.plan.num_microbatches)))
+                    errors.append(gradient_error(gradients, unsplit.parameters))
+                    unsplit.optimizer.step()
+            optimizer.step()
+        own = RankResult(
+            forward_ns={one.stage: one.forward_ns for one in calibration.stages},
+            backward_ns={one.stage: one.backward_ns for one in calibration.stages},
+            weight_ns={one.stage: one.weight_ns for one in calibration.stages},
+            activation_bytes={one.stage: one.activation_bytes for one in calibration.stages},
+            weight_bytes={one.stage: one.weight_bytes for one in calibration.stages},
+            static_bytes=self._static_bytes(optimizer) + max(one.working_bytes for one in calibration.stages),
+            peak_bytes=peak_bytes,
+            actions=list(actions),
+        )
+        gathered: list[Any] | None = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
+        dist.gather_object((own, losses, calibration.overhead_ns), gathered)
+        if gathered is None:
+            return None
+        losses = next(losses for _, losses, _ in gathered if losses)
+        return RunResult(
+            model=self.job.model,
+            num_parameters=self.num_parameters,
+            losses=losses,
+            message_ns=calibration.message_ns,
+            overhead_ns=round(sum(overhead_ns for _, _, overhead_ns in gathered) / len(gathered)),
+            ranks=[rank for rank, _, _ in gathered],
+            verification=_verification(self.job, losses, expected, errors) if self.job.verify else None,
+        )
+
+    def _pipeline(self) -> Pipeline:
+        schedule = order_of(self.job.plan)
+        own = [stage for stage in cut(self.model, self.job.plan, schedule) if stage.rank == dist.get_rank()]
+        parts = [part for stage in own for part in stage.parts]
+        materialise(self.model, parts, seed=self.job.seed, device=self.device)
+        return pipeline(
+            self.job.plan,
+            self.model,
+            next_token_loss,
+            self._batch(0),
+            device=self.device,
+            seed=self.job.seed,
+            observer=self.recorder,
+        )
+
+    def _calibrate(self) -> _Calibration:
+        """Measure what the prediction needs; no gradients are left."""
+        inputs, targets = (tensor[: self.job.microbatch_size] for tensor in self._batch(0))
+        dist.barrier()
+        stages = []
+        for stage in self.pipe.stages:
+            boundary = self.pipe.boundaries[stage.stage_index]
+            example = (
+                inputs if stage.is_first else torch.randn(boundary.shape, dtype=boundary.dtype, device=self.device)
+            )
+            output = self.pipe.boundaries[stage.stage_index + 1]
+            stages.append(measure_stage(stage, example, output, targets, next_token_loss))
+        for parameter in self.pipe.parameters():
+            parameter.grad = None
+        ranks = self.pipe.schedule.stage_ranks
+        pairs = sorted({(min(pair), max(pair)) for pair in pairwise(ranks) if pair[0] != pair[1]})
+        groups = [dist.new_group([rank]) for rank in range(dist.get_world_size())]
+        return _Calibration(
+            stages=stages,
+            message_ns=measure_message_ns(pairs, self.pipe.boundaries[1], self.device),
+            overhead_ns=measure_overhead_ns(self.device, groups[dist.get_rank()]),
+        )
+
+    def _step(self, batch: Batch, optimizer: torch.optim.Optimizer, *, metered: bool) -> tuple[Tensor | None, int, int]:
+        """One step: its loss where the last stage is, its time on this rank, and the highest memory if it is measured.
+
+        All ranks begin together, as in the simulation.
+        """
+        optimizer.zero_grad(set_to_none=False)  # gradients keep their memory, so that a step's peak is every step's
+        dist.barrier()
+        self.recorder.start_step()
+        start_ns = time.perf_counter_ns()
+        if not metered:
+            return self.pipe.step(batch), time.perf_counter_ns() - start_ns, 0
+        gradients = [one.grad for one in self.pipe.parameters() if one.grad is not None]
+        with memory_meter(self.device, [*self.pipe.parameters(), *gradients, *_state(optimizer), *batch]) as meter:
+            start = meter.live_bytes()
+            loss = self.pipe.step(batch)
+            peak = meter.peak_bytes() - start
+        return loss, time.perf_counter_ns() - start_ns, peak + self._static_bytes(optimizer)
+
+    def _static_bytes(self, optimizer: torch.optim.Optimizer) -> int:
+        """Parameters, gradients and optimizer state."""
+        return sum(2 * one.nbytes for one in self.pipe.parameters()) + sum(one.nbytes for one in _state(optimizer))
+
+    def _unsplit(self) -> Unsplit:
+        model = build_model(self.job)
+        materialise(model, list(model.parts), seed=self.job.seed, device=self.device)
+        return Unsplit(model, next_token_loss, self._optimizer, seed=self.job.seed)
+
+    def _optimizer(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        return torch.optim.AdamW(parameters, lr=self.job.learning_rate)
+
+    def _batch(self, step: int) -> Batch:
+        return tokens(
+            seed=self.job.seed,
+            step=step,
+            batch=self.job.microbatch_size * self.job.plan.num_microbatches,
+            length=self.job.sequence_length,
+            vocabulary=self.model.whole.config.vocab_size,
+            device=self.device,
+        )
+
+
+def _state(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [value for state in optimizer.state.values() for value in state.values() if isinstance(value, Tensor)]
+
+
+def _verification(
+    job: RunJob, losses: Sequence[float], expected: Sequence[float], errors: Sequence[tuple[float, str]]
+) -> Verification:
+    gradient, worst = max(errors)
+    return Verification(
+        loss_error=loss_error(losses, expected),
+        gradient_error=gradient,
+        worst_parameter=worst,
+        tolerance=TOLERANCES[job.dtype],
+    )
