@@ -22,6 +22,7 @@ VERBS = {
     "collect-peaks": "Peak memory of every stage from the logs of dry runs.",
     "fit-memory": "Parameters, activations, head, tail and constant from measured peaks.",
     "read-trace": "Head, body and tail time from a profiler's timelines.",
+    "profile": "A layer file for a model that never ran, from its configuration.",
     "quick-tune": "The documents' rule of thumb for few ranks, step by step, beside the optimum.",
 }
 """Every verb with its sentence in the help; `evenflow.cli.VERB` has the command, with `_` for `-`."""
