@@ -1,6 +1,7 @@
 """From parts to a network: every distinct layer is profiled once, equal neighbours become one run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -189,16 +190,32 @@ def _description(tensor: torch.Tensor) -> Any:
 
 def _result(part: Part) -> torch.Tensor:
     """What `part` hands on, on the meta device."""
-    with FakeTensorMode(), torch.no_grad():
+    with _runs_on_fakes(part.name), FakeTensorMode(), torch.no_grad():
         module = copy_with(part.module, make_empty)
         result = first_tensor(module(*made_inputs(part.inputs, make_empty)))
         shape, dtype = result.shape, result.dtype
     return torch.empty(shape, dtype=dtype, device="meta")
 
 
+@contextmanager
+def _runs_on_fakes(name: str) -> Iterator[None]:
+    """Says in one message why a part cannot run without values."""
+    try:
+        yield
+    except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            value=f"{type(error).__name__}: {reason}",
+            rule="its forward and backward run on tensors of which shapes are known and values are not",
+            place=name,
+            remedy="decide by shapes, or leave this part out",
+        ) from None
+
+
 def _profile_part(part: Part, find_times: Timer, optimizer: str, *, is_layer: bool) -> PartProfile:
     kinds = offered_kinds(part.module) if is_layer else (NONE,)
-    traces = {kind: trace(part, kind) for kind in kinds}
+    with _runs_on_fakes(part.name):
+        traces = {kind: trace(part, kind) for kind in kinds}
     parameters = [leaf for leaf in tree_leaves(list(part.module.parameters())) if isinstance(leaf, torch.Tensor)]
     return PartProfile(
         name=part.name,

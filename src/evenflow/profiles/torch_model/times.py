@@ -1,5 +1,6 @@
 """Where times come from: the same five numbers of a part, computed from its operators or measured on a device."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -33,8 +34,8 @@ class Roofline:
     efficiency: float
 
     def time_ns(self, operators: Iterable[Operator]) -> int:
-        """The time of all `operators` in turn."""
-        return round(sum(map(self._one_ns, operators)))
+        """The time of all `operators` in turn, rounded up."""
+        return math.ceil(sum(map(self._one_ns, operators)))
 
     def times(self, traces: Mapping[str, Trace]) -> PartTimes:
         """The times of a part from its traces by recompute kind."""
