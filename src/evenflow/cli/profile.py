@@ -130,11 +130,8 @@ def _profiled(
 ) -> tuple["ModelProfile", list[str]]:
     """The profile of the model in `config`, and what a user should know about it."""
     decoder_module, network_module = _torch_modules()
-    find_times = network_module.timer(
-        device=setting.device,
-        accelerator=setting.accelerator,
-        **({} if setting.efficiency is None else {"efficiency": setting.efficiency}),
-    )
+    efficiency = {} if setting.efficiency is None else {"efficiency": setting.efficiency}
+    find_times = network_module.timer(device=setting.device, accelerator=setting.accelerator, **efficiency)
     progress("building the model")
     decoder = decoder_module.read_decoder(
         config,
@@ -152,7 +149,7 @@ def _profiled(
         optimizer=setting.optimizer,
         progress=progress,
     )
-    return found, list(decoder.notes)
+    return found, [find_times.origin, *decoder.notes]
 
 
 def _torch_modules() -> tuple[ModuleType, ModuleType]:

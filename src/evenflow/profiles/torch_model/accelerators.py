@@ -26,8 +26,8 @@ class Accelerator:
     source: str
 
 
-def _accelerator(name: str, half: float, single: float | None, bandwidth_gb_s: float, source: str) -> Accelerator:
-    peaks = {"bfloat16": half, "float16": half} | ({} if single is None else {"float32": single})
+def _accelerator(name: str, half: float, single: float, bandwidth_gb_s: float, source: str) -> Accelerator:
+    peaks = {"bfloat16": half, "float16": half, "float32": single}
     return Accelerator(name=name, peak_tflops=peaks, bandwidth_gb_s=bandwidth_gb_s, source=source)
 
 
@@ -42,9 +42,9 @@ ACCELERATORS: Mapping[str, Accelerator] = {
         _accelerator(
             "910b",
             376.0,
-            None,
+            94.0,
             1600.0,
-            "no public data sheet; per die of the Ascend 910C, two such dies, in CloudMatrix384, arXiv:2506.12708",
+            "no public data sheet: a die of the Ascend 910C in CloudMatrix384, arXiv:2506.12708; float32 a quarter",
         ),
     )
 }

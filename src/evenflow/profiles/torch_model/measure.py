@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.autograd.graph import get_gradient_edge
 
+from evenflow.errors import InputError
 from evenflow.model import NONE
 from evenflow.profiles.torch_model.parts import Part, copy_with, first_tensor, made_inputs, maker_of_values
 from evenflow.profiles.torch_model.recompute_modes import recomputing
@@ -26,8 +27,20 @@ def measure(part: Part, kinds: Sequence[str], *, device: torch.device) -> PartTi
     the weight gradient is what the whole backward takes more.
 
     Raises:
-        torch.OutOfMemoryError: the part does not fit on the device.
+        InputError: the part does not run on the device, because its memory is too small or an operator is missing.
     """
+    try:
+        return _measure(part, kinds, device)
+    except (RuntimeError, MemoryError) as error:
+        raise InputError(
+            value=" ".join(str(error).split())[:200],
+            rule=f"forward and backward run on {device.type}",
+            place=part.name,
+            remedy="make sequence or microbatch smaller, or take times from an accelerator with --device fake",
+        ) from None
+
+
+def _measure(part: Part, kinds: Sequence[str], device: torch.device) -> PartTimes:
     make = maker_of_values(device, part.index_limit)
     torch.manual_seed(0)
     module = copy_with(part.module, make)

@@ -14,15 +14,22 @@ from torch.utils._pytree import tree_leaves
 from evenflow.errors import InputError
 from evenflow.model import NONE, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.profiles.torch_model.accelerators import EFFICIENCY, accelerator_named
-from evenflow.profiles.torch_model.measure import measure
+from evenflow.profiles.torch_model.measure import REPEATS, measure
 from evenflow.profiles.torch_model.optimizers import check_optimizer, parameter_bytes
 from evenflow.profiles.torch_model.parts import Part, copy_with, first_tensor, made_inputs, make_empty
 from evenflow.profiles.torch_model.recompute_modes import offered_kinds
 from evenflow.profiles.torch_model.times import PartTimes, Roofline
 from evenflow.profiles.torch_model.trace import Trace, trace
 
-Timer = Callable[[Part, Mapping[str, Trace]], PartTimes]
-"""Gives the times of a part, of which the traces by recompute kind are known."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timer:
+    """Where the times of parts come from."""
+
+    times: Callable[[Part, Mapping[str, Trace]], PartTimes]
+    """Of a part whose traces by recompute kind are known."""
+    origin: str
+    """One sentence for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +87,17 @@ def timer(*, device: str, accelerator: str | None = None, efficiency: float = EF
         if not 0 < efficiency <= 1:
             raise InputError(value=efficiency, rule="a share above 0 and at most 1", place="efficiency")
         roofline = Roofline(accelerator=accelerator_named(accelerator), efficiency=efficiency)
-        return lambda _part, traces: roofline.times(traces)
+        return Timer(times=lambda _part, traces: roofline.times(traces), origin=roofline.origin())
     if device not in ("cpu", "cuda"):
         raise InputError(value=device, rule="one of fake, cpu, cuda", place="device")
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError(
             value=device, rule="PyTorch sees a CUDA device", place="device", remedy="use fake with an accelerator"
         )
-    return lambda part, traces: measure(part, list(traces), device=torch.device(device))
+    return Timer(
+        times=lambda part, traces: measure(part, list(traces), device=torch.device(device)),
+        origin=f"times are measured on {device}, the median of {REPEATS}",
+    )
 
 
 def profile(
@@ -199,16 +209,16 @@ def _result(part: Part) -> torch.Tensor:
 
 @contextmanager
 def _runs_on_fakes(name: str) -> Iterator[None]:
-    """Says in one message why a part cannot run without values."""
+    """Turns whatever stops a part into one message."""
     try:
         yield
     except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(
             value=f"{type(error).__name__}: {reason}",
-            rule="its forward and backward run on tensors of which shapes are known and values are not",
+            rule="forward and backward run on tensors of which shapes are known and values are not",
             place=name,
-            remedy="decide by shapes, or leave this part out",
+            remedy="check the sizes; a layer that decides by values cannot be profiled",
         ) from None
 
 
@@ -225,7 +235,7 @@ def _profile_part(part: Part, find_times: Timer, optimizer: str, *, is_layer: bo
         activation_bytes={kind: found.activation_bytes for kind, found in traces.items()},
         weight_bytes=traces[NONE].weight_bytes,
         working_bytes={kind: found.working_bytes for kind, found in traces.items()},
-        times=find_times(part, traces),
+        times=find_times.times(part, traces),
     )
 
 

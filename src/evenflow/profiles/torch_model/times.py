@@ -45,6 +45,15 @@ class Roofline:
             forward_ns=self.time_ns(plain.forward), backward_ns=backward_ns, weight_ns=self.time_ns(plain.weight)
         )
 
+    def origin(self) -> str:
+        """One sentence for people."""
+        device = self.accelerator
+        peaks = ", ".join(f"{tflops:g} TFLOPS {dtype}" for dtype, tflops in device.peak_tflops.items())
+        return (
+            f"times follow from operations and bytes at the rates of {device.name}: {100 * self.efficiency:g} % of "
+            f"{peaks}; {device.bandwidth_gb_s:g} GB/s ({device.source})"
+        )
+
     def _one_ns(self, operator: Operator) -> float:
         peaks = self.accelerator.peak_tflops
         peak_tflops = peaks.get(operator.dtype, min(peaks.values()))
