@@ -116,9 +116,13 @@ class TestParameterMemory:
         assert parameter_bytes(layer.parameters(), "adam") == 20 * 4
 
 
-def test_measured_times_hold_together() -> None:
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+def test_measured_times_hold_together(device: str) -> None:
     part = gpt_part(width=64, heads=2, sequence=64, dtype=torch.float32)
-    times = measure(part, ["none", "comm", "full"], device=torch.device("cpu"))
+    times = measure(part, ["none", "comm", "full"], device=torch.device(device))
     plain_ns = times.backward_ns["none"]
     assert times.forward_ns > 0
     assert 0 <= times.weight_ns <= plain_ns

@@ -163,3 +163,19 @@ class TestLayers:
 
         with pytest.raises(InputError, match=r"layers\.0: .*values"):
             profile([Branching(4, 4)], torch.zeros(2, 4), accelerator="a100")
+
+
+def test_layers_that_differ_in_an_attribute_are_told_apart() -> None:
+    class Repeated(nn.Linear):
+        def __init__(self, times: int) -> None:
+            super().__init__(64, 64)
+            self.times = times
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for _ in range(self.times):
+                x = super().forward(x)
+            return x
+
+    network = profile([Repeated(1), Repeated(2), Repeated(2)], torch.zeros(64, 64), accelerator="a100")
+    assert [run.count for run in network.runs] == [1, 2]
+    assert network.layers[1].forward_ns > network.layers[0].forward_ns

@@ -6,9 +6,10 @@ from torch_layers import GptLayer, gpt_part, llama_config
 from evenflow.model import FULL, NONE
 from evenflow.profiles.fields import as_fields
 from evenflow.profiles.torch_model.decoder import read_decoder
+from evenflow.profiles.torch_model.live_storage import StorageLog
 from evenflow.profiles.torch_model.parts import Part, maker_of_values
 from evenflow.profiles.torch_model.recompute_modes import offered_kinds, recomputing
-from evenflow.profiles.torch_model.trace import Trace, trace
+from evenflow.profiles.torch_model.trace import Trace, source, trace
 
 ALL_KINDS = ("none", "comm", "select", "both", "full")
 
@@ -99,6 +100,19 @@ def test_recomputing_adds_operations_and_keeps_less(kind: str) -> None:
         "full": sum(operator.flops for operator in plain.forward) - 2 * 32 * 64 * 160,
     }[kind]  # fmt: skip
     assert (found.activation_bytes < plain.activation_bytes) == (kind != NONE)
+
+
+def test_autograd_for_the_input_alone_does_the_same_work() -> None:
+    layer = GptLayer(32, 4)
+    value, token = torch.randn(1, 16, 32), torch.zeros((), requires_grad=True)
+    result = layer(source(token, [value.clone()], []))
+    gradient = torch.ones_like(result)
+    with StorageLog() as log:
+        torch.autograd.grad([result], [token], [gradient], allow_unused=True)
+    found = trace(gpt_part(width=32, heads=4, sequence=16, dtype=torch.float32), NONE)
+    weight = set(found.weight)
+    expected = [(one.name, one.flops) for one in found.backward if one not in weight]
+    assert sorted((one.name, one.flops) for one in log.operators) == sorted(expected)
 
 
 def test_the_first_part_has_only_weight_gradients() -> None:

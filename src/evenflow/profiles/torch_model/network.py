@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._pytree import tree_leaves
 
 from evenflow.errors import InputError
 from evenflow.model import NONE, EndBlock, Layer, LayerRun, Mode, Network
@@ -173,25 +172,28 @@ def profile_parts(
 
 
 def signature(part: Part) -> object:
-    """Equal for parts that must cost the same: classes, plain attributes, shapes of parameters and inputs.
+    """Equal for parts that cost the same: classes, attributes, shapes of parameters and inputs.
 
     A layer's number in the model is no difference.
     """
     modules = tuple(
-        (name, type(module), repr(sorted(_plain(module).items()))) for name, module in part.module.named_modules()
+        (name, type(module), tuple(sorted(_attributes(module).items()))) for name, module in part.module.named_modules()
     )
     tensors = [*part.module.named_parameters(), *part.module.named_buffers()]
     shapes = tuple((name, tensor.shape, tensor.dtype, tensor.requires_grad) for name, tensor in tensors)
     return modules, shapes, repr(made_inputs((part.inputs, dict(part.named_inputs)), _description))
 
 
-def _plain(module: nn.Module) -> dict[str, object]:
-    numbers = ("layer_idx", "layer_id", "layer_number")
-    return {
-        key: value
-        for key, value in vars(module).items()
-        if key not in numbers and isinstance(value, bool | int | float | str | tuple)
-    }
+def _attributes(module: nn.Module) -> dict[str, str]:
+    """What a class adds to a module, as text; of objects only what they are."""
+    apart = {*vars(nn.Module()), "layer_idx", "layer_id", "layer_number"}
+    return {key: _text(value) for key, value in vars(module).items() if key not in apart}
+
+
+def _text(value: object) -> str:
+    if value is None or isinstance(value, bool | int | float | str | tuple | list | dict):
+        return repr(value)
+    return str(getattr(value, "__qualname__", type(value).__qualname__))
 
 
 def _description(tensor: torch.Tensor) -> Any:
@@ -226,7 +228,7 @@ def _profile_part(part: Part, find_times: Timer, optimizer: str, *, is_layer: bo
     kinds = offered_kinds(part.module) if is_layer else (NONE,)
     with _runs_on_fakes(part.name):
         traces = {kind: trace(part, kind) for kind in kinds}
-    parameters = [leaf for leaf in tree_leaves(list(part.module.parameters())) if isinstance(leaf, torch.Tensor)]
+    parameters = list(part.module.parameters())
     return PartProfile(
         name=part.name,
         num_parameters=sum(tensor.numel() for tensor in parameters),
