@@ -87,6 +87,17 @@ class TestDecoders:
         found = profiled(decoder(tensor_parallel=4))
         assert found.layers[0].num_parameters == 2 * 64 + 64 * 16 * (1 + 1 + 1 + 1) + 3 * 64 * 40
 
+    def test_sizes_that_a_configuration_leaves_out_are_shared_too(self) -> None:
+        stated = llama_config(model_type="mistral", num_key_value_heads=8, num_attention_heads=8)
+        left_out = {key: value for key, value in stated.items() if key != "num_key_value_heads"}  # Mistral's own: 8
+        found = [
+            read_decoder(
+                as_fields(values, file="x"), sequence=8, microbatch=1, dtype=torch.bfloat16, tensor_parallel=2
+            ).num_parameters
+            for values in (stated, left_out)
+        ]
+        assert found[0] == found[1]
+
     def test_a_public_model_of_70_billion(self) -> None:
         # 70,553,706,496 parameters, as its publishers' card rounds to 70.6 B; 6 operations a parameter and token in
         # forward and backward [Kaplan et al., arXiv:2001.08361, §2.1], plus those of attention.
@@ -130,6 +141,12 @@ class TestLayers:
         assert network.head.parameter_bytes == 10 * 16 * 8
         assert network.head.weight_ns == network.head.backward_ns
         assert network.kinds == ("full", "none")
+
+    def test_ends_never_recompute_even_where_they_are_like_layers(self) -> None:
+        same = nn.Linear(64, 64)
+        network = profile([same, same], torch.zeros(64, 64), head=same, tail=same, accelerator="a100")
+        assert network.kinds == ("full", "none")
+        assert [run.count for run in network.runs] == [2]
 
     def test_without_ends(self) -> None:
         network = profile([nn.Linear(4, 4)], torch.zeros(2, 4), accelerator="h100")

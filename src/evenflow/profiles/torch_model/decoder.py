@@ -9,7 +9,7 @@ model itself gives them: its forward runs once, on the meta device, with layers 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -31,7 +31,6 @@ _DIVIDED = (
     "vocab_size",
 )
 """What tensor parallelism divides, where a configuration has it."""
-_LARGEST = 10**9
 _PARTS = ("model.embed_tokens", "model.layers", "model.norm", "lm_head")
 
 
@@ -75,7 +74,7 @@ def read_decoder(
         InputError: a model type that transformers does not know as a decoder, values it refuses, a model built
             otherwise, sizes that do not divide by `tensor_parallel`.
     """
-    model = _build(_shared(config, tensor_parallel), dtype)
+    model = _build(config, dtype, tensor_parallel)
     tokens = torch.zeros((microbatch, sequence), dtype=torch.long, device="meta")
     inputs = _inputs_of_layers(model, tokens, config)
     limit = model.config.vocab_size
@@ -100,31 +99,24 @@ def read_decoder(
     )
 
 
-def _shared(config: Fields, tensor_parallel: int) -> Fields:
-    """The configuration of one of `tensor_parallel` devices; key and value heads fewer than devices are repeated."""
-    if tensor_parallel == 1:
-        return config
-    values = dict(config.values)
-    if "qk_rope_head_dim" not in values:  # otherwise heads have widths of their own
-        values.setdefault("head_dim", _head_width(config))
-    values["pad_token_id"] = None  # it may be in another device's share of the vocabulary
+def _share(described: Any, tensor_parallel: int, config: Fields) -> None:
+    """Make `described` the model of one device; key and value heads fewer than devices are repeated."""
+    if not getattr(described, "head_dim", None):
+        described.head_dim = described.hidden_size // described.num_attention_heads
+    described.pad_token_id = None  # it may be in another device's share of the vocabulary
     for key in _DIVIDED:
-        if config.values.get(key) is None:
+        size = getattr(described, key, None)
+        if not size:
             continue
-        size = config.integer(key, maximum=_LARGEST)
         if key == "num_key_value_heads" and tensor_parallel % size == 0:
-            values[key] = 1
+            share = 1
         elif size % tensor_parallel:
             raise InputError(
                 value=size, rule=f"divides by {tensor_parallel} devices (--tensor-parallel)", place=config.place(key)
             )
         else:
-            values[key] = size // tensor_parallel
-    return replace(config, values=values)
-
-
-def _head_width(config: Fields) -> int:
-    return config.integer("hidden_size", maximum=_LARGEST) // config.integer("num_attention_heads", maximum=_LARGEST)
+            share = size // tensor_parallel
+        setattr(described, key, share)
 
 
 def _notes(*, tied: bool, tensor_parallel: int) -> tuple[str, ...]:
@@ -136,15 +128,19 @@ def _notes(*, tied: bool, tensor_parallel: int) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _build(config: Fields, dtype: torch.dtype) -> Any:
+def _build(config: Fields, dtype: torch.dtype, tensor_parallel: int) -> Any:
     """The model on the meta device."""
     model_type = config.text("model_type")
     values = {key: value for key, value in config.values.items() if key not in ("model_type", "auto_map")}
     logging.set_verbosity_error()
     try:
         described = AutoConfig.for_model(model_type, **values)
+        if tensor_parallel > 1:
+            _share(described, tensor_parallel, config)
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(described, dtype=dtype)
+    except InputError:
+        raise
     except Exception as error:  # noqa: BLE001 - whatever transformers finds wrong with a user's file
         raise _refused(model_type, error, config) from None
     for part in _PARTS:

@@ -128,7 +128,7 @@ def profile(
     for part_name, module in modules.items():
         if module is not None:
             parts[part_name] = Part(name=part_name, module=module, inputs=(value,))
-            if module is not tail:
+            if part_name != "tail":
                 value = _result(parts[part_name])
     bodies = [part for part_name, part in parts.items() if part_name not in ("head", "tail")]
     found = profile_parts(
@@ -157,7 +157,7 @@ def profile_parts(
     known: dict[object, PartProfile] = {}
 
     def found(part: Part, *, is_layer: bool) -> PartProfile:
-        key = signature(part)
+        key = is_layer, signature(part)
         if key not in known:
             progress(part.name)
             known[key] = _profile_part(part, find_times, optimizer, is_layer=is_layer)
