@@ -153,6 +153,10 @@ def _build(config: Fields, dtype: torch.dtype, tensor_parallel: int) -> Any:
                 place=config.place("model_type"),
                 remedy="profile its layers from Python: evenflow.profiles.torch_model.profile",
             ) from None
+    if not len(model.model.layers):
+        raise InputError(
+            value=0, rule="a model has at least one layer", place=config.place(), remedy="check num_hidden_layers"
+        )
     return model.train()
 
 

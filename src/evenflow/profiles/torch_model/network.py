@@ -1,5 +1,6 @@
 """From parts to a network: every distinct layer is profiled once, equal neighbours become one run."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -211,7 +212,9 @@ def _result(part: Part) -> torch.Tensor:
 
 @contextmanager
 def _runs_on_fakes(name: str) -> Iterator[None]:
-    """Turns whatever stops a part into one message."""
+    """Turns whatever stops a part into one message; PyTorch would log a traceback of its own."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    was_disabled, logger.disabled = logger.disabled, True
     try:
         yield
     except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
@@ -222,6 +225,8 @@ def _runs_on_fakes(name: str) -> Iterator[None]:
             place=name,
             remedy="check the sizes; a layer that decides by values cannot be profiled",
         ) from None
+    finally:
+        logger.disabled = was_disabled
 
 
 def _profile_part(part: Part, find_times: Timer, optimizer: str, *, is_layer: bool) -> PartProfile:
