@@ -1,0 +1,32 @@
+"""Memory of parameters: weights, gradients and what the optimizer keeps, bytes for each parameter."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import torch
+
+from evenflow.errors import InputError
+
+OPTIMIZERS: Mapping[str, Callable[[int], int]] = {
+    # Weight and gradient, and in 32 bits: a copy of a shorter weight and two moments. [ZeRO, arXiv:1910.02054, §3.1]
+    "adam": lambda size: 2 * size + (12 if size < 4 else 2 * size),
+    # torch.optim.Adam on the weights as they are: two moments of the weight's own type.
+    "torch-adam": lambda size: 4 * size,
+    # Weight and gradient.
+    "sgd": lambda size: 2 * size,
+}
+"""From the bytes of a weight to the bytes that it needs in all, by name."""
+
+
+def check_optimizer(name: str) -> None:
+    """Raise `InputError` for a name that is not in `OPTIMIZERS`."""
+    if name not in OPTIMIZERS:
+        raise InputError(value=name, rule=f"one of {', '.join(OPTIMIZERS)}", place="optimizer")
+
+
+def parameter_bytes(parameters: Iterable[torch.Tensor], optimizer: str) -> int:
+    """Bytes of `parameters` in training; a frozen one has neither gradient nor optimizer state."""
+    per_parameter = OPTIMIZERS[optimizer]
+    return sum(
+        tensor.numel() * (per_parameter(tensor.element_size()) if tensor.requires_grad else tensor.element_size())
+        for tensor in parameters
+    )
