@@ -1,4 +1,4 @@
-"""The cluster: nodes x devices, fast links inside a node, slow ones between nodes; its submeshes, and where they lie."""
+"""The cluster: nodes x devices, fast links inside a node, slow ones between; its submeshes, and where they lie."""
 
 import re
 from collections.abc import Sequence

@@ -6,9 +6,9 @@ For stages of t_1 ... t_s a microbatch and B microbatches, the step takes (see d
 
 With the largest cost bounded by a threshold the least sum is a dynamic program over stages, layers and devices
 (`stages_kernel`), a falling step function of the threshold. Alpa tries thresholds one after the other, except for
-those that differ little. Here intervals of thresholds are bounded instead: no plan whose largest cost is in [x, y] takes
-less than ``(least sum under y) + (B - 1) x``. Intervals whose bound reaches the best plan are dropped, others halved.
-Nothing is rounded, so the result is the optimum, after some dozens of dynamic programs instead of one a threshold.
+those that differ little. Here intervals of thresholds are bounded instead: no plan whose largest cost is in [x, y]
+takes less than ``(least sum under y) + (B - 1) x``. Intervals whose bound reaches the best plan are dropped, others
+halved. Nothing is rounded, so the result is the optimum, after some dozens of dynamic programs, not one a threshold.
 """
 
 import heapq
@@ -52,11 +52,13 @@ class CandidateCosts:
     entry_ns: Integers
     """What a stage that begins with a layer waits for its input and sends back, shape [num_submeshes, L + 1]; the
     first stage has none."""
+    complete_below_ns: int | None = None
+    """Stages that are left out, if any, make a step longer than this."""
 
     @property
     def num_layers(self) -> int:
         """Layers of the network, head and tail included in the first and last."""
-        return self.cost_ns.shape[-1] - 1
+        return int(self.cost_ns.shape[-1]) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,12 +164,11 @@ class _Program:
         `step_ns` is that of a single microbatch.
         """
         num_layers, num_devices = self.shape[1] - 1, self.shape[2] - 1
-        arguments = (self.cost, self.last_position)
         least, before = np.zeros((2, num_layers + 1), dtype=np.int64)
-        compiled(device_bounds)(*arguments, self.sizes, threshold, least, before)
+        compiled(device_bounds)(self.cost, self.last_position, self.sizes, float(threshold), least, before)
         if before[-1] > num_devices:
             return []
-        arguments = (*arguments, self.entry, self.sizes)
+        arguments = (self.cost, self.last_position, self.entry, self.sizes)
         table = self.empty_table()
         compiled(fill_table)(*arguments, float(threshold), least, before, table)
         sums = table[:, 0, num_devices]
@@ -269,19 +270,20 @@ class _Search:
         return min(high, max(low, int(np.searchsorted(self.values, wanted))))
 
     def answer(self) -> StagesAnswer:
-        """The best plan of every number of stages, each with its bound; the search has proven the best of all."""
+        """The best plan that was met for every number of stages, each with its bound."""
         alternatives = tuple(
-            replace(plan, step_ns=step, lower_bound_ns=min(step, max(int(self.incumbent_ns), self._bound(count))))
+            replace(plan, step_ns=step, lower_bound_ns=min(step, self._bound(count)))
             for count, (step, plan) in sorted(self.found.items())
         )
         best = min(alternatives, key=lambda plan: plan.step_ns, default=None)
         return StagesAnswer(best=best, alternatives=alternatives, num_programs=len(self.solved))
 
     def _bound(self, num_stages: int) -> int:
-        """What no plan of so many stages undercuts, from the thresholds that were solved."""
-        solved = sorted(self.solved)
-        return min(
+        """What no plan of so many stages undercuts, from the thresholds that were solved; the best of all is proven."""
+        bound = min(
             self.solved[index][num_stages] + self.others * self.values[before + 1]
-            for before, index in pairwise([-1, *solved])
+            for before, index in pairwise([-1, *sorted(self.solved)])
             if num_stages in self.solved[index]
         )
+        complete = self.program.costs.complete_below_ns
+        return max(int(self.incumbent_ns), bound if complete is None else min(bound, complete))
