@@ -5,7 +5,7 @@ import pytest
 
 from auto.auto_oracles import every_plan, memory_bytes, mesh, random_costs, step_ns
 from evenflow.auto.in_flight import in_flight_microbatches
-from evenflow.auto.stages_dp import CandidateCosts, best_stages, least_memory_bytes
+from evenflow.auto.stages_dp import NEAR_PERCENT, CandidateCosts, best_stages, least_memory_bytes
 from evenflow.errors import InputError
 
 MESHES = ((1, 1), (1, 2), (1, 4), (2, 1), (2, 2), (3, 1), (1, 3), (2, 3))
@@ -52,6 +52,8 @@ def check(pick: np.random.Generator) -> tuple[bool, bool]:
         assert plan.step_ns == step_ns(costs, stages, num_microbatches)
         of_count = [step for step, memory, length in plans if memory <= limit and length == count]
         assert plan.lower_bound_ns <= min(of_count) <= plan.step_ns
+        if plan.step_ns * 100 <= answer.best.step_ns * NEAR_PERCENT:
+            assert plan.step_ns == min(of_count)
     assert answer.best in answer.alternatives
     return True, min(fitting) > min(step for step, _, _ in plans)
 

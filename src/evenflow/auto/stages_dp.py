@@ -31,6 +31,8 @@ _EXACT = 2**53
 """Below this, floating point holds every integer."""
 _LARGEST_TABLE = 2**28
 """Entries of a table: 2 GB."""
+NEAR_PERCENT = 110
+"""Alternatives that take at most so many percent of the best plan are proven too."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -91,7 +93,9 @@ class StagesAnswer:
     best: StagePlan | None
     """None if no plan fits in memory."""
     alternatives: tuple[StagePlan, ...]
-    """The best plan that was met for every number of stages, the best of all included."""
+    """The best plan that was met for every number of stages, the best of all included. Those within `NEAR_PERCENT` of
+    the best are the best of their number of stages.
+    """
     num_programs: int
     """Thresholds for which the dynamic program was solved."""
 
@@ -119,13 +123,19 @@ def best_stages(
     return search.answer()
 
 
+def has_plan(costs: CandidateCosts, *, num_devices: int, in_flight: Sequence[int], memory_limit_bytes: int) -> bool:
+    """Whether `best_stages` would find one."""
+    program = _Program(costs, num_devices, in_flight, memory_limit_bytes)
+    return bool(program.solve(int(costs.cost_ns.max()), program.most_stages))
+
+
 def least_memory_bytes(costs: CandidateCosts, *, num_devices: int, in_flight: Sequence[int]) -> int | None:
     """The smallest memory of a device for which `best_stages` has a plan; None where layers or devices do not go up."""
     program = _Program(costs, num_devices, in_flight, 0)
     offered = costs.cost_ns >= 0
     static = np.where(offered, costs.static_bytes, np.inf)
     activation = np.where(offered, costs.activation_bytes, np.inf)
-    table = program.empty_table()
+    table = program.empty_table(program.most_stages)
     compiled(fill_memory_table)(static, activation, np.asarray(in_flight, dtype=np.int64), program.sizes, table)
     least = table[:, 0, num_devices].min()
     return int(least) if np.isfinite(least) else None
@@ -153,15 +163,20 @@ class _Program:
         self.entry = costs.entry_ns.astype(np.float64)
         self.last_position = _last_positions(costs, in_flight[: most_stages + 1], memory_limit_bytes)
 
-    def empty_table(self) -> Floats:
+    @property
+    def most_stages(self) -> int:
+        """Stages of at least a layer and a device each."""
+        return self.shape[0] - 1
+
+    def empty_table(self, most_stages: int) -> Floats:
         """Nothing is possible but no stages for no layers on no devices."""
-        table = np.full(self.shape, np.inf)
+        table = np.full((most_stages + 1, *self.shape[1:]), np.inf)
         table[0, -1, 0] = 0
         return table
 
-    def solve(self, threshold: int) -> list[StagePlan]:
-        """For each number of stages that has a plan without a stage above `threshold`, one with the least sum; its
-        `step_ns` is that of a single microbatch.
+    def solve(self, threshold: int, most_stages: int) -> list[StagePlan]:
+        """For each number of stages up to `most_stages` that has a plan without a stage above `threshold`, one with the
+        least sum; its `step_ns` is that of a single microbatch.
         """
         num_layers, num_devices = self.shape[1] - 1, self.shape[2] - 1
         least, before = np.zeros((2, num_layers + 1), dtype=np.int64)
@@ -169,7 +184,7 @@ class _Program:
         if before[-1] > num_devices:
             return []
         arguments = (self.cost, self.last_position, self.entry, self.sizes)
-        table = self.empty_table()
+        table = self.empty_table(most_stages)
         compiled(fill_table)(*arguments, float(threshold), least, before, table)
         sums = table[:, 0, num_devices]
         return [self._plan(arguments, threshold, table, count) for count in np.flatnonzero(np.isfinite(sums)).tolist()]
@@ -209,56 +224,63 @@ class _Search:
         """Microbatches beside the first, which each take the largest cost more."""
         self.solved: dict[int, dict[int, int]] = {}
         """Least sums by number of stages, by index of the threshold."""
+        self.most_stages: dict[int, int] = {}
+        """Up to how many stages, likewise."""
         self.found: dict[int, tuple[int, StagePlan]] = {}
         """Best step by number of stages."""
 
     @property
-    def incumbent_ns(self) -> float:
+    def incumbent_ns(self) -> int:
         """The step of the best plan."""
-        return min((step for step, _ in self.found.values()), default=float("inf"))
+        return min(step for step, _ in self.found.values())
 
     def run(self) -> None:
         """Bound, drop and halve intervals [low, high] of thresholds until nothing can be better."""
         last = len(self.values) - 1
         if last < 0:
             return
-        top = self._solve(last, 0)
-        if not top:
-            return
-        floor = min(self.solved[last].values())
-        intervals = [(floor + self.others * self.values[0], 0, top - 1, floor)]
+        # The thresholds of an interval have no smaller sums than the solved one above it, the last of an entry.
+        intervals = [(0, 0, self._solve(last, 0, self.program.most_stages) - 1, last)]
         while intervals:
-            bound, low, high, floor = heapq.heappop(intervals)
-            high = self._last_alive(low, high, floor)
-            if bound >= self.incumbent_ns or high < low:
+            _, low, high, above = heapq.heappop(intervals)
+            high = self._last_alive(low, high, above)
+            if high < low:
                 continue
             middle = self._middle(low, high)
-            top = self._solve(middle, low)
-            if top > low:
-                below = min(self.solved[middle].values())
-                heapq.heappush(intervals, (below + self.others * self.values[low], low, top - 1, below))
-            if middle < high:
-                heapq.heappush(intervals, (floor + self.others * self.values[middle + 1], middle + 1, high, floor))
+            most_stages = max(self._improving(low, above))
+            for part in ((low, self._solve(middle, low, most_stages) - 1, middle), (middle + 1, high, above)):
+                if part[0] <= part[1]:
+                    bound = min(self.solved[part[2]].values()) + self.others * self.values[part[0]]
+                    heapq.heappush(intervals, (bound, *part))
 
-    def _solve(self, index: int, low: int) -> int:
+    def _solve(self, index: int, low: int, most_stages: int) -> int:
         """Solve under one threshold. Of the thresholds from `low` up to it, those from the returned index on need no
         more work: every plan that could improve there is already the one found.
         """
-        plans = self.program.solve(self.values[index])
+        plans = self.program.solve(self.values[index], most_stages)
+        self.most_stages[index] = most_stages
         self.solved[index] = {len(plan.stages): plan.step_ns for plan in plans}
         for plan in plans:
             count, step = len(plan.stages), plan.step_ns + self.others * plan.slowest_ns
             if count not in self.found or step < self.found[count][0]:
                 self.found[count] = (step, plan)
-        limit = self.incumbent_ns - self.others * self.values[low]
-        largest = max((plan.slowest_ns for plan in plans if plan.step_ns < limit), default=-1)
+        improving = self._improving(low, index)
+        largest = max((plan.slowest_ns for plan in plans if len(plan.stages) in improving), default=-1)
         return int(np.searchsorted(self.values, largest)) if largest >= 0 else 0
 
-    def _last_alive(self, low: int, high: int, floor: int) -> int:
-        """The last threshold of an interval that can still improve, given that no sum there is below `floor`."""
+    def _improving(self, low: int, above: int) -> set[int]:
+        """Numbers of stages that a threshold from `low` on may improve, as far as the solved threshold above tells."""
+        if not self.solved[above]:
+            return set()
+        near = self.incumbent_ns * NEAR_PERCENT // 100
+        most = self.others * self.values[low]
+        return {count for count, least in self.solved[above].items() if least + most < min(self.found[count][0], near)}
+
+    def _last_alive(self, low: int, high: int, above: int) -> int:
+        """The last threshold of an interval that can still improve something."""
         while low <= high:
             middle = (low + high) // 2
-            if floor + self.others * self.values[middle] < self.incumbent_ns:
+            if self._improving(middle, above):
                 low = middle + 1
             else:
                 high = middle - 1
@@ -280,9 +302,10 @@ class _Search:
 
     def _bound(self, num_stages: int) -> int:
         """What no plan of so many stages undercuts, from the thresholds that were solved; the best of all is proven."""
+        asked = sorted(index for index, most_stages in self.most_stages.items() if num_stages <= most_stages)
         bound = min(
             self.solved[index][num_stages] + self.others * self.values[before + 1]
-            for before, index in pairwise([-1, *sorted(self.solved)])
+            for before, index in pairwise([-1, *asked])
             if num_stages in self.solved[index]
         )
         complete = self.program.costs.complete_below_ns
