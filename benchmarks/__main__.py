@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: plan quality, simulator speed, speed of reading traces."""
+"""`python -m benchmarks`: plan quality, simulator speed, speed of reading traces, speed of choosing stages."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from benchmarks import cases as named
-from benchmarks import measure, plans, simulator, traces
+from benchmarks import measure, plans, simulator, stages, traces
 from evenflow.units import megabytes
 
 
@@ -19,6 +19,7 @@ def benchmarks(context: click.Context) -> None:
     if context.invoked_subcommand is None:
         context.invoke(simulator_command)
         context.invoke(traces_command)
+        context.invoke(stages_command)
         context.invoke(plans_command)
 
 
@@ -68,6 +69,18 @@ def traces_command(size_mb: int = 800, json_path: Path | None = None) -> None:
     click.echo(traces.report(speeds))
     if json_path:
         json_path.write_text(json.dumps([asdict(speed) for speed in speeds], indent=1) + "\n", encoding="utf-8")
+
+
+@benchmarks.command("stages")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all times.")
+def stages_command(json_path: Path | None = None) -> None:
+    """Stages on submeshes: the dynamic program beside a straightforward one with six loops, both compiled."""
+    speeds = stages.measure_all()
+    click.echo(stages.report(speeds))
+    if json_path:
+        json_path.write_text(json.dumps([asdict(speed) for speed in speeds], indent=1) + "\n", encoding="utf-8")
+    if any(speed.loops_step_ns not in (None, speed.step_ns) for speed in speeds):
+        sys.exit(1)
 
 
 @benchmarks.command("one-trace", hidden=True)

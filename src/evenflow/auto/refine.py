@@ -1,7 +1,7 @@
 """What the exact solver adds to a two-level plan: uneven layers, recomputation layer by layer, another schedule.
 
 Equation 2 gives a stage one sharding and one recompute kind and assumes that messages cost nothing in the steady
-state. Where all stages have equal submeshes the pipeline is an ordinary one, whose ranks are submeshes: evenflow's solver
+state. Where all stages have equal submeshes the pipeline is an ordinary one with submeshes as ranks: evenflow's solver
 then chooses layers and recomputation of every cell under the exact simulation, for several schedules.
 """
 
