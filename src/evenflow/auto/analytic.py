@@ -53,12 +53,13 @@ class AnalyticStages:
         return tuple(str(kind) for kind in zip(layers, modes, self._ends, strict=True))
 
     @property
-    def _ends(self) -> Sequence[tuple[EndBlock | None, EndBlock | None]]:
-        last = self.network.num_layers - 1
-        return [
-            (self.network.head if place == 0 else None, self.network.tail if place == last else None)
-            for place in range(last + 1)
-        ]
+    def _ends(self) -> Sequence[Sequence[EndBlock]]:
+        """What each layer holds beside itself, if it costs anything."""
+        ends: list[list[EndBlock]] = [[] for _ in range(self.network.num_layers)]
+        for place, block in ((0, self.network.head), (-1, self.network.tail)):
+            if replace(block, name="") != EndBlock():
+                ends[place].append(block)
+        return ends
 
     def options(self, first: int, end: int, submesh: Submesh) -> Sequence[StageCost]:
         """One for every way to share out the devices, and every recompute kind."""
