@@ -10,6 +10,7 @@ import numpy as np
 from evenflow.auto.candidates import Candidates, StageCost, StageProvider, evaluate
 from evenflow.auto.cluster import Cluster, Submesh, assign, submeshes
 from evenflow.auto.in_flight import in_flight_microbatches
+from evenflow.auto.layout import Layout
 from evenflow.auto.resharding import ReshardingPlan, plan_resharding
 from evenflow.auto.stages_dp import NEAR_PERCENT, StagePlan, StagesAnswer, best_stages, has_plan, least_memory_bytes
 from evenflow.errors import InputError
@@ -61,14 +62,22 @@ class TwoLevelPlan:
     schedule: str
     num_microbatches: int
     stages: tuple[Stage, ...]
-    activations: tuple[ReshardingPlan, ...]
-    """From every stage but the last to the next."""
-    gradients: tuple[ReshardingPlan, ...]
-    """Back from there, with the layouts exchanged."""
+    boundaries: tuple[tuple[Layout, Layout], ...]
+    """Between every two stages, how what passes lies on the devices of the one and of the other."""
     step_ns: int
     """By equation 2, for which the stages were chosen."""
     lower_bound_ns: int
     """No stages on submeshes take less by equation 2."""
+
+    @cached_property
+    def activations(self) -> tuple[ReshardingPlan, ...]:
+        """From every stage but the last to the next."""
+        return tuple(plan_resharding(before, after, self.cluster) for before, after in self.boundaries)
+
+    @cached_property
+    def gradients(self) -> tuple[ReshardingPlan, ...]:
+        """Back from there, with the layouts exchanged."""
+        return tuple(plan_resharding(after, before, self.cluster) for before, after in self.boundaries)
 
     @property
     def communication(self) -> Communication:
@@ -105,8 +114,14 @@ class InterAnswer:
 
     @property
     def shortest(self) -> TwoLevelPlan | None:
-        """Of plan and alternatives the one with the shortest simulated step, messages included."""
-        return min(self.alternatives, key=lambda plan: plan.timeline.makespan_ns, default=None)
+        """Of the alternatives within `NEAR_PERCENT` of the plan the one with the shortest simulated step, messages
+        included.
+        """
+        if self.plan is None:
+            return None
+        near_ns = self.plan.step_ns * NEAR_PERCENT // 100
+        near = [plan for plan in self.alternatives if plan.step_ns <= near_ns]
+        return min(near, key=lambda plan: plan.timeline.makespan_ns)
 
 
 def plan_stages(
@@ -247,21 +262,18 @@ class _Search:
             )
             for choice, devices in zip(plan.stages, places, strict=True)
         )
-        activations, gradients = [], []
-        for before, after in pairwise(stages):
-            sender, receiver = (
-                self.provider.boundary(after.first, stage.submesh, stage.cost.sharding, stage.devices)
-                for stage in (before, after)
-            )
-            activations.append(plan_resharding(sender, receiver, self.cluster))
-            gradients.append(plan_resharding(receiver, sender, self.cluster))
         return TwoLevelPlan(
             cluster=self.cluster,
             schedule=self.schedule,
             num_microbatches=self.num_microbatches,
             stages=stages,
-            activations=tuple(activations),
-            gradients=tuple(gradients),
+            boundaries=tuple(
+                (
+                    self.provider.boundary(after.first, before.submesh, before.cost.sharding, before.devices),
+                    self.provider.boundary(after.first, after.submesh, after.cost.sharding, after.devices),
+                )
+                for before, after in pairwise(stages)
+            ),
             step_ns=plan.step_ns,
             lower_bound_ns=plan.lower_bound_ns,
         )

@@ -23,6 +23,8 @@ minima of several of them cost one instruction. All functions take
 
 from typing import Any
 
+import numpy as np
+
 
 def device_bounds(cost: Any, last_position: Any, sizes: Any, threshold: float, least: Any, before: Any) -> None:
     """How many devices layers k and later need when no stage exceeds `threshold`, and how many those before k need.
@@ -56,6 +58,10 @@ def fill_table(
     `least` and `before` are those of `device_bounds`.
     """
     num_layers, num_devices = table.shape[1] - 1, table.shape[2] - 1
+    # Between which numbers of devices a row may be finite.
+    lows = np.full(table.shape[:2], num_devices + 1)
+    highs = np.full(table.shape[:2], -1)
+    lows[0, num_layers] = highs[0, num_layers] = 0
     for position in range(1, table.shape[0]):
         for first in range(num_layers - position, -1, -1):
             row = table[position, first]
@@ -74,8 +80,12 @@ def fill_table(
                         continue
                     own += entry[submesh, first]
                     rest = table[position - 1, end]
-                    low = max(position - 1, least[end], least[first] - size)
-                    high = num_devices - max(before[end], before[first] + size)
+                    low = max(lows[position - 1, end], least[first] - size)
+                    high = min(highs[position - 1, end], num_devices - size - before[first])
+                    if low > high:
+                        continue
+                    lows[position, first] = min(lows[position, first], low + size)
+                    highs[position, first] = max(highs[position, first], high + size)
                     for devices in range(low, high + 1):
                         total = own + rest[devices]
                         row[devices + size] = total if total < row[devices + size] else row[devices + size]
