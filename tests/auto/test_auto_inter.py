@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from auto.auto_networks import network, stages
 from auto.auto_oracles import mesh
 from evenflow.auto.analytic import AnalyticStages
-from evenflow.auto.candidates import Candidates, StageCost, evaluate, pareto
+from evenflow.auto.candidates import Asker, Candidates, StageCost, asking, evaluate, pareto
 from evenflow.auto.cluster import Cluster, Link, submeshes
 from evenflow.auto.in_flight import in_flight_microbatches
 from evenflow.auto.inter import plan_stages
@@ -28,7 +28,7 @@ CLUSTERS = st.builds(
 
 def everything(provider: AnalyticStages) -> Candidates:
     return evaluate(
-        provider,
+        Asker(provider, None),
         submeshes(provider.cluster),
         num_microbatches=provider.num_microbatches,
         first_in_flight=1,
@@ -157,9 +157,11 @@ def test_equal_runs_are_asked_for_once() -> None:
 
 def test_processes_find_the_same() -> None:
     provider = stages(network([100, 200, 300]), mesh(1, 2, **LINKS))
-    arguments = {"num_microbatches": 4, "first_in_flight": 1, "memory_limit_bytes": None}
-    here = evaluate(provider, submeshes(provider.cluster), **arguments)
-    there = evaluate(provider, submeshes(provider.cluster), processes=2, **arguments)
+    here = everything(provider)
+    with asking(provider, processes=2) as asker:
+        there = evaluate(
+            asker, submeshes(provider.cluster), num_microbatches=8, first_in_flight=1, memory_limit_bytes=None
+        )
     assert here.options == there.options
     assert np.array_equal(here.costs.cost_ns, there.costs.cost_ns)
 

@@ -78,20 +78,19 @@ class Candidates:
     options: dict[tuple[int, int, Submesh], tuple[StageCost, ...]]
     """In the order of the tables, for each first layer, end and submesh."""
     num_evaluated: int
-    """Stages that the provider was asked for."""
+    """Stages that the provider has been asked for."""
     num_possible: int
     """Runs of layers times submeshes."""
 
 
 def evaluate(
-    provider: StageProvider,
+    asker: "Asker",
     submeshes: Sequence[Submesh],
     *,
     num_microbatches: int,
     first_in_flight: int,
     memory_limit_bytes: int | None,
     incumbent_ns: int | None = None,
-    processes: int = 1,
 ) -> Candidates:
     """Ask for the costs of stages, from short to long, and leave out what no plan within the limits can have.
 
@@ -99,35 +98,30 @@ def evaluate(
     any stage holds, or when all microbatches one after the other take longer on it than a known plan's `incumbent_ns`.
     Without limits nothing is left out.
     """
-    num_layers = len(provider.kinds)
+    num_layers = len(asker.provider.kinds)
     options: dict[tuple[int, int, Submesh], tuple[StageCost, ...]] = {}
     too_long = False
-    with _pool(processes) as pool:
-        asker = _Asker(provider, pool)
-        alive = [(first, first + 1, shape) for shape in submeshes for first in range(num_layers)]
-        while alive:
-            found = asker.ask(alive)
-            kept = set()
-            for run, costs in zip(alive, found, strict=True):
-                fits = any(
-                    memory_limit_bytes is None
-                    or cost.static_bytes + first_in_flight * cost.activation_bytes <= memory_limit_bytes
-                    for cost in costs
-                )
-                late = incumbent_ns is not None and all(
-                    cost.cost_ns * num_microbatches > incumbent_ns for cost in costs
-                )
-                too_long |= late and fits
-                if fits and not late:
-                    options[run] = costs
-                    kept.add(run)
-            alive = [
-                (first, end + 1, shape)
-                for first, end, shape in alive
-                if (first, end, shape) in kept and (first + 1, end + 1, shape) in kept
-            ]
+    alive = [(first, first + 1, shape) for shape in submeshes for first in range(num_layers)]
+    while alive:
+        kept = set()
+        for run, costs in zip(alive, asker.ask(alive), strict=True):
+            fits = any(
+                memory_limit_bytes is None
+                or cost.static_bytes + first_in_flight * cost.activation_bytes <= memory_limit_bytes
+                for cost in costs
+            )
+            late = incumbent_ns is not None and all(cost.cost_ns * num_microbatches > incumbent_ns for cost in costs)
+            too_long |= late and fits
+            if fits and not late:
+                options[run] = costs
+                kept.add(run)
+        alive = [
+            (first, end + 1, shape)
+            for first, end, shape in alive
+            if (first, end, shape) in kept and (first + 1, end + 1, shape) in kept
+        ]
     return Candidates(
-        costs=_tables(provider, submeshes, options, incumbent_ns if too_long else None),
+        costs=_tables(asker.provider, submeshes, options, incumbent_ns if too_long else None),
         options=options,
         num_evaluated=len(asker.known),
         num_possible=len(submeshes) * num_layers * (num_layers + 1) // 2,
@@ -147,20 +141,20 @@ def pareto(costs: Iterable[StageCost]) -> tuple[StageCost, ...]:
 
 
 @contextmanager
-def _pool(processes: int) -> Iterator[ProcessPoolExecutor | None]:
-    """New processes, which share nothing with this one's threads; None for a single process."""
+def asking(provider: StageProvider, *, processes: int = 1) -> "Iterator[Asker]":
+    """Something that asks `provider`, here or in so many new processes, which share nothing with this one's threads."""
     if processes == 1:
-        yield None
+        yield Asker(provider, None)
         return
     pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
     try:
-        yield pool
+        yield Asker(provider, pool)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-class _Asker:
-    """Asks the provider once for equal runs."""
+class Asker:
+    """Asks a provider once for equal runs of layers, and remembers the answers."""
 
     def __init__(self, provider: StageProvider, pool: ProcessPoolExecutor | None) -> None:
         self.provider = provider
@@ -169,7 +163,7 @@ class _Asker:
         self.known: dict[Hashable, tuple[StageCost, ...]] = {}
 
     def ask(self, runs: Sequence[tuple[int, int, Submesh]]) -> list[tuple[StageCost, ...]]:
-        """The options of every run."""
+        """The options of every run, first layer, end and submesh, of which no other option is better in everything."""
         kinds = tuple(self.provider.kinds)
         keys = [(kinds[first:end], shape) for first, end, shape in runs]
         new = {key: run for key, run in zip(keys, runs, strict=True) if key not in self.known}

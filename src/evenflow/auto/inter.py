@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from evenflow.auto.candidates import Candidates, StageCost, StageProvider, evaluate
+from evenflow.auto.candidates import Asker, Candidates, StageCost, StageProvider, asking, evaluate
 from evenflow.auto.cluster import Cluster, Submesh, assign, submeshes
 from evenflow.auto.in_flight import in_flight_microbatches
 from evenflow.auto.layout import Layout
@@ -139,20 +139,15 @@ def plan_stages(
     """
     if num_microbatches < 1:
         raise InputError(value=num_microbatches, rule="the number of microbatches is at least 1", place="microbatches")
-    search = _Search(
-        cluster=cluster,
-        provider=provider_for(cluster),
-        num_microbatches=num_microbatches,
-        schedule=family_name(schedule),
-        processes=processes,
-    )
-    candidates = search.candidates()
-    answer = search.best(candidates)
-    shortage = (
-        None
-        if answer.best
-        else Shortage(memory_bytes=search.least_memory(), num_nodes=_enough_nodes(provider_for, search))
-    )
+    with asking(provider_for(cluster), processes=processes) as asker:
+        search = _Search(
+            cluster=cluster, asker=asker, num_microbatches=num_microbatches, schedule=family_name(schedule)
+        )
+        candidates = search.candidates()
+        answer = search.best(candidates)
+        shortage = None
+        if answer.best is None:
+            shortage = Shortage(memory_bytes=search.least_memory(), num_nodes=_enough_nodes(provider_for, search))
     plans = {plan: search.laid_out(plan, candidates) for plan in answer.alternatives}
     return InterAnswer(
         plan=plans[answer.best] if answer.best else None,
@@ -168,12 +163,15 @@ class _Search:
     """One cluster with its costs."""
 
     cluster: Cluster
-    provider: StageProvider
+    asker: Asker
     num_microbatches: int
     schedule: str
-    processes: int
 
-    @cached_property
+    @property
+    def provider(self) -> StageProvider:
+        return self.asker.provider
+
+    @property
     def num_layers(self) -> int:
         return len(self.provider.kinds)
 
@@ -191,40 +189,37 @@ class _Search:
     def candidates_within(self, memory_limit_bytes: int | None, incumbent_ns: int | None) -> Candidates:
         """The stages that fit and are not too slow."""
         return evaluate(
-            self.provider,
+            self.asker,
             submeshes(self.cluster),
             num_microbatches=self.num_microbatches,
             first_in_flight=self.in_flight[1],
             memory_limit_bytes=memory_limit_bytes,
             incumbent_ns=incumbent_ns,
-            processes=self.processes,
         )
 
     def _even_steps(self) -> Iterator[int]:
         """The steps of plans with equal submeshes and evenly many layers, where they fit: a first incumbent."""
-        known: dict[object, StageCost | None] = {}
+        cuts = {}
         for shape in submeshes(self.cluster):
             count, rest = divmod(self.cluster.num_devices, shape.num_devices)
-            if rest or count > self.num_layers:
-                continue
-            bounds = [self.num_layers * stage // count for stage in range(count + 1)]
-            costs = []
-            for position, (first, end) in zip(range(count, 0, -1), pairwise(bounds), strict=True):
-                live = self.in_flight[position]
-                key = (tuple(self.provider.kinds[first:end]), live, shape)
-                if key not in known:
-                    known[key] = self._cheapest(first, end, shape, live)
-                costs.append(known[key])
-            times = [cost.cost_ns for cost in costs if cost]
-            if len(times) == count:
+            if not rest and count <= self.num_layers:
+                cuts[shape] = [self.num_layers * stage // count for stage in range(count + 1)]
+        runs = [(first, end, shape) for shape, bounds in cuts.items() for first, end in pairwise(bounds)]
+        options = dict(zip(runs, self.asker.ask(runs), strict=True))
+        for shape, bounds in cuts.items():
+            times = []
+            for live, layers in zip(self.in_flight[len(bounds) - 1 : 0 : -1], pairwise(bounds), strict=True):
+                room = self.cluster.memory_bytes
+                fitting = (
+                    cost.cost_ns
+                    for cost in options[*layers, shape]
+                    if cost.static_bytes + live * cost.activation_bytes <= room
+                )
+                times.append(min(fitting, default=None))
+            fast = [cost_ns for cost_ns in times if cost_ns is not None]
+            if len(fast) == len(times):
                 entries = sum(self.provider.entry_ns(first, shape) for first in bounds[1:-1])
-                yield sum(times) + entries + (self.num_microbatches - 1) * max(times)
-
-    def _cheapest(self, first: int, end: int, shape: Submesh, live: int) -> StageCost | None:
-        options = self.provider.options(first, end, shape)
-        room = self.cluster.memory_bytes
-        fitting = [cost for cost in options if cost.static_bytes + live * cost.activation_bytes <= room]
-        return min(fitting, key=lambda cost: cost.cost_ns, default=None)
+                yield sum(fast) + entries + (self.num_microbatches - 1) * max(fast)
 
     def best(self, candidates: Candidates) -> StagesAnswer:
         """The dynamic program."""
@@ -284,8 +279,9 @@ def _enough_nodes(provider_for: Callable[[Cluster], StageProvider], search: _Sea
 
     def enough(num_nodes: int) -> bool:
         larger = replace(search.cluster, num_nodes=num_nodes)
-        other = replace(search, cluster=larger, provider=provider_for(larger))
-        candidates = other.candidates_within(larger.memory_bytes, None)
+        with asking(provider_for(larger)) as asker:
+            other = replace(search, cluster=larger, asker=asker)
+            candidates = other.candidates_within(larger.memory_bytes, None)
         return has_plan(
             candidates.costs,
             num_devices=larger.num_devices,
