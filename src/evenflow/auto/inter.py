@@ -20,7 +20,7 @@ from evenflow.simulate import Timeline, build_graph, run
 from evenflow.simulate.costs import duration_table
 from evenflow.units import megabytes
 
-_MOST_DEVICES = 8192
+_MOST_DEVICES = 4096
 """Beyond this many, more devices are not tried."""
 
 
@@ -47,7 +47,7 @@ class Shortage:
     def message(self, cluster: Cluster) -> str:
         """One sentence."""
         needed = f"{megabytes(self.memory_bytes):,.0f} MB a device instead of {megabytes(cluster.memory_bytes):,.0f} MB"
-        words = f"the model fits on {cluster.name} at no sharding and pipeline; it would with {needed}"
+        words = f"the model does not fit on {cluster.name}, however it is cut and sharded; it would with {needed}"
         if self.num_nodes is not None:
             devices = self.num_nodes * cluster.devices_per_node
             words += f", or with {devices} devices ({self.num_nodes} x {cluster.devices_per_node})"
@@ -282,18 +282,22 @@ def _enough_nodes(provider_for: Callable[[Cluster], StageProvider], search: _Sea
         with asking(provider_for(larger)) as asker:
             other = replace(search, cluster=larger, asker=asker)
             candidates = other.candidates_within(larger.memory_bytes, None)
-        return has_plan(
-            candidates.costs,
-            num_devices=larger.num_devices,
-            in_flight=other.in_flight,
-            memory_limit_bytes=larger.memory_bytes,
-        )
+        try:
+            return has_plan(
+                candidates.costs,
+                num_devices=larger.num_devices,
+                in_flight=other.in_flight,
+                memory_limit_bytes=larger.memory_bytes,
+            )
+        except InputError:  # too many layers and devices to tell
+            return False
 
     too_few, nodes = search.cluster.num_nodes, 2 * search.cluster.num_nodes
-    while not enough(nodes):
+    most_nodes = _MOST_DEVICES // search.cluster.devices_per_node
+    while nodes <= most_nodes and not enough(nodes):
         too_few, nodes = nodes, 2 * nodes
-        if nodes * search.cluster.devices_per_node > _MOST_DEVICES:
-            return None
+    if nodes > most_nodes:
+        return None
     while nodes - too_few > 1:
         middle = (too_few + nodes) // 2
         too_few, nodes = (too_few, middle) if enough(middle) else (middle, nodes)

@@ -12,7 +12,6 @@ import numpy as np
 from evenflow.auto.candidates import StageProvider
 from evenflow.auto.inter import TwoLevelPlan
 from evenflow.auto.resharding import plan_resharding
-from evenflow.errors import InputError
 from evenflow.schedule import NUM_OPS, Op
 from evenflow.simulate import Timeline, run
 from evenflow.solve import Outcome, plan
@@ -70,38 +69,22 @@ def refine(two_level: TwoLevelPlan, provider: StageProvider, *, time_limit_s: fl
     ]
     tried = []
     for sharding, schedule, num_chunks in variants:
-        outcome = _solve(two_level, provider, sharding, schedule, num_chunks, time_limit_s / len(variants))
-        if outcome is not None:
-            tried.append(
-                Refined(
-                    sharding=sharding,
-                    schedule=schedule,
-                    num_chunks=num_chunks,
-                    outcome=outcome,
-                    timeline=_simulated(two_level, provider, sharding, outcome),
-                )
-            )
-    return Refinement(two_level_ns=two_level.timeline.makespan_ns, tried=tuple(tried))
-
-
-def _solve(
-    two_level: TwoLevelPlan, provider: StageProvider, sharding: str, schedule: str, num_chunks: int, seconds: float
-) -> Outcome | None:
-    """None for a schedule that does not have these sizes."""
-    try:
-        return plan(
-            provider.network_on(two_level.stages[0].submesh, sharding),
-            num_ranks=len(two_level.stages),
+        outcome = plan(
+            provider.network_on(stages[0].submesh, sharding),
+            num_ranks=len(stages),
             num_microbatches=two_level.num_microbatches,
             num_chunks=num_chunks,
             memory_limit_bytes=two_level.cluster.memory_bytes,
             schedule=schedule,
             mix_any=True,
             communication=two_level.communication,
-            time_limit_s=seconds,
+            time_limit_s=time_limit_s / len(variants),
         )
-    except InputError:
-        return None
+        timeline = _simulated(two_level, provider, sharding, outcome)
+        tried.append(
+            Refined(sharding=sharding, schedule=schedule, num_chunks=num_chunks, outcome=outcome, timeline=timeline)
+        )
+    return Refinement(two_level_ns=two_level.timeline.makespan_ns, tried=tuple(tried))
 
 
 def _simulated(two_level: TwoLevelPlan, provider: StageProvider, sharding: str, outcome: Outcome) -> Timeline | None:
