@@ -229,7 +229,7 @@ def test_equal_messages_are_those_of_one_number(case: tuple[Schedule, np.ndarray
 
 def test_every_message_may_take_its_own_time():
     """Two stages, one microbatch: forward 2, message 30, forward 3, backward 5, message 7, backward 4."""
-    schedule = parse_schedule("0F0,0B0\n1F0,1B0\n")
+    schedule = parse_schedule("0F0,0B0\n1F0,1B0\n", name="two")
     messages = np.zeros((2, NUM_OPS), dtype=np.int64)
     messages[1, 0], messages[0, 1] = 30, 7
     timeline = run(build_graph(schedule), np.array([2, 4, 0, 0, 3, 5, 0, 0]), messages.reshape(-1))
