@@ -36,7 +36,7 @@ def clusters() -> list[Cluster]:
 
 def cases() -> Iterator[ReshardingPlan]:
     for index, (senders, receivers) in enumerate(HALVES):
-        for shape in SHAPES:
+        for shape in SHAPES[index > 0 :]:
             for sender, receiver in product(layouts(shape, senders), layouts(shape, receivers)):
                 yield plan_resharding(sender, receiver, clusters()[index % 2 == 0])
 

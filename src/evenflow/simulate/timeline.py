@@ -72,14 +72,15 @@ def run(graph: Graph, durations: Times, communication: Communication | Times | N
     count = len(graph.sequence)
     ends = np.zeros(count + 1, dtype=np.int64)
     arguments = (graph.rank_predecessors, graph.dependencies, graph.classes, durations)
+    messages = None
     if isinstance(communication, np.ndarray):
         messages = graph.crosses_ranks * communication[graph.classes]
-    else:
-        messages = graph.crosses_ranks * np.int64(communication.message_ns if communication else 0)
-    if messages.any():
-        for_size(longest_path_with_messages, count)(*arguments, messages, ends)
-    else:
+    elif communication and communication.message_ns:
+        messages = graph.crosses_ranks * np.int64(communication.message_ns)
+    if messages is None:
         for_size(longest_path, count)(*arguments, ends)
+    else:
+        for_size(longest_path_with_messages, count)(*arguments, messages, ends)
     end_ns = np.empty(count, dtype=np.int64)
     end_ns[graph.sequence] = ends[1:]
     schedule = graph.schedule
