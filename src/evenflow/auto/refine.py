@@ -93,11 +93,13 @@ def _simulated(two_level: TwoLevelPlan, provider: StageProvider, sharding: str, 
         return None
     timeline = outcome.simulation.timeline
     schedule = timeline.schedule
+    layers = np.zeros(schedule.num_stages, dtype=np.int64)
+    layers[schedule.stage_table] = outcome.simulation.plan.layers
     messages = np.zeros((schedule.num_stages, NUM_OPS), dtype=np.int64)
-    for stage in range(schedule.num_stages - 1):
+    for stage, first in enumerate(np.cumsum(layers)[:-1].tolist()):
         ranks = schedule.stage_ranks[stage], schedule.stage_ranks[stage + 1]
         sender, receiver = (
-            provider.boundary(0, two_level.stages[rank].submesh, sharding, two_level.stages[rank].devices)
+            provider.boundary(first, two_level.stages[rank].submesh, sharding, two_level.stages[rank].devices)
             for rank in ranks
         )
         messages[stage + 1, Op.F] = plan_resharding(sender, receiver, two_level.cluster).cost_ns
