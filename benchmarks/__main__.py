@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: plan quality, simulator speed, speed of reading traces, published zero-bubble settings."""
+"""`python -m benchmarks`: what the numbers in the documentation come from, a command for each."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from benchmarks import cases as named
-from benchmarks import measure, plans, simulator, traces, zero_bubble
+from benchmarks import measure, plans, simulator, stages, traces, zero_bubble
 from evenflow.units import megabytes
 
 
@@ -20,6 +20,7 @@ def benchmarks(context: click.Context) -> None:
         context.invoke(simulator_command)
         context.invoke(traces_command)
         context.invoke(zero_bubble_command)
+        context.invoke(stages_command)
         context.invoke(plans_command)
 
 
@@ -84,6 +85,18 @@ def zero_bubble_command(order_seconds: float = 10.0, json_path: Path | None = No
     click.echo(zero_bubble.report(rates))
     if json_path:
         json_path.write_text(json.dumps([asdict(rate) for rate in rates], indent=1) + "\n", encoding="utf-8")
+
+
+@benchmarks.command("stages")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all times.")
+def stages_command(json_path: Path | None = None) -> None:
+    """Stages on submeshes: the dynamic program beside a straightforward one with six loops, both compiled."""
+    speeds = stages.measure_all()
+    click.echo(stages.report(speeds))
+    if json_path:
+        json_path.write_text(json.dumps([asdict(speed) for speed in speeds], indent=1) + "\n", encoding="utf-8")
+    if any(speed.loops_step_ns not in (None, speed.step_ns) for speed in speeds):
+        sys.exit(1)
 
 
 @benchmarks.command("one-trace", hidden=True)

@@ -63,3 +63,68 @@ def nanoseconds_from_milliseconds(milliseconds: float) -> int:
 def milliseconds(time_ns: int) -> float:
     """Milliseconds, for people and files."""
     return time_ns / NANOSECONDS_PER_MILLISECOND
+
+
+_TIME_UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_PREFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
+_NUMBER = r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*"
+_TIME = re.compile(_NUMBER + r"(ns|us|µs|ms|s)\s*")
+_BANDWIDTH = re.compile(_NUMBER + r"([KMGTkmgt]?)([Bb])(?:ps|/s)\s*")
+_FLOPS = re.compile(_NUMBER + r"([KMGTPkmgtp]?)(?:flops|flop/s)\s*", re.IGNORECASE)
+
+
+def parse_time(text: str, *, place: str = "time") -> int:
+    """Nanoseconds of a time such as ``5us``, ``0.02ms`` or ``0s``; the unit is needed.
+
+    >>> parse_time("5us")
+    5000
+    """
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise InputError(
+            value=text,
+            rule="a time is a number with one of the units ns, us, ms, s",
+            place=place,
+            remedy="write for example 5us",
+        )
+    return round(float(match[1]) * _TIME_UNITS[match[2]])
+
+
+def parse_bandwidth(text: str, *, place: str = "bandwidth") -> int:
+    """Bytes a second of a bandwidth such as ``200GBps`` or ``200GB/s``; with a small b, bits: ``400Gbps``.
+
+    Prefixes are decimal, as links are sold.
+
+    >>> parse_bandwidth("25GBps") == parse_bandwidth("200Gb/s") == 25 * 10**9
+    True
+    """
+    match = _BANDWIDTH.fullmatch(text)
+    if match is None:
+        raise InputError(
+            value=text,
+            rule="a bandwidth is a number with K, M, G or T and bytes or bits a second (GBps, GB/s, Gbps, Gb/s)",
+            place=place,
+            remedy="write for example 200GBps (bytes) or 400Gbps (bits)",
+        )
+    size = float(match[1]) * _PREFIXES[match[2].lower()]
+    rate = round(size if match[3] == "B" else size / 8)
+    if rate <= 0:
+        raise InputError(value=text, rule="a bandwidth is above zero", place=place)
+    return rate
+
+
+def parse_flops(text: str, *, place: str = "peak") -> float:
+    """Floating-point operations a second such as ``312TFLOPS``.
+
+    >>> parse_flops("312TFLOPS") == 312e12
+    True
+    """
+    match = _FLOPS.fullmatch(text)
+    if match is None or float(match[1]) == 0:
+        raise InputError(
+            value=text,
+            rule="a peak is a number above zero of floating-point operations a second (FLOPS, GFLOPS, TFLOPS, PFLOPS)",
+            place=place,
+            remedy="write for example 312TFLOPS",
+        )
+    return float(match[1]) * _PREFIXES[match[2].lower()]

@@ -219,6 +219,23 @@ def test_messages_do_not_turn_round_on_a_rank():
     assert timeline.makespan_ns == 8 + 4 * 100
 
 
+@given(case=runs())
+def test_equal_messages_are_those_of_one_number(case: tuple[Schedule, np.ndarray, Communication | None]):
+    schedule, durations, messages = case
+    graph = build_graph(schedule)
+    each = np.full(len(durations), messages.message_ns if messages else 0)
+    assert np.array_equal(run(graph, durations, each).end_ns, run(graph, durations, messages).end_ns)
+
+
+def test_every_message_may_take_its_own_time():
+    """Two stages, one microbatch: forward 2, message 30, forward 3, backward 5, message 7, backward 4."""
+    schedule = parse_schedule("0F0,0B0\n1F0,1B0\n", name="two")
+    messages = np.zeros((2, NUM_OPS), dtype=np.int64)
+    messages[1, 0], messages[0, 1] = 30, 7
+    timeline = run(build_graph(schedule), np.array([2, 4, 0, 0, 3, 5, 0, 0]), messages.reshape(-1))
+    assert timeline.makespan_ns == 2 + 30 + 3 + 5 + 7 + 4
+
+
 def test_without_a_backward_nothing_is_kept():
     schedule = parse_schedule("0F0,0F1,2F0,2F1\n1F0,1F1,3F0,3F1\n", name="inference")
     check_complete(schedule)

@@ -63,17 +63,24 @@ class Timeline:
         return path[::-1]
 
 
-def run(graph: Graph, durations: Times, communication: Communication | None = None) -> Timeline:
-    """The timeline of `graph` for `durations` [NUM_OPS * num_stages], indexed by the graph's classes, in ns."""
+def run(graph: Graph, durations: Times, communication: Communication | Times | None = None) -> Timeline:
+    """The timeline of `graph` for `durations` [NUM_OPS * num_stages], indexed by the graph's classes, in ns.
+
+    `communication` is what every message takes, or, where they differ, an array like `durations` of what the inputs of
+    actions take that come from another rank.
+    """
     count = len(graph.sequence)
     ends = np.zeros(count + 1, dtype=np.int64)
     arguments = (graph.rank_predecessors, graph.dependencies, graph.classes, durations)
-    message_ns = communication.message_ns if communication else 0
-    if message_ns:
-        messages = graph.crosses_ranks * np.int64(message_ns)
-        for_size(longest_path_with_messages, count)(*arguments, messages, ends)
-    else:
+    messages = None
+    if isinstance(communication, np.ndarray):
+        messages = graph.crosses_ranks * communication[graph.classes]
+    elif communication and communication.message_ns:
+        messages = graph.crosses_ranks * np.int64(communication.message_ns)
+    if messages is None:
         for_size(longest_path, count)(*arguments, ends)
+    else:
+        for_size(longest_path_with_messages, count)(*arguments, messages, ends)
     end_ns = np.empty(count, dtype=np.int64)
     end_ns[graph.sequence] = ends[1:]
     schedule = graph.schedule

@@ -1,0 +1,1 @@
+"""Two-level planning: operators sharded inside a stage, stages on submeshes of a cluster."""

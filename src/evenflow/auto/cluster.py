@@ -1,0 +1,170 @@
+"""The cluster: nodes x devices, fast links inside a node, slow ones between; its submeshes, and where they lie."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from evenflow.errors import InputError
+
+_MESH = re.compile(r"\s*([0-9]+)\s*[x×]\s*([0-9]+)\s*")
+_MOST_DEVICES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """What connects two devices."""
+
+    bytes_per_s: int
+    """Of one device, in each direction."""
+    latency_ns: int = 0
+
+    def transfer_ns(self, size_bytes: int) -> int:
+        """Time of one message: latency plus size over bandwidth, rounded up; nothing takes no time."""
+        return self.latency_ns - (-size_bytes * 1_000_000_000 // self.bytes_per_s) if size_bytes else 0
+
+
+class Submesh(NamedTuple):
+    """A shape of a part of the cluster: devices of one node, or whole nodes."""
+
+    num_nodes: int
+    devices_per_node: int
+
+    @property
+    def num_devices(self) -> int:
+        """Devices in all."""
+        return self.num_nodes * self.devices_per_node
+
+    def __str__(self) -> str:
+        return f"{self.num_nodes}x{self.devices_per_node}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """`num_nodes` equal nodes of `devices_per_node` equal devices; device ``node * devices_per_node + place``."""
+
+    num_nodes: int
+    devices_per_node: int
+    memory_bytes: int
+    """Of one device."""
+    intra: Link
+    """Between devices of a node."""
+    inter: Link
+    """Between devices of different nodes."""
+    peak_flops: float | None = None
+    """Floating-point operations a second of one device at its peak, where known."""
+    name: str = "cluster"
+
+    def __post_init__(self) -> None:
+        for field, count in (("nodes", self.num_nodes), ("devices a node", self.devices_per_node)):
+            if count < 1:
+                raise InputError(value=count, rule=f"the number of {field} is at least 1", place=self.name)
+        if self.num_devices > _MOST_DEVICES:
+            raise InputError(
+                value=self.num_devices, rule=f"at most {_MOST_DEVICES:,} devices", place=f"{self.name}, mesh"
+            )
+        if self.memory_bytes < 1:
+            raise InputError(value=self.memory_bytes, rule="a device has memory", place=f"{self.name}, memory")
+        for field, link in (("intra", self.intra), ("inter", self.inter)):
+            if link.bytes_per_s < 1:
+                raise InputError(
+                    value=link.bytes_per_s, rule="a bandwidth is above zero", place=f"{self.name}, {field}-bandwidth"
+                )
+            if link.latency_ns < 0:
+                raise InputError(
+                    value=link.latency_ns, rule="a latency is not negative", place=f"{self.name}, {field}-latency"
+                )
+        if self.num_nodes > 1 and self.devices_per_node > 1 and self.inter.bytes_per_s > self.intra.bytes_per_s:
+            raise InputError(
+                value=f"{self.inter.bytes_per_s / 1e9:g} GB/s between nodes",
+                rule=f"links between nodes are not faster than the {self.intra.bytes_per_s / 1e9:g} GB/s inside a node",
+                place=f"{self.name}, bandwidths",
+                remedy="exchange the two bandwidths, or let the mesh have the fast axis as its second number",
+            )
+        if self.peak_flops is not None and not 0 < self.peak_flops < float("inf"):
+            raise InputError(value=self.peak_flops, rule="a peak is above zero", place=f"{self.name}, peak")
+
+    @property
+    def num_devices(self) -> int:
+        """Devices in all."""
+        return self.num_nodes * self.devices_per_node
+
+    def node_of(self, device: int) -> int:
+        """The node of a device."""
+        return device // self.devices_per_node
+
+    def link_between(self, device: int, other: int) -> Link:
+        """What connects two different devices."""
+        return self.intra if self.node_of(device) == self.node_of(other) else self.inter
+
+
+def parse_mesh(text: str, *, place: str = "mesh") -> tuple[int, int]:
+    """Nodes and devices a node of a mesh such as ``2x4``.
+
+    >>> parse_mesh("2x4")
+    (2, 4)
+    """
+    match = _MESH.fullmatch(text)
+    if match is None or not (int(match[1]) and int(match[2])):
+        raise InputError(
+            value=text,
+            rule="a mesh is the number of nodes, x, the number of devices in each, both above zero",
+            place=place,
+            remedy="write for example 2x4 for two nodes of four devices",
+        )
+    return int(match[1]), int(match[2])
+
+
+def submeshes(cluster: Cluster) -> tuple[Submesh, ...]:
+    """The shapes a stage may have, from small to large, each with another number of devices.
+
+    Inside a node 1, 2, 4, ... devices as long as this divides the node; then whole nodes. For nodes of 2**k devices
+    these are the shapes of [Alpa, §5.2]. Every number divides the next ones up to a whole node, and whole nodes are
+    multiples of a node: that is why any choice of shapes with as many devices as the cluster has can be laid out
+    (`assign`).
+
+    >>> [str(shape) for shape in submeshes(Cluster(num_nodes=3, devices_per_node=12, memory_bytes=1,
+    ...     intra=Link(bytes_per_s=2), inter=Link(bytes_per_s=1)))]
+    ['1x1', '1x2', '1x4', '1x12', '2x12', '3x12']
+    """
+    width = cluster.devices_per_node
+    inside = []
+    size = 1
+    while size < width and width % size == 0:
+        inside.append(Submesh(1, size))
+        size *= 2
+    return (*inside, *(Submesh(nodes, width) for nodes in range(1, cluster.num_nodes + 1)))
+
+
+def assign(cluster: Cluster, shapes: Sequence[Submesh]) -> tuple[range, ...]:
+    """The devices of every stage, consecutive and disjoint; a stage inside a node does not cross to the next one.
+
+    Stages lie in the order of the pipeline where each then begins at a multiple of its size (whole nodes: at a node),
+    so that neighbours are near; else larger ones first. This always works: the sizes before a stage inside a node are
+    then all multiples of its own, so it begins at a multiple of its size, which divides the node, and cannot cross its
+    end. [a proof of Alpa, theorem 1, for our shapes]
+
+    Raises ValueError for shapes that are not `submeshes` of the cluster or have more devices than it.
+    """
+    allowed = submeshes(cluster)
+    total = sum(shape.num_devices for shape in shapes)
+    if total > cluster.num_devices or any(shape not in allowed for shape in shapes):
+        raise ValueError(f"{[str(shape) for shape in shapes]} are no submeshes of {cluster.name}")
+    in_order = _laid_out(cluster, shapes, range(len(shapes)))
+    if in_order is None:
+        in_order = _laid_out(cluster, shapes, sorted(range(len(shapes)), key=lambda stage: -shapes[stage].num_devices))
+    assert in_order is not None  # by the argument above
+    return in_order
+
+
+def _laid_out(cluster: Cluster, shapes: Sequence[Submesh], order: Sequence[int]) -> tuple[range, ...] | None:
+    """Devices of every stage, one stage after the other in `order`, or None if one would not begin where it may."""
+    places = [range(0)] * len(shapes)
+    begin = 0
+    for stage in order:
+        size = shapes[stage].num_devices
+        if begin % min(size, cluster.devices_per_node):
+            return None
+        places[stage] = range(begin, begin + size)
+        begin += size
+    return tuple(places)

@@ -1,0 +1,28 @@
+"""How many microbatches a stage holds, by its position in the pipeline."""
+
+from evenflow.errors import InputError
+from evenflow.schedule import family_name, make_schedule
+from evenflow.simulate import live_vectors
+
+SCHEDULES = ("1f1b", "eager-1f1b", "f-then-b")
+"""Families whose step follows equation 2, and where what a stage holds depends on the stages behind it alone."""
+
+
+def in_flight_microbatches(schedule: str, *, num_microbatches: int, most_stages: int) -> tuple[int, ...]:
+    """Activations that the s-th stage from the end holds at most, indexed by s from 1 to `most_stages`; first a 0.
+
+    Raises InputError for a schedule that the dynamic program cannot assume.
+
+    >>> in_flight_microbatches("1f1b", num_microbatches=3, most_stages=5)
+    (0, 1, 2, 3, 3, 3)
+    """
+    name = family_name(schedule)
+    if name not in SCHEDULES:
+        raise InputError(
+            value=schedule,
+            rule=f"stages are chosen for one of the schedules {', '.join(SCHEDULES)}",
+            place="schedule",
+            remedy="refinement tries further schedules afterwards",
+        )
+    order = make_schedule(name, num_ranks=most_stages, num_chunks=1, num_microbatches=num_microbatches)
+    return (0, *(int(live_vectors(order, most_stages - position).max()) for position in range(1, most_stages + 1)))

@@ -1,0 +1,97 @@
+"""How a tensor lies on the devices of a stage: which box of it every device holds."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+from evenflow.errors import InputError
+
+REPLICATED = -1
+"""Instead of a dimension: every device along the mesh axis holds the same."""
+
+Box = tuple[tuple[int, int], ...]
+"""Begin and end in every dimension."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """A tensor on a mesh of devices, along each mesh axis split in one dimension or replicated.
+
+    A dimension of n elements split over k devices gives each ceil(n / k), the last ones less or nothing; of two axes
+    that split the same dimension the first is the outer one. This is what torch's DTensor does with ``Shard``.
+    """
+
+    shape: tuple[int, ...]
+    item_bytes: int
+    mesh: tuple[int, ...]
+    placement: tuple[int, ...]
+    """For each mesh axis the dimension that is split along it, or REPLICATED."""
+    devices: tuple[int, ...]
+    """The last mesh axis varies fastest."""
+
+    def __post_init__(self) -> None:
+        if len(self.placement) != len(self.mesh) or math.prod(self.mesh) != len(self.devices):
+            raise InputError(
+                value=f"placement {self.placement}, mesh {self.mesh}, {len(self.devices)} devices",
+                rule="a layout has a placement for each mesh axis and a device for each place of the mesh",
+                place="layout",
+            )
+        if len(set(self.devices)) != len(self.devices):
+            raise InputError(value=self.devices, rule="the devices of a layout differ", place="layout")
+        for where in self.placement:
+            if where != REPLICATED and not 0 <= where < len(self.shape):
+                raise InputError(
+                    value=where,
+                    rule=f"a placement is a dimension of the shape {self.shape} or {REPLICATED} for replicated",
+                    place="layout",
+                    remedy="reduce partial sums before they are sent" if where < REPLICATED else "",
+                )
+
+    @cached_property
+    def boxes(self) -> dict[int, Box]:
+        """What every device holds."""
+        places = product(*(range(size) for size in self.mesh))
+        return {device: self._box(place) for device, place in zip(self.devices, places, strict=True)}
+
+    def _box(self, place: tuple[int, ...]) -> Box:
+        box = [(0, size) for size in self.shape]
+        for index, size, where in zip(place, self.mesh, self.placement, strict=True):
+            if where != REPLICATED:
+                box[where] = chunk(*box[where], size, index)
+        return tuple(box)
+
+    def bytes_of(self, box: Box) -> int:
+        """Size of a part."""
+        return self.item_bytes * volume(box)
+
+
+def chunk(begin: int, end: int, parts: int, index: int) -> tuple[int, int]:
+    """Part `index` of [begin, end), each of ceil((end - begin) / parts) while they last."""
+    size = -(-(end - begin) // parts)
+    return min(end, begin + index * size), min(end, begin + (index + 1) * size)
+
+
+def volume(box: Box) -> int:
+    """Elements of a box."""
+    return math.prod(end - begin for begin, end in box)
+
+
+def intersection(box: Box, other: Box) -> Box | None:
+    """What is in both, or None for nothing."""
+    common = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, other, strict=True))
+    return common if all(begin < end for begin, end in common) else None
+
+
+def split(box: Box, parts: int) -> Iterator[Box]:
+    """At most so many parts of nearly equal size, along the longest dimension."""
+    lengths = [end - begin for begin, end in box]
+    longest = lengths.index(max(lengths, default=0)) if lengths else 0
+    for index in range(parts):
+        if not lengths:
+            yield box
+            return
+        begin, end = chunk(*box[longest], parts, index)
+        if begin < end:
+            yield (*box[:longest], (begin, end), *box[longest + 1 :])
