@@ -281,7 +281,10 @@ class _Race:
                 while search.incumbent[0] > target and not self.stop.wait(_POLL_SECONDS):
                     pass
                 continue
-            margin = _next_margin(margin, 1 - self.lower_bound_ns / makespan, refuted=answer.refuted)
+            if answer.refuted and prover.searches_cuts:
+                margin = 0.0  # there, refuting one target after the other takes longer than the last one alone
+            else:
+                margin = _next_margin(margin, 1 - self.lower_bound_ns / makespan, refuted=answer.refuted)
             if not answer.refuted:
                 prover.forget()
             budget = _LATER_ATTEMPT * self.left_s
