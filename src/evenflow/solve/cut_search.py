@@ -35,6 +35,8 @@ _CLOSE = 1e-4
 """Where bound and value of the game differ by less, as a part of the target, splitting helps more than bounding."""
 _REMEMBERED = 4
 """Mixtures from above a node, and as many that refuted other nodes last, which it tries before it plays."""
+_ROUNDS = 50
+"""Games solved for one more plan: the solver's tolerance could let the same paths come again and again."""
 _WORTH_COPYING = 0.8
 """Arcs are copied together once fewer than this part of them are left."""
 _SHARE = 1e-9
@@ -190,14 +192,16 @@ class CutSearch:
 
     def _settle(self, game: Game) -> Mixture:
         """Solve the game, with the paths that are missing if its value does not exceed the target."""
-        while True:
-            mixed = game.solve()
-            if mixed.value_ns > self.target_ns or not self._keep_going():
-                return mixed
+        mixed = game.solve()
+        for _ in range(_ROUNDS):
+            if mixed.value_ns == 0 or mixed.value_ns > self.target_ns or not self._keep_going():
+                break
             new = self._longest(mixed.plans @ game.plans, above_ns=mixed.value_ns * (1 + 1e-5))
             if not len(new):
-                return mixed
+                break
             game.add(paths=new)
+            mixed = game.solve()
+        return mixed
 
     def _durations(self, plans: Integers) -> Floats:
         """Of plans given by their arcs, shape [..., num_slots]."""
