@@ -123,14 +123,14 @@ class CutSearch:
     def _expand(self, node: _Node) -> list[_Node]:
         """The children of a node: none if its plans all exceed the target, or one is found that does not."""
         part = _Part(self._graph, node)
-        known = (*node.mixtures[-_REMEMBERED:], *self._refuters[-_REMEMBERED:])
+        known = (*self._refuters, *node.mixtures)
         if any(self._shortest(part, mixture) is None for mixture in known):
             return []
         game = Game(len(self._classes), self.target_ns, self._keep_going)
         game.add(paths=node.paths, plans=self._durations(node.plans))
         plans = [*node.plans]
-        best_ns, best = 0.0, known[0] if not node.mixtures else node.mixtures[-1]
-        mixture = best
+        best_ns, mixture = 0.0, known[-1]
+        best = mixture
         for turn in count(1):
             shortest = self._shortest(part, mixture)
             if shortest is None:
