@@ -56,3 +56,13 @@ def test_what_is_not_needed_is_forgotten(case: tuple[CriticalPaths, list[np.ndar
     assert len(paths.chains()) == 0
     paths.add_longest(first, above_ns=0)
     assert longest(paths.chains(), first) == expected
+
+
+@given(cases())
+def test_counted_paths_are_paths_and_the_longest_of_their_ranks(case: tuple[CriticalPaths, list[np.ndarray]]):
+    paths, (first, second, _) = case
+    makespan = paths.makespan(first)
+    counts, messages = paths.count_longest(first, above_ns=-1)
+    assert (counts @ first + messages).max() == makespan
+    assert (counts @ second + messages <= paths.makespan(second)).all(), "no path is longer than the longest"
+    assert len(paths.count_longest(first, above_ns=makespan)[0]) == 0

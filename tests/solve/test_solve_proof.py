@@ -5,8 +5,9 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.schedule import Schedule
 from evenflow.simulate import simulate
-from evenflow.solve import columns
+from evenflow.solve import columns, proof
 from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.proof import TOLERANCE, Answer, Prover
 from evenflow.solve.start import even_start
@@ -92,6 +93,34 @@ def test_where_ranks_have_too_many_contents(data):
         patch.setattr(columns, "MAX_COLUMNS", data.draw(st.sampled_from([0, 5, 30])))
         for target in (best - 1 - int(2 * TOLERANCE * best), reached(best)):
             check(case, plans, limit, target, best, learn=True)
+
+
+def goes_round_or_back(order: Schedule) -> bool:
+    """Whether there are at most two chunks, and both go through the ranks in the same order or in opposite ones."""
+    first, rest = order.stage_ranks[: order.num_ranks], order.stage_ranks[order.num_ranks :]
+    return len(set(first)) == order.num_ranks and rest in ((), first, first[::-1])
+
+
+@given(data=st.data(), time=st.sampled_from([1, 1_000_003]))
+@settings(max_examples=60)
+def test_where_the_cuts_are_searched(data, time):
+    """Instead of an integer program; everything else of `check` holds all the same."""
+    case = data.draw(cases(time=time))
+    assume(goes_round_or_back(case.schedule))
+    plans = every_plan(case)
+    limit = limit_of(data.draw, plans)
+    best = plans.best_ns(limit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proof, "_MAX_INTEGER_COLUMNS", 0)
+        for target in (best - 1 - int(2 * TOLERANCE * best), best, data.draw(st.integers(best // 2, 2 * best))):
+            prover = Prover(case.problem(limit))
+            answer = prover.refute(target, seconds=SECONDS)
+            event(f"searched: {prover.searches_cuts}, chunks: {case.sizes.num_chunks}")
+            assert prover.searches_cuts or answer.refuted, "options alone may refute it"
+            assert answer.refuted == (target < best)
+            assert answer.bound_ns <= best
+            if not answer.refuted:
+                check_plan(case, prover.problem, limit, answer.counts, target)
 
 
 def test_a_target_that_a_plan_meets_exactly_is_not_refuted():

@@ -97,7 +97,7 @@ class Matrix:
         picked = [(options, group.chosen[:, at]) for at, options in enumerate(group.options)]
         shared, shared_rows = [], []
         for slot, op in enumerate(rows.ops):
-            shared += [_durations(options, op)[own] * factor for options, own in picked]
+            shared += [durations_of(options, op)[own] * factor for options, own in picked]
             shared_rows += [len(rows.ops) * cell + slot for cell in group.cells]
         if rows.memory_starts is not None:
             (cell,) = group.cells
@@ -170,7 +170,7 @@ class Matrix:
         return total
 
 
-def _durations(options: CellOptions, op: Op) -> Integers:
+def durations_of(options: CellOptions, op: Op) -> Integers:
     """Of one operation, for all options."""
     if op == Op.F:
         return options.forward_ns

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 
 def heads_and_tails(
     rank_predecessors: Any, dependencies: Any, classes: Any, durations: Any, messages: Any, heads: Any, tails: Any
@@ -55,6 +57,68 @@ def path_from(
                 moved = True
                 break
     return length
+
+
+def count_paths(
+    ranks: Any,
+    rank_predecessors: Any,
+    dependencies: Any,
+    successors: Any,
+    classes: Any,
+    durations: Any,
+    messages: Any,
+    heads: Any,
+    tails: Any,
+    above: int,
+    counts: Any,
+    message_times: Any,
+) -> int:
+    """For every rank a longest path through it that is longer than `above`, unless one before passes the same action.
+
+    Returns how many, with their actions of each class in `counts` [num_ranks, num_classes] and the messages on them in
+    `message_times` [num_ranks]. `ranks` [num_actions] has the rank of every position but the first.
+    """
+    tops = np.zeros(len(counts), dtype=np.int64)
+    for index in range(len(classes)):
+        through = heads[index + 1] + tails[index + 1]
+        top = tops[ranks[index]]
+        if through > above and (top == 0 or through > heads[top] + tails[top]):
+            tops[ranks[index]] = index + 1
+    covered = np.zeros(len(classes) + 1, dtype=np.bool_)
+    found = 0
+    for top in tops:
+        if top == 0 or covered[top]:
+            continue
+        counts[found] = 0
+        message_times[found] = 0
+        position = top
+        while position > 0:
+            covered[position] = True
+            counts[found, classes[position - 1]] += 1
+            ready = heads[dependencies[position - 1]] + messages[position - 1]
+            if heads[rank_predecessors[position - 1]] >= ready:
+                position = rank_predecessors[position - 1]
+            else:
+                message_times[found] += messages[position - 1]
+                position = dependencies[position - 1]
+        position = top
+        moved = True
+        while moved:
+            moved = False
+            for kind in range(3):
+                after = successors[position, kind]
+                if after == 0:
+                    continue
+                message = messages[after - 1] if kind > 0 else 0
+                if tails[after] + durations[classes[after - 1]] + message == tails[position]:
+                    covered[after] = True
+                    counts[found, classes[after - 1]] += 1
+                    message_times[found] += message
+                    position = after
+                    moved = True
+                    break
+        found += 1
+    return found
 
 
 VIA_RANK = 1

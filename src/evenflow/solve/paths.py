@@ -14,6 +14,7 @@ from evenflow.simulate import Graph
 from evenflow.simulate.compiled import compiled
 from evenflow.simulate.costs import Integers
 from evenflow.solve.path_kernels import (
+    count_paths,
     find_junctions,
     heads_and_tails,
     keep_chains,
@@ -52,8 +53,8 @@ class CriticalPaths:
         self._graph = graph
         count = len(graph.sequence)
         self._messages = graph.crosses_ranks * np.int64(message_ns)
-        ranks = graph.schedule.ranks[graph.sequence]
-        self._actions_of_rank = [np.flatnonzero(ranks == rank) for rank in range(graph.schedule.num_ranks)]
+        self._ranks = graph.schedule.ranks[graph.sequence]
+        self._actions_of_rank = [np.flatnonzero(self._ranks == rank) for rank in range(graph.schedule.num_ranks)]
         self._successors = np.zeros((count + 1, 3), dtype=np.int64)
         positions = np.arange(1, count + 1)
         own = graph.rank_predecessors > 0
@@ -99,6 +100,32 @@ class CriticalPaths:
                 self._sinks[path[0]] = True
                 is_new |= bool(compiled(mark)(path, len(path), self._graph.rank_predecessors, self._marks))
         return is_new
+
+    def count_longest(self, durations: Integers, *, above_ns: float) -> tuple[Integers, Integers]:
+        """For every rank a longest path through it, if it is longer than `above_ns`; those that differ.
+
+        Returns how often each class of durations (see `Graph`) stands on them, shape [num_paths, NUM_OPS * num_stages],
+        and the time of their messages.
+        """
+        self.makespan(durations)
+        graph = self._graph
+        counts = np.zeros((graph.schedule.num_ranks, len(durations)), dtype=np.int64)
+        messages_ns = np.zeros(len(counts), dtype=np.int64)
+        found = compiled(count_paths)(
+            self._ranks,
+            graph.rank_predecessors,
+            graph.dependencies,
+            self._successors,
+            graph.classes,
+            durations,
+            self._messages,
+            self._heads,
+            self._tails,
+            int(above_ns),
+            counts,
+            messages_ns,
+        )
+        return counts[:found], messages_ns[:found]
 
     def _path_through(self, position: int, durations: Integers) -> NDArray[np.int64]:
         """Positions of a longest path through `position`, last first."""

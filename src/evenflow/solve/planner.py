@@ -34,6 +34,8 @@ _MARGIN = 0.01
 """Then it aims this fraction below the best plan (but within the gap), or a quarter of the gap if that is more."""
 _LEAST_MARGIN = 0.002
 """Margins are halved after a success and doubled after a failure; smaller ones than this aim straight again."""
+_MARGIN_OF_CUTS = 0.015
+"""A search of cuts that gets nowhere aims no lower than this."""
 _LATER_ATTEMPT = 0.7
 """Share of the time left that a later attempt may take."""
 
@@ -322,6 +324,9 @@ class Race:
                     pass
                 continue
             margin = _next_margin(margin, 1 - self.lower_bound_ns / makespan, refuted=answer.refuted)
+            if prover.searches_cuts:
+                # Targets in between would take longer than the last one alone.
+                margin = 0.0 if answer.refuted else min(margin, _MARGIN_OF_CUTS)
             if not answer.refuted:
                 prover.forget()
             budget = _LATER_ATTEMPT * self.left_s

@@ -6,6 +6,9 @@ A bound is raised by refuting targets (destructive bounds; Klein & Scholl, EJOR 
 2. bound the makespan by the linear program over those columns and the critical paths (`master`, `paths`);
 3. remove columns whose reduced cost, or whose group of equal layer counts probed alone, exceeds the target;
 4. leave the few columns that survive to an integer program.
+
+Where there are too many columns for that, as with layers that all differ, one searches the cuts instead of 2 to 4
+(`cut_search`).
 """
 
 import time
@@ -18,6 +21,8 @@ from numpy.typing import NDArray
 from evenflow.simulate.costs import Integers
 from evenflow.solve.backends.highs import Program
 from evenflow.solve.columns import Group, all_options, cell_groups, rank_groups
+from evenflow.solve.cut_graph import cut_graph
+from evenflow.solve.cut_search import CutSearch
 from evenflow.solve.master import Master
 from evenflow.solve.paths import CriticalPaths
 from evenflow.solve.problem import Problem
@@ -57,6 +62,10 @@ class Prover:
         """A larger bound refutes the target."""
         self._left: tuple[int, list[Group]] | None = None
         """The last target that was not refuted, and the columns of ranks that might still meet it."""
+        self._suspended: tuple[CutSearch, list[Group]] | None = None
+        """The last search of cuts that ran out of time, and the columns of its graph."""
+        self.searches_cuts = False
+        """Whether the last target was a matter for a search of cuts."""
         self._stopped = False
         self._program: Program | None = None
 
@@ -84,7 +93,10 @@ class Prover:
         """Try to show within `seconds` that no plan takes at most `target_ns`; `floor_ns` is a known bound."""
         self._deadline = 0.0 if self._stopped else time.monotonic() + seconds
         self._enough_ns = target_ns + max(0.01, _NOISE * target_ns)
+        self.searches_cuts = False
         refuted = Answer(refuted=True, bound_ns=float(target_ns + 1))
+        if self._suspended is not None and target_ns == self._suspended[0].target_ns:
+            return self._search_cuts(*self._suspended, floor_ns)
         if self._left is not None and target_ns <= self._left[0]:
             # What cannot meet an earlier, larger target cannot meet this one.
             master, floor_ns = self._narrow(self._left[1], target_ns, floor_ns, by_cell=False)
@@ -94,6 +106,11 @@ class Prover:
             if options is None:
                 return refuted
             groups = rank_groups(self.problem, options, target_ns)
+            if groups is not None and sum(map(len, groups)) > _MAX_INTEGER_COLUMNS and all(map(len, groups)):
+                graph = cut_graph(self.problem, groups)
+                if graph is not None:
+                    search = CutSearch(graph, self.paths, target_ns=target_ns)
+                    return self._search_cuts(search, groups, floor_ns)
             if groups is None:
                 # Too many contents of ranks: once cells have fewer contents left, there may be few enough.
                 master, floor_ns = self._narrow(cell_groups(options), target_ns, floor_ns, by_cell=True)
@@ -137,6 +154,25 @@ class Prover:
             alive = [group.select(mask) for group, mask in zip(master.groups, master.alive, strict=True)]
             self._left = (target_ns, alive)
         return master, floor_ns
+
+    def _search_cuts(self, search: CutSearch, groups: list[Group], floor_ns: float) -> Answer:
+        """Decide the target on the graph of `groups`, or raise the bound until there is no time left."""
+        self.searches_cuts = True
+        target_ns = float(search.target_ns)
+        search.run(
+            keep_going=lambda: time.monotonic() < self._deadline,
+            report=lambda bound_ns: self._report("searching cuts", min(bound_ns, target_ns)),
+        )
+        if search.refuted:
+            return Answer(refuted=True, bound_ns=target_ns + 1)
+        bound_ns = max(floor_ns, min(search.bound_ns, target_ns))
+        if search.found is None:
+            self._suspended = (search, groups)
+            return Answer(refuted=False, bound_ns=bound_ns)
+        counts = np.zeros((self.problem.num_cells, len(self.problem.kinds)), dtype=np.int64)
+        for rank, column in search.found:
+            counts[list(groups[rank].cells)] = groups[rank].counts(column)
+        return Answer(refuted=False, bound_ns=bound_ns, counts=counts)
 
     # 2. ---------------------------------------------------------------------------------------------------------
 
