@@ -157,7 +157,7 @@ def pipeline(
         if isinstance(model, LayeredModel)
         else as_layered(model, head_modules=head_modules, tail_modules=tail_modules)
     )
-    schedule = order_of(plan) if schedule is None else schedule
+    schedule = order_of(plan, schedule)
     if not dist.is_initialized():
         raise InputError(
             value=None,
