@@ -26,9 +26,11 @@ from evenflow.run.seeds import seeded
 from evenflow.run.split_backward import WeightGradients
 from evenflow.run.stages import StageModule, boundary_shapes, cut
 from evenflow.run.verify import gradient_error, loss_error
-from evenflow.schedule import FAMILIES
+from evenflow.schedule import FAMILIES, one_f_one_b, parse_schedule
 from evenflow.simulate import build_graph, run
 from evenflow.simulate.costs import duration_table
+
+PLAN = Plan(schedule="1f1b", num_microbatches=1, layers=((1,),))
 
 
 def stage_modules(model: Any, plan: Plan, **options: Any) -> list[StageModule]:
@@ -63,6 +65,8 @@ def test_a_cut_puts_head_and_tail_on_the_ends() -> None:
         (lambda: as_layered(nn.Linear(1, 1)), "list of modules"),
         (lambda: cut(as_layered(row(2)), Plan(schedule="1f1b", num_microbatches=1, layers=((1, 1),)), None), "4"),
         (lambda: order_of(Plan(schedule="1f1b", num_microbatches=1, layers=((1,),), sequence_splits=2)), "splits"),
+        (lambda: order_of(PLAN, one_f_one_b(num_ranks=2, num_microbatches=3)), "plan has 1"),
+        (lambda: order_of(PLAN, parse_schedule("0F0", name="inference")), "backwards"),
     ],
 )
 def test_what_does_not_fit_is_refused(model: Any, message: str) -> None:

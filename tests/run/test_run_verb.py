@@ -5,14 +5,18 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from click.testing import CliRunner
+from test_run_launch import job
 
 from evenflow.cli.main import main
 from evenflow.cli.run import run_rank
+from evenflow.errors import RunError
 from evenflow.export.plan_json import format_object
 from evenflow.run import launch
 
@@ -71,6 +75,12 @@ def test_a_plan_trains_is_verified_and_compared(plan: Path, tmp_path: Path) -> N
         assert times == sorted(times)
         assert 0 <= times[0] <= times[-1] <= timeline["measured_step_ms"]
     assert ET.fromstring(files["svg"].read_text(encoding="utf-8")).tag.endswith("svg")
+
+
+@pytest.mark.skipif(torch.cuda.device_count() > 1, reason="wants a device that is not there")
+def test_a_real_rank_that_raises_is_named_with_its_message() -> None:
+    with pytest.raises(RunError, match=r"^rank \d failed: \w+: .*(CUDA|cuda|device)"):
+        launch.launch(replace(job(2), device="cuda"), print)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ from torch import Tensor, nn
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
+from evenflow.model.recompute_parts import RECOMPUTE_PARTS
 from evenflow.run.adapter import Hook, LossFunction, Observer, Stage, runtime
 from evenflow.run.layered import LayeredModel, as_layered
 from evenflow.run.order import check_world, order_of
-from evenflow.run.recompute import MODULES, check_kinds
+from evenflow.run.recompute import check_kinds
 from evenflow.run.shared import SharedParameters
 from evenflow.run.split_backward import WeightGradients
 from evenflow.run.stages import StageModule, StageParts, boundary_shapes, cut
@@ -127,7 +128,7 @@ def pipeline(
     seed: int | None = None,
     head_modules: int = 0,
     tail_modules: int = 0,
-    recompute_modules: Mapping[str, Sequence[str]] = MODULES,
+    recompute_modules: Mapping[str, Sequence[str]] = RECOMPUTE_PARTS,
     observer: Observer | None = None,
     hooks: Sequence[Hook] = (),
 ) -> Pipeline:
@@ -145,7 +146,7 @@ def pipeline(
             the plan's microbatches.
         schedule: another order than that of the plan's family.
         seed: makes dropout the same however the model is split. Without it, random numbers come as they come.
-        recompute_modules: last names of the sub-modules that each kind but ``full`` runs again.
+        recompute_modules: patterns of the names, within a layer, of what each kind but ``full`` runs again.
         observer: see `evenflow.run.adapter.Observer`.
         hooks: see `evenflow.run.adapter.Hook`.
 
@@ -157,7 +158,7 @@ def pipeline(
         if isinstance(model, LayeredModel)
         else as_layered(model, head_modules=head_modules, tail_modules=tail_modules)
     )
-    schedule = order_of(plan) if schedule is None else schedule
+    schedule = order_of(plan, schedule)
     if not dist.is_initialized():
         raise InputError(
             value=None,

@@ -5,11 +5,11 @@ from evenflow.model import Plan
 from evenflow.schedule import Schedule, check_complete, make_schedule
 
 
-def order_of(plan: Plan) -> Schedule:
-    """The order of a plan's family.
+def order_of(plan: Plan, schedule: Schedule | None = None) -> Schedule:
+    """The order of a plan's family, or `schedule` when it has the plan's sizes.
 
     Raises:
-        InputError: an order that cannot be run: with split sequences, or without backwards.
+        InputError: an order that cannot be run: of other sizes, incomplete, with split sequences, or without backwards.
     """
     if plan.sequence_splits != 1:
         raise InputError(
@@ -18,15 +18,19 @@ def order_of(plan: Plan) -> Schedule:
             place="plan, sequence_splits",
             remedy="plan with --sequence-splits 1",
         )
-    schedule = make_schedule(
-        plan.schedule,
-        num_ranks=plan.num_ranks,
-        num_chunks=plan.num_chunks,
-        num_microbatches=plan.num_microbatches,
-    )
+    sizes = {
+        "num_ranks": plan.num_ranks,
+        "num_chunks": plan.num_chunks,
+        "num_microbatches": plan.num_microbatches,
+    }
+    if schedule is None:
+        schedule = make_schedule(plan.schedule, **sizes)
+    for name, value in (sizes | {"sequence_splits": 1}).items():
+        if getattr(schedule, name) != value:
+            raise InputError(value=getattr(schedule, name), rule=f"the plan has {value}", place=f"schedule, {name}")
     check_complete(schedule)
     if schedule.is_forward_only:
-        raise InputError(value=plan.schedule, rule="a schedule that trains has backwards", place="plan, schedule")
+        raise InputError(value=schedule.name, rule="a schedule that trains has backwards", place="schedule")
     return schedule
 
 

@@ -2,24 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from evenflow.errors import InputError
-from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, Plan
+from evenflow.model import FULL, NONE, Plan
 from evenflow.model.recompute import ordered_kinds
+from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts
 from evenflow.run.layered import Part
-
-_ATTENTION = ("self_attn", "attention", "attn")
-_NORMS = ("input_layernorm", "post_attention_layernorm", "norm1", "norm2")
-
-MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {SELECT: _ATTENTION, COMM: _NORMS, BOTH: (*_ATTENTION, *_NORMS)}
-)
-"""What each kind runs again, by the last name of a sub-module. Sequence parallelism gathers behind norms."""
 
 
 def kinds_of_cell(plan: Plan, chunk: int, rank: int) -> list[str]:
@@ -33,7 +25,7 @@ def kinds_of_cell(plan: Plan, chunk: int, rank: int) -> list[str]:
     return [kind for kind in kinds for _ in range(plan.count(kind, chunk, rank))]
 
 
-def forward_of(part: Part, kind: str, modules: Mapping[str, Sequence[str]] = MODULES) -> Callable[..., Any]:
+def forward_of(part: Part, kind: str, modules: Mapping[str, Sequence[str]] = RECOMPUTE_PARTS) -> Callable[..., Any]:
     """What computes `part` under a recompute kind; sub-modules that recompute are changed in place.
 
     Raises:
@@ -49,7 +41,7 @@ def forward_of(part: Part, kind: str, modules: Mapping[str, Sequence[str]] = MOD
     return part.module
 
 
-def check_kinds(plan: Plan, layers: Sequence[Part], modules: Mapping[str, Sequence[str]] = MODULES) -> None:
+def check_kinds(plan: Plan, layers: Sequence[Part], modules: Mapping[str, Sequence[str]] = RECOMPUTE_PARTS) -> None:
     """Refuse a kind that some layer has no sub-modules for, before any work."""
     for kind, table in plan.recompute.items():
         if kind != FULL and any(map(any, table)):
@@ -61,17 +53,17 @@ def _chosen(part: Part, kind: str, modules: Mapping[str, Sequence[str]]) -> list
     if kind not in modules:
         raise InputError(
             value=kind,
-            rule=f"the recompute kinds that can run are {', '.join([FULL, *modules])}",
+            rule=f"the recompute kinds that can run are {', '.join(known for known in modules if known != NONE)}",
             place="plan, recompute",
             remedy="say which sub-modules the kind runs again: recompute_modules={...}",
         )
-    names = modules[kind]
-    chosen = [module for name, module in part.module.named_modules() if name.rsplit(".", 1)[-1] in names]
+    parts = dict(part.module.named_modules())
+    chosen = recomputed_parts(kind, parts, modules)
     if not chosen:
         raise InputError(
             value=kind,
-            rule=f"runs the sub-modules named {', '.join(names)} again, and {part.name} has none of them",
+            rule=f"runs the sub-modules named {', '.join(modules[kind])} again, and {part.name} has none of them",
             place="plan, recompute",
             remedy="say which sub-modules the kind runs again: recompute_modules={...}",
         )
-    return chosen
+    return [parts[name] for name in chosen]
