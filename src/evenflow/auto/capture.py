@@ -3,6 +3,8 @@
 torch is imported here at the top: import this module only where a module is at hand.
 """
 
+import functools
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -78,5 +80,14 @@ def _capture(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     between = tuple(flow for flow in between if flow)
     clone = clone_module(module, runs, dict.fromkeys(range(len(runs)), 1), fake)
     mark_layers(clone, runs)
+    clone.forward = functools.partial(_only_loss, clone.forward)
     with mode, tracing(), ExitStack() as stack:
         return read_graph(joint_graph(stack, clone, args, kwargs), runs, between)
+
+
+def _only_loss(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Of a model that returns its loss among other things the loss alone is trained on."""
+    output = forward(*args, **kwargs)
+    if isinstance(output, Mapping) and isinstance(output.get("loss"), torch.Tensor):
+        return output["loss"]
+    return output

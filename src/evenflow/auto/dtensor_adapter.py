@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd.descriptors import BufferAOTInput, GradAOTOutput, ParamAOTInput, TangentAOTInput
+from torch._functorch._aot_autograd.descriptors import (
+    BufferAOTInput,
+    GradAOTOutput,
+    ParamAOTInput,
+    PlainAOTInput,
+    TangentAOTInput,
+)
 from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.compiler import _compile_session_context
@@ -33,6 +39,7 @@ __all__ = [
     "GradAOTOutput",
     "NoRuleError",
     "ParamAOTInput",
+    "PlainAOTInput",
     "TangentAOTInput",
     "TensorArgument",
     "joint_graph",
@@ -169,7 +176,8 @@ def _rule(inputs: Sequence[Any], outputs: Sequence[Any]) -> AxisRule | None:
     """As numbers; None where a placement is none that the planner offers (strided splits, averages, maxima)."""
     # Rows of an embedding: each device masks the indices that it has, which costs nothing, and the result is a sum.
     ins = [REPLICATE if isinstance(one, _MaskPartial) else _number(one) for one in inputs]
-    outs = [_number(one) for one in outputs]
+    # The mean of equal parts is reduced and carried on like a sum.
+    outs = [PARTIAL if isinstance(one, Partial) and one.reduce_op == "avg" else _number(one) for one in outputs]
     if any(one is None for one in (*ins, *outs)):
         return None
     return AxisRule(inputs=tuple(one for one in ins if one is not None), outputs=tuple(one for one in outs if one is not None))

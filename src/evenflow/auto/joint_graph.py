@@ -16,6 +16,7 @@ from evenflow.auto.dtensor_adapter import (
     Call,
     GradAOTOutput,
     ParamAOTInput,
+    PlainAOTInput,
     TangentAOTInput,
     TensorArgument,
 )
@@ -73,7 +74,9 @@ class _Reader:
         elif isinstance(what, BufferAOTInput):
             role, name = Role.BUFFER, what.target
         elif isinstance(what, TangentAOTInput):
-            role = Role.TANGENT
+            role, name = Role.TANGENT, f"gradient of output {getattr(what.output, 'idx', '')}".rstrip()
+        elif isinstance(what, PlainAOTInput):
+            name = f"input {what.idx}"
         elif node.op == "get_attr":
             role = Role.BUFFER
         self._append(node, Operator(name=name, role=role, outputs=_outputs(node)))
@@ -109,10 +112,10 @@ class _Reader:
         for what, result in zip(node.meta["desc"], results, strict=True):
             if not isinstance(result, torch.fx.Node) or result not in self.values:
                 continue
-            if not isinstance(what, GradAOTOutput):
-                self.outputs.append(self.values[result])
-            elif isinstance(what.grad_of, ParamAOTInput):
+            if isinstance(what, GradAOTOutput) and isinstance(what.grad_of, ParamAOTInput):
                 self.gradients.append((self.parameters[what.grad_of.target], self.values[result]))
+            else:
+                self.outputs.append(self.values[result])
 
 
 def _outputs(node: torch.fx.Node) -> tuple[Tensor, ...]:
@@ -208,9 +211,20 @@ def _with_times(
         else:
             inside[index] = -1  # still the layer's, but nothing after it is
     return tuple(
-        replace(operator, times=runs[inside[index]].count) if inside.get(index, -1) >= 0 else operator
+        replace(operator, times=runs[inside[index]].count, name=_name_of_all(operator.name, runs[inside[index]]))
+        if inside.get(index, -1) >= 0
+        else operator
         for index, operator in enumerate(operators)
     )
+
+
+def _name_of_all(name: str, run: LayerRun) -> str:
+    """The parameters of all layers of a run in one name, as in ``layers.0-31.mlp.weight``."""
+    prefix = f"{run.path}.{run.first}.".removeprefix(".")
+    if not name.startswith(prefix):
+        return name
+    last = run.first + run.count - 1
+    return f"{run.path}.{run.first}-{last}.".removeprefix(".") + name.removeprefix(prefix)
 
 
 def _with_saved(graph: OperatorGraph) -> tuple[Operator, ...]:

@@ -71,7 +71,7 @@ class OperatorGraph:
 
     operators: tuple[Operator, ...]
     outputs: tuple[Value, ...]
-    """Of the forward."""
+    """Of the forward, and the gradients of inputs: what others use, so none of it may stay a partial sum."""
     gradients: tuple[tuple[int, Value], ...]
     """A parameter's index and its gradient."""
     from_layer_before: dict[int, Value]

@@ -52,6 +52,24 @@ class Pairwise:
         """Of one choice a node."""
         return int(sum(float(memory[choice]) for memory, choice in zip(self.memory, choices, strict=True)))
 
+    def settled(self, choices: Sequence[int]) -> tuple[int, ...]:
+        """Of allowed choices, some that cost no more, each with the least memory while the others stay."""
+        now = list(choices)
+        around: list[list[tuple[int, Costs]]] = [[] for _ in now]
+        for (i, j), costs in self.edges.items():
+            around[i].append((j, costs))
+            around[j].append((i, costs.T))
+        better = True
+        while better:
+            better = False
+            for i, costs in enumerate(self.costs):
+                total = costs + sum(edge[:, now[j]] for j, edge in around[i])
+                best = int(np.lexsort((self.memory[i], total))[0])
+                if (total[best], self.memory[i][best]) < (total[now[i]], self.memory[i][now[i]]):
+                    now[i] = best
+                    better = True
+        return tuple(now)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Removed:
@@ -70,13 +88,13 @@ class Reduction:
         """`keep_memory`: there is a limit, so what a choice needs matters as much as what it costs."""
         self.keep_memory = keep_memory
         self.constant: float = 0.0
-        # Of choices that cost the same the first one is taken: let it be the one with the least memory.
-        self.choices = [np.argsort(memory, kind="stable") for memory in program.memory]
-        self.costs = {i: costs[self.choices[i]] for i, costs in enumerate(program.costs)}
-        self.memory = {i: memory[self.choices[i]] for i, memory in enumerate(program.memory)}
+        self.choices = [np.arange(len(costs)) for costs in program.costs]
+        """What is left of each node's choices."""
+        self.costs = dict(enumerate(program.costs))
+        self.memory = dict(enumerate(program.memory))
         self.neighbours: dict[int, dict[int, Costs]] = {i: {} for i in self.costs}
         for (i, j), costs in program.edges.items():
-            self._link(i, j, costs[np.ix_(self.choices[i], self.choices[j])])
+            self._link(i, j, costs)
         self._removed: list[_Removed] = []
         self._reduce()
 

@@ -63,7 +63,7 @@ def _solve(program: Pairwise, memory_limit: int | None, time_limit_s: float) -> 
     if not np.isfinite(reduction.constant):
         return _INFEASIBLE
     if not reduction.costs:
-        choices = reduction.expand({})
+        choices = program.settled(reduction.expand({}))
         cost = program.cost_of(choices)
         return PairwiseSolution(status="optimal", choices=choices, cost=cost, lower_bound=cost)
     return _search(program, reduction, memory_limit, time_limit_s)
@@ -96,7 +96,9 @@ def _search(
     if found.values is None:
         return PairwiseSolution(status="none", choices=(), cost=0, lower_bound=max(0, lower_bound))
     values = found.values
-    choices = reduction.expand({i: int(np.argmax(values[chosen])) for i, chosen in columns.items()})
+    choices = program.settled(
+        reduction.expand({i: int(np.argmax(values[chosen])) for i, chosen in columns.items()})
+    )
     cost = program.cost_of(choices)
     optimal = found.status == "optimal"
     return PairwiseSolution(

@@ -50,10 +50,10 @@ def local_bytes(tensor: Tensor, placement: Placement, mesh_shape: tuple[int, ...
     return tensor.size_bytes // split
 
 
-def describe(placement: Placement, *, rows: tuple[str, ...] = ()) -> str:
-    """Text such as ``"dimension 0 on mesh axis 1, partial on mesh axis 0"``; `rows` name dimensions, if they have names.
+def describe(placement: Placement, *, dimensions: tuple[str, ...] = ()) -> str:
+    """In words; `dimensions` names the tensor's dimensions where they have names.
 
-    >>> describe((0, -1)), describe((-1, -1)), describe((-2, 1), rows=("column", "row"))
+    >>> describe((0, -1)), describe((-1, -1)), describe((-2, 1), dimensions=("column", "row"))
     ('dimension 0 on mesh axis 0', 'replicated', 'partial sum on mesh axis 0, row on mesh axis 1')
     """
     words = []
@@ -61,7 +61,7 @@ def describe(placement: Placement, *, rows: tuple[str, ...] = ()) -> str:
         if where == PARTIAL:
             words.append(f"partial sum on mesh axis {axis}")
         elif where != REPLICATE:
-            words.append(f"{rows[where] if rows else f'dimension {where}'} on mesh axis {axis}")
+            words.append(f"{dimensions[where] if dimensions else f'dimension {where}'} on mesh axis {axis}")
     return ", ".join(words) or "replicated"
 
 

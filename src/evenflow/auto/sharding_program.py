@@ -18,7 +18,7 @@ import numpy as np
 
 from evenflow.auto.mesh import Mesh
 from evenflow.auto.operator_costs import allowed_strategies, compute_ns
-from evenflow.auto.operator_graph import Operator, OperatorGraph, Role, Route, Value
+from evenflow.auto.operator_graph import Operator, OperatorGraph, Role, Value
 from evenflow.auto.pairwise import Pairwise
 from evenflow.auto.placement import Placement, Tensor, local_bytes, placements
 from evenflow.auto.redistribution import Costs, RedistributionTable, Step
@@ -51,20 +51,23 @@ class Edge:
     views: tuple[int, ...]
     times: int
     """In one step."""
-    gradient: bool
+    gradient: bool = False
     """Once a step, between sum, update and parameter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A choice: an operator, or (`operator` belongs to a parameter) its summed gradient or its update."""
+    """A choice."""
 
     operator: int
     what: str
-    """``operator``, ``sum`` or ``update``."""
+    """``operator``; ``copy``: its result in another placement, for several of those that read it; and for a parameter
+    ``sum``: its summed gradient, or ``update``: the placement in which it is updated. ``result``: what leaves the graph."""
     strategies: tuple[Strategy, ...]
     times: int
     """In one step."""
+    backward: bool
+    """In the backward pass."""
 
 
 @dataclass(kw_only=True)
@@ -79,6 +82,8 @@ class ShardingProgram:
     pairwise: Pairwise = field(default_factory=Pairwise)
     nodes: list[Node] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
+    compute: list[Costs] = field(default_factory=list)
+    """What each choice of each node computes: its cost in the program without its edges."""
     node_of: dict[int, int] = field(default_factory=dict)
     """The node of an operator; views have none."""
     _view_costs: dict[Hashable, tuple[Costs, tuple[Placement, ...]]] = field(default_factory=dict)
@@ -146,13 +151,29 @@ def build(
     for index, operator in enumerate(graph.operators):
         if operator.role is not Role.VIEW:
             _add_operator(program, index, operator)
+    readers: _Readers = {}
     for index, operator in enumerate(graph.operators):
         if operator.role is Role.COMPUTE:
             for position, value in enumerate(operator.inputs):
-                _add_edges(program, value, operator.times, program.node_of[index], position)
+                for route in graph.routes(value, operator.times):
+                    reader = _Reader(node=program.node_of[index], input=position, views=route.views)
+                    readers.setdefault((route.source, route.times, operator.backward), []).append(reader)
     for parameter, gradient in graph.gradients:
-        _add_update(program, parameter, gradient)
+        _add_update(program, parameter, gradient, readers)
+    for value in graph.outputs:
+        _add_result(program, value, readers)
+    for (source, times, backward), those in readers.items():
+        _add_edges(program, source, times, those, backward=backward)
     return program
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reader:
+    """An input that a tensor reaches through views."""
+
+    node: int
+    input: int
+    views: tuple[int, ...]
 
 
 def _inputs(graph: OperatorGraph, operator: Operator) -> tuple[Tensor, ...]:
@@ -166,7 +187,9 @@ def _add_operator(program: ShardingProgram, index: int, operator: Operator) -> N
     times = operator.times * training.num_microbatches
     costs = [compute_ns(operator, inputs, one, mesh) * times for one in strategies]
     memory = [_kept_bytes(operator, one, program) for one in strategies]
-    program.node_of[index] = _add_node(program, index, "operator", strategies, times, costs, memory)
+    program.node_of[index] = _add_node(
+        program, index, "operator", strategies, times=times, backward=operator.backward, costs=costs, memory=memory
+    )
 
 
 def _kept_bytes(operator: Operator, strategy: Strategy, program: ShardingProgram) -> int:
@@ -183,36 +206,36 @@ def _add_node(
     operator: int,
     what: str,
     strategies: tuple[Strategy, ...],
+    *,
     times: int,
-    costs: list[int],
-    memory: list[int],
+    backward: bool,
+    costs: list[int] | None = None,
+    memory: list[int] | None = None,
 ) -> int:
-    program.nodes.append(Node(operator=operator, what=what, strategies=strategies, times=times))
-    return program.pairwise.node(np.array(costs, dtype=np.float64), np.array(memory, dtype=np.float64))
+    program.nodes.append(Node(operator=operator, what=what, strategies=strategies, times=times, backward=backward))
+    nothing = [0] * len(strategies)
+    program.compute.append(np.array(costs or nothing, dtype=np.float64))
+    return program.pairwise.node(program.compute[-1], np.array(memory or nothing, dtype=np.float64))
 
 
 def _add_edges(
-    program: ShardingProgram, value: Value, times: int, second: int, position: int, *, gradient: bool = False
+    program: ShardingProgram, source: Value, times: int, readers: list[_Reader], *, backward: bool
 ) -> None:
-    """One edge for each way along which `value` arrives."""
-    for route in program.graph.routes(value, times):
-        _add_edge(program, route, second, position, gradient=gradient)
-
-
-def _add_edge(program: ShardingProgram, route: Route, second: int, position: int, *, gradient: bool) -> None:
-    first = program.node_of[route.source.operator]
-    tensor = program.graph.operators[route.source.operator].outputs[route.source.output]
-    edge = Edge(
-        first=first,
-        second=second,
-        output=route.source.output,
-        input=position,
-        tensor=tensor,
-        views=route.views,
-        times=route.times * (1 if gradient else program.training.num_microbatches),
-        gradient=gradient,
-    )
-    _connect(program, edge)
+    """From a tensor to those that read it in the same pass. Several may share what a collective brings: a copy."""
+    tensor = program.graph.operators[source.operator].outputs[source.output]
+    first, output = program.node_of[source.operator], source.output
+    times *= program.training.num_microbatches
+    if len(readers) > 1:
+        states = program.redistributions.of(tensor).placements
+        same = tuple(Strategy(inputs=(one,), outputs=(one,)) for one in states)
+        copy = _add_node(program, source.operator, "copy", same, times=times, backward=backward)
+        _connect(program, Edge(first=first, second=copy, output=output, input=0, tensor=tensor, views=(), times=times))
+        first, output = copy, 0
+    for one in readers:
+        edge = Edge(
+            first=first, second=one.node, output=output, input=one.input, tensor=tensor, views=one.views, times=times
+        )
+        _connect(program, edge)
 
 
 def _connect(program: ShardingProgram, edge: Edge) -> None:
@@ -227,7 +250,27 @@ def _connect(program: ShardingProgram, edge: Edge) -> None:
     program.pairwise.edge(edge.first, edge.second, costs[np.ix_(rows, columns)] * edge.times)
 
 
-def _add_update(program: ShardingProgram, parameter: int, gradient: Value) -> None:
+_Readers = dict[tuple[Value, int, bool], list[_Reader]]
+
+
+def _add_result(program: ShardingProgram, value: Value, readers: _Readers) -> None:
+    """What leaves the graph is no partial sum."""
+    route = program.graph.routes(value, 1)[0]
+    tensor = program.graph.operators[value.operator].outputs[value.output]
+    states = tuple(placements(tensor, program.mesh.shape, partial=False))
+    same = tuple(Strategy(inputs=(one,), outputs=(one,)) for one in states)
+    backward = program.graph.operators[value.operator].backward
+    node = _add_node(program, route.source.operator, "result", same, times=1, backward=backward)
+    reader = _Reader(node=node, input=0, views=route.views)
+    readers.setdefault((route.source, 1, backward), []).append(reader)
+
+
+def _add_update(
+    program: ShardingProgram,
+    parameter: int,
+    gradient: Value,
+    readers: _Readers,
+) -> None:
     """Gradients are summed over the microbatches as they come or reduced, then reduced to where the update happens,
     and the new parameters brought to where they are kept."""
     operator = program.graph.operators[parameter]
@@ -235,17 +278,20 @@ def _add_update(program: ShardingProgram, parameter: int, gradient: Value) -> No
     kept = [(one, local_bytes(tensor, one, shape)) for one in placements(tensor, shape, partial=True)]
     sums = tuple(Strategy(inputs=(one,), outputs=(one,)) for one, _ in kept)
     memory = [operator.times * size for _, size in kept]
-    sum_node = _add_node(program, parameter, "sum", sums, operator.times, [0] * len(sums), memory)
-    _add_edges(program, gradient, operator.times, sum_node, 0)
+    times = operator.times
+    sum_node = _add_node(program, parameter, "sum", sums, times=times, backward=True, memory=memory)
+    for route in program.graph.routes(gradient, operator.times):
+        reader = _Reader(node=sum_node, input=0, views=route.views)
+        readers.setdefault((route.source, route.times, True), []).append(reader)
 
     updates = tuple(Strategy(inputs=(one,), outputs=(one,)) for one in placements(tensor, shape, partial=False))
     state = program.training.optimizer_bytes_per_parameter
     memory = [
         operator.times * state * (local_bytes(tensor, one.outputs[0], shape) // tensor.item_bytes) for one in updates
     ]
-    update_node = _add_node(program, parameter, "update", updates, operator.times, [0] * len(updates), memory)
+    update_node = _add_node(program, parameter, "update", updates, times=times, backward=True, memory=memory)
     for first, second in ((sum_node, update_node), (update_node, program.node_of[parameter])):
         edge = Edge(
-            first=first, second=second, output=0, input=0, tensor=tensor, views=(), times=operator.times, gradient=True
+            first=first, second=second, output=0, input=0, tensor=tensor, views=(), times=times, gradient=True
         )
         _connect(program, edge)

@@ -1,0 +1,1 @@
+"""Two-level planning: how operators are split inside a stage, and stages over submeshes."""
