@@ -29,7 +29,9 @@ def capture(module: nn.Module, example_input: Any) -> OperatorGraph:
     args, kwargs = _arguments(example_input)
     if not any(parameter.requires_grad for parameter in module.parameters()):
         raise InputError(
-            value=type(module).__name__, rule="a module to train has a parameter that requires a gradient", place="module"
+            value=type(module).__name__,
+            rule="a module to train has a parameter that requires a gradient",
+            place="module",
         )
     try:
         return _capture(module, args, kwargs)
@@ -74,7 +76,9 @@ def _capture(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     between: tuple[Flow, ...] = ()
     if found:
         with mode, tracing(), torch.no_grad():
-            between = flows(lambda kept: clone_module(module, found, kept, fake), found, lambda clone: clone(*args, **kwargs))
+            between = flows(
+                lambda kept: clone_module(module, found, kept, fake), found, lambda clone: clone(*args, **kwargs)
+            )
     # Layers that hand nothing on to the next one, such as experts, are no layers in a row.
     runs = tuple(run for run, flow in zip(found, between, strict=True) if flow)
     between = tuple(flow for flow in between if flow)

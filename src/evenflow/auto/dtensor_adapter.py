@@ -48,7 +48,9 @@ __all__ = [
 ]
 
 
-def joint_graph(stack: ExitStack, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.fx.Graph:
+def joint_graph(
+    stack: ExitStack, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> torch.fx.Graph:
     """Forward and backward of `module` as one graph, whose inputs and outputs have a ``desc`` of what they are."""
     graph: torch.fx.Graph = aot_export_joint_with_descriptors(stack, module, args, kwargs).graph_module.graph
     graph.eliminate_dead_code()
@@ -57,7 +59,8 @@ def joint_graph(stack: ExitStack, module: torch.nn.Module, args: tuple[Any, ...]
 
 def tracing() -> AbstractContextManager[None]:
     """In here models know that they are traced, and look at no values."""
-    return _compile_session_context()
+    context: AbstractContextManager[None] = _compile_session_context()
+    return context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +136,7 @@ def _rules_of_function(function: Callable[..., Any], call: Call, axis_size: int)
         for offer in offers:
             try:
                 rules |= _rules_for_offers(function, call, mesh, [offer])
-            except Exception:  # noqa: BLE001, PERF203
+            except Exception:  # noqa: BLE001
                 continue
         return rules
 
@@ -146,7 +149,8 @@ def _rules_for_offers(
             meta = argument.meta()
             # Some rules pair the strategies of their inputs by position, so all inputs get equally many.
             fitting = (
-                Replicate() if isinstance(offer, Shard) and offer.dim >= len(argument.shape) else offer for offer in offers
+                Replicate() if isinstance(offer, Shard) and offer.dim >= len(argument.shape) else offer
+                for offer in offers
             )
             return OpStrategy([OpSpec(DTensorSpec(mesh, (offer,), tensor_meta=meta)) for offer in fitting])
         return TupleStrategy([convert(one) for one in argument]) if _holds_tensors(argument) else _plain(argument)
@@ -180,7 +184,9 @@ def _rule(inputs: Sequence[Any], outputs: Sequence[Any]) -> AxisRule | None:
     outs = [PARTIAL if isinstance(one, Partial) and one.reduce_op == "avg" else _number(one) for one in outputs]
     if any(one is None for one in (*ins, *outs)):
         return None
-    return AxisRule(inputs=tuple(one for one in ins if one is not None), outputs=tuple(one for one in outs if one is not None))
+    return AxisRule(
+        inputs=tuple(one for one in ins if one is not None), outputs=tuple(one for one in outs if one is not None)
+    )
 
 
 def _number(placement: Any) -> int | None:

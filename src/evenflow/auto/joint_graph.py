@@ -55,7 +55,7 @@ class _Reader:
         elif node.op == "call_function" and node.target is python_operator.getitem:
             source = node.args[0]
             assert isinstance(source, torch.fx.Node)
-            self.values[node] = Value(operator=self.values[source].operator, output=int(node.args[1]))  # type: ignore[arg-type]
+            self.values[node] = Value(operator=self.values[source].operator, output=int(node.args[1]))
         elif node.op == "call_function":
             self._call(node)
         elif isinstance(node.meta.get("val"), torch.Tensor):
@@ -167,7 +167,7 @@ def _flops(node: torch.fx.Node) -> int:
     formula = flop_registry.get(same.get(packet, packet))
     if formula is None:
         return 0
-    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda one: one.meta["val"])  # type: ignore[misc]
+    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda one: one.meta["val"])
     return int(formula(*args, **kwargs, out_val=node.meta["val"]))
 
 

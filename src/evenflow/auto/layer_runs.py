@@ -10,7 +10,7 @@ torch is imported at the top: import this module only where a module is at hand.
 import copy
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -55,22 +55,17 @@ class Mark:
 def marker() -> Any:
     """The operator that carries marks: the identity, also for gradients. Registered with torch at the first call."""
 
-    @torch.library.custom_op("evenflow::mark", mutates_args=())
-    def mark(tensor: torch.Tensor, text: str) -> torch.Tensor:
+    def same(tensor: torch.Tensor, text: str) -> torch.Tensor:
         return tensor.clone()
-
-    @mark.register_fake
-    def _(tensor: torch.Tensor, text: str) -> torch.Tensor:
-        return torch.empty_like(tensor)
 
     def remember(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.text = inputs[1]
 
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        given = Mark.parse(ctx.text)
-        back = Mark(run=given.run, entering=given.entering, position=given.position, backward=True)
-        return mark(gradient, back.text()), None
+        return mark(gradient, replace(Mark.parse(ctx.text), backward=True).text()), None
 
+    mark = torch.library.custom_op("evenflow::mark", same, mutates_args=())
+    mark.register_fake(lambda tensor, text: torch.empty_like(tensor))
     mark.register_autograd(backward, setup_context=remember)
     return torch.ops.evenflow.mark.default
 
@@ -112,7 +107,8 @@ class _Fingerprint:
 
 
 def _fingerprint(layer: nn.Module) -> _Fingerprint:
-    parts, settings = [], []
+    parts: list[object] = []
+    settings: list[object] = []
     for name, part in layer.named_modules():
         plain = {key: value for key, value in vars(part).items() if isinstance(value, bool | int | float | str)}
         parts.append((name, type(part), part.extra_repr(), tuple(plain)))
@@ -130,9 +126,9 @@ def _are_equal(one: _Fingerprint, next_one: _Fingerprint, position: int) -> bool
     return all(pair[0] == pair[1] or pair == places for pair in zip(one.settings, next_one.settings, strict=True))
 
 
-def flows(clone: Callable[[dict[int, int]], nn.Module], runs: tuple[LayerRun, ...], call: Callable[[nn.Module], Any]) -> (
-    tuple[Flow, ...]
-):
+def flows(
+    clone: Callable[[dict[int, int]], nn.Module], runs: tuple[LayerRun, ...], call: Callable[[nn.Module], Any]
+) -> tuple[Flow, ...]:
     """For each run, the tensors that one layer hands to the next, seen in a forward pass with two layers of each.
 
     `clone` makes the module with so many layers of each run, by the run's index; `call` runs it.
@@ -152,11 +148,10 @@ def flows(clone: Callable[[dict[int, int]], nn.Module], runs: tuple[LayerRun, ..
         pair = layers[_kept_position(runs, index, 2) :][:2]
         assert pair[0] is not None
         assert pair[1] is not None
-        pair[0].register_forward_hook(
-            lambda _, __, output, index=index: outputs.__setitem__(index, _tensors(output))  # type: ignore[misc]
-        )
+        pair[0].register_forward_hook(lambda _, __, output, index=index: outputs.__setitem__(index, _tensors(output)))
         pair[1].register_forward_pre_hook(
-            lambda _, args, kwargs, index=index: before(index, args, kwargs), with_kwargs=True  # type: ignore[misc]
+            lambda _, args, kwargs, index=index: before(index, args, kwargs),
+            with_kwargs=True,
         )
     call(module)
     return tuple(found.get(index, ()) for index in range(len(runs)))
@@ -198,9 +193,9 @@ def _tensors(tree: Any) -> list[Any]:
     return [leaf for leaf in tree_flatten(tree)[0] if isinstance(leaf, torch.Tensor)]
 
 
-def clone_module(module: nn.Module, runs: tuple[LayerRun, ...], kept: dict[int, int], tensor: Callable[[Any], Any]) -> (
-    nn.Module
-):
+def clone_module(
+    module: nn.Module, runs: tuple[LayerRun, ...], kept: dict[int, int], tensor: Callable[[Any], Any]
+) -> nn.Module:
     """A copy with `tensor` applied to every parameter and buffer, and only `kept` layers of each run.
 
     The user's module is not touched, and no data is copied.

@@ -19,7 +19,10 @@ class MeshAxis:
     def __post_init__(self) -> None:
         _require(self.size >= 1, self.size, "an axis has at least one device", "size")
         _require(
-            self.bandwidth_bytes_per_s > 0, self.bandwidth_bytes_per_s, "a bandwidth is above zero", "bandwidth_bytes_per_s"
+            self.bandwidth_bytes_per_s > 0,
+            self.bandwidth_bytes_per_s,
+            "a bandwidth is above zero",
+            "bandwidth_bytes_per_s",
         )
         _require(self.latency_ns >= 0, self.latency_ns, "a latency is not negative", "latency_ns")
 
@@ -33,7 +36,9 @@ class Accelerator:
 
     def __post_init__(self) -> None:
         _require(self.flops_per_s > 0, self.flops_per_s, "a speed is above zero", "flops_per_s")
-        _require(self.memory_bytes_per_s > 0, self.memory_bytes_per_s, "a bandwidth is above zero", "memory_bytes_per_s")
+        _require(
+            self.memory_bytes_per_s > 0, self.memory_bytes_per_s, "a bandwidth is above zero", "memory_bytes_per_s"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

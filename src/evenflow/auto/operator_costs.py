@@ -12,9 +12,7 @@ from evenflow.auto.redistribution import NANOSECONDS_PER_SECOND
 from evenflow.auto.strategies import Strategy
 
 
-def allowed_strategies(
-    operator: Operator, strategies: tuple[Strategy, ...], mesh: Mesh
-) -> tuple[Strategy, ...]:
+def allowed_strategies(operator: Operator, strategies: tuple[Strategy, ...], mesh: Mesh) -> tuple[Strategy, ...]:
     """All of them; where computation costs nothing, only those that split heavy operators over most devices."""
     if mesh.accelerator is not None or not operator.flops:
         return strategies

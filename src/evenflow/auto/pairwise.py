@@ -53,7 +53,7 @@ class Pairwise:
         return int(sum(float(memory[choice]) for memory, choice in zip(self.memory, choices, strict=True)))
 
     def settled(self, choices: Sequence[int]) -> tuple[int, ...]:
-        """Of allowed choices, some that cost no more, each with the least memory while the others stay."""
+        """From allowed choices to some that neither cost more nor need more memory, changing one node at a time."""
         now = list(choices)
         around: list[list[tuple[int, Costs]]] = [[] for _ in now]
         for (i, j), costs in self.edges.items():
@@ -64,8 +64,10 @@ class Pairwise:
             better = False
             for i, costs in enumerate(self.costs):
                 total = costs + sum(edge[:, now[j]] for j, edge in around[i])
-                best = int(np.lexsort((self.memory[i], total))[0])
-                if (total[best], self.memory[i][best]) < (total[now[i]], self.memory[i][now[i]]):
+                memory = self.memory[i]
+                total = np.where(memory > memory[now[i]], np.inf, total)
+                best = int(np.lexsort((memory, total))[0])
+                if (total[best], memory[best]) < (total[now[i]], memory[now[i]]):
                     now[i] = best
                     better = True
         return tuple(now)

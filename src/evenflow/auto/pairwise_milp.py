@@ -50,7 +50,10 @@ def solve(program: Pairwise, *, memory_limit: int | None = None, time_limit_s: f
 def least_memory(program: Pairwise, *, time_limit_s: float = 60.0) -> int | None:
     """A lower bound on the memory of all allowed choices, their least where time suffices; None: nothing is allowed."""
     allowed = Pairwise(
-        costs=[np.where(np.isfinite(costs), memory, np.inf) for costs, memory in zip(program.costs, program.memory, strict=True)],
+        costs=[
+            np.where(np.isfinite(costs), memory, np.inf)
+            for costs, memory in zip(program.costs, program.memory, strict=True)
+        ],
         memory=program.memory,
         edges={pair: np.where(np.isfinite(costs), 0.0, np.inf) for pair, costs in program.edges.items()},
     )
@@ -69,9 +72,7 @@ def _solve(program: Pairwise, memory_limit: int | None, time_limit_s: float) -> 
     return _search(program, reduction, memory_limit, time_limit_s)
 
 
-def _search(
-    program: Pairwise, reduction: Reduction, memory_limit: int | None, time_limit_s: float
-) -> PairwiseSolution:
+def _search(program: Pairwise, reduction: Reduction, memory_limit: int | None, time_limit_s: float) -> PairwiseSolution:
     scale = _scale(reduction)
     milp = Program()
     columns = {
@@ -96,9 +97,7 @@ def _search(
     if found.values is None:
         return PairwiseSolution(status="none", choices=(), cost=0, lower_bound=max(0, lower_bound))
     values = found.values
-    choices = program.settled(
-        reduction.expand({i: int(np.argmax(values[chosen])) for i, chosen in columns.items()})
-    )
+    choices = program.settled(reduction.expand({i: int(np.argmax(values[chosen])) for i, chosen in columns.items()}))
     cost = program.cost_of(choices)
     optimal = found.status == "optimal"
     return PairwiseSolution(
@@ -121,6 +120,9 @@ def _add_edge(milp: Program, first: list[int], second: list[int], costs: np.ndar
 
 def _scale(reduction: Reduction) -> float:
     """Brings the largest cost to 10^4."""
-    tables = [*reduction.costs.values(), *(costs for edges in reduction.neighbours.values() for costs in edges.values())]
+    tables = [
+        *reduction.costs.values(),
+        *(costs for edges in reduction.neighbours.values() for costs in edges.values()),
+    ]
     largest = max((float(table[np.isfinite(table)].max(initial=0.0)) for table in tables), default=0.0)
     return max(largest / 1e4, 1e-9)

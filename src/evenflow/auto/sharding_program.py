@@ -62,7 +62,7 @@ class Node:
     operator: int
     what: str
     """``operator``; ``copy``: its result in another placement, for several of those that read it; and for a parameter
-    ``sum``: its summed gradient, or ``update``: the placement in which it is updated. ``result``: what leaves the graph."""
+    ``sum``: its summed gradient, or ``update``: where it is updated. ``result``: what leaves the graph."""
     strategies: tuple[Strategy, ...]
     times: int
     """In one step."""
@@ -141,9 +141,7 @@ class ShardingProgram:
         return through, states
 
 
-def build(
-    graph: OperatorGraph, mesh: Mesh, training: Training, table: StrategyTable
-) -> ShardingProgram:
+def build(graph: OperatorGraph, mesh: Mesh, training: Training, table: StrategyTable) -> ShardingProgram:
     """The program whose cost is the nanoseconds of one step and whose memory the bytes of one device."""
     program = ShardingProgram(
         graph=graph, mesh=mesh, training=training, table=table, redistributions=RedistributionTable(mesh=mesh)
@@ -218,9 +216,7 @@ def _add_node(
     return program.pairwise.node(program.compute[-1], np.array(memory or nothing, dtype=np.float64))
 
 
-def _add_edges(
-    program: ShardingProgram, source: Value, times: int, readers: list[_Reader], *, backward: bool
-) -> None:
+def _add_edges(program: ShardingProgram, source: Value, times: int, readers: list[_Reader], *, backward: bool) -> None:
     """From a tensor to those that read it in the same pass. Several may share what a collective brings: a copy."""
     tensor = program.graph.operators[source.operator].outputs[source.output]
     first, output = program.node_of[source.operator], source.output
@@ -272,7 +268,8 @@ def _add_update(
     readers: _Readers,
 ) -> None:
     """Gradients are summed over the microbatches as they come or reduced, then reduced to where the update happens,
-    and the new parameters brought to where they are kept."""
+    and the new parameters brought to where they are kept.
+    """
     operator = program.graph.operators[parameter]
     tensor, shape = operator.outputs[0], program.mesh.shape
     kept = [(one, local_bytes(tensor, one, shape)) for one in placements(tensor, shape, partial=True)]
@@ -291,7 +288,5 @@ def _add_update(
     ]
     update_node = _add_node(program, parameter, "update", updates, times=times, backward=True, memory=memory)
     for first, second in ((sum_node, update_node), (update_node, program.node_of[parameter])):
-        edge = Edge(
-            first=first, second=second, output=0, input=0, tensor=tensor, views=(), times=times, gradient=True
-        )
+        edge = Edge(first=first, second=second, output=0, input=0, tensor=tensor, views=(), times=times, gradient=True)
         _connect(program, edge)

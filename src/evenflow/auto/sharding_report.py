@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from evenflow.auto.operator_graph import Operator, OperatorGraph, Role
 from evenflow.auto.pairwise_milp import PairwiseSolution
-from evenflow.auto.placement import local_bytes
 from evenflow.auto.sharding_plan import (
     ActivationSharding,
     Collective,
@@ -107,7 +106,9 @@ def _label(graph: OperatorGraph, operator: Operator) -> str:
     suffix = " (backward)" if operator.backward else ""
     for value in operator.inputs:
         source = graph.operators[graph.routes(value, 1)[0].source.operator]
-        if source.role is Role.PARAMETER and (operator.flops or "embedding" in operator.target or "norm" in operator.target):
+        if source.role is Role.PARAMETER and (
+            operator.flops or "embedding" in operator.target or "norm" in operator.target
+        ):
             return f"{source.name.rpartition('.')[0] or source.name}{suffix}"
     return f"{operator.name}{suffix}" if operator.role is Role.COMPUTE else operator.name
 
