@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from evenflow.auto.dtensor_adapter import FakeTensorMode, joint_graph, tracing
 from evenflow.auto.joint_graph import read_graph
-from evenflow.auto.layer_runs import Flow, clone_module, find_runs, flows, mark_layers
+from evenflow.auto.layer_runs import Flow, LayerRun, clone_module, find_runs, flows, mark_layers
 from evenflow.auto.operator_graph import OperatorGraph
 from evenflow.errors import InputError
 
@@ -85,8 +85,26 @@ def _capture(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     clone = clone_module(module, runs, dict.fromkeys(range(len(runs)), 1), fake)
     mark_layers(clone, runs)
     clone.forward = functools.partial(_only_loss, clone.forward)
+    graph = _trace(mode, clone, args, kwargs, runs, between)
+    if len(graph.from_layer_before) < 2 * sum(len(flow) for flow in between):
+        # The layer that was traced is the first one, and its input needs no gradient, but those of the others do.
+        for tensor in tree_leaves((args, kwargs)):
+            if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
+                tensor.requires_grad_()
+        graph = _trace(mode, clone, args, kwargs, runs, between)
+    return graph
+
+
+def _trace(
+    mode: FakeTensorMode,
+    module: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    runs: tuple[LayerRun, ...],
+    between: tuple[Flow, ...],
+) -> OperatorGraph:
     with mode, tracing(), ExitStack() as stack:
-        return read_graph(joint_graph(stack, clone, args, kwargs), runs, between)
+        return read_graph(joint_graph(stack, module, args, kwargs), runs, between)
 
 
 def _only_loss(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
