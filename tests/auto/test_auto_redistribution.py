@@ -66,7 +66,9 @@ def test_one_device_is_free() -> None:
     assert collective_ns(Mesh(axes=(alone,)), 0, "all-reduce", 10**6) == 0
 
 
-def held(shape: tuple[int, ...], placement: Placement, mesh_shape: tuple[int, ...], device: tuple[int, ...]) -> set[int]:
+def held(
+    shape: tuple[int, ...], placement: Placement, mesh_shape: tuple[int, ...], device: tuple[int, ...]
+) -> set[int]:
     """The elements of a tensor that a device has a value of (a partial one, maybe)."""
     part = np.arange(math.prod(shape)).reshape(shape)
     for axis, where in enumerate(placement):

@@ -14,8 +14,9 @@ from evenflow.auto.mesh import Accelerator, Mesh, MeshAxis  # noqa: E402
 from evenflow.auto.pairwise import Pairwise  # noqa: E402
 from evenflow.auto.placement import REPLICATE  # noqa: E402
 from evenflow.auto.shard import shard, shard_graph  # noqa: E402
+from evenflow.auto.sharding_builder import build  # noqa: E402
 from evenflow.auto.sharding_plan import ShardingPlan  # noqa: E402
-from evenflow.auto.sharding_program import Training, build  # noqa: E402
+from evenflow.auto.sharding_program import Training  # noqa: E402
 from evenflow.auto.strategies import StrategyTable, torch_rules  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
 
@@ -112,10 +113,10 @@ def test_small_model_with_a_large_batch_is_data_parallel(accelerator: Accelerato
 def test_mixture_on_two_axes() -> None:
     """Data parallelism or Megatron's split, for each half of a block and each axis.
 
-    With T tokens and width d, in bytes over a link: gradients are 2 x 4d² (attention) and 2 x 8d² (feed-forward), the
-    two sums of activations of either half 2 x 2Td; on the other axis a split divides gradients and activations alike.
-    So a half is split on an axis up to T = 2d or 4d where the other one splits the batch, and up to four or two times
-    that where an axis of 4 or 2 devices splits the model (its gradients are that much smaller, its activations not).
+    With T tokens and width d, an all-reduce of gradients is 4d² (attention) or 8d² (feed-forward) numbers, and each of
+    the two sums of activations Td. On the fast axis, the batch being split on the slow one, 2 x (T/2)d numbers compare
+    with them: the model is split up to T = 4d or 8d. On the slow axis a quarter of everything travels, the fast axis
+    doing the rest: 2 x Td/4 against d² or 2d², so the model is split up to T = 2d or 4d.
     T = 6d: attention splits the batch on both axes; feed-forward the model on the fast one, the batch on the slow one.
     """
     mesh = Mesh(axes=(SLOW, FAST), accelerator=ACCELERATOR)
@@ -155,7 +156,9 @@ def test_parts_add_up_and_lower_bound_holds() -> None:
     assert collectives == cost.total_ns - cost.compute_ns
     assert plan.memory is not None
     parameters = sum(
-        2 * int(np.prod(one.shape)) * (3 if "-" in one.name else 1)
+        2
+        * int(np.prod(one.shape))
+        * (3 if "-" in one.name else 1)
         // int(np.prod([size for size, where in zip(mesh.shape, one.kept, strict=True) if where >= 0]))
         for one in plan.parameters
     )

@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evenflow.auto.placement import Tensor
 
@@ -63,6 +63,8 @@ class Route:
     views: tuple[int, ...]
     times: int
     """How often in one pass of the module."""
+    from_layer_before: bool = False
+    """Between two of a run's equal layers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,16 @@ class OperatorGraph:
     """For the views through which a run of equal layers is entered: the value that the layer before hands over. The
     first layer takes what the view's input says."""
 
+    def inputs(self, operator: Operator) -> tuple[Tensor, ...]:
+        """The tensors that `operator` reads."""
+        return tuple(self.operators[value.operator].outputs[value.output] for value in operator.inputs)
+
+    def with_layers(self, count: int) -> "OperatorGraph":
+        """The same with `count` equal layers, where there are equal ones at all."""
+        times = (count if one.times > 1 else 1 for one in self.operators)
+        operators = (replace(one, times=n) for one, n in zip(self.operators, times, strict=True))
+        return replace(self, operators=tuple(operators))
+
     def routes(self, value: Value, times: int) -> tuple[Route, ...]:
         """The ways along which `value` reaches an operator that runs `times` times."""
         views: list[int] = []
@@ -91,6 +103,6 @@ class OperatorGraph:
                 first = self.routes(value, 1)[0]
                 return (
                     Route(source=first.source, views=(*first.views, *behind), times=1),
-                    Route(source=later.source, views=(*later.views, *behind), times=times - 1),
+                    Route(source=later.source, views=(*later.views, *behind), times=times - 1, from_layer_before=True),
                 )
         return (Route(source=value, views=tuple(reversed(views)), times=times),)

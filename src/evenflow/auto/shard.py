@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 from evenflow.auto.mesh import Mesh
 from evenflow.auto.operator_graph import OperatorGraph
 from evenflow.auto.pairwise_milp import least_memory, solve
+from evenflow.auto.sharding_builder import build
 from evenflow.auto.sharding_plan import ShardingPlan
-from evenflow.auto.sharding_program import Training, build
+from evenflow.auto.sharding_program import Training
 from evenflow.auto.sharding_report import describe_solution
 from evenflow.auto.strategies import StrategyTable, torch_rules
 from evenflow.errors import InputError

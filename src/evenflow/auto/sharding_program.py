@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evenflow.auto.mesh import Mesh
-from evenflow.auto.operator_costs import allowed_strategies, compute_ns
-from evenflow.auto.operator_graph import Operator, OperatorGraph, Role, Value
+from evenflow.auto.operator_graph import OperatorGraph
 from evenflow.auto.pairwise import Pairwise
-from evenflow.auto.placement import Placement, Tensor, local_bytes, placements
+from evenflow.auto.placement import Placement, Tensor
 from evenflow.auto.redistribution import Costs, RedistributionTable, Step
 from evenflow.auto.strategies import Strategy, StrategyTable
 
@@ -88,11 +87,38 @@ class ShardingProgram:
     """The node of an operator; views have none."""
     _view_costs: dict[Hashable, tuple[Costs, tuple[Placement, ...]]] = field(default_factory=dict)
 
+    def add_node(
+        self,
+        operator: int,
+        what: str,
+        strategies: tuple[Strategy, ...],
+        *,
+        times: int,
+        backward: bool,
+        costs: list[int] | None = None,
+        memory: list[int] | None = None,
+    ) -> int:
+        """Costs and memory are those of one step and one device, nothing unless given; returns the node's index."""
+        self.nodes.append(Node(operator=operator, what=what, strategies=strategies, times=times, backward=backward))
+        nothing = [0] * len(strategies)
+        self.compute.append(np.array(costs or nothing, dtype=np.float64))
+        return self.pairwise.node(self.compute[-1], np.array(memory or nothing, dtype=np.float64))
+
+    def connect(self, edge: Edge) -> None:
+        """Add an edge between nodes that are there, with the cost of every pair of their choices."""
+        costs, states = self._costs(edge.tensor, edge.views)
+        before = self.redistributions.of(edge.tensor)
+        column_of = {state: i for i, state in enumerate(states)}
+        first, second = self.nodes[edge.first], self.nodes[edge.second]
+        rows = [before.index[one.outputs[edge.output]] for one in first.strategies]
+        columns = [column_of[_needed(one, edge)] for one in second.strategies]
+        self.edges.append(edge)
+        self.pairwise.edge(edge.first, edge.second, costs[np.ix_(rows, columns)] * edge.times)
+
     def path(self, edge: Edge, choices: tuple[int, ...]) -> tuple[Step, ...]:
         """The collectives that run on an edge."""
         source = self.nodes[edge.first].strategies[choices[edge.first]].outputs[edge.output]
-        second = self.nodes[edge.second].strategies[choices[edge.second]]
-        target = second.inputs[edge.input] if second.inputs else second.outputs[0]
+        target = _needed(self.nodes[edge.second].strategies[choices[edge.second]], edge)
         return self._path(edge.tensor, edge.views, source, target)
 
     def _path(self, tensor: Tensor, views: tuple[int, ...], source: Placement, target: Placement) -> tuple[Step, ...]:
@@ -114,7 +140,7 @@ class ShardingProgram:
 
     def _view_strategies(self, view: int) -> tuple[Strategy, ...]:
         operator = self.graph.operators[view]
-        return self.table.strategies(operator, _inputs(self.graph, operator), self.mesh.shape)
+        return self.table.strategies(operator, self.graph.inputs(operator), self.mesh.shape)
 
     def _costs(self, tensor: Tensor, views: tuple[int, ...]) -> tuple[Costs, tuple[Placement, ...]]:
         """From each placement of `tensor`, through `views`, to each placement of the last view's result.
@@ -141,152 +167,6 @@ class ShardingProgram:
         return through, states
 
 
-def build(graph: OperatorGraph, mesh: Mesh, training: Training, table: StrategyTable) -> ShardingProgram:
-    """The program whose cost is the nanoseconds of one step and whose memory the bytes of one device."""
-    program = ShardingProgram(
-        graph=graph, mesh=mesh, training=training, table=table, redistributions=RedistributionTable(mesh=mesh)
-    )
-    for index, operator in enumerate(graph.operators):
-        if operator.role is not Role.VIEW:
-            _add_operator(program, index, operator)
-    readers: _Readers = {}
-    for index, operator in enumerate(graph.operators):
-        if operator.role is Role.COMPUTE:
-            for position, value in enumerate(operator.inputs):
-                for route in graph.routes(value, operator.times):
-                    reader = _Reader(node=program.node_of[index], input=position, views=route.views)
-                    readers.setdefault((route.source, route.times, operator.backward), []).append(reader)
-    for parameter, gradient in graph.gradients:
-        _add_update(program, parameter, gradient, readers)
-    for value in graph.outputs:
-        _add_result(program, value, readers)
-    for (source, times, backward), those in readers.items():
-        _add_edges(program, source, times, those, backward=backward)
-    return program
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reader:
-    """An input that a tensor reaches through views."""
-
-    node: int
-    input: int
-    views: tuple[int, ...]
-
-
-def _inputs(graph: OperatorGraph, operator: Operator) -> tuple[Tensor, ...]:
-    return tuple(graph.operators[value.operator].outputs[value.output] for value in operator.inputs)
-
-
-def _add_operator(program: ShardingProgram, index: int, operator: Operator) -> None:
-    inputs = _inputs(program.graph, operator)
-    mesh, training = program.mesh, program.training
-    strategies = allowed_strategies(operator, program.table.strategies(operator, inputs, mesh.shape), mesh)
-    times = operator.times * training.num_microbatches
-    costs = [compute_ns(operator, inputs, one, mesh) * times for one in strategies]
-    memory = [_kept_bytes(operator, one, program) for one in strategies]
-    program.node_of[index] = _add_node(
-        program, index, "operator", strategies, times=times, backward=operator.backward, costs=costs, memory=memory
-    )
-
-
-def _kept_bytes(operator: Operator, strategy: Strategy, program: ShardingProgram) -> int:
-    """What one device keeps: parameters and buffers always, saved outputs for each microbatch in flight."""
-    shape = program.mesh.shape
-    if operator.role in (Role.PARAMETER, Role.BUFFER):
-        return operator.times * local_bytes(operator.outputs[0], strategy.outputs[0], shape)
-    saved = sum(local_bytes(operator.outputs[one], strategy.outputs[one], shape) for one in operator.saved)
-    return operator.times * saved * program.training.microbatches_in_flight
-
-
-def _add_node(
-    program: ShardingProgram,
-    operator: int,
-    what: str,
-    strategies: tuple[Strategy, ...],
-    *,
-    times: int,
-    backward: bool,
-    costs: list[int] | None = None,
-    memory: list[int] | None = None,
-) -> int:
-    program.nodes.append(Node(operator=operator, what=what, strategies=strategies, times=times, backward=backward))
-    nothing = [0] * len(strategies)
-    program.compute.append(np.array(costs or nothing, dtype=np.float64))
-    return program.pairwise.node(program.compute[-1], np.array(memory or nothing, dtype=np.float64))
-
-
-def _add_edges(program: ShardingProgram, source: Value, times: int, readers: list[_Reader], *, backward: bool) -> None:
-    """From a tensor to those that read it in the same pass. Several may share what a collective brings: a copy."""
-    tensor = program.graph.operators[source.operator].outputs[source.output]
-    first, output = program.node_of[source.operator], source.output
-    times *= program.training.num_microbatches
-    if len(readers) > 1:
-        states = program.redistributions.of(tensor).placements
-        same = tuple(Strategy(inputs=(one,), outputs=(one,)) for one in states)
-        copy = _add_node(program, source.operator, "copy", same, times=times, backward=backward)
-        _connect(program, Edge(first=first, second=copy, output=output, input=0, tensor=tensor, views=(), times=times))
-        first, output = copy, 0
-    for one in readers:
-        edge = Edge(
-            first=first, second=one.node, output=output, input=one.input, tensor=tensor, views=one.views, times=times
-        )
-        _connect(program, edge)
-
-
-def _connect(program: ShardingProgram, edge: Edge) -> None:
-    costs, states = program._costs(edge.tensor, edge.views)
-    before = program.redistributions.of(edge.tensor)
-    column_of = {state: i for i, state in enumerate(states)}
-    first, second = program.nodes[edge.first], program.nodes[edge.second]
-    rows = [before.index[one.outputs[edge.output]] for one in first.strategies]
-    needed = [one.inputs[edge.input] if one.inputs else one.outputs[0] for one in second.strategies]
-    columns = [column_of[one] for one in needed]
-    program.edges.append(edge)
-    program.pairwise.edge(edge.first, edge.second, costs[np.ix_(rows, columns)] * edge.times)
-
-
-_Readers = dict[tuple[Value, int, bool], list[_Reader]]
-
-
-def _add_result(program: ShardingProgram, value: Value, readers: _Readers) -> None:
-    """What leaves the graph is no partial sum."""
-    route = program.graph.routes(value, 1)[0]
-    tensor = program.graph.operators[value.operator].outputs[value.output]
-    states = tuple(placements(tensor, program.mesh.shape, partial=False))
-    same = tuple(Strategy(inputs=(one,), outputs=(one,)) for one in states)
-    backward = program.graph.operators[value.operator].backward
-    node = _add_node(program, route.source.operator, "result", same, times=1, backward=backward)
-    reader = _Reader(node=node, input=0, views=route.views)
-    readers.setdefault((route.source, 1, backward), []).append(reader)
-
-
-def _add_update(
-    program: ShardingProgram,
-    parameter: int,
-    gradient: Value,
-    readers: _Readers,
-) -> None:
-    """Gradients are summed over the microbatches as they come or reduced, then reduced to where the update happens,
-    and the new parameters brought to where they are kept.
-    """
-    operator = program.graph.operators[parameter]
-    tensor, shape = operator.outputs[0], program.mesh.shape
-    kept = [(one, local_bytes(tensor, one, shape)) for one in placements(tensor, shape, partial=True)]
-    sums = tuple(Strategy(inputs=(one,), outputs=(one,)) for one, _ in kept)
-    memory = [operator.times * size for _, size in kept]
-    times = operator.times
-    sum_node = _add_node(program, parameter, "sum", sums, times=times, backward=True, memory=memory)
-    for route in program.graph.routes(gradient, operator.times):
-        reader = _Reader(node=sum_node, input=0, views=route.views)
-        readers.setdefault((route.source, route.times, True), []).append(reader)
-
-    updates = tuple(Strategy(inputs=(one,), outputs=(one,)) for one in placements(tensor, shape, partial=False))
-    state = program.training.optimizer_bytes_per_parameter
-    memory = [
-        operator.times * state * (local_bytes(tensor, one.outputs[0], shape) // tensor.item_bytes) for one in updates
-    ]
-    update_node = _add_node(program, parameter, "update", updates, times=times, backward=True, memory=memory)
-    for first, second in ((sum_node, update_node), (update_node, program.node_of[parameter])):
-        edge = Edge(first=first, second=second, output=0, input=0, tensor=tensor, views=(), times=times, gradient=True)
-        _connect(program, edge)
+def _needed(strategy: Strategy, edge: Edge) -> Placement:
+    """Of the tensor on the edge; a parameter, which has no inputs, takes its update as it is kept."""
+    return strategy.inputs[edge.input] if strategy.inputs else strategy.outputs[0]
