@@ -13,7 +13,7 @@ from evenflow.auto.capture import capture  # noqa: E402
 from evenflow.auto.mesh import Accelerator, Mesh, MeshAxis  # noqa: E402
 from evenflow.auto.pairwise import Pairwise  # noqa: E402
 from evenflow.auto.placement import REPLICATE  # noqa: E402
-from evenflow.auto.shard import shard, shard_graph  # noqa: E402
+from evenflow.auto.sharding import shard, shard_graph  # noqa: E402
 from evenflow.auto.sharding_builder import build  # noqa: E402
 from evenflow.auto.sharding_plan import ShardingPlan  # noqa: E402
 from evenflow.auto.sharding_program import Training  # noqa: E402

@@ -8,10 +8,10 @@ import pytest
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
+from evenflow.auto.layer_costs import LayerKind, StageCosts, stage_costs  # noqa: E402
 from evenflow.auto.mesh import Accelerator, Mesh, MeshAxis  # noqa: E402
-from evenflow.auto.shard import shard  # noqa: E402
+from evenflow.auto.sharding import shard  # noqa: E402
 from evenflow.auto.sharding_program import Training  # noqa: E402
-from evenflow.auto.stage_costs import LayerKind, StageCosts, stage_costs  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
 
 WIDTH = 256
