@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenflow.auto.pairwise import Pairwise, Reduction
+from evenflow.auto.pairwise import Costs, Pairwise, Reduction
 from evenflow.solve.backends.highs import Program
 
 _MEGABYTE = 2**20
@@ -108,14 +108,18 @@ def _search(program: Pairwise, reduction: Reduction, memory_limit: int | None, t
     )
 
 
-def _add_edge(milp: Program, first: list[int], second: list[int], costs: np.ndarray) -> None:
-    pairs = np.full(costs.shape, -1)
-    for a, b in zip(*np.nonzero(np.isfinite(costs)), strict=True):
-        pairs[a, b] = milp.column(cost=float(costs[a, b]), upper=1.0)
-    for ends, table in ((first, pairs), (second, pairs.T)):
-        for column, row in zip(ends, table, strict=True):
-            used = row[row >= 0]
-            milp.row([*used.tolist(), column], [1.0] * len(used) + [-1.0], lower=0.0, upper=0.0)
+def _add_edge(milp: Program, first: list[int], second: list[int], costs: Costs) -> None:
+    """Choices with equal costs along the edge share their variables of pairs."""
+    table, rows = np.unique(costs, axis=0, return_inverse=True)
+    table, columns = np.unique(table, axis=1, return_inverse=True)
+    pairs = np.full(table.shape, -1)
+    for a, b in zip(*np.nonzero(np.isfinite(table)), strict=True):
+        pairs[a, b] = milp.column(cost=float(table[a, b]), upper=1.0)
+    for ends, classes, by_class in ((first, rows, pairs), (second, columns, pairs.T)):
+        for index, line in enumerate(by_class):
+            used = line[line >= 0].tolist()
+            members = [ends[one] for one in np.flatnonzero(classes == index)]
+            milp.row([*used, *members], [1.0] * len(used) + [-1.0] * len(members), lower=0.0, upper=0.0)
 
 
 def _scale(reduction: Reduction) -> float:
