@@ -87,6 +87,7 @@ def test_large_model_on_a_fast_axis_is_split_as_megatron_does(accelerator: Accel
     for phase in ("forward", "backward"):
         assert len(sums(plan, phase)) == 2
     assert all(one.times == 1 for one in plan.collectives)
+    assert "attention" in [one.name for one in plan.activations]
     texts = [one.text() for one in plan.parameters]
     assert "0.q_proj.weight column on mesh axis 0" in texts
     assert "0.o_proj.weight row on mesh axis 0" in texts
@@ -287,3 +288,9 @@ def test_names_of_tied_parameters_expand() -> None:
     module = blocks(3, 64, 4)
     names = itertools.chain.from_iterable(one.names() for one in plan.parameters)
     assert sorted(names) == sorted(name for name, _ in module.named_parameters())
+
+
+@pytest.mark.parametrize("field", ["num_microbatches", "microbatches_in_flight", "optimizer_bytes_per_parameter"])
+def test_training_that_makes_no_sense(field: str) -> None:
+    with pytest.raises(InputError, match=field):
+        Training(**{field: -1})

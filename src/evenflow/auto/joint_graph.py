@@ -186,6 +186,9 @@ def _from_layer_before(marks: dict[Mark, int], flows: tuple[Flow, ...]) -> dict[
     return links
 
 
+_OUTSIDE = -1
+
+
 def _with_times(
     operators: tuple[Operator, ...], marks: dict[Mark, int], runs: tuple[LayerRun, ...]
 ) -> tuple[Operator, ...]:
@@ -204,15 +207,14 @@ def _with_times(
         elif index in opens:
             inside[index] = opens[index]
         elif index not in closes:
-            # A layer's backward also reads tensors of its forward; only one kind of layer can be the origin of both.
-            same_pass = [one.operator for one in operator.inputs if one.operator in inside]
-            if same_pass:
-                inside[index] = inside[same_pass[0]]
+            origins = [inside[one.operator] for one in operator.inputs if one.operator in inside]
+            if origins:
+                inside[index] = max(origins)
         else:
-            inside[index] = -1  # still the layer's, but nothing after it is
+            inside[index] = _OUTSIDE  # and so is what follows from it
     return tuple(
         replace(operator, times=runs[inside[index]].count, name=_name_of_all(operator.name, runs[inside[index]]))
-        if inside.get(index, -1) >= 0
+        if inside.get(index, _OUTSIDE) != _OUTSIDE
         else operator
         for index, operator in enumerate(operators)
     )

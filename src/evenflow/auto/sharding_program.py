@@ -22,6 +22,7 @@ from evenflow.auto.pairwise import Pairwise
 from evenflow.auto.placement import Placement, Tensor
 from evenflow.auto.redistribution import Costs, RedistributionTable, Step
 from evenflow.auto.strategies import Strategy, StrategyTable
+from evenflow.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,16 @@ class Training:
     """Whose activations are kept at the same time: more than one in a pipeline."""
     optimizer_bytes_per_parameter: int = 8
     """State beside parameter and gradient: 8 for Adam in float32, 12 with a float32 copy of a 16-bit parameter."""
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("num_microbatches", 1),
+            ("microbatches_in_flight", 1),
+            ("optimizer_bytes_per_parameter", 0),
+        ):
+            value = getattr(self, name)
+            if value < least:
+                raise InputError(value=value, rule=f"it is at least {least}", place=f"training, {name}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

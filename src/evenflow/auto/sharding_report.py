@@ -102,7 +102,7 @@ _TRANSPOSES = ("aten.t.default", "aten.transpose.int", "aten.permute.default", "
 
 
 def _label(graph: OperatorGraph, operator: Operator) -> str:
-    """The layer whose weight it multiplies with, or the operator; unique enough to find it in the model."""
+    """The layer whose weight it multiplies with, or the operator."""
     suffix = " (backward)" if operator.backward else ""
     for value in operator.inputs:
         source = graph.operators[graph.routes(value, 1)[0].source.operator]
@@ -110,7 +110,8 @@ def _label(graph: OperatorGraph, operator: Operator) -> str:
             operator.flops or "embedding" in operator.target or "norm" in operator.target
         ):
             return f"{source.name.rpartition('.')[0] or source.name}{suffix}"
-    return f"{operator.name}{suffix}" if operator.role is Role.COMPUTE else operator.name
+    name = "attention" if "attention" in operator.target else operator.name
+    return f"{name}{suffix}"
 
 
 def _activations(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[ActivationSharding, ...]:
