@@ -214,6 +214,13 @@ def _levels(
     """The shardings of one kind, from the fastest to that with the least memory."""
     program = build(graph.with_layers(longest), mesh, training, table)
     fastest = solve(program.pairwise, time_limit_s=time_limit_s)
+    if not fastest.choices:
+        raise InputError(
+            value=time_limit_s,
+            rule="a sharding of every kind of layer is found within the time limit",
+            place="time_limit_s",
+            remedy="allow more seconds",
+        )
     most, least = program.pairwise.memory_of(fastest.choices), least_memory(program.pairwise, time_limit_s=time_limit_s)
     assert least is not None
     last = fastest
