@@ -1,0 +1,68 @@
+"""The devices of one stage as an operator sharding sees them: a mesh of one or two axes, each with its own links."""
+
+import math
+from dataclasses import dataclass
+
+from evenflow.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshAxis:
+    """One direction of the mesh: its devices run collectives with one another over the same kind of link."""
+
+    size: int
+    bandwidth_bytes_per_s: int
+    """What one device sends over these links."""
+    latency_ns: int = 0
+    """Of one collective."""
+
+    def __post_init__(self) -> None:
+        _require(self.size >= 1, self.size, "an axis has at least one device", "size")
+        _require(
+            self.bandwidth_bytes_per_s > 0,
+            self.bandwidth_bytes_per_s,
+            "a bandwidth is above zero",
+            "bandwidth_bytes_per_s",
+        )
+        _require(self.latency_ns >= 0, self.latency_ns, "a latency is not negative", "latency_ns")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accelerator:
+    """What one device computes; an operator takes the longer of its arithmetic and its memory traffic (roofline)."""
+
+    flops_per_s: float
+    memory_bytes_per_s: float
+
+    def __post_init__(self) -> None:
+        _require(self.flops_per_s > 0, self.flops_per_s, "a speed is above zero", "flops_per_s")
+        _require(
+            self.memory_bytes_per_s > 0, self.memory_bytes_per_s, "a bandwidth is above zero", "memory_bytes_per_s"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mesh:
+    """A logical mesh of devices, slowest axis first, as in Alpa (OSDI 2022, section 4.1)."""
+
+    axes: tuple[MeshAxis, ...]
+    accelerator: Accelerator | None = None
+    """None: computation costs nothing, and heavy operators must be split evenly over the mesh (Alpa, section 4.2)."""
+
+    def __post_init__(self) -> None:
+        _require(1 <= len(self.axes) <= 2, len(self.axes), "a mesh has one or two axes", "axes")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Devices along each axis."""
+        return tuple(axis.size for axis in self.axes)
+
+    @property
+    def num_devices(self) -> int:
+        """Devices in all."""
+        return math.prod(self.shape)
+
+
+def _require(holds: bool, value: object, rule: str, field: str) -> None:
+    if not holds:
+        raise InputError(value=value, rule=rule, place=f"mesh, {field}")

@@ -1,0 +1,74 @@
+"""How a tensor lies on a mesh: for each mesh axis replicated, split along one of its dimensions, or a partial sum."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+REPLICATE = -1
+PARTIAL = -2
+Placement = tuple[int, ...]
+"""For each mesh axis: a tensor dimension, REPLICATE or PARTIAL. Of two axes that split one dimension the first is the
+outer one, as in torch's DTensor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """Shape and size of a tensor before it is split."""
+
+    shape: tuple[int, ...]
+    item_bytes: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the whole tensor."""
+        return math.prod(self.shape) * self.item_bytes
+
+
+def is_even(tensor: Tensor, placement: Placement, mesh_shape: tuple[int, ...]) -> bool:
+    """Whether all devices get equal parts of it."""
+    left = list(tensor.shape)
+    for size, where in zip(mesh_shape, placement, strict=True):
+        if where >= 0:
+            if where >= len(left) or left[where] % size:
+                return False
+            left[where] //= size
+    return True
+
+
+def placements(tensor: Tensor, mesh_shape: tuple[int, ...], *, partial: bool) -> Iterator[Placement]:
+    """Every placement of `tensor` with equal parts on all devices; with partial sums or without."""
+    kinds = (REPLICATE, *range(len(tensor.shape)), *((PARTIAL,) if partial else ()))
+    # On an axis of one device all kinds are the same: one is enough.
+    axes = [kinds if size > 1 else (REPLICATE,) for size in mesh_shape]
+    return (placement for placement in itertools.product(*axes) if is_even(tensor, placement, mesh_shape))
+
+
+def local_bytes(tensor: Tensor, placement: Placement, mesh_shape: tuple[int, ...]) -> int:
+    """Bytes of one device's part."""
+    split = math.prod(size for size, where in zip(mesh_shape, placement, strict=True) if where >= 0)
+    return tensor.size_bytes // split
+
+
+def describe(placement: Placement, *, dimensions: tuple[str, ...] = ()) -> str:
+    """In words; `dimensions` names the tensor's dimensions where they have names.
+
+    >>> describe((0, -1)), describe((-1, -1)), describe((-2, 1), dimensions=("column", "row"))
+    ('dimension 0 on mesh axis 0', 'replicated', 'partial sum on mesh axis 0, row on mesh axis 1')
+    """
+    words = []
+    for axis, where in enumerate(placement):
+        if where == PARTIAL:
+            words.append(f"partial sum on mesh axis {axis}")
+        elif where != REPLICATE:
+            words.append(f"{dimensions[where] if dimensions else f'dimension {where}'} on mesh axis {axis}")
+    return ", ".join(words) or "replicated"
+
+
+def code(placement: Placement) -> str:
+    """Short text, one word an axis, as torch writes it: ``R``, ``S(0)``, ``P``.
+
+    >>> code((0, -1, -2))
+    'S(0) R P'
+    """
+    return " ".join("R" if where == REPLICATE else "P" if where == PARTIAL else f"S({where})" for where in placement)

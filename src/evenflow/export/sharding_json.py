@@ -1,0 +1,78 @@
+"""A sharding of operators as JSON, documented in ``docs/result-schema.md``."""
+
+from evenflow.auto.placement import code
+from evenflow.auto.sharding_plan import ShardingPlan
+from evenflow.export.plan_json import format_object
+from evenflow.units import megabytes, milliseconds
+
+
+def format_sharding(plan: ShardingPlan) -> str:
+    """One JSON object, one field a line."""
+    return format_object(sharding_fields(plan))
+
+
+def sharding_fields(plan: ShardingPlan) -> dict[str, object]:
+    """The object's fields, for those that write it into a larger one."""
+    cost, memory = plan.cost, plan.memory
+    limit, smallest = plan.memory_limit_bytes, plan.smallest_memory_bytes
+    return {
+        "status": plan.status,
+        "mesh": plan.mesh_shape,
+        "step_ms": None if cost is None else milliseconds(cost.total_ns),
+        "lower_bound_ms": milliseconds(plan.lower_bound_ns),
+        "gap": plan.gap,
+        "cost_ms": None
+        if cost is None
+        else {
+            "compute": milliseconds(cost.compute_ns),
+            "communication": milliseconds(cost.communication_ns),
+            "resharding": milliseconds(cost.resharding_ns),
+            "gradient": milliseconds(cost.gradient_ns),
+        },
+        "phase_ms": None
+        if cost is None
+        else {
+            "forward": milliseconds(cost.forward_ns),
+            "backward": milliseconds(cost.backward_ns),
+            "update": milliseconds(cost.update_ns),
+        },
+        "memory_mb": None
+        if memory is None
+        else {
+            "parameters": megabytes(memory.parameter_bytes),
+            "gradients": megabytes(memory.gradient_bytes),
+            "optimizer": megabytes(memory.optimizer_bytes),
+            "activations": megabytes(memory.activation_bytes),
+        },
+        "memory_limit_mb": None if limit is None else megabytes(limit),
+        "smallest_memory_mb": None if smallest is None else megabytes(smallest),
+        "parameters": [
+            {
+                "name": one.name,
+                "shape": one.shape,
+                "kept": code(one.kept),
+                "gradient": code(one.gradient),
+                "update": code(one.update),
+                "text": one.text(),
+            }
+            for one in plan.parameters
+        ],
+        "activations": [
+            {"name": one.name, "shape": one.shape, "placement": code(one.placement)} for one in plan.activations
+        ],
+        "collectives": [
+            {
+                "before": one.before,
+                "collective": one.collective,
+                "axis": one.axis,
+                "shape": one.shape,
+                "times": one.times,
+                "time_ms": milliseconds(one.time_ns),
+                "part": one.part,
+                "phase": one.phase,
+            }
+            for one in plan.collectives
+        ],
+        "replicated_operators": plan.replicated_operators,
+        "solve_seconds": plan.solve_seconds,
+    }
