@@ -54,6 +54,7 @@ def format_plan(report: PlanReport) -> str:
         "memory_limit_mb": None if limit is None else megabytes(limit),
         "bubble": {name: report.bubble[name] for name in _BUBBLES},
         "solve_seconds": report.solve_seconds,
+        **({"order": plan.order} if plan.order else {}),
     }
     return format_object(fields)
 
