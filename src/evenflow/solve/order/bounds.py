@@ -15,11 +15,14 @@ the room times the time in which the rank holds anything.
 """
 
 import heapq
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenflow.schedule import Op
 from evenflow.solve.order.work import Work
 
 Times = NDArray[np.int64]
@@ -53,10 +56,21 @@ class _Jobs:
     """0 where backwards may not be split."""
     own: list[list[int]]
     """Stages of every rank, ascending."""
-    until_gradient: list[int]
-    """Most microbatches of a stage between their forward and their gradient, for the rank's memory."""
-    until_weight: list[int]
-    """The same until the end of the weight gradient."""
+    rules: list["_Rule"]
+    """What memory forces to come before what, on the same rank."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    """The n-th `after` of a stage begins only when the (n - lag)-th `before` of another has ended, and `extra_ns`."""
+
+    before: Op
+    """F or B, which here stands for the gradient."""
+    before_stage: int
+    after: Op
+    after_stage: int
+    lag: int
+    extra_ns: int = 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -95,23 +109,54 @@ def order_lower_bound(work: Work) -> OrderBound:
 def _jobs(work: Work) -> _Jobs:
     costs = work.costs
     weight = costs.weight_ns if work.may_split else np.zeros_like(costs.weight_ns)
-    room = work.room_bytes[np.array(work.stage_ranks)]
-    least = np.minimum(costs.activation_bytes, costs.weight_bytes) if work.may_split else costs.activation_bytes
-    most = np.int64(work.num_units)
-
-    def live(size: NDArray[np.int64]) -> list[int]:
-        # Where one takes nothing, any number fits.
-        return np.where(size > 0, np.minimum(most, room // np.maximum(size, 1)), most).tolist()
-
+    own = [sorted(stages) for stages in work.stage_table.T.tolist()]
     return _Jobs(
         work=work,
         forward=costs.forward_ns.tolist(),
         gradient=(costs.backward_ns - weight).tolist(),
         weight=weight.tolist(),
-        own=[sorted(stages) for stages in work.stage_table.T.tolist()],
-        until_gradient=live(costs.activation_bytes),
-        until_weight=live(least),
+        own=own,
+        rules=[
+            rule
+            for rank, stages in enumerate(own)
+            for rule in _rules(work, stages, int(work.room_bytes[rank]), weight)
+            if rule.lag < work.num_units
+        ],
     )
+
+
+def _rules(work: Work, stages: list[int], room: int, weight_ns: Times) -> Iterator[_Rule]:
+    """The rules of a rank with these stages, ascending.
+
+    Between its forward and its gradient on chunk c a microbatch holds the activations of the chunks 0…c.
+
+    When chunk d > c takes the forward of microbatch u, it holds 0…d, and all up to the newest forward k of chunk c hold
+    0…c beside it. This must fit, now or later, so d has taken all but the last few of them. Gradients likewise, read
+    backwards in time.
+    """
+    activation = work.costs.activation_bytes
+    waiting = work.costs.weight_bytes
+    for place, stage in enumerate(stages):
+        up_to = sum(int(activation[other]) for other in stages[: place + 1])
+        if up_to > 0:
+            yield _Rule(before=Op.B, before_stage=stage, after=Op.F, after_stage=stage, lag=max(1, room // up_to))
+        if work.may_split:
+            held = min(int(activation[stage]), int(waiting[stage]))
+            if held > 0:
+                yield _Rule(
+                    before=Op.B,
+                    before_stage=stage,
+                    after=Op.F,
+                    after_stage=stage,
+                    lag=max(1, room // held),
+                    extra_ns=int(weight_ns[stage]),
+                )
+        for later in range(place + 1, len(stages)):
+            whole = sum(int(activation[other]) for other in stages[: later + 1])
+            if up_to > 0:
+                lag = (room - whole) // up_to + 1
+                yield _Rule(before=Op.F, before_stage=stages[later], after=Op.F, after_stage=stage, lag=max(1, lag))
+                yield _Rule(before=Op.B, before_stage=stage, after=Op.B, after_stage=stages[later], lag=max(1, lag))
 
 
 def _heads(jobs: _Jobs) -> _Table:
@@ -122,6 +167,17 @@ def _heads(jobs: _Jobs) -> _Table:
     gradient = [[0] * work.num_units for _ in stages]
     first = _first_arrivals(jobs)
     ranks = work.stage_ranks
+    tables, lengths = {Op.F: forward, Op.B: gradient}, {Op.F: jobs.forward, Op.B: jobs.gradient}
+    rules: dict[tuple[Op, int], list[_Rule]] = defaultdict(list)
+    for rule in jobs.rules:
+        rules[rule.after, rule.after_stage].append(rule)
+
+    def ruled(op: Op, stage: int, unit: int) -> Iterator[int]:
+        for rule in rules[op, stage]:
+            if unit >= rule.lag:
+                before = tables[rule.before][rule.before_stage][unit - rule.lag]
+                yield before + lengths[rule.before][rule.before_stage] + rule.extra_ns
+
     for unit in units:
         for stage in stages:
             rank = ranks[stage]
@@ -131,10 +187,7 @@ def _heads(jobs: _Jobs) -> _Table:
                 bounds.append(forward[stage - 1][unit] + jobs.forward[stage - 1] + _message(work, stage - 1, stage))
             if unit:
                 bounds.append(forward[stage][unit - 1] + jobs.forward[stage])
-            for most, after in ((jobs.until_gradient[stage], 0), (jobs.until_weight[stage], jobs.weight[stage])):
-                if unit >= most:
-                    bounds.append(gradient[stage][unit - most] + jobs.gradient[stage] + after)
-            forward[stage][unit] = max(bounds)
+            forward[stage][unit] = max([*bounds, *ruled(Op.F, stage, unit)])
         for stage in reversed(stages):
             rank = ranks[stage]
             bounds = [first[rank] + unit * jobs.gradient[stage]]
@@ -146,7 +199,7 @@ def _heads(jobs: _Jobs) -> _Table:
                 bounds.append(gradient[stage + 1][unit] + jobs.gradient[stage + 1] + _message(work, stage + 1, stage))
             if unit:
                 bounds.append(gradient[stage][unit - 1] + jobs.gradient[stage])
-            gradient[stage][unit] = max(bounds)
+            gradient[stage][unit] = max([*bounds, *ruled(Op.B, stage, unit)])
     return _Table(forward=forward, gradient=gradient)
 
 
@@ -157,6 +210,17 @@ def _tails(jobs: _Jobs) -> _Table:
     forward = [[0] * work.num_units for _ in stages]
     gradient = [[0] * work.num_units for _ in stages]
     departures = _last_departures(jobs)
+    tables, lengths = {Op.F: forward, Op.B: gradient}, {Op.F: jobs.forward, Op.B: jobs.gradient}
+    rules: dict[tuple[Op, int], list[_Rule]] = defaultdict(list)
+    for rule in jobs.rules:
+        rules[rule.before, rule.before_stage].append(rule)
+
+    def ruled(op: Op, stage: int, unit: int) -> Iterator[int]:
+        for rule in rules[op, stage]:
+            if unit >= rule.lag:
+                after = tables[rule.after][rule.after_stage][unit - rule.lag]
+                yield rule.extra_ns + lengths[rule.after][rule.after_stage] + after
+
     for unit in units:
         for stage in stages:
             own = jobs.own[work.stage_ranks[stage]]
@@ -169,10 +233,7 @@ def _tails(jobs: _Jobs) -> _Table:
                 bounds.append(_message(work, stage, stage - 1) + jobs.gradient[stage - 1] + gradient[stage - 1][unit])
             if unit:
                 bounds.append(jobs.gradient[stage] + gradient[stage][unit - 1])
-            for most, after in ((jobs.until_gradient[stage], 0), (jobs.until_weight[stage], jobs.weight[stage])):
-                if unit >= most:
-                    bounds.append(after + jobs.forward[stage] + forward[stage][unit - most])
-            gradient[stage][unit] = max(bounds)
+            gradient[stage][unit] = max([*bounds, *ruled(Op.B, stage, unit)])
         for stage in reversed(stages):
             own = jobs.own[work.stage_ranks[stage]]
             left = unit * jobs.forward[stage]
@@ -186,7 +247,7 @@ def _tails(jobs: _Jobs) -> _Table:
                 bounds.append(_message(work, stage, stage + 1) + jobs.forward[stage + 1] + forward[stage + 1][unit])
             if unit:
                 bounds.append(jobs.forward[stage] + forward[stage][unit - 1])
-            forward[stage][unit] = max(bounds)
+            forward[stage][unit] = max([*bounds, *ruled(Op.F, stage, unit)])
     return _Table(forward=forward, gradient=gradient)
 
 

@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
+from evenflow.schedule import NUM_OPS
+
 NEVER = np.iinfo(np.int64).max // 4
+_UNKNOWN = np.int8(-1)
 
 
 class Stages(NamedTuple):
@@ -31,6 +34,8 @@ class Stages(NamedTuple):
     """Whether a stage splits its backwards."""
     room: Any
     """Bytes, by rank."""
+    alone: Any
+    """Bytes that one microbatch alone needs, by rank (see `Work.alone_bytes`)."""
     gradient_units: Any
     num_units: int
     sequence_splits: int
@@ -55,6 +60,8 @@ def _can_finish(rank: int, stages: Stages, done: Progress) -> bool:
     held = done.held[rank]
     if held > stages.room[rank]:
         return False
+    if held + stages.alone[rank] <= stages.room[rank]:
+        return True  # there is room for the rest of any of them
     for chunk in range(num_chunks):  # what waits for weight gradients can go at once
         stage = stages.table[chunk, rank]
         if stages.splits[stage]:
@@ -98,6 +105,8 @@ def _apply(op: int, stage: int, rank: int, sign: int, stages: Stages, done: Prog
 def _fits(op: int, stage: int, rank: int, stages: Stages, done: Progress) -> bool:
     if op == 1 or op == 3:
         return True  # only frees
+    if op == 2 and stages.waiting[stage] <= stages.activation[stage]:
+        return True
     _apply(op, stage, rank, 1, stages, done)
     fits = _can_finish(rank, stages, done)
     _apply(op, stage, rank, -1, stages, done)
@@ -133,6 +142,61 @@ def _ready(op: int, stage: int, stages: Stages, done: Progress, forward_ends: An
 
 
 @numba.njit(cache=True, nogil=True)
+def _starts(
+    rank: int, free: int, stages: Stages, done: Progress, fits: Any, forward_ends: Any, gradient_ends: Any, starts: Any
+) -> int:
+    """Fill `starts` [3, num_chunks] with when the rank's next actions of each kind could begin, NEVER where they cannot
+    yet; returns when the first of them would end.
+    """
+    first_end = NEVER
+    for chunk in range(len(stages.table)):
+        stage = stages.table[chunk, rank]
+        for kind in range(3):
+            starts[kind, chunk] = NEVER
+            if kind == 2 and not stages.splits[stage]:
+                continue
+            op = _op(kind, stages.splits[stage])
+            ready = _ready(op, stage, stages, done, forward_ends, gradient_ends)
+            if ready >= NEVER:
+                continue
+            if fits[kind, stage] == _UNKNOWN:
+                fits[kind, stage] = _fits(op, stage, rank, stages, done)
+            if fits[kind, stage]:
+                starts[kind, chunk] = max(free, ready)
+                first_end = min(first_end, starts[kind, chunk] + stages.durations[NUM_OPS * stage + op])
+    return first_end
+
+
+@numba.njit(cache=True, nogil=True)
+def _op(kind: int, splits: bool) -> int:
+    """The operation of a kind: forward, gradient, weight gradient."""
+    if kind == 0:
+        return 0
+    if kind == 2:
+        return 3
+    return 2 if splits else 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _choose(rank: int, keys: Any, latest: int, starts: Any, stages: Stages, done: Progress) -> tuple[int, int]:
+    """Kind and chunk of the smallest key among what begins by `latest`."""
+    best_key, best_kind, best_chunk = np.inf, -1, -1
+    for chunk in range(len(stages.table)):
+        stage = stages.table[chunk, rank]
+        for kind in range(3):
+            if starts[kind, chunk] > latest:
+                continue
+            place = done.forwards[stage]
+            if kind == 1:
+                place = done.gradients[stage]
+            elif kind == 2:
+                place = done.weights[stage]
+            if keys[kind, stage, place] < best_key or best_kind < 0:
+                best_key, best_kind, best_chunk = keys[kind, stage, place], kind, chunk
+    return best_kind, best_chunk
+
+
+@numba.njit(cache=True, nogil=True)
 def list_schedule(
     keys: Any, patience: float, stages: Stages, rank_starts: Any, ops: Any, own_stages: Any, units: Any
 ) -> int:
@@ -154,85 +218,44 @@ def list_schedule(
     gradient_ends = np.zeros((num_stages, stages.num_units), dtype=np.int64)
     free = np.zeros(num_ranks, dtype=np.int64)
     heads = rank_starts[:-1].copy()
-    allowed = np.zeros((2, num_stages), dtype=np.bool_)
-    next_ends = np.full(num_ranks, NEVER, dtype=np.int64)
-    for rank in range(num_ranks):
-        for chunk in range(num_chunks):
-            stage = stages.table[chunk, rank]
-            allowed[0, stage] = _fits(0, stage, rank, stages, done)
-            allowed[1, stage] = True
+    fits = np.full((3, num_stages), _UNKNOWN, dtype=np.int8)
+    starts = np.zeros((num_ranks, 3, num_chunks), dtype=np.int64)
+    first_ends = np.full(num_ranks, NEVER, dtype=np.int64)
     changed = np.ones(num_ranks, dtype=np.bool_)
     for _ in range(len(ops)):
-        best_rank, best_end = -1, NEVER
-        for rank in range(num_ranks):
-            if changed[rank]:
-                changed[rank] = False
-                next_ends[rank] = NEVER
-                for chunk in range(num_chunks):
-                    stage = stages.table[chunk, rank]
-                    for kind in range(3):
-                        if kind == 2 and not stages.splits[stage]:
-                            continue
-                        if kind < 2 and not allowed[kind, stage]:
-                            continue
-                        op = 0 if kind == 0 else 3 if kind == 2 else 2 if stages.splits[stage] else 1
-                        ready = _ready(op, stage, stages, done, forward_ends, gradient_ends)
-                        if ready < NEVER:
-                            end = max(free[rank], ready) + stages.durations[4 * stage + op]
-                            next_ends[rank] = min(next_ends[rank], end)
-            if next_ends[rank] < best_end:
-                best_rank, best_end = rank, next_ends[rank]
-        if best_rank < 0:
-            return NEVER
-        rank = best_rank
-        earliest = NEVER
-        for choosing in range(2):
-            latest = earliest + np.int64(patience * (best_end - earliest)) if choosing else NEVER
-            best_key, best_op, best_stage, best_start = np.inf, -1, -1, NEVER
-            for chunk in range(num_chunks):
-                stage = stages.table[chunk, rank]
-                for kind in range(3):
-                    if kind == 2 and not stages.splits[stage]:
-                        continue
-                    if kind < 2 and not allowed[kind, stage]:
-                        continue
-                    op = 0 if kind == 0 else 3 if kind == 2 else 2 if stages.splits[stage] else 1
-                    ready = _ready(op, stage, stages, done, forward_ends, gradient_ends)
-                    if ready >= NEVER:
-                        continue
-                    start = max(free[rank], ready)
-                    if not choosing:
-                        earliest = min(earliest, start)
-                    elif start <= latest:
-                        place = done.forwards[stage]
-                        if kind == 1:
-                            place = done.gradients[stage]
-                        elif kind == 2:
-                            place = done.weights[stage]
-                        key = keys[kind, stage, place]
-                        if key < best_key or best_op < 0:
-                            best_key, best_op, best_stage, best_start = key, op, stage, start
-        op, stage, index = best_op, best_stage, heads[rank]
-        end = best_start + stages.durations[4 * stage + op]
+        rank, first_end = 0, NEVER
+        for other in range(num_ranks):
+            if changed[other]:
+                changed[other] = False
+                first_ends[other] = _starts(
+                    other, free[other], stages, done, fits, forward_ends, gradient_ends, starts[other]
+                )
+            if first_ends[other] < first_end:
+                rank, first_end = other, first_ends[other]
+        earliest = starts[rank].min()
+        latest = earliest + np.int64(patience * (first_end - earliest))
+        kind, chunk = _choose(rank, keys, latest, starts[rank], stages, done)
+        stage, index = stages.table[chunk, rank], heads[rank]
+        op = _op(kind, stages.splits[stage])
+        end = starts[rank, kind, chunk] + stages.durations[NUM_OPS * stage + op]
         ops[index], own_stages[index] = op, stage
-        if op == 0:
+        neighbour = -1
+        if kind == 0:
             units[index] = done.forwards[stage]
             forward_ends[stage, done.forwards[stage]] = end
-            if stage + 1 < num_stages:
-                changed[stages.ranks[stage + 1]] = True
-        elif op == 3:
-            units[index] = stages.gradient_units[done.weights[stage]]
-        else:
+            neighbour = stage + 1 if stage + 1 < num_stages else -1
+        elif kind == 1:
             units[index] = stages.gradient_units[done.gradients[stage]]
             gradient_ends[stage, done.gradients[stage]] = end
-            if stage > 0:
-                changed[stages.ranks[stage - 1]] = True
+            neighbour = stage - 1
+        else:
+            units[index] = stages.gradient_units[done.weights[stage]]
         _apply(op, stage, rank, 1, stages, done)
         heads[rank] += 1
         free[rank] = end
         changed[rank] = True
+        if neighbour >= 0:
+            changed[stages.ranks[neighbour]] = True
         for chunk in range(num_chunks):
-            own = stages.table[chunk, rank]
-            allowed[0, own] = _fits(0, own, rank, stages, done)
-            allowed[1, own] = _fits(2 if stages.splits[own] else 1, own, rank, stages, done)
+            fits[:, stages.table[chunk, rank]] = _UNKNOWN
     return free.max()

@@ -292,14 +292,14 @@ class _Search:
         return timeline.start_ns, late
 
     def _list(self, splits: NDArray[np.bool_], keys: NDArray[np.float64], *, patience: float) -> None:
-        from evenflow.solve.order.list_kernel import NEVER, list_schedule
+        from evenflow.solve.order.list_kernel import list_schedule
 
         work = self.work
         of_rank = (2 + splits)[work.stage_table].sum(axis=0) * work.num_units
         starts = np.concatenate(([0], np.cumsum(of_rank)))
         ops, stages, units = (np.empty(starts[-1], dtype=np.int32) for _ in range(3))
         makespan = list_schedule(keys, patience, self._stages(splits), starts, ops, stages, units)
-        if makespan < NEVER and (self.best is None or makespan < self.best.makespan_ns):
+        if self.best is None or makespan < self.best.makespan_ns:
             self._take(self._schedule(np.stack((ops, stages, units)), starts))
 
     # -- local moves -----------------------------------------------------------------------------------------------
@@ -362,6 +362,7 @@ class _Search:
             costs.weight_bytes,
             splits,
             work.room_bytes,
+            work.alone_bytes(splits),
             work.gradient_units,
             work.num_units,
             work.sequence_splits,
