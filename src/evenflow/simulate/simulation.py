@@ -62,8 +62,8 @@ def simulate(
 ) -> Simulation:
     """Simulate one step of `plan`.
 
-    The order is the plan's own or that of its family unless `schedule` gives another, which must have the plan's sizes. Raises
-    InputError when plan, network and schedule do not fit, ScheduleError when the order is incomplete or deadlocks.
+    The order is the plan's own or that of its family unless `schedule` gives another, which must have the plan's sizes.
+    Raises InputError when plan, network and schedule do not fit, ScheduleError when the order is incomplete or deadlocks.
     """
     if schedule is None:
         schedule = schedule_of(plan)

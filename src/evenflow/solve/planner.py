@@ -13,7 +13,7 @@ from functools import partial
 from threading import Event, Thread, current_thread, main_thread
 
 from evenflow.errors import Interrupted
-from evenflow.model import Cells, Communication, Network
+from evenflow.model import Cells, Communication, Network, Plan
 from evenflow.schedule import default_family, family_name
 from evenflow.simulate import simulate
 from evenflow.simulate.costs import Integers
@@ -82,6 +82,14 @@ def plan(
     return race.run(progress)
 
 
+def plan_problem(
+    problem: Problem, *, time_limit_s: float, start: Plan | None = None, progress: ProgressCallback | None = None
+) -> Outcome:
+    """As `plan`, for a problem under any order; not longer than `start`, a plan of it that fits."""
+    race = _Race(problem=problem, began=time.monotonic(), time_limit_s=time_limit_s, start=start)
+    return race.run(progress)
+
+
 def _schedule_name(schedule: str | None, num_chunks: int, less_memory: bool) -> str:
     if schedule is None:
         return default_family(num_chunks=num_chunks, less_memory=less_memory)
@@ -109,6 +117,8 @@ class _Race:
     problem: Problem
     began: float
     time_limit_s: float
+    start: Plan | None = None
+    """A plan that fits, if one is known."""
     found: tuple[int, Integers] | None = None
     """Makespan and counts of the first plan, the answer until the search runs."""
     starting: Program | None = None
@@ -251,7 +261,7 @@ class _Race:
     def _first_plan(self) -> Integers | None:
         """A plan that fits, or None with `infeasible` set or out of time."""
         problem = self.problem
-        counts = even_start(problem)
+        counts = even_start(problem) if self.start is None else problem.counts(self.start)
         if (problem.rank_memory(problem.costs(counts)) <= problem.limit).all():
             return counts
         self.phase = "finding a plan that fits"

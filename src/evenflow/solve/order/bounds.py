@@ -87,17 +87,13 @@ def order_lower_bound(work: Work) -> OrderBound:
     heads, tails = _heads(jobs), _tails(jobs)
     last = work.num_units - 1
     path = max(
-        jobs.forward[stage] + heads.forward[stage][unit] + tails.forward[stage][last - unit]
+        length[stage] + head[stage][unit] + tail[stage][last - unit]
+        for length, head, tail in (
+            (jobs.forward, heads.forward, tails.forward),
+            (jobs.gradient, heads.gradient, tails.gradient),
+        )
         for stage in range(work.num_stages)
         for unit in range(work.num_units)
-    )
-    path = max(
-        path,
-        max(
-            jobs.gradient[stage] + heads.gradient[stage][unit] + tails.gradient[stage][last - unit]
-            for stage in range(work.num_stages)
-            for unit in range(work.num_units)
-        ),
     )
     return OrderBound(
         path_ns=path,
@@ -257,7 +253,8 @@ def _message(work: Work, source: int, target: int) -> int:
 
 def _first_arrivals(jobs: _Jobs) -> list[int]:
     """When the first forward can reach each rank."""
-    arrivals, when = {}, 0
+    arrivals: dict[int, int] = {}
+    when = 0
     for stage, rank in enumerate(jobs.work.stage_ranks):
         when += _message(jobs.work, stage - 1, stage) if stage else 0
         arrivals.setdefault(rank, when)
@@ -267,7 +264,8 @@ def _first_arrivals(jobs: _Jobs) -> list[int]:
 
 def _last_departures(jobs: _Jobs) -> list[int]:
     """The least time from each rank's last gradient to the end of the step."""
-    departures, when = {}, 0
+    departures: dict[int, int] = {}
+    when = 0
     for stage, rank in enumerate(jobs.work.stage_ranks):
         when += _message(jobs.work, stage, stage - 1) if stage else 0
         departures.setdefault(rank, when)
@@ -276,7 +274,7 @@ def _last_departures(jobs: _Jobs) -> list[int]:
 
 
 def _one_machine(jobs: _Jobs, heads: _Table, tails: _Table, rank: int) -> int:
-    """Jackson's preemptive schedule of the rank's jobs: the job with the longest tail runs among those that are there."""
+    """Jackson's preemptive schedule of the rank's jobs: of those that are there, the one with the longest tail runs."""
     last = jobs.work.num_units - 1
     rows: list[tuple[int, int, int]] = []  # head, duration, tail
     for stage in jobs.own[rank]:

@@ -77,9 +77,9 @@ def _can_finish(rank: int, stages: Stages, done: Progress) -> bool:
         for chunk in range(num_chunks - 1, -1, -1):
             stage = stages.table[chunk, rank]
             left = high - min(max(done.gradients[stage], low), high)
-            if left and stages.splits[stage]:
-                if held + stages.waiting[stage] - stages.activation[stage] > stages.room[rank]:
-                    return False
+            rise = stages.waiting[stage] - stages.activation[stage]
+            if left and stages.splits[stage] and held + rise > stages.room[rank]:
+                return False
             held -= left * stages.activation[stage]
         group += 1
     return True
@@ -108,13 +108,13 @@ def _fits(op: int, stage: int, rank: int, stages: Stages, done: Progress) -> boo
     if op == 2 and stages.waiting[stage] <= stages.activation[stage]:
         return True
     _apply(op, stage, rank, 1, stages, done)
-    fits = _can_finish(rank, stages, done)
+    fits: bool = _can_finish(rank, stages, done)
     _apply(op, stage, rank, -1, stages, done)
     return fits
 
 
 @numba.njit(cache=True, nogil=True)
-def _ready(op: int, stage: int, stages: Stages, done: Progress, forward_ends: Any, gradient_ends: Any) -> int:
+def _ready(op: int, stage: int, stages: Stages, done: Progress, forward_ends: Any, gradient_ends: Any) -> Any:
     """When the input of a stage's next action of this kind is there; NEVER while that is not known."""
     last = len(stages.ranks) - 1
     if op == 0:
@@ -144,7 +144,7 @@ def _ready(op: int, stage: int, stages: Stages, done: Progress, forward_ends: An
 @numba.njit(cache=True, nogil=True)
 def _starts(
     rank: int, free: int, stages: Stages, done: Progress, fits: Any, forward_ends: Any, gradient_ends: Any, starts: Any
-) -> int:
+) -> Any:
     """Fill `starts` [3, num_chunks] with when the rank's next actions of each kind could begin, NEVER where they cannot
     yet; returns when the first of them would end.
     """
@@ -199,7 +199,7 @@ def _choose(rank: int, keys: Any, latest: int, starts: Any, stages: Stages, done
 @numba.njit(cache=True, nogil=True)
 def list_schedule(
     keys: Any, patience: float, stages: Stages, rank_starts: Any, ops: Any, own_stages: Any, units: Any
-) -> int:
+) -> Any:
     """Fill `ops`, `own_stages` and `units` [num_actions] with an order; returns its makespan.
 
     `keys` [3, num_stages, num_units] are those of every stage's n-th forward, gradient and weight gradient. A rank may

@@ -54,7 +54,7 @@ class Room(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True)
-def _cost(order: Order, stages: Stages, rank_starts: Any, room: Room) -> float:
+def _cost(order: Order, stages: Stages, rank_starts: Any, room: Room) -> Any:
     """Makespan and a little of the mean end; infinite if ranks wait for each other."""
     room.done[:] = 0
     room.rank_lasts[:] = 0
@@ -102,7 +102,7 @@ def _critical_arcs(stages: Stages, room: Room) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def _blocked(early: int, late: int, order: Order) -> bool:
+def _blocked(early: int, late: int, order: Order) -> Any:
     """Whether two actions of a rank, in this order, may not change places."""
     if order.stages[early] != order.stages[late]:
         return False

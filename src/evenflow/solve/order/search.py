@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from evenflow.errors import InputError
 from evenflow.model import Communication, Network, Plan
-from evenflow.schedule import FAMILIES, Op, Schedule, check_complete, make_schedule, schedule_of
+from evenflow.schedule import FAMILIES, Schedule, check_complete, make_schedule, one_f_one_b, schedule_of
 from evenflow.schedule.of_plan import check_sizes_of
 from evenflow.simulate import build_graph, peak_bytes, run, stage_costs
-from evenflow.simulate.costs import Integers
+from evenflow.simulate.costs import Integers, StageCosts
 from evenflow.solve.order.bounds import OrderBound, order_lower_bound
 from evenflow.solve.order.work import Work, make_work, splits_of
 from evenflow.solve.outcome import Progress, ProgressCallback
@@ -67,6 +67,7 @@ def search_order(
 
     Raises InputError when not even one microbatch at a time fits, and for steps without backward.
     """
+    load_kernels()
     began = time.monotonic()
     schedule = schedule_of(plan)
     costs = stage_costs(network, plan, schedule)
@@ -99,6 +100,27 @@ def search_order(
         start_name=started.schedule.name if started else None,
         solve_seconds=time.monotonic() - began,
     )
+
+
+def load_kernels() -> None:
+    """Compile what the search needs, or read it from the cache, by searching something tiny."""
+    tiny = one_f_one_b(num_ranks=2, num_microbatches=2)
+    ones, zeros = np.ones(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    costs = StageCosts(
+        num_ranks=2,
+        forward_ns=ones,
+        backward_ns=2 * ones,
+        weight_ns=ones,
+        recompute_ns=zeros,
+        activation_bytes=ones,
+        weight_bytes=ones,
+        static_bytes=zeros,
+    )
+    work = make_work(costs, tiny, memory_limit_bytes=None, communication=None, split_backward=False)
+    search = _Search(work=work, communication=None, bound_ns=0)
+    search.start_from(tiny)
+    search.improve(began=time.monotonic(), time_limit_s=0.01, progress=None)
+    search.anneal(steps=1, end=np.inf)
 
 
 def _families(schedule: Schedule) -> Iterator[Schedule]:
@@ -173,7 +195,7 @@ class _Search:
             share = 0.5 if first else max(0.2, 0.05 * (end - now))
             self._construct(until=min(end, now + share), at_least_one=first)
             self._refine(until=min(end, time.monotonic() + share))
-            steps = self._anneal(steps=steps, end=end)
+            steps = self.anneal(steps=steps, end=end)
             first = False
         if progress:
             progress(self._progress(began))
@@ -304,7 +326,7 @@ class _Search:
 
     # -- local moves -----------------------------------------------------------------------------------------------
 
-    def _anneal(self, *, steps: int, end: float) -> int:
+    def anneal(self, *, steps: int, end: float) -> int:
         """A round of local moves from the best order; returns how many moves the next round makes."""
         from evenflow.solve.order.move_kernel import Order, Room, anneal
 
@@ -323,10 +345,9 @@ class _Search:
             )
             for _ in range(2)
         )
-        indices = [np.zeros(count, dtype=np.uint32) for _ in range(4)]
         room = Room(
             np.zeros((2, schedule.num_stages, schedule.num_units), dtype=np.uint32),
-            *indices,
+            *(np.zeros(count, dtype=np.uint32) for _ in range(4)),  # type: ignore[call-arg]
             np.zeros(count, dtype=np.bool_),
             np.zeros(schedule.num_ranks, dtype=np.uint32),
             np.zeros(count + 1, dtype=np.int64),
