@@ -1,11 +1,12 @@
 """The verb ``evenflow plan``."""
 
+from functools import partial
 from pathlib import Path
 
 import click
 
 from evenflow import solve
-from evenflow.cli import options
+from evenflow.cli import options, searched
 from evenflow.cli.answer import block_to_paste, no_plan_text, plan_text
 from evenflow.cli.files import check_outputs, write_text
 from evenflow.cli.pictures import write_picture
@@ -18,7 +19,9 @@ from evenflow.cli.strategies import RECOMMENDED, Strategy
 from evenflow.cli.training_yaml import TrainingYaml
 from evenflow.model import Cells, Network, Plan
 from evenflow.model.naive import even_plan
+from evenflow.schedule import format_schedule
 from evenflow.solve import Outcome
+from evenflow.solve.order.alternate import plan_any_order
 
 
 @click.command()
@@ -27,7 +30,8 @@ from evenflow.solve import Outcome
 @options.MICROBATCHES
 @options.CHUNKS
 @options.MEMORY
-@options.SCHEDULE
+@searched.SCHEDULE
+@searched.SPLIT_BACKWARD
 @options.LESS_MEMORY
 @options.SEQUENCE_SPLITS
 @options.TIME_LIMIT
@@ -43,6 +47,7 @@ from evenflow.solve import Outcome
 @options.p2p_options
 @options.JSON
 @options.SVG
+@searched.ORDER
 @click.option(
     "--apply", "train_yaml", type=options.FILE, metavar="FILE.yaml", help="Write FILE.planned.yaml: this with the plan."
 )
@@ -54,6 +59,7 @@ def plan(
     chunks: int,
     memory: str | None,
     schedule: str | None,
+    split_backward: bool,
     less_memory: bool,
     sequence_splits: int,
     time_limit: float,
@@ -65,13 +71,15 @@ def plan(
     boundary_mb: float | None,
     json_file: Path | None,
     svg_file: Path | None,
+    order_file: Path | None,
     train_yaml: Path | None,
     quiet: bool,
 ) -> int:
     """Find the shortest step of the model in LAYERS.json that fits in memory, and prove how short it can be.
 
     LAYERS.json is a layer file; - reads it from standard input. --apply takes a MindFormers training YAML and writes
-    another beside it, with all that the plan decides and otherwise unchanged.
+    another beside it, with all that the plan decides and otherwise unchanged. --schedule search looks for the order of
+    work as well, and bounds the step over any order.
 
     Exit status: 0 a plan, 2 bad input, 3 infeasible, 4 no plan in the time given, 130 interrupted before a plan.
 
@@ -81,10 +89,17 @@ def plan(
         --time-limit 60 --json plan.json --svg plan.svg
       evenflow plan examples/llama2_70b.json --ranks 4 --chunks 2 --microbatches 8 --memory 56GB \\
         --layers-per-rank 19,20,20,21 --apply train.yaml
+      evenflow plan examples/llama2_70b.json --ranks 8 --microbatches 32 --memory 56GB --schedule search \\
+        --split-backward --order order.csv
     """
     limit = options.memory_limit(memory)
     messages = options.communication(p2p_latency_us, p2p_bandwidth_gbps, boundary_mb, sequence_splits=sequence_splits)
-    family = options.schedule_name(schedule, num_chunks=chunks, less_memory=less_memory)
+    is_search = searched.is_search(
+        schedule, less_memory=less_memory, split_backward=split_backward, applies=train_yaml is not None
+    )
+    family = searched.SEARCH
+    if not is_search:
+        family = options.schedule_name(schedule, num_chunks=chunks, less_memory=less_memory)
     sizes = Sizes(
         num_ranks=ranks,
         num_chunks=chunks,
@@ -102,20 +117,29 @@ def plan(
     )
     train = None if train_yaml is None else _training_yaml(train_yaml, network, sizes, kept)
     check_outputs(
-        {"--json": json_file, "--svg": svg_file, "--apply": train.target if train else None},
+        {
+            "--json": json_file,
+            "--svg": svg_file,
+            "--order": order_file,
+            "--apply": train.target if train else None,
+        },
         inputs={"the layer file": Path(layers), "the file of --apply": train_yaml},
     )
     if limit is not None and not network.has_memory:
         click.echo("note: the layer file has no memory data, so --memory is not checked", err=True)
         limit = None
     with shown_progress(quiet=quiet) as progress:
-        outcome = solve.plan(
+        solver = (
+            partial(plan_any_order, split_backward=split_backward)
+            if is_search
+            else partial(solve.plan, schedule=family)
+        )
+        outcome = solver(
             network,
             num_ranks=ranks,
             num_microbatches=microbatches,
             num_chunks=chunks,
             memory_limit_bytes=limit,
-            schedule=family,
             sequence_splits=sequence_splits,
             mix_any=mix == "any",
             allow_empty=allow_empty,
@@ -124,7 +148,9 @@ def plan(
             time_limit_s=time_limit,
             progress=progress,
         )
-    return _answer(outcome, sizes, json_file=json_file, svg_file=svg_file, train=train, quiet=quiet)
+    return _answer(
+        outcome, sizes, json_file=json_file, svg_file=svg_file, order_file=order_file, train=train, quiet=quiet
+    )
 
 
 def _training_yaml(path: Path, network: Network, sizes: Sizes, kept: Cells | None) -> TrainingYaml:
@@ -159,6 +185,7 @@ def _answer(
     *,
     json_file: Path | None,
     svg_file: Path | None,
+    order_file: Path | None,
     train: TrainingYaml | None,
     quiet: bool,
 ) -> int:
@@ -174,6 +201,9 @@ def _answer(
             )
             write_picture(strategy, svg_file, memory_limit_bytes=outcome.memory_limit_bytes, option="--svg")
             written.append(svg_file)
+        if order_file is not None and outcome.simulation is not None:
+            write_text(order_file, format_schedule(outcome.simulation.timeline.schedule), option="--order")
+            written.append(order_file)
         if train is not None and outcome.plan is not None:
             written.append(train.write(outcome.plan))
     finally:

@@ -112,6 +112,8 @@ def _check_accepted(plan: Plan) -> None:
 
 
 def _check_expressible(plan: Plan) -> None:
+    if plan.order:
+        raise InputError(value=plan.schedule, rule="MindFormers runs no order of work but its own", place="schedule")
     for kind, table in plan.recompute.items():
         if kind not in KNOWN_KINDS and any(map(any, table)):
             raise InputError(

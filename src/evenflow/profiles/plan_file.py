@@ -19,8 +19,8 @@ def parse_plan(text: str, *, place: str) -> Plan:
     """The plan in the text of a plan file; `place` names the file in messages.
 
     Only what makes the plan is read: `layers` and `recompute` (``[chunk][rank]``, exclusive counts), `ranks`,
-    `chunks`, `microbatches`, `schedule`, `sequence_splits`, and `order` where the plan has its own. Other fields are ignored. A kind that no layer has is left
-    out of `Plan.recompute`.
+    `chunks`, `microbatches`, `schedule`, `sequence_splits`, and `order` where the plan has its own. Other fields are
+    ignored. A kind that no layer has is left out of `Plan.recompute`.
 
     Raises:
         InputError: text that is not JSON, or a field that is missing, of a wrong type or against the others.

@@ -63,7 +63,8 @@ def simulate(
     """Simulate one step of `plan`.
 
     The order is the plan's own or that of its family unless `schedule` gives another, which must have the plan's sizes.
-    Raises InputError when plan, network and schedule do not fit, ScheduleError when the order is incomplete or deadlocks.
+    Raises InputError when plan, network and schedule do not fit, ScheduleError when the order is incomplete or
+    deadlocks.
     """
     if schedule is None:
         schedule = schedule_of(plan)

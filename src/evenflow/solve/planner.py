@@ -78,15 +78,7 @@ def plan(
         communication=communication,
         layers=layers,
     )
-    race = _Race(problem=problem, began=began, time_limit_s=time_limit_s)
-    return race.run(progress)
-
-
-def plan_problem(
-    problem: Problem, *, time_limit_s: float, start: Plan | None = None, progress: ProgressCallback | None = None
-) -> Outcome:
-    """As `plan`, for a problem under any order; not longer than `start`, a plan of it that fits."""
-    race = _Race(problem=problem, began=time.monotonic(), time_limit_s=time_limit_s, start=start)
+    race = Race(problem=problem, began=began, time_limit_s=time_limit_s)
     return race.run(progress)
 
 
@@ -111,14 +103,14 @@ def _on_interrupt(action: Callable[[], None]) -> Iterator[None]:
 
 
 @dataclass(kw_only=True)
-class _Race:
+class Race:
     """One solve: the state that its threads share."""
 
     problem: Problem
     began: float
     time_limit_s: float
     start: Plan | None = None
-    """A plan that fits, if one is known."""
+    """A plan that fits, if one is known: the answer is not longer."""
     found: tuple[int, Integers] | None = None
     """Makespan and counts of the first plan, the answer until the search runs."""
     starting: Program | None = None

@@ -1,17 +1,20 @@
 """Partition, recomputation and order in alternation: each is improved while the others stay."""
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from evenflow.errors import InputError
+from evenflow.errors import InputError, Interrupted
 from evenflow.model import Cells, Communication, Network, Plan
 from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule
-from evenflow.simulate import Simulation, build_graph, simulate
+from evenflow.simulate import Simulation, simulate
+from evenflow.solve.order.bounds import order_lower_bound
 from evenflow.solve.order.plan_bounds import AnyPlan, any_order_lower_bound
-from evenflow.solve.order.search import NAME, OrderOutcome, load_kernels, search_order
+from evenflow.solve.order.search import load_kernels, search_order
+from evenflow.solve.order.work import make_work
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
-from evenflow.solve.planner import plan_problem
+from evenflow.solve.planner import Race
 from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.solve.proof import TOLERANCE
 from evenflow.units import milliseconds
@@ -31,31 +34,30 @@ _LEAST_SECONDS = 0.2
 class OrderedOutcome(Outcome):
     """The result of `plan_any_order`; `lower_bound_ns` holds for any cells and any order of these sizes."""
 
-    family: Outcome | None = None
+    family: Outcome
     """The best plan of a family that was found on the way, with the bound for that family."""
-    order_lower_bound_ns: int | None = None
+    order_lower_bound_ns: int
     """No order of this plan's cells on their ranks within the limit is shorter."""
 
     def certificate(self) -> str:
         """What was gained, and how good the plan is proven to be."""
-        if self.makespan_ns is None or self.family is None or self.family.plan is None:
-            return super(OrderedOutcome, self).certificate()  # noqa: UP008 - slots make super() another class
-        family_ns = self.family.makespan_ns or self.makespan_ns
-        gain = 100 * (1 - self.makespan_ns / family_ns)
-        lines = [
-            f"{milliseconds(self.makespan_ns):,.3f} ms, {gain:.2f} % less than the best plan of a family found "
-            f"({self.family.plan.schedule}, {milliseconds(family_ns):,.3f} ms)"
-        ]
-        if self.order_lower_bound_ns is not None:
-            lines.append(
-                f"any order of these cells: not below {milliseconds(self.order_lower_bound_ns):,.3f} ms "
-                f"({100 * (1 - self.order_lower_bound_ns / self.makespan_ns):.2f} %)"
+        assert self.makespan_ns is not None  # of every OrderedOutcome
+        assert self.family.plan is not None
+        assert self.family.makespan_ns is not None
+        gain = 100 * (1 - self.makespan_ns / self.family.makespan_ns)
+        return "\n".join(
+            (
+                f"{milliseconds(self.makespan_ns):,.3f} ms, {gain:.2f} % less than the best plan of a family that was "
+                f"found ({self.family.plan.schedule}, {milliseconds(self.family.makespan_ns):,.3f} ms)",
+                f"bound for any order of these cells: {self._bound(self.order_lower_bound_ns)}",
+                f"bound for any order of any cells: {self._bound(self.lower_bound_ns)}",
             )
-        lines.append(
-            f"any cells and any order: not below {milliseconds(self.lower_bound_ns):,.3f} ms "
-            f"({100 * (1 - self.lower_bound_ns / self.makespan_ns):.2f} %)"
         )
-        return "\n".join(lines)
+
+    def _bound(self, bound_ns: int) -> str:
+        assert self.makespan_ns is not None
+        gap = 100 * (1 - bound_ns / self.makespan_ns)
+        return f"{milliseconds(bound_ns):,.3f} ms, at most {gap:.2f} % shorter"
 
 
 def plan_any_order(
@@ -82,44 +84,28 @@ def plan_any_order(
 
     Raises InputError and Interrupted as `evenflow.plan` does.
     """
+    problems = _families(
+        network,
+        sizes={
+            "num_ranks": num_ranks,
+            "num_chunks": num_chunks,
+            "num_microbatches": num_microbatches,
+            "sequence_splits": sequence_splits,
+        },
+        split_backward=split_backward,
+        memory_limit_bytes=memory_limit_bytes,
+        mix_any=mix_any,
+        allow_empty=allow_empty,
+        communication=communication,
+        layers=layers,
+    )
     load_kernels()
     began = time.monotonic()
-    problems = list(
-        _families(
-            network,
-            sizes={
-                "num_ranks": num_ranks,
-                "num_chunks": num_chunks,
-                "num_microbatches": num_microbatches,
-                "sequence_splits": sequence_splits,
-            },
-            split_backward=split_backward,
-            memory_limit_bytes=memory_limit_bytes,
-            mix_any=mix_any,
-            allow_empty=allow_empty,
-            communication=communication,
-            layers=layers,
-        )
-    )
-    families = [
-        plan_problem(problem, time_limit_s=_FAMILY_SHARE * time_limit_s / len(problems), progress=progress)
-        for problem in problems
-    ]
-    family = min(families, key=_rank)
-    if family.simulation is None:
+    rounds = _Rounds(problems=problems, split_backward=split_backward, time_limit_s=time_limit_s, progress=progress)
+    rounds.run()
+    family, best, problem = min(rounds.families, key=_rank), rounds.best, problems[0]
+    if best is None:
         return family
-    rounds = _Alternation(
-        best=family.simulation,
-        starts=[outcome.simulation for outcome in families if outcome.simulation is not None],
-        memory_limit_bytes=family.memory_limit_bytes,
-        split_backward=split_backward,
-        problem=problems[0],
-        # What compiling took in a first run is not taken from the search.
-        end=max(began + time_limit_s, time.monotonic() + (1 - _FAMILY_SHARE) * time_limit_s),
-        progress=progress,
-    )
-    order = rounds.run()
-    problem = problems[0]
     bound = any_order_lower_bound(
         AnyPlan(
             network=problem.network,
@@ -132,42 +118,34 @@ def plan_any_order(
             may_split=split_backward,
         )
     )
-    best = rounds.best
     return OrderedOutcome(
         status=Status.OPTIMAL if bound >= best.makespan_ns * (1 - 2 * TOLERANCE) else Status.FEASIBLE,
         simulation=best,
         lower_bound_ns=min(bound, best.makespan_ns),
-        memory_limit_bytes=family.memory_limit_bytes,
+        memory_limit_bytes=problem.memory_limit_bytes,
         solve_seconds=time.monotonic() - began,
         first_plan_seconds=family.first_plan_seconds,
         fixed_layers=layers is not None,
         family=family,
-        order_lower_bound_ns=None if order is None else order.lower_bound_ns,
+        order_lower_bound_ns=min(rounds.order_bound_ns(best), best.makespan_ns),
     )
 
 
-def _families(
-    network: Network, *, sizes: dict[str, int], split_backward: bool, **arguments: object
-) -> Iterator[Problem]:
+def _families(network: Network, *, sizes: dict[str, int], split_backward: bool, **arguments: Any) -> list[Problem]:
     """The problems of all families that have these sizes; raises the last refusal where none has."""
-    refused: InputError | None = None
-    found = False
+    problems, refused = [], None
     for name in FAMILIES:
         if name in _NEVER_BEST:
             continue
         try:
             order = make_schedule(name, **sizes)
-            build_graph(order)
-            if order.splits_backward and not split_backward:
-                continue
-            problem = problem_of_order(network, order=order, **arguments)  # type: ignore[arg-type]
-        except InputError as error:
+            if split_backward or not order.splits_backward:
+                problems.append(problem_of_order(network, order=order, **arguments))
+        except InputError as error:  # sizes that the family does not have, or no plan has
             refused = error
-            continue
-        found = True
-        yield problem
-    if not found and refused is not None:
+    if not problems and refused is not None:
         raise refused
+    return problems
 
 
 def _rank(outcome: Outcome) -> tuple[int, int]:
@@ -180,91 +158,125 @@ def _rank(outcome: Outcome) -> tuple[int, int]:
 
 
 @dataclass(kw_only=True)
-class _Alternation:
-    """The best plan so far, and what it may not break."""
+class _Rounds:
+    """The best plan so far, and how it is improved."""
 
-    best: Simulation
-    starts: list[Simulation]
-    """Plans of families; a shorter one need not be the better start."""
-    memory_limit_bytes: int | None
+    problems: list[Problem]
+    """Of all families: they differ only in the order."""
     split_backward: bool
-    problem: Problem
-    """Of any family: the input that stays."""
-    end: float
+    time_limit_s: float
     progress: ProgressCallback | None
+    families: list[Outcome] = field(default_factory=list)
+    best: Simulation | None = None
+    end: float = 0.0
+    interrupted: bool = False
 
-    def run(self) -> OrderOutcome | None:
-        """Improve order and cells in turn until neither helps or the time is up; the outcome of the last order."""
-        order: OrderOutcome | None = None
-        seconds = _STARTS_SHARE * self._left_s / len(self.starts)
-        for start in self.starts:
-            self._search_order(start.plan, time_limit_s=seconds)
-        while order is None or self._left_s > _LEAST_SECONDS:
-            before = self.best.makespan_ns
-            order = self._search_order(self.best.plan, time_limit_s=_ORDER_SHARE * self._left_s)
-            cells_ns = self.best.makespan_ns
-            if self._left_s > _LEAST_SECONDS:
-                self._plan_cells(order.schedule)
-            if self.best.makespan_ns == before:
-                break
-            if self.best.makespan_ns < cells_ns:
-                order = None  # its bound spoke of other cells
-        return order or self._search_order(self.best.plan, time_limit_s=0.0)
+    def run(self) -> None:
+        """Plan the families, then improve order and cells in turn until neither helps or the time is up.
+
+        Ctrl-C ends it with the best plan so far; raises Interrupted when there is none.
+        """
+        began = time.monotonic()
+        for problem in self.problems:
+            self._plan_family(problem)
+            if self.interrupted:
+                return
+        # What compiling took in a first run is not taken from the search.
+        self.end = max(began + self.time_limit_s, time.monotonic() + (1 - _FAMILY_SHARE) * self.time_limit_s)
+        with suppress(KeyboardInterrupt):
+            self._improve()
+
+    def order_bound_ns(self, simulation: Simulation) -> int:
+        """No order of this plan's cells on their ranks within the limit is shorter."""
+        work = make_work(
+            simulation.costs,
+            simulation.timeline.schedule,
+            memory_limit_bytes=self.problems[0].memory_limit_bytes,
+            communication=simulation.communication,
+            split_backward=self.split_backward,
+        )
+        return order_lower_bound(work).lower_bound_ns
+
+    def _plan_family(self, problem: Problem) -> None:
+        seconds = _FAMILY_SHARE * self.time_limit_s / len(self.problems)
+        try:
+            outcome = self._race(problem, seconds=seconds)
+        except Interrupted:
+            if self.best is None:
+                raise
+            self.interrupted = True
+            return
+        self.families.append(outcome)
+        self._offer(outcome.simulation)
+
+    def _improve(self) -> None:
+        starts = [outcome.simulation.plan for outcome in self.families if outcome.simulation is not None]
+        seconds = _STARTS_SHARE * self._left_s / max(1, len(starts))
+        for start in starts:  # the shortest plan of a family need not be the best start
+            self._search_order(start, seconds=seconds)
+        while self.best is not None and self._left_s > _LEAST_SECONDS and not self.interrupted:
+            before = self.best
+            self._search_order(before.plan, seconds=_ORDER_SHARE * self._left_s)
+            self._plan_cells(self.best, seconds=_CELLS_SHARE * self._left_s)
+            if self.best is before:
+                return
 
     @property
     def _left_s(self) -> float:
         return self.end - time.monotonic()
 
-    def _search_order(self, plan: Plan, *, time_limit_s: float) -> OrderOutcome:
+    def _search_order(self, plan: Plan, *, seconds: float) -> None:
+        problem = self.problems[0]
         outcome = search_order(
             plan,
-            self.problem.original,
-            memory_limit_bytes=self.memory_limit_bytes,
-            communication=self.problem.communication,
+            problem.original,
+            memory_limit_bytes=problem.memory_limit_bytes,
+            communication=problem.communication,
             split_backward=self.split_backward,
-            time_limit_s=max(_LEAST_SECONDS, time_limit_s),
+            time_limit_s=max(_LEAST_SECONDS, seconds),
             progress=self._watched(),
         )
-        if outcome.makespan_ns < self.best.makespan_ns:
-            self._take(with_order(plan, outcome.schedule))
-        return outcome
+        if self.best is None or outcome.makespan_ns < self.best.makespan_ns:
+            found = with_order(plan, outcome.schedule)
+            self._offer(simulate(problem.original, found, communication=problem.communication))
 
-    def _plan_cells(self, order: Schedule) -> None:
-        problem = self.problem
+    def _plan_cells(self, best: Simulation, *, seconds: float) -> None:
+        """Plan the cells again under the order of `best`."""
+        problem = self.problems[0]
+        order = best.timeline.schedule
         again = problem_of_order(
             problem.original,
-            order=replace(order, name=NAME),
+            order=order,
             memory_limit_bytes=problem.memory_limit_bytes,
             mix_any=problem.mix_any,
             allow_empty=problem.min_layers == 0,
             communication=problem.communication,
             layers=problem.fixed_layers,
         )
-        outcome = plan_problem(
-            again,
-            time_limit_s=max(_LEAST_SECONDS, _CELLS_SHARE * self._left_s),
-            start=self.best.plan,
-            progress=self._watched(),
-        )
-        if outcome.plan is not None:
-            self._take(outcome.plan)
+        self._offer(self._race(again, seconds=max(_LEAST_SECONDS, seconds), start=best.plan).simulation)
 
-    def _take(self, plan: Plan) -> None:
-        simulation = simulate(self.problem.original, plan, communication=self.problem.communication)
-        if not simulation.fits(self.memory_limit_bytes):
+    def _race(self, problem: Problem, *, seconds: float, start: Plan | None = None) -> Outcome:
+        race = Race(problem=problem, began=time.monotonic(), time_limit_s=seconds, start=start)
+        outcome = race.run(self._watched())
+        self.interrupted = race.interrupted.is_set()
+        return outcome
+
+    def _offer(self, simulation: Simulation | None) -> None:
+        if simulation is None or (self.best is not None and simulation.makespan_ns >= self.best.makespan_ns):
+            return
+        if not simulation.fits(self.problems[0].memory_limit_bytes):
             raise AssertionError("search and simulator disagree on memory: this is a fault in evenflow")
-        if simulation.makespan_ns < self.best.makespan_ns:
-            self.best = simulation
+        self.best = simulation
 
     def _watched(self) -> ProgressCallback | None:
-        """The caller's progress with the best plan so far; bounds of a given order or of given cells are left out."""
+        """The caller's progress with the best plan so far; bounds that hold for one order, or one cut, are left out."""
         if self.progress is None:
             return None
-        report, best_ns = self.progress, self.best.makespan_ns
+        report, best_ns = self.progress, self.best.makespan_ns if self.best else None
 
         def watch(inner: Progress) -> None:
-            makespan = best_ns if inner.makespan_ns is None else min(best_ns, inner.makespan_ns)
-            report(replace(inner, makespan_ns=makespan, lower_bound_ns=0))
+            known = [each for each in (best_ns, inner.makespan_ns) if each is not None]
+            report(replace(inner, makespan_ns=min(known, default=None), lower_bound_ns=0))
 
         return watch
 
