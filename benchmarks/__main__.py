@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from benchmarks import cases as named
-from benchmarks import measure, plans, simulator, traces
+from benchmarks import measure, orders, plans, simulator, traces
 from evenflow.units import megabytes
 
 
@@ -19,6 +19,7 @@ def benchmarks(context: click.Context) -> None:
     if context.invoked_subcommand is None:
         context.invoke(simulator_command)
         context.invoke(traces_command)
+        context.invoke(orders_command)
         context.invoke(plans_command)
 
 
@@ -68,6 +69,18 @@ def traces_command(size_mb: int = 800, json_path: Path | None = None) -> None:
     click.echo(traces.report(speeds))
     if json_path:
         json_path.write_text(json.dumps([asdict(speed) for speed in speeds], indent=1) + "\n", encoding="utf-8")
+
+
+@benchmarks.command("orders")
+@click.argument("names", nargs=-1)
+@click.option("--time-limit", type=float, default=30.0, show_default=True, help="Seconds for each row.")
+def orders_command(names: tuple[str, ...] = (), time_limit: float = 30.0) -> None:
+    """What orders of their own gain over schedule families. Example: python -m benchmarks orders 70b-8x1"""
+    every = named.cases()
+    unknown = [name for name in names if name not in every]
+    if unknown:
+        raise click.BadParameter(f"no case is named {', '.join(unknown)}; there are {', '.join(every)}")
+    orders.run_orders({name: every[name] for name in names or orders.STANDARD}, time_limit_s=time_limit)
 
 
 @benchmarks.command("one-trace", hidden=True)

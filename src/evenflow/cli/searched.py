@@ -5,10 +5,10 @@ import click
 from evenflow.cli.options import FILE
 from evenflow.errors import InputError
 from evenflow.solve.order.alternate import OrderedOutcome
-from evenflow.solve.order.search import NAME
+from evenflow.solve.order.searcher import SEARCHED
 from evenflow.units import milliseconds
 
-SEARCH = NAME
+SEARCH = SEARCHED
 """The name that asks for it."""
 SCHEDULE = click.option(
     "--schedule",

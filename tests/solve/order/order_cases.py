@@ -3,6 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
+from evenflow.model import Communication
 from evenflow.model.placement import looped, v_shaped
 from evenflow.simulate import StageCosts
 from evenflow.solve.order.work import Work
@@ -61,7 +62,7 @@ def as_work(small: Small) -> Work:
             static_bytes=array((0,) * ranks),
         ),
         may_split=small.may_split,
-        message_ns=small.message,
+        communication=Communication(latency_ns=small.message) if small.message else None,
         room_bytes=array(small.room),
     )
 

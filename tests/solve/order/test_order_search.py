@@ -9,12 +9,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.model import Communication, Layer, LayerRun, Mode, Network, Plan
+from evenflow.model import Layer, LayerRun, Mode, Network, Plan
 from evenflow.model.naive import even_plan
 from evenflow.schedule import FAMILIES, Op, check_complete, f_then_b, make_schedule, parse_schedule
 from evenflow.simulate import build_graph, peak_bytes, run, simulate
 from evenflow.solve.order.bounds import order_lower_bound
-from evenflow.solve.order.search import _Search, search_order
+from evenflow.solve.order.search import search_order
+from evenflow.solve.order.searcher import Search
 from solve.order.order_cases import as_work, equal_work, small_work
 from solve.order.order_oracle import Small, shortest
 from strategies import random_schedules
@@ -40,16 +41,15 @@ def even(model: Network, schedule: str, *, num_ranks: int, num_chunks: int = 1, 
 @given(small_work())
 def test_finds_valid_orders_within_the_room_and_not_below_the_optimum(small: Small):
     work = as_work(small)
-    message = Communication(latency_ns=small.message) if small.message else None
     bound = order_lower_bound(work).lower_bound_ns
-    search = _Search(work=work, communication=message, bound_ns=bound)
+    search = Search(work=work, bound_ns=bound)
     search.improve(began=time.monotonic(), time_limit_s=0.1, progress=None)
     assert search.best is not None
     order = search.best.schedule
     check_complete(order)
     assert order.stage_ranks == small.stage_ranks
     assert (peak_bytes(order, work.costs) <= np.array(small.room)).all()
-    assert run(build_graph(order), work.costs.durations, message).makespan_ns == search.best.makespan_ns
+    assert run(build_graph(order), work.costs.durations, work.communication).makespan_ns == search.best.makespan_ns
     assert small.may_split or not order.splits_backward
     best = shortest(small)
     assert best is not None
@@ -73,7 +73,7 @@ def test_reaches_known_optima_without_a_family_to_start_from(
     sizes: tuple[int, int], may_split: bool, room: tuple[int, ...], optimum: int
 ):
     work = equal_work(num_ranks=sizes[0], num_microbatches=sizes[1], may_split=may_split, room=room)
-    search = _Search(work=work, communication=None, bound_ns=optimum)
+    search = Search(work=work, bound_ns=optimum)
     search.improve(began=time.monotonic(), time_limit_s=60, progress=None)  # ends at the optimum
     assert search.best is not None
     assert search.best.makespan_ns == optimum

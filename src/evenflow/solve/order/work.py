@@ -32,9 +32,14 @@ class Work:
     costs: StageCosts
     may_split: bool
     """Whether backwards may be split into input and weight gradient."""
-    message_ns: int
+    communication: Communication | None
     room_bytes: Integers
     """What every rank may hold beside its static memory, shape [num_ranks]."""
+
+    @property
+    def message_ns(self) -> int:
+        """Time of one transfer between ranks."""
+        return self.communication.message_ns if self.communication else 0
 
     @property
     def num_stages(self) -> int:
@@ -105,7 +110,7 @@ def make_work(
         sequence_splits=schedule.sequence_splits,
         costs=costs,
         may_split=split_backward,
-        message_ns=communication.message_ns if communication else 0,
+        communication=communication,
         room_bytes=room,
     )
     work.check_memory(memory_limit_bytes)
