@@ -6,7 +6,7 @@ from evenflow.errors import InputError
 from evenflow.model import FULL, NONE, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.schedule import Op, schedule_of
 from evenflow.simulate import simulate
-from evenflow.solve import Status
+from evenflow.solve import Status, plan
 from evenflow.solve.order.alternate import OrderedOutcome, plan_any_order
 
 
@@ -58,13 +58,17 @@ def test_several_chunks():
     assert simulate(network(), outcome.plan).fits(1200)
 
 
-def test_what_no_family_can_hold_is_infeasible_with_the_smallest_limit():
-    outcome = plan_any_order(network(), num_ranks=4, num_microbatches=8, memory_limit_bytes=160, time_limit_s=2.0)
+def test_what_no_order_can_hold_is_infeasible_with_the_smallest_limit():
+    sizes = {"num_ranks": 4, "num_microbatches": 8, "time_limit_s": 2.0}
+    outcome = plan_any_order(network(), memory_limit_bytes=160, **sizes)
     assert outcome.status is Status.INFEASIBLE
     assert outcome.infeasibility is not None
-    enough = outcome.infeasibility.smallest_limit_bytes
-    again = plan_any_order(network(), num_ranks=4, num_microbatches=8, memory_limit_bytes=enough, time_limit_s=2.0)
+    # Layers 2, 3, 3, 2, all recomputed, one microbatch at a time: the last rank binds, with the tail.
+    assert outcome.infeasibility.smallest_limit_bytes == 2 * (50 + 9) + 80
+    again = plan_any_order(network(), memory_limit_bytes=198, **sizes)
+    assert plan(network(), schedule="1f1b", memory_limit_bytes=198, **sizes).status is Status.INFEASIBLE
     assert again.plan is not None
+    assert simulate(network(), again.plan).fits(198)
 
 
 def test_sizes_without_any_family_are_refused():

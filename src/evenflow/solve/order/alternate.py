@@ -20,13 +20,15 @@ from evenflow.solve.proof import TOLERANCE
 from evenflow.units import milliseconds
 
 _NEVER_BEST = ("naive", "interleaved-remainder-last")
-"""Families whose makespan another family of the same sizes never exceeds, or that are there for comparison."""
+"""Families that are there for comparison. The naive one is a start where no other fits: no order needs less memory."""
 _FAMILY_SHARE = 0.4
 """Part of the time that goes to plans of families."""
 _STARTS_SHARE = 0.3
 """Part of the time left then that goes to orders for the cells of all of them."""
-_ORDER_SHARE, _CELLS_SHARE = 0.4, 0.25
-"""Parts of the time left that go to an order, and then to the cells under it."""
+_CELLS_SHARE, _ORDER_SHARE = 0.15, 0.25
+"""Parts of the time left that go to the cells under an order, and then to an order for them."""
+_PATIENCE = 3
+"""A start is given up after so many visits that did not help."""
 _LEAST_SECONDS = 0.2
 
 
@@ -84,7 +86,7 @@ def plan_any_order(
 
     Raises InputError and Interrupted as `evenflow.plan` does.
     """
-    problems = _families(
+    by_name = _problems(
         network,
         sizes={
             "num_ranks": num_ranks,
@@ -101,7 +103,14 @@ def plan_any_order(
     )
     load_kernels()
     began = time.monotonic()
-    rounds = _Rounds(problems=problems, split_backward=split_backward, time_limit_s=time_limit_s, progress=progress)
+    problems = [problem for name, problem in by_name.items() if name not in _NEVER_BEST]
+    rounds = _Rounds(
+        problems=problems,
+        last_resort=by_name.get("naive"),
+        split_backward=split_backward,
+        time_limit_s=time_limit_s,
+        progress=progress,
+    )
     rounds.run()
     family, best, problem = min(rounds.families, key=_rank), rounds.best, problems[0]
     if best is None:
@@ -131,16 +140,15 @@ def plan_any_order(
     )
 
 
-def _families(network: Network, *, sizes: dict[str, int], split_backward: bool, **arguments: Any) -> list[Problem]:
-    """The problems of all families that have these sizes; raises the last refusal where none has."""
-    problems, refused = [], None
+def _problems(network: Network, *, sizes: dict[str, int], split_backward: bool, **arguments: Any) -> dict[str, Problem]:
+    """The problems of all families that have these sizes, by name; raises the last refusal where none has."""
+    problems: dict[str, Problem] = {}
+    refused: InputError | None = None
     for name in FAMILIES:
-        if name in _NEVER_BEST:
-            continue
         try:
             order = make_schedule(name, **sizes)
             if split_backward or not order.splits_backward:
-                problems.append(problem_of_order(network, order=order, **arguments))
+                problems[name] = problem_of_order(network, order=order, **arguments)
         except InputError as error:  # sizes that the family does not have, or no plan has
             refused = error
     if not problems and refused is not None:
@@ -163,6 +171,8 @@ class _Rounds:
 
     problems: list[Problem]
     """Of all families: they differ only in the order."""
+    last_resort: Problem | None
+    """Of the order that needs the least memory."""
     split_backward: bool
     time_limit_s: float
     progress: ProgressCallback | None
@@ -181,6 +191,8 @@ class _Rounds:
             self._plan_family(problem)
             if self.interrupted:
                 return
+        if self.best is None and self.last_resort is not None:
+            self._plan_family(self.last_resort)
         # What compiling took in a first run is not taken from the search.
         self.end = max(began + self.time_limit_s, time.monotonic() + (1 - _FAMILY_SHARE) * self.time_limit_s)
         with suppress(KeyboardInterrupt):
@@ -210,23 +222,28 @@ class _Rounds:
         self._offer(outcome.simulation)
 
     def _improve(self) -> None:
-        starts = [outcome.simulation.plan for outcome in self.families if outcome.simulation is not None]
-        seconds = _STARTS_SHARE * self._left_s / max(1, len(starts))
-        for start in starts:  # the shortest plan of a family need not be the best start
-            self._search_order(start, seconds=seconds)
-        while self.best is not None and self._left_s > _LEAST_SECONDS and not self.interrupted:
-            before = self.best
-            self._search_order(before.plan, seconds=_ORDER_SHARE * self._left_s)
-            self._plan_cells(self.best, seconds=_CELLS_SHARE * self._left_s)
-            if self.best is before:
-                return
+        """Alternate on every family's plan: the shortest of them need not be the best start."""
+        tracks = [outcome.simulation for outcome in self.families if outcome.simulation is not None]
+        seconds = _STARTS_SHARE * self._left_s / max(1, len(tracks))
+        tracks = [self._with_best_order(track, seconds=seconds, seed=0) for track in tracks]
+        visits = [0] * len(tracks)
+        while tracks and self._left_s > _LEAST_SECONDS and not self.interrupted:
+            index = min(range(len(tracks)), key=lambda each: (visits[each], tracks[each].makespan_ns))
+            visit, before = visits[index], tracks[index]
+            cells = self._with_best_cells(before, seconds=_CELLS_SHARE * self._left_s)
+            tracks[index] = self._with_best_order(cells, seconds=_ORDER_SHARE * self._left_s, seed=visit + 1)
+            if tracks[index].makespan_ns == before.makespan_ns:
+                visits[index] += 1
+                if visits[index] == _PATIENCE:
+                    del tracks[index], visits[index]
 
     @property
     def _left_s(self) -> float:
         return self.end - time.monotonic()
 
-    def _search_order(self, plan: Plan, *, seconds: float) -> None:
-        problem = self.problems[0]
+    def _with_best_order(self, track: Simulation, *, seconds: float, seed: int) -> Simulation:
+        """The same cells in the shortest order found."""
+        problem, plan = self.problems[0], track.plan
         outcome = search_order(
             plan,
             problem.original,
@@ -234,26 +251,30 @@ class _Rounds:
             communication=problem.communication,
             split_backward=self.split_backward,
             time_limit_s=max(_LEAST_SECONDS, seconds),
+            seed=seed,
             progress=self._watched(),
         )
-        if self.best is None or outcome.makespan_ns < self.best.makespan_ns:
-            found = with_order(plan, outcome.schedule)
-            self._offer(simulate(problem.original, found, communication=problem.communication))
+        if outcome.makespan_ns >= track.makespan_ns:
+            return track
+        found = simulate(problem.original, with_order(plan, outcome.schedule), communication=problem.communication)
+        self._offer(found)
+        return found
 
-    def _plan_cells(self, best: Simulation, *, seconds: float) -> None:
-        """Plan the cells again under the order of `best`."""
+    def _with_best_cells(self, track: Simulation, *, seconds: float) -> Simulation:
+        """The same order with the best cells found."""
         problem = self.problems[0]
-        order = best.timeline.schedule
         again = problem_of_order(
             problem.original,
-            order=order,
+            order=track.timeline.schedule,
             memory_limit_bytes=problem.memory_limit_bytes,
             mix_any=problem.mix_any,
             allow_empty=problem.min_layers == 0,
             communication=problem.communication,
             layers=problem.fixed_layers,
         )
-        self._offer(self._race(again, seconds=max(_LEAST_SECONDS, seconds), start=best.plan).simulation)
+        found = self._race(again, seconds=max(_LEAST_SECONDS, seconds), start=track.plan).simulation
+        self._offer(found)
+        return found or track
 
     def _race(self, problem: Problem, *, seconds: float, start: Plan | None = None) -> Outcome:
         race = Race(problem=problem, began=time.monotonic(), time_limit_s=seconds, start=start)

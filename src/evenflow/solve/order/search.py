@@ -51,13 +51,14 @@ def search_order(
     split_backward: bool = False,
     start: Sequence[Schedule] = (),
     time_limit_s: float,
+    seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> OrderOutcome:
     """The shortest order found for the cells of `plan`, on the placement of its schedule, within the memory limit.
 
     Starts from all families of these sizes and placement and from `start`, and is never longer than any of them that
     fits. With `split_backward` stages may split their backwards; otherwise none does. Ends early when the order is
-    proven optimal. Runs in the caller's thread; Ctrl-C raises KeyboardInterrupt.
+    proven optimal; `seed` makes it look elsewhere. Runs in the caller's thread; Ctrl-C raises KeyboardInterrupt.
 
     Raises InputError when not even one microbatch at a time fits, and for steps without backward.
     """
@@ -78,7 +79,7 @@ def search_order(
             )
     starts = [*start, schedule, *_families(schedule)]
     bound = order_lower_bound(work)
-    search = Search(work=work, bound_ns=bound.lower_bound_ns)
+    search = Search(work=work, bound_ns=bound.lower_bound_ns, seed=seed)
     for candidate in starts:
         search.start_from(candidate)
     started = search.best

@@ -43,7 +43,7 @@ class Search:
     """Which stages may split their backwards together."""
 
     def __post_init__(self) -> None:
-        self._random = np.random.default_rng(0)
+        self._random = np.random.default_rng(self.seed)
         work = self.work
         none = np.zeros(work.num_stages, dtype=bool)
         patterns = [none]
@@ -175,10 +175,10 @@ class Search:
             began = time.monotonic()
             if began >= end or self._proven:
                 break
-            self.seed += 1
+            round_seed = int(self._random.integers(2**31))
             hot = max(1.0, self.best.makespan_ns * temperature)
             makespan = anneal(
-                self.seed, steps, hot, max(1.0, hot / 100), current, best, self.best.makespan_ns,
+                round_seed, steps, hot, max(1.0, hot / 100), current, best, self.best.makespan_ns,
                 self._stages(splits), starts, room,
             )  # fmt: skip
             if makespan < self.best.makespan_ns:
