@@ -176,3 +176,14 @@ def test_a_plan_without_backward_is_refused():
     plan = replace(even(model, "1f1b", num_ranks=2, num_microbatches=2), schedule="mine", order=("0F0,0F1", "1F0,1F1"))
     with pytest.raises(InputError, match="only steps with backwards"):
         search_order(plan, model, memory_limit_bytes=None, time_limit_s=SECONDS)
+
+
+def test_split_backwards_start_from_the_whole_ones_of_a_family():
+    model = network(layers=8, forward=11, backward=23)
+    sizes = {"num_ranks": 4, "num_chunks": 2, "num_microbatches": 6}
+    plan = even(model, "interleaved", **sizes)
+    limit = max(simulate(model, plan).peak_memory_bytes)
+    outcome = search_order(plan, model, memory_limit_bytes=limit, split_backward=True, time_limit_s=0.0)
+    assert Op.W in outcome.schedule.used_ops
+    assert outcome.makespan_ns < simulate(model, plan).makespan_ns
+    check_complete(outcome.schedule)

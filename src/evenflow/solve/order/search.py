@@ -83,6 +83,7 @@ def search_order(
     for candidate in starts:
         search.start_from(candidate)
     started = search.best
+    search.split_best()
     search.improve(began=began, time_limit_s=time_limit_s, progress=progress)
     best = search.best
     if best is None:

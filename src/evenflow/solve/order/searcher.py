@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.schedule import Schedule
+from evenflow.schedule import Op, Schedule
 from evenflow.simulate import build_graph, peak_bytes, run
 from evenflow.simulate.costs import Integers
 from evenflow.solve.order.keys import Keys, disturbed_keys, template_keys
@@ -60,8 +60,22 @@ class Search:
         """Take an order of someone else if it is allowed, fits and is the best."""
         if schedule.splits_backward and not self.work.may_split:
             return
-        if (peak_bytes(schedule, self.work.costs) - self.work.costs.static_bytes <= self.work.room_bytes).all():
+        if self._fits(schedule):
             self._take(schedule)
+
+    def split_best(self) -> None:
+        """Try the best order with backwards split where they are; local moves then find better places for weight
+        gradients.
+        """
+        for pattern in self._patterns:
+            if self.best is not None and pattern.any():
+                split = _split(self.best.schedule, pattern)
+                if self._fits(split):
+                    self._take(split)
+
+    def _fits(self, schedule: Schedule) -> bool:
+        peaks = peak_bytes(schedule, self.work.costs) - self.work.costs.static_bytes
+        return bool((peaks <= self.work.room_bytes).all())
 
     def improve(self, *, began: float, time_limit_s: float, progress: ProgressCallback | None) -> None:
         """Construct, refine and anneal in turn until the time is up or the bound is met."""
@@ -217,6 +231,27 @@ class Search:
             stage_ranks=self.work.stage_ranks,
             orders=np.split(codes, starts[1:-1], axis=1),
         )
+
+
+def _split(schedule: Schedule, pattern: NDArray[np.bool_]) -> Schedule:
+    """Input gradient and at once weight gradient in place of every whole backward of the stages in `pattern`."""
+    orders = []
+    for rank in range(schedule.num_ranks):
+        span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
+        codes = np.stack((schedule.ops[span], schedule.stages[span], schedule.units[span]))
+        divided = (codes[0] == Op.B) & pattern[codes[1]]
+        codes = np.repeat(codes, 1 + divided, axis=1)
+        gradients = np.flatnonzero(divided) + np.arange(divided.sum())
+        codes[0, gradients], codes[0, gradients + 1] = Op.I, Op.W
+        orders.append(codes)
+    return Schedule.from_orders(
+        name=SEARCHED,
+        num_stages=schedule.num_stages,
+        num_microbatches=schedule.num_microbatches,
+        sequence_splits=schedule.sequence_splits,
+        stage_ranks=schedule.stage_ranks,
+        orders=orders,
+    )
 
 
 def _next_steps(steps: int, seconds: float, *, left_s: float) -> int:
