@@ -15,7 +15,7 @@ from evenflow.solve.problem import make_problem
 from evenflow.solve.start import least_memory
 from evenflow.units import megabytes, milliseconds
 
-STANDARD = ("70b-8x1", "70b-8x2", "175b-16x1", "175b-16x3", "moe-16x2x32", "het2-8x2")
+STANDARD = ("70b-8x1", "70b-8x2", "175b-16x1", "175b-16x3", "moe-16x2x32")
 TIGHT = 0.1
 """Tight limits are the smallest for which the default family has a plan, and this part of the way to the case's own."""
 HEADER = (
