@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from benchmarks import cases as named
-from benchmarks import measure, plans, simulator, stages, traces, zero_bubble
+from benchmarks import measure, orders, plans, simulator, stages, traces, zero_bubble
 from evenflow.units import megabytes
 
 
@@ -20,6 +20,7 @@ def benchmarks(context: click.Context) -> None:
         context.invoke(simulator_command)
         context.invoke(traces_command)
         context.invoke(zero_bubble_command)
+        context.invoke(orders_command)
         context.invoke(stages_command)
         context.invoke(plans_command)
 
@@ -97,6 +98,18 @@ def stages_command(json_path: Path | None = None) -> None:
         json_path.write_text(json.dumps([asdict(speed) for speed in speeds], indent=1) + "\n", encoding="utf-8")
     if any(speed.loops_step_ns not in (None, speed.step_ns) for speed in speeds):
         sys.exit(1)
+
+
+@benchmarks.command("orders")
+@click.argument("names", nargs=-1)
+@click.option("--time-limit", type=float, default=30.0, show_default=True, help="Seconds for each row.")
+def orders_command(names: tuple[str, ...] = (), time_limit: float = 30.0) -> None:
+    """What orders of their own gain over schedule families. Example: python -m benchmarks orders 70b-8x1"""
+    every = named.cases()
+    unknown = [name for name in names if name not in every]
+    if unknown:
+        raise click.BadParameter(f"no case is named {', '.join(unknown)}; there are {', '.join(every)}")
+    orders.run_orders({name: every[name] for name in names or orders.STANDARD}, time_limit_s=time_limit)
 
 
 @benchmarks.command("one-trace", hidden=True)

@@ -154,3 +154,9 @@ def test_an_unknown_framework_is_refused_with_the_known_ones():
     plan = Plan(schedule="1f1b", num_microbatches=4, layers=((3, 3),))
     with pytest.raises(InputError, match=r"one of mindformers.*got 'mindformer'"):
         write_plan(plan, "mindformer")
+
+
+def test_an_order_of_its_own_is_refused():
+    plan = Plan(schedule="search", num_microbatches=1, layers=((1,),), order=("0F0,0B0",))
+    with pytest.raises(InputError, match="no order of work but its own"):
+        format_mindformers(plan)

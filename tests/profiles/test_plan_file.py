@@ -38,8 +38,10 @@ def plans(draw: st.DrawFn) -> Plan:
         [sum(table[chunk][rank] for table in tables.values()) + draw(st.integers(0, 3)) for rank in range(num_ranks)]
         for chunk in range(num_chunks)
     ]
+    own = draw(st.booleans())
     return Plan(
-        schedule=draw(st.sampled_from(["1f1b", "interleaved", "f-then-b"])),
+        schedule="search" if own else draw(st.sampled_from(["1f1b", "interleaved", "f-then-b"])),
+        order=tuple(draw(st.text(alphabet="0123FBIW,", max_size=9)) for _ in range(num_ranks)) if own else (),
         num_microbatches=draw(st.integers(1, 10**6)),
         layers=cells(layers),
         recompute={kind: table for kind, table in tables.items() if any(map(any, table))},

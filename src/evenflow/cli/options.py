@@ -13,6 +13,7 @@ from evenflow.profiles.fields import read_text as read_text_file
 from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.schedule import default_family, family_name
 from evenflow.schedule.families import chunk_count
+from evenflow.solve.order.searcher import SEARCHED
 from evenflow.units import MEGABYTE, parse_memory
 
 COUNT = click.IntRange(min=1)
@@ -33,11 +34,12 @@ SCHEDULE = click.option(
     help="One of `evenflow schedules`, such as zb-h1.  [default: 1f1b, or interleaved for chunks]",
 )
 BEST = "best"
-SCHEDULE_OR_BEST = click.option(
+SEARCH = SEARCHED
+PLAN_SCHEDULE = click.option(
     "--schedule",
     metavar="NAME",
-    help="One of `evenflow schedules`, such as zb-h1; or best: try them all, with --chunks or with 1 to 4 chunks.  "
-    "[default: 1f1b, or interleaved for chunks]",
+    help="One of `evenflow schedules`, such as zb-h1; best: try them all, with --chunks or with 1 to 4 chunks; or "
+    "search: look for the order of work as well.  [default: 1f1b, or interleaved for chunks]",
 )
 LESS_MEMORY = click.option(
     "--less-memory", is_flag=True, help="With several chunks: the interleaved order with the shortest warm-up."

@@ -1,13 +1,14 @@
 """The verb ``evenflow plan``."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from evenflow import solve
-from evenflow.cli import options
+from evenflow.cli import options, searched
 from evenflow.cli.answer import block_to_paste, no_plan_text, plan_text
 from evenflow.cli.best import best_json, best_text
 from evenflow.cli.files import check_outputs, write_text
@@ -22,9 +23,10 @@ from evenflow.cli.training_yaml import TrainingYaml
 from evenflow.export.mindformers import SCHEDULES as MINDFORMERS_SCHEDULES
 from evenflow.model import Cells, Network, Plan
 from evenflow.model.naive import even_plan
-from evenflow.schedule import default_family
+from evenflow.schedule import default_family, format_schedule
 from evenflow.solve import BestOutcome, Outcome
 from evenflow.solve.best import chunk_counts
+from evenflow.solve.order.alternate import plan_any_order
 
 
 @click.command()
@@ -33,7 +35,8 @@ from evenflow.solve.best import chunk_counts
 @options.MICROBATCHES
 @options.CHUNKS
 @options.MEMORY
-@options.SCHEDULE_OR_BEST
+@options.PLAN_SCHEDULE
+@searched.SPLIT_BACKWARD
 @options.LESS_MEMORY
 @options.SEQUENCE_SPLITS
 @options.TIME_LIMIT
@@ -49,6 +52,7 @@ from evenflow.solve.best import chunk_counts
 @options.p2p_options
 @options.JSON
 @options.SVG
+@searched.ORDER
 @click.option(
     "--apply", "train_yaml", type=options.FILE, metavar="FILE.yaml", help="Write FILE.planned.yaml: this with the plan."
 )
@@ -60,6 +64,7 @@ def plan(
     chunks: int | None,
     memory: str | None,
     schedule: str | None,
+    split_backward: bool,
     less_memory: bool,
     sequence_splits: int,
     time_limit: float,
@@ -71,6 +76,7 @@ def plan(
     boundary_mb: float | None,
     json_file: Path | None,
     svg_file: Path | None,
+    order_file: Path | None,
     train_yaml: Path | None,
     quiet: bool,
 ) -> int:
@@ -78,7 +84,8 @@ def plan(
 
     LAYERS.json is a layer file; - reads it from standard input. --apply takes a MindFormers training YAML and writes
     another beside it, with all that the plan decides and otherwise unchanged. With --schedule best, all schedules are
-    tried side by side, with --apply those that MindFormers can run.
+    tried side by side, with --apply those that MindFormers can run. --schedule search looks for the order of work as
+    well, and bounds the step over any order.
 
     Exit status: 0 a plan, 2 bad input, 3 infeasible, 4 no plan in the time given, 130 interrupted before a plan.
 
@@ -89,13 +96,19 @@ def plan(
       evenflow plan examples/llama2_70b.json --ranks 4 --chunks 2 --microbatches 8 --memory 56GB \\
         --layers-per-rank 19,20,20,21 --apply train.yaml
       evenflow plan examples/llama2_70b.json --ranks 4 --microbatches 8 --memory 64GB --schedule best
+      evenflow plan examples/llama2_70b.json --ranks 8 --microbatches 32 --memory 56GB --schedule search \\
+        --split-backward --order order.csv
     """
     limit = options.memory_limit(memory)
     messages = options.communication(p2p_latency_us, p2p_bandwidth_gbps, boundary_mb, sequence_splits=sequence_splits)
     wants_best = options.is_best(schedule, less_memory=less_memory)
-    num_chunks = chunks or 1 if wants_best else options.num_chunks(chunks, schedule=schedule)
-    family = options.BEST
-    if not wants_best:
+    wants_search = searched.is_search(
+        schedule, less_memory=less_memory, split_backward=split_backward, applies=train_yaml is not None
+    )
+    if wants_best or wants_search:
+        num_chunks, family = chunks or 1, options.BEST if wants_best else options.SEARCH
+    else:
+        num_chunks = options.num_chunks(chunks, schedule=schedule)
         family = options.schedule_name(schedule, num_chunks=num_chunks, less_memory=less_memory)
     check_actions(ranks * num_chunks * microbatches * sequence_splits)
     network = options.read_network(layers)
@@ -116,7 +129,12 @@ def plan(
     )
     train = None if train_yaml is None else _training_yaml(train_yaml, network, sizes, min(kept or counts), kept)
     check_outputs(
-        {"--json": json_file, "--svg": svg_file, "--apply": train.target if train else None},
+        {
+            "--json": json_file,
+            "--svg": svg_file,
+            "--order": order_file,
+            "--apply": train.target if train else None,
+        },
         inputs={"the layer file": Path(layers), "the file of --apply": train_yaml},
     )
     if limit is not None and not network.has_memory:
@@ -141,11 +159,16 @@ def plan(
             )
             outcome = best.outcome
         else:
-            layers_of = None if kept is None else kept[num_chunks]
-            outcome = solve.plan(
-                network, num_chunks=num_chunks, schedule=family, layers=layers_of, progress=progress, **asked
+            solver = (
+                partial(plan_any_order, split_backward=split_backward)
+                if wants_search
+                else partial(solve.plan, schedule=family)
             )
-    return _answer(outcome, sizes, best, json_file=json_file, svg_file=svg_file, train=train, quiet=quiet)
+            layers_of = None if kept is None else kept[num_chunks]
+            outcome = solver(network, num_chunks=num_chunks, layers=layers_of, progress=progress, **asked)
+    return _answer(
+        outcome, sizes, best, json_file=json_file, svg_file=svg_file, order_file=order_file, train=train, quiet=quiet
+    )
 
 
 def _training_yaml(
@@ -182,6 +205,7 @@ def _answer(
     *,
     json_file: Path | None,
     svg_file: Path | None,
+    order_file: Path | None,
     train: TrainingYaml | None,
     quiet: bool,
 ) -> int:
@@ -198,6 +222,9 @@ def _answer(
             )
             write_picture(strategy, svg_file, memory_limit_bytes=outcome.memory_limit_bytes, option="--svg")
             written.append(svg_file)
+        if order_file is not None and outcome.simulation is not None:
+            write_text(order_file, format_schedule(outcome.simulation.timeline.schedule), option="--order")
+            written.append(order_file)
         if train is not None and outcome.plan is not None:
             written.append(train.write(outcome.plan))
             if outcome.plan.schedule == "interleaved-less-memory":

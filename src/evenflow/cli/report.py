@@ -1,10 +1,15 @@
 """Results as the JSON of ``docs/result-schema.md``."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from evenflow.cli.searched import search_fields
 from evenflow.cli.sizes import Sizes
 from evenflow.export.plan_json import PlanReport, format_object, format_plan
 from evenflow.simulate import Simulation
 from evenflow.simulate.bubbles import as_fractions
 from evenflow.solve import Outcome
+from evenflow.solve.order.alternate import OrderedOutcome
 from evenflow.units import megabytes, milliseconds
 
 
@@ -18,6 +23,7 @@ def outcome_json(outcome: Outcome, sizes: Sizes) -> str:
         lower_bound_ns=outcome.lower_bound_ns,
         memory_limit_bytes=outcome.memory_limit_bytes,
         solve_seconds=outcome.solve_seconds,
+        more=search_fields(outcome) if isinstance(outcome, OrderedOutcome) else {},
     )
 
 
@@ -35,6 +41,7 @@ def _plan_json(
     lower_bound_ns: int | None,
     memory_limit_bytes: int | None,
     solve_seconds: float,
+    more: Mapping[str, object] = MappingProxyType({}),
 ) -> str:
     return format_plan(
         PlanReport(
@@ -46,6 +53,7 @@ def _plan_json(
             memory_limit_bytes=memory_limit_bytes,
             bubble=as_fractions(simulation.bubbles),
             solve_seconds=solve_seconds,
+            more=more,
         )
     )
 

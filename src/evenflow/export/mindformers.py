@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from evenflow.errors import InputError
 from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Plan
 from evenflow.model.recompute import KNOWN_KINDS
-from evenflow.schedule import FAMILIES
 
 SCHEDULES = ("1f1b", "interleaved", "interleaved-less-memory", "f-then-b")
 """The families that it runs in the same order."""
@@ -110,17 +109,15 @@ def _check_accepted(plan: Plan) -> None:
 
 
 def _check_expressible(plan: Plan) -> None:
-    if plan.schedule in FAMILIES and FAMILIES[plan.schedule].is_v_shaped:
-        raise InputError(
-            value=plan.schedule,
-            rule="the lists of MindFormers are for stages that go round the ranks, not for a V",
-            place="schedule",
-            remedy="plan for another schedule, or write the plan for another framework",
-        )
     if plan.schedule not in SCHEDULES:
         raise InputError(
-            value=plan.schedule, rule=f"the schedules for MindFormers are {', '.join(SCHEDULES)}", place="schedule"
+            value=plan.schedule,
+            rule=f"the schedules for MindFormers are {', '.join(SCHEDULES)}",
+            place="schedule",
+            remedy="plan for one of these, or write the plan for another framework",
         )
+    if plan.order:
+        raise InputError(value=plan.schedule, rule="MindFormers runs no order of work but its own", place="schedule")
     for kind, table in plan.recompute.items():
         if kind not in KNOWN_KINDS and any(map(any, table)):
             raise InputError(

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Plan
 from evenflow.units import megabytes, milliseconds
@@ -27,6 +27,8 @@ class PlanReport:
     bubble: Mapping[str, float]
     """Fractions of the model time: real, ideal, imbalance, recompute, communication."""
     solve_seconds: float
+    more: Mapping[str, object] = field(default_factory=dict)
+    """Further fields, by their names in the file."""
 
 
 def format_plan(report: PlanReport) -> str:
@@ -54,6 +56,8 @@ def format_plan(report: PlanReport) -> str:
         "memory_limit_mb": None if limit is None else megabytes(limit),
         "bubble": {name: report.bubble[name] for name in _BUBBLES},
         "solve_seconds": report.solve_seconds,
+        **report.more,
+        **({"order": plan.order} if plan.order else {}),
     }
     return format_object(fields)
 

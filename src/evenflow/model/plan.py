@@ -44,6 +44,10 @@ class Plan:
     recompute: Mapping[str, Cells] = field(default_factory=dict)
     """Layers of exactly that kind (a layer has one kind or none) by kind; kinds that are absent count zero."""
     sequence_splits: int = 1
+    order: tuple[str, ...] = ()
+    """The plan's own order of work where it is not that of a family: for every rank its actions in the text form of
+    `evenflow.schedule.text`, such as ``0F0,0F1,0B0,0B1``. Stages are on the ranks that run them.
+    """
 
     def __post_init__(self) -> None:
         if not self.layers or not self.layers[0]:
@@ -58,6 +62,12 @@ class Plan:
                 )
             if any(value < 0 for row in table for value in row):
                 raise InputError(value=[list(row) for row in table], rule="counts are not negative", place=name)
+        if self.order and len(self.order) != self.num_ranks:
+            raise InputError(
+                value=len(self.order),
+                rule=f"an order has one line for each of the {self.num_ranks} ranks",
+                place="order",
+            )
         if NONE in self.recompute:
             raise InputError(value=NONE, rule="layers without recompute are the rest, not listed", place="recompute")
         for chunk in range(self.num_chunks):

@@ -84,6 +84,13 @@ class Fields:
             raise InputError(value=value, rule="a list of lists of integers, one a chunk", place=self.place(key))
         return value
 
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of strings."""
+        value = self.required(key)
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise InputError(value=value, rule="a list of texts", place=self.place(key))
+        return tuple(value)
+
     def inner(self, key: str) -> "Fields":
         """The object under `key`."""
         path = f"{self.path}.{key}" if self.path else key

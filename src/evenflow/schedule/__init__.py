@@ -4,6 +4,7 @@ from evenflow.schedule.action import NUM_OPS, Action, Op
 from evenflow.schedule.f_then_b import f_then_b
 from evenflow.schedule.families import FAMILIES, default_family, family_name, make_schedule
 from evenflow.schedule.interleaved import interleaved
+from evenflow.schedule.of_plan import schedule_of
 from evenflow.schedule.one_f_one_b import one_f_one_b
 from evenflow.schedule.schedule import Schedule
 from evenflow.schedule.text import format_schedule, parse_schedule
@@ -25,5 +26,6 @@ __all__ = [
     "make_schedule",
     "one_f_one_b",
     "parse_schedule",
+    "schedule_of",
     "zb_h1",
 ]

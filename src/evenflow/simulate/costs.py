@@ -3,6 +3,7 @@
 Solver, simulator, pictures and exports all take their numbers from the prefix sums here.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -115,11 +116,16 @@ def stage_costs(network: Network, plan: Plan, schedule: Schedule) -> StageCosts:
                 else "give the memory of that kind in the layer file",
             )
     sums = layer_sums(network)
-    counts = np.empty((schedule.num_stages, len(sums.kinds)), dtype=np.int64)
-    for chunk, stages in enumerate(schedule.stage_table.tolist()):
+    return costs_of_counts(network, sums, plan_counts(plan, sums.kinds, schedule.stage_table), schedule.stage_table)
+
+
+def plan_counts(plan: Plan, kinds: Sequence[str], stage_table: Integers) -> Integers:
+    """Layers of every stage by recompute kind, shape [num_stages, num_kinds]."""
+    counts = np.empty((stage_table.size, len(kinds)), dtype=np.int64)
+    for chunk, stages in enumerate(stage_table.tolist()):
         for rank, stage in enumerate(stages):
-            counts[stage] = [plan.count(kind, chunk, rank) for kind in sums.kinds]
-    return costs_of_counts(network, sums, counts, schedule.stage_table)
+            counts[stage] = [plan.count(kind, chunk, rank) for kind in kinds]
+    return counts
 
 
 def costs_of_counts(network: Network, sums: LayerSums, counts: Integers, stage_table: Integers) -> StageCosts:

@@ -5,9 +5,9 @@ from functools import cached_property
 
 import numpy as np
 
-from evenflow.errors import InputError
 from evenflow.model import Communication, Network, Plan
-from evenflow.schedule import Op, Schedule, check_complete, make_schedule
+from evenflow.schedule import Op, Schedule, check_complete, schedule_of
+from evenflow.schedule.of_plan import check_sizes_of
 from evenflow.simulate.bubbles import BubbleTable, IdleTime, bubble_table, idle_times
 from evenflow.simulate.costs import Integers, StageCosts, stage_costs
 from evenflow.simulate.graph import build_graph
@@ -62,21 +62,14 @@ def simulate(
 ) -> Simulation:
     """Simulate one step of `plan`.
 
-    The order is that of the plan's family unless `schedule` gives another, which must have the plan's sizes. Raises
-    InputError when plan, network and schedule do not fit, ScheduleError when the order is incomplete or deadlocks.
+    The order is the plan's own or that of its family unless `schedule` gives another, which must have the plan's sizes.
+    Raises InputError when plan, network and schedule do not fit, ScheduleError when the order is incomplete or
+    deadlocks.
     """
-    sizes = {
-        "num_ranks": plan.num_ranks,
-        "num_chunks": plan.num_chunks,
-        "num_microbatches": plan.num_microbatches,
-        "sequence_splits": plan.sequence_splits,
-    }
     if schedule is None:
-        schedule = make_schedule(plan.schedule, **sizes)
+        schedule = schedule_of(plan)
     else:
-        for name, value in sizes.items():
-            if getattr(schedule, name) != value:
-                raise InputError(value=getattr(schedule, name), rule=f"the plan has {value}", place=f"schedule, {name}")
+        check_sizes_of(plan, schedule)
         check_complete(schedule)
     costs = stage_costs(network, plan, schedule)
     timeline = run(build_graph(schedule), costs.durations, communication)

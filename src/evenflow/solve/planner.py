@@ -13,7 +13,7 @@ from functools import partial
 from threading import Event, Thread, current_thread, main_thread
 
 from evenflow.errors import Interrupted
-from evenflow.model import Cells, Communication, Network
+from evenflow.model import Cells, Communication, Network, Plan
 from evenflow.schedule import default_family, family_name
 from evenflow.simulate import simulate
 from evenflow.simulate.costs import Integers
@@ -118,6 +118,8 @@ class Race:
     """How long to wait at the end of a run for a long step to notice it."""
     advise: bool = True
     """Whether to find out what would help where nothing fits, which takes seconds."""
+    start: Plan | None = None
+    """A plan that fits, if one is known: the answer is not longer."""
     found: tuple[int, Integers] | None = None
     """Makespan and counts of the first plan, the answer until the search runs."""
     starting: Program | None = None
@@ -290,7 +292,7 @@ class Race:
     def _first_plan(self) -> Integers | None:
         """A plan that fits, or None with `infeasible` set or out of time."""
         problem = self.problem
-        counts = even_start(problem)
+        counts = even_start(problem) if self.start is None else problem.counts(self.start)
         if (problem.rank_memory(problem.costs(counts)) <= problem.limit).all():
             return counts
         self.phase = "finding a plan that fits"

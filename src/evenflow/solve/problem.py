@@ -9,9 +9,17 @@ from numpy.typing import NDArray
 from evenflow.errors import InputError
 from evenflow.model import COMM, NONE, SELECT, Cells, Communication, Network, Plan, cells
 from evenflow.model.split import check_split
-from evenflow.schedule import Schedule, check_complete, make_schedule
+from evenflow.schedule import FAMILIES, Schedule, check_complete, format_schedule, make_schedule
 from evenflow.simulate import Graph, build_graph, live_vectors
-from evenflow.simulate.costs import Integers, LayerSums, StageCosts, costs_of_counts, layer_sums, network_of_units
+from evenflow.simulate.costs import (
+    Integers,
+    LayerSums,
+    StageCosts,
+    costs_of_counts,
+    layer_sums,
+    network_of_units,
+    plan_counts,
+)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -99,12 +107,22 @@ class Problem:
         live = [int((self.live[rank] @ amounts[:, rank]).max()) for rank in range(self.num_ranks)]
         return costs.static_bytes + np.array(live, dtype=np.int64)
 
+    @cached_property
+    def _own_order(self) -> tuple[str, ...]:
+        """The lines of an order that no family makes."""
+        return () if self.schedule.name in FAMILIES else tuple(format_schedule(self.schedule).splitlines())
+
+    def counts(self, plan: Plan) -> Integers:
+        """The inverse of `plan`: shape [num_cells, num_kinds]."""
+        return plan_counts(plan, self.kinds, self.schedule.stage_table)
+
     def plan(self, counts: Integers) -> Plan:
         """Counts [num_cells, num_kinds] as a plan."""
         table = counts[self.schedule.stage_table]
         recompute = {kind: cells(table[:, :, index].tolist()) for index, kind in enumerate(self.kinds) if kind != NONE}
         return Plan(
             schedule=self.schedule.name,
+            order=self._own_order,
             num_microbatches=self.schedule.num_microbatches,
             sequence_splits=self.schedule.sequence_splits,
             layers=cells(table.sum(axis=2).tolist()),

@@ -1,0 +1,91 @@
+"""What an order of its own gains over the best plan of a schedule family, with limits that are wide and tight."""
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from benchmarks.cases import Case
+from benchmarks.table import aligned
+from evenflow.schedule import default_family
+from evenflow.simulate import simulate
+from evenflow.solve.order.alternate import OrderedOutcome, plan_any_order
+from evenflow.solve.order.search import load_kernels
+from evenflow.solve.problem import make_problem
+from evenflow.solve.start import least_memory
+from evenflow.units import megabytes, milliseconds
+
+STANDARD = ("70b-8x1", "70b-8x2", "175b-16x1", "175b-16x3", "moe-16x2x32")
+TIGHT = 0.1
+"""Tight limits are the smallest for which the default family has a plan, and this part of the way to the case's own."""
+HEADER = (
+    "case", "limit MB", "split", "best family", "family ms", "order ms", "gain %", "same cells %", "any cells %", "s"
+)  # fmt: skip
+
+
+def run_orders(cases: Mapping[str, Case], *, time_limit_s: float) -> None:
+    """Plan `cases` with both limits, with and without split backwards; print a row for each."""
+    load_kernels()
+    rows = []
+    for case in cases.values():
+        for limited in (case, _tight(case)):
+            for split in (False, True):
+                print(
+                    f"  {case.name} ({megabytes(limited.memory_limit_bytes):,.0f} MB) ...", file=sys.stderr, flush=True
+                )
+                rows.append(_row(limited, split_backward=split, time_limit_s=time_limit_s))
+    print(aligned(HEADER, rows))
+
+
+def _tight(case: Case) -> Case:
+    problem = make_problem(
+        case.network,
+        schedule=default_family(num_chunks=case.num_chunks, less_memory=case.less_memory),
+        num_ranks=case.num_ranks,
+        num_chunks=case.num_chunks,
+        num_microbatches=case.num_microbatches,
+        memory_limit_bytes=case.memory_limit_bytes,
+    )
+    found = least_memory(problem, seconds=20.0)
+    if found.counts is None:
+        raise RuntimeError(f"{case.name}: no plan with little memory was found")
+    least = int(problem.rank_memory(problem.costs(found.counts)).max())
+    return replace(case, memory_limit_bytes=round(least + TIGHT * (case.memory_limit_bytes - least)))
+
+
+def _row(case: Case, *, split_backward: bool, time_limit_s: float) -> list[str]:
+    began = time.monotonic()
+    outcome = plan_any_order(
+        case.network,
+        num_ranks=case.num_ranks,
+        num_chunks=case.num_chunks,
+        num_microbatches=case.num_microbatches,
+        memory_limit_bytes=case.memory_limit_bytes,
+        split_backward=split_backward,
+        time_limit_s=time_limit_s,
+    )
+    seconds = time.monotonic() - began
+    return [
+        case.name,
+        f"{megabytes(case.memory_limit_bytes):,.0f}",
+        "yes" if split_backward else "no",
+        *_found(case, outcome),
+        f"{seconds:.0f}",
+    ]
+
+
+def _found(case: Case, outcome: object) -> Iterator[str]:
+    """Families, makespans, gain, and how far the bounds are below; checked by a simulation of the plan."""
+    if not isinstance(outcome, OrderedOutcome) or outcome.plan is None or outcome.family.plan is None:
+        yield from ["-"] * 6
+        return
+    again = simulate(case.network, outcome.plan)
+    if again.makespan_ns != outcome.makespan_ns or not again.fits(case.memory_limit_bytes):
+        raise RuntimeError(f"{case.name}: the plan is not what it is said to be")
+    family_ns, found_ns = outcome.family.makespan_ns or 0, again.makespan_ns
+    yield outcome.family.plan.schedule
+    yield f"{milliseconds(family_ns):,.1f}"
+    yield f"{milliseconds(found_ns):,.1f}"
+    yield f"{100 * (1 - found_ns / family_ns):.2f}"
+    yield f"{100 * (1 - outcome.order_lower_bound_ns / found_ns):.2f}"
+    yield f"{100 * (1 - outcome.lower_bound_ns / found_ns):.2f}"

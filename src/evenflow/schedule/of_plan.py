@@ -1,0 +1,38 @@
+"""The order of work of a plan: its own, or that of its family."""
+
+from evenflow.errors import InputError
+from evenflow.model import Plan
+from evenflow.schedule.families import make_schedule
+from evenflow.schedule.schedule import Schedule
+from evenflow.schedule.text import parse_schedule
+from evenflow.schedule.validate import check_complete
+
+
+def schedule_of(plan: Plan) -> Schedule:
+    """The order that `plan` runs.
+
+    Raises InputError for a family that does not have these sizes, and for an order of its own that has others or is not
+    complete (ScheduleError).
+    """
+    if not plan.order:
+        return make_schedule(
+            plan.schedule,
+            num_ranks=plan.num_ranks,
+            num_chunks=plan.num_chunks,
+            num_microbatches=plan.num_microbatches,
+            sequence_splits=plan.sequence_splits,
+        )
+    schedule = parse_schedule(
+        "\n".join(plan.order), name=plan.schedule, sequence_splits=plan.sequence_splits, place="order of the plan"
+    )
+    check_sizes_of(plan, schedule)
+    check_complete(schedule)
+    return schedule
+
+
+def check_sizes_of(plan: Plan, schedule: Schedule) -> None:
+    """Raise InputError unless `schedule` has the sizes of `plan`."""
+    for name in ("num_ranks", "num_chunks", "num_microbatches", "sequence_splits"):
+        value, wanted = getattr(schedule, name), getattr(plan, name)
+        if value != wanted:
+            raise InputError(value=value, rule=f"the plan has {wanted}", place=f"schedule, {name}")

@@ -1,0 +1,309 @@
+"""Partition, recomputation and order in alternation: each is improved while the others stay."""
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from evenflow.errors import InputError, Interrupted
+from evenflow.model import Cells, Communication, Network, Plan
+from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule
+from evenflow.simulate import Simulation, simulate
+from evenflow.solve.order.bounds import order_lower_bound
+from evenflow.solve.order.plan_bounds import AnyPlan, any_order_lower_bound
+from evenflow.solve.order.search import load_kernels, search_order
+from evenflow.solve.order.work import make_work
+from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
+from evenflow.solve.planner import Race
+from evenflow.solve.problem import Problem, problem_of_order
+from evenflow.solve.proof import TOLERANCE
+from evenflow.units import milliseconds
+
+_NEVER_BEST = ("naive", "interleaved-remainder-last")
+"""Families that are there for comparison. The naive one is a start where no other fits: no order needs less memory."""
+_FAMILY_SHARE = 0.4
+"""Part of the time that goes to plans of families."""
+_STARTS_SHARE = 0.3
+"""Part of the time left then that goes to orders for the cells of all of them."""
+_CELLS_SHARE, _ORDER_SHARE = 0.15, 0.25
+"""Parts of the time left that go to the cells under an order, and then to an order for them."""
+_PATIENCE = 3
+"""A start is given up after so many visits that did not help."""
+_LEAST_SECONDS = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderedOutcome(Outcome):
+    """The result of `plan_any_order`; `lower_bound_ns` holds for any cells and any order of these sizes."""
+
+    family: Outcome
+    """The best plan of a family that was found on the way, with the bound for that family."""
+    order_lower_bound_ns: int
+    """No order of this plan's cells on their ranks within the limit is shorter."""
+
+    def certificate(self) -> str:
+        """What was gained, and how good the plan is proven to be."""
+        assert self.makespan_ns is not None  # of every OrderedOutcome
+        assert self.family.plan is not None
+        assert self.family.makespan_ns is not None
+        gain = 100 * (1 - self.makespan_ns / self.family.makespan_ns)
+        return "\n".join(
+            (
+                f"{milliseconds(self.makespan_ns):,.3f} ms, {gain:.2f} % less than the best plan of a family that was "
+                f"found ({self.family.plan.schedule}, {milliseconds(self.family.makespan_ns):,.3f} ms)",
+                f"bound for any order of these cells: {self._bound(self.order_lower_bound_ns)}",
+                f"bound for any order of any cells: {self._bound(self.lower_bound_ns)}",
+            )
+        )
+
+    def _bound(self, bound_ns: int) -> str:
+        assert self.makespan_ns is not None
+        gap = 100 * (1 - bound_ns / self.makespan_ns)
+        return f"{milliseconds(bound_ns):,.3f} ms, at most {gap:.2f} % shorter"
+
+
+def plan_any_order(
+    network: Network,
+    *,
+    num_ranks: int,
+    num_microbatches: int,
+    num_chunks: int = 1,
+    memory_limit_bytes: int | None = None,
+    split_backward: bool = False,
+    sequence_splits: int = 1,
+    mix_any: bool = False,
+    allow_empty: bool = False,
+    communication: Communication | None = None,
+    layers: Cells | None = None,
+    time_limit_s: float = 60.0,
+    progress: ProgressCallback | None = None,
+) -> Outcome:
+    """The shortest step found over cells, recomputation and the order of work.
+
+    Plans the families that these sizes have (with split backwards only if `split_backward`), then searches the order
+    for their cells and plans the best one's cells again under the new order, while that helps. Never longer than the
+    best family's plan. Arguments as of `evenflow.plan`; the answer is an `OrderedOutcome` unless no family has a plan.
+
+    Raises InputError and Interrupted as `evenflow.plan` does.
+    """
+    by_name = _problems(
+        network,
+        sizes={
+            "num_ranks": num_ranks,
+            "num_chunks": num_chunks,
+            "num_microbatches": num_microbatches,
+            "sequence_splits": sequence_splits,
+        },
+        split_backward=split_backward,
+        memory_limit_bytes=memory_limit_bytes,
+        mix_any=mix_any,
+        allow_empty=allow_empty,
+        communication=communication,
+        layers=layers,
+    )
+    load_kernels()
+    began = time.monotonic()
+    problems = [problem for name, problem in by_name.items() if name not in _NEVER_BEST]
+    rounds = _Rounds(
+        problems=problems,
+        last_resort=by_name.get("naive"),
+        split_backward=split_backward,
+        time_limit_s=time_limit_s,
+        progress=progress,
+    )
+    rounds.run()
+    family, best, problem = min(rounds.families, key=_rank), rounds.best, problems[0]
+    if best is None:
+        return family
+    bound = any_order_lower_bound(
+        AnyPlan(
+            network=problem.network,
+            num_ranks=num_ranks,
+            num_chunks=num_chunks,
+            num_units=problem.schedule.num_units,
+            min_layers=problem.min_layers,
+            memory_limit_bytes=problem.memory_limit_bytes,
+            message_ns=problem.message_ns,
+            may_split=split_backward,
+        )
+    )
+    return OrderedOutcome(
+        status=Status.OPTIMAL if bound >= best.makespan_ns * (1 - 2 * TOLERANCE) else Status.FEASIBLE,
+        simulation=best,
+        lower_bound_ns=min(bound, best.makespan_ns),
+        memory_limit_bytes=problem.memory_limit_bytes,
+        solve_seconds=time.monotonic() - began,
+        first_plan_seconds=family.first_plan_seconds,
+        fixed_layers=layers is not None,
+        family=family,
+        order_lower_bound_ns=min(rounds.order_bound_ns(best), best.makespan_ns),
+    )
+
+
+def _problems(network: Network, *, sizes: dict[str, int], split_backward: bool, **arguments: Any) -> dict[str, Problem]:
+    """The problems of all families that have these sizes, by name; raises the last refusal where none has."""
+    problems: dict[str, Problem] = {}
+    refused: InputError | None = None
+    for name in FAMILIES:
+        try:
+            order = make_schedule(name, **sizes)
+            if split_backward or not order.splits_backward:
+                problems[name] = problem_of_order(network, order=order, **arguments)
+        except InputError as error:  # sizes that the family does not have, or no plan has
+            refused = error
+    if not problems and refused is not None:
+        raise refused
+    return problems
+
+
+def _rank(outcome: Outcome) -> tuple[int, int]:
+    """Plans by makespan, then what needs the smallest limit."""
+    if outcome.makespan_ns is not None:
+        return (0, outcome.makespan_ns)
+    if outcome.infeasibility is None:
+        return (1, 0)
+    return (2, outcome.infeasibility.smallest_limit_bytes)
+
+
+@dataclass(kw_only=True)
+class _Rounds:
+    """The best plan so far, and how it is improved."""
+
+    problems: list[Problem]
+    """Of all families: they differ only in the order."""
+    last_resort: Problem | None
+    """Of the order that needs the least memory."""
+    split_backward: bool
+    time_limit_s: float
+    progress: ProgressCallback | None
+    families: list[Outcome] = field(default_factory=list)
+    best: Simulation | None = None
+    end: float = 0.0
+    interrupted: bool = False
+
+    def run(self) -> None:
+        """Plan the families, then improve order and cells in turn until neither helps or the time is up.
+
+        Ctrl-C ends it with the best plan so far; raises Interrupted when there is none.
+        """
+        began = time.monotonic()
+        for problem in self.problems:
+            self._plan_family(problem)
+            if self.interrupted:
+                return
+        if self.best is None and self.last_resort is not None:
+            self._plan_family(self.last_resort)
+        # What compiling took in a first run is not taken from the search.
+        self.end = max(began + self.time_limit_s, time.monotonic() + (1 - _FAMILY_SHARE) * self.time_limit_s)
+        with suppress(KeyboardInterrupt):
+            self._improve()
+
+    def order_bound_ns(self, simulation: Simulation) -> int:
+        """No order of this plan's cells on their ranks within the limit is shorter."""
+        work = make_work(
+            simulation.costs,
+            simulation.timeline.schedule,
+            memory_limit_bytes=self.problems[0].memory_limit_bytes,
+            communication=simulation.communication,
+            split_backward=self.split_backward,
+        )
+        return order_lower_bound(work).lower_bound_ns
+
+    def _plan_family(self, problem: Problem) -> None:
+        seconds = _FAMILY_SHARE * self.time_limit_s / len(self.problems)
+        try:
+            outcome = self._race(problem, seconds=seconds)
+        except Interrupted:
+            if self.best is None:
+                raise
+            self.interrupted = True
+            return
+        self.families.append(outcome)
+        self._offer(outcome.simulation)
+
+    def _improve(self) -> None:
+        """Alternate on every family's plan: the shortest of them need not be the best start."""
+        tracks = [outcome.simulation for outcome in self.families if outcome.simulation is not None]
+        seconds = _STARTS_SHARE * self._left_s / max(1, len(tracks))
+        tracks = [self._with_best_order(track, seconds=seconds, seed=0) for track in tracks]
+        visits = [0] * len(tracks)
+        while tracks and self._left_s > _LEAST_SECONDS and not self.interrupted:
+            index = min(range(len(tracks)), key=lambda each: (visits[each], tracks[each].makespan_ns))
+            visit, before = visits[index], tracks[index]
+            cells = self._with_best_cells(before, seconds=_CELLS_SHARE * self._left_s)
+            tracks[index] = self._with_best_order(cells, seconds=_ORDER_SHARE * self._left_s, seed=visit + 1)
+            if tracks[index].makespan_ns == before.makespan_ns:
+                visits[index] += 1
+                if visits[index] == _PATIENCE:
+                    del tracks[index], visits[index]
+
+    @property
+    def _left_s(self) -> float:
+        return self.end - time.monotonic()
+
+    def _with_best_order(self, track: Simulation, *, seconds: float, seed: int) -> Simulation:
+        """The same cells in the shortest order found."""
+        problem, plan = self.problems[0], track.plan
+        outcome = search_order(
+            plan,
+            problem.original,
+            memory_limit_bytes=problem.memory_limit_bytes,
+            communication=problem.communication,
+            split_backward=self.split_backward,
+            time_limit_s=max(_LEAST_SECONDS, seconds),
+            seed=seed,
+            progress=self._watched(),
+        )
+        if outcome.makespan_ns >= track.makespan_ns:
+            return track
+        found = simulate(problem.original, with_order(plan, outcome.schedule), communication=problem.communication)
+        self._offer(found)
+        return found
+
+    def _with_best_cells(self, track: Simulation, *, seconds: float) -> Simulation:
+        """The same order with the best cells found."""
+        problem = self.problems[0]
+        again = problem_of_order(
+            problem.original,
+            order=track.timeline.schedule,
+            memory_limit_bytes=problem.memory_limit_bytes,
+            mix_any=problem.mix_any,
+            allow_empty=problem.min_layers == 0,
+            communication=problem.communication,
+            layers=problem.fixed_layers,
+        )
+        found = self._race(again, seconds=max(_LEAST_SECONDS, seconds), start=track.plan).simulation
+        self._offer(found)
+        return found or track
+
+    def _race(self, problem: Problem, *, seconds: float, start: Plan | None = None) -> Outcome:
+        race = Race(problem=problem, began=time.monotonic(), time_limit_s=seconds, start=start)
+        outcome = race.run(self._watched())
+        self.interrupted = race.interrupted.is_set()
+        return outcome
+
+    def _offer(self, simulation: Simulation | None) -> None:
+        if simulation is None or (self.best is not None and simulation.makespan_ns >= self.best.makespan_ns):
+            return
+        if not simulation.fits(self.problems[0].memory_limit_bytes):
+            raise AssertionError("search and simulator disagree on memory: this is a fault in evenflow")
+        self.best = simulation
+
+    def _watched(self) -> ProgressCallback | None:
+        """The caller's progress with the best plan so far; bounds that hold for one order, or one cut, are left out."""
+        if self.progress is None:
+            return None
+        report, best_ns = self.progress, self.best.makespan_ns if self.best else None
+
+        def watch(inner: Progress) -> None:
+            known = [each for each in (best_ns, inner.makespan_ns) if each is not None]
+            report(replace(inner, makespan_ns=min(known, default=None), lower_bound_ns=0))
+
+        return watch
+
+
+def with_order(plan: Plan, schedule: Schedule) -> Plan:
+    """`plan` with an order of its own; a family's name stays, and needs no order."""
+    if schedule.name in FAMILIES:
+        return replace(plan, schedule=schedule.name, order=())
+    return replace(plan, schedule=schedule.name, order=tuple(format_schedule(schedule).splitlines()))

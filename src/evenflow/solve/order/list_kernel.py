@@ -1,0 +1,261 @@
+"""List scheduling: ranks take, among what is ready and fits, the action with the smallest key.
+
+Active schedules as Giffler and Thompson generate them (Operations Research 8, 1960), with memory: an action runs only
+if its rank stays within its limit, and if all that is in flight can still be finished, one microbatch after the other.
+That test is exact, since microbatches are taken in turn: some action always passes it, and no order gets stuck.
+
+Importing this module imports the compiler; only `search` does, when it starts.
+"""
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from evenflow.schedule import NUM_OPS
+
+NEVER = np.iinfo(np.int64).max // 4
+_UNKNOWN = np.int8(-1)
+
+
+class Stages(NamedTuple):
+    """`Work` as arrays."""
+
+    table: Any
+    """The stage of every cell, shape [num_chunks, num_ranks]."""
+    ranks: Any
+    """The rank of every stage."""
+    durations: Any
+    """By ``NUM_OPS * stage + op``."""
+    activation: Any
+    waiting: Any
+    """Bytes between input and weight gradient."""
+    splits: Any
+    """Whether a stage splits its backwards."""
+    room: Any
+    """Bytes, by rank."""
+    alone: Any
+    """Bytes that one microbatch alone needs, by rank (see `Work.alone_bytes`)."""
+    gradient_units: Any
+    num_units: int
+    sequence_splits: int
+    message_ns: int
+
+
+class Progress(NamedTuple):
+    """How far a schedule under construction has come, by stage and by rank."""
+
+    forwards: Any
+    gradients: Any
+    weights: Any
+    held: Any
+    """Bytes, by rank."""
+
+
+@numba.njit(cache=True, nogil=True)
+def _can_finish(rank: int, stages: Stages, done: Progress) -> bool:
+    """Whether the rank's memory lets everything in flight be finished, one sequence after the other."""
+    num_chunks, parts = len(stages.table), stages.sequence_splits
+    first = stages.table[0, rank]
+    held = done.held[rank]
+    if held > stages.room[rank]:
+        return False
+    if held + stages.alone[rank] <= stages.room[rank]:
+        return True  # there is room for the rest of any of them
+    for chunk in range(num_chunks):  # what waits for weight gradients can go at once
+        stage = stages.table[chunk, rank]
+        if stages.splits[stage]:
+            held -= (done.gradients[stage] - done.weights[stage]) * stages.waiting[stage]
+    group = done.gradients[first] // parts
+    while group * parts < done.forwards[first]:
+        low, high = group * parts, (group + 1) * parts
+        for chunk in range(num_chunks):
+            stage = stages.table[chunk, rank]
+            held += (high - min(max(done.forwards[stage], low), high)) * stages.activation[stage]
+        if held > stages.room[rank]:
+            return False
+        for chunk in range(num_chunks - 1, -1, -1):
+            stage = stages.table[chunk, rank]
+            left = high - min(max(done.gradients[stage], low), high)
+            rise = stages.waiting[stage] - stages.activation[stage]
+            if left and stages.splits[stage] and held + rise > stages.room[rank]:
+                return False
+            held -= left * stages.activation[stage]
+        group += 1
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def _apply(op: int, stage: int, rank: int, sign: int, stages: Stages, done: Progress) -> None:
+    """Count an action, or take it back."""
+    if op == 0:
+        done.forwards[stage] += sign
+        done.held[rank] += sign * stages.activation[stage]
+    elif op == 3:
+        done.weights[stage] += sign
+        done.held[rank] -= sign * stages.waiting[stage]
+    else:
+        done.gradients[stage] += sign
+        done.held[rank] -= sign * stages.activation[stage]
+        if op == 2:
+            done.held[rank] += sign * stages.waiting[stage]
+
+
+@numba.njit(cache=True, nogil=True)
+def _fits(op: int, stage: int, rank: int, stages: Stages, done: Progress) -> bool:
+    if op == 1 or op == 3:
+        return True  # only frees
+    if op == 2 and stages.waiting[stage] <= stages.activation[stage]:
+        return True
+    _apply(op, stage, rank, 1, stages, done)
+    fits: bool = _can_finish(rank, stages, done)
+    _apply(op, stage, rank, -1, stages, done)
+    return fits
+
+
+@numba.njit(cache=True, nogil=True)
+def _ready(op: int, stage: int, stages: Stages, done: Progress, forward_ends: Any, gradient_ends: Any) -> Any:
+    """When the input of a stage's next action of this kind is there; NEVER while that is not known."""
+    last = len(stages.ranks) - 1
+    if op == 0:
+        unit = done.forwards[stage]
+        if unit == stages.num_units:
+            return NEVER
+        if stage == 0:
+            return 0
+        if done.forwards[stage - 1] <= unit:
+            return NEVER
+        travels = stages.ranks[stage - 1] != stages.ranks[stage]
+        return forward_ends[stage - 1, unit] + (stages.message_ns if travels else 0)
+    if op == 3:
+        return 0 if done.weights[stage] < done.gradients[stage] else NEVER
+    place = done.gradients[stage]
+    if place == stages.num_units:
+        return NEVER
+    if stage == last:
+        unit = stages.gradient_units[place]
+        return forward_ends[stage, unit] if unit < done.forwards[stage] else NEVER
+    if done.gradients[stage + 1] <= place:
+        return NEVER
+    travels = stages.ranks[stage + 1] != stages.ranks[stage]
+    return gradient_ends[stage + 1, place] + (stages.message_ns if travels else 0)
+
+
+@numba.njit(cache=True, nogil=True)
+def _starts(
+    rank: int, free: int, stages: Stages, done: Progress, fits: Any, forward_ends: Any, gradient_ends: Any, starts: Any
+) -> Any:
+    """Fill `starts` [3, num_chunks] with when the rank's next actions of each kind could begin, NEVER where they cannot
+    yet; returns when the first of them would end.
+    """
+    first_end = NEVER
+    for chunk in range(len(stages.table)):
+        stage = stages.table[chunk, rank]
+        for kind in range(3):
+            starts[kind, chunk] = NEVER
+            if kind == 2 and not stages.splits[stage]:
+                continue
+            op = _op(kind, stages.splits[stage])
+            ready = _ready(op, stage, stages, done, forward_ends, gradient_ends)
+            if ready >= NEVER:
+                continue
+            if fits[kind, stage] == _UNKNOWN:
+                fits[kind, stage] = _fits(op, stage, rank, stages, done)
+            if fits[kind, stage]:
+                starts[kind, chunk] = max(free, ready)
+                first_end = min(first_end, starts[kind, chunk] + stages.durations[NUM_OPS * stage + op])
+    return first_end
+
+
+@numba.njit(cache=True, nogil=True)
+def _op(kind: int, splits: bool) -> int:
+    """The operation of a kind: forward, gradient, weight gradient."""
+    if kind == 0:
+        return 0
+    if kind == 2:
+        return 3
+    return 2 if splits else 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _choose(rank: int, keys: Any, latest: int, starts: Any, stages: Stages, done: Progress) -> tuple[int, int]:
+    """Kind and chunk of the smallest key among what begins by `latest`."""
+    best_key, best_kind, best_chunk = np.inf, -1, -1
+    for chunk in range(len(stages.table)):
+        stage = stages.table[chunk, rank]
+        for kind in range(3):
+            if starts[kind, chunk] > latest:
+                continue
+            place = done.forwards[stage]
+            if kind == 1:
+                place = done.gradients[stage]
+            elif kind == 2:
+                place = done.weights[stage]
+            if keys[kind, stage, place] < best_key or best_kind < 0:
+                best_key, best_kind, best_chunk = keys[kind, stage, place], kind, chunk
+    return best_kind, best_chunk
+
+
+@numba.njit(cache=True, nogil=True)
+def list_schedule(
+    keys: Any, patience: float, stages: Stages, rank_starts: Any, ops: Any, own_stages: Any, units: Any
+) -> Any:
+    """Fill `ops`, `own_stages` and `units` [num_actions] with an order; returns its makespan.
+
+    `keys` [3, num_stages, num_units] are those of every stage's n-th forward, gradient and weight gradient. A rank may
+    wait for an action with a smaller key, if that begins within the part `patience` (0 to 1) of the time until the next
+    action of any rank could end.
+    """
+    num_chunks, num_ranks = stages.table.shape
+    num_stages = len(stages.ranks)
+    done = Progress(
+        np.zeros(num_stages, dtype=np.int64),
+        np.zeros(num_stages, dtype=np.int64),
+        np.zeros(num_stages, dtype=np.int64),
+        np.zeros(num_ranks, dtype=np.int64),
+    )
+    forward_ends = np.zeros((num_stages, stages.num_units), dtype=np.int64)
+    gradient_ends = np.zeros((num_stages, stages.num_units), dtype=np.int64)
+    free = np.zeros(num_ranks, dtype=np.int64)
+    heads = rank_starts[:-1].copy()
+    fits = np.full((3, num_stages), _UNKNOWN, dtype=np.int8)
+    starts = np.zeros((num_ranks, 3, num_chunks), dtype=np.int64)
+    first_ends = np.full(num_ranks, NEVER, dtype=np.int64)
+    changed = np.ones(num_ranks, dtype=np.bool_)
+    for _ in range(len(ops)):
+        rank, first_end = 0, NEVER
+        for other in range(num_ranks):
+            if changed[other]:
+                changed[other] = False
+                first_ends[other] = _starts(
+                    other, free[other], stages, done, fits, forward_ends, gradient_ends, starts[other]
+                )
+            if first_ends[other] < first_end:
+                rank, first_end = other, first_ends[other]
+        earliest = starts[rank].min()
+        latest = earliest + np.int64(patience * (first_end - earliest))
+        kind, chunk = _choose(rank, keys, latest, starts[rank], stages, done)
+        stage, index = stages.table[chunk, rank], heads[rank]
+        op = _op(kind, stages.splits[stage])
+        end = starts[rank, kind, chunk] + stages.durations[NUM_OPS * stage + op]
+        ops[index], own_stages[index] = op, stage
+        neighbour = -1
+        if kind == 0:
+            units[index] = done.forwards[stage]
+            forward_ends[stage, done.forwards[stage]] = end
+            neighbour = stage + 1 if stage + 1 < num_stages else -1
+        elif kind == 1:
+            units[index] = stages.gradient_units[done.gradients[stage]]
+            gradient_ends[stage, done.gradients[stage]] = end
+            neighbour = stage - 1
+        else:
+            units[index] = stages.gradient_units[done.weights[stage]]
+        _apply(op, stage, rank, 1, stages, done)
+        heads[rank] += 1
+        free[rank] = end
+        changed[rank] = True
+        if neighbour >= 0:
+            changed[stages.ranks[neighbour]] = True
+        for chunk in range(num_chunks):
+            fits[:, stages.table[chunk, rank]] = _UNKNOWN
+    return free.max()

@@ -1,0 +1,199 @@
+"""How short a step can be with any cut, any recomputation and any order of work, within a memory limit.
+
+Two relaxations, both for any placement of equally many stages a rank:
+
+- *All ranks together.* Their work is the network's, and at least so many of them wait for the first microbatch to come
+  and, if backwards are whole, the last to go. Their memory is bytes times time: a layer's activation is held at least
+  from its forward until the network behind it has gone forward and backward. One multiplier weighs work against memory;
+  every layer then takes its cheapest kind of recomputation.
+- *One chunk a rank.* Rank r does nothing before its first forward has passed all layers before it, nor after its last
+  gradient has left it to pass them back. If it holds K microbatches at once, it must recompute until K fit; it can run
+  no more than K forwards before its first gradient, which comes after a whole trip through the layers behind, nor more
+  than K gradients after its last forward; and K are at least what that trip makes on average. A dynamic program over
+  the cuts asks for each target whether all ranks can keep to it, each with a K of its own.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.model import Network
+from evenflow.simulate.costs import Integers, LayerSums, layer_sums
+
+Values = NDArray[np.float64]
+_MULTIPLIERS = 33
+_SAFE = 1 - 1e-9
+"""What is left of a bound after rounding in floating point."""
+_TOO_MUCH = 1e30
+"""Recomputation of what fits under no kind, ns."""
+_MORE_LIVE = 4
+"""Numbers of microbatches at once that are told apart go up to the ranks and so many more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyPlan:
+    """What is fixed for all plans that the bound speaks of."""
+
+    network: Network
+    """With the costs of one part of a split sequence."""
+    num_ranks: int
+    num_chunks: int
+    num_units: int
+    """Microbatch parts of a step."""
+    min_layers: int
+    """Layers that every cell holds at least."""
+    memory_limit_bytes: int | None
+    message_ns: int
+    may_split: bool
+    """Whether backwards may be split."""
+
+
+def any_order_lower_bound(plans: AnyPlan) -> int:
+    """No plan with these sizes, in any order of work, has a shorter step, ns."""
+    sums = layer_sums(plans.network)
+    bound = _together(plans, sums)
+    if plans.num_chunks == 1:
+        bound = max(bound, _one_chunk(plans, sums, at_least=bound))
+    return int(bound * _SAFE)
+
+
+def _gradient(plans: AnyPlan, sums: LayerSums) -> Values:
+    """Prefix sums of the plain gradients that the stage before waits for."""
+    whole = sums.backward_ns[-1].astype(float)
+    return np.asarray(whole - sums.weight_ns) if plans.may_split else whole
+
+
+def _together(plans: AnyPlan, sums: LayerSums) -> float:
+    network, ranks, units = plans.network, plans.num_ranks, plans.num_units
+    ends = (network.head, network.tail)
+    forward, gradient = np.diff(sums.forward_ns), np.diff(_gradient(plans, sums))
+    backward = np.diff(sums.backward_ns, axis=1)
+    fixed = sum(end.forward_ns + end.backward_ns for end in ends) + int(forward.sum()) + int(backward[-1].sum())
+    extra = (backward - backward[-1]).astype(float)  # [kinds, layers]
+    # The rank that is reached k-th waits for k stages at least.
+    before = plans.min_layers * int(forward.min()) + plans.message_ns
+    after = 0 if plans.may_split else plans.min_layers * int(gradient.min()) + plans.message_ns
+    head_after = 0 if plans.may_split else network.head.backward_ns
+    waits = ranks * (ranks - 1) / 2 * (before + after) + (ranks - 1) * (network.head.forward_ns + head_after)
+    work = units * fixed + waits
+    if plans.memory_limit_bytes is None:
+        return work / ranks
+    room = ranks * (plans.memory_limit_bytes - network.constant_bytes) - sum(end.parameter_bytes for end in ends)
+    room -= int(sums.parameter_bytes[-1])
+    if room <= 0:
+        return work / ranks
+    trip = _trips(plans, sums)[:-1]
+    held = np.diff(sums.activation_bytes, axis=1) * trip  # [kinds, layers], bytes times time
+    if plans.may_split:
+        least = np.minimum(np.diff(sums.activation_bytes, axis=1), np.diff(sums.weight_bytes))
+        held = held + least * np.diff(sums.weight_ns)
+    best = work / ranks
+    for share in np.linspace(0.0, 1.0, _MULTIPLIERS):
+        # share * (ranks T >= work + extra) + (1 - share) * (T >= held / room), the second in units of ranks T
+        weighed = share * extra + (1 - share) * ranks * held / room
+        best = max(best, (share * work + units * weighed.min(axis=0).sum()) / ranks)
+    return float(best)
+
+
+def _trips(plans: AnyPlan, sums: LayerSums) -> Values:
+    """The least time from the start of each layer's forward to the end of its gradient, shape [num_layers + 1]."""
+    tail = plans.network.tail
+    way = sums.forward_ns + _gradient(plans, sums)
+    return np.asarray(
+        way[-1] - way + tail.forward_ns + tail.backward_ns - (tail.weight_ns if plans.may_split else 0), dtype=float
+    )
+
+
+def _one_chunk(plans: AnyPlan, sums: LayerSums, *, at_least: float) -> float:
+    """Bisection between a bound and the time of one rank that does everything."""
+    cells = _Cells(plans, sums)
+    low, high = at_least, at_least
+    while not cells.reachable(high):
+        low, high = high, 1.5 * high + 1
+        if high > 1e3 * at_least + 1e18:
+            return low
+    for _ in range(40):
+        if high - low <= 1:
+            break
+        middle = (low + high) / 2
+        low, high = (low, middle) if cells.reachable(middle) else (middle, high)
+    return low
+
+
+class _Cells:
+    """All runs of layers [a, b) as cells of the one rank that holds them: tables of shape [num_layers + 1] squared.
+
+    Messages are left out.
+    """
+
+    def __init__(self, plans: AnyPlan, sums: LayerSums) -> None:
+        network, self.plans = plans.network, plans
+        count, units = network.num_layers, plans.num_units
+        first, last = np.arange(count + 1)[:, np.newaxis], np.arange(count + 1)[np.newaxis, :]
+        has_head, has_tail = first == 0, last == count
+        head, tail = network.head, network.tail
+        head_gradient = head.backward_ns - (head.weight_ns if plans.may_split else 0)
+        tail_gradient = tail.backward_ns - (tail.weight_ns if plans.may_split else 0)
+
+        def run(prefix: Values | Integers, head: int, tail: int) -> Values:
+            values = prefix.astype(float)
+            return np.asarray(values[last] - values[first] + has_head * head + has_tail * tail)
+
+        self.possible = last - first >= plans.min_layers
+        self.forward = run(sums.forward_ns, head.forward_ns, tail.forward_ns)
+        self.gradient = run(_gradient(plans, sums), head_gradient, tail_gradient)
+        self.backward = run(sums.backward_ns[-1], head.backward_ns, tail.backward_ns)
+        inside = first > 0
+        self.before = sums.forward_ns[first] + inside * float(head.forward_ns)
+        self.after = _gradient(plans, sums)[first] + inside * float(head_gradient)
+        self.trip = _trips(plans, sums)[first] + has_head * float(head.forward_ns + head_gradient)
+        # Of K microbatches at once each has a K-th of the room; recomputation that makes them fit costs at least
+        #   min over kinds (extra + price * activation) - price * room / K,   for any price.
+        if plans.memory_limit_bytes is None:
+            self.live = np.array([units])
+            self.recompute = np.zeros((1, count + 1, count + 1))
+            return
+        static = run(sums.parameter_bytes, head.parameter_bytes, tail.parameter_bytes) + network.constant_bytes
+        room = plans.memory_limit_bytes - static
+        self.live = np.arange(1, min(units, plans.num_ranks + _MORE_LIVE) + 1)
+        ends = run(np.zeros(count + 1), head.activation_bytes, tail.activation_bytes)
+        allowed = room / self.live[:, np.newaxis, np.newaxis] - ends
+        extra = np.diff(sums.backward_ns - sums.backward_ns[-1], axis=1).astype(float)
+        size = np.diff(sums.activation_bytes, axis=1).astype(float)
+        scale = max(1.0, float(extra.max(initial=0))) / max(1.0, float(size.max(initial=0)))
+        self.recompute = np.where(allowed >= 0, 0.0, _TOO_MUCH)
+        for price in scale * np.geomspace(1e-2, 1e3, _MULTIPLIERS):
+            priced = run(np.concatenate(([0.0], np.cumsum((extra + price * size).min(axis=0)))), 0, 0)
+            self.recompute = np.maximum(self.recompute, priced - price * allowed)
+        least = run(np.concatenate(([0.0], np.cumsum(size.min(axis=0)))), 0, 0)
+        self.recompute[least > allowed * (1 + 1e-9)] = _TOO_MUCH
+
+    def reachable(self, target_ns: float) -> bool:
+        """Whether cuts exist for which every rank alone can keep to the target."""
+        fits = self._fits(target_ns) & self.possible
+        reached = np.zeros(len(fits), dtype=bool)
+        reached[0] = True
+        for _ in range(self.plans.num_ranks):
+            reached = np.asarray((reached[:, np.newaxis] & fits).any(axis=0))
+        return bool(reached[-1])
+
+    def _fits(self, target_ns: float) -> NDArray[np.bool_]:
+        """Which cells can keep to the target with some number of microbatches at once."""
+        units, split = self.plans.num_units, self.plans.may_split
+        idle_after = 0.0 if split else self.after  # weight gradients may come last
+        span = target_ns - self.before - self.after  # in which the rank holds activations
+        fits = np.zeros_like(self.possible)
+        for live, recompute in zip(self.live, self.recompute, strict=True):
+            # The last entry stands for all larger numbers too: nothing but its recomputation counts for them.
+            late = 0 if live == self.live[-1] else units - live
+            enough = live == self.live[-1] or units * self.trip <= live * span
+            backward = self.backward + recompute
+            load = self.before + units * (self.forward + backward) + idle_after
+            # The first gradient comes after a whole trip, and only so many forwards run before it.
+            warmup = self.before + self.trip - self.gradient + units * backward + late * self.forward + idle_after
+            # Likewise after the last forward.
+            gradient = self.gradient + recompute
+            cooldown = self.before + (units - 1) * self.forward + late * gradient + self.trip + recompute + self.after
+            fits |= enough & (np.maximum(np.maximum(load, warmup), cooldown) <= target_ns)
+        return fits

@@ -1,0 +1,125 @@
+"""What an order of work is made for: stage durations, placement, memory, as arrays.
+
+Microbatches are identical, so on every stage they can be taken in turn: an order is for each rank a row of (operation,
+stage) whose microbatches follow by counting. With split sequences gradients take the parts of a sequence in reverse.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.errors import InputError
+from evenflow.model import Communication
+from evenflow.model.placement import stage_table
+from evenflow.schedule import Op, Schedule
+from evenflow.simulate.costs import Integers, StageCosts
+from evenflow.units import megabytes
+
+UNLIMITED = np.iinfo(np.int64).max // 4
+"""Bytes that nothing reaches."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Work:
+    """The work of one step, without its order."""
+
+    stage_ranks: tuple[int, ...]
+    num_ranks: int
+    num_microbatches: int
+    sequence_splits: int
+    costs: StageCosts
+    may_split: bool
+    """Whether backwards may be split into input and weight gradient."""
+    communication: Communication | None
+    room_bytes: Integers
+    """What every rank may hold beside its static memory, shape [num_ranks]."""
+
+    @property
+    def message_ns(self) -> int:
+        """Time of one transfer between ranks."""
+        return self.communication.message_ns if self.communication else 0
+
+    @property
+    def num_stages(self) -> int:
+        """Stages of all ranks."""
+        return len(self.stage_ranks)
+
+    @property
+    def num_units(self) -> int:
+        """Microbatch parts that every stage runs."""
+        return self.num_microbatches * self.sequence_splits
+
+    @cached_property
+    def stage_table(self) -> NDArray[np.int64]:
+        """The stage of every cell, shape [num_chunks, num_ranks]."""
+        return stage_table(self.stage_ranks, num_ranks=self.num_ranks)
+
+    @cached_property
+    def gradient_units(self) -> NDArray[np.int64]:
+        """The part of a microbatch that every stage's n-th gradient is for, shape [num_units]."""
+        units = np.arange(self.num_units, dtype=np.int64)
+        return np.ascontiguousarray(units.reshape(-1, self.sequence_splits)[:, ::-1].reshape(-1))
+
+    def alone_bytes(self, splits: NDArray[np.bool_]) -> Integers:
+        """What every rank holds beside its static memory when it finishes each microbatch before the next, shape
+        [num_ranks]: no order holds less, since all stages hold a microbatch when its first gradient begins.
+        """
+        costs = self.costs
+        own = self.sequence_splits * costs.activation_bytes[self.stage_table]
+        more = np.where(splits, np.maximum(costs.weight_bytes - costs.activation_bytes, 0), 0)[self.stage_table]
+        # Gradients run from the last chunk to the first: chunk c's begin when 0…c are held.
+        return np.asarray((np.cumsum(own, axis=0) + more).max(axis=0, initial=0))
+
+    def check_memory(self, memory_limit_bytes: int | None) -> None:
+        """Raise InputError when not even one microbatch at a time fits."""
+        needed = self.alone_bytes(np.zeros(self.num_stages, dtype=bool))
+        over = needed - self.room_bytes
+        if (over > 0).any() and memory_limit_bytes is not None:
+            rank = int(np.argmax(over))
+            raise InputError(
+                value=f"{megabytes(memory_limit_bytes):,.1f} MB",
+                rule=f"rank {rank} holds {megabytes(int(memory_limit_bytes + over[rank])):,.1f} MB with one microbatch "
+                "at a time, which no order of work goes below",
+                place="memory limit",
+                remedy="recompute more, or raise the limit",
+            )
+
+
+def make_work(
+    costs: StageCosts,
+    schedule: Schedule,
+    *,
+    memory_limit_bytes: int | None,
+    communication: Communication | None,
+    split_backward: bool,
+) -> Work:
+    """The work of stages that cost `costs`, on the placement and with the sizes of `schedule`."""
+    if schedule.is_forward_only:
+        raise InputError(
+            value=schedule.name, rule="only steps with backwards have an order to search for", place="schedule"
+        )
+    room = np.full(schedule.num_ranks, UNLIMITED, dtype=np.int64)
+    if memory_limit_bytes is not None:
+        room = memory_limit_bytes - costs.static_bytes
+    work = Work(
+        stage_ranks=schedule.stage_ranks,
+        num_ranks=schedule.num_ranks,
+        num_microbatches=schedule.num_microbatches,
+        sequence_splits=schedule.sequence_splits,
+        costs=costs,
+        may_split=split_backward,
+        communication=communication,
+        room_bytes=room,
+    )
+    work.check_memory(memory_limit_bytes)
+    return work
+
+
+def splits_of(schedule: Schedule) -> NDArray[np.bool_] | None:
+    """Which stages split their backwards, shape [num_stages]; None where a stage does both."""
+    split, whole = (
+        np.bincount(schedule.stages[schedule.ops == op], minlength=schedule.num_stages) > 0 for op in (Op.W, Op.B)
+    )
+    return None if (split & whole).any() else split

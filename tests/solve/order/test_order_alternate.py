@@ -1,0 +1,76 @@
+"""Partition and order in alternation."""
+
+import pytest
+
+from evenflow.errors import InputError
+from evenflow.model import FULL, NONE, EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.schedule import Op, schedule_of
+from evenflow.simulate import simulate
+from evenflow.solve import Status, plan
+from evenflow.solve.order.alternate import OrderedOutcome, plan_any_order
+
+
+def network(layers: int = 10) -> Network:
+    layer = Layer(
+        name="layer",
+        forward_ns=1000,
+        parameter_bytes=50,
+        modes={NONE: Mode(activation_bytes=60, backward_ns=2100), FULL: Mode(activation_bytes=9, backward_ns=3050)},
+    )
+    return Network(
+        name="small",
+        runs=(LayerRun(layer=layer, count=layers),),
+        head=EndBlock(forward_ns=200, backward_ns=300, parameter_bytes=70),
+        tail=EndBlock(forward_ns=900, backward_ns=1700, parameter_bytes=80),
+    )
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_a_plan_in_its_own_order_is_no_longer_than_that_of_a_family(split: bool):
+    outcome = plan_any_order(
+        network(), num_ranks=4, num_microbatches=8, memory_limit_bytes=650, split_backward=split, time_limit_s=4.0
+    )
+    assert isinstance(outcome, OrderedOutcome)
+    assert outcome.plan is not None
+    assert outcome.makespan_ns <= outcome.family.makespan_ns
+    again = simulate(network(), outcome.plan)
+    assert again.makespan_ns == outcome.makespan_ns
+    assert again.fits(650)
+    assert outcome.lower_bound_ns <= outcome.order_lower_bound_ns <= outcome.makespan_ns
+    assert split or Op.W not in schedule_of(outcome.plan).used_ops
+    assert "% less than the best plan of a family" in outcome.summary()
+
+
+def test_kept_layers_are_kept():
+    kept = ((3, 3, 2, 2),)
+    outcome = plan_any_order(network(), num_ranks=4, num_microbatches=6, layers=kept, time_limit_s=2.0)
+    assert outcome.plan is not None
+    assert outcome.plan.layers == kept
+
+
+def test_several_chunks():
+    outcome = plan_any_order(
+        network(), num_ranks=2, num_chunks=2, num_microbatches=5, memory_limit_bytes=1200, time_limit_s=3.0
+    )
+    assert isinstance(outcome, OrderedOutcome)
+    assert outcome.plan is not None
+    assert outcome.makespan_ns <= outcome.family.makespan_ns
+    assert simulate(network(), outcome.plan).fits(1200)
+
+
+def test_what_no_order_can_hold_is_infeasible_with_the_smallest_limit():
+    sizes = {"num_ranks": 4, "num_microbatches": 8, "time_limit_s": 2.0}
+    outcome = plan_any_order(network(), memory_limit_bytes=160, **sizes)
+    assert outcome.status is Status.INFEASIBLE
+    assert outcome.infeasibility is not None
+    # Layers 2, 3, 3, 2, all recomputed, one microbatch at a time: the last rank binds, with the tail.
+    assert outcome.infeasibility.smallest_limit_bytes == 2 * (50 + 9) + 80
+    again = plan_any_order(network(), memory_limit_bytes=198, **sizes)
+    assert plan(network(), schedule="1f1b", memory_limit_bytes=198, **sizes).status is Status.INFEASIBLE
+    assert again.plan is not None
+    assert simulate(network(), again.plan).fits(198)
+
+
+def test_sizes_without_any_family_are_refused():
+    with pytest.raises(InputError, match="at least one layer"):
+        plan_any_order(network(3), num_ranks=4, num_microbatches=8, time_limit_s=1.0)
