@@ -19,8 +19,6 @@ from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.solve.proof import TOLERANCE
 from evenflow.units import milliseconds
 
-_NEVER_BEST = ("naive", "interleaved-remainder-last")
-"""Families that are there for comparison. The naive one is a start where no other fits: no order needs less memory."""
 _FAMILY_SHARE = 0.4
 """Part of the time that goes to plans of families."""
 _STARTS_SHARE = 0.3
@@ -103,7 +101,7 @@ def plan_any_order(
     )
     load_kernels()
     began = time.monotonic()
-    problems = [problem for name, problem in by_name.items() if name not in _NEVER_BEST]
+    problems = [problem for name, problem in by_name.items() if not FAMILIES[name].comparison_only]
     rounds = _Rounds(
         problems=problems,
         last_resort=by_name.get("naive"),
