@@ -70,7 +70,7 @@ def test_the_least_memory_is_that_of_the_smallest_of_all_plans(case):
     assert peak >= plans.least_bytes
     assert least.bound_bytes <= plans.least_bytes * (1 + 1e-6)
     if least.proven:
-        assert peak == plans.least_bytes
+        assert peak <= plans.least_bytes * (1 + 1e-6)  # a program of floats
 
 
 @given(data=st.data(), seed=st.integers(0, 100))

@@ -57,7 +57,7 @@ class LeastMemory:
     bound_bytes: float
     """No plan needs less on its fullest rank."""
     proven: bool
-    """Whether `counts` is known to be that plan."""
+    """Whether `counts` is known to be that plan, up to a millionth: the program behind it is one of floats."""
 
 
 def least_memory(
