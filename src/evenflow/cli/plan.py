@@ -217,9 +217,8 @@ def _answer(
             write_text(json_file, text, option="--json")
             written.append(json_file)
         if svg_file is not None and outcome.simulation is not None:
-            strategy = Strategy(
-                name=RECOMMENDED, simulation=outcome.simulation, picture=None, certificate=outcome.certificate()
-            )
+            headline = outcome.certificate().splitlines()[0]
+            strategy = Strategy(name=RECOMMENDED, simulation=outcome.simulation, picture=None, certificate=headline)
             write_picture(strategy, svg_file, memory_limit_bytes=outcome.memory_limit_bytes, option="--svg")
             written.append(svg_file)
         if order_file is not None and outcome.simulation is not None:
