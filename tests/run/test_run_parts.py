@@ -107,6 +107,33 @@ def test_what_recomputes_runs_once_more_in_the_backward(kind: str, again: set[st
     assert runs == {name: 2 if name in repeated else 1 for name in runs}
 
 
+class _Attention(nn.Module):
+    """A norm inside of what recomputes as a whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q_norm = nn.LayerNorm(4)
+        self.runs = 0
+
+    def forward(self, hidden: Any) -> Any:
+        self.runs += 1
+        return self.q_norm(hidden).square()
+
+
+@pytest.mark.parametrize(("kind", "runs", "norms"), [("select", 2, 2), ("comm", 1, 2), ("both", 2, 2)])
+def test_a_part_inside_a_part_recomputes_once(kind: str, runs: int, norms: int) -> None:
+    layer = nn.Sequential()
+    layer.add_module("attn", attention := _Attention())
+    seen: list[None] = []
+    plain = attention.q_norm.forward
+    attention.q_norm.forward = lambda hidden: (seen.append(None), plain(hidden))[1]
+    plan = Plan(schedule="1f1b", num_microbatches=1, layers=((1,),), recompute={kind: ((1,),)})
+    check_kinds(plan, as_layered([layer]).parts)
+    (stage,) = stage_modules([layer], plan)
+    stage(torch.randn(2, 4)).sum().backward()
+    assert (attention.runs, len(seen)) == (runs, norms)
+
+
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("frozen", [False, True])
 def test_deferred_weight_gradients_are_the_ordinary_ones(recompute: bool, frozen: bool) -> None:

@@ -14,7 +14,7 @@ that the ranks gather, so computing a norm again repeats the gather instead of k
 A part keeps its inputs, and what comes after it may keep its outputs; everything between is dropped.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from evenflow.model.recompute import BOTH, COMM, FULL, NONE, SELECT
@@ -32,20 +32,21 @@ RECOMPUTE_PARTS: Mapping[str, tuple[str, ...]] = {
 """Glob patterns of a submodule's name within its layer, such as ``self_attn.q_proj``; a star also crosses dots."""
 
 
-def recomputed_parts(kind: str, submodules: Iterable[str]) -> tuple[str, ...]:
+def recomputed_parts(
+    kind: str, submodules: Iterable[str], patterns: Mapping[str, Sequence[str]] = RECOMPUTE_PARTS
+) -> tuple[str, ...]:
     """The names among `submodules` that `kind` recomputes, in their order; empty where the layer does not offer it.
 
     `submodules` are the names of ``layer.named_modules()``, the layer itself as the empty name. A part inside another
-    part is left out: it is recomputed with the outer one.
+    part is left out: it is recomputed with the outer one. `patterns` are those of `RECOMPUTE_PARTS`, or others.
 
     >>> recomputed_parts("both", ["", "self_attn", "self_attn.q_norm", "mlp", "input_layernorm"])
     ('self_attn', 'input_layernorm')
 
     Raises:
-        KeyError: a kind that is not in `RECOMPUTE_PARTS`.
+        KeyError: a kind that has no patterns.
     """
-    patterns = RECOMPUTE_PARTS[kind]
-    matches = [name for name in submodules if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    matches = [name for name in submodules if any(fnmatchcase(name, pattern) for pattern in patterns[kind])]
     return tuple(name for name in matches if not any(_holds(outer, name) for outer in matches))
 
 

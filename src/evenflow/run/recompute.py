@@ -2,24 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from evenflow.errors import InputError
-from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, Plan
+from evenflow.model import FULL, NONE, Plan
 from evenflow.model.recompute import ordered_kinds
+from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts
 from evenflow.run.layered import Part
 
-_ATTENTION = ("self_attn", "attention", "attn")
-_NORMS = ("input_layernorm", "post_attention_layernorm", "norm1", "norm2")
-
-MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {SELECT: _ATTENTION, COMM: _NORMS, BOTH: (*_ATTENTION, *_NORMS)}
-)
-"""What each kind runs again, by the last name of a sub-module. Sequence parallelism gathers behind norms."""
+Patterns = Mapping[str, Sequence[str]]
+"""For each kind, glob patterns of names within a layer, as in `RECOMPUTE_PARTS`."""
 
 
 def kinds_of_cell(plan: Plan, chunk: int, rank: int) -> list[str]:
@@ -33,7 +28,7 @@ def kinds_of_cell(plan: Plan, chunk: int, rank: int) -> list[str]:
     return [kind for kind in kinds for _ in range(plan.count(kind, chunk, rank))]
 
 
-def forward_of(part: Part, kind: str, modules: Mapping[str, Sequence[str]] = MODULES) -> Callable[..., Any]:
+def forward_of(part: Part, kind: str, patterns: Patterns = RECOMPUTE_PARTS) -> Callable[..., Any]:
     """What computes `part` under a recompute kind; sub-modules that recompute are changed in place.
 
     Raises:
@@ -43,35 +38,35 @@ def forward_of(part: Part, kind: str, modules: Mapping[str, Sequence[str]] = MOD
         return part.module
     if kind == FULL:
         return partial(checkpoint, part.module, use_reentrant=False)
-    chosen = _chosen(part, kind, modules)
+    chosen = _chosen(part, kind, patterns)
     for module in chosen:
         module.forward = partial(checkpoint, module.forward, use_reentrant=False)
     return part.module
 
 
-def check_kinds(plan: Plan, layers: Sequence[Part], modules: Mapping[str, Sequence[str]] = MODULES) -> None:
+def check_kinds(plan: Plan, layers: Sequence[Part], patterns: Patterns = RECOMPUTE_PARTS) -> None:
     """Refuse a kind that some layer has no sub-modules for, before any work."""
     for kind, table in plan.recompute.items():
         if kind != FULL and any(map(any, table)):
             for part in layers:
-                _chosen(part, kind, modules)
+                _chosen(part, kind, patterns)
 
 
-def _chosen(part: Part, kind: str, modules: Mapping[str, Sequence[str]]) -> list[nn.Module]:
-    if kind not in modules:
+def _chosen(part: Part, kind: str, patterns: Patterns) -> list[nn.Module]:
+    remedy = "say which sub-modules the kind runs again: recompute_modules={...}"
+    if kind not in patterns:
         raise InputError(
             value=kind,
-            rule=f"the recompute kinds that can run are {', '.join([FULL, *modules])}",
+            rule=f"the recompute kinds that can run are {', '.join(ordered_kinds({FULL, *patterns} - {NONE}))}",
             place="plan, recompute",
-            remedy="say which sub-modules the kind runs again: recompute_modules={...}",
+            remedy=remedy,
         )
-    names = modules[kind]
-    chosen = [module for name, module in part.module.named_modules() if name.rsplit(".", 1)[-1] in names]
+    chosen = recomputed_parts(kind, (name for name, _ in part.module.named_modules()), patterns)
     if not chosen:
         raise InputError(
             value=kind,
-            rule=f"runs the sub-modules named {', '.join(names)} again, and {part.name} has none of them",
+            rule=f"runs the sub-modules named {', '.join(patterns[kind])} again, and {part.name} has none of them",
             place="plan, recompute",
-            remedy="say which sub-modules the kind runs again: recompute_modules={...}",
+            remedy=remedy,
         )
-    return chosen
+    return [part.module.get_submodule(name) for name in chosen]

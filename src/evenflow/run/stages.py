@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
+from evenflow.model.recompute_parts import RECOMPUTE_PARTS
 from evenflow.run.layered import Context, LayeredModel, Part
-from evenflow.run.recompute import MODULES, forward_of, kinds_of_cell
+from evenflow.run.recompute import Patterns, forward_of, kinds_of_cell
 from evenflow.run.seeds import seed_of, seeded
 from evenflow.schedule import Op, Schedule
 
@@ -83,7 +84,7 @@ class StageModule(nn.Module):
         context: Context | None,
         *,
         seed: int | None = None,
-        recompute_modules: Mapping[str, Sequence[str]] = MODULES,
+        recompute_modules: Patterns = RECOMPUTE_PARTS,
     ) -> None:
         super().__init__()
         self.parts = stage.parts
