@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from benchmarks import cases as named
-from benchmarks import measure, plans, simulator, traces, zero_bubble
+from benchmarks import fidelity, measure, plans, simulator, traces, zero_bubble
 from evenflow.units import megabytes
 
 
@@ -84,6 +84,23 @@ def zero_bubble_command(order_seconds: float = 10.0, json_path: Path | None = No
     click.echo(zero_bubble.report(rates))
     if json_path:
         json_path.write_text(json.dumps([asdict(rate) for rate in rates], indent=1) + "\n", encoding="utf-8")
+
+
+@benchmarks.command("fidelity")
+@click.option("--ranks", type=int, multiple=True, default=fidelity.RANKS, show_default=True, help="Processes.")
+@click.option(
+    "--stage-ms", type=float, multiple=True, default=fidelity.STAGE_MS, show_default=True, help="Shortest forwards."
+)
+@click.option("--write", is_flag=True, help="Write the tables into docs/fidelity.md.")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all cases.")
+def fidelity_command(ranks: tuple[int, ...], stage_ms: tuple[float, ...], write: bool, json_path: Path | None) -> None:
+    """Predicted against measured step times of every schedule, on real processes whose layers sleep (5 minutes)."""
+    cases = fidelity.measure(ranks, stage_ms)
+    click.echo(fidelity.details(cases) + "\n\n" + fidelity.report(cases))
+    if write:
+        fidelity.write("times", fidelity.report(cases))
+    if json_path:
+        json_path.write_text(json.dumps(cases, indent=1) + "\n", encoding="utf-8")
 
 
 @benchmarks.command("one-trace", hidden=True)
