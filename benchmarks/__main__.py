@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from benchmarks import cases as named
-from benchmarks import measure, orders, plans, simulator, stages, traces, zero_bubble
+from benchmarks import fidelity, measure, orders, plans, simulator, stages, traces, zero_bubble
 from evenflow.units import megabytes
 
 
@@ -110,6 +110,23 @@ def orders_command(names: tuple[str, ...] = (), time_limit: float = 30.0) -> Non
     if unknown:
         raise click.BadParameter(f"no case is named {', '.join(unknown)}; there are {', '.join(every)}")
     orders.run_orders({name: every[name] for name in names or orders.STANDARD}, time_limit_s=time_limit)
+
+
+@benchmarks.command("fidelity")
+@click.option("--ranks", type=int, multiple=True, default=fidelity.RANKS, show_default=True, help="Processes.")
+@click.option(
+    "--stage-ms", type=float, multiple=True, default=fidelity.STAGE_MS, show_default=True, help="Shortest forwards."
+)
+@click.option("--write", is_flag=True, help="Write the tables into docs/fidelity.md.")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all cases.")
+def fidelity_command(ranks: tuple[int, ...], stage_ms: tuple[float, ...], write: bool, json_path: Path | None) -> None:
+    """Predicted against measured step times of every schedule, on real processes whose layers sleep (5 minutes)."""
+    cases = fidelity.measure(ranks, stage_ms)
+    click.echo(fidelity.details(cases) + "\n\n" + fidelity.report(cases))
+    if write:
+        fidelity.write("times", fidelity.report(cases))
+    if json_path:
+        json_path.write_text(json.dumps(cases, indent=1) + "\n", encoding="utf-8")
 
 
 @benchmarks.command("one-trace", hidden=True)

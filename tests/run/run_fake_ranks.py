@@ -14,7 +14,7 @@ RESULT = {
     "num_parameters": 0,
     "losses": [1.0],
     "message_ns": 0,
-    "overhead_ns": 0,
+    "overhead": {"action_ns": 0, "send_ns": 0, "receive_ns": 0},
     "ranks": [],
     "verification": None,
 }

@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from evenflow.errors import InputError
 from evenflow.model import Communication, Plan
 from evenflow.run.comparison import compare
-from evenflow.run.job import RankResult, RunJob, RunResult
+from evenflow.run.job import Overhead, RankResult, RunJob, RunResult
 from evenflow.run.layered import as_layered
 from evenflow.run.live_memory import StorageMeter
 from evenflow.run.models import build_model, materialise, tokens
@@ -26,7 +26,8 @@ from evenflow.run.seeds import seeded
 from evenflow.run.split_backward import WeightGradients
 from evenflow.run.stages import StageModule, boundary_shapes, cut
 from evenflow.run.verify import gradient_error, loss_error
-from evenflow.schedule import FAMILIES, one_f_one_b, parse_schedule
+from evenflow.schedule import FAMILIES, Op, one_f_one_b, parse_schedule
+from evenflow.schedule.action import NUM_OPS
 from evenflow.simulate import build_graph, run
 from evenflow.simulate.costs import duration_table
 
@@ -109,6 +110,33 @@ def test_what_recomputes_runs_once_more_in_the_backward(kind: str, again: set[st
     output.sum().backward()
     repeated = again | ({"input_layernorm"} if kind in ("full", "comm") else set())
     assert runs == {name: 2 if name in repeated else 1 for name in runs}
+
+
+class _Attention(nn.Module):
+    """A norm inside of what recomputes as a whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q_norm = nn.LayerNorm(4)
+        self.runs = 0
+
+    def forward(self, hidden: Any) -> Any:
+        self.runs += 1
+        return self.q_norm(hidden).square()
+
+
+@pytest.mark.parametrize(("kind", "runs", "norms"), [("select", 2, 2), ("comm", 1, 2), ("both", 2, 2)])
+def test_a_part_inside_a_part_recomputes_once(kind: str, runs: int, norms: int) -> None:
+    layer = nn.Sequential()
+    layer.add_module("attn", attention := _Attention())
+    seen: list[None] = []
+    plain = attention.q_norm.forward
+    attention.q_norm.forward = lambda hidden: (seen.append(None), plain(hidden))[1]
+    plan = Plan(schedule="1f1b", num_microbatches=1, layers=((1,),), recompute={kind: ((1,),)})
+    check_kinds(plan, as_layered([layer]).parts)
+    (stage,) = stage_modules([layer], plan)
+    stage(torch.randn(2, 4)).sum().backward()
+    assert (attention.runs, len(seen)) == (runs, norms)
 
 
 @pytest.mark.parametrize("recompute", [False, True])
@@ -233,7 +261,19 @@ def test_a_run_that_goes_as_simulated_is_predicted_exactly(
     stages = range(schedule.num_stages)
     forward, backward = ([random.randint(1, 99) for _ in stages] for _ in range(2))
     weight = [random.randint(1, time) if schedule.splits_backward else 0 for time in backward]
-    table = duration_table(*(np.array(times) for times in (forward, backward, weight))) + overhead_ns
+    overhead = Overhead(action_ns=overhead_ns, send_ns=2 * overhead_ns, receive_ns=3 * overhead_ns)
+    table = duration_table(*(np.array(times) for times in (forward, backward, weight)))
+    for stage in stages:
+        for op in Op:
+            # A forward's input comes from the stage before and its result goes to the one after; a backward's the other
+            # way round; a weight gradient needs no message.
+            for step, cost in ((-1, overhead.receive_ns), (1, overhead.send_ns)):
+                other = stage + (step if op == Op.F else -step)
+                if op != Op.W and 0 <= other < schedule.num_stages:
+                    table[NUM_OPS * stage + op] += cost * (schedule.stage_ranks[other] != schedule.stage_ranks[stage])
+            table[NUM_OPS * stage + op] += overhead_ns
+    if schedule.splits_backward and Op.B in schedule.ops:  # a whole backward counts as its two parts
+        table[Op.B :: NUM_OPS] += overhead_ns
     timeline = run(build_graph(schedule), table, Communication(latency_ns=message_ns))
     results = []
     for rank in range(ranks):
@@ -257,7 +297,7 @@ def test_a_run_that_goes_as_simulated_is_predicted_exactly(
             )
         )
     result = RunResult(
-        model="m", num_parameters=1, losses=[1.0], message_ns=message_ns, overhead_ns=overhead_ns,
+        model="m", num_parameters=1, losses=[1.0], message_ns=message_ns, overhead=overhead,
         ranks=results, verification=None,
     )  # fmt: skip
     comparison = compare(schedule, result)

@@ -90,7 +90,11 @@ def run_json(job: RunJob, result: RunResult, comparison: Comparison) -> str:
             "weight_mb": [megabytes(int(size)) for size in costs.weight_bytes],
             "static_mb": [megabytes(int(size)) for size in costs.static_bytes],
             "message_ms": milliseconds(result.message_ns),
-            "overhead_ms": milliseconds(result.overhead_ns),
+            "overhead_ms": {
+                "action": milliseconds(result.overhead.action_ns),
+                "send": milliseconds(result.overhead.send_ns),
+                "receive": milliseconds(result.overhead.receive_ns),
+            },
         },
         "verification": None
         if check is None

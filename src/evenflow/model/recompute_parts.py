@@ -38,13 +38,13 @@ def recomputed_parts(
     """The names among `submodules` that `kind` recomputes, in their order; empty where the layer does not offer it.
 
     `submodules` are the names of ``layer.named_modules()``, the layer itself as the empty name. A part inside another
-    part is left out: it is recomputed with the outer one.
+    part is left out: it is recomputed with the outer one. `patterns` are those of `RECOMPUTE_PARTS`, or others.
 
     >>> recomputed_parts("both", ["", "self_attn", "self_attn.q_norm", "mlp", "input_layernorm"])
     ('self_attn', 'input_layernorm')
 
     Raises:
-        KeyError: a kind that is not in `patterns`.
+        KeyError: a kind that has no patterns.
     """
     matches = [name for name in submodules if any(fnmatchcase(name, pattern) for pattern in patterns[kind])]
     return tuple(name for name in matches if not any(_holds(outer, name) for outer in matches))

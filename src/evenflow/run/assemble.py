@@ -13,7 +13,7 @@ from evenflow.model.recompute_parts import RECOMPUTE_PARTS
 from evenflow.run.adapter import Hook, LossFunction, Observer, Stage, runtime
 from evenflow.run.layered import LayeredModel, as_layered
 from evenflow.run.order import check_world, order_of
-from evenflow.run.recompute import check_kinds
+from evenflow.run.recompute import Patterns, check_kinds
 from evenflow.run.shared import SharedParameters
 from evenflow.run.split_backward import WeightGradients
 from evenflow.run.stages import StageModule, StageParts, boundary_shapes, cut
@@ -128,7 +128,7 @@ def pipeline(
     seed: int | None = None,
     head_modules: int = 0,
     tail_modules: int = 0,
-    recompute_modules: Mapping[str, Sequence[str]] = RECOMPUTE_PARTS,
+    recompute_modules: Patterns = RECOMPUTE_PARTS,
     observer: Observer | None = None,
     hooks: Sequence[Hook] = (),
 ) -> Pipeline:
@@ -146,7 +146,8 @@ def pipeline(
             the plan's microbatches.
         schedule: another order than that of the plan's family.
         seed: makes dropout the same however the model is split. Without it, random numbers come as they come.
-        recompute_modules: patterns of the names, within a layer, of what each kind but ``full`` runs again.
+        recompute_modules: glob patterns of the sub-modules that each kind but ``full`` runs again, by their names in a
+            layer; see `evenflow.model.recompute_parts`.
         observer: see `evenflow.run.adapter.Observer`.
         hooks: see `evenflow.run.adapter.Hook`.
 
@@ -168,7 +169,8 @@ def pipeline(
         )
     check_world(plan, dist.get_world_size())
     stages = cut(layered, plan, schedule)
-    check_kinds(plan, [part for part in layered.parts if part.is_body], recompute_modules)
+    patterns = {**RECOMPUTE_PARTS, **recompute_modules}
+    check_kinds(plan, [part for part in layered.parts if part.is_body], patterns)
     boundaries = boundary_shapes(stages, layered.context, microbatch_of(example_batch[0], plan, place="example batch"))
     microbatch_of(example_batch[1], plan, place="example batch, targets")
     rank, device = dist.get_rank(), torch.device(device)
@@ -178,7 +180,7 @@ def pipeline(
     shared = SharedParameters(layered.shared, stages, rank)
     built = [
         Stage(
-            StageModule(stage, layered.context, seed=seed, recompute_modules=recompute_modules),
+            StageModule(stage, layered.context, seed=seed, recompute_modules=patterns),
             index=stage.index,
             num_stages=len(stages),
             device=device,

@@ -2,7 +2,7 @@
 
 durations   each stage alone, on tensors of the right shapes, all ranks at the same time; medians
 messages    a boundary tensor to the neighbour and back, one pair of ranks after the other; half of the median
-overhead    what the runtime needs between two actions: a pipeline of one stage that does next to nothing
+overhead    what the runtime needs beside that: see `evenflow.run.overhead`
 """
 
 import statistics
@@ -15,16 +15,16 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 
-from evenflow.run.adapter import LossFunction, Stage, runtime
+from evenflow.run.adapter import LossFunction, Stage
+from evenflow.run.assemble import Batch, Pipeline
+from evenflow.run.job import Overhead
 from evenflow.run.live_memory import memory_meter
-from evenflow.run.recorder import Recorder
-from evenflow.schedule import one_f_one_b
+from evenflow.run.overhead import measure_overhead
 
 _REPEATS = 7
 _MESSAGES = 20
-_OVERHEAD_MICROBATCHES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,42 @@ class StageMeasurement:
     """Live between input and weight gradient."""
     working_bytes: int
     """The most that the actions need for themselves, beyond what lives before or after them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What the prediction needs of this rank."""
+
+    stages: tuple[StageMeasurement, ...]
+    message_ns: int
+    """The same on all ranks."""
+    overhead: Overhead
+    """The same on all ranks."""
+
+    def by_stage(self, name: str) -> dict[int, int]:
+        """One of the numbers of `StageMeasurement`."""
+        return {one.stage: getattr(one, name) for one in self.stages}
+
+
+def calibrate(pipe: Pipeline, batch: Batch, loss_fn: LossFunction) -> Calibration:
+    """Measure the stages of this rank and the messages between all; every rank calls it. No gradients are left."""
+    device = pipe.stages[0].device
+    inputs, targets = (tensor.chunk(pipe.schedule.num_microbatches)[0].to(device) for tensor in batch)
+    dist.barrier()
+    stages = []
+    for stage in pipe.stages:
+        boundary, output = pipe.boundaries[stage.stage_index : stage.stage_index + 2]
+        example = inputs if stage.is_first else torch.randn(boundary.shape, dtype=boundary.dtype, device=device)
+        stages.append(measure_stage(stage, example, output, targets, loss_fn))
+    for parameter in pipe.parameters():
+        parameter.grad = None
+    ranks = pipe.schedule.stage_ranks
+    pairs = sorted({(min(pair), max(pair)) for pair in pairwise(ranks) if pair[0] != pair[1]})
+    return Calibration(
+        stages=tuple(stages),
+        message_ns=measure_message_ns(pairs, pipe.boundaries[1], device),
+        overhead=measure_overhead(pipe.boundaries[1], device),
+    )
 
 
 def measure_stage(
@@ -142,45 +178,6 @@ def measure_message_ns(pairs: Sequence[tuple[int, int]], boundary: Tensor, devic
                 dist.send(buffer, dst=first)
     dist.all_reduce(total)
     return round(total.item() / len(pairs)) if pairs else 0
-
-
-def measure_overhead_ns(device: torch.device, alone: dist.ProcessGroup) -> int:
-    """What the runtime needs for an action beside its work; `alone` is a group of this rank only."""
-    recorder = Recorder(device)
-    example = torch.zeros(1, 1)
-    stage = Stage(
-        _Scale().to(device),
-        index=0,
-        num_stages=1,
-        device=device,
-        example_input=example,
-        example_output=example,
-        weight_builder=None,
-        observer=recorder,
-        group=alone,
-    )
-    schedule = one_f_one_b(num_ranks=1, num_microbatches=_OVERHEAD_MICROBATCHES)
-    engine = runtime([stage], schedule, lambda output, target: (output - target).sum())
-    batch = torch.zeros(_OVERHEAD_MICROBATCHES, 1, device=device)
-    between = []
-    for _ in range(3):
-        recorder.start_step()
-        engine.run(batch, batch)
-        rows = recorder.rows()
-        between.append(statistics.median(later[3] - before[4] for before, later in pairwise(rows)))
-    return max(0, round(min(between)))
-
-
-class _Scale(nn.Module):
-    """Next to no work, with a parameter to train."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.factor = nn.Parameter(torch.ones(1))
-        self.microbatch = 0
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        return hidden * self.factor
 
 
 def _there_and_back(buffer: Tensor, other: int, device: torch.device) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.model import Communication
-from evenflow.run.job import ActionRow, RunResult
+from evenflow.run.job import ActionRow, Overhead, RunResult
 from evenflow.schedule import Schedule
 from evenflow.simulate import StageCosts, Timeline, build_graph, peak_bytes
 from evenflow.simulate import run as run_on_paper
@@ -66,16 +66,27 @@ def _costs(schedule: Schedule, result: RunResult) -> StageCosts:
 
     weight = by_stage("weight_ns")
     is_split = weight > 0
+    forward, backward = _messages(schedule, result.overhead)
     return StageCosts(
         num_ranks=schedule.num_ranks,
-        forward_ns=by_stage("forward_ns") + result.overhead_ns,
-        backward_ns=by_stage("backward_ns") + result.overhead_ns * (1 + is_split),
-        weight_ns=weight + result.overhead_ns * is_split,
+        forward_ns=by_stage("forward_ns") + forward,
+        backward_ns=by_stage("backward_ns") + backward + result.overhead.action_ns * is_split,
+        weight_ns=weight + result.overhead.action_ns * is_split,
         recompute_ns=np.zeros(schedule.num_stages, dtype=np.int64),  # part of the backward, not measured by itself
         activation_bytes=by_stage("activation_bytes"),
         weight_bytes=by_stage("weight_bytes"),
         static_bytes=np.array([rank.static_bytes for rank in result.ranks], dtype=np.int64),
     )
+
+
+def _messages(schedule: Schedule, overhead: Overhead) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The runtime's time for every stage's forward, and for its backward, with the messages that they need."""
+    ranks = np.array(schedule.stage_ranks)
+    is_message = np.concatenate(([False], ranks[1:] != ranks[:-1], [False]))
+    below, above = is_message[:-1], is_message[1:]
+    forward = overhead.action_ns + overhead.receive_ns * below + overhead.send_ns * above
+    backward = overhead.action_ns + overhead.receive_ns * above + overhead.send_ns * below
+    return forward, backward
 
 
 def _timeline(schedule: Schedule, ranks: list[list[ActionRow]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

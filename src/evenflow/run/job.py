@@ -101,6 +101,17 @@ class Verification:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Overhead:
+    """What a rank spends on an action of the runtime beside its work."""
+
+    action_ns: int
+    send_ns: int
+    """More, where its result goes to another rank."""
+    receive_ns: int
+    """More, where its input comes from another rank."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
     """What a run gives, on rank 0."""
 
@@ -110,7 +121,6 @@ class RunResult:
     """By step."""
     message_ns: int
     """From the end of an action to the start of the next that waits for it on another rank."""
-    overhead_ns: int
-    """Of the runtime, between two actions."""
+    overhead: Overhead
     ranks: list[RankResult]
     verification: Verification | None

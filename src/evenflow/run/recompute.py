@@ -13,6 +13,9 @@ from evenflow.model.recompute import ordered_kinds
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts
 from evenflow.run.layered import Part
 
+Patterns = Mapping[str, Sequence[str]]
+"""For each kind, glob patterns of names within a layer, as in `RECOMPUTE_PARTS`."""
+
 
 def kinds_of_cell(plan: Plan, chunk: int, rank: int) -> list[str]:
     """The recompute kind of each layer of a cell, in order: the first layers recompute, strongest kind first.
@@ -25,7 +28,7 @@ def kinds_of_cell(plan: Plan, chunk: int, rank: int) -> list[str]:
     return [kind for kind in kinds for _ in range(plan.count(kind, chunk, rank))]
 
 
-def forward_of(part: Part, kind: str, modules: Mapping[str, Sequence[str]] = RECOMPUTE_PARTS) -> Callable[..., Any]:
+def forward_of(part: Part, kind: str, patterns: Patterns = RECOMPUTE_PARTS) -> Callable[..., Any]:
     """What computes `part` under a recompute kind; sub-modules that recompute are changed in place.
 
     Raises:
@@ -35,35 +38,35 @@ def forward_of(part: Part, kind: str, modules: Mapping[str, Sequence[str]] = REC
         return part.module
     if kind == FULL:
         return partial(checkpoint, part.module, use_reentrant=False)
-    chosen = _chosen(part, kind, modules)
+    chosen = _chosen(part, kind, patterns)
     for module in chosen:
         module.forward = partial(checkpoint, module.forward, use_reentrant=False)
     return part.module
 
 
-def check_kinds(plan: Plan, layers: Sequence[Part], modules: Mapping[str, Sequence[str]] = RECOMPUTE_PARTS) -> None:
+def check_kinds(plan: Plan, layers: Sequence[Part], patterns: Patterns = RECOMPUTE_PARTS) -> None:
     """Refuse a kind that some layer has no sub-modules for, before any work."""
     for kind, table in plan.recompute.items():
         if kind != FULL and any(map(any, table)):
             for part in layers:
-                _chosen(part, kind, modules)
+                _chosen(part, kind, patterns)
 
 
-def _chosen(part: Part, kind: str, modules: Mapping[str, Sequence[str]]) -> list[nn.Module]:
-    if kind not in modules:
+def _chosen(part: Part, kind: str, patterns: Patterns) -> list[nn.Module]:
+    remedy = "say which sub-modules the kind runs again: recompute_modules={...}"
+    if kind not in patterns:
         raise InputError(
             value=kind,
-            rule=f"the recompute kinds that can run are {', '.join(known for known in modules if known != NONE)}",
+            rule=f"the recompute kinds that can run are {', '.join(ordered_kinds({FULL, *patterns} - {NONE}))}",
             place="plan, recompute",
-            remedy="say which sub-modules the kind runs again: recompute_modules={...}",
+            remedy=remedy,
         )
-    parts = dict(part.module.named_modules())
-    chosen = recomputed_parts(kind, parts, modules)
+    chosen = recomputed_parts(kind, (name for name, _ in part.module.named_modules()), patterns)
     if not chosen:
         raise InputError(
             value=kind,
-            rule=f"runs the sub-modules named {', '.join(modules[kind])} again, and {part.name} has none of them",
+            rule=f"runs the sub-modules named {', '.join(patterns[kind])} again, and {part.name} has none of them",
             place="plan, recompute",
-            remedy="say which sub-modules the kind runs again: recompute_modules={...}",
+            remedy=remedy,
         )
-    return [parts[name] for name in chosen]
+    return [part.module.get_submodule(name) for name in chosen]

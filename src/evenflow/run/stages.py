@@ -12,7 +12,7 @@ from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS
 from evenflow.run.layered import Context, LayeredModel, Part
-from evenflow.run.recompute import forward_of, kinds_of_cell
+from evenflow.run.recompute import Patterns, forward_of, kinds_of_cell
 from evenflow.run.seeds import seed_of, seeded
 from evenflow.schedule import Op, Schedule
 
@@ -84,7 +84,7 @@ class StageModule(nn.Module):
         context: Context | None,
         *,
         seed: int | None = None,
-        recompute_modules: Mapping[str, Sequence[str]] = RECOMPUTE_PARTS,
+        recompute_modules: Patterns = RECOMPUTE_PARTS,
     ) -> None:
         super().__init__()
         self.parts = stage.parts

@@ -5,8 +5,6 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -14,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from evenflow.run.assemble import Batch, Pipeline, pipeline
-from evenflow.run.calibrate import StageMeasurement, measure_message_ns, measure_overhead_ns, measure_stage
+from evenflow.run.calibrate import calibrate
 from evenflow.run.job import (
     MOST_MEASURED_STEPS,
     TOLERANCES,
@@ -54,13 +52,6 @@ def train(job: RunJob, report: Report) -> RunResult | None:
         dist.destroy_process_group()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Calibration:
-    stages: list[StageMeasurement]
-    message_ns: int
-    overhead_ns: int
-
-
 class _Trainer:
     """What one rank holds from step to step."""
 
@@ -74,7 +65,7 @@ class _Trainer:
 
     def train(self, report: Report) -> RunResult | None:
         """Calibrate, run all steps, gather."""
-        calibration = self._calibrate()
+        calibration = calibrate(self.pipe, self._batch(0), next_token_loss)
         optimizer = self._optimizer(list(self.pipe.parameters()))
         unsplit = self._unsplit() if self.job.verify and dist.get_rank() == 0 else None
         losses, expected, errors = [], [], []
@@ -97,27 +88,27 @@ class _Trainer:
                     unsplit.optimizer.step()
             optimizer.step()
         own = RankResult(
-            forward_ns={one.stage: one.forward_ns for one in calibration.stages},
-            backward_ns={one.stage: one.backward_ns for one in calibration.stages},
-            weight_ns={one.stage: one.weight_ns for one in calibration.stages},
-            activation_bytes={one.stage: one.activation_bytes for one in calibration.stages},
-            weight_bytes={one.stage: one.weight_bytes for one in calibration.stages},
+            forward_ns=calibration.by_stage("forward_ns"),
+            backward_ns=calibration.by_stage("backward_ns"),
+            weight_ns=calibration.by_stage("weight_ns"),
+            activation_bytes=calibration.by_stage("activation_bytes"),
+            weight_bytes=calibration.by_stage("weight_bytes"),
             static_bytes=self._static_bytes(optimizer) + max(one.working_bytes for one in calibration.stages),
             peak_bytes=peak_bytes,
             actions=list(actions),
         )
         gathered: list[Any] | None = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
-        dist.gather_object((own, losses, calibration.overhead_ns), gathered)
+        dist.gather_object((own, losses), gathered)
         if gathered is None:
             return None
-        losses = next(losses for _, losses, _ in gathered if losses)
+        losses = next(losses for _, losses in gathered if losses)
         return RunResult(
             model=self.job.model,
             num_parameters=self.num_parameters,
             losses=losses,
             message_ns=calibration.message_ns,
-            overhead_ns=round(sum(overhead_ns for _, _, overhead_ns in gathered) / len(gathered)),
-            ranks=[rank for rank, _, _ in gathered],
+            overhead=calibration.overhead,
+            ranks=[rank for rank, _ in gathered],
             verification=_verification(self.job, losses, expected, errors) if self.job.verify else None,
         )
 
@@ -134,29 +125,6 @@ class _Trainer:
             device=self.device,
             seed=self.job.seed,
             observer=self.recorder,
-        )
-
-    def _calibrate(self) -> _Calibration:
-        """Measure what the prediction needs; no gradients are left."""
-        inputs, targets = (tensor[: self.job.microbatch_size] for tensor in self._batch(0))
-        dist.barrier()
-        stages = []
-        for stage in self.pipe.stages:
-            boundary = self.pipe.boundaries[stage.stage_index]
-            example = (
-                inputs if stage.is_first else torch.randn(boundary.shape, dtype=boundary.dtype, device=self.device)
-            )
-            output = self.pipe.boundaries[stage.stage_index + 1]
-            stages.append(measure_stage(stage, example, output, targets, next_token_loss))
-        for parameter in self.pipe.parameters():
-            parameter.grad = None
-        ranks = self.pipe.schedule.stage_ranks
-        pairs = sorted({(min(pair), max(pair)) for pair in pairwise(ranks) if pair[0] != pair[1]})
-        groups = [dist.new_group([rank]) for rank in range(dist.get_world_size())]
-        return _Calibration(
-            stages=stages,
-            message_ns=measure_message_ns(pairs, self.pipe.boundaries[1], self.device),
-            overhead_ns=measure_overhead_ns(self.device, groups[dist.get_rank()]),
         )
 
     def _step(self, batch: Batch, optimizer: torch.optim.Optimizer, *, metered: bool) -> tuple[Tensor | None, int, int]:

@@ -1,0 +1,79 @@
+"""Predicted against measured steps: every schedule on real processes, with layers that sleep for a set time.
+
+Predictions come from the simulator, with what `evenflow.run.calibrate` measures beforehand, as in `evenflow run`.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.table import aligned
+
+PAGE = Path(__file__).parent.parent / "docs" / "fidelity.md"
+RANKS = (4, 8)
+STAGE_MS = (5.0, 10.0, 50.0)
+
+
+def measure(ranks: Sequence[int] = RANKS, stage_ms: Sequence[float] = STAGE_MS) -> list[dict[str, Any]]:
+    """All cases: the fields of `benchmarks.fidelity_rank.Fidelity`, and its error."""
+    found: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "found.json"
+        for num_ranks in ranks:
+            command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+            command += ["--nproc-per-node", str(num_ranks), "-m", "benchmarks.fidelity_rank", str(file)]
+            subprocess.run([*command, *map(str, stage_ms)], check=True)
+            found += json.loads(file.read_text(encoding="utf-8"))
+    return [case | {"error": case["predicted_ms"] / case["measured_ms"] - 1} for case in found]
+
+
+def report(cases: Sequence[dict[str, Any]]) -> str:
+    """A table of errors in %, a row for each schedule, and the steps behind it."""
+    columns = sorted({(case["num_ranks"], case["stage_ms"]) for case in cases})
+    errors = {(case["schedule"], case["num_ranks"], case["stage_ms"]): case["error"] for case in cases}
+    names = list(dict.fromkeys(case["schedule"] for case in cases))
+    rows = [
+        [name, *(f"{100 * errors[name, *column]:+.1f}" if (name, *column) in errors else "-" for column in columns)]
+        for name in names
+    ]
+    worst = [
+        "largest",
+        *(f"{100 * max(abs(errors.get((name, *column), 0)) for name in names):.1f}" for column in columns),
+    ]
+    head = ["error %", *(f"{ranks} x {stage_ms:g} ms" for ranks, stage_ms in columns)]
+    return aligned(head, [*rows, worst])
+
+
+def details(cases: Sequence[dict[str, Any]]) -> str:
+    """Every case with its steps and its calibration."""
+    header = ["schedule", "ranks", "stage ms", "predicted ms", "measured ms", "from", "to", "error %"]
+    header += ["message ms", "action ms", "send ms", "receive ms"]
+    rows = [
+        [
+            case["schedule"],
+            str(case["num_ranks"]),
+            f"{case['stage_ms']:g}",
+            *(f"{case[name]:,.1f}" for name in ("predicted_ms", "measured_ms", "shortest_ms", "longest_ms")),
+            f"{100 * case['error']:+.2f}",
+            *(f"{case[name]:.3f}" for name in ("message_ms", "action_ms", "send_ms", "receive_ms")),
+        ]
+        for case in cases
+    ]
+    return aligned(header, rows)
+
+
+def write(name: str, text: str, page: Path = PAGE) -> None:
+    """Put a table into the page, between the marks of its name."""
+    before = page.read_text(encoding="utf-8")
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    after, count = re.subn(
+        f"{begin}.*?{end}", lambda _: f"{begin}\n\n```text\n{text}\n```\n\n{end}", before, flags=re.DOTALL
+    )
+    if count != 1:
+        raise ValueError(f"{page} has {count} places between {begin} and {end}")
+    page.write_text(after, encoding="utf-8")
