@@ -10,7 +10,7 @@ PADDLE_VENV := .venv-paddle
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test lint docs schedule-pages check bench check-mindformers check-paddle clean
+.PHONY: help setup demo demo-175b test lint docs schedule-pages check bench bench-fidelity check-mindformers check-paddle clean
 
 help:
 	@echo "make setup   install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -22,6 +22,7 @@ help:
 	@echo "make schedule-pages   measure the schedule families and write docs/schedules"
 	@echo "make check   lint, test and docs"
 	@echo "make bench   measure plan quality and simulator speed"
+	@echo "make bench-fidelity   compare predicted with measured steps and memory, write docs/fidelity.md"
 	@echo "make check-mindformers   let the real MindFormers read what evenflow writes for it (installs 3.5 GB)"
 	@echo "make check-paddle   compare the orders of work with PaddlePaddle's own (installs 0.9 GB)"
 	@echo "make clean   remove $(VENV) and everything built"
@@ -55,6 +56,9 @@ check: lint test docs
 
 bench: setup
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-fidelity: $(VENV)/.stamp-dev
+	$(BIN)/python -m benchmarks fidelity --write $(ARGS)
 
 check-mindformers: setup $(MINDFORMERS_VENV)/.stamp
 	$(BIN)/python checks/mindformers/check.py --python $(MINDFORMERS_VENV)/bin/python

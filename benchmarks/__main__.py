@@ -120,13 +120,16 @@ def orders_command(names: tuple[str, ...] = (), time_limit: float = 30.0) -> Non
 @click.option("--write", is_flag=True, help="Write the tables into docs/fidelity.md.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all cases.")
 def fidelity_command(ranks: tuple[int, ...], stage_ms: tuple[float, ...], write: bool, json_path: Path | None) -> None:
-    """Predicted against measured step times of every schedule, on real processes whose layers sleep (5 minutes)."""
+    """Predicted against measured step times and peak memory, on real processes (6 minutes)."""
+    memory = fidelity.measure_memory()
+    click.echo(fidelity.memory_report(memory))
     cases = fidelity.measure(ranks, stage_ms)
     click.echo(fidelity.details(cases) + "\n\n" + fidelity.report(cases))
     if write:
         fidelity.write("times", fidelity.report(cases))
+        fidelity.write("memory", fidelity.memory_report(memory))
     if json_path:
-        json_path.write_text(json.dumps(cases, indent=1) + "\n", encoding="utf-8")
+        json_path.write_text(json.dumps({"times": cases, "memory": memory}, indent=1) + "\n", encoding="utf-8")
 
 
 @benchmarks.command("one-trace", hidden=True)

@@ -16,20 +16,40 @@ from benchmarks.table import aligned
 
 PAGE = Path(__file__).parent.parent / "docs" / "fidelity.md"
 RANKS = (4, 8)
-STAGE_MS = (5.0, 10.0, 50.0)
+STAGE_MS = (10.0, 50.0)
 
 
 def measure(ranks: Sequence[int] = RANKS, stage_ms: Sequence[float] = STAGE_MS) -> list[dict[str, Any]]:
     """All cases: the fields of `benchmarks.fidelity_rank.Fidelity`, and its error."""
-    found: list[dict[str, Any]] = []
+    cases = [case for count in ranks for case in _start("benchmarks.fidelity_rank", count, *map(str, stage_ms))]
+    return [case | {"error": case["predicted_ms"] / case["measured_ms"] - 1} for case in cases]
+
+
+def measure_memory() -> list[dict[str, Any]]:
+    """Peak bytes of every rank, predicted and measured; see `benchmarks.memory_rank`."""
+    return _start("benchmarks.memory_rank", 4)
+
+
+def _start(module: str, num_ranks: int, *arguments: str) -> list[dict[str, Any]]:
+    """What the ranks of a benchmark write."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "found.json"
-        for num_ranks in ranks:
-            command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-            command += ["--nproc-per-node", str(num_ranks), "-m", "benchmarks.fidelity_rank", str(file)]
-            subprocess.run([*command, *map(str, stage_ms)], check=True)
-            found += json.loads(file.read_text(encoding="utf-8"))
-    return [case | {"error": case["predicted_ms"] / case["measured_ms"] - 1} for case in found]
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        command += ["--nproc-per-node", str(num_ranks), "-m", module, str(file)]
+        subprocess.run([*command, *arguments], check=True)
+        found: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def memory_report(cases: Sequence[dict[str, Any]]) -> str:
+    """Peaks by rank in KB, and the largest error of a rank in %."""
+    rows = []
+    for case in cases:
+        pairs = list(zip(case["predicted"], case["measured"], strict=True))
+        worst = max((predicted / measured - 1 for predicted, measured in pairs), key=abs)
+        cells = [f"{predicted / 1024:,.0f} / {measured / 1024:,.0f}" for predicted, measured in pairs]
+        rows.append([case["schedule"] + (", recomputes" if case["recomputes"] else ""), *cells, f"{100 * worst:+.1f}"])
+    return aligned(["predicted / measured KB", *(f"rank {rank}" for rank in range(4)), "largest error %"], rows)
 
 
 def report(cases: Sequence[dict[str, Any]]) -> str:

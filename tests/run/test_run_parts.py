@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from evenflow.errors import InputError
 from evenflow.model import Communication, Plan
+from evenflow.run.assemble import microbatch_of
 from evenflow.run.comparison import compare
 from evenflow.run.job import Overhead, RankResult, RunJob, RunResult
 from evenflow.run.layered import as_layered
@@ -73,6 +74,14 @@ def test_a_cut_puts_head_and_tail_on_the_ends() -> None:
 def test_what_does_not_fit_is_refused(model: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         model()
+
+
+@pytest.mark.parametrize("size", [0, 3, 7])
+def test_a_batch_that_microbatches_do_not_divide_is_refused(size: int) -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=4, layers=((1,),))
+    with pytest.raises(InputError, match="multiple of 4"):
+        microbatch_of(torch.zeros(size, 2), plan, place="example batch")
+    assert microbatch_of(torch.zeros(8, 2), plan, place="example batch").shape == (2, 2)
 
 
 def test_first_layers_of_a_cell_recompute_strongest_first() -> None:

@@ -7,6 +7,7 @@ The runtime adds the messages to an order and executes it. What is changed here:
                     over any number of steps; the runtime divides what has accumulated, earlier steps included
     receive buffer  taken when the message is asked for, given back after its use; the runtime takes all up front
     sent tensor     given back when its receiver has answered; the runtime keeps all of them to the end of the step
+    last output     given back when the loss has it, unless there are hooks; the runtime keeps it to the backward
     observer        told when an action computes, without the time that it waits for its input
 """
 
@@ -123,8 +124,10 @@ class Stage(PipelineStage):
             group=group,
         )
         self.observer = observer
+        self.answered: Mapping[int, Sequence[int]] = {}
+        """Backwards that the stage before has done, by the forward that it sends next: their sends have ended."""
         self._forward_sends: dict[int, list[dist.Work]] = {}
-        self._backward_sends: list[dist.Work] = []
+        self._backward_sends: dict[int, list[dist.Work]] = {}
 
     def _setup_forward_recv_info(self, num_microbatches: int, has_backward: bool) -> None:
         super()._setup_forward_recv_info(1, has_backward)
@@ -146,20 +149,20 @@ class Stage(PipelineStage):
         return []
 
     def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
-        """As `get_fwd_send_ops`. NCCL tells when a send has ended; gloo does not, and keeps them to the end."""
-        self._backward_sends = [work for work in self._backward_sends if not work.is_completed()]
-        self._backward_sends += _post(super().get_bwd_send_ops(bwd_chunk_id))
+        """As `get_fwd_send_ops`."""
+        self._backward_sends[bwd_chunk_id] = _post(super().get_bwd_send_ops(bwd_chunk_id))
         return []
 
     def finish_sends(self) -> None:
         """Wait for what is still on the way."""
-        for work in [*self._backward_sends, *(work for works in self._forward_sends.values() for work in works)]:
-            work.wait()
-        self._backward_sends.clear()
-        self._forward_sends.clear()
+        for sends in (self._backward_sends, self._forward_sends):
+            for microbatch in list(sends):
+                _finish(sends, microbatch)
 
     def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
-        """As the runtime's; afterwards only the graph holds the input."""
+        """As the runtime's; afterwards only the graph holds the input, whose coming says what has been received."""
+        for microbatch in self.answered.get(fwd_chunk_id, ()):
+            _finish(self._backward_sends, microbatch)
         self.submod.microbatch = fwd_chunk_id
         self._begin(Op.F, fwd_chunk_id)
         output = super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
@@ -171,8 +174,7 @@ class Stage(PipelineStage):
         self, bwd_chunk_id: int, loss: Tensor | None = None, full_backward: bool = True, last_backward: bool = False
     ) -> None:
         """As the runtime's; the gradient that came says that the receiver has the output, so its send has ended."""
-        for work in self._forward_sends.pop(bwd_chunk_id, ()):
-            work.wait()
+        _finish(self._forward_sends, bwd_chunk_id)
         self._begin(Op.B if full_backward else Op.I, bwd_chunk_id)
         super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
         self._end()
@@ -198,6 +200,8 @@ class Runtime(_PipelineScheduleRuntime):
 
     def __init__(self, stages: Sequence[Stage], num_microbatches: int, loss_fn: LossFunction) -> None:
         super().__init__(list(stages), num_microbatches, loss_fn=loss_fn, scale_grads=False)
+        self.keeps_outputs = False
+        """Whether the outputs of the last stage stay in its `fwd_cache`."""
         self._open_losses: dict[int, Tensor] = {}
         self._losses: dict[int, Tensor] = {}
 
@@ -226,6 +230,8 @@ class Runtime(_PipelineScheduleRuntime):
             loss = self._compute_loss(output, target_mbs[mb_index], loss_kwargs)
             self._losses[mb_index] = loss.detach()
             self._open_losses[mb_index] = loss / self._n_microbatches
+            if not self.keeps_outputs:
+                stage.fwd_cache[mb_index] = ((), stage.fwd_cache[mb_index][1])
             stage._end()
 
     def _maybe_get_loss(self, stage: Stage, mb_index: int) -> Tensor | None:
@@ -245,6 +251,9 @@ def runtime(
 ) -> Runtime:
     """The runtime of this rank's `stages` for an order; `hooks` run inside it."""
     result = Runtime(stages, schedule.num_microbatches, loss_fn)
+    result.keeps_outputs = bool(hooks)
+    for stage in stages:
+        stage.answered = _answered(schedule, stage.stage_index)
     orders = {
         rank: [_Action(action.stage, _TYPES[action.op], action.microbatch) for action in schedule.order(rank)]
         for rank in range(schedule.num_ranks)
@@ -283,6 +292,25 @@ def _insert(result: Runtime, hooks: Sequence[Hook]) -> None:
             called[action.microbatch_index].run(result)
 
     result.register_custom_function(_HOOKED, call)
+
+
+def _finish(sends: dict[int, list[dist.Work]], microbatch: int) -> None:
+    for work in sends.pop(microbatch, ()):
+        work.wait()
+
+
+def _answered(schedule: Schedule, stage: int) -> Mapping[int, Sequence[int]]:
+    """See `Stage.answered`; from the order of the rank that has the stage before."""
+    answered: dict[int, list[int]] = {}
+    done: list[int] = []
+    if stage > 0:
+        for action in schedule.order(schedule.stage_ranks[stage - 1]):
+            if action.stage == stage - 1 and action.op == Op.F:
+                answered[action.microbatch] = done
+                done = []
+            elif action.stage == stage - 1 and action.op in (Op.B, Op.I):
+                done.append(action.microbatch)
+    return answered
 
 
 def _post(ops: list[dist.P2POp]) -> list[dist.Work]:

@@ -55,6 +55,14 @@ class Calibration:
     overhead: Overhead
     """The same on all ranks."""
 
+    message_bytes: int
+    """On the way at a time: for every stage that gets its input from another rank, one input and one gradient."""
+
+    @property
+    def working_bytes(self) -> int:
+        """What the rank needs beside activations: for the largest action, and for messages."""
+        return max(one.working_bytes for one in self.stages) + self.message_bytes
+
     def by_stage(self, name: str) -> dict[int, int]:
         """One of the numbers of `StageMeasurement`."""
         return {one.stage: getattr(one, name) for one in self.stages}
@@ -78,6 +86,11 @@ def calibrate(pipe: Pipeline, batch: Batch, loss_fn: LossFunction) -> Calibratio
         stages=tuple(stages),
         message_ns=measure_message_ns(pairs, pipe.boundaries[1], device),
         overhead=measure_overhead(pipe.boundaries[1], device),
+        message_bytes=sum(
+            2 * pipe.boundaries[stage.stage_index].nbytes
+            for stage in pipe.stages
+            if not stage.is_first and ranks[stage.stage_index - 1] != ranks[stage.stage_index]
+        ),
     )
 
 

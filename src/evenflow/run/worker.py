@@ -93,7 +93,7 @@ class _Trainer:
             weight_ns=calibration.by_stage("weight_ns"),
             activation_bytes=calibration.by_stage("activation_bytes"),
             weight_bytes=calibration.by_stage("weight_bytes"),
-            static_bytes=self._static_bytes(optimizer) + max(one.working_bytes for one in calibration.stages),
+            static_bytes=self._static_bytes(optimizer) + calibration.working_bytes,
             peak_bytes=peak_bytes,
             actions=list(actions),
         )
