@@ -8,11 +8,13 @@ The runtime adds the messages to an order and executes it. What is changed here:
     receive buffer  taken when the message is asked for, given back after its use; the runtime takes all up front
     sent tensor     given back when its receiver has answered; the runtime keeps all of them to the end of the step
     observer        told when an action computes, without the time that it waits for its input
+    witness         sees inputs and results of an action, and may ask for the graph of a backward to be kept
 """
 
 import copy
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -47,6 +49,7 @@ OVERRIDDEN = {
         "get_bwd_send_ops",
         "forward_one_chunk",
         "backward_one_chunk",
+        "backward_maybe_with_nosync",
         "backward_weight_one_chunk",
     ),
     _PipelineScheduleRuntime: (
@@ -82,12 +85,23 @@ class Observer(Protocol):
         """The action that began last has ended; called again when its loss has been computed."""
 
 
+class Witness(Protocol):
+    """Sees what a stage computes, such as to compute it again."""
+
+    def computing(
+        self, op: Op, stage: "Stage", microbatch: int, loss: Tensor | None = None
+    ) -> AbstractContextManager[None]:
+        """Around an action's work. Before a backward, the stage's ``fwd_cache`` and ``grad_recv_info`` have its inputs;
+        after it ``bwd_cache`` has the gradient of its input. `loss` is what a backward of the last stage begins with.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
     """Work of one's own inside the order of this rank, such as a check in a bubble."""
 
     after: Action
-    """Runs once this action has ended and its message is on the way."""
+    """Runs once this action has ended, its message is on the way, and what the next action needs has been asked for."""
     run: Callable[["Runtime"], None]
     """Called in every step; ``runtime.stage(index).fwd_cache`` holds inputs and outputs of live microbatches."""
 
@@ -123,6 +137,9 @@ class Stage(PipelineStage):
             group=group,
         )
         self.observer = observer
+        self.witness: Witness | None = None
+        self.keeps_graph = False
+        """Whether the next backward leaves its graph to be run again."""
         self._forward_sends: dict[int, list[dist.Work]] = {}
         self._backward_sends: list[dist.Work] = []
 
@@ -162,7 +179,8 @@ class Stage(PipelineStage):
         """As the runtime's; afterwards only the graph holds the input."""
         self.submod.microbatch = fwd_chunk_id
         self._begin(Op.F, fwd_chunk_id)
-        output = super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
+        with self._witnessed(Op.F, fwd_chunk_id):
+            output = super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
         self._end()
         _drop_buffers(self.args_recv_info[fwd_chunk_id])
         return output
@@ -173,16 +191,34 @@ class Stage(PipelineStage):
         """As the runtime's; the gradient that came says that the receiver has the output, so its send has ended."""
         for work in self._forward_sends.pop(bwd_chunk_id, ()):
             work.wait()
-        self._begin(Op.B if full_backward else Op.I, bwd_chunk_id)
-        super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
+        op = Op.B if full_backward else Op.I
+        self._begin(op, bwd_chunk_id)
+        with self._witnessed(op, bwd_chunk_id, loss):
+            super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
         self._end()
         _drop_buffers(self.grad_recv_info[bwd_chunk_id])
 
     def backward_weight_one_chunk(self, bwd_chunk_id: int, last_backward: bool = False) -> None:
         """As the runtime's."""
         self._begin(Op.W, bwd_chunk_id)
-        super().backward_weight_one_chunk(bwd_chunk_id, last_backward)
+        with self._witnessed(Op.W, bwd_chunk_id):
+            super().backward_weight_one_chunk(bwd_chunk_id, last_backward)
         self._end()
+
+    def backward_maybe_with_nosync(
+        self, backward_type: Any, bwd_kwargs: dict[str, Any], last_backward: bool = False
+    ) -> Any:
+        """As the runtime's, which has no way to keep a graph."""
+        if not self.keeps_graph:
+            return super().backward_maybe_with_nosync(backward_type, bwd_kwargs, last_backward)
+        assert backward_type == "full", "backwards are split by a weight builder"
+        torch.autograd.backward(bwd_kwargs["stage_output"], bwd_kwargs["output_grads"], retain_graph=True)
+        return tuple(take_gradient(value) for value in bwd_kwargs["input_values"]), None
+
+    def _witnessed(self, op: Op, microbatch: int, loss: Tensor | None = None) -> AbstractContextManager[None]:
+        if self.witness is None:
+            return nullcontext()
+        return self.witness.computing(op, self, microbatch, loss)
 
     def _begin(self, op: Op, microbatch: int) -> None:
         if self.observer is not None:
@@ -200,6 +236,7 @@ class Runtime(_PipelineScheduleRuntime):
         super().__init__(list(stages), num_microbatches, loss_fn=loss_fn, scale_grads=False)
         self._open_losses: dict[int, Tensor] = {}
         self._losses: dict[int, Tensor] = {}
+        self._targets: Sequence[Any] = ()
 
     def stage(self, index: int) -> Stage:
         """A stage of this rank by its index in the pipeline."""
@@ -215,9 +252,14 @@ class Runtime(_PipelineScheduleRuntime):
             self.step(*(() if inputs is None else (inputs,)), target=targets, return_outputs=False)
         finally:
             self._open_losses.clear()
+            self._targets = ()
         if not self._losses:
             return None
         return torch.stack([self._losses[index] for index in sorted(self._losses)]).mean()
+
+    def repeat_loss(self, microbatch: int, output: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of a microbatch of this step, and what it is for `output`."""
+        return self._losses[microbatch], self._compute_loss(output, self._targets[microbatch]).detach()
 
     def _maybe_compute_loss(
         self, stage: Stage, output: Any, target_mbs: Any, mb_index: int, loss_kwargs: Mapping[str, Any] | None = None
@@ -225,6 +267,7 @@ class Runtime(_PipelineScheduleRuntime):
         if stage.is_last:
             loss = self._compute_loss(output, target_mbs[mb_index], loss_kwargs)
             self._losses[mb_index] = loss.detach()
+            self._targets = target_mbs
             self._open_losses[mb_index] = loss / self._n_microbatches
             stage._end()
 
@@ -250,25 +293,33 @@ def runtime(
         for rank in range(schedule.num_ranks)
     }
     result._prepare_schedule_with_comms(orders)
-    _insert(result, hooks)
+    insert_hooks(result, hooks)
     return result
 
 
-def _insert(result: Runtime, hooks: Sequence[Hook]) -> None:
-    """Place the hooks behind their action and its message."""
+def take_gradient(leaf: Tensor) -> Tensor | None:
+    """The gradient of a stage's input, which is left without."""
+    gradient, leaf.grad = leaf.grad, None
+    return gradient
+
+
+def insert_hooks(result: Runtime, hooks: Sequence[Hook]) -> None:
+    """Place the hooks behind their action and its message; once for a runtime.
+
+    They stand behind the receives that follow too, so that messages arrive while they work.
+    """
     if not hooks:
         return
     chosen: dict[_Action, list[Hook]] = defaultdict(list)
     for hook in hooks:
         chosen[_Action(hook.after.stage, _TYPES[hook.after.op], hook.after.microbatch)].append(hook)
-    sends = (_ComputationType.SEND_F, _ComputationType.SEND_B)
     called: list[Hook] = []
     order: list[_Action] = []
     waiting: list[Hook] = []
     for action in chosen.keys() - set(result.pipeline_order_with_comms[result.rank]):
         raise InputError(value=str(action), rule="a hook follows an action of its own rank", place="hooks")
     for action in [*result.pipeline_order_with_comms[result.rank], None]:
-        if waiting and (action is None or action.computation_type not in sends):
+        if waiting and (action is None or action.computation_type in _TYPES.values()):
             for hook in waiting:
                 order.append(_Action(hook.after.stage, _HOOKED, len(called)))
                 called.append(hook)

@@ -10,6 +10,8 @@ ActionRow = tuple[int, int, int, int, int]
 WARM_UP_STEPS = 2
 """Left out of the measured times. In the second of them memory is measured, which slows a CPU down."""
 LEAST_STEPS = WARM_UP_STEPS + 1
+LEAST_AA_STEPS = WARM_UP_STEPS + 2
+"""With the A/A check: one measured step without checks and one with them."""
 MOST_MEASURED_STEPS = 100
 """Of longer runs the last ones are measured."""
 
@@ -23,6 +25,19 @@ TOLERANCES = {"float64": 1e-12, "float32": 1e-4, "bfloat16": 5e-2}
 
 The two add the same numbers in another order. float64: what is left of 2.2e-16 after thousands of additions.
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One flipped bit, to see that the A/A check finds it."""
+
+    rank: int
+    step: int
+    """From 0."""
+    microbatch: int | None = None
+    """None, as for `direction`: what is checked in that step."""
+    direction: str | None = None
+    """forward or backward."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +62,11 @@ class RunJob:
     """None: what there is."""
     seed: int
     verify: bool
+    aa_check: bool = False
+    """Re-execute work in the bubbles, in every other measured step, and compare."""
+    aa_everywhere: bool = False
+    """Also work that fits no bubble."""
+    fault: Fault | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +121,63 @@ class Verification:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """A tensor that came out differently the second time."""
+
+    rank: int
+    stage: int
+    microbatch: int
+    step: int
+    """From 0."""
+    direction: str
+    tensor: str
+    num_different: int
+    """Numbers that differ in some bit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankAudit:
+    """What the A/A check did on one rank."""
+
+    num_checks: int
+    share_per_step: float
+    """Of the rank's actions that were checked, in a step with checks."""
+    share_of_run: float
+    """Of the rank's actions that were checked in some step."""
+    check_ns: int
+    """Re-executing and comparing, in a step with checks."""
+    never_checked: list[tuple[int, str]]
+    """Stage and direction."""
+    fits_no_bubble: list[tuple[int, str]]
+    """Stage and direction."""
+    mismatches: list[Mismatch]
+    injected: str
+    """Which fault there was; empty: none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AAReport:
+    """What the A/A check found, and what it cost."""
+
+    ranks: list[RankAudit]
+    num_checked_steps: int
+    checked_step_ns: int
+    """Median of the measured steps with checks."""
+    plain_step_ns: int
+    """Median of those without, which take turns with them."""
+
+    @property
+    def cost(self) -> float:
+        """Of the checks in step time: 0.01 means one per cent."""
+        return self.checked_step_ns / self.plain_step_ns - 1
+
+    @property
+    def mismatches(self) -> list[Mismatch]:
+        """Of all ranks, in the order of steps."""
+        return sorted((one for rank in self.ranks for one in rank.mismatches), key=lambda one: one.step)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
     """What a run gives, on rank 0."""
 
@@ -114,3 +191,4 @@ class RunResult:
     """Of the runtime, between two actions."""
     ranks: list[RankResult]
     verification: Verification | None
+    aa_check: AAReport | None = None
