@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from benchmarks import aa, measure, plans, simulator, traces
 from benchmarks import cases as named
-from benchmarks import measure, plans, simulator, traces
 from evenflow.units import megabytes
 
 
@@ -68,6 +68,18 @@ def traces_command(size_mb: int = 800, json_path: Path | None = None) -> None:
     click.echo(traces.report(speeds))
     if json_path:
         json_path.write_text(json.dumps([asdict(speed) for speed in speeds], indent=1) + "\n", encoding="utf-8")
+
+
+@benchmarks.command("aa")
+@click.option("--steps", type=click.IntRange(min=4), default=40, show_default=True, help="Measured steps of a plan.")
+@click.option("--checks", type=click.IntRange(min=1), default=aa.CHECKS_OF_SOUND_WORK, show_default=True,
+              help="Checks of sound work.")  # fmt: skip
+def aa_command(steps: int, checks: int) -> None:
+    """Cost of the A/A check in step time, and many checks of sound work. Needs torch and transformers."""
+    click.echo(aa.report(aa.measure_costs(steps)))
+    done, mismatches = aa.check_sound_work(checks)
+    click.echo(f"\n{done:,} checks of sound work: {mismatches} differences")
+    sys.exit(1 if mismatches else 0)
 
 
 @benchmarks.command("one-trace", hidden=True)

@@ -108,11 +108,11 @@ def is_possible(check: Check, order: list[Action]) -> None:
 @given(sizes(max_splits=1), st.integers(1, 9), st.integers(1, 9))
 def test_with_everywhere_nothing_is_left_out(one, forward_ns: int, backward_ns: int) -> None:
     for plan in equal_plan(one.schedule(), forward_ns, backward_ns + 1, everywhere=True):
-        for number in range(3):
-            checks = plan.turn(number)
-            assert {(check.stage, check.direction) for check in checks} == set(plan.items)
-            for check in checks:
-                is_possible(check, list(plan.order))
+        checks = [check for number in range(2 * one.num_chunks) for check in plan.turn(number)]
+        assert {(check.stage, check.direction) for check in checks} == set(plan.items)
+        assert {check.after for check in checks} <= set(plan.hosts)
+        for check in checks:
+            is_possible(check, list(plan.order))
 
 
 @given(st.sampled_from(sorted(FAMILIES)), st.integers(2, 6), st.integers(1, 3), st.integers(1, 9), st.integers(1, 9))

@@ -74,8 +74,7 @@ def audit_text(report: AAReport) -> str:
             if items:
                 names = ", ".join(f"{direction} of stage {stage}" for stage, direction in items)
                 notes.append(f"rank {index}: {names} {why}")
-        if rank.injected:
-            notes.append(f"rank {index}: one bit flipped in {rank.injected}")
+        notes += [f"rank {index}: one bit flipped in {place}" for place in rank.injected]
     return "\n\n".join(part for part in ("\n".join(lines), aligned(header, rows), "\n".join(notes)) if part)
 
 

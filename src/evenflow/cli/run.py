@@ -34,8 +34,8 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--svg", "svg_file", type=options.FILE, metavar="FILE", help="Draw the measured step under the "
                      "predicted one."),
         options.JSON,
-        click.option("--inject-fault", metavar="rank=R,step=S,…", help="Flip one bit of a rank's results, to see that "
-                     "--aa-check finds it; also microbatch=M and op=forward|backward."),
+        click.option("--inject-fault", multiple=True, metavar="rank=R,step=S,…", help="Flip one bit of a rank's "
+                     "results, to see that --aa-check finds it; also microbatch=M, op=forward|backward. Repeatable."),
         click.option("--aa-everywhere", is_flag=True, help="As --aa-check, and also check work that fits no bubble, "
                      "which makes the step longer."),
         click.option("--aa-check", is_flag=True, help="Do finished work again inside the bubbles and compare bit for "
@@ -168,8 +168,8 @@ class _Outputs:
             click.echo("\nwrote " + ", ".join(written))
         if result.aa_check is not None and verdict(result.aa_check):
             raise MismatchError(verdict(result.aa_check))
-        if result.aa_check is not None and job.fault is not None:
-            raise RunError("the fault that was injected was not found: it was not in what is checked in that step")
+        if job.faults:
+            raise RunError("no injected fault was found: what is checked in those steps is said above")
         if result.verification is not None and not result.verification.agrees:
             raise RunError(verification_text(result.verification))
         return 0
@@ -192,7 +192,7 @@ def _job(asked: dict[str, Any]) -> RunJob:
     aa_check = asked["aa_check"] or asked["aa_everywhere"]
     if asked["inject_fault"] and not aa_check:
         raise InputError(
-            value=asked["inject_fault"],
+            value=asked["inject_fault"][0],
             rule="a fault is injected to see that a check finds it",
             place="--inject-fault",
             remedy="add --aa-check",
@@ -215,7 +215,7 @@ def _job(asked: dict[str, Any]) -> RunJob:
         verify=asked["verify"],
         aa_check=aa_check,
         aa_everywhere=asked["aa_everywhere"],
-        fault=parse_fault(asked["inject_fault"]) if asked["inject_fault"] else None,
+        faults=tuple(map(parse_fault, asked["inject_fault"])),
     )
 
 

@@ -52,14 +52,14 @@ class _Backward:
 class AACheck:
     """Checks the work of this rank in the steps that it is asked to. Make one before the first of them.
 
-    `checks` says what is checked where: this rank's element of `evenflow.run.aa_plan.plan_checks`. With `fault` one bit
-    of this rank's results is flipped, to see that it is found.
+    `checks` says what is checked where: this rank's element of `evenflow.run.aa_plan.plan_checks`. Each of
+    `faults`, at most one a step, flips one bit of this rank's results, to see that it is found.
     """
 
-    def __init__(self, pipe: Pipeline, checks: RankChecks, *, fault: Fault | None = None) -> None:
+    def __init__(self, pipe: Pipeline, checks: RankChecks, *, faults: Sequence[Fault] = ()) -> None:
         self._pipe = pipe
         self._checks = checks
-        self._fault = fault
+        self._faults = {fault.step: fault for fault in faults}
         self._stages = {stage.stage_index: stage for stage in pipe.stages}
         self._parameters = {index: dict(named_parameters(stage)) for index, stage in self._stages.items()}
         self._recorder = Recorder(pipe.stages[0].device)
@@ -72,7 +72,7 @@ class AACheck:
         self._times_checked: Counter[tuple[int, Direction, int]] = Counter()
         self._check_ns: list[int] = []
         self._mismatches: list[Mismatch] = []
-        self._injected = ""
+        self._injected: list[str] = []
         for stage in pipe.stages:
             stage.witness = self
         insert_hooks(pipe.runtime, [Hook(after=action, run=self._hook(action)) for action in checks.hosts])
@@ -112,7 +112,7 @@ class AACheck:
             never_checked=sorted(set(self._checks.items) - {item[:2] for item in self._times_checked}),
             fits_no_bubble=list(self._checks.uncovered),
             mismatches=list(self._mismatches),
-            injected=self._injected,
+            injected=list(self._injected),
         )
 
     @contextmanager
@@ -171,24 +171,24 @@ class AACheck:
         for check in checks:
             self._due.setdefault(check.after, []).append(check)
             self._wanted.add((check.stage, check.microbatch, check.direction))
-        fault = self._fault
-        self._faulty = None
-        if fault is not None and fault.step == self._pipe.num_steps:
-            asked = [
-                check
-                for check in checks
-                if fault.microbatch in (None, check.microbatch) and fault.direction in (None, check.direction)
-            ]
-            first = next(iter(self._stages))
-            stage, microbatch, direction = (
-                (asked[0].stage, asked[0].microbatch, asked[0].direction)
-                if asked
-                else (first, fault.microbatch or 0, Direction(fault.direction or Direction.FORWARD))
-            )
-            self._faulty = stage, microbatch, direction
-            self._injected = (
-                f"stage {stage}, microbatch {microbatch}, {direction}, which {'was' if asked else 'was not'} checked"
-            )
+        fault = self._faults.get(self._pipe.num_steps)
+        self._faulty = self._place_of(fault, checks) if fault is not None else None
+
+    def _place_of(self, fault: Fault, checks: Sequence[Check]) -> tuple[int, int, Direction]:
+        """Where the fault will be: in what is checked, unless it was asked for elsewhere."""
+        for check in checks:
+            if fault.microbatch in (None, check.microbatch) and fault.direction in (None, check.direction):
+                place = check.stage, check.microbatch, check.direction
+                break
+        else:
+            place = next(iter(self._stages)), fault.microbatch or 0, Direction(fault.direction or Direction.FORWARD)
+        stage, microbatch, direction = place
+        is_checked = (stage, microbatch, direction) in self._wanted
+        self._injected.append(
+            f"stage {stage}, microbatch {microbatch}, step {fault.step + 1}, {direction}, which "
+            f"{'was' if is_checked else 'was not'} checked"
+        )
+        return place
 
     def _hook(self, action: Action) -> Any:
         def run(_runtime: Any) -> None:

@@ -89,11 +89,10 @@ class RankChecks:
         return tuple(checks)
 
     def _places(self, item: Item, gaps_ns: Sequence[int]) -> list[int]:
-        fitting = self._fitting(item, gaps_ns)
-        if fitting or not self.everywhere:
-            return fitting
+        if not self.everywhere or item not in self.uncovered:
+            return self._fitting(item, gaps_ns)
         ready = range(self._ended[item][0][0], len(self.order))
-        return [max(ready, key=lambda place: gaps_ns[place])]
+        return [max(ready, key=lambda place: self.gaps_ns[place])]
 
     def _fitting(self, item: Item, gaps_ns: Sequence[int]) -> list[int]:
         first = self._ended[item][0][0]

@@ -10,8 +10,6 @@ ActionRow = tuple[int, int, int, int, int]
 WARM_UP_STEPS = 2
 """Left out of the measured times. In the second of them memory is measured, which slows a CPU down."""
 LEAST_STEPS = WARM_UP_STEPS + 1
-LEAST_AA_STEPS = WARM_UP_STEPS + 2
-"""With the A/A check: one measured step without checks and one with them."""
 MOST_MEASURED_STEPS = 100
 """Of longer runs the last ones are measured."""
 
@@ -66,7 +64,12 @@ class RunJob:
     """Re-execute work in the bubbles, in every other measured step, and compare."""
     aa_everywhere: bool = False
     """Also work that fits no bubble."""
-    fault: Fault | None = None
+    faults: tuple[Fault, ...] = ()
+
+    def has_aa_checks(self, step: int) -> bool:
+        """Whether a step has A/A checks: every other of the measured ones, the second first, and where a fault is."""
+        in_turn = step > WARM_UP_STEPS and (step - WARM_UP_STEPS) % 2 == 1
+        return self.aa_check and (in_turn or any(fault.step == step for fault in self.faults))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,8 +154,8 @@ class RankAudit:
     fits_no_bubble: list[tuple[int, str]]
     """Stage and direction."""
     mismatches: list[Mismatch]
-    injected: str
-    """Which fault there was; empty: none."""
+    injected: list[str]
+    """Where bits were flipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +167,7 @@ class AAReport:
     checked_step_ns: int
     """Median of the measured steps with checks."""
     plain_step_ns: int
-    """Median of those without, which take turns with them."""
+    """Median of those without."""
 
     @property
     def cost(self) -> float:

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from evenflow.run.aa_run import AARun
+from evenflow.run.aa_run import AARun, checks_of_rank
 from evenflow.run.aa_run import report as aa_report
 from evenflow.run.assemble import Batch, Pipeline, pipeline
 from evenflow.run.calibrate import StageMeasurement, measure_message_ns, measure_overhead_ns, measure_stage
@@ -90,7 +90,7 @@ class _Trainer:
     def train(self, report: Report) -> RunResult | None:
         """Calibrate, run all steps, gather."""
         calibration = self._calibrate()
-        own = _calibrated(calibration)
+        own = calibrated(calibration.stages)
         if self.job.aa_check:
             self.aa = self._aa_check(own, calibration, report)
         optimizer = self._optimizer(list(self.pipe.parameters()))
@@ -102,7 +102,7 @@ class _Trainer:
             batch = self._batch(step)
             loss, step_ns, peak = self._step(step, batch, optimizer)
             peak_bytes = max(peak_bytes, peak)
-            if step >= WARM_UP_STEPS and not (self.aa and self.aa.has_checks(step)):
+            if step >= WARM_UP_STEPS and not self.job.has_aa_checks(step):
                 actions.append(self.recorder.rows())
             if loss is not None:
                 losses.append(float(loss))
@@ -173,15 +173,14 @@ class _Trainer:
         )
 
     def _aa_check(self, own: RankResult, calibration: _Calibration, tell: Report) -> AARun:
-        return AARun(
+        checks = checks_of_rank(
             self.pipe,
-            self.job,
-            calibrated=own,
+            own,
             overhead_ns=calibration.overhead_ns,
             message_ns=calibration.message_ns,
-            clock_offset_ns=self.clock_offset_ns,
-            tell=tell,
+            everywhere=self.job.aa_everywhere,
         )
+        return AARun(self.pipe, checks, faults=self.job.faults, clock_offset_ns=self.clock_offset_ns, tell=tell)
 
     def _step(self, step: int, batch: Batch, optimizer: torch.optim.Optimizer) -> tuple[Tensor | None, int, int]:
         """One step: its loss where the last stage is, its time on this rank, and the highest memory if it is measured.
@@ -202,7 +201,9 @@ class _Trainer:
         return loss, time.perf_counter_ns() - start_ns, peak + self._static_bytes(optimizer)
 
     def _run(self, step: int, batch: Batch) -> Tensor | None:
-        return self.aa.step(batch, step) if self.aa else self.pipe.step(batch)
+        if self.aa is None:
+            return self.pipe.step(batch)
+        return self.aa.step(batch, check=self.job.has_aa_checks(step), measure=step >= WARM_UP_STEPS)
 
     def _static_bytes(self, optimizer: torch.optim.Optimizer) -> int:
         """Parameters, gradients and optimizer state."""
@@ -227,9 +228,8 @@ class _Trainer:
         )
 
 
-def _calibrated(calibration: _Calibration) -> RankResult:
-    """What is known before the training."""
-    stages = calibration.stages
+def calibrated(stages: Sequence[StageMeasurement]) -> RankResult:
+    """What a rank knows before the training."""
     return RankResult(
         forward_ns={one.stage: one.forward_ns for one in stages},
         backward_ns={one.stage: one.backward_ns for one in stages},
