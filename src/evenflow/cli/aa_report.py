@@ -70,11 +70,11 @@ def audit_text(report: AAReport) -> str:
     ]
     notes = []
     for index, rank in enumerate(report.ranks):
-        for why, items in (("fits no bubble", rank.fits_no_bubble), ("was not checked", rank.never_checked)):
+        for why, items in (("fits no bubble", rank.fits_no_bubble), ("never checked", rank.never_checked)):
             if items:
                 names = ", ".join(f"{direction} of stage {stage}" for stage, direction in items)
-                notes.append(f"rank {index}: {names} {why}")
-        notes += [f"rank {index}: one bit flipped in {place}" for place in rank.injected]
+                notes.append(f"rank {index}: {why}: {names}")
+        notes += [f"rank {index}: 1 bit flipped in {place}" for place in rank.injected]
     return "\n\n".join(part for part in ("\n".join(lines), aligned(header, rows), "\n".join(notes)) if part)
 
 
