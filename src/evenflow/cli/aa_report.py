@@ -70,7 +70,8 @@ def audit_text(report: AAReport) -> str:
     ]
     notes = []
     for index, rank in enumerate(report.ranks):
-        for why, items in (("fits no bubble", rank.fits_no_bubble), ("never checked", rank.never_checked)):
+        waiting = [item for item in rank.never_checked if item not in rank.fits_no_bubble]
+        for why, items in (("fits no bubble", rank.fits_no_bubble), ("not yet checked", waiting)):
             if items:
                 names = ", ".join(f"{direction} of stage {stage}" for stage, direction in items)
                 notes.append(f"rank {index}: {why}: {names}")

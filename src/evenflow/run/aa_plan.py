@@ -133,7 +133,7 @@ def plan_checks(
     timeline: Timeline,
     costs: StageCosts,
     *,
-    compare_ns: Sequence[int],
+    compare_ns: Sequence[int] | None = None,
     communication: Communication | None = None,
     everywhere: bool = False,
 ) -> tuple[RankChecks, ...]:
@@ -145,12 +145,13 @@ def plan_checks(
     Args:
         timeline: the step as predicted, run with `communication`.
         costs: of the stages, as in the timeline.
-        compare_ns: how long the comparison of a stage's gradients takes, by stage.
+        compare_ns: how long the comparison of a stage's gradients takes, by stage; by default no time.
         everywhere: also what fits no gap, at a cost.
     """
     schedule = timeline.schedule
     forward_ns = costs.forward_ns.tolist()
     backward_ns = costs.backward_ns.tolist()
+    compare_ns = compare_ns or [0] * schedule.num_stages
     plans = []
     for layout in (timeline, even_layout(timeline, communication)):
         ranks = []
