@@ -8,9 +8,10 @@ from run_models import batch, llama, loss_fn, row
 from torch import nn
 
 from evenflow.model import Plan
-from evenflow.run import pipeline
+from evenflow.run import Hook, pipeline
 from evenflow.run.aa_check import AACheck
 from evenflow.run.aa_plan import Direction, RankChecks, plan_checks
+from evenflow.run.adapter import insert_hooks
 from evenflow.run.job import Fault
 from evenflow.schedule import Schedule
 from evenflow.simulate import StageCosts, build_graph, run
@@ -56,8 +57,11 @@ def aa_case(
         )
         faults[step] = Fault(rank=rank, step=step, direction=direction)
     check = AACheck(pipe, checks, faults=list(faults.values()) if rank == FAULTY_RANK else ())
+    seen: list[int] = []
+    insert_hooks(pipe.runtime, [Hook(after=checks.order[0], run=lambda _: seen.append(0))])
     for _ in turns:
         check.step(data)
+    assert len(seen) == len(turns), "hooks of others run beside those of the check"
     return Answer(found=(check.audit(), sum(map(len, turns)), [(one.step, one.direction) for one in faults.values()]))
 
 

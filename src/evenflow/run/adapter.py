@@ -237,6 +237,8 @@ class Runtime(_PipelineScheduleRuntime):
         self._open_losses: dict[int, Tensor] = {}
         self._losses: dict[int, Tensor] = {}
         self._targets: Sequence[Any] = ()
+        self.hooks: list[Hook] = []
+        """By the microbatch index under which their calls stand in the order."""
 
     def stage(self, index: int) -> Stage:
         """A stage of this rank by its index in the pipeline."""
@@ -304,7 +306,7 @@ def take_gradient(leaf: Tensor) -> Tensor | None:
 
 
 def insert_hooks(result: Runtime, hooks: Sequence[Hook]) -> None:
-    """Place the hooks behind their action and its message; once for a runtime.
+    """Place the hooks behind their action and its message.
 
     They stand behind the receives that follow too, so that messages arrive while they work.
     """
@@ -313,7 +315,6 @@ def insert_hooks(result: Runtime, hooks: Sequence[Hook]) -> None:
     chosen: dict[_Action, list[Hook]] = defaultdict(list)
     for hook in hooks:
         chosen[_Action(hook.after.stage, _TYPES[hook.after.op], hook.after.microbatch)].append(hook)
-    called: list[Hook] = []
     order: list[_Action] = []
     waiting: list[Hook] = []
     for action in chosen.keys() - set(result.pipeline_order_with_comms[result.rank]):
@@ -321,8 +322,8 @@ def insert_hooks(result: Runtime, hooks: Sequence[Hook]) -> None:
     for action in [*result.pipeline_order_with_comms[result.rank], None]:
         if waiting and (action is None or action.computation_type in _TYPES.values()):
             for hook in waiting:
-                order.append(_Action(hook.after.stage, _HOOKED, len(called)))
-                called.append(hook)
+                order.append(_Action(hook.after.stage, _HOOKED, len(result.hooks)))
+                result.hooks.append(hook)
             waiting = []
         if action is not None:
             order.append(action)
@@ -331,9 +332,10 @@ def insert_hooks(result: Runtime, hooks: Sequence[Hook]) -> None:
 
     def call(action: Any, _context: Any) -> None:
         if action.microbatch_index is not None:  # the runtime's own have none
-            called[action.microbatch_index].run(result)
+            result.hooks[action.microbatch_index].run(result)
 
-    result.register_custom_function(_HOOKED, call)
+    if len(result.hooks) == len(hooks):
+        result.register_custom_function(_HOOKED, call)
 
 
 def _post(ops: list[dist.P2POp]) -> list[dist.Work]:
