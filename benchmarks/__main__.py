@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from benchmarks import aa, fidelity, measure, orders, plans, simulator, stages, traces, zero_bubble
 from benchmarks import cases as named
-from benchmarks import fidelity, measure, orders, plans, simulator, stages, traces, zero_bubble
 from evenflow.units import megabytes
 
 
@@ -130,6 +130,18 @@ def fidelity_command(ranks: tuple[int, ...], stage_ms: tuple[float, ...], write:
         fidelity.write("memory", fidelity.memory_report(memory))
     if json_path:
         json_path.write_text(json.dumps({"times": cases, "memory": memory}, indent=1) + "\n", encoding="utf-8")
+
+
+@benchmarks.command("aa")
+@click.option("--steps", type=click.IntRange(min=4), default=40, show_default=True, help="Measured steps of a plan.")
+@click.option("--checks", type=click.IntRange(min=1), default=aa.CHECKS_OF_SOUND_WORK, show_default=True,
+              help="Checks of sound work.")  # fmt: skip
+def aa_command(steps: int, checks: int) -> None:
+    """Cost of the A/A check in step time, and many checks of sound work. Needs torch and transformers."""
+    click.echo(aa.report(aa.measure_costs(steps)))
+    done, mismatches = aa.check_sound_work(checks)
+    click.echo(f"\n{done:,} checks of sound work: {mismatches} differences")
+    sys.exit(1 if mismatches else 0)
 
 
 @benchmarks.command("one-trace", hidden=True)

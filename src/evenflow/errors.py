@@ -2,6 +2,7 @@
 
 EvenflowError
 ├── RunError         a rank of a run failed: its message (exit status 1)
+├── MismatchError    the A/A check found work that came out differently the second time (exit status 5)
 ├── InputError       a value the caller gave breaks a rule (exit status 2)
 │   └── ScheduleError    an order of work that is incomplete or can never finish
 └── Interrupted      stopped by the user before there was any plan (exit status 130)
@@ -38,6 +39,10 @@ class ScheduleError(InputError):
 
 class RunError(EvenflowError):
     """A process of a run failed; the message names its rank and says why."""
+
+
+class MismatchError(EvenflowError):
+    """Re-executed work did not give the same bits; the message names rank, stage, microbatch and step."""
 
 
 class Interrupted(EvenflowError):

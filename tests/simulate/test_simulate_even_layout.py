@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.model import Communication
 from evenflow.schedule import NUM_OPS, Schedule, parse_schedule
 from evenflow.simulate import build_graph, run
 from evenflow.simulate.even_layout import even_layout, idle_bubbles
@@ -11,11 +12,12 @@ from oracle import orders_of
 from strategies import inputs_of, schedules
 
 
-@given(schedules(), st.integers(0, 10**9))
-def test_the_even_layout_is_the_same_work_in_the_same_order_and_time(schedule: Schedule, seed: int):
+@given(schedules(), st.integers(0, 10**9), st.integers(0, 9))
+def test_the_even_layout_is_the_same_work_in_the_same_order_and_time(schedule: Schedule, seed: int, message_ns: int):
     durations = np.random.default_rng(seed).integers(0, 20, NUM_OPS * schedule.num_stages)
-    timeline = run(build_graph(schedule), durations)
-    even = even_layout(timeline)
+    communication = Communication(latency_ns=message_ns)
+    timeline = run(build_graph(schedule), durations, communication)
+    even = even_layout(timeline, communication)
     assert even.makespan_ns == timeline.makespan_ns
     assert np.array_equal(even.end_ns - even.start_ns, timeline.end_ns - timeline.start_ns)
     assert (even.start_ns >= timeline.start_ns).all()
@@ -27,7 +29,12 @@ def test_the_even_layout_is_the_same_work_in_the_same_order_and_time(schedule: S
         for before, after in pairwise(order):
             assert ends[before] <= starts[after]
     for action in actions:
-        needed = [ends[other] for other in inputs_of(action, schedule.num_stages) if other in ends]
+        ranks = schedule.stage_ranks
+        needed = [
+            ends[other] + message_ns * (ranks[other.stage] != ranks[action.stage])
+            for other in inputs_of(action, schedule.num_stages)
+            if other in ends
+        ]
         assert max(needed, default=0) <= starts[action]
 
 

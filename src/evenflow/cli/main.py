@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 import evenflow
-from evenflow.cli.status import BAD_INPUT, BROKEN_PIPE, FAILED, INTERRUPTED
-from evenflow.errors import EvenflowError, Interrupted, RunError
+from evenflow.cli.status import BAD_INPUT, BROKEN_PIPE, FAILED, INTERRUPTED, MISMATCH
+from evenflow.errors import EvenflowError, Interrupted, MismatchError, RunError
 
 VERBS = {
     "plan": "Cut, recomputation and order of work for the shortest step that fits in memory.",
@@ -70,9 +70,9 @@ def exit_status(work: Callable[[], object]) -> int:
         reason = str(error) if isinstance(error, Interrupted) else ""
         click.echo(reason or "interrupted: there was no plan yet", err=True)
         return INTERRUPTED
-    except RunError as error:
+    except (RunError, MismatchError) as error:
         click.echo(f"error: {error}", err=True)
-        return FAILED
+        return FAILED if isinstance(error, RunError) else MISMATCH
     except EvenflowError as error:
         return _refuse(str(error))
     except BrokenPipeError:

@@ -10,16 +10,17 @@ from typing import Any
 import click
 
 from evenflow.cli import options
+from evenflow.cli.aa_report import mismatch_text, parse_fault, verdict
 from evenflow.cli.files import check_outputs, write_text
 from evenflow.cli.main import exit_status
 from evenflow.cli.run_report import comparison_text, picture, run_json, step_line, timeline_json, verification_text
 from evenflow.cli.status import BAD_INPUT
-from evenflow.errors import InputError, Interrupted, RunError
+from evenflow.errors import InputError, Interrupted, MismatchError, RunError
 from evenflow.profiles.fields import as_fields, load_json
 from evenflow.profiles.plan_file import parse_plan
 from evenflow.run.child import message_of
 from evenflow.run.comparison import compare
-from evenflow.run.job import DEVICES, DTYPES, LEAST_STEPS, TINY, RunJob, RunResult
+from evenflow.run.job import DEVICES, DTYPES, LEAST_STEPS, TINY, Mismatch, RunJob, RunResult, StepReport
 from evenflow.run.launch import launch
 from evenflow.run.order import order_of
 
@@ -33,6 +34,12 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--svg", "svg_file", type=options.FILE, metavar="FILE", help="Draw the measured step under the "
                      "predicted one."),
         options.JSON,
+        click.option("--inject-fault", multiple=True, metavar="rank=R,step=S,…", help="Flip one bit of a rank's "
+                     "results, to see that --aa-check finds it; also microbatch=M, op=forward|backward. Repeatable."),
+        click.option("--aa-everywhere", is_flag=True, help="As --aa-check, and also check work that fits no bubble, "
+                     "which makes the step longer."),
+        click.option("--aa-check", is_flag=True, help="Do finished work again inside the bubbles and compare bit for "
+                     "bit, in every other step."),
         click.option("--verify", is_flag=True, help="Train the unsplit model beside it and compare losses and "
                      "gradients of every step."),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of weights, data and "
@@ -68,7 +75,8 @@ def run(json_file: Path | None, svg_file: Path | None, timeline_file: Path | Non
     these durations, is the prediction. The data are sequences that count up. On several machines:
     torchrun --nnodes N --nproc-per-node M -m evenflow.run PLAN.json … with the same options.
 
-    Exit status: 0 trained, 1 a rank failed or --verify found a difference, 2 bad input, 130 interrupted.
+    Exit status: 0 trained, 1 a rank failed or --verify found a difference, 2 bad input, 5 --aa-check found one, 130
+    interrupted.
 
     \b
     Example:
@@ -79,7 +87,7 @@ def run(json_file: Path | None, svg_file: Path | None, timeline_file: Path | Non
     job = _checked(_job(asked))
     click.echo(f"starting {job.plan.num_ranks} processes, calibrating ...", err=True)
     try:
-        result = launch(job, lambda step: click.echo(step_line(step, job.num_steps)))
+        result = launch(job, lambda news: _tell(news, job))
     except KeyboardInterrupt:
         raise Interrupted("interrupted: all processes have ended") from None
     return outputs.write(job, result)
@@ -109,7 +117,7 @@ def rank_command(json_file: Path | None, svg_file: Path | None, timeline_file: P
     from evenflow.run.worker import train
 
     try:
-        result = train(job, lambda step: click.echo(step_line(step, job.num_steps)))
+        result = train(job, lambda news: _tell(news, job))
     except (InputError, KeyboardInterrupt):
         raise
     except Exception as error:  # whatever it is, it is named with its rank
@@ -158,9 +166,20 @@ class _Outputs:
         click.echo("\n" + comparison_text(job, result, comparison))
         if written:
             click.echo("\nwrote " + ", ".join(written))
+        if result.aa_check is not None and verdict(result.aa_check):
+            raise MismatchError(verdict(result.aa_check))
+        if job.faults:
+            raise RunError("no injected fault was found: what is checked in those steps is said above")
         if result.verification is not None and not result.verification.agrees:
             raise RunError(verification_text(result.verification))
         return 0
+
+
+def _tell(news: StepReport | Mismatch, job: RunJob) -> None:
+    if isinstance(news, Mismatch):
+        click.echo(f"A/A check: {mismatch_text(news)}", err=True)
+    else:
+        click.echo(step_line(news, job.num_steps))
 
 
 def _job(asked: dict[str, Any]) -> RunJob:
@@ -170,6 +189,14 @@ def _job(asked: dict[str, Any]) -> RunJob:
     config = "" if name == TINY else options.read_text(name)[0]
     if config:
         as_fields(load_json(config, file=name), file=name)
+    aa_check = asked["aa_check"] or asked["aa_everywhere"]
+    if asked["inject_fault"] and not aa_check:
+        raise InputError(
+            value=asked["inject_fault"][0],
+            rule="a fault is injected to see that a check finds it",
+            place="--inject-fault",
+            remedy="add --aa-check",
+        )
     return RunJob(
         plan=parse_plan(text, place=place),
         model=name,
@@ -186,6 +213,9 @@ def _job(asked: dict[str, Any]) -> RunJob:
         device=asked["device"],
         seed=asked["seed"],
         verify=asked["verify"],
+        aa_check=aa_check,
+        aa_everywhere=asked["aa_everywhere"],
+        faults=tuple(map(parse_fault, asked["inject_fault"])),
     )
 
 

@@ -2,6 +2,7 @@
 
 import math
 
+from evenflow.cli.aa_report import audit_fields, audit_text
 from evenflow.cli.render import aligned
 from evenflow.draw.measured import measured_svg
 from evenflow.export.plan_json import format_object
@@ -43,6 +44,8 @@ def comparison_text(job: RunJob, result: RunResult, comparison: Comparison) -> s
     paragraphs = ["\n".join(lines), aligned(header, rows)]
     if result.verification is not None:
         paragraphs.append(verification_text(result.verification))
+    if result.aa_check is not None:
+        paragraphs.append(audit_text(result.aa_check))
     return "\n\n".join(paragraphs)
 
 
@@ -105,6 +108,7 @@ def run_json(job: RunJob, result: RunResult, comparison: Comparison) -> str:
             "worst_parameter": check.worst_parameter,
             "tolerance": check.tolerance,
         },
+        "aa_check": None if result.aa_check is None else audit_fields(result.aa_check),
     }
     return format_object(fields)
 

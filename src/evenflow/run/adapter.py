@@ -9,11 +9,13 @@ The runtime adds the messages to an order and executes it. What is changed here:
     sent tensor     given back when its receiver has answered; the runtime keeps all of them to the end of the step
     last output     given back when the loss has it, unless there are hooks; the runtime keeps it to the backward
     observer        told when an action computes, without the time that it waits for its input
+    witness         sees inputs and results of an action, and may ask for the graph of a backward to be kept
 """
 
 import copy
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -48,6 +50,7 @@ OVERRIDDEN = {
         "get_bwd_send_ops",
         "forward_one_chunk",
         "backward_one_chunk",
+        "backward_maybe_with_nosync",
         "backward_weight_one_chunk",
     ),
     _PipelineScheduleRuntime: (
@@ -83,12 +86,23 @@ class Observer(Protocol):
         """The action that began last has ended; called again when its loss has been computed."""
 
 
+class Witness(Protocol):
+    """Sees what a stage computes, such as to compute it again."""
+
+    def computing(
+        self, op: Op, stage: "Stage", microbatch: int, loss: Tensor | None = None
+    ) -> AbstractContextManager[None]:
+        """Around an action's work. Before a backward, the stage's ``fwd_cache`` and ``grad_recv_info`` have its inputs;
+        after it ``bwd_cache`` has the gradient of its input. `loss` is what a backward of the last stage begins with.
+        """
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
     """Work of one's own inside the order of this rank, such as a check in a bubble."""
 
     after: Action
-    """Runs once this action has ended and its message is on the way."""
+    """Runs once this action has ended, its message is on the way, and what the next action needs has been asked for."""
     run: Callable[["Runtime"], None]
     """Called in every step; ``runtime.stage(index).fwd_cache`` holds inputs and outputs of live microbatches."""
 
@@ -126,6 +140,9 @@ class Stage(PipelineStage):
         self.observer = observer
         self.answered: Mapping[int, Sequence[int]] = {}
         """Backwards that the stage before has done, by the forward that it sends next: their sends have ended."""
+        self.witness: Witness | None = None
+        self.keeps_graph = False
+        """Whether the next backward leaves its graph to be run again."""
         self._forward_sends: dict[int, list[dist.Work]] = {}
         self._backward_sends: dict[int, list[dist.Work]] = {}
 
@@ -165,7 +182,8 @@ class Stage(PipelineStage):
             _finish(self._backward_sends, microbatch)
         self.submod.microbatch = fwd_chunk_id
         self._begin(Op.F, fwd_chunk_id)
-        output = super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
+        with self._witnessed(Op.F, fwd_chunk_id):
+            output = super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
         self._end()
         _drop_buffers(self.args_recv_info[fwd_chunk_id])
         return output
@@ -175,16 +193,34 @@ class Stage(PipelineStage):
     ) -> None:
         """As the runtime's; the gradient that came says that the receiver has the output, so its send has ended."""
         _finish(self._forward_sends, bwd_chunk_id)
-        self._begin(Op.B if full_backward else Op.I, bwd_chunk_id)
-        super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
+        op = Op.B if full_backward else Op.I
+        self._begin(op, bwd_chunk_id)
+        with self._witnessed(op, bwd_chunk_id, loss):
+            super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
         self._end()
         _drop_buffers(self.grad_recv_info[bwd_chunk_id])
 
     def backward_weight_one_chunk(self, bwd_chunk_id: int, last_backward: bool = False) -> None:
         """As the runtime's."""
         self._begin(Op.W, bwd_chunk_id)
-        super().backward_weight_one_chunk(bwd_chunk_id, last_backward)
+        with self._witnessed(Op.W, bwd_chunk_id):
+            super().backward_weight_one_chunk(bwd_chunk_id, last_backward)
         self._end()
+
+    def backward_maybe_with_nosync(
+        self, backward_type: Any, bwd_kwargs: dict[str, Any], last_backward: bool = False
+    ) -> Any:
+        """As the runtime's, which has no way to keep a graph."""
+        if not self.keeps_graph:
+            return super().backward_maybe_with_nosync(backward_type, bwd_kwargs, last_backward)
+        assert backward_type == "full", "backwards are split by a weight builder"
+        torch.autograd.backward(bwd_kwargs["stage_output"], bwd_kwargs["output_grads"], retain_graph=True)
+        return tuple(take_gradient(value) for value in bwd_kwargs["input_values"]), None
+
+    def _witnessed(self, op: Op, microbatch: int, loss: Tensor | None = None) -> AbstractContextManager[None]:
+        if self.witness is None:
+            return nullcontext()
+        return self.witness.computing(op, self, microbatch, loss)
 
     def _begin(self, op: Op, microbatch: int) -> None:
         if self.observer is not None:
@@ -204,6 +240,9 @@ class Runtime(_PipelineScheduleRuntime):
         """Whether the outputs of the last stage stay in its `fwd_cache`."""
         self._open_losses: dict[int, Tensor] = {}
         self._losses: dict[int, Tensor] = {}
+        self._targets: Sequence[Any] = ()
+        self.hooks: list[Hook] = []
+        """By the microbatch index under which their calls stand in the order."""
 
     def stage(self, index: int) -> Stage:
         """A stage of this rank by its index in the pipeline."""
@@ -219,9 +258,14 @@ class Runtime(_PipelineScheduleRuntime):
             self.step(*(() if inputs is None else (inputs,)), target=targets, return_outputs=False)
         finally:
             self._open_losses.clear()
+            self._targets = ()
         if not self._losses:
             return None
         return torch.stack([self._losses[index] for index in sorted(self._losses)]).mean()
+
+    def repeat_loss(self, microbatch: int, output: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of a microbatch of this step, and what it is for `output`."""
+        return self._losses[microbatch], self._compute_loss(output, self._targets[microbatch]).detach()
 
     def _maybe_compute_loss(
         self, stage: Stage, output: Any, target_mbs: Any, mb_index: int, loss_kwargs: Mapping[str, Any] | None = None
@@ -229,6 +273,7 @@ class Runtime(_PipelineScheduleRuntime):
         if stage.is_last:
             loss = self._compute_loss(output, target_mbs[mb_index], loss_kwargs)
             self._losses[mb_index] = loss.detach()
+            self._targets = target_mbs
             self._open_losses[mb_index] = loss / self._n_microbatches
             if not self.keeps_outputs:
                 stage.fwd_cache[mb_index] = ((), stage.fwd_cache[mb_index][1])
@@ -251,7 +296,6 @@ def runtime(
 ) -> Runtime:
     """The runtime of this rank's `stages` for an order; `hooks` run inside it."""
     result = Runtime(stages, schedule.num_microbatches, loss_fn)
-    result.keeps_outputs = bool(hooks)
     for stage in stages:
         stage.answered = _answered(schedule, stage.stage_index)
     orders = {
@@ -259,28 +303,36 @@ def runtime(
         for rank in range(schedule.num_ranks)
     }
     result._prepare_schedule_with_comms(orders)
-    _insert(result, hooks)
+    insert_hooks(result, hooks)
     return result
 
 
-def _insert(result: Runtime, hooks: Sequence[Hook]) -> None:
-    """Place the hooks behind their action and its message."""
+def take_gradient(leaf: Tensor) -> Tensor | None:
+    """The gradient of a stage's input, which is left without."""
+    gradient, leaf.grad = leaf.grad, None
+    return gradient
+
+
+def insert_hooks(result: Runtime, hooks: Sequence[Hook]) -> None:
+    """Place the hooks behind their action and its message.
+
+    They stand behind the receives that follow too, so that messages arrive while they work.
+    """
     if not hooks:
         return
+    result.keeps_outputs = True
     chosen: dict[_Action, list[Hook]] = defaultdict(list)
     for hook in hooks:
         chosen[_Action(hook.after.stage, _TYPES[hook.after.op], hook.after.microbatch)].append(hook)
-    sends = (_ComputationType.SEND_F, _ComputationType.SEND_B)
-    called: list[Hook] = []
     order: list[_Action] = []
     waiting: list[Hook] = []
     for action in chosen.keys() - set(result.pipeline_order_with_comms[result.rank]):
         raise InputError(value=str(action), rule="a hook follows an action of its own rank", place="hooks")
     for action in [*result.pipeline_order_with_comms[result.rank], None]:
-        if waiting and (action is None or action.computation_type not in sends):
+        if waiting and (action is None or action.computation_type in _TYPES.values()):
             for hook in waiting:
-                order.append(_Action(hook.after.stage, _HOOKED, len(called)))
-                called.append(hook)
+                order.append(_Action(hook.after.stage, _HOOKED, len(result.hooks)))
+                result.hooks.append(hook)
             waiting = []
         if action is not None:
             order.append(action)
@@ -289,9 +341,10 @@ def _insert(result: Runtime, hooks: Sequence[Hook]) -> None:
 
     def call(action: Any, _context: Any) -> None:
         if action.microbatch_index is not None:  # the runtime's own have none
-            called[action.microbatch_index].run(result)
+            result.hooks[action.microbatch_index].run(result)
 
-    result.register_custom_function(_HOOKED, call)
+    if len(result.hooks) == len(hooks):
+        result.register_custom_function(_HOOKED, call)
 
 
 def _finish(sends: dict[int, list[dist.Work]], microbatch: int) -> None:

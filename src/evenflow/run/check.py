@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from evenflow.errors import InputError
-from evenflow.run.job import RunJob
+from evenflow.run.job import WARM_UP_STEPS, RunJob
 from evenflow.run.models import build_model
 from evenflow.run.order import check_world, order_of
 from evenflow.run.recompute import check_kinds
@@ -26,6 +26,7 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
         check_world(job.plan, num_processes)
     model = build_model(job)
     cut(model, job.plan, schedule)
+    _check_audit(job)
     check_kinds(job.plan, [part for part in model.parts if part.is_body])
     needed, there = num_local or job.plan.num_ranks, torch.cuda.device_count()
     if job.device == "cuda" and there < needed:
@@ -36,3 +37,27 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
             remedy="use --device cpu, or more machines with torchrun",
         )
     return replace(job, device=job.device or ("cuda" if there >= needed else "cpu"))
+
+
+def _check_audit(job: RunJob) -> None:
+    """Refuse an A/A check with too few steps, and a fault that would be nowhere."""
+    if job.aa_check and len({job.has_aa_checks(step) for step in range(WARM_UP_STEPS, job.num_steps)}) < 2:
+        raise InputError(
+            value=job.num_steps,
+            rule=f"after {WARM_UP_STEPS} steps to warm up, some have checks and some, without a fault, have none",
+            place="--steps",
+            remedy="train for more steps",
+        )
+    for fault in job.faults:
+        sizes = {
+            "rank": (fault.rank, 0, job.plan.num_ranks),
+            "step": (fault.step + 1, 1, job.num_steps + 1),
+            "microbatch": (fault.microbatch or 0, 0, job.plan.num_microbatches),
+        }
+        for name, (value, first, end) in sizes.items():
+            if not first <= value < end:
+                raise InputError(
+                    value=value, rule=f"the {name} of a fault is from {first} to {end - 1} here", place="--inject-fault"
+                )
+    if len({(fault.rank, fault.step) for fault in job.faults}) < len(job.faults):
+        raise InputError(value=len(job.faults), rule="a rank has at most one fault in a step", place="--inject-fault")

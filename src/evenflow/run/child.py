@@ -1,6 +1,7 @@
 """One rank as a process of its own: ``python -m evenflow.run.child JOB``, started by `evenflow.run.launch`.
 
-It answers on standard output with one JSON object a line: ``{"step": …}``, ``{"result": …}`` or ``{"failure": …}``.
+It answers on standard output with one JSON object a line: ``{"step": …}``, ``{"mismatch": …}``, ``{"result": …}`` or
+``{"failure": …}``.
 """
 
 import json
@@ -13,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from evenflow.errors import EvenflowError
-from evenflow.run.job import Failure, RunJob
+from evenflow.run.job import Failure, RunJob, StepReport
 
 
 def main() -> None:
@@ -31,7 +32,7 @@ def main() -> None:
         job = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=RunJob)
         from evenflow.run.worker import train
 
-        result = train(job, lambda step: answer("step", step))
+        result = train(job, lambda news: answer("step" if isinstance(news, StepReport) else "mismatch", news))
         if result is not None:
             answer("result", result)
     except Exception as error:  # noqa: BLE001  whatever it is, the parent names it with its rank

@@ -1,6 +1,7 @@
 """Predicted against measured: the plan's order, simulated with what was calibrated, beside what the ranks did."""
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.model import Communication
-from evenflow.run.job import ActionRow, Overhead, RunResult
+from evenflow.run.job import ActionRow, Overhead, RankResult, RunResult
 from evenflow.schedule import Schedule
 from evenflow.simulate import StageCosts, Timeline, build_graph, peak_bytes
 from evenflow.simulate import run as run_on_paper
@@ -42,7 +43,7 @@ class Comparison:
 def compare(schedule: Schedule, result: RunResult) -> Comparison:
     """Simulate `schedule` with the durations of `result`, and lay its measured steps beside it."""
     graph = build_graph(schedule)
-    costs = _costs(schedule, result)
+    costs = costs_of(schedule, result.ranks, result.overhead)
     steps = [
         _timeline(schedule, [rank.actions[step] for rank in result.ranks])
         for step in range(len(result.ranks[0].actions))
@@ -59,23 +60,25 @@ def compare(schedule: Schedule, result: RunResult) -> Comparison:
     )
 
 
-def _costs(schedule: Schedule, result: RunResult) -> StageCosts:
+def costs_of(schedule: Schedule, ranks: Sequence[RankResult], overhead: Overhead) -> StageCosts:
+    """What the ranks measured, for the simulator; the runtime's own time is part of every action."""
+
     def by_stage(name: str) -> NDArray[np.int64]:
-        values = {stage: value for rank in result.ranks for stage, value in getattr(rank, name).items()}
+        values = {stage: value for rank in ranks for stage, value in getattr(rank, name).items()}
         return np.array([values[stage] for stage in range(schedule.num_stages)], dtype=np.int64)
 
     weight = by_stage("weight_ns")
     is_split = weight > 0
-    forward, backward = _messages(schedule, result.overhead)
+    forward, backward = _messages(schedule, overhead)
     return StageCosts(
         num_ranks=schedule.num_ranks,
         forward_ns=by_stage("forward_ns") + forward,
-        backward_ns=by_stage("backward_ns") + backward + result.overhead.action_ns * is_split,
-        weight_ns=weight + result.overhead.action_ns * is_split,
+        backward_ns=by_stage("backward_ns") + backward + overhead.action_ns * is_split,
+        weight_ns=weight + overhead.action_ns * is_split,
         recompute_ns=np.zeros(schedule.num_stages, dtype=np.int64),  # part of the backward, not measured by itself
         activation_bytes=by_stage("activation_bytes"),
         weight_bytes=by_stage("weight_bytes"),
-        static_bytes=np.array([rank.static_bytes for rank in result.ranks], dtype=np.int64),
+        static_bytes=np.array([rank.static_bytes for rank in ranks], dtype=np.int64),
     )
 
 

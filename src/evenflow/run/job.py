@@ -26,6 +26,19 @@ The two add the same numbers in another order. float64: what is left of 2.2e-16 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One flipped bit, to see that the A/A check finds it."""
+
+    rank: int
+    step: int
+    """From 0."""
+    microbatch: int | None = None
+    """None, as for `direction`: what is checked in that step."""
+    direction: str | None = None
+    """forward or backward."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunJob:
     """One training run of ``evenflow run``."""
 
@@ -47,6 +60,16 @@ class RunJob:
     """None: what there is."""
     seed: int
     verify: bool
+    aa_check: bool = False
+    """Re-execute work in the bubbles, in every other measured step, and compare."""
+    aa_everywhere: bool = False
+    """Also work that fits no bubble."""
+    faults: tuple[Fault, ...] = ()
+
+    def has_aa_checks(self, step: int) -> bool:
+        """Whether a step has A/A checks: every other of the measured ones, the second first, and where a fault is."""
+        in_turn = step > WARM_UP_STEPS and (step - WARM_UP_STEPS) % 2 == 1
+        return self.aa_check and (in_turn or any(fault.step == step for fault in self.faults))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +135,63 @@ class Overhead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """A tensor that came out differently the second time."""
+
+    rank: int
+    stage: int
+    microbatch: int
+    step: int
+    """From 0."""
+    direction: str
+    tensor: str
+    num_different: int
+    """Numbers that differ in some bit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankAudit:
+    """What the A/A check did on one rank."""
+
+    num_checks: int
+    share_per_step: float
+    """Of the rank's actions that were checked, in a step with checks."""
+    share_of_run: float
+    """Of the rank's actions that were checked in some step."""
+    check_ns: int
+    """Re-executing and comparing, in a step with checks."""
+    never_checked: list[tuple[int, str]]
+    """Stage and direction."""
+    fits_no_bubble: list[tuple[int, str]]
+    """Stage and direction."""
+    mismatches: list[Mismatch]
+    injected: list[str]
+    """Where bits were flipped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AAReport:
+    """What the A/A check found, and what it cost."""
+
+    ranks: list[RankAudit]
+    num_checked_steps: int
+    checked_step_ns: int
+    """Median of the measured steps with checks."""
+    plain_step_ns: int
+    """Median of those without."""
+
+    @property
+    def cost(self) -> float:
+        """Of the checks in step time: 0.01 means one per cent."""
+        return self.checked_step_ns / self.plain_step_ns - 1
+
+    @property
+    def mismatches(self) -> list[Mismatch]:
+        """Of all ranks, in the order of steps."""
+        return sorted((one for rank in self.ranks for one in rank.mismatches), key=lambda one: one.step)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
     """What a run gives, on rank 0."""
 
@@ -124,3 +204,4 @@ class RunResult:
     overhead: Overhead
     ranks: list[RankResult]
     verification: Verification | None
+    aa_check: AAReport | None = None

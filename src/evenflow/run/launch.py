@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from evenflow.errors import RunError
-from evenflow.run.job import Failure, RunJob, RunResult, StepReport
+from evenflow.run.job import Failure, Mismatch, RunJob, RunResult, StepReport
 
 GRACE_SECONDS = 1.0
 """How long the others may go on after a rank has failed, so that an earlier failure is heard of."""
@@ -35,7 +35,7 @@ class _Rank:
     failure: Failure | None = None
 
 
-def launch(job: RunJob, report: Callable[[StepReport], None]) -> RunResult:
+def launch(job: RunJob, report: Callable[[StepReport | Mismatch], None]) -> RunResult:
     """Run `job` with one process a rank on this machine.
 
     When a rank fails the others are ended within `GRACE_SECONDS` and `KILL_SECONDS`; whatever ends this function, no
@@ -84,7 +84,7 @@ def _environment(rank: int, num_ranks: int, port: int) -> Mapping[str, str]:
     return {**threads, **os.environ, **own}
 
 
-def _watch(ranks: list[_Rank], report: Callable[[StepReport], None]) -> RunResult:
+def _watch(ranks: list[_Rank], report: Callable[[StepReport | Mismatch], None]) -> RunResult:
     """Pass on what the ranks answer until all have ended well, or one has not."""
     result: RunResult | None = None
     failed_at: float | None = None
@@ -102,6 +102,8 @@ def _watch(ranks: list[_Rank], report: Callable[[StepReport], None]) -> RunResul
                 for kind, value in _answers(one, data):
                     if kind == "step":
                         report(msgspec.convert(value, StepReport, strict=False))
+                    elif kind == "mismatch":
+                        report(msgspec.convert(value, Mismatch, strict=False))
                     elif kind == "result":
                         result = msgspec.convert(value, RunResult, strict=False)
                     else:

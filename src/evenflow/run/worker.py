@@ -5,19 +5,23 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from evenflow.run.aa_run import AARun, checks_of_rank
+from evenflow.run.aa_run import report as aa_report
 from evenflow.run.assemble import Batch, Pipeline, pipeline
-from evenflow.run.calibrate import calibrate
+from evenflow.run.calibrate import Calibration, calibrate
 from evenflow.run.job import (
     MOST_MEASURED_STEPS,
     TOLERANCES,
     WARM_UP_STEPS,
     ActionRow,
+    Mismatch,
     RankResult,
     RunJob,
     RunResult,
@@ -31,16 +35,19 @@ from evenflow.run.recorder import Recorder, clock_offset_ns
 from evenflow.run.stages import cut
 from evenflow.run.verify import Unsplit, gathered_gradients, gradient_error, loss_error
 
-Report = Callable[[StepReport], None]
+Report = Callable[[StepReport | Mismatch], None]
 
 
 def train(job: RunJob, report: Report) -> RunResult | None:
     """Run `job` as one rank; RANK, WORLD_SIZE and so on are in the environment, as torchrun sets them.
 
-    `report` is called on the rank of the last stage after every step. Rank 0 gets the result, the others None.
+    `report` is called on the rank of the last stage after every step, and on every rank with what the A/A check finds.
+    Rank 0 gets the result, the others None.
     """
     device = torch.device(job.device, int(os.environ["LOCAL_RANK"])) if job.device == "cuda" else torch.device("cpu")
     logging.getLogger("torch.distributed.pipelining.schedules").setLevel(logging.CRITICAL)  # it writes whole schedules
+    if job.aa_check:
+        _compute_deterministically()
     if device.type == "cuda":
         torch.cuda.set_device(device)
         dist.init_process_group("nccl", device_id=device)
@@ -52,6 +59,13 @@ def train(job: RunJob, report: Report) -> RunResult | None:
         dist.destroy_process_group()
 
 
+def _compute_deterministically() -> None:
+    """The same kernels give the same bits; an operation that has no such kernel fails with a message that says so."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+
+
 class _Trainer:
     """What one rank holds from step to step."""
 
@@ -60,12 +74,17 @@ class _Trainer:
         self.device = device
         self.model = build_model(job)
         self.num_parameters = sum(parameter.numel() for parameter in self.model.whole.parameters())
-        self.recorder = Recorder(device, clock_offset_ns=clock_offset_ns(device))
+        self.clock_offset_ns = clock_offset_ns(device)
+        self.recorder = Recorder(device, clock_offset_ns=self.clock_offset_ns)
         self.pipe = self._pipeline()
+        self.aa: AARun | None = None
 
     def train(self, report: Report) -> RunResult | None:
         """Calibrate, run all steps, gather."""
         calibration = calibrate(self.pipe, self._batch(0), next_token_loss)
+        own = calibrated(calibration)
+        if self.job.aa_check:
+            self.aa = self._aa_check(own, calibration, report)
         optimizer = self._optimizer(list(self.pipe.parameters()))
         unsplit = self._unsplit() if self.job.verify and dist.get_rank() == 0 else None
         losses, expected, errors = [], [], []
@@ -73,9 +92,9 @@ class _Trainer:
         peak_bytes = 0
         for step in range(self.job.num_steps):
             batch = self._batch(step)
-            loss, step_ns, peak = self._step(batch, optimizer, metered=step == WARM_UP_STEPS - 1)
+            loss, step_ns, peak = self._step(step, batch, optimizer)
             peak_bytes = max(peak_bytes, peak)
-            if step >= WARM_UP_STEPS:
+            if step >= WARM_UP_STEPS and not self.job.has_aa_checks(step):
                 actions.append(self.recorder.rows())
             if loss is not None:
                 losses.append(float(loss))
@@ -87,29 +106,24 @@ class _Trainer:
                     errors.append(gradient_error(gradients, unsplit.parameters))
                     unsplit.optimizer.step()
             optimizer.step()
-        own = RankResult(
-            forward_ns=calibration.by_stage("forward_ns"),
-            backward_ns=calibration.by_stage("backward_ns"),
-            weight_ns=calibration.by_stage("weight_ns"),
-            activation_bytes=calibration.by_stage("activation_bytes"),
-            weight_bytes=calibration.by_stage("weight_bytes"),
-            static_bytes=self._static_bytes(optimizer) + calibration.working_bytes,
-            peak_bytes=peak_bytes,
+        own = replace(
+            own, static_bytes=own.static_bytes + self._static_bytes(optimizer), peak_bytes=peak_bytes,
             actions=list(actions),
-        )
+        )  # fmt: skip
         gathered: list[Any] | None = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
-        dist.gather_object((own, losses), gathered)
+        dist.gather_object((own, losses, self.aa.own() if self.aa else None), gathered)
         if gathered is None:
             return None
-        losses = next(losses for _, losses in gathered if losses)
+        losses = next(losses for _, losses, _ in gathered if losses)
         return RunResult(
             model=self.job.model,
             num_parameters=self.num_parameters,
             losses=losses,
             message_ns=calibration.message_ns,
             overhead=calibration.overhead,
-            ranks=[rank for rank, _ in gathered],
+            ranks=[rank for rank, *_ in gathered],
             verification=_verification(self.job, losses, expected, errors) if self.job.verify else None,
+            aa_check=aa_report([found for *_, found in gathered]) if self.aa else None,
         )
 
     def _pipeline(self) -> Pipeline:
@@ -127,7 +141,17 @@ class _Trainer:
             observer=self.recorder,
         )
 
-    def _step(self, batch: Batch, optimizer: torch.optim.Optimizer, *, metered: bool) -> tuple[Tensor | None, int, int]:
+    def _aa_check(self, own: RankResult, calibration: Calibration, tell: Report) -> AARun:
+        checks = checks_of_rank(
+            self.pipe,
+            own,
+            overhead=calibration.overhead,
+            message_ns=calibration.message_ns,
+            everywhere=self.job.aa_everywhere,
+        )
+        return AARun(self.pipe, checks, faults=self.job.faults, clock_offset_ns=self.clock_offset_ns, tell=tell)
+
+    def _step(self, step: int, batch: Batch, optimizer: torch.optim.Optimizer) -> tuple[Tensor | None, int, int]:
         """One step: its loss where the last stage is, its time on this rank, and the highest memory if it is measured.
 
         All ranks begin together, as in the simulation.
@@ -136,14 +160,19 @@ class _Trainer:
         dist.barrier()
         self.recorder.start_step()
         start_ns = time.perf_counter_ns()
-        if not metered:
-            return self.pipe.step(batch), time.perf_counter_ns() - start_ns, 0
+        if step != WARM_UP_STEPS - 1:
+            return self._run(step, batch), time.perf_counter_ns() - start_ns, 0
         gradients = [one.grad for one in self.pipe.parameters() if one.grad is not None]
         with memory_meter(self.device, [*self.pipe.parameters(), *gradients, *_state(optimizer), *batch]) as meter:
             start = meter.live_bytes()
-            loss = self.pipe.step(batch)
+            loss = self._run(step, batch)
             peak = meter.peak_bytes() - start
         return loss, time.perf_counter_ns() - start_ns, peak + self._static_bytes(optimizer)
+
+    def _run(self, step: int, batch: Batch) -> Tensor | None:
+        if self.aa is None:
+            return self.pipe.step(batch)
+        return self.aa.step(batch, check=self.job.has_aa_checks(step), measure=step >= WARM_UP_STEPS)
 
     def _static_bytes(self, optimizer: torch.optim.Optimizer) -> int:
         """Parameters, gradients and optimizer state."""
@@ -166,6 +195,20 @@ class _Trainer:
             vocabulary=self.model.whole.config.vocab_size,
             device=self.device,
         )
+
+
+def calibrated(calibration: Calibration) -> RankResult:
+    """What a rank knows before the training."""
+    return RankResult(
+        forward_ns=calibration.by_stage("forward_ns"),
+        backward_ns=calibration.by_stage("backward_ns"),
+        weight_ns=calibration.by_stage("weight_ns"),
+        activation_bytes=calibration.by_stage("activation_bytes"),
+        weight_bytes=calibration.by_stage("weight_bytes"),
+        static_bytes=calibration.working_bytes,
+        peak_bytes=0,
+        actions=[],
+    )
 
 
 def _state(optimizer: torch.optim.Optimizer) -> list[Tensor]:

@@ -15,21 +15,24 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from evenflow.model import Communication
 from evenflow.schedule.action import Op
 from evenflow.schedule.bubble_formulas import Bubble, Place, collect_bubbles
 from evenflow.schedule.schedule import Schedule
 from evenflow.simulate.timeline import Timeline
 
 
-def even_layout(timeline: Timeline) -> Timeline:
+def even_layout(timeline: Timeline, communication: Communication | None = None) -> Timeline:
     """The same work in the same order and time, with warm-up early, cool-down late and the steady phase in between.
 
     The warm-up's forwards and the last backward of the steady phase start as early as they can, everything else as
-    late as it can without delaying these, another action or the end. `timeline` is one with free messages.
+    late as it can without delaying these, another action or the end. `timeline` was run with the same `communication`.
     """
     if timeline.schedule.splits_backward:
         return timeline
     graph = timeline.graph
+    message_ns = communication.message_ns if communication else 0
+    messages = (graph.crosses_ranks * message_ns).tolist()
     early = _starts_early(timeline.schedule)
     start_ns, end_ns = timeline.start_ns.tolist(), timeline.end_ns.tolist()
     sequence, own, needed = graph.sequence.tolist(), graph.rank_predecessors.tolist(), graph.dependencies.tolist()
@@ -39,8 +42,8 @@ def even_layout(timeline: Timeline) -> Timeline:
         duration = end_ns[index] - start_ns[index]
         if not early[index]:
             start_ns[index] = latest_end[position] - duration
-        for before in (own[position - 1], needed[position - 1]):
-            latest_end[before] = min(latest_end[before], start_ns[index])
+        for before, message in ((own[position - 1], 0), (needed[position - 1], messages[position - 1])):
+            latest_end[before] = min(latest_end[before], start_ns[index] - message)
     starts = np.array(start_ns, dtype=np.int64)
     return replace(timeline, start_ns=starts, end_ns=starts + (timeline.end_ns - timeline.start_ns))
 

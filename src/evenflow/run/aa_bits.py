@@ -1,0 +1,29 @@
+"""Tensors as bits: equal means every bit, so that NaN equals itself and -0 is not 0."""
+
+import torch
+from torch import Tensor
+
+_INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def num_different(first: Tensor, second: Tensor) -> Tensor:
+    """How many numbers of two tensors differ in some bit, as a tensor on their device: nobody waits for it here.
+
+    Tensors of different shapes or types differ in all numbers.
+    """
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return torch.tensor(max(first.numel(), second.numel()))
+    return (_bits(first) != _bits(second)).sum()
+
+
+def flip_bit(tensor: Tensor) -> None:
+    """Flip the lowest bit of the first number, in place, unseen by autograd."""
+    bits = _bits(tensor)
+    bits[(0,) * bits.dim()] ^= 1
+
+
+def _bits(tensor: Tensor) -> Tensor:
+    plain = tensor.data
+    if plain.is_complex():
+        plain = torch.view_as_real(plain)
+    return plain.view(_INTEGERS[plain.element_size()])

@@ -1,0 +1,177 @@
+"""What an A/A check re-executes, and in which bubble: chosen on paper. Imports no torch. [document 004, part 2]
+
+One way for all schedules: the bubbles are the gaps of a simulated timeline, wherever a family has them.
+
+    rank 1   F0 F1 . . B0 F2 B1 . B2 . .
+                   |          |      |
+                   forwards   |      backward of B2, forward of F2
+                              backward of B1
+
+In a gap, work of the rank that has ended can be done again. In every turn each stage of the rank wants one forward and
+one backward checked; who is asked first goes round, so that whatever fits some gap at all is checked within
+``2 * num_chunks`` turns. What goes into a gap is no longer than the gap, so the step is no longer either.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from evenflow.model import Communication
+from evenflow.schedule import Action, Op
+from evenflow.simulate import StageCosts, Timeline
+from evenflow.simulate.even_layout import even_layout
+
+
+class Direction(StrEnum):
+    """Which half of the work on a microbatch."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    """Input and weight gradients, also where a schedule splits them."""
+
+
+Item = tuple[int, Direction]
+"""A stage and what of it is checked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One re-execution."""
+
+    after: Action
+    """It runs when this action of the rank has ended."""
+    stage: int
+    microbatch: int
+    direction: Direction
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankChecks:
+    """The gaps of one rank and what they can hold."""
+
+    order: tuple[Action, ...]
+    gaps_ns: tuple[int, ...]
+    """Behind each action of `order`: until the next one starts, or the step ends."""
+    costs_ns: dict[Item, int]
+    """What a check takes, comparison included."""
+    everywhere: bool
+    """Whether work that fits no gap is checked all the same, where it costs least."""
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """What there is to check."""
+        return tuple(self.costs_ns)
+
+    @cached_property
+    def uncovered(self) -> tuple[Item, ...]:
+        """What fits no gap."""
+        return tuple(item for item in self.items if not self._fitting(item, self.gaps_ns))
+
+    @cached_property
+    def hosts(self) -> tuple[Action, ...]:
+        """All actions that some turn's check may follow."""
+        places = {place for item in self.items for place in self._places(item, self.gaps_ns)}
+        return tuple(self.order[place] for place in sorted(places))
+
+    def turn(self, number: int) -> tuple[Check, ...]:
+        """The checks of a step; turns count from 0."""
+        left = list(self.gaps_ns)
+        count = len(self.items)
+        checks = []
+        for offset in range(count):
+            item = self.items[(number + offset) % count]
+            places = self._places(item, left)
+            if places:
+                place = places[number // count % len(places)]
+                left[place] -= self.costs_ns[item]
+                checks.append(self._check(item, place, number // count))
+        return tuple(checks)
+
+    def _places(self, item: Item, gaps_ns: Sequence[int]) -> list[int]:
+        if not self.everywhere or item not in self.uncovered:
+            return self._fitting(item, gaps_ns)
+        ready = range(self._ended[item][0][0], len(self.order))
+        return [max(ready, key=lambda place: self.gaps_ns[place])]
+
+    def _fitting(self, item: Item, gaps_ns: Sequence[int]) -> list[int]:
+        first = self._ended[item][0][0]
+        return [place for place in range(first, len(gaps_ns)) if gaps_ns[place] >= self.costs_ns[item]]
+
+    def _check(self, item: Item, place: int, number: int) -> Check:
+        """A forward that is still needed, in turn, since it lives anyway; else the work that ended last."""
+        stage, direction = item
+        ended = [microbatch for at, microbatch in self._ended[item] if at <= place]
+        if direction is Direction.FORWARD:
+            gone = {microbatch for at, microbatch in self._begun_backwards[stage] if at <= place}
+            living = [microbatch for microbatch in ended if microbatch not in gone]
+            microbatch = living[number % len(living)] if living else ended[-1]
+        else:
+            microbatch = ended[-1]
+        return Check(after=self.order[place], stage=stage, microbatch=microbatch, direction=direction)
+
+    @cached_property
+    def _ended(self) -> dict[Item, list[tuple[int, int]]]:
+        """Place and microbatch of the actions that end each item's work, in order."""
+        ends: dict[Item, list[tuple[int, int]]] = {item: [] for item in self.items}
+        for place, action in enumerate(self.order):
+            if action.op is not Op.I:
+                direction = Direction.FORWARD if action.op is Op.F else Direction.BACKWARD
+                ends[action.stage, direction].append((place, action.microbatch))
+        return ends
+
+    @cached_property
+    def _begun_backwards(self) -> dict[int, list[tuple[int, int]]]:
+        begun: dict[int, list[tuple[int, int]]] = {stage: [] for stage, _ in self.items}
+        for place, action in enumerate(self.order):
+            if action.op in (Op.B, Op.I):
+                begun[action.stage].append((place, action.microbatch))
+        return begun
+
+
+def plan_checks(
+    timeline: Timeline,
+    costs: StageCosts,
+    *,
+    compare_ns: Sequence[int] | None = None,
+    communication: Communication | None = None,
+    everywhere: bool = False,
+) -> tuple[RankChecks, ...]:
+    """Which checks every rank can do without making the step longer.
+
+    Of two layouts with the same order and the same makespan, one with every action as early as it can and one with the
+    gaps gathered, it takes the one that holds more.
+
+    Args:
+        timeline: the step as predicted, run with `communication`.
+        costs: of the stages, as in the timeline.
+        compare_ns: how long the comparison of a stage's gradients takes, by stage; by default no time.
+        everywhere: also what fits no gap, at a cost.
+    """
+    schedule = timeline.schedule
+    forward_ns = costs.forward_ns.tolist()
+    backward_ns = costs.backward_ns.tolist()
+    compare_ns = compare_ns or [0] * schedule.num_stages
+    plans = []
+    for layout in (timeline, even_layout(timeline, communication)):
+        ranks = []
+        for rank in range(schedule.num_ranks):
+            span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
+            starts, ends = layout.start_ns[span].tolist(), layout.end_ns[span].tolist()
+            own = [stage for stage in range(schedule.num_stages) if schedule.stage_ranks[stage] == rank]
+            costs_ns = {
+                (stage, direction): times[stage] + compare_ns[stage]
+                for stage in own
+                for direction, times in ((Direction.FORWARD, forward_ns), (Direction.BACKWARD, backward_ns))
+            }
+            following = [*starts[1:], layout.makespan_ns]
+            ranks.append(
+                RankChecks(
+                    order=tuple(schedule.order(rank)),
+                    gaps_ns=tuple(after - end for end, after in zip(ends, following, strict=True)),
+                    costs_ns=costs_ns,
+                    everywhere=everywhere,
+                )
+            )
+        plans.append(tuple(ranks))
+    return min(plans, key=lambda ranks: sum(len(rank.uncovered) for rank in ranks))
