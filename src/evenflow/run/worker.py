@@ -53,10 +53,10 @@ def train(job: RunJob, report: Report) -> RunResult | None:
         dist.init_process_group("nccl", device_id=device)
     else:
         dist.init_process_group("gloo")
-    try:
-        return _Trainer(job, device).train(report)
-    finally:
-        dist.destroy_process_group()
+    result = _Trainer(job, device).train(report)
+    # Not after a failure: closed connections make the other ranks fail before this one has said why.
+    dist.destroy_process_group()
+    return result
 
 
 def _compute_deterministically() -> None:
