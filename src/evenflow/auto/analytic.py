@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from evenflow.auto.candidates import StageCost
-from evenflow.auto.cluster import Cluster, Link, Submesh
+from evenflow.auto.cluster import Cluster, Submesh
+from evenflow.auto.collectives import collective_ns
 from evenflow.auto.layout import Layout
+from evenflow.auto.logical_mesh import mesh_axis
 from evenflow.errors import InputError
 from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.simulate.costs import LayerSums, layer_sums
@@ -135,22 +137,17 @@ def _parts(sharding: str) -> tuple[int, int]:
     return int(words[1]), int(words[4])
 
 
-def all_reduce_ns(size_bytes: int, parts: int, link: Link) -> int:
-    """A ring all-reduce: every device sends 2 (k - 1) / k of the bytes. [Thakur et al., IJHPCA 19(1), 2005]"""
-    return link.transfer_ns(2 * size_bytes * (parts - 1) // parts) if parts > 1 else 0
-
-
 def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: str) -> Network:
     """What every device has of each layer, and what it waits for in collectives."""
     data, tensor = _parts(sharding)
     devices, cluster = submesh.num_devices, stages.cluster
     # Tensor-parallel groups are neighbours; data-parallel ones reach across.
-    tensor_link = cluster.intra if tensor <= submesh.devices_per_node else cluster.inter
-    data_link = cluster.intra if submesh.num_nodes == 1 else cluster.inter
-    output_ns = _ALL_REDUCES * all_reduce_ns(stages.boundary_bytes // data, tensor, tensor_link)
+    tensor_axis = mesh_axis(tensor, cluster.intra if tensor <= submesh.devices_per_node else cluster.inter)
+    data_axis = mesh_axis(data, cluster.intra if submesh.num_nodes == 1 else cluster.inter)
+    output_ns = _ALL_REDUCES * collective_ns(tensor_axis, "all-reduce", stages.boundary_bytes // data)
 
     def gradient_ns(parameter_bytes: int) -> int:
-        step_ns = all_reduce_ns(parameter_bytes // _STATIC_PER_GRADIENT // tensor, data, data_link)
+        step_ns = collective_ns(data_axis, "all-reduce", parameter_bytes // _STATIC_PER_GRADIENT // tensor)
         return -(-step_ns // stages.num_microbatches)
 
     def layer_on(layer: Layer) -> Layer:
