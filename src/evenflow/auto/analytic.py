@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from evenflow.auto.candidates import StageCost
+from evenflow.auto.candidates import StageCost, run_costs
 from evenflow.auto.cluster import Cluster, Submesh
 from evenflow.auto.collectives import collective_ns
 from evenflow.auto.layout import Layout
@@ -65,26 +65,11 @@ class AnalyticStages:
 
     def options(self, first: int, end: int, submesh: Submesh) -> Sequence[StageCost]:
         """One for every way to share out the devices, and every recompute kind."""
-        costs = []
-        for sharding in self.shardings(submesh):
-            network, sums = self._sums[submesh, sharding]
-            blocks = [network.head] * (first == 0) + [network.tail] * (end == network.num_layers)
-            static = int(sums.parameter_bytes[end] - sums.parameter_bytes[first]) + network.constant_bytes
-            forward = int(sums.forward_ns[end] - sums.forward_ns[first])
-            for index, kind in enumerate(sums.kinds):
-                backward, activation = sums.backward_ns[index], sums.activation_bytes[index]
-                costs.append(
-                    StageCost(
-                        forward_ns=forward + sum(block.forward_ns for block in blocks),
-                        backward_ns=int(backward[end] - backward[first]) + sum(block.backward_ns for block in blocks),
-                        static_bytes=static + sum(block.parameter_bytes for block in blocks),
-                        activation_bytes=int(activation[end] - activation[first])
-                        + sum(block.activation_bytes for block in blocks),
-                        sharding=sharding,
-                        recompute=kind,
-                    )
-                )
-        return costs
+        return [
+            cost
+            for sharding in self.shardings(submesh)
+            for cost in run_costs(*self._sums[submesh, sharding], first, end, sharding)
+        ]
 
     def entry_ns(self, first: int, submesh: Submesh) -> int:
         """Every device receives its part from a device of its own, and returns the gradient likewise."""
@@ -96,7 +81,9 @@ class AnalyticStages:
         """The network with what each device of a submesh has of it."""
         return self._sums[submesh, sharding][0]
 
-    def boundary(self, first: int, submesh: Submesh, sharding: str, devices: Sequence[int]) -> Layout:
+    def boundary(
+        self, first: int, submesh: Submesh, sharding: str, devices: Sequence[int], *, leaving: bool = False
+    ) -> Layout:
         """Samples over data-parallel parts, the sequence over tensor-parallel ones; in bytes."""
         data, tensor = _parts(sharding)
         return Layout(

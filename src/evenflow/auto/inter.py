@@ -264,7 +264,9 @@ class _Search:
             stages=stages,
             boundaries=tuple(
                 (
-                    self.provider.boundary(after.first, before.submesh, before.cost.sharding, before.devices),
+                    self.provider.boundary(
+                        after.first, before.submesh, before.cost.sharding, before.devices, leaving=True
+                    ),
                     self.provider.boundary(after.first, after.submesh, after.cost.sharding, after.devices),
                 )
                 for before, after in pairwise(stages)
