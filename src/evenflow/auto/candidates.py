@@ -69,7 +69,7 @@ class StageProvider(Protocol):
     def boundary(
         self, first: int, submesh: Submesh, sharding: str, devices: Sequence[int], *, leaving: bool = False
     ) -> Layout:
-        """How what enters layer `first` lies on the devices of the stage that it enters, or of the one it is leaving."""
+        """How what enters layer `first` lies on the devices of the stage that it enters, or of the one it leaves."""
         ...
 
 

@@ -106,7 +106,10 @@ class StageCosts:
     """By kind: the tensor that comes in."""
 
     def options(self, first: int, end: int) -> tuple[StageOption, ...]:
-        """The ways to run layers [first, end) as one stage, from the fastest to the smallest. Raises InputError for an empty run."""
+        """The ways to run layers [first, end) as one stage, from the fastest to the smallest.
+
+        Raises InputError for an empty run.
+        """
         if not 0 <= first < end <= len(self.order):
             raise InputError(
                 value=f"[{first}, {end})",
@@ -174,8 +177,8 @@ def stage_costs(
 ) -> tuple[StageCosts, ...]:
     """Costs of every run of layers on each mesh; `order` is the kind of every layer.
 
-    Every kind is traced once, and solved for each mesh and price of memory within the time limit. Raises InputError where
-    a kind cannot be traced, and where layers of a kind that follow one another do not take what they give.
+    Every kind is traced once, and solved for each mesh and price of memory within the time limit. Raises InputError
+    where a kind cannot be traced, and where layers of a kind that follow one another do not take what they give.
     """
     layers = capture_layers(kinds, order)
     training = training or Training()
@@ -298,22 +301,41 @@ def _solve_levels(programs: Sequence[Pairwise], time_limit_s: float) -> list[lis
         )
     time_ns = sum(found.cost for found in fastest)
     size = sum(program.memory_of(found.choices) for program, found in zip(programs, fastest, strict=True))
-    levels = [[found] for found in fastest]
-    for price in _PRICES:
-        for program, found in zip(programs, levels, strict=True):
-            found.append(_priced(program, price * max(1, time_ns) / max(1, size), found, time_limit_s))
-    return levels
+    prices = [0.0, *(price * max(1, time_ns) / max(1, size) for price in _PRICES)]
+    return [_priced(program, prices, found, time_limit_s) for program, found in zip(programs, fastest, strict=True)]
 
 
 def _priced(
-    program: Pairwise, ns_per_byte: float, before: Sequence[PairwiseSolution], time_limit_s: float
-) -> PairwiseSolution:
-    """The cheapest sharding with memory at a price; where time is too short, the one at the price before."""
-    costs = [np.round(cost + ns_per_byte * memory) for cost, memory in zip(program.costs, program.memory, strict=True)]
-    found = solve(Pairwise(costs=costs, memory=program.memory, edges=program.edges), time_limit_s=time_limit_s)
-    if not found.choices:
-        return before[-1]
-    return replace(found, cost=program.cost_of(found.choices), lower_bound=before[0].lower_bound)
+    program: Pairwise, prices_ns_per_byte: Sequence[float], fastest: PairwiseSolution, time_limit_s: float
+) -> list[PairwiseSolution]:
+    """The cheapest sharding for each price of memory, ascending; where time is too short, that of a lower price.
+
+    Between two prices with equally good answers nothing is asked: memory falls and time rises with the price.
+    """
+    found = {0: fastest}
+
+    def solved(index: int, otherwise: PairwiseSolution) -> PairwiseSolution:
+        price = prices_ns_per_byte[index]
+        costs = [np.round(cost + price * memory) for cost, memory in zip(program.costs, program.memory, strict=True)]
+        one = solve(Pairwise(costs=costs, memory=program.memory, edges=program.edges), time_limit_s=time_limit_s)
+        if not one.choices:
+            return otherwise
+        return replace(one, cost=program.cost_of(one.choices), lower_bound=fastest.lower_bound)
+
+    def fill(low: int, high: int) -> None:
+        if high - low < 2:
+            return
+        below, above = found[low], found[high]
+        middle = (low + high) // 2
+        same = below.cost == above.cost and program.memory_of(below.choices) == program.memory_of(above.choices)
+        found[middle] = below if same else solved(middle, below)
+        fill(low, middle)
+        fill(middle, high)
+
+    last = len(prices_ns_per_byte) - 1
+    found[last] = solved(last, fastest)
+    fill(0, last)
+    return [found[index] for index in range(last + 1)]
 
 
 def _layer_cost(

@@ -30,6 +30,11 @@ class ModelLayer:
     paths: Mapping[str, str] = field(default_factory=dict)
     """For modules gathered from several places: path in the whole model by name of the submodule."""
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Paths in the whole model."""
+        return tuple(self.paths.values()) or (self.path,)
+
     def full_name(self, parameter: str) -> str:
         """A parameter's name in the whole model."""
         for inside, path in self.paths.items():

@@ -33,6 +33,8 @@ class PlacedStage:
     mesh_shape: tuple[int, ...]
     """The devices in order, the last axis varying fastest."""
     sharding: str
+    modules: tuple[str, ...]
+    """Paths in the whole model, in order, head and tail included."""
     kinds: tuple[int, ...]
     """The kind of every layer, head and tail included."""
     recompute: Mapping[str, int]
@@ -76,6 +78,7 @@ def placed_stages(
                 devices=where.devices,
                 mesh_shape=sharding.costs.mesh.shape,
                 sharding=words,
+                modules=tuple(path for layer in row.layers[begin:last] for path in layer.modules),
                 kinds=kinds,
                 recompute={kind: table[chunk][rank] for kind, table in plan.recompute.items() if table[chunk][rank]},
                 option=provider.stage_option(first, end, where.submesh, words),
@@ -130,8 +133,8 @@ def placed_simulation(two_level: TwoLevelPlan, refined: Refined | None, provider
 def network_as_placed(two_level: TwoLevelPlan, provider: ShardedStages) -> Network:
     """The network with every layer as its own stage's submesh and sharding has it.
 
-    Working memory differs between stages and is one number of a network: it is that of the least, and the first layer of
-    another stage holds the rest as if it were parameters.
+    Working memory differs between stages and is one number of a network: it is that of the least, and the first layer
+    of another stage holds the rest as if it were parameters.
     """
     networks = [provider.network_on(stage.submesh, stage.cost.sharding) for stage in two_level.stages]
     constant = min(network.constant_bytes for network in networks)
