@@ -217,7 +217,11 @@ def capture_layers(kinds: Sequence[LayerKind], order: Sequence[int]) -> Captured
 def costs_on(
     layers: CapturedLayers, meshes: Sequence[tuple[Mesh, Training]], *, time_limit_s: float = 60.0, processes: int = 1
 ) -> Iterator[StageCosts]:
-    """Costs of every run of layers on each mesh, when trained so; the programs are solved in so many processes."""
+    """Costs of every run of layers on each mesh, when trained so.
+
+    The programs are solved in at most so many processes: those of a mesh with one axis are too quick to be sent away.
+    """
+    processes = min(processes, sum(len(mesh.axes) > 1 for mesh, _ in meshes))
     every = [
         [
             build(graph.with_layers(longest), mesh, training, layers.table)
@@ -227,7 +231,7 @@ def costs_on(
     ]
     pairwise = ([program.pairwise for program in programs] for programs in every)
     limits = repeat(time_limit_s)
-    if processes == 1:
+    if processes < 2:
         yield from map(partial(_costs, layers), meshes, every, map(_solve_levels, pairwise, limits))
         return
     pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
