@@ -21,7 +21,7 @@ from evenflow.simulate import simulate  # noqa: E402
 WIDTH = 256
 HIDDEN = torch.empty(8, 64, WIDTH, device="meta")
 ACCELERATOR = Accelerator(flops_per_s=1e12, memory_bytes_per_s=1e12)
-FAST, SLOW = Link(bytes_per_s=10**11, latency_ns=100), Link(bytes_per_s=10**8, latency_ns=100)
+FAST, SLOW = Link(bytes_per_s=10**11, latency_ns=100), Link(bytes_per_s=5 * 10**8, latency_ns=100)
 ROOM = 2**30
 
 

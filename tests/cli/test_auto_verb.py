@@ -78,7 +78,8 @@ class TestAuto:
         found = json.loads((folder / "plan.json").read_text())
         devices = {tuple(stage["devices"]) for stage in found["stages"]}
         assert sorted(device for some in devices for device in some) == [0, 1, 2, 3]
-        assert any("S(" in code for code in parameters(found).values())
+        split = [one for one in found["shardings"] if any("S(" in two["placement"] for two in one["activations"])]
+        assert {one["kind"] for one in split} == {0, 1, 2}
         assert " on mesh axis 0" in result.stdout
         for stage in found["stages"]:
             # Times by when and by what are the same time, but for the update's part in either.

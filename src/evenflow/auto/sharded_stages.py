@@ -13,7 +13,7 @@ from itertools import groupby
 
 from evenflow.auto.candidates import StageCost, run_costs
 from evenflow.auto.cluster import Cluster, Submesh, submeshes
-from evenflow.auto.layer_costs import CapturedLayers, StageCosts, StageOption, costs_on
+from evenflow.auto.layer_costs import LEVELS, CapturedLayers, StageCosts, StageOption, costs_on
 from evenflow.auto.layout import Layout
 from evenflow.auto.logical_mesh import logical_meshes
 from evenflow.auto.mesh import Accelerator
@@ -35,7 +35,7 @@ class Sharding:
     def words(self) -> str:
         """Such as ``2x4 fastest``."""
         shape = "x".join(map(str, self.costs.mesh.shape))
-        return f"{shape} {self.costs.layers[0][self.level].base.sharding}"
+        return f"{shape} {LEVELS[self.level]}"
 
 
 @dataclass(frozen=True, kw_only=True)
