@@ -96,6 +96,20 @@ def test_fast_links_make_one_stage_of_split_operators(fast_pair: AutoPlan) -> No
     assert best.communication_ns + best.resharding_ns < best.compute_ns
 
 
+def test_one_token_at_a_time_splits_columns_then_rows() -> None:
+    """Nothing but the weights can be split, and a single microbatch fills no pipeline: Megatron's split."""
+    with torch.device("meta"):
+        layers = nn.Sequential(block(), block())
+    token = torch.empty(1, 1, WIDTH, device="meta")
+    found = plan(layers, token, cluster(1, 2), num_microbatches=1, accelerator=ACCELERATOR, time_limit_s=4)
+    check(found)
+    (stage,) = found.stages
+    for index in (0, 1):
+        assert stage.placements[f"{index}.1.weight"] == (0,)  # column: the outputs
+        assert stage.placements[f"{index}.3.weight"] == (1,)  # row: the inputs
+    assert stage.option.communication_ns > 0
+
+
 def test_plan_is_what_was_simulated(slow_pair: AutoPlan) -> None:
     two_level = slow_pair.inter.shortest
     assert two_level is not None
