@@ -80,7 +80,10 @@ def measure(setting: Setting) -> Row:
         grid=best or "none fits",
         two_level_ns=found.two_level.timeline.makespan_ns,
         refined_ns=found.simulation.makespan_ns,
-        shape=", ".join(f"{stage.end - stage.first} layers on {stage.sharding}" for stage in found.stages),
+        shape=", ".join(
+            f"{stage.end - stage.first} layers ({sum(stage.recompute.values())} recomputed) on {stage.sharding}"
+            for stage in found.stages
+        ),
     )
 
 
