@@ -13,7 +13,8 @@ from itertools import groupby
 
 from evenflow.auto.candidates import StageCost, run_costs
 from evenflow.auto.cluster import Cluster, Submesh, submeshes
-from evenflow.auto.layer_costs import LEVELS, CapturedLayers, StageCosts, StageOption, costs_on
+from evenflow.auto.layer_costs import CapturedLayers, StageCosts, StageOption, costs_on
+from evenflow.auto.layer_levels import LEVELS
 from evenflow.auto.layout import Layout
 from evenflow.auto.logical_mesh import logical_meshes
 from evenflow.auto.mesh import Accelerator
