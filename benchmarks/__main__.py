@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import aa, fidelity, measure, orders, plans, simulator, stages, traces, zero_bubble
+from benchmarks import aa, auto, fidelity, measure, orders, plans, simulator, stages, traces, zero_bubble
 from benchmarks import cases as named
 from evenflow.units import megabytes
 
@@ -86,6 +86,14 @@ def zero_bubble_command(order_seconds: float = 10.0, json_path: Path | None = No
     click.echo(zero_bubble.report(rates))
     if json_path:
         json_path.write_text(json.dumps([asdict(rate) for rate in rates], indent=1) + "\n", encoding="utf-8")
+
+
+@benchmarks.command("auto")
+@click.argument("names", nargs=-1)
+def auto_command(names: tuple[str, ...] = ()) -> None:
+    """Two-level plans beside plans as people write them; settings whose names begin with NAMES, or all. Needs torch."""
+    chosen = [one for one in auto.SETTINGS if not names or one.name.startswith(names)]
+    click.echo(auto.report([auto.measure(one) for one in chosen]))
 
 
 @benchmarks.command("stages")

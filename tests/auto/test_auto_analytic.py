@@ -6,7 +6,6 @@ import pytest
 
 from auto.auto_networks import network, stages
 from auto.auto_oracles import mesh
-from evenflow.auto.analytic import all_reduce_ns
 from evenflow.auto.cluster import Link, Submesh
 from evenflow.errors import InputError
 from evenflow.model import EndBlock
@@ -65,10 +64,6 @@ def test_kinds_tell_layers_apart() -> None:
     kinds = stages(network([5, 5, 5, 7, 5], tail=EndBlock(forward_ns=30, backward_ns=70)), CLUSTER).kinds
     assert kinds[0] == kinds[1] == kinds[2]
     assert len(set(kinds)) == 3
-
-
-def test_all_reduce_of_one_is_free() -> None:
-    assert all_reduce_ns(1000, 1, CLUSTER.intra) == 0
 
 
 def test_small_to_send() -> None:

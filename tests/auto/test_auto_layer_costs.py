@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
+from evenflow.auto.collectives import collective_ns  # noqa: E402
 from evenflow.auto.layer_costs import LayerKind, StageCosts, stage_costs  # noqa: E402
 from evenflow.auto.mesh import Accelerator, Mesh, MeshAxis  # noqa: E402
 from evenflow.auto.sharding import shard  # noqa: E402
@@ -42,13 +43,25 @@ def costs() -> StageCosts:
 
 
 def test_run_of_equal_layers_costs_what_their_sharding_costs(costs: StageCosts) -> None:
+    """But for what it may take to give what the next layers take, and their gradient: an all-gather each."""
     module = nn.Sequential(*(layer() for _ in range(5)))
     plan = shard(module, HIDDEN.clone().requires_grad_(), MESH, training=TRAINING)
     fastest = costs.options(1, 6)[0]
     assert plan.cost is not None
     assert plan.memory is not None
-    assert 4 * (fastest.forward_ns + fastest.backward_ns) + fastest.update_ns == plan.cost.total_ns
-    assert fastest.static_bytes + fastest.activation_bytes == plan.memory.total_bytes
+    hops = 4 * 2 * collective_ns(MESH.axes[0], "all-gather", HIDDEN.numel() * 4)
+    total = 4 * (fastest.forward_ns + fastest.backward_ns) + fastest.update_ns
+    assert plan.cost.total_ns <= total <= plan.cost.total_ns + hops
+    parts = fastest.compute_ns + fastest.communication_ns + fastest.resharding_ns
+    assert 4 * parts + fastest.gradient_ns == total
+
+
+def test_what_goes_out_comes_in_likewise(costs: StageCosts) -> None:
+    """At the fastest level nothing is moved where kinds meet, and equal layers take what they give."""
+    for start in (1, 6):
+        assert costs.between(start, 0) == (0, 0)
+    layer = costs.layers[1][0]
+    assert layer.entry == layer.exit
 
 
 def test_layers_add_up(costs: StageCosts) -> None:
@@ -68,7 +81,7 @@ def test_layers_add_up(costs: StageCosts) -> None:
 
 def test_later_levels_need_less_memory_and_take_longer(costs: StageCosts) -> None:
     options = costs.options(1, 6)
-    assert len(options) == 4
+    assert len(options) == 5
     for fast, small in itertools.pairwise(options):
         step = [4 * (one.forward_ns + one.backward_ns) + one.update_ns for one in (fast, small)]
         memory = [one.static_bytes + one.activation_bytes for one in (fast, small)]

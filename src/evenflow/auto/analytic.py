@@ -11,9 +11,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from evenflow.auto.candidates import StageCost
-from evenflow.auto.cluster import Cluster, Link, Submesh
+from evenflow.auto.candidates import StageCost, run_costs
+from evenflow.auto.cluster import Cluster, Submesh
+from evenflow.auto.collectives import collective_ns
 from evenflow.auto.layout import Layout
+from evenflow.auto.logical_mesh import mesh_axis
 from evenflow.errors import InputError
 from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.simulate.costs import LayerSums, layer_sums
@@ -63,26 +65,11 @@ class AnalyticStages:
 
     def options(self, first: int, end: int, submesh: Submesh) -> Sequence[StageCost]:
         """One for every way to share out the devices, and every recompute kind."""
-        costs = []
-        for sharding in self.shardings(submesh):
-            network, sums = self._sums[submesh, sharding]
-            blocks = [network.head] * (first == 0) + [network.tail] * (end == network.num_layers)
-            static = int(sums.parameter_bytes[end] - sums.parameter_bytes[first]) + network.constant_bytes
-            forward = int(sums.forward_ns[end] - sums.forward_ns[first])
-            for index, kind in enumerate(sums.kinds):
-                backward, activation = sums.backward_ns[index], sums.activation_bytes[index]
-                costs.append(
-                    StageCost(
-                        forward_ns=forward + sum(block.forward_ns for block in blocks),
-                        backward_ns=int(backward[end] - backward[first]) + sum(block.backward_ns for block in blocks),
-                        static_bytes=static + sum(block.parameter_bytes for block in blocks),
-                        activation_bytes=int(activation[end] - activation[first])
-                        + sum(block.activation_bytes for block in blocks),
-                        sharding=sharding,
-                        recompute=kind,
-                    )
-                )
-        return costs
+        return [
+            cost
+            for sharding in self.shardings(submesh)
+            for cost in run_costs(*self._sums[submesh, sharding], first, end, sharding)
+        ]
 
     def entry_ns(self, first: int, submesh: Submesh) -> int:
         """Every device receives its part from a device of its own, and returns the gradient likewise."""
@@ -94,7 +81,9 @@ class AnalyticStages:
         """The network with what each device of a submesh has of it."""
         return self._sums[submesh, sharding][0]
 
-    def boundary(self, first: int, submesh: Submesh, sharding: str, devices: Sequence[int]) -> Layout:
+    def boundary(
+        self, first: int, submesh: Submesh, sharding: str, devices: Sequence[int], *, leaving: bool = False
+    ) -> Layout:
         """Samples over data-parallel parts, the sequence over tensor-parallel ones; in bytes."""
         data, tensor = _parts(sharding)
         return Layout(
@@ -135,22 +124,17 @@ def _parts(sharding: str) -> tuple[int, int]:
     return int(words[1]), int(words[4])
 
 
-def all_reduce_ns(size_bytes: int, parts: int, link: Link) -> int:
-    """A ring all-reduce: every device sends 2 (k - 1) / k of the bytes. [Thakur et al., IJHPCA 19(1), 2005]"""
-    return link.transfer_ns(2 * size_bytes * (parts - 1) // parts) if parts > 1 else 0
-
-
 def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: str) -> Network:
     """What every device has of each layer, and what it waits for in collectives."""
     data, tensor = _parts(sharding)
     devices, cluster = submesh.num_devices, stages.cluster
     # Tensor-parallel groups are neighbours; data-parallel ones reach across.
-    tensor_link = cluster.intra if tensor <= submesh.devices_per_node else cluster.inter
-    data_link = cluster.intra if submesh.num_nodes == 1 else cluster.inter
-    output_ns = _ALL_REDUCES * all_reduce_ns(stages.boundary_bytes // data, tensor, tensor_link)
+    tensor_axis = mesh_axis(tensor, cluster.intra if tensor <= submesh.devices_per_node else cluster.inter)
+    data_axis = mesh_axis(data, cluster.intra if submesh.num_nodes == 1 else cluster.inter)
+    output_ns = _ALL_REDUCES * collective_ns(tensor_axis, "all-reduce", stages.boundary_bytes // data)
 
     def gradient_ns(parameter_bytes: int) -> int:
-        step_ns = all_reduce_ns(parameter_bytes // _STATIC_PER_GRADIENT // tensor, data, data_link)
+        step_ns = collective_ns(data_axis, "all-reduce", parameter_bytes // _STATIC_PER_GRADIENT // tensor)
         return -(-step_ns // stages.num_microbatches)
 
     def layer_on(layer: Layer) -> Layer:

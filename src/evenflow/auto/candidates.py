@@ -18,6 +18,7 @@ from evenflow.auto.cluster import Submesh
 from evenflow.auto.layout import Layout
 from evenflow.auto.stages_dp import CandidateCosts
 from evenflow.model import NONE, Network
+from evenflow.simulate.costs import LayerSums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +66,33 @@ class StageProvider(Protocol):
         """The network with the costs of every single layer on a submesh."""
         ...
 
-    def boundary(self, first: int, submesh: Submesh, sharding: str, devices: Sequence[int]) -> Layout:
-        """How what enters layer `first` lies on the devices of a stage, before or after that place."""
+    def boundary(
+        self, first: int, submesh: Submesh, sharding: str, devices: Sequence[int], *, leaving: bool = False
+    ) -> Layout:
+        """How what enters layer `first` lies on the devices of the stage that it enters, or of the one it leaves."""
         ...
+
+
+def run_costs(network: Network, sums: LayerSums, first: int, end: int, sharding: str) -> list[StageCost]:
+    """What layers [first, end) of a network on a submesh cost as a stage, under each recompute kind."""
+    blocks = [network.head] * (first == 0) + [network.tail] * (end == network.num_layers)
+    static = int(sums.parameter_bytes[end] - sums.parameter_bytes[first]) + network.constant_bytes
+    forward = int(sums.forward_ns[end] - sums.forward_ns[first])
+    costs = []
+    for index, kind in enumerate(sums.kinds):
+        backward, activation = sums.backward_ns[index], sums.activation_bytes[index]
+        costs.append(
+            StageCost(
+                forward_ns=forward + sum(block.forward_ns for block in blocks),
+                backward_ns=int(backward[end] - backward[first]) + sum(block.backward_ns for block in blocks),
+                static_bytes=static + sum(block.parameter_bytes for block in blocks),
+                activation_bytes=int(activation[end] - activation[first])
+                + sum(block.activation_bytes for block in blocks),
+                sharding=sharding,
+                recompute=kind,
+            )
+        )
+    return costs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

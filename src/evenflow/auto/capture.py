@@ -6,6 +6,7 @@ torch is imported here at the top: import this module only where a module is at 
 import functools
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -19,14 +20,18 @@ from evenflow.auto.operator_graph import OperatorGraph
 from evenflow.errors import InputError
 
 
-def capture(module: nn.Module, example_input: Any) -> OperatorGraph:
-    """The joint graph of `module` called with `example_input`: a tensor, a tuple of arguments or a dict of keywords.
+def capture(
+    module: nn.Module, example_input: Any, named_inputs: Mapping[str, Any] = MappingProxyType({})
+) -> OperatorGraph:
+    """The joint graph of `module` called with `example_input`: a tensor, a tuple of arguments or a dict of keywords,
+    beside which come `named_inputs`.
 
     Only shapes and types matter; parameters and inputs may be on the meta device. Equal layers in a row are traced once
     (`Operator.times`). Gradients flow to parameters and to those inputs that require them. Raises InputError where the
     module cannot be traced.
     """
     args, kwargs = _arguments(example_input)
+    kwargs = {**kwargs, **named_inputs}
     if not any(parameter.requires_grad for parameter in module.parameters()):
         raise InputError(
             value=type(module).__name__,

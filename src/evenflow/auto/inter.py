@@ -18,7 +18,7 @@ from evenflow.model import Communication
 from evenflow.schedule import NUM_OPS, Op, family_name, make_schedule
 from evenflow.simulate import Timeline, build_graph, run
 from evenflow.simulate.costs import duration_table
-from evenflow.units import megabytes
+from evenflow.units import MEGABYTE, megabytes
 
 _MOST_DEVICES = 4096
 """Beyond this many, more devices are not tried."""
@@ -46,7 +46,8 @@ class Shortage:
 
     def message(self, cluster: Cluster) -> str:
         """One sentence."""
-        needed = f"{megabytes(self.memory_bytes):,.0f} MB a device instead of {megabytes(cluster.memory_bytes):,.0f} MB"
+        least_mb = -(-self.memory_bytes // MEGABYTE)  # rounded up, so that it does
+        needed = f"{least_mb:,} MB a device instead of {megabytes(cluster.memory_bytes):,.0f} MB"
         words = f"the model does not fit on {cluster.name}, however it is cut and sharded; it would with {needed}"
         if self.num_nodes is not None:
             devices = self.num_nodes * cluster.devices_per_node
@@ -264,7 +265,9 @@ class _Search:
             stages=stages,
             boundaries=tuple(
                 (
-                    self.provider.boundary(after.first, before.submesh, before.cost.sharding, before.devices),
+                    self.provider.boundary(
+                        after.first, before.submesh, before.cost.sharding, before.devices, leaving=True
+                    ),
                     self.provider.boundary(after.first, after.submesh, after.cost.sharding, after.devices),
                 )
                 for before, after in pairwise(stages)

@@ -5,14 +5,18 @@ a run of several kinds is the sum of its parts and of the redistributions betwee
 for each kind, mesh and memory level, gives the cost of every stage that a pipeline could have.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby, pairwise, repeat
+from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
+from evenflow.auto.layer_levels import LEVELS, levels_problem, solve_levels
 from evenflow.auto.mesh import Mesh
 from evenflow.auto.operator_graph import OperatorGraph, Role
-from evenflow.auto.pairwise_milp import PairwiseSolution, least_memory, solve
+from evenflow.auto.pairwise_milp import PairwiseSolution
 from evenflow.auto.placement import Placement, Tensor
 from evenflow.auto.redistribution import RedistributionTable
 from evenflow.auto.sharding_builder import build
@@ -25,9 +29,6 @@ from evenflow.errors import InputError
 if TYPE_CHECKING:
     from torch import nn
 
-_LEVELS = (1.0, 0.5, 0.25, 0.0)
-"""Memory limits to solve for, between the least memory (0) and what the fastest sharding needs (1)."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerKind:
@@ -37,6 +38,8 @@ class LayerKind:
     module: "nn.Module"
     example_input: Any
     """One microbatch for all devices of a stage together; the first tensor is what the layer before hands over."""
+    named_inputs: Mapping[str, Any] = field(default_factory=dict)
+    """What it takes by keyword beside that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +50,18 @@ class StageOption:
     backward_ns: int
     update_ns: int
     """Once a step: gradients synchronised, parameters handed out."""
+    compute_ns: int
+    communication_ns: int
+    resharding_ns: int
+    gradient_ns: int
+    """These four are the same time by what is done, as in `CostParts`: the first three of a microbatch, the last of a
+    step."""
     static_bytes: int
     """Parameters, gradients and optimizer state."""
     activation_bytes: int
     """For each microbatch in flight."""
     sharding: str
-    """``memory level 0`` is the fastest, higher ones need less memory."""
+    """``fastest``, ``fast``, ``balanced``, ``small`` or ``smallest``: how dear memory was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +90,15 @@ class StageCosts:
     order: tuple[int, ...]
     """The kind of every layer."""
     layers: tuple[tuple[LayerCost, ...], ...]
-    """By kind, then by memory level; equally many for all kinds."""
+    """By kind, then by price of memory; equally many for all kinds."""
     handed_over: tuple[Tensor, ...]
     """By kind: the tensor that comes in."""
 
     def options(self, first: int, end: int) -> tuple[StageOption, ...]:
-        """The ways to run layers [first, end) as one stage, by memory level. Raises InputError for an empty run."""
+        """The ways to run layers [first, end) as one stage, from the fastest to the smallest.
+
+        Raises InputError for an empty run.
+        """
         if not 0 <= first < end <= len(self.order):
             raise InputError(
                 value=f"[{first}, {end})",
@@ -100,28 +112,14 @@ class StageCosts:
         kind = self.order[layer]
         return self.handed_over[kind], self.layers[kind][level].entry
 
-    def _option(self, first: int, end: int, level: int) -> StageOption:
-        runs = [(self.layers[kind][level], len(list(run))) for kind, run in groupby(self.order[first:end])]
-        numbers = [
-            sum(getattr(cost.base, name) + count * getattr(cost.slope, name) for cost, count in runs)
-            for name in _NUMBERS
-        ]
-        starts = [
-            first + index
-            for index in range(1, end - first)
-            if self.order[first + index - 1] != self.order[first + index]
-        ]
-        table = RedistributionTable(mesh=self.mesh)
-        for start in starts:
-            forward, backward = self._between(start, level, table)
-            numbers[0] += forward
-            numbers[1] += backward
-        return _option(numbers, level)
+    def exit(self, layer: int, level: int) -> tuple[Tensor, Placement]:
+        """What goes out of a layer into the next one, and how it lies on the mesh before that."""
+        return self.handed_over[self.order[layer + 1]], self.layers[self.order[layer]][level].exit
 
-    def _between(self, start: int, level: int, table: RedistributionTable) -> tuple[int, int]:
-        """Forward and backward, where the kind changes."""
+    def between(self, start: int, level: int) -> tuple[int, int]:
+        """Forward and backward redistribution of a microbatch where layer `start` begins another kind."""
         before, after = (self.layers[self.order[layer]][level] for layer in (start - 1, start))
-        moves = table.of(self.handed_over[self.order[start]])
+        moves = RedistributionTable(mesh=self.mesh).of(self.handed_over[self.order[start]])
 
         def cost(source: Placement | None, target: Placement | None) -> int:
             if source is None or target is None:
@@ -130,8 +128,32 @@ class StageCosts:
 
         return cost(before.exit, after.entry), cost(after.gradient_exit, before.gradient_entry)
 
+    def _option(self, first: int, end: int, level: int) -> StageOption:
+        runs = [(self.layers[kind][level], len(list(run))) for kind, run in groupby(self.order[first:end])]
+        numbers = {
+            name: sum(getattr(cost.base, name) + count * getattr(cost.slope, name) for cost, count in runs)
+            for name in _NUMBERS
+        }
+        for start in range(first + 1, end):
+            if self.order[start - 1] != self.order[start]:
+                forward, backward = self.between(start, level)
+                numbers["forward_ns"] += forward
+                numbers["backward_ns"] += backward
+                numbers["resharding_ns"] += forward + backward
+        return _option(numbers, level)
 
-_NUMBERS = ("forward_ns", "backward_ns", "update_ns", "static_bytes", "activation_bytes")
+
+_NUMBERS = (
+    "forward_ns",
+    "backward_ns",
+    "update_ns",
+    "compute_ns",
+    "communication_ns",
+    "resharding_ns",
+    "gradient_ns",
+    "static_bytes",
+    "activation_bytes",
+)
 
 
 def stage_costs(
@@ -144,32 +166,87 @@ def stage_costs(
 ) -> tuple[StageCosts, ...]:
     """Costs of every run of layers on each mesh; `order` is the kind of every layer.
 
-    Every kind is traced once, and solved for each mesh and memory level within the time limit. Raises InputError where
-    a kind cannot be traced, and where layers of a kind that follow one another do not take what they give.
+    Every kind is traced once, and solved for each mesh and price of memory within the time limit. Raises InputError
+    where a kind cannot be traced, and where layers of a kind that follow one another do not take what they give.
     """
-    table = StrategyTable(rules=torch_rules)
+    layers = capture_layers(kinds, order)
     training = training or Training()
+    return tuple(costs_on(layers, [(mesh, training) for mesh in meshes], time_limit_s=time_limit_s))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedLayers:
+    """Layers of which every kind was traced."""
+
+    order: tuple[int, ...]
+    graphs: tuple[OperatorGraph, ...]
+    longest: tuple[int, ...]
+    """By kind: of its longest run."""
+    table: StrategyTable
+
+    @property
+    def handed_over(self) -> tuple[Tensor, ...]:
+        """By kind: the tensor that comes in."""
+        return tuple(_first_input(graph) for graph in self.graphs)
+
+
+def capture_layers(kinds: Sequence[LayerKind], order: Sequence[int]) -> CapturedLayers:
+    """Trace every kind once. Raises InputError as `stage_costs`."""
     for kind in order:
         if not 0 <= kind < len(kinds):
             raise InputError(value=kind, rule=f"a layer's kind is one of 0 to {len(kinds) - 1}", place="order")
-    longest = {
-        kind: max((len(list(run)) for one, run in groupby(order) if one == kind), default=1)
-        for kind in range(len(kinds))
-    }
-    graphs = [_capture(kind, longest[index]) for index, kind in enumerate(kinds)]
+    longest = tuple(
+        max((len(list(run)) for one, run in groupby(order) if one == kind), default=1) for kind in range(len(kinds))
+    )
+    graphs = tuple(_capture(kind, longest[index]) for index, kind in enumerate(kinds))
     _check_order(kinds, order, graphs)
-    handed_over = tuple(_first_input(graph) for graph in graphs)
-    return tuple(
-        StageCosts(
-            mesh=mesh,
-            order=tuple(order),
-            layers=tuple(
-                tuple(_levels(graph, longest[index], mesh, table, training, time_limit_s))
-                for index, graph in enumerate(graphs)
-            ),
-            handed_over=handed_over,
-        )
-        for mesh in meshes
+    return CapturedLayers(order=tuple(order), graphs=graphs, longest=longest, table=StrategyTable(rules=torch_rules))
+
+
+def costs_on(
+    layers: CapturedLayers, meshes: Sequence[tuple[Mesh, Training]], *, time_limit_s: float = 60.0, processes: int = 1
+) -> Iterator[StageCosts]:
+    """Costs of every run of layers on each mesh, when trained so.
+
+    The programs are solved in at most so many processes: those of a mesh with one axis are too quick to be sent away.
+    """
+    processes = min(processes, sum(len(mesh.axes) > 1 for mesh, _ in meshes))
+    every = [
+        [
+            build(graph.with_layers(longest), mesh, training, layers.table)
+            for graph, longest in zip(layers.graphs, layers.longest, strict=True)
+        ]
+        for mesh, training in meshes
+    ]
+    problems = (
+        levels_problem(programs, order=layers.order, longest=layers.longest, handed_over=layers.handed_over)
+        for programs in every
+    )
+    limits = repeat(time_limit_s)
+    if processes < 2:
+        yield from map(partial(_costs, layers), meshes, every, map(solve_levels, problems, limits))
+        return
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+    try:
+        yield from map(partial(_costs, layers), meshes, every, pool.map(solve_levels, problems, limits))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _costs(
+    layers: CapturedLayers,
+    mesh: tuple[Mesh, Training],
+    programs: Sequence[ShardingProgram],
+    found: Sequence[Sequence[PairwiseSolution]],
+) -> StageCosts:
+    return StageCosts(
+        mesh=mesh[0],
+        order=layers.order,
+        layers=tuple(
+            tuple(_layer_cost(graph, longest, program, one, layers.table) for one in levels)
+            for graph, longest, program, levels in zip(layers.graphs, layers.longest, programs, found, strict=True)
+        ),
+        handed_over=layers.handed_over,
     )
 
 
@@ -179,8 +256,8 @@ def _capture(kind: LayerKind, longest: int) -> OperatorGraph:
 
     example = differentiable(kind.example_input)
     if longest == 1:
-        return capture(kind.module, example)
-    graph = capture(stack(kind.module), example)
+        return capture(kind.module, example, kind.named_inputs)
+    graph = capture(stack(kind.module), example, kind.named_inputs)
     if not graph.from_layer_before:
         raise InputError(
             value=kind.name,
@@ -208,47 +285,18 @@ def _first_input(graph: OperatorGraph) -> Tensor:
     return next(one.outputs[0] for one in graph.operators if one.role is Role.INPUT)
 
 
-def _levels(
-    graph: OperatorGraph, longest: int, mesh: Mesh, table: StrategyTable, training: Training, time_limit_s: float
-) -> Iterator[LayerCost]:
-    """The shardings of one kind, from the fastest to that with the least memory."""
-    program = build(graph.with_layers(longest), mesh, training, table)
-    fastest = solve(program.pairwise, time_limit_s=time_limit_s)
-    if not fastest.choices:
-        raise InputError(
-            value=time_limit_s,
-            rule="a sharding of every kind of layer is found within the time limit",
-            place="time_limit_s",
-            remedy="allow more seconds",
-        )
-    most, least = program.pairwise.memory_of(fastest.choices), least_memory(program.pairwise, time_limit_s=time_limit_s)
-    assert least is not None
-    last = fastest
-    for level in _LEVELS:
-        if level < 1:
-            limit = least + int(level * (most - least))
-            found = solve(program.pairwise, memory_limit=limit, time_limit_s=time_limit_s)
-            last = found if found.choices else last
-        yield _layer_cost(graph, longest, program, last, mesh, table, training)
-
-
 def _layer_cost(
-    graph: OperatorGraph,
-    longest: int,
-    program: ShardingProgram,
-    found: PairwiseSolution,
-    mesh: Mesh,
-    table: StrategyTable,
-    training: Training,
+    graph: OperatorGraph, longest: int, program: ShardingProgram, found: PairwiseSolution, table: StrategyTable
 ) -> LayerCost:
     if longest == 1:
-        base, slope = [0] * len(_NUMBERS), _numbers(program, found, training)
+        slope = _numbers(program, found)
+        base = dict.fromkeys(_NUMBERS, 0)
     else:
         two, three = (
-            _numbers(build(graph.with_layers(count), mesh, training, table), found, training) for count in (2, 3)
+            _numbers(build(graph.with_layers(count), program.mesh, program.training, table), found) for count in (2, 3)
         )
-        slope = [b - a for a, b in zip(two, three, strict=True)]
-        base = [a - 2 * s for a, s in zip(two, slope, strict=True)]
+        slope = {name: three[name] - two[name] for name in _NUMBERS}
+        base = {name: two[name] - 2 * slope[name] for name in _NUMBERS}
     inputs = [i for i, operator in enumerate(graph.operators) if operator.role is Role.INPUT]
     tangents = [i for i, operator in enumerate(graph.operators) if operator.role is Role.TANGENT]
     results = [
@@ -257,6 +305,8 @@ def _layer_cost(
         if node.what == "result"
     ]
     leaving = [placement for backward, placement in results if backward]
+    plan = describe_solution(program, found, memory_limit_bytes=None, smallest_memory_bytes=None, solve_seconds=0.0)
+    assert plan.cost is not None
     return LayerCost(
         base=_option(base, 0),
         slope=_option(slope, 0),
@@ -264,25 +314,30 @@ def _layer_cost(
         exit=next(placement for backward, placement in results if not backward),
         gradient_entry=chosen(program, found.choices, tangents[0]).outputs[0] if tangents else None,
         gradient_exit=leaving[0] if leaving else None,
-        plan=describe_solution(program, found, memory_limit_bytes=None, smallest_memory_bytes=None, solve_seconds=0.0),
+        # The bound is of the program with its hops.
+        plan=replace(plan, lower_bound_ns=min(plan.lower_bound_ns, plan.cost.total_ns)),
     )
 
 
-def _numbers(program: ShardingProgram, found: PairwiseSolution, training: Training) -> list[int]:
-    """In the order of `_NUMBERS`: what these choices cost in a program of the same graph."""
+def _numbers(program: ShardingProgram, found: PairwiseSolution) -> dict[str, int]:
+    """By the names of `_NUMBERS`: what these choices cost in a program of the same graph."""
     plan = describe_solution(program, found, memory_limit_bytes=None, smallest_memory_bytes=None, solve_seconds=0.0)
-    cost, memory = plan.cost, plan.memory
+    cost, memory, training = plan.cost, plan.memory, program.training
     assert cost is not None
     assert memory is not None
-    return [
-        cost.forward_ns // training.num_microbatches,
-        cost.backward_ns // training.num_microbatches,
-        cost.update_ns,
-        memory.total_bytes - memory.activation_bytes,
-        memory.activation_bytes // training.microbatches_in_flight,
-    ]
+    microbatch = training.num_microbatches
+    return {
+        "forward_ns": cost.forward_ns // microbatch,
+        "backward_ns": cost.backward_ns // microbatch,
+        "update_ns": cost.update_ns,
+        "compute_ns": cost.compute_ns // microbatch,
+        "communication_ns": cost.communication_ns // microbatch,
+        "resharding_ns": cost.resharding_ns // microbatch,
+        "gradient_ns": cost.gradient_ns,
+        "static_bytes": memory.total_bytes - memory.activation_bytes,
+        "activation_bytes": memory.activation_bytes // training.microbatches_in_flight,
+    }
 
 
-def _option(numbers: Sequence[int], level: int) -> StageOption:
-    values = dict(zip(_NUMBERS, numbers, strict=True))
-    return StageOption(**values, sharding=f"memory level {level}")
+def _option(numbers: Mapping[str, int], level: int) -> StageOption:
+    return StageOption(**numbers, sharding=LEVELS[level])

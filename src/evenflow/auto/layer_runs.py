@@ -90,23 +90,26 @@ def _join(path: str, name: str | int) -> str:
 
 
 def _runs_of_list(path: str, layers: nn.Module) -> Iterator[LayerRun]:
-    prints = [_fingerprint(layer) for layer in layers.children()]
+    prints = [fingerprint(layer) for layer in layers.children()]
     first = 0
     for position in range(1, len(prints) + 1):
-        if position == len(prints) or not _are_equal(prints[position - 1], prints[position], position):
+        if position == len(prints) or not are_equal(prints[position - 1], prints[position], position - 1, position):
             if position - first > 1 and prints[first].shapes:
                 yield LayerRun(path=path, first=first, count=position - first)
             first = position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Fingerprint:
+class Fingerprint:
+    """What tells a layer from others."""
+
     parts: tuple[object, ...]
     settings: tuple[tuple[object, ...], ...]
     shapes: tuple[object, ...]
 
 
-def _fingerprint(layer: nn.Module) -> _Fingerprint:
+def fingerprint(layer: nn.Module) -> Fingerprint:
+    """Classes, settings and shapes of a layer and all that is in it."""
     parts: list[object] = []
     settings: list[object] = []
     for name, part in layer.named_modules():
@@ -115,15 +118,15 @@ def _fingerprint(layer: nn.Module) -> _Fingerprint:
         settings += plain.values()
     tensors = (*layer.named_parameters(), *layer.named_buffers())
     shapes = tuple((name, tuple(one.shape), one.dtype, one.requires_grad) for name, one in tensors)
-    return _Fingerprint(parts=tuple(parts), settings=tuple((type(one), one) for one in settings), shapes=shapes)
+    return Fingerprint(parts=tuple(parts), settings=tuple((type(one), one) for one in settings), shapes=shapes)
 
 
-def _are_equal(one: _Fingerprint, next_one: _Fingerprint, position: int) -> bool:
-    """A layer may know its own place in the list; `position` is that of `next_one`."""
-    if one.parts != next_one.parts or one.shapes != next_one.shapes:
+def are_equal(one: Fingerprint, other: Fingerprint, place: int, other_place: int) -> bool:
+    """Whether two layers are equal but for values; a layer may know its own place in the list."""
+    if one.parts != other.parts or one.shapes != other.shapes:
         return False
-    places = ((int, position - 1), (int, position))
-    return all(pair[0] == pair[1] or pair == places for pair in zip(one.settings, next_one.settings, strict=True))
+    places = ((int, place), (int, other_place))
+    return all(pair[0] == pair[1] or pair == places for pair in zip(one.settings, other.settings, strict=True))
 
 
 def flows(

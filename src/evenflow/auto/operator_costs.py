@@ -5,10 +5,10 @@ Collectives belong to the edges between operators: see `redistribution`.
 
 import math
 
+from evenflow.auto.collectives import NANOSECONDS_PER_SECOND
 from evenflow.auto.mesh import Mesh
 from evenflow.auto.operator_graph import Operator, Role
 from evenflow.auto.placement import Tensor, local_bytes
-from evenflow.auto.redistribution import NANOSECONDS_PER_SECOND
 from evenflow.auto.strategies import Strategy
 
 

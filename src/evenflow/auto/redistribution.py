@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from evenflow.auto.collectives import collective_ns
 from evenflow.auto.mesh import Mesh
 from evenflow.auto.placement import PARTIAL, REPLICATE, Placement, Tensor, local_bytes, placements
 
 Costs = NDArray[np.float64]
 """Nanoseconds, whole numbers; infinite where there is no way."""
-
-NANOSECONDS_PER_SECOND = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,21 +61,6 @@ class RedistributionTable:
         return self._tables[tensor]
 
 
-def collective_ns(mesh: Mesh, axis: int, name: str, size_bytes: int) -> int:
-    """Time of a ring collective of n devices on a mesh axis.
-
-    `size_bytes` is what each device holds of the unsplit tensor: what an all-gather ends with, a reduce-scatter and an
-    all-reduce begin with, and the split input times n of an all-to-all. A device sends (n - 1) / n of it, twice for an
-    all-reduce, and 1 / n of that for an all-to-all; a collective starts with one latency.
-    """
-    link = mesh.axes[axis]
-    if link.size == 1:
-        return 0
-    factors = {"all-gather": 1, "reduce-scatter": 1, "all-reduce": 2, "all-to-all": 1 / link.size}
-    sent = factors[name] * size_bytes * (link.size - 1) / link.size
-    return link.latency_ns + round(sent * NANOSECONDS_PER_SECOND / link.bandwidth_bytes_per_s)
-
-
 def _all_pairs(tensor: Tensor, mesh: Mesh) -> Redistribution:
     """Floyd and Warshall over the placements; a step changes one mesh axis."""
     states = tuple(placements(tensor, mesh.shape, partial=True))
@@ -115,7 +99,7 @@ def _single_step(tensor: Tensor, source: Placement, target: Placement, mesh: Mes
         return None
     if collective == "local":
         return Step(collective=collective, axis=axis, time_ns=0)
-    time_ns = collective_ns(mesh, axis, collective, local_bytes(tensor, unsplit, mesh.shape))
+    time_ns = collective_ns(mesh.axes[axis], collective, local_bytes(tensor, unsplit, mesh.shape))
     return Step(collective=collective, axis=axis, time_ns=time_ns)
 
 

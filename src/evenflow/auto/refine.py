@@ -64,7 +64,7 @@ def refine(two_level: TwoLevelPlan, provider: StageProvider, *, time_limit_s: fl
     variants = [
         (sharding, schedule, num_chunks)
         for sharding in dict.fromkeys(stage.cost.sharding for stage in stages)
-        for schedule, num_chunks in VARIANTS
+        for schedule, num_chunks in (VARIANTS if len(stages) > 1 else VARIANTS[:1])
         if stages[-1].end >= num_chunks * len(stages)
     ]
     tried = []
@@ -98,10 +98,9 @@ def _simulated(two_level: TwoLevelPlan, provider: StageProvider, sharding: str, 
     messages = np.zeros((schedule.num_stages, NUM_OPS), dtype=np.int64)
     for stage, first in enumerate(np.cumsum(layers)[:-1].tolist()):
         ranks = schedule.stage_ranks[stage], schedule.stage_ranks[stage + 1]
-        sender, receiver = (
-            provider.boundary(first, two_level.stages[rank].submesh, sharding, two_level.stages[rank].devices)
-            for rank in ranks
-        )
+        before, after = (two_level.stages[rank] for rank in ranks)
+        sender = provider.boundary(first, before.submesh, sharding, before.devices, leaving=True)
+        receiver = provider.boundary(first, after.submesh, sharding, after.devices)
         messages[stage + 1, Op.F] = plan_resharding(sender, receiver, two_level.cluster).cost_ns
         messages[stage, Op.B] = messages[stage, Op.I] = plan_resharding(receiver, sender, two_level.cluster).cost_ns
     return run(timeline.graph, outcome.simulation.costs.durations, messages.reshape(-1))

@@ -23,6 +23,7 @@ VERBS = {
     "fit-memory": "Parameters, activations, head, tail and constant from measured peaks.",
     "read-trace": "Head, body and tail time from a profiler's timelines.",
     "run": "Train a model as planned on torch.distributed; predicted against measured.",
+    "auto": "Two-level plan: stages on parts of a cluster, and the sharding of every operator.",
     "profile": "A layer file for a model that never ran, from its configuration.",
     "quick-tune": "The documents' rule of thumb for few ranks, step by step, beside the optimum.",
 }

@@ -88,7 +88,7 @@ def profile(
             if value is not None:
                 raise InputError(value=value, rule="only --device fake computes times", place=option)
     layer_file = None if output == STANDARD_OUTPUT else Path(output)
-    path = str(Path(model) / "config.json") if Path(model).is_dir() else model
+    path = config_path(model)
     check_outputs({"--output": layer_file, "--json": json_file}, inputs={"--model": Path(path)})
     text, place = options.read_text(path)
     config = as_fields(load_json(text, file=place), file=place)
@@ -102,8 +102,8 @@ def profile(
         accelerator=accelerator,
         efficiency=efficiency,
     )
-    with _shown_part() as progress:
-        found, notes = _profiled(config, _name(path, place), setting, progress)
+    with shown_part() as progress:
+        found, notes = _profiled(config, model_name(path, place), setting, progress)
     layers = format_layer_file(found.network())
     if layer_file is not None:
         write_text(layer_file, layers, option="--output")
@@ -117,7 +117,12 @@ def profile(
     return 0
 
 
-def _name(path: str, place: str) -> str:
+def config_path(model: str) -> str:
+    """The configuration that ``--model`` names."""
+    return str(Path(model) / "config.json") if Path(model).is_dir() else model
+
+
+def model_name(path: str, place: str) -> str:
     """What the model is called: its file, or the folder of a file that is called config."""
     if path == "-":
         return place
@@ -167,7 +172,7 @@ def _torch_modules() -> tuple[ModuleType, ModuleType]:
 
 
 @contextmanager
-def _shown_part() -> Iterator[Callable[[str], None]]:
+def shown_part() -> Iterator[Callable[[str], None]]:
     """Shows which part is being profiled, on a terminal."""
     from rich.console import Console
 

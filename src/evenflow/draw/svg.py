@@ -37,16 +37,20 @@ def timeline_svg(simulation: Simulation, *, memory_limit_bytes: int | None, titl
     `certificate` is a sentence about how good the plan is, shown under the title. The same simulation always gives
     the same text. Where the network has no memory, the picture says so instead of drawing curves.
     """
+    parts, bottom = header(title, certificate, plan_figures(simulation, memory_limit_bytes))
+    panels, bottom = plan_panels(simulation, bottom + 44, memory_limit_bytes)
+    return document(width=WIDTH, height=bottom + MARGIN, label=title, parts=parts + panels)
+
+
+def plan_panels(simulation: Simulation, baseline: int, memory_limit_bytes: int | None) -> tuple[list[str], int]:
+    """Timeline and memory below `baseline`, that of the first heading; and where they end."""
     scale = TimeScale(left=PLOT_LEFT, width=PLOT_WIDTH, span_ns=max(simulation.makespan_ns, 1))
-    parts, bottom = _header(title, certificate, plan_figures(simulation, memory_limit_bytes))
-    panel, bottom = _timeline_panel(simulation, scale, bottom + 44)
-    parts += panel
-    panel, bottom = _memory_panel(simulation, scale, bottom + 40, memory_limit_bytes)
-    parts += panel
-    return document(width=WIDTH, height=bottom + MARGIN, label=title, parts=parts)
+    timeline, bottom = _timeline_panel(simulation, scale, baseline)
+    memory, bottom = _memory_panel(simulation, scale, bottom + 40, memory_limit_bytes)
+    return timeline + memory, bottom
 
 
-def _header(title: str, certificate: str, figures: list[Figure]) -> tuple[list[str], int]:
+def header(title: str, certificate: str, figures: list[Figure]) -> tuple[list[str], int]:
     """Title, certificate and figures; and where they end."""
     room = WIDTH - 2 * MARGIN
     parts = [text(MARGIN, 48, fit_text(title, 22, room, bold=True), size=22, bold=True)]

@@ -36,11 +36,16 @@ def format_plan(report: PlanReport) -> str:
 
     `evenflow.profiles.plan_file.parse_plan` reads it back.
     """
+    return format_object(plan_fields(report))
+
+
+def plan_fields(report: PlanReport) -> dict[str, object]:
+    """The object's fields, for those that write it into a larger one."""
     plan = report.plan
     bound, limit = report.lower_bound_ns, report.memory_limit_bytes
     nothing: Cells = ((0,) * plan.num_ranks,) * plan.num_chunks
     named = [kind for kind in plan.recompute if kind not in _ALWAYS_LISTED]
-    fields: dict[str, object] = {
+    return {
         "status": report.status,
         "makespan_ms": milliseconds(report.makespan_ns),
         "lower_bound_ms": None if bound is None else milliseconds(bound),
@@ -59,7 +64,6 @@ def format_plan(report: PlanReport) -> str:
         **report.more,
         **({"order": plan.order} if plan.order else {}),
     }
-    return format_object(fields)
 
 
 def format_object(fields: Mapping[str, object]) -> str:

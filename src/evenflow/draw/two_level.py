@@ -1,0 +1,76 @@
+"""A two-level plan as a picture: which devices belong to which stage, and under it the pipeline's timeline and memory.
+
+title, certificate, figures
+Mesh      node 0  [0][0][1][1]     stage 0: layers 0-9 on 1x2 as 2, data ...
+          node 1  [2][2][2][2]     stage 1: ...
+Timeline, Memory                   as `svg`
+"""
+
+from collections.abc import Sequence
+
+from evenflow.auto.cluster import Cluster
+from evenflow.auto.placed import PlacedStage
+from evenflow.draw.elements import document, fit_text, group, rect, text
+from evenflow.draw.figures import plan_figures
+from evenflow.draw.palette import HAIRLINE, MUTED, PAPER, forward_shades
+from evenflow.draw.svg import MARGIN, PLOT_LEFT, WIDTH, header, plan_panels
+from evenflow.simulate import Simulation
+
+_MESH_WIDTH = 560
+_MESH_HEIGHT = 360
+_LINE = 18
+_MOST_LINES = 24
+
+
+def two_level_svg(
+    simulation: Simulation, cluster: Cluster, stages: Sequence[PlacedStage], *, title: str, certificate: str = ""
+) -> str:
+    """The picture as the text of an SVG file; the same plan always gives the same text."""
+    limit = cluster.memory_bytes
+    parts, bottom = header(title, certificate, plan_figures(simulation, limit))
+    mesh, bottom = _mesh_panel(cluster, stages, bottom + 44)
+    panels, bottom = plan_panels(simulation, bottom + 48, limit)
+    return document(width=WIDTH, height=bottom + MARGIN, label=title, parts=parts + mesh + panels)
+
+
+def _mesh_panel(cluster: Cluster, stages: Sequence[PlacedStage], baseline: int) -> tuple[list[str], int]:
+    """A cell a device, numbered and shaded by its rank; a line a stage beside them; and where they end."""
+    top = baseline + 14
+    width = min(72, max(2, _MESH_WIDTH // cluster.devices_per_node))
+    height = min(32, max(2, _MESH_HEIGHT // cluster.num_nodes))
+    rank_of = {device: stage.rank for stage in stages for device in stage.devices}
+    shades = forward_shades(max(rank_of.values()) + 1)
+    cells = []
+    for device in range(cluster.num_devices):
+        node, place = divmod(device, cluster.devices_per_node)
+        x, y = PLOT_LEFT + place * width, top + node * height
+        rank = rank_of.get(device)
+        fill = PAPER if rank is None else shades[rank]
+        cells.append(rect(x, y, width - 1, height - 1, fill=fill, stroke=HAIRLINE, name=f"device-{device}"))
+        if rank is not None and width >= 16 and height >= 12:
+            cells.append(text(x + width / 2, y + height / 2 + 4, str(rank), size=11, anchor="middle"))
+    every = max(1, -(-12 // height))
+    names = [
+        text(PLOT_LEFT - 8, top + node * height + height / 2 + 4, f"node {node}", size=11, anchor="end")
+        for node in range(0, cluster.num_nodes, every)
+    ]
+    left = PLOT_LEFT + width * cluster.devices_per_node + 32
+    shown = stages if len(stages) <= _MOST_LINES else stages[: _MOST_LINES - 1]
+    lines = [_stage_line(stage) for stage in shown]
+    if len(shown) < len(stages):
+        lines.append(f"and {len(stages) - len(shown)} more stages")
+    words = [
+        text(left, top + 13 + index * _LINE, fit_text(line, 12, WIDTH - MARGIN - left), size=12)
+        for index, line in enumerate(lines)
+    ]
+    heading = text(MARGIN, baseline, "Mesh", size=14, bold=True)
+    note = text(PLOT_LEFT, baseline, "devices, numbered by rank of the pipeline", size=12, fill=MUTED)
+    bottom = top + max(height * cluster.num_nodes, _LINE * len(lines))
+    return [heading, note, *group("mesh", [*cells, *names, *words])], bottom
+
+
+def _stage_line(stage: PlacedStage) -> str:
+    layers = f"layer {stage.first}" if stage.end - stage.first == 1 else f"layers {stage.first}-{stage.end - 1}"
+    recompute = ", ".join(f"{count} of them {kind} recompute" for kind, count in stage.recompute.items())
+    words = f"stage {stage.stage}: {layers} on {stage.submesh} devices as mesh {stage.sharding}"
+    return f"{words}; {recompute}" if recompute else words

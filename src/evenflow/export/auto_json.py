@@ -1,0 +1,151 @@
+"""A two-level plan as JSON, documented in ``docs/result-schema.md``; its pipeline reads back as a plan file."""
+
+from collections.abc import Iterator
+
+from evenflow.auto.cluster import Cluster
+from evenflow.auto.inter import TwoLevelPlan
+from evenflow.auto.placed import PlacedStage
+from evenflow.auto.placement import code
+from evenflow.auto.planner import AutoPlan
+from evenflow.auto.refine import Refined
+from evenflow.export.plan_json import PlanReport, format_object, plan_fields
+from evenflow.export.sharding_json import sharding_fields
+from evenflow.simulate import as_fractions
+from evenflow.units import megabytes, milliseconds
+
+
+def format_auto(found: AutoPlan, *, setting: dict[str, object], seconds: float) -> str:
+    """One JSON object, one field a line; `setting` is what was asked for, in fields of its own."""
+    return format_object(auto_fields(found, setting=setting, seconds=seconds))
+
+
+def auto_fields(found: AutoPlan, *, setting: dict[str, object], seconds: float) -> dict[str, object]:
+    """The object's fields. Without a plan there are no fields of a plan file, and no stages."""
+    top = {"model": found.row.name, "cluster": _cluster(found.cluster), **setting}
+    searched = {
+        "alternatives": [_two_level(plan) for plan in found.inter.alternatives],
+        "evaluated_stages": found.inter.num_evaluated,
+        "possible_stages": found.inter.num_possible,
+    }
+    if found.two_level is None:
+        shortage = found.inter.shortage
+        assert shortage is not None
+        return {
+            "status": found.status,
+            **top,
+            "smallest_memory_mb": megabytes(shortage.memory_bytes),
+            "enough_nodes": shortage.num_nodes,
+            **searched,
+            "solve_seconds": seconds,
+        }
+    simulation = found.simulation
+    report = PlanReport(
+        status=found.status,
+        plan=simulation.plan,
+        makespan_ns=simulation.makespan_ns,
+        lower_bound_ns=None,
+        peak_memory_bytes=simulation.peak_memory_bytes,
+        memory_limit_bytes=found.cluster.memory_bytes,
+        bubble=as_fractions(simulation.bubbles),
+        solve_seconds=seconds,
+    )
+    refinement = found.refinement
+    return {
+        **plan_fields(report),
+        **top,
+        "two_level": _two_level(found.two_level),
+        "stages": [_stage(stage) for stage in found.stages],
+        "shardings": list(_shardings(found)),
+        **searched,
+        "refinement": None
+        if refinement is None
+        else {"saved": refinement.saved, "tried": [_refined(one) for one in refinement.tried]},
+    }
+
+
+def _cluster(cluster: Cluster) -> dict[str, object]:
+    return {
+        "name": cluster.name,
+        "mesh": [cluster.num_nodes, cluster.devices_per_node],
+        "memory_mb": megabytes(cluster.memory_bytes),
+        "intra_bytes_per_s": cluster.intra.bytes_per_s,
+        "inter_bytes_per_s": cluster.inter.bytes_per_s,
+        "intra_latency_ns": cluster.intra.latency_ns,
+        "inter_latency_ns": cluster.inter.latency_ns,
+    }
+
+
+def _two_level(plan: TwoLevelPlan) -> dict[str, object]:
+    return {
+        "step_ms": milliseconds(plan.step_ns),
+        "lower_bound_ms": milliseconds(plan.lower_bound_ns),
+        "gap": 1 - plan.lower_bound_ns / plan.step_ns if plan.step_ns else 0.0,
+        "makespan_ms": milliseconds(plan.timeline.makespan_ns),
+        "stages": [
+            {
+                "layers": [stage.first, stage.end],
+                "submesh": list(stage.submesh),
+                "sharding": stage.cost.sharding,
+                "recompute": stage.cost.recompute,
+            }
+            for stage in plan.stages
+        ],
+    }
+
+
+def _stage(stage: PlacedStage) -> dict[str, object]:
+    option = stage.option
+    return {
+        "stage": stage.stage,
+        "rank": stage.rank,
+        "layers": [stage.first, stage.end],
+        "modules": stage.modules,
+        "submesh": list(stage.submesh),
+        "devices": list(stage.devices),
+        "mesh": stage.mesh_shape,
+        "sharding": stage.sharding,
+        "kinds": stage.kinds,
+        "recompute": dict(stage.recompute),
+        "forward_ms": milliseconds(option.forward_ns),
+        "backward_ms": milliseconds(option.backward_ns),
+        "update_ms": milliseconds(option.update_ns),
+        "cost_ms": {
+            "compute": milliseconds(option.compute_ns),
+            "communication": milliseconds(option.communication_ns),
+            "resharding": milliseconds(option.resharding_ns),
+            "gradient": milliseconds(option.gradient_ns),
+        },
+        "static_mb": megabytes(option.static_bytes),
+        "activation_mb": megabytes(option.activation_bytes),
+        "input": None
+        if stage.entry is None
+        else {"shape": stage.entry.shape, "placement": code(stage.entry.placement)},
+        "parameters": {name: code(placement) for name, placement in stage.placements.items()},
+    }
+
+
+def _shardings(found: AutoPlan) -> Iterator[dict[str, object]]:
+    """Of every kind of layer under every sharding that the stages use."""
+    used = dict.fromkeys((stage.submesh, stage.sharding, kind) for stage in found.stages for kind in stage.kinds)
+    for submesh, words, kind in used:
+        sharding = found.provider.shardings(submesh)[words]
+        yield {
+            "submesh": list(submesh),
+            "sharding": words,
+            "kind": kind,
+            **sharding_fields(sharding.costs.layers[kind][sharding.level].plan),
+        }
+
+
+def _refined(one: Refined) -> dict[str, object]:
+    outcome, timeline = one.outcome, one.timeline
+    bound = outcome.lower_bound_ns
+    return {
+        "schedule": one.schedule,
+        "chunks": one.num_chunks,
+        "sharding": one.sharding,
+        "status": outcome.status.value,
+        "makespan_ms": None if timeline is None else milliseconds(timeline.makespan_ns),
+        "lower_bound_ms": None if bound is None else milliseconds(bound),
+        "gap": outcome.gap,
+    }
