@@ -46,7 +46,7 @@ def planned(where: Cluster, *, num_microbatches: int = 4, num_layers: int = 4) -
         num_microbatches=num_microbatches,
         tail=tail,
         accelerator=ACCELERATOR,
-        time_limit_s=4,
+        time_limit_s=20,
     )
 
 
@@ -101,7 +101,7 @@ def test_one_token_at_a_time_splits_columns_then_rows() -> None:
     with torch.device("meta"):
         layers = nn.Sequential(block(), block())
     token = torch.empty(1, 1, WIDTH, device="meta")
-    found = plan(layers, token, cluster(1, 2), num_microbatches=1, accelerator=ACCELERATOR, time_limit_s=4)
+    found = plan(layers, token, cluster(1, 2), num_microbatches=1, accelerator=ACCELERATOR, time_limit_s=20)
     check(found)
     (stage,) = found.stages
     for index in (0, 1):

@@ -18,7 +18,7 @@ CONFIG = {
     "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 320,
 }  # fmt: skip
 NUM_PARAMETERS = 2 * 320 * 64 + 64 + LAYERS * (2 * 64 + 64 * (2 * 64 + 2 * 32 + 3 * 160))
-WORK = ("--model", "small.json", "--microbatches", "4", "--seq", "64", "--time-limit", "4")
+WORK = ("--model", "small.json", "--microbatches", "4", "--seq", "64", "--time-limit", "20")
 RATES = ("--intra-bandwidth", "200GBps", "--inter-bandwidth", "25GBps")
 LATENCIES = ("--intra-latency", "5us", "--inter-latency", "20us")
 needs_torch = pytest.mark.skipif(
