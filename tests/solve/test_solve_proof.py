@@ -28,7 +28,9 @@ def limit_of(draw, plans: Plans) -> int | None:
     return draw(st.none() | st.sampled_from(limits) | st.sampled_from(limits).map(lambda limit: limit + 1))
 
 
-def check(case: Case, plans: Plans, limit: int | None, target_ns: int, best_ns: int, *, learn: bool) -> Answer:
+def check(
+    case: Case, plans: Plans, limit: int | None, target_ns: int, best_ns: int, *, learn: bool, decides: bool = True
+) -> Answer:
     problem = case.problem(limit)
     assert columns.load_bound(problem) <= best_ns
     prover = Prover(problem)
@@ -42,6 +44,8 @@ def check(case: Case, plans: Plans, limit: int | None, target_ns: int, best_ns: 
     if answer.counts is not None:
         check_plan(case, problem, limit, answer.counts, target_ns)
     # ... and on problems this small everything is decided.
+    if not decides:
+        return answer
     if target_ns <= best_ns * (1 - 2 * TOLERANCE) - 1:
         assert answer.refuted
     elif target_ns > best_ns * (1 + TOLERANCE):
@@ -81,9 +85,9 @@ def test_any_target(data):
 
 
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_where_ranks_have_too_many_contents(data):
-    """The prover then chooses cell by cell, memory being rows of the program."""
+    """The prover then chooses cell by cell, memory being rows of the program, whose floats cannot tell a byte."""
     case = data.draw(cases(memory=2**20 + 7))
     assume(case.sizes.num_chunks > 1)
     plans = every_plan(case)
@@ -92,7 +96,7 @@ def test_where_ranks_have_too_many_contents(data):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(columns, "MAX_COLUMNS", data.draw(st.sampled_from([0, 5, 30])))
         for target in (best - 1 - int(2 * TOLERANCE * best), reached(best)):
-            check(case, plans, limit, target, best, learn=True)
+            check(case, plans, limit, target, best, learn=True, decides=limit is None)
 
 
 def goes_round_or_back(order: Schedule) -> bool:
