@@ -8,6 +8,7 @@ from evenflow.auto.cluster import Submesh
 from evenflow.auto.inter import TwoLevelPlan
 from evenflow.auto.layer_costs import LayerCost, StageOption
 from evenflow.auto.layout import Layout
+from evenflow.auto.mesh_plan import Product, StageOnMesh
 from evenflow.auto.placement import Placement
 from evenflow.auto.refine import Refined
 from evenflow.auto.sharded_stages import ShardedStages, in_runs
@@ -43,8 +44,25 @@ class PlacedStage:
     """Times by part, without recomputation."""
     placements: Mapping[str, Placement]
     """Of every parameter, by its full name."""
-    entry: Layout | None
-    """How what comes in lies on the devices; None for the first stage."""
+    entry: Layout
+    """How what comes in lies on the devices: for the first stage what the model takes."""
+    exit: Layout | None
+    """How what goes to the next stage lies on the devices; None for the last stage."""
+    entries: Mapping[str, Placement]
+    """Of what comes into each layer, by its first module."""
+    products: Mapping[str, Product]
+    """By the full name of the module whose weight is multiplied with."""
+
+    def on_mesh(self) -> StageOnMesh:
+        """What running the stage needs of it."""
+        return StageOnMesh(
+            rank=self.rank,
+            input=self.entry,
+            output=self.exit,
+            parameters=self.placements,
+            entries=self.entries,
+            products=self.products,
+        )
 
 
 def placed_stages(
@@ -83,7 +101,14 @@ def placed_stages(
                 recompute={kind: table[chunk][rank] for kind, table in plan.recompute.items() if table[chunk][rank]},
                 option=provider.stage_option(first, end, where.submesh, words),
                 placements=_placements(costs, row, begin),
-                entry=provider.boundary(first, where.submesh, words, where.devices) if stage else None,
+                entry=provider.boundary(first, where.submesh, words, where.devices),
+                exit=None
+                if stage == len(stage_ranks) - 1
+                else provider.boundary(end, where.submesh, words, where.devices, leaving=True),
+                entries={
+                    row.layers[at].modules[0]: sharding.costs.entry(at, sharding.level)[1] for at in range(begin, last)
+                },
+                products=_products(costs, row, begin),
             )
         )
         first = end
@@ -97,6 +122,21 @@ def _placements(costs: Sequence[LayerCost], row: "ModelRow", begin: int) -> dict
         for parameter in cost.plan.parameters
         for name in parameter.names()
     }
+
+
+def _products(costs: Sequence[LayerCost], row: "ModelRow", begin: int) -> dict[str, Product]:
+    """Of modules that multiply once; where one does so several times, each may be sharded otherwise."""
+    found: dict[str, Product] = {}
+    several = set()
+    for layer, cost in zip(row.layers[begin : begin + len(costs)], costs, strict=True):
+        for one in cost.plan.activations:
+            if one.reads is None:
+                continue
+            name = layer.full_name(f"{one.name}.weight").removesuffix(".weight")
+            if name in found:
+                several.add(name)
+            found[name] = Product(reads=one.reads, gives=one.placement)
+    return {name: one for name, one in found.items() if name not in several}
 
 
 def _pipeline(two_level: TwoLevelPlan, refined: Refined | None) -> tuple[Plan, tuple[int, ...]]:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -72,3 +73,20 @@ def code(placement: Placement) -> str:
     'S(0) R P'
     """
     return " ".join("R" if where == REPLICATE else "P" if where == PARTIAL else f"S({where})" for where in placement)
+
+
+def parse_code(text: str) -> Placement:
+    """Inverse of `code`; raises ValueError for other text.
+
+    >>> parse_code("S(0) R P")
+    (0, -1, -2)
+    """
+    known = {"R": REPLICATE, "P": PARTIAL}
+    return tuple(known[word] if word in known else _split_dimension(word) for word in text.split())
+
+
+def _split_dimension(word: str) -> int:
+    match = re.fullmatch(r"S\(([0-9]+)\)", word)
+    if match is None:
+        raise ValueError(f"{word!r} is none of R, P and S(dimension)")
+    return int(match[1])

@@ -9,6 +9,7 @@ from evenflow.auto.cluster import Cluster
 from evenflow.auto.inter import InterAnswer, TwoLevelPlan, plan_stages
 from evenflow.auto.layer_costs import capture_layers
 from evenflow.auto.mesh import Accelerator
+from evenflow.auto.mesh_plan import MeshPlan
 from evenflow.auto.placed import PlacedStage, placed_simulation, placed_stages
 from evenflow.auto.refine import Refined, Refinement, refine
 from evenflow.auto.sharded_stages import ShardedStages, sharded_stages
@@ -65,6 +66,11 @@ class AutoPlan:
         if self.two_level is None:
             return ()
         return placed_stages(self._base, self.refined, self.provider, self.row)
+
+    @property
+    def mesh_plan(self) -> MeshPlan:
+        """What running it needs, as `evenflow.run.pipeline` takes it. Only where there is a plan."""
+        return MeshPlan(cluster=self.cluster, stages=tuple(stage.on_mesh() for stage in self.stages))
 
     @cached_property
     def simulation(self) -> Simulation:

@@ -9,6 +9,97 @@ from evenflow.auto.layout import Box
 from evenflow.auto.resharding import Message, ReshardingPlan
 
 
+class Exchange:
+    """What one process does of a resharding plan. Device d of the plan is the process of rank d.
+
+    All processes of the plan do the same: post what `sends` and `receives` give, wait for it, call `arrived`.
+    """
+
+    def __init__(self, plan: ReshardingPlan, group: dist.ProcessGroup | None = None) -> None:
+        self._me = dist.get_rank()
+        self._group = group
+        self._have, self._want = plan.sender.boxes.get(self._me), plan.receiver.boxes.get(self._me)
+        self._transfers = self._own(plan.transfers)
+        self._gathers = self._own(plan.gathers)
+
+    def sends(self, part: torch.Tensor | None) -> list[dist.P2POp]:
+        """Messages to others; `part` is what this process holds under the sender's layout."""
+        shape = None if part is None else list(part.shape)
+        if self._have is not None and shape != _shape(self._have):
+            raise ValueError(f"rank {self._me} sends a part of shape {shape}, but the layout gives it {self._have}")
+        return self._posts(self._transfers, part, self._have)
+
+    def receives(self, *, dtype: torch.dtype, device: torch.device | str) -> list[dist.P2POp]:
+        """Messages from others, each into a tensor of its own."""
+        return [
+            dist.P2POp(dist.irecv, _empty(message.box, dtype, device), message.sender, group=self._group)
+            for message in self._transfers
+            if message.receiver == self._me != message.sender
+        ]
+
+    def arrived(
+        self,
+        receives: Sequence[dist.P2POp],
+        part: torch.Tensor | None,
+        *,
+        dtype: torch.dtype,
+        device: torch.device | str,
+    ) -> torch.Tensor | None:
+        """What this process holds under the receiver's layout, or None where it is no receiver.
+
+        `receives` have ended. Receivers of the same exchange what they have got now, so all of them call this.
+        """
+        if self._want is None:
+            return None
+        result = _empty(self._want, dtype, device)
+        self._place(self._transfers, receives, part, self._have, result)
+        sends = self._posts(self._gathers, result, self._want)
+        gathered = [
+            dist.P2POp(dist.irecv, _empty(message.box, dtype, device), message.sender, group=self._group)
+            for message in self._gathers
+            if message.receiver == self._me
+        ]
+        for request in dist.batch_isend_irecv([*sends, *gathered]) if sends or gathered else []:
+            request.wait()
+        self._place(self._gathers, gathered, None, None, result)
+        return result
+
+    def _own(self, messages: Sequence[Message]) -> list[Message]:
+        return [message for message in messages if self._me in (message.sender, message.receiver)]
+
+    def _posts(self, messages: Sequence[Message], part: torch.Tensor | None, box: Box | None) -> list[dist.P2POp]:
+        posts = []
+        for message in messages:
+            if message.sender == self._me != message.receiver:
+                assert part is not None
+                assert box is not None
+                outgoing = _view(part, box, message.box).contiguous()
+                posts.append(dist.P2POp(dist.isend, outgoing, message.receiver, group=self._group))
+        return posts
+
+    def _place(
+        self,
+        messages: Sequence[Message],
+        receives: Sequence[dist.P2POp],
+        part: torch.Tensor | None,
+        box: Box | None,
+        result: torch.Tensor,
+    ) -> None:
+        """What came, and what this process has itself, into the result."""
+        assert self._want is not None
+        arrived = iter(receives)
+        for message in messages:
+            if message.receiver != self._me:
+                continue
+            if message.sender == self._me:
+                assert part is not None
+                assert box is not None
+                source = _view(part, box, message.box)
+            else:
+                source = next(arrived).tensor
+            _view(result, self._want, message.box).copy_(source)
+
+
 def reshard(
     plan: ReshardingPlan,
     part: torch.Tensor | None,
@@ -23,53 +114,20 @@ def reshard(
     anything where it is no sender. Every process of the plan has to call this, with the same plan. Not differentiable:
     a pipeline sends gradients with the plan of the exchanged layouts.
     """
-    me = dist.get_rank()
-    source, target = plan.sender.boxes.get(me), plan.receiver.boxes.get(me)
-    if source is not None and (part is None or list(part.shape) != [end - begin for begin, end in source]):
-        shape = None if part is None else tuple(part.shape)
-        raise ValueError(f"rank {me} sends a part of shape {shape}, but the layout gives it {source}")
-    if source is None and target is None:
-        return None
-    result = torch.empty([end - begin for begin, end in target], dtype=dtype, device=device) if target else None
-    _exchange(plan.transfers, me, part, source, result, target, group)
-    _exchange(plan.gathers, me, result, target, result, target, group)
-    return result
-
-
-def _exchange(
-    messages: Sequence[Message],
-    me: int,
-    have: torch.Tensor | None,
-    have_box: Box | None,
-    want: torch.Tensor | None,
-    want_box: Box | None,
-    group: dist.ProcessGroup | None,
-) -> None:
-    """One phase: all sends and receives of this process at once."""
-    operations, arrivals = [], []
-    for message in messages:
-        if me not in (message.sender, message.receiver):
-            continue
-        if message.sender == me:
-            assert have is not None
-            assert have_box is not None
-            outgoing = _view(have, have_box, message.box)
-            if message.receiver != me:
-                operations.append(dist.P2POp(dist.isend, outgoing.contiguous(), message.receiver, group=group))
-                continue
-        assert want is not None
-        assert want_box is not None
-        place = _view(want, want_box, message.box)
-        if message.sender == me:
-            place.copy_(outgoing)
-            continue
-        buffer = torch.empty(place.shape, dtype=place.dtype, device=place.device)
-        operations.append(dist.P2POp(dist.irecv, buffer, message.sender, group=group))
-        arrivals.append((place, buffer))
+    exchange = Exchange(plan, group)
+    receives = exchange.receives(dtype=dtype, device=device)
+    operations = [*exchange.sends(part), *receives]
     for request in dist.batch_isend_irecv(operations) if operations else []:
         request.wait()
-    for place, buffer in arrivals:
-        place.copy_(buffer)
+    return exchange.arrived(receives, part, dtype=dtype, device=device)
+
+
+def _empty(box: Box, dtype: torch.dtype, device: torch.device | str) -> torch.Tensor:
+    return torch.empty(_shape(box), dtype=dtype, device=device)
+
+
+def _shape(box: Box) -> list[int]:
+    return [end - begin for begin, end in box]
 
 
 def _view(tensor: torch.Tensor, tensor_box: Box, box: Box) -> torch.Tensor:

@@ -108,9 +108,12 @@ class ShardedStages:
     def boundary(
         self, first: int, submesh: Submesh, sharding: str, devices: Sequence[int], *, leaving: bool = False
     ) -> Layout:
-        """As the sharding of the layer before gives it, or as that of the layer itself takes it."""
+        """As the sharding of the layer before gives it, or as that of the layer itself takes it.
+
+        Before the first layer comes what the model takes.
+        """
         one = self.shardings(submesh)[sharding]
-        layer = self.body[first]
+        layer = self.body[first] if first else 0
         tensor, placement = one.costs.exit(layer - 1, one.level) if leaving else one.costs.entry(layer, one.level)
         return Layout(
             shape=tensor.shape,

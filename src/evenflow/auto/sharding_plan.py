@@ -54,6 +54,8 @@ class ActivationSharding:
     """The layer whose parameter it uses, or the operator."""
     shape: tuple[int, ...]
     placement: Placement
+    reads: Placement | None = None
+    """Of a product with a parameter: where the other factor lies."""
 
     def text(self) -> str:
         """In words."""

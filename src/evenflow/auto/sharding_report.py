@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from evenflow.auto.operator_graph import Operator, OperatorGraph, Role
 from evenflow.auto.pairwise_milp import PairwiseSolution
+from evenflow.auto.placement import Placement
 from evenflow.auto.sharding_plan import (
     ActivationSharding,
     Collective,
@@ -130,9 +131,24 @@ def _activations(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Ac
                     name=label,
                     shape=operator.outputs[0].shape,
                     placement=chosen(program, choices, index).outputs[0],
+                    reads=_reads(program, choices, index),
                 )
             )
     return tuple(found)
+
+
+def _reads(program: ShardingProgram, choices: tuple[int, ...], index: int) -> Placement | None:
+    """Of the only factor of a product that is no parameter, as the product reads it."""
+    graph = program.graph
+    operator = graph.operators[index]
+    given = [
+        position
+        for position, value in enumerate(operator.inputs)
+        if graph.operators[graph.routes(value, 1)[0].source.operator].role is not Role.PARAMETER
+    ]
+    if not operator.flops or len(given) != 1:
+        return None
+    return chosen(program, choices, index).inputs[given[0]]
 
 
 def _collectives(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Collective, ...]:

@@ -18,6 +18,7 @@ from evenflow.cli.status import BAD_INPUT
 from evenflow.errors import InputError, Interrupted, MismatchError, RunError
 from evenflow.profiles.fields import as_fields, load_json
 from evenflow.profiles.plan_file import parse_plan
+from evenflow.profiles.two_level_file import parse_mesh_plan, parse_sizes
 from evenflow.run.child import message_of
 from evenflow.run.comparison import compare
 from evenflow.run.job import DEVICES, DTYPES, LEAST_STEPS, TINY, Mismatch, RunJob, RunResult, StepReport
@@ -54,8 +55,8 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--heads", type=count, help="Attention heads instead of the model's."),
         click.option("--hidden", type=count, help="Hidden size instead of the model's."),
         click.option("--layers", type=count, help="Layers instead of the model's; llama-tiny has as many as the plan."),
-        click.option("--microbatch", type=count, default=1, show_default=True, help="Sequences of a microbatch."),
-        click.option("--seq", type=count, default=128, show_default=True, help="Tokens of a sequence."),
+        click.option("--microbatch", type=count, help="Sequences of a microbatch.  [default: 1, or the plan's]"),
+        click.option("--seq", type=count, help="Tokens of a sequence.  [default: 128, or the plan's]"),
         click.option("--steps", type=click.IntRange(min=LEAST_STEPS), default=20, show_default=True, help="Training "
                      "steps; the first two are not in the measured times."),
         click.option("--model", required=True, metavar="NAME|CONFIG.json", help="llama-tiny, or the configuration of "
@@ -85,7 +86,7 @@ def run(json_file: Path | None, svg_file: Path | None, timeline_file: Path | Non
     outputs = _Outputs(json_file=json_file, svg_file=svg_file, timeline_file=timeline_file)
     outputs.check(asked["plan_file"])
     job = _checked(_job(asked))
-    click.echo(f"starting {job.plan.num_ranks} processes, calibrating ...", err=True)
+    click.echo(f"starting {job.num_processes} processes, calibrating ...", err=True)
     try:
         result = launch(job, lambda news: _tell(news, job))
     except KeyboardInterrupt:
@@ -197,8 +198,11 @@ def _job(asked: dict[str, Any]) -> RunJob:
             place="--inject-fault",
             remedy="add --aa-check",
         )
+    mesh_plan = parse_mesh_plan(text, place=place)
+    sequence, microbatch = (128, 1) if mesh_plan is None else parse_sizes(text, place=place)
     return RunJob(
         plan=parse_plan(text, place=place),
+        mesh_plan=mesh_plan,
         model=name,
         config=config,
         num_layers=asked["layers"],
@@ -206,8 +210,8 @@ def _job(asked: dict[str, Any]) -> RunJob:
         num_heads=asked["heads"],
         vocab_size=asked["vocab"],
         num_steps=asked["steps"],
-        sequence_length=asked["seq"],
-        microbatch_size=asked["microbatch"],
+        sequence_length=asked["seq"] or sequence,
+        microbatch_size=asked["microbatch"] or microbatch,
         dtype=asked["dtype"],
         learning_rate=asked["lr"],
         device=asked["device"],

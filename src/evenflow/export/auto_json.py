@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from evenflow.auto.cluster import Cluster
 from evenflow.auto.inter import TwoLevelPlan
+from evenflow.auto.layout import Layout
 from evenflow.auto.placed import PlacedStage
 from evenflow.auto.placement import code
 from evenflow.auto.planner import AutoPlan
@@ -117,11 +118,19 @@ def _stage(stage: PlacedStage) -> dict[str, object]:
         },
         "static_mb": megabytes(option.static_bytes),
         "activation_mb": megabytes(option.activation_bytes),
-        "input": None
-        if stage.entry is None
-        else {"shape": stage.entry.shape, "placement": code(stage.entry.placement)},
+        "input": _layout(stage.entry),
+        "output": None if stage.exit is None else _layout(stage.exit),
+        "entries": {name: code(placement) for name, placement in stage.entries.items()},
         "parameters": {name: code(placement) for name, placement in stage.placements.items()},
+        "products": {
+            name: {"reads": code(product.reads), "gives": code(product.gives)}
+            for name, product in stage.products.items()
+        },
     }
+
+
+def _layout(layout: Layout) -> dict[str, object]:
+    return {"shape": layout.shape, "item_bytes": layout.item_bytes, "placement": code(layout.placement)}
 
 
 def _shardings(found: AutoPlan) -> Iterator[dict[str, object]]:

@@ -24,6 +24,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage
 
+from evenflow.auto.resharding_run import Exchange
 from evenflow.errors import InputError
 from evenflow.schedule import Action, Op, Schedule
 
@@ -46,8 +47,14 @@ OVERRIDDEN = {
         "_setup_forward_recv_info",
         "_create_grad_recv_info",
         "_get_recv_ops",
+        "get_fwd_recv_ops",
+        "get_bwd_recv_ops",
         "get_fwd_send_ops",
         "get_bwd_send_ops",
+        "_warmup_forward_vote",
+        "_warmup_backward_result",
+        "_retrieve_recv_activations",
+        "_retrieve_recv_grads",
         "forward_one_chunk",
         "backward_one_chunk",
         "backward_maybe_with_nosync",
@@ -74,6 +81,8 @@ _HOOKED = _ComputationType.UNSHARD
 """Without FSDP the runtime does nothing for this type: hooks run under its name, with a microbatch index."""
 
 LossFunction = Callable[[Any, Any], Tensor]
+_Sends = dict[int, list[tuple[dist.Work, dist.P2POp]]]
+"""What is on the way, by microbatch, with its tensors."""
 
 
 class Observer(Protocol):
@@ -137,14 +146,15 @@ class Stage(PipelineStage):
             dw_builder=weight_builder,
             group=group,
         )
+        self.example_input, self.example_output = example_input, example_output
         self.observer = observer
         self.answered: Mapping[int, Sequence[int]] = {}
         """Backwards that the stage before has done, by the forward that it sends next: their sends have ended."""
         self.witness: Witness | None = None
         self.keeps_graph = False
         """Whether the next backward leaves its graph to be run again."""
-        self._forward_sends: dict[int, list[dist.Work]] = {}
-        self._backward_sends: dict[int, list[dist.Work]] = {}
+        self._forward_sends: _Sends = {}
+        self._backward_sends: _Sends = {}
 
     def _setup_forward_recv_info(self, num_microbatches: int, has_backward: bool) -> None:
         super()._setup_forward_recv_info(1, has_backward)
@@ -229,6 +239,84 @@ class Stage(PipelineStage):
     def _end(self) -> None:
         if self.observer is not None:
             self.observer.end()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """What a stage on several devices exchanges with its neighbours; None where there is no neighbour."""
+
+    activations_in: Exchange | None
+    activations_out: Exchange | None
+    gradients_in: Exchange | None
+    gradients_out: Exchange | None
+
+
+class MeshStage(Stage):
+    """A stage on several devices, each of which runs this with its part of everything.
+
+    The runtime sees the pipeline alone: rank `rank` of `num_ranks`. What passes between stages may lie otherwise on the
+    devices of the one than on those of the other, so every device exchanges parts with several others.
+    """
+
+    def __init__(
+        self, module: nn.Module, *, rank: int, num_ranks: int, links: Links, example_output: Tensor, **others: Any
+    ) -> None:
+        super().__init__(module, example_output=example_output, **others)
+        self.group_rank, self.group_size = rank, num_ranks
+        self.links = links
+        self._dtype = example_output.dtype  # of what passes between stages
+        self._arriving: dict[tuple[Exchange, int], list[dist.P2POp]] = {}
+
+    def _warmup_forward_vote(self, has_backward: bool, received_acc: Tensor | None = None) -> Tensor:
+        """All shapes are given, on every stage: nothing to ask the others."""
+        return torch.ones(1, dtype=torch.int32, device=self.device)
+
+    def _warmup_backward_result(self, received_result: Tensor | None = None) -> Tensor:
+        """As `_warmup_forward_vote`."""
+        return torch.ones(1, dtype=torch.int32, device=self.device)
+
+    def get_fwd_recv_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
+        """Ask for the parts that make up this device's."""
+        return self._asked(self.links.activations_in, fwd_chunk_id)
+
+    def get_bwd_recv_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
+        """As `get_fwd_recv_ops`."""
+        return self._asked(self.links.gradients_in, bwd_chunk_id)
+
+    def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
+        """See `Stage`."""
+        if self.links.activations_out is not None:
+            (output,), _ = self.fwd_cache[fwd_chunk_id]
+            self._forward_sends[fwd_chunk_id] = _post(self.links.activations_out.sends(output.detach()))
+        return []
+
+    def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
+        """See `Stage`."""
+        if self.links.gradients_out is not None:
+            (gradient,) = self.bwd_cache.pop(bwd_chunk_id)
+            assert gradient is not None
+            self._backward_sends[bwd_chunk_id] = _post(self.links.gradients_out.sends(gradient))
+        return []
+
+    def _asked(self, exchange: Exchange | None, microbatch: int) -> list[dist.P2POp]:
+        if exchange is None:
+            return []
+        asked = exchange.receives(dtype=self._dtype, device=self.device)
+        self._arriving[exchange, microbatch] = asked
+        return asked
+
+    def _retrieve_recv_activations(self, fwd_chunk_id: int) -> tuple[Tensor, ...]:
+        return (self._taken(self.links.activations_in, fwd_chunk_id).requires_grad_(),)
+
+    def _retrieve_recv_grads(self, bwd_chunk_id: int) -> tuple[Tensor, ...]:
+        return (self._taken(self.links.gradients_in, bwd_chunk_id),)
+
+    def _taken(self, exchange: Exchange | None, microbatch: int) -> Tensor:
+        assert exchange is not None
+        asked = self._arriving.pop((exchange, microbatch))
+        taken = exchange.arrived(asked, None, dtype=self._dtype, device=self.device)
+        assert taken is not None
+        return taken
 
 
 class Runtime(_PipelineScheduleRuntime):
@@ -347,8 +435,8 @@ def insert_hooks(result: Runtime, hooks: Sequence[Hook]) -> None:
         result.register_custom_function(_HOOKED, call)
 
 
-def _finish(sends: dict[int, list[dist.Work]], microbatch: int) -> None:
-    for work in sends.pop(microbatch, ()):
+def _finish(sends: _Sends, microbatch: int) -> None:
+    for work, _ in sends.pop(microbatch, ()):
         work.wait()
 
 
@@ -366,8 +454,8 @@ def _answered(schedule: Schedule, stage: int) -> Mapping[int, Sequence[int]]:
     return answered
 
 
-def _post(ops: list[dist.P2POp]) -> list[dist.Work]:
-    return [op.op(op.tensor, group=op.group, tag=op.tag, group_dst=op.group_peer) for op in ops]
+def _post(ops: list[dist.P2POp]) -> list[tuple[dist.Work, dist.P2POp]]:
+    return [(op.op(op.tensor, group=op.group, tag=op.tag, group_dst=op.group_peer), op) for op in ops]
 
 
 def _without_buffers(infos: tuple[_RecvInfo, ...]) -> tuple[_RecvInfo, ...]:

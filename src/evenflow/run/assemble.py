@@ -7,11 +7,15 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from evenflow.auto.mesh_plan import MeshPlan
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS
 from evenflow.run.adapter import Hook, LossFunction, Observer, Stage, runtime
 from evenflow.run.layered import LayeredModel, as_layered
+from evenflow.run.mesh_assemble import MeshLoss, check_mesh_plan, mesh_stage, message_of, own_group, place_parameters
+from evenflow.run.mesh_parameters import MeshParameters
+from evenflow.run.mesh_stages import MeshStageModule, batch_placements, device_meshes, placed_like
 from evenflow.run.order import check_world, order_of
 from evenflow.run.recompute import Patterns, check_kinds
 from evenflow.run.shared import SharedParameters
@@ -32,15 +36,18 @@ class Pipeline:
         schedule: Schedule,
         stages: Sequence[Stage],
         loss_fn: LossFunction,
-        shared: SharedParameters,
-        boundaries: Sequence[Tensor],
+        shared: SharedParameters | MeshParameters,
+        message: Tensor,
         example_batch: Batch,
         hooks: Sequence[Hook],
+        mesh_plan: MeshPlan | None = None,
     ) -> None:
         self.schedule = schedule
         self.stages = tuple(stages)
-        self.boundaries = tuple(boundaries)
-        """What flows into each stage, and out of the last, for one microbatch: tensors on the meta device."""
+        self.loss_fn = loss_fn
+        self.mesh_plan = mesh_plan
+        self.message = message
+        """What the first device sends to the next stage for one microbatch, on the meta device."""
         self.runtime = runtime(stages, schedule, loss_fn, hooks=hooks)
         self.num_steps = 0
         """Steps done, which the random numbers depend on; set it when training goes on from a checkpoint."""
@@ -70,7 +77,7 @@ class Pipeline:
         loss = self.runtime.run(inputs, targets)
         self._shared.after_step()
         self.num_steps += 1
-        return loss
+        return self.loss_fn.total(loss) if loss is not None and isinstance(self.loss_fn, MeshLoss) else loss
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """The parameters of this rank under the names of the unsplit model, each once."""
@@ -102,7 +109,7 @@ class Pipeline:
             prefix = f"{part.name}."
             own = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
             try:
-                part.module.load_state_dict(own)
+                part.module.load_state_dict(placed_like(part.module, own))
             except RuntimeError as error:
                 raise InputError(
                     value=part.name, rule=f"the state_dict fits the model ({error})", place="state_dict"
@@ -124,6 +131,7 @@ def pipeline(
     example_batch: Batch,
     *,
     schedule: Schedule | None = None,
+    mesh_plan: MeshPlan | None = None,
     device: torch.device | str = "cpu",
     seed: int | None = None,
     head_modules: int = 0,
@@ -145,6 +153,9 @@ def pipeline(
         example_batch: inputs and targets, of which only shapes and types matter; the first dimension is split into
             the plan's microbatches.
         schedule: another order than that of the plan's family.
+        mesh_plan: where every stage lies, if on several devices: of ``evenflow auto`` (`AutoPlan.mesh_plan`, or
+            `evenflow.profiles.two_level_file.parse_mesh_plan`). The world size is its number of devices then, the
+            parameters become DTensors, and the first dimension of the batch counts for all devices of a stage together.
         seed: makes dropout the same however the model is split. Without it, random numbers come as they come.
         recompute_modules: glob patterns of the sub-modules that each kind but ``full`` runs again, by their names in a
             layer; see `evenflow.model.recompute_parts`.
@@ -167,38 +178,70 @@ def pipeline(
             place="pipeline",
             remedy="start them with torchrun and call torch.distributed.init_process_group first",
         )
-    check_world(plan, dist.get_world_size())
+    check_world(plan, dist.get_world_size(), mesh_plan)
     stages = cut(layered, plan, schedule)
     patterns = {**RECOMPUTE_PARTS, **recompute_modules}
     check_kinds(plan, [part for part in layered.parts if part.is_body], patterns)
-    boundaries = boundary_shapes(stages, layered.context, microbatch_of(example_batch[0], plan, place="example batch"))
+    example = microbatch_of(example_batch[0], plan, place="example batch")
+    boundaries = boundary_shapes(stages, layered.context, example)
     microbatch_of(example_batch[1], plan, place="example batch, targets")
-    rank, device = dist.get_rank(), torch.device(device)
+    if mesh_plan is not None:
+        check_mesh_plan(mesh_plan, layered, stages, example)
+    device = torch.device(device)
+    rank = dist.get_rank() if mesh_plan is None else mesh_plan.rank_of(dist.get_rank())
     own = [stage for stage in stages if stage.rank == rank]
     for stage in own:
         _move(stage, device)
-    shared = SharedParameters(layered.shared, stages, rank)
-    built = [
-        Stage(
-            StageModule(stage, layered.context, seed=seed, recompute_modules=patterns),
-            index=stage.index,
-            num_stages=len(stages),
-            device=device,
-            example_input=boundaries[stage.index],
-            example_output=boundaries[stage.index + 1],
-            weight_builder=_weight_builder(stage),
-            observer=observer,
-        )
-        for stage in own
-    ]
+    common: dict[str, Any] = {"device": device, "observer": observer}
+    modules: dict[str, Any] = {"seed": seed, "recompute_modules": patterns}
+    built: list[Stage]
+    shared: SharedParameters | MeshParameters
+    if mesh_plan is None:
+        shared = SharedParameters(layered.shared, stages, rank)
+        built = [
+            Stage(
+                StageModule(stage, layered.context, **modules),
+                index=stage.index,
+                num_stages=len(stages),
+                example_input=boundaries[stage.index],
+                example_output=boundaries[stage.index + 1],
+                weight_builder=_weight_builder(stage),
+                **common,
+            )
+            for stage in own
+        ]
+        message = boundaries[1]
+    else:
+        meshes = device_meshes(mesh_plan, device.type)
+        place_parameters(own, mesh_plan, meshes)
+        shared = MeshParameters(layered.shared, stages, mesh_plan, rank)
+        alone = own_group()
+        built = []
+        for stage in own:
+            where, mesh = mesh_plan.stages[stage.index], meshes[stage.index]
+            built.append(
+                mesh_stage(
+                    stage,
+                    module=MeshStageModule(stage, layered.context, where=where, mesh=mesh, **modules),
+                    plan=mesh_plan,
+                    boundaries=boundaries,
+                    alone=alone,
+                    weight_builder=_weight_builder(stage),
+                    **common,
+                )
+            )
+            if where.output is None:
+                loss_fn = MeshLoss(loss_fn, mesh, batch_placements(where))
+        message = message_of(mesh_plan, boundaries)
     return Pipeline(
         schedule=schedule,
         stages=built,
         loss_fn=loss_fn,
         shared=shared,
-        boundaries=boundaries,
+        message=message,
         example_batch=example_batch,
         hooks=hooks,
+        mesh_plan=mesh_plan,
     )
 
 

@@ -17,10 +17,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from evenflow.run.adapter import LossFunction, Stage
+from evenflow.run.adapter import LossFunction, MeshStage, Stage
 from evenflow.run.assemble import Batch, Pipeline
 from evenflow.run.job import Overhead
 from evenflow.run.live_memory import memory_meter
+from evenflow.run.mesh_messages import measure_exchanges_ns
 from evenflow.run.overhead import measure_overhead
 
 _REPEATS = 7
@@ -75,23 +76,30 @@ def calibrate(pipe: Pipeline, batch: Batch, loss_fn: LossFunction) -> Calibratio
     dist.barrier()
     stages = []
     for stage in pipe.stages:
-        boundary, output = pipe.boundaries[stage.stage_index : stage.stage_index + 2]
+        boundary = stage.example_input
         example = inputs if stage.is_first else torch.randn(boundary.shape, dtype=boundary.dtype, device=device)
-        stages.append(measure_stage(stage, example, output, targets, loss_fn))
+        stages.append(measure_stage(stage, example, stage.example_output, targets, loss_fn))
     for parameter in pipe.parameters():
         parameter.grad = None
     ranks = pipe.schedule.stage_ranks
     pairs = sorted({(min(pair), max(pair)) for pair in pairwise(ranks) if pair[0] != pair[1]})
     return Calibration(
         stages=tuple(stages),
-        message_ns=measure_message_ns(pairs, pipe.boundaries[1], device),
-        overhead=measure_overhead(pipe.boundaries[1], device),
+        message_ns=measure_message_ns(pairs, pipe.message, device)
+        if pipe.mesh_plan is None
+        else measure_exchanges_ns(pipe.mesh_plan, [_on_mesh(stage) for stage in pipe.stages], device),
+        overhead=measure_overhead(pipe.message, device),
         message_bytes=sum(
-            2 * pipe.boundaries[stage.stage_index].nbytes
+            2 * stage.example_input.nbytes
             for stage in pipe.stages
             if not stage.is_first and ranks[stage.stage_index - 1] != ranks[stage.stage_index]
         ),
     )
+
+
+def _on_mesh(stage: Stage) -> MeshStage:
+    assert isinstance(stage, MeshStage)
+    return stage
 
 
 def measure_stage(

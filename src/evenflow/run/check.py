@@ -1,15 +1,19 @@
 """Whether a job can be run, found out before any process starts."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
+from evenflow.auto.mesh_plan import MeshPlan
 from evenflow.errors import InputError
 from evenflow.run.job import WARM_UP_STEPS, RunJob
+from evenflow.run.layered import LayeredModel
+from evenflow.run.mesh_assemble import check_mesh_plan
 from evenflow.run.models import build_model
 from evenflow.run.order import check_world, order_of
 from evenflow.run.recompute import check_kinds
-from evenflow.run.stages import cut
+from evenflow.run.stages import StageParts, cut
 
 
 def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | None = None) -> RunJob:
@@ -23,12 +27,14 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
     """
     schedule = order_of(job.plan)
     if num_processes is not None:
-        check_world(job.plan, num_processes)
+        check_world(job.plan, num_processes, job.mesh_plan)
     model = build_model(job)
-    cut(model, job.plan, schedule)
+    stages = cut(model, job.plan, schedule)
+    if job.mesh_plan is not None:
+        _check_mesh(job, job.mesh_plan, model, stages)
     _check_audit(job)
     check_kinds(job.plan, [part for part in model.parts if part.is_body])
-    needed, there = num_local or job.plan.num_ranks, torch.cuda.device_count()
+    needed, there = num_local or job.num_processes, torch.cuda.device_count()
     if job.device == "cuda" and there < needed:
         raise InputError(
             value=there,
@@ -37,6 +43,20 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
             remedy="use --device cpu, or more machines with torchrun",
         )
     return replace(job, device=job.device or ("cuda" if there >= needed else "cpu"))
+
+
+def _check_mesh(job: RunJob, mesh_plan: MeshPlan, model: LayeredModel, stages: Sequence[StageParts]) -> None:
+    """Refuse stages on devices that do not fit the pipeline or the model."""
+    check_world(job.plan, job.num_processes, mesh_plan)
+    tokens = torch.empty(job.microbatch_size, job.sequence_length, dtype=torch.long, device="meta")
+    check_mesh_plan(mesh_plan, model, stages, tokens)
+    if job.aa_check:
+        raise InputError(
+            value=job.model,
+            rule="work is checked again on ranks of one device, and not yet where stages lie on several",
+            place="--aa-check",
+            remedy="leave it out",
+        )
 
 
 def _check_audit(job: RunJob) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from evenflow.auto.mesh_plan import MeshPlan
 from evenflow.model import Plan
 
 ActionRow = tuple[int, int, int, int, int]
@@ -60,11 +61,18 @@ class RunJob:
     """None: what there is."""
     seed: int
     verify: bool
+    mesh_plan: MeshPlan | None = None
+    """Where every stage lies, if on several devices, each of which is a process then."""
     aa_check: bool = False
     """Re-execute work in the bubbles, in every other measured step, and compare."""
     aa_everywhere: bool = False
     """Also work that fits no bubble."""
     faults: tuple[Fault, ...] = ()
+
+    @property
+    def num_processes(self) -> int:
+        """One for every device."""
+        return self.plan.num_ranks if self.mesh_plan is None else self.mesh_plan.cluster.num_devices
 
     def has_aa_checks(self, step: int) -> bool:
         """Whether a step has A/A checks: every other of the measured ones, the second first, and where a fault is."""

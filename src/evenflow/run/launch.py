@@ -50,8 +50,8 @@ def launch(job: RunJob, report: Callable[[StepReport | Mismatch], None]) -> RunR
         ranks: list[_Rank] = []
         try:
             port = _free_port()
-            for rank in range(job.plan.num_ranks):
-                ranks.append(_start(file, rank, job.plan.num_ranks, port))  # noqa: PERF401  all started ones are ended
+            for rank in range(job.num_processes):
+                ranks.append(_start(file, rank, job.num_processes, port))  # noqa: PERF401  all started ones are ended
             return _watch(ranks, report)
         finally:
             _end(ranks)

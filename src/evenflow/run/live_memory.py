@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -33,6 +34,14 @@ class MemoryMeter(Protocol):
 def memory_meter(device: torch.device, tensors: Iterable[Tensor]) -> MemoryMeter:
     """The meter of a device. `tensors` live already; on a GPU its allocator knows of them."""
     return GpuMeter(device) if device.type == "cuda" else StorageMeter(tensors)
+
+
+def local_part(tensor: Tensor) -> Tensor:
+    """What of a tensor is on this device."""
+    if not isinstance(tensor, DTensor):
+        return tensor
+    local: Tensor = tensor.detach().to_local()
+    return local
 
 
 class GpuMeter:
@@ -70,7 +79,7 @@ class StorageMeter(TorchDispatchMode):
         self._live = 0
         self._peak = 0
         for tensor in tensors:
-            self._watch(tensor)
+            self._watch(local_part(tensor))
 
     def live_bytes(self) -> int:
         """See `MemoryMeter`."""
@@ -85,6 +94,8 @@ class StorageMeter(TorchDispatchMode):
         self._peak = self._live
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(issubclass(kind, DTensor) for kind in types):
+            return NotImplemented  # it does its work on local tensors, which come here then
         result = func(*args, **(kwargs or {}))
         for value in tree_leaves(result):
             if isinstance(value, Tensor) and value.device.type != "meta":

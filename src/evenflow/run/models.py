@@ -1,6 +1,7 @@
 """Models by name, for ``evenflow run``: transformers' Llama from a configuration, each rank with its own part only."""
 
 import json
+from functools import partial
 from typing import Any
 
 import torch
@@ -45,7 +46,22 @@ def build_model(job: RunJob) -> LayeredModel:
             place="--model",
             remedy="check its sizes",
         ) from None
+    if job.dtype == "float64":
+        _norm_in_float64(model)
     return as_layered(model.to(getattr(torch, job.dtype)))
+
+
+def _norm_in_float64(model: nn.Module) -> None:
+    """Let norms compute as exactly as the rest: transformers' own round to float32 in between."""
+    for module in model.modules():
+        if hasattr(module, "variance_epsilon"):
+            module.forward = partial(_rms_norm, module)
+
+
+def _rms_norm(module: Any, hidden: Tensor) -> Tensor:
+    scale = torch.rsqrt(hidden.square().mean(-1, keepdim=True) + module.variance_epsilon)
+    result: Tensor = module.weight * (hidden * scale)
+    return result
 
 
 def materialise(model: LayeredModel, parts: list[Part], *, seed: int, device: torch.device) -> None:

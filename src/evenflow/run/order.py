@@ -1,5 +1,6 @@
 """Which order of work a plan runs in, and with how many processes. Imports no torch."""
 
+from evenflow.auto.mesh_plan import MeshPlan
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.schedule import Schedule, check_complete, make_schedule
@@ -34,12 +35,20 @@ def order_of(plan: Plan, schedule: Schedule | None = None) -> Schedule:
     return schedule
 
 
-def check_world(plan: Plan, num_processes: int) -> None:
-    """Refuse a number of processes that is not the plan's number of ranks."""
-    if num_processes != plan.num_ranks:
+def check_world(plan: Plan, num_processes: int, mesh_plan: MeshPlan | None = None) -> None:
+    """Refuse a number of processes that is not the plan's number of ranks, or of devices where stages have several.
+
+    And stages on devices that are not those of the plan's ranks.
+    """
+    needed = plan.num_ranks if mesh_plan is None else mesh_plan.cluster.num_devices
+    if num_processes != needed:
         raise InputError(
             value=num_processes,
-            rule=f"one process a rank: the plan has {plan.num_ranks}",
+            rule=f"one process a {'rank' if mesh_plan is None else 'device'}: the plan has {needed}",
             place="world size",
-            remedy="start as many processes as the plan has ranks, or plan for this number of ranks",
+            remedy=f"start {needed} processes, or make a plan for this number",
+        )
+    if mesh_plan is not None and mesh_plan.num_ranks != plan.num_ranks:
+        raise InputError(
+            value=mesh_plan.num_ranks, rule=f"the stages lie on the plan's {plan.num_ranks} ranks", place="plan, stages"
         )

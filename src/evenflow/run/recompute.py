@@ -1,6 +1,7 @@
 """Recomputation as planned: whole layers, or parts of a layer chosen by name, under torch.utils.checkpoint."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -28,19 +29,27 @@ def kinds_of_cell(plan: Plan, chunk: int, rank: int) -> list[str]:
     return [kind for kind in kinds for _ in range(plan.count(kind, chunk, rank))]
 
 
-def forward_of(part: Part, kind: str, patterns: Patterns = RECOMPUTE_PARTS) -> Callable[..., Any]:
+def forward_of(
+    part: Part,
+    kind: str,
+    patterns: Patterns = RECOMPUTE_PARTS,
+    inside: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Callable[..., Any]:
     """What computes `part` under a recompute kind; sub-modules that recompute are changed in place.
+
+    What is computed again, is so in the context that `inside` gives.
 
     Raises:
         InputError: no sub-module of the part belongs to the kind.
     """
+    again = partial(checkpoint, use_reentrant=False, context_fn=lambda: (nullcontext(), inside()))
     if kind == NONE:
         return part.module
     if kind == FULL:
-        return partial(checkpoint, part.module, use_reentrant=False)
+        return partial(again, part.module)
     chosen = _chosen(part, kind, patterns)
     for module in chosen:
-        module.forward = partial(checkpoint, module.forward, use_reentrant=False)
+        module.forward = partial(again, module.forward)
     return part.module
 
 

@@ -1,7 +1,7 @@
 """The stages of one rank, pruned from the real model by the plan's cells."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,12 +85,14 @@ class StageModule(nn.Module):
         *,
         seed: int | None = None,
         recompute_modules: Patterns = RECOMPUTE_PARTS,
+        recompute_inside: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         super().__init__()
         self.parts = stage.parts
         self.modules_in_order = nn.ModuleList(part.module for part in stage.parts)
         self.forwards: list[Callable[..., Any]] = [
-            forward_of(part, stage.kinds.get(part.position, "none"), recompute_modules) for part in stage.parts
+            forward_of(part, stage.kinds.get(part.position, "none"), recompute_modules, recompute_inside)
+            for part in stage.parts
         ]
         self.context = context
         self.seed = seed
@@ -101,10 +103,15 @@ class StageModule(nn.Module):
         """The output of the stage for one microbatch."""
         arguments: Mapping[str, Any] | None = None
         for part, forward in zip(self.parts, self.forwards, strict=True):
+            hidden = self.entering(part, hidden)
             if part.is_body and self.context and arguments is None:
                 arguments = self.context(hidden)
             with self._random(part, hidden.device):
                 hidden = forward(hidden, **(arguments or {})) if part.is_body else forward(hidden)
+        return hidden
+
+    def entering(self, part: Part, hidden: Tensor) -> Tensor:  # noqa: ARG002  for stages on several devices
+        """What a part is given, of what comes to it."""
         return hidden
 
     def _random(self, part: Part, device: torch.device) -> Any:

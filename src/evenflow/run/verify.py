@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from evenflow.run.adapter import LossFunction
 from evenflow.run.assemble import Pipeline
@@ -53,15 +54,19 @@ class Unsplit:
 
 def gathered_gradients(pipeline: Pipeline) -> dict[str, Tensor] | None:
     """All gradients of the pipeline by unsplit name, on rank 0; every rank calls it."""
-    own = {
-        name: None if parameter.grad is None else parameter.grad.cpu()
-        for name, parameter in pipeline.named_parameters()
-    }
+    own = {name: _whole(parameter.grad) for name, parameter in pipeline.named_parameters()}
     everything: list[Any] | None = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
     dist.gather_object(own, everything)
     if everything is None:
         return None
     return {name: gradient for part in everything for name, gradient in part.items()}
+
+
+def _whole(gradient: Tensor | None) -> Tensor | None:
+    """With the parts of all devices that have some, each of which calls it."""
+    if isinstance(gradient, DTensor):
+        gradient = gradient.full_tensor()
+    return None if gradient is None else gradient.cpu()
 
 
 def gradient_error(gradients: Mapping[str, Tensor | None], expected: Mapping[str, nn.Parameter]) -> tuple[float, str]:

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from evenflow.auto.mesh_plan import MeshPlan
 from evenflow.run.aa_run import AARun, checks_of_rank
 from evenflow.run.aa_run import report as aa_report
 from evenflow.run.assemble import Batch, Pipeline, pipeline
@@ -28,7 +29,7 @@ from evenflow.run.job import (
     StepReport,
     Verification,
 )
-from evenflow.run.live_memory import memory_meter
+from evenflow.run.live_memory import local_part, memory_meter
 from evenflow.run.models import build_model, materialise, next_token_loss, tokens
 from evenflow.run.order import order_of
 from evenflow.run.recorder import Recorder, clock_offset_ns
@@ -46,6 +47,7 @@ def train(job: RunJob, report: Report) -> RunResult | None:
     """
     device = torch.device(job.device, int(os.environ["LOCAL_RANK"])) if job.device == "cuda" else torch.device("cpu")
     logging.getLogger("torch.distributed.pipelining.schedules").setLevel(logging.CRITICAL)  # it writes whole schedules
+    logging.getLogger("torch.distributed.tensor").setLevel(logging.ERROR)  # it warns of what a plan asks for
     if job.aa_check:
         _compute_deterministically()
     if device.type == "cuda":
@@ -72,6 +74,8 @@ class _Trainer:
     def __init__(self, job: RunJob, device: torch.device) -> None:
         self.job = job
         self.device = device
+        self.rank = dist.get_rank() if job.mesh_plan is None else job.mesh_plan.rank_of(dist.get_rank())
+        """Of the pipeline."""
         self.model = build_model(job)
         self.num_parameters = sum(parameter.numel() for parameter in self.model.whole.parameters())
         self.clock_offset_ns = clock_offset_ns(device)
@@ -81,7 +85,7 @@ class _Trainer:
 
     def train(self, report: Report) -> RunResult | None:
         """Calibrate, run all steps, gather."""
-        calibration = calibrate(self.pipe, self._batch(0), next_token_loss)
+        calibration = calibrate(self.pipe, self._batch(0), self.pipe.loss_fn)
         own = calibrated(calibration)
         if self.job.aa_check:
             self.aa = self._aa_check(own, calibration, report)
@@ -98,6 +102,7 @@ class _Trainer:
                 actions.append(self.recorder.rows())
             if loss is not None:
                 losses.append(float(loss))
+            if loss is not None and self._is_first_device():
                 report(StepReport(step=step, loss=losses[-1], step_ns=step_ns))
             if self.job.verify:
                 gradients = gathered_gradients(self.pipe)
@@ -121,14 +126,14 @@ class _Trainer:
             losses=losses,
             message_ns=calibration.message_ns,
             overhead=calibration.overhead,
-            ranks=[rank for rank, *_ in gathered],
+            ranks=by_rank([result for result, *_ in gathered], self.job.mesh_plan),
             verification=_verification(self.job, losses, expected, errors) if self.job.verify else None,
             aa_check=aa_report([found for *_, found in gathered]) if self.aa else None,
         )
 
     def _pipeline(self) -> Pipeline:
         schedule = order_of(self.job.plan)
-        own = [stage for stage in cut(self.model, self.job.plan, schedule) if stage.rank == dist.get_rank()]
+        own = [stage for stage in cut(self.model, self.job.plan, schedule) if stage.rank == self.rank]
         parts = [part for stage in own for part in stage.parts]
         materialise(self.model, parts, seed=self.job.seed, device=self.device)
         return pipeline(
@@ -136,6 +141,7 @@ class _Trainer:
             self.model,
             next_token_loss,
             self._batch(0),
+            mesh_plan=self.job.mesh_plan,
             device=self.device,
             seed=self.job.seed,
             observer=self.recorder,
@@ -176,7 +182,12 @@ class _Trainer:
 
     def _static_bytes(self, optimizer: torch.optim.Optimizer) -> int:
         """Parameters, gradients and optimizer state."""
-        return sum(2 * one.nbytes for one in self.pipe.parameters()) + sum(one.nbytes for one in _state(optimizer))
+        parameters = sum(2 * local_part(one).nbytes for one in self.pipe.parameters())
+        return parameters + sum(local_part(one).nbytes for one in _state(optimizer))
+
+    def _is_first_device(self) -> bool:
+        """Of its rank's devices."""
+        return self.job.mesh_plan is None or dist.get_rank() == self.job.mesh_plan.devices_of_rank()[self.rank][0]
 
     def _unsplit(self) -> Unsplit:
         model = build_model(self.job)
@@ -209,6 +220,20 @@ def calibrated(calibration: Calibration) -> RankResult:
         peak_bytes=0,
         actions=[],
     )
+
+
+def by_rank(devices: Sequence[RankResult], mesh_plan: MeshPlan | None) -> list[RankResult]:
+    """One result for each rank of the pipeline: the actions of its first device, the memory of its fullest one."""
+    if mesh_plan is None:
+        return list(devices)
+    return [
+        replace(
+            devices[own[0]],
+            static_bytes=max(devices[device].static_bytes for device in own),
+            peak_bytes=max(devices[device].peak_bytes for device in own),
+        )
+        for own in mesh_plan.devices_of_rank()
+    ]
 
 
 def _state(optimizer: torch.optim.Optimizer) -> list[Tensor]:

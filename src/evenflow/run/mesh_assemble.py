@@ -1,0 +1,185 @@
+"""This device's part of a pipeline whose stages lie on several devices: a two-level plan put together."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
+
+from evenflow.auto.layout import Layout
+from evenflow.auto.mesh_plan import MeshPlan
+from evenflow.auto.resharding import plan_resharding
+from evenflow.auto.resharding_run import Exchange
+from evenflow.errors import InputError
+from evenflow.run.adapter import Links, LossFunction, MeshStage
+from evenflow.run.layered import LayeredModel
+from evenflow.run.mesh_stages import MeshStageModule, batch_placements, shard_parameters
+from evenflow.run.stages import StageParts
+
+
+def check_mesh_plan(plan: MeshPlan, model: LayeredModel, stages: Sequence[StageParts], example: Tensor) -> None:
+    """Refuse a plan of other stages, another model or another microbatch.
+
+    Raises:
+        InputError: says what differs.
+    """
+    if len(plan.stages) != len(stages):
+        raise InputError(value=len(plan.stages), rule=f"the pipeline has {len(stages)} stages", place="plan, stages")
+    taken = plan.stages[0].input.shape
+    if tuple(example.shape) != taken:
+        raise InputError(
+            value=list(example.shape),
+            rule=f"a microbatch has the shape that the plan was made for, {list(taken)}",
+            place="microbatch",
+            remedy="run with the microbatch and sequence of the plan, or plan for these",
+        )
+    for stage, where in zip(stages, plan.stages, strict=True):
+        if stage.rank != where.rank:
+            raise InputError(value=where.rank, rule=f"stage {stage.index} is on rank {stage.rank}", place="plan, stages")
+        _check_names(stage, where.parameters)
+    for name, module in model.whole.named_modules():
+        if isinstance(module, nn.Dropout) and module.p > 0 or getattr(module, "attention_dropout", 0):
+            raise InputError(
+                value=name,
+                rule="a stage on several devices has no dropout: its random numbers would depend on the placement",
+                place="model",
+                remedy="set dropout to 0",
+            )
+
+
+def _check_names(stage: StageParts, where: Mapping[str, Sequence[int]]) -> None:
+    shapes = {
+        name: tuple(parameter.shape)
+        for part in stage.parts
+        for name, parameter in part.module.named_parameters(prefix=part.name, remove_duplicate=False)
+    }
+    other = sorted(shapes.keys() ^ where.keys())
+    if other:
+        whose = "model" if other[0] in shapes else "plan"
+        raise InputError(
+            value=other[0],
+            rule=f"plan and model have the same parameters in stage {stage.index}, and this one is only in the {whose}",
+            place="plan, stages",
+            remedy="run the model that the plan was made for",
+        )
+    for name, shape in shapes.items():
+        if any(one >= len(shape) for one in where[name]):
+            raise InputError(value=name, rule=f"it has a dimension that is split, but its shape is {shape}", place="plan")
+
+
+def mesh_stage(
+    stage: StageParts,
+    *,
+    module: MeshStageModule,
+    plan: MeshPlan,
+    boundaries: Sequence[Tensor],
+    alone: dist.ProcessGroup,
+    **others: Any,
+) -> MeshStage:
+    """The runtime's stage on this device; `boundaries` are as of the unsplit model, `alone` has this process only."""
+    me, where = dist.get_rank(), plan.stages[stage.index]
+    taken, given = boundaries[stage.index], boundaries[stage.index + 1]
+    if stage.index == 0:
+        example_input = taken  # the batch is there on every device
+    else:
+        example_input = _like(taken, _shape(where.input, me))
+    if where.output is not None:
+        example_output = _like(given, _shape(where.output, me))
+    else:
+        example_output = _like(given, _batch_shape(tuple(given.shape), module.mesh, batch_placements(where)))
+    return MeshStage(
+        module,
+        rank=stage.rank,
+        num_ranks=plan.num_ranks,
+        links=_links(plan, stage.index, taken.element_size()),
+        index=stage.index,
+        num_stages=len(plan.stages),
+        example_input=example_input,
+        example_output=example_output,
+        group=alone,
+        **others,
+    )
+
+
+def own_group() -> dist.ProcessGroup:
+    """A group of this process alone. Every process calls it."""
+    groups = [dist.new_group([rank]) for rank in range(dist.get_world_size())]
+    return groups[dist.get_rank()]
+
+
+def place_parameters(stages: Sequence[StageParts], plan: MeshPlan, meshes: Sequence[DeviceMesh]) -> None:
+    """Replace the parameters of this rank's stages by this device's parts."""
+    for stage in stages:
+        for part in stage.parts:
+            shard_parameters(part, plan.stages[stage.index].parameters, meshes[stage.index])
+
+
+def message_of(plan: MeshPlan, boundaries: Sequence[Tensor]) -> Tensor:
+    """What the first device hands to the next stage, on the meta device: on all processes the same."""
+    first = plan.stages[0]
+    layout = first.output or first.input
+    return _like(boundaries[1], _shape(layout, first.devices[0]))
+
+
+def _links(plan: MeshPlan, index: int, item_bytes: int) -> Links:
+    def exchange(source: int, target: int, *, backward: bool) -> Exchange | None:
+        if not (0 <= source and target < len(plan.stages)):
+            return None
+        before, after = plan.stages[source].output, plan.stages[target].input
+        assert before is not None
+        layouts = (after, before) if backward else (before, after)
+        sender, receiver = (replace(one, item_bytes=item_bytes) for one in layouts)
+        return Exchange(plan_resharding(sender, receiver, plan.cluster))
+
+    return Links(
+        activations_in=exchange(index - 1, index, backward=False),
+        activations_out=exchange(index, index + 1, backward=False),
+        gradients_in=exchange(index, index + 1, backward=True),
+        gradients_out=exchange(index - 1, index, backward=True),
+    )
+
+
+def _shape(layout: Layout, device: int) -> tuple[int, ...]:
+    return tuple(end - begin for begin, end in layout.boxes[device])
+
+
+def _batch_shape(shape: tuple[int, ...], mesh: DeviceMesh, placements: Sequence[Placement]) -> tuple[int, ...]:
+    return (shape[0] // _num_parts(mesh, placements), *shape[1:])
+
+
+def _num_parts(mesh: DeviceMesh, placements: Sequence[Placement]) -> int:
+    parts = 1
+    for axis, one in enumerate(placements):
+        if isinstance(one, Shard):
+            parts *= mesh.size(axis)
+    return parts
+
+
+def _like(tensor: Tensor, shape: Sequence[int]) -> Tensor:
+    return torch.empty(shape, dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad)
+
+
+class MeshLoss:
+    """The loss of this device's samples as a share of that of the microbatch, a mean over samples."""
+
+    def __init__(self, loss_fn: LossFunction, mesh: DeviceMesh, placements: Sequence[Placement]) -> None:
+        self._loss_fn = loss_fn
+        self._mesh = mesh
+        self._placements = list(placements)
+        self._num_parts = _num_parts(mesh, placements)
+
+    def __call__(self, output: Tensor, target: Tensor) -> Tensor:
+        """Of this device's output and the targets of the whole microbatch."""
+        whole = DTensor.from_local(target, self._mesh, [Replicate()] * self._mesh.ndim)
+        return self._loss_fn(output, whole.redistribute(placements=self._placements).to_local()) / self._num_parts
+
+    def total(self, share: Tensor) -> Tensor:
+        """The loss, from the shares of all devices; each of them calls it."""
+        total = share.clone()
+        for axis in range(self._mesh.ndim):
+            dist.all_reduce(total, group=self._mesh.get_group(axis))
+        return total * self._num_parts / self._mesh.size()

@@ -1,0 +1,78 @@
+"""Attention on DTensors: batch and heads are independent, so every device runs the ordinary kernel on its part.
+
+torch has no rule for the CPU's kernel, and those of others give results in an order of memory that depends on the sizes
+of the parts, which views behind it do not expect.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor
+from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard
+from torch.distributed.tensor.experimental import implicit_replication
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+BATCH, HEADS = 0, 1
+
+
+@contextmanager
+def on_mesh() -> Iterator[None]:
+    """In here modules may compute with DTensors; tensors that they make themselves are the same on all devices."""
+    with implicit_replication(), _LocalAttention():
+        yield
+
+
+class _LocalAttention(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is functional.scaled_dot_product_attention and any(isinstance(one, DTensor) for one in args):
+            return _attention(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+def _attention(query: Any, key: Any, value: Any, attn_mask: Any = None, *others: Any, **keywords: Any) -> DTensor:
+    """Of shapes [batch, heads, length, width]; key and value may have fewer heads, a mask one of either for all."""
+    mesh = next(one.device_mesh for one in (query, key, value) if isinstance(one, DTensor))
+    query, key, value, mask = (
+        DTensor.from_local(one, mesh, [Replicate()] * mesh.ndim)
+        if isinstance(one, Tensor) and not isinstance(one, DTensor)
+        else one
+        for one in (query, key, value, attn_mask)
+    )
+    placements = _placements(query, key)
+
+    def part(tensor: DTensor) -> Tensor:
+        wanted = [
+            one if isinstance(one, Shard) and tensor.ndim == query.ndim and tensor.shape[one.dim] > 1 else Replicate()
+            for one in placements
+        ]
+        local: Tensor = tensor.redistribute(placements=wanted).to_local(
+            # Where the tensor is whole, every device has the gradient of its own part of batch or heads.
+            grad_placements=[_gradient(mine, theirs) for mine, theirs in zip(wanted, placements, strict=True)]
+        )
+        return local
+
+    result = functional.scaled_dot_product_attention(
+        part(query), part(key), part(value), None if mask is None else part(mask), *others, **keywords
+    )
+    return DTensor.from_local(result.contiguous(), mesh, placements)
+
+
+def _placements(query: DTensor, key: DTensor) -> list[Placement]:
+    """As the query lies, where batch or heads are split and those of the keys can be too."""
+    left = {BATCH: key.shape[BATCH], HEADS: key.shape[HEADS]}
+    found: list[Placement] = []
+    for axis, one in enumerate(query.placements):
+        size = query.device_mesh.size(axis)
+        dimension = one.dim if isinstance(one, Shard) else None
+        if dimension in left and left[dimension] % size == 0:
+            left[dimension] //= size
+            found.append(Shard(dimension))
+        else:
+            found.append(Replicate())
+    return found
+
+
+def _gradient(mine: Placement, theirs: Placement) -> Placement:
+    return Partial() if isinstance(mine, Replicate) and isinstance(theirs, Shard) else mine

@@ -1,0 +1,121 @@
+"""Gradients of parameters that lie on several devices: summed where they are in part, and over stages that share them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from evenflow.auto.layout import Layout
+from evenflow.auto.mesh_plan import MeshPlan
+from evenflow.auto.resharding import plan_resharding
+from evenflow.auto.resharding_run import reshard
+from evenflow.run.shared import names_of, share
+from evenflow.run.stages import StageParts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Copy:
+    """A shared parameter on the devices of one rank of the pipeline."""
+
+    layout: Layout
+    parameter: nn.Parameter | None
+    """On these devices."""
+
+
+class MeshParameters:
+    """Before and after a step, as `evenflow.run.shared.SharedParameters`.
+
+    During a step gradients stay partial sums over the devices that had other samples, and are summed once after it.
+    Copies of a shared parameter on other ranks exchange their gradients part by part. They begin equal.
+    """
+
+    def __init__(
+        self, shared: Sequence[Sequence[str]], stages: Sequence[StageParts], plan: MeshPlan, rank: int
+    ) -> None:
+        self._plan = plan
+        own = {name: part for stage in stages if stage.rank == rank for part in stage.parts for name in names_of(part)}
+        share(shared, own)
+        found = {name: part.module.get_parameter(name.removeprefix(f"{part.name}.")) for name, part in own.items()}
+        self._parameters = list({id(one): one for one in found.values()}.values())
+        self._copies = [copies for names in shared if len(copies := _copies(names, stages, plan, found)) > 1]
+        self._before: list[Tensor | None] = []
+
+    def before_step(self) -> None:
+        """Set aside what was accumulated before, which has been summed already."""
+        self._before = [one.grad for one in self._parameters]
+        for one in self._parameters:
+            one.grad = None
+
+    def after_step(self) -> None:
+        """Sum the gradients of the step."""
+        for one in self._parameters:
+            if isinstance(one.grad, DTensor):
+                one.grad = one.grad.redistribute(placements=one.placements)
+        for copies in self._copies:
+            self._sum(copies)
+        for one, before in zip(self._parameters, self._before, strict=True):
+            if before is not None:
+                one.grad = before if one.grad is None else before.add_(one.grad)
+        self._before = []
+
+    def _sum(self, copies: Sequence[_Copy]) -> None:
+        """Every rank adds in the same order, so that copies stay equal."""
+        own = next((copy.parameter for copy in copies if copy.parameter is not None), None)
+        local = None if own is None else _local_gradient(own)
+        parts = []
+        for source in copies:
+            for target in copies:
+                if source is target:
+                    if source.parameter is not None:
+                        parts.append(local)
+                    continue
+                plan = plan_resharding(source.layout, target.layout, self._plan.cluster)
+                like = local if local is not None else torch.empty(0)
+                arrived = reshard(
+                    plan, local if source.parameter is not None else None, dtype=like.dtype, device=like.device
+                )
+                if arrived is not None:
+                    parts.append(arrived)
+        if own is not None:
+            total = torch.stack([part for part in parts if part is not None]).sum(dim=0)
+            own.grad = DTensor.from_local(total, own.device_mesh, own.placements)
+
+
+def _local_gradient(parameter: nn.Parameter) -> Tensor:
+    gradient = parameter.grad
+    if gradient is None:
+        return torch.zeros_like(parameter.detach().to_local())
+    local: Tensor = gradient.to_local()
+    return local
+
+
+def _copies(
+    names: Sequence[str], stages: Sequence[StageParts], plan: MeshPlan, own: Mapping[str, nn.Parameter]
+) -> list[_Copy]:
+    """One for each rank of the pipeline that has some of the names, by the placement of the first of them there."""
+    ranks: dict[int, tuple[int, str]] = {}
+    for stage, name in _homes(names, stages):
+        ranks.setdefault(stage.rank, (stage.index, name))
+    copies = []
+    for index, name in ranks.values():
+        where = plan.stages[index]
+        shape = next(
+            tuple(part.module.get_parameter(name.removeprefix(f"{part.name}.")).shape)
+            for part in stages[index].parts
+            if name in names_of(part)
+        )
+        layout = Layout(
+            shape=shape, item_bytes=1, mesh=where.mesh, placement=tuple(where.parameters[name]), devices=where.devices
+        )
+        copies.append(_Copy(layout=layout, parameter=own.get(name) if name in own else None))
+    return copies
+
+
+def _homes(names: Sequence[str], stages: Sequence[StageParts]) -> Iterator[tuple[StageParts, str]]:
+    for stage in stages:
+        held = {name for part in stage.parts for name in names_of(part)}
+        for name in names:
+            if name in held:
+                yield stage, name
