@@ -26,7 +26,7 @@ class Answer:
     trouble: str = ""
 
 
-def run_group(cases: dict[str, Callable[[int], Answer]]) -> dict[str, list[Answer]]:
+def run_group(cases: dict[str, Callable[[int], Answer]], num_ranks: int = NUM_RANKS) -> dict[str, list[Answer]]:
     """Run every case on every rank, one after the other; `cases` are functions of the rank that can be pickled."""
     context = multiprocessing.get_context("spawn")
     with socket.socket() as probe:
@@ -34,12 +34,13 @@ def run_group(cases: dict[str, Callable[[int], Answer]]) -> dict[str, list[Answe
         port = probe.getsockname()[1]
     answers = context.SimpleQueue()
     processes = [
-        context.Process(target=_rank, args=(rank, port, cases, answers), daemon=True) for rank in range(NUM_RANKS)
+        context.Process(target=_rank, args=(rank, num_ranks, port, cases, answers), daemon=True)
+        for rank in range(num_ranks)
     ]
     for process in processes:
         process.start()
-    found: dict[str, list[Answer]] = {name: [Answer(trouble="did not answer")] * NUM_RANKS for name in cases}
-    missing = NUM_RANKS
+    found: dict[str, list[Answer]] = {name: [Answer(trouble="did not answer")] * num_ranks for name in cases}
+    missing = num_ranks
     while (missing and any(process.is_alive() for process in processes)) or not answers.empty():
         rank, name, answer = answers.get()
         if name is None:
@@ -55,13 +56,13 @@ def run_group(cases: dict[str, Callable[[int], Answer]]) -> dict[str, list[Answe
     return found
 
 
-def _rank(rank: int, port: int, cases: dict[str, Callable[[int], Answer]], answers: Any) -> None:
+def _rank(rank: int, num_ranks: int, port: int, cases: dict[str, Callable[[int], Answer]], answers: Any) -> None:
     import torch
     import torch.distributed as dist
 
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=NUM_RANKS)
+    dist.init_process_group("gloo", rank=rank, world_size=num_ranks)
     for name, case in cases.items():
         try:
             answers.put((rank, name, case(rank)))

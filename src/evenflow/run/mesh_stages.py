@@ -101,11 +101,12 @@ class MeshStageModule(StageModule):
 
 
     def entering(self, part: Part, hidden: Tensor) -> Tensor:
-        """As the plan has it before this part: between layers nothing stays a partial sum."""
-        where = self.entries.get(part.name)
-        if where is None or not isinstance(hidden, DTensor):
+        """As the plan has it before this part: between layers nothing stays a partial sum, nor does a gradient."""
+        if part.name not in self.entries or not isinstance(hidden, DTensor):
             return hidden
-        return hidden.redistribute(placements=placements(where))
+        wanted = placements(self.entries[part.name])
+        local = hidden.redistribute(placements=wanted).to_local(grad_placements=wanted)
+        return DTensor.from_local(local, self.mesh, wanted, grad_placements=wanted)
 
 
 def batch_placements(where: StageOnMesh) -> list[Placement]:

@@ -47,11 +47,11 @@ def build_model(job: RunJob) -> LayeredModel:
             remedy="check its sizes",
         ) from None
     if job.dtype == "float64":
-        _norm_in_float64(model)
+        norm_in_float64(model)
     return as_layered(model.to(getattr(torch, job.dtype)))
 
 
-def _norm_in_float64(model: nn.Module) -> None:
+def norm_in_float64(model: nn.Module) -> None:
     """Let norms compute as exactly as the rest: transformers' own round to float32 in between."""
     for module in model.modules():
         if hasattr(module, "variance_epsilon"):
