@@ -101,7 +101,7 @@ def _of_parameter(name: str, axis: str, shape: tuple[int, ...]) -> int:
 
 def _product(name: str, axes: tuple[str, ...]) -> Product:
     row = any(one in name for one in ROW)
-    split = {axis: (1, PARTIAL) if row else (REPLICATE, 1) for axis in (TENSOR, SEQUENCE)}
+    split = dict.fromkeys((TENSOR, SEQUENCE), (1, PARTIAL) if row else (REPLICATE, 1))
     return Product(
         reads=tuple(split.get(axis, (0, 0))[0] for axis in axes),
         gives=tuple(split.get(axis, (0, 0))[1] for axis in axes),

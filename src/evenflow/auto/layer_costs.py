@@ -243,7 +243,7 @@ def _costs(
         mesh=mesh[0],
         order=layers.order,
         layers=tuple(
-            tuple(_layer_cost(graph, longest, program, one, layers.table) for one in levels)
+            _layer_costs(graph, longest, program, levels, layers.table)
             for graph, longest, program, levels in zip(layers.graphs, layers.longest, programs, found, strict=True)
         ),
         handed_over=layers.handed_over,
@@ -285,16 +285,27 @@ def _first_input(graph: OperatorGraph) -> Tensor:
     return next(one.outputs[0] for one in graph.operators if one.role is Role.INPUT)
 
 
+def _layer_costs(
+    graph: OperatorGraph,
+    longest: int,
+    program: ShardingProgram,
+    levels: Sequence[PairwiseSolution],
+    table: StrategyTable,
+) -> tuple[LayerCost, ...]:
+    """Of one kind, by price of memory."""
+    few = [build(graph.with_layers(count), program.mesh, program.training, table) for count in (2, 3) if longest > 1]
+    return tuple(_layer_cost(graph, program, few, found) for found in levels)
+
+
 def _layer_cost(
-    graph: OperatorGraph, longest: int, program: ShardingProgram, found: PairwiseSolution, table: StrategyTable
+    graph: OperatorGraph, program: ShardingProgram, few: Sequence[ShardingProgram], found: PairwiseSolution
 ) -> LayerCost:
-    if longest == 1:
+    """`few` are the programs of two and of three layers, where layers follow one another."""
+    if not few:
         slope = _numbers(program, found)
         base = dict.fromkeys(_NUMBERS, 0)
     else:
-        two, three = (
-            _numbers(build(graph.with_layers(count), program.mesh, program.training, table), found) for count in (2, 3)
-        )
+        two, three = (_numbers(one, found) for one in few)
         slope = {name: three[name] - two[name] for name in _NUMBERS}
         base = {name: two[name] - 2 * slope[name] for name in _NUMBERS}
     inputs = [i for i, operator in enumerate(graph.operators) if operator.role is Role.INPUT]

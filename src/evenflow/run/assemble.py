@@ -13,16 +13,16 @@ from evenflow.model import Plan
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS
 from evenflow.run.adapter import Hook, LossFunction, Observer, Stage, runtime
 from evenflow.run.layered import LayeredModel, as_layered
-from evenflow.run.mesh_assemble import MeshLoss, check_mesh_plan, mesh_stage, message_of, own_group, place_parameters
+from evenflow.run.mesh_assemble import MeshLoss, check_mesh_plan, mesh_stages, message_of, place_parameters
 from evenflow.run.mesh_parameters import MeshParameters
-from evenflow.run.mesh_stages import MeshStageModule, batch_placements, device_meshes, placed_like
+from evenflow.run.mesh_stages import device_meshes, placed_like
 from evenflow.run.order import check_world, order_of
 from evenflow.run.recompute import Patterns, check_kinds
 from evenflow.run.shared import SharedParameters
-from evenflow.run.split_backward import WeightGradients
-from evenflow.run.stages import StageModule, StageParts, boundary_shapes, cut
+from evenflow.run.stages import StageModule, StageParts, StageSettings, boundary_shapes, cut, weight_builder
 from evenflow.schedule import Schedule
 
+Shared = SharedParameters | MeshParameters
 Batch = tuple[Tensor, Tensor]
 """Inputs and targets, each of shape [batch, ...]."""
 
@@ -36,7 +36,7 @@ class Pipeline:
         schedule: Schedule,
         stages: Sequence[Stage],
         loss_fn: LossFunction,
-        shared: SharedParameters | MeshParameters,
+        shared: Shared,
         message: Tensor,
         example_batch: Batch,
         hooks: Sequence[Hook],
@@ -192,47 +192,21 @@ def pipeline(
     own = [stage for stage in stages if stage.rank == rank]
     for stage in own:
         _move(stage, device)
-    common: dict[str, Any] = {"device": device, "observer": observer}
-    modules: dict[str, Any] = {"seed": seed, "recompute_modules": patterns}
-    built: list[Stage]
-    shared: SharedParameters | MeshParameters
+    settings = StageSettings(
+        context=layered.context, seed=seed, recompute_modules=patterns, device=device, observer=observer
+    )
     if mesh_plan is None:
-        shared = SharedParameters(layered.shared, stages, rank)
-        built = [
-            Stage(
-                StageModule(stage, layered.context, **modules),
-                index=stage.index,
-                num_stages=len(stages),
-                example_input=boundaries[stage.index],
-                example_output=boundaries[stage.index + 1],
-                weight_builder=_weight_builder(stage),
-                **common,
-            )
-            for stage in own
-        ]
+        shared: Shared = SharedParameters(layered.shared, stages, rank)
+        built = [_stage(stage, boundaries, settings) for stage in own]
         message = boundaries[1]
     else:
         meshes = device_meshes(mesh_plan, device.type)
         place_parameters(own, mesh_plan, meshes)
         shared = MeshParameters(layered.shared, stages, mesh_plan, rank)
-        alone = own_group()
-        built = []
-        for stage in own:
-            where, mesh = mesh_plan.stages[stage.index], meshes[stage.index]
-            built.append(
-                mesh_stage(
-                    stage,
-                    module=MeshStageModule(stage, layered.context, where=where, mesh=mesh, **modules),
-                    plan=mesh_plan,
-                    boundaries=boundaries,
-                    alone=alone,
-                    weight_builder=_weight_builder(stage),
-                    **common,
-                )
-            )
-            if where.output is None:
-                loss_fn = MeshLoss(loss_fn, mesh, batch_placements(where))
+        built = mesh_stages(own, mesh_plan, meshes, boundaries, settings)
         message = message_of(mesh_plan, boundaries)
+        if built[-1].is_last:
+            loss_fn = MeshLoss(loss_fn, built[-1].submod)
     return Pipeline(
         schedule=schedule,
         stages=built,
@@ -242,6 +216,19 @@ def pipeline(
         example_batch=example_batch,
         hooks=hooks,
         mesh_plan=mesh_plan,
+    )
+
+
+def _stage(stage: StageParts, boundaries: Sequence[Tensor], settings: StageSettings) -> Stage:
+    return Stage(
+        StageModule(stage, settings.context, seed=settings.seed, recompute_modules=settings.recompute_modules),
+        index=stage.index,
+        num_stages=len(boundaries) - 1,
+        device=settings.device,
+        example_input=boundaries[stage.index],
+        example_output=boundaries[stage.index + 1],
+        weight_builder=weight_builder(stage),
+        observer=settings.observer,
     )
 
 
@@ -269,12 +256,3 @@ def _move(stage: StageParts, device: torch.device) -> None:
                     remedy="materialise them first",
                 )
         part.module.to(device)
-
-
-def _weight_builder(stage: StageParts) -> Any:
-    if not stage.splits_backward:
-        return None
-    gradients = WeightGradients()
-    for part in stage.parts:
-        gradients.defer(part.module)
-    return gradients.take

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
+from torch.distributed.tensor import DTensor, Replicate
 
 from evenflow.auto.layout import Layout
 from evenflow.auto.mesh_plan import MeshPlan
@@ -17,8 +16,8 @@ from evenflow.auto.resharding_run import Exchange
 from evenflow.errors import InputError
 from evenflow.run.adapter import Links, LossFunction, MeshStage
 from evenflow.run.layered import LayeredModel
-from evenflow.run.mesh_stages import MeshStageModule, batch_placements, shard_parameters
-from evenflow.run.stages import StageParts
+from evenflow.run.mesh_stages import MeshStageModule, shard_parameters
+from evenflow.run.stages import StageParts, StageSettings, weight_builder
 
 
 def check_mesh_plan(plan: MeshPlan, model: LayeredModel, stages: Sequence[StageParts], example: Tensor) -> None:
@@ -39,10 +38,12 @@ def check_mesh_plan(plan: MeshPlan, model: LayeredModel, stages: Sequence[StageP
         )
     for stage, where in zip(stages, plan.stages, strict=True):
         if stage.rank != where.rank:
-            raise InputError(value=where.rank, rule=f"stage {stage.index} is on rank {stage.rank}", place="plan, stages")
+            raise InputError(
+                value=where.rank, rule=f"stage {stage.index} is on rank {stage.rank}", place="plan, stages"
+            )
         _check_names(stage, where.parameters)
     for name, module in model.whole.named_modules():
-        if isinstance(module, nn.Dropout) and module.p > 0 or getattr(module, "attention_dropout", 0):
+        if (isinstance(module, nn.Dropout) and module.p > 0) or getattr(module, "attention_dropout", 0):
             raise InputError(
                 value=name,
                 rule="a stage on several devices has no dropout: its random numbers would depend on the placement",
@@ -68,47 +69,53 @@ def _check_names(stage: StageParts, where: Mapping[str, Sequence[int]]) -> None:
         )
     for name, shape in shapes.items():
         if any(one >= len(shape) for one in where[name]):
-            raise InputError(value=name, rule=f"it has a dimension that is split, but its shape is {shape}", place="plan")
+            raise InputError(
+                value=name, rule=f"it has a dimension that is split, but its shape is {shape}", place="plan"
+            )
 
 
-def mesh_stage(
-    stage: StageParts,
-    *,
-    module: MeshStageModule,
+def mesh_stages(
+    own: Sequence[StageParts],
     plan: MeshPlan,
+    meshes: Sequence[DeviceMesh],
     boundaries: Sequence[Tensor],
-    alone: dist.ProcessGroup,
-    **others: Any,
-) -> MeshStage:
-    """The runtime's stage on this device; `boundaries` are as of the unsplit model, `alone` has this process only."""
-    me, where = dist.get_rank(), plan.stages[stage.index]
-    taken, given = boundaries[stage.index], boundaries[stage.index + 1]
-    if stage.index == 0:
-        example_input = taken  # the batch is there on every device
-    else:
-        example_input = _like(taken, _shape(where.input, me))
-    if where.output is not None:
-        example_output = _like(given, _shape(where.output, me))
-    else:
-        example_output = _like(given, _batch_shape(tuple(given.shape), module.mesh, batch_placements(where)))
-    return MeshStage(
-        module,
-        rank=stage.rank,
-        num_ranks=plan.num_ranks,
-        links=_links(plan, stage.index, taken.element_size()),
-        index=stage.index,
-        num_stages=len(plan.stages),
-        example_input=example_input,
-        example_output=example_output,
-        group=alone,
-        **others,
-    )
-
-
-def own_group() -> dist.ProcessGroup:
-    """A group of this process alone. Every process calls it."""
+    settings: StageSettings,
+) -> list[MeshStage]:
+    """The runtime's stages on this device; `boundaries` are as of the unsplit model. Every process calls it."""
     groups = [dist.new_group([rank]) for rank in range(dist.get_world_size())]
-    return groups[dist.get_rank()]
+    me = dist.get_rank()
+    built = []
+    for stage in own:
+        where = plan.stages[stage.index]
+        module = MeshStageModule(
+            stage,
+            settings.context,
+            where=where,
+            mesh=meshes[stage.index],
+            seed=settings.seed,
+            recompute_modules=settings.recompute_modules,
+        )
+        taken, given = boundaries[stage.index], boundaries[stage.index + 1]
+        built.append(
+            MeshStage(
+                module,
+                rank=stage.rank,
+                num_ranks=plan.num_ranks,
+                links=_links(plan, stage.index, taken.element_size()),
+                index=stage.index,
+                num_stages=len(plan.stages),
+                device=settings.device,
+                # The batch is there on every device.
+                example_input=_like(taken, _shape(where.input, me)) if stage.index else taken,
+                example_output=_like(given, _shape(where.output, me))
+                if where.output
+                else _like(given, (given.shape[0] // module.num_output_parts, *given.shape[1:])),
+                weight_builder=weight_builder(stage),
+                observer=settings.observer,
+                group=groups[me],
+            )
+        )
+    return built
 
 
 def place_parameters(stages: Sequence[StageParts], plan: MeshPlan, meshes: Sequence[DeviceMesh]) -> None:
@@ -127,7 +134,7 @@ def message_of(plan: MeshPlan, boundaries: Sequence[Tensor]) -> Tensor:
 
 def _links(plan: MeshPlan, index: int, item_bytes: int) -> Links:
     def exchange(source: int, target: int, *, backward: bool) -> Exchange | None:
-        if not (0 <= source and target < len(plan.stages)):
+        if not (source >= 0 and target < len(plan.stages)):
             return None
         before, after = plan.stages[source].output, plan.stages[target].input
         assert before is not None
@@ -147,18 +154,6 @@ def _shape(layout: Layout, device: int) -> tuple[int, ...]:
     return tuple(end - begin for begin, end in layout.boxes[device])
 
 
-def _batch_shape(shape: tuple[int, ...], mesh: DeviceMesh, placements: Sequence[Placement]) -> tuple[int, ...]:
-    return (shape[0] // _num_parts(mesh, placements), *shape[1:])
-
-
-def _num_parts(mesh: DeviceMesh, placements: Sequence[Placement]) -> int:
-    parts = 1
-    for axis, one in enumerate(placements):
-        if isinstance(one, Shard):
-            parts *= mesh.size(axis)
-    return parts
-
-
 def _like(tensor: Tensor, shape: Sequence[int]) -> Tensor:
     return torch.empty(shape, dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad)
 
@@ -166,11 +161,11 @@ def _like(tensor: Tensor, shape: Sequence[int]) -> Tensor:
 class MeshLoss:
     """The loss of this device's samples as a share of that of the microbatch, a mean over samples."""
 
-    def __init__(self, loss_fn: LossFunction, mesh: DeviceMesh, placements: Sequence[Placement]) -> None:
+    def __init__(self, loss_fn: LossFunction, stage: MeshStageModule) -> None:
         self._loss_fn = loss_fn
-        self._mesh = mesh
-        self._placements = list(placements)
-        self._num_parts = _num_parts(mesh, placements)
+        self._mesh = stage.mesh
+        self._placements = stage.output_placements
+        self._num_parts = stage.num_output_parts
 
     def __call__(self, output: Tensor, target: Tensor) -> Tensor:
         """Of this device's output and the targets of the whole microbatch."""

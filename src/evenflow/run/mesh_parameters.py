@@ -1,4 +1,4 @@
-"""Gradients of parameters that lie on several devices: summed where they are in part, and over stages that share them."""
+"""Gradients of parameters on several devices: summed where they are in part, and over stages that share them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -7,6 +7,7 @@
 Products read and give what the plan says; all else follows from their placements, as DTensor has it.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -77,7 +78,10 @@ class MeshStageModule(StageModule):
         self.is_first = stage.index == 0
         self.entries = where.entries
         self.input_placements = placements(where.input.placement)
-        self.output_placements = batch_placements(where) if where.output is None else placements(where.output.placement)
+        self.output_placements = placements(_batch(where) if where.output is None else where.output.placement)
+        self.num_output_parts = math.prod(
+            mesh.size(axis) for axis, one in enumerate(self.output_placements) if isinstance(one, Shard)
+        )
         for part in stage.parts:
             for path, module in part.module.named_modules():
                 product = where.products.get(".".join(piece for piece in (part.name, path) if piece))
@@ -99,7 +103,6 @@ class MeshStageModule(StageModule):
         local: Tensor = result.to_local(grad_placements=self.output_placements)
         return local
 
-
     def entering(self, part: Part, hidden: Tensor) -> Tensor:
         """As the plan has it before this part: between layers nothing stays a partial sum, nor does a gradient."""
         if part.name not in self.entries or not isinstance(hidden, DTensor):
@@ -109,9 +112,9 @@ class MeshStageModule(StageModule):
         return DTensor.from_local(local, self.mesh, wanted, grad_placements=wanted)
 
 
-def batch_placements(where: StageOnMesh) -> list[Placement]:
+def _batch(where: StageOnMesh) -> list[int]:
     """Of the model's result: split into samples along the axes on which the stage's input is."""
-    return placements([0 if one == 0 else REPLICATED for one in where.input.placement])
+    return [0 if one == 0 else REPLICATED for one in where.input.placement]
 
 
 def _on_mesh(context: Context | None, mesh: DeviceMesh) -> Context | None:
@@ -152,7 +155,7 @@ def _of_tensor(tensor: DTensor, of_matrix: Sequence[int]) -> list[Placement] | N
 
     Rows are split in the first dimension that can be; None where there is no such one.
     """
-    *rows, features = tensor.shape
+    *rows, _features = tensor.shape
     found: list[Placement] = []
     for axis, one in enumerate(of_matrix):
         size = tensor.device_mesh.size(axis)

@@ -14,6 +14,7 @@ from evenflow.model.recompute_parts import RECOMPUTE_PARTS
 from evenflow.run.layered import Context, LayeredModel, Part
 from evenflow.run.recompute import Patterns, forward_of, kinds_of_cell
 from evenflow.run.seeds import seed_of, seeded
+from evenflow.run.split_backward import WeightGradients
 from evenflow.schedule import Op, Schedule
 
 
@@ -27,6 +28,17 @@ class StageParts:
     kinds: Mapping[int, str]
     """Recompute kind of the body layers, by position."""
     splits_backward: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSettings:
+    """What all stages of a run have in common; see `evenflow.run.pipeline`."""
+
+    context: Context | None
+    seed: int | None
+    recompute_modules: Patterns
+    device: torch.device
+    observer: Any
 
 
 def cut(model: LayeredModel, plan: Plan, schedule: Schedule) -> tuple[StageParts, ...]:
@@ -110,7 +122,7 @@ class StageModule(nn.Module):
                 hidden = forward(hidden, **(arguments or {})) if part.is_body else forward(hidden)
         return hidden
 
-    def entering(self, part: Part, hidden: Tensor) -> Tensor:  # noqa: ARG002  for stages on several devices
+    def entering(self, part: Part, hidden: Tensor) -> Tensor:
         """What a part is given, of what comes to it."""
         return hidden
 
@@ -142,3 +154,13 @@ def boundary_shapes(stages: Sequence[StageParts], context: Context | None, examp
                 )
         boundaries.append(hidden.detach().requires_grad_(hidden.is_floating_point()))
     return boundaries
+
+
+def weight_builder(stage: StageParts) -> Callable[[], Callable[[], None]] | None:
+    """For a stage that splits its backwards: gives what computes the weight gradients that were left for later."""
+    if not stage.splits_backward:
+        return None
+    gradients = WeightGradients()
+    for part in stage.parts:
+        gradients.defer(part.module)
+    return gradients.take
