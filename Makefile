@@ -10,13 +10,15 @@ PADDLE_VENV := .venv-paddle
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test lint docs schedule-pages check bench bench-fidelity check-mindformers check-paddle clean
+.PHONY: help setup demo demo-175b test test-slow test-gpu lint docs schedule-pages check bench bench-fidelity check-mindformers check-paddle clean
 
 help:
 	@echo "make setup   install evenflow into $(VENV) ($(BIN)/evenflow)"
 	@echo "make demo    plan the 70B example on 8 ranks x 2 chunks, write output/llama2_70b.{svg,plan.json}"
 	@echo "make demo-175b   from timelines and memory peaks to a plan: layers/demo.json, output/result.svg"
 	@echo "make test    run the tests"
+	@echo "make test-slow   run those that start eight processes"
+	@echo "make test-gpu    run those that need GPUs; set TORCH to a build with CUDA"
 	@echo "make lint    check style, types and the import contract"
 	@echo "make docs    build the documentation into site/"
 	@echo "make schedule-pages   measure the schedule families and write docs/schedules"
@@ -37,8 +39,15 @@ demo: setup
 demo-175b: setup
 	$(BIN)/python run_pipeline_balance.py --init ./cfgs/init_llama.yaml -m demo -s 16 -i 3 -mb 16 -mem 56000 -lm 1 -t 60
 
+# Files go to two processes: fixtures that start processes of their own are made once.
 test: $(VENV)/.stamp-dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -m "not slow and not gpu" -n 2 --dist loadfile $(ARGS)
+
+test-slow: $(VENV)/.stamp-dev
+	$(BIN)/python -m pytest -m slow $(ARGS)
+
+test-gpu: $(VENV)/.stamp-dev
+	$(BIN)/python -m pytest -m gpu -rs $(ARGS)
 
 lint: $(VENV)/.stamp-dev
 	$(BIN)/ruff check .

@@ -24,7 +24,7 @@ class Exchange:
 
     def sends(self, part: torch.Tensor | None) -> list[dist.P2POp]:
         """Messages to others; `part` is what this process holds under the sender's layout."""
-        shape = None if part is None else list(part.shape)
+        shape = None if part is None else tuple(part.shape)
         if self._have is not None and shape != _shape(self._have):
             raise ValueError(f"rank {self._me} sends a part of shape {shape}, but the layout gives it {self._have}")
         return self._posts(self._transfers, part, self._have)
@@ -126,8 +126,8 @@ def _empty(box: Box, dtype: torch.dtype, device: torch.device | str) -> torch.Te
     return torch.empty(_shape(box), dtype=dtype, device=device)
 
 
-def _shape(box: Box) -> list[int]:
-    return [end - begin for begin, end in box]
+def _shape(box: Box) -> tuple[int, ...]:
+    return tuple(end - begin for begin, end in box)
 
 
 def _view(tensor: torch.Tensor, tensor_box: Box, box: Box) -> torch.Tensor:

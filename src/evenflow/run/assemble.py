@@ -186,7 +186,7 @@ def pipeline(
     boundaries = boundary_shapes(stages, layered.context, example)
     microbatch_of(example_batch[1], plan, place="example batch, targets")
     if mesh_plan is not None:
-        check_mesh_plan(mesh_plan, layered, stages, example)
+        check_mesh_plan(mesh_plan, layered, stages, boundaries)
     device = torch.device(device)
     rank = dist.get_rank() if mesh_plan is None else mesh_plan.rank_of(dist.get_rank())
     own = [stage for stage in stages if stage.rank == rank]

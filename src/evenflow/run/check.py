@@ -13,7 +13,7 @@ from evenflow.run.mesh_assemble import check_mesh_plan
 from evenflow.run.models import build_model
 from evenflow.run.order import check_world, order_of
 from evenflow.run.recompute import check_kinds
-from evenflow.run.stages import StageParts, cut
+from evenflow.run.stages import StageParts, boundary_shapes, cut
 
 
 def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | None = None) -> RunJob:
@@ -49,7 +49,7 @@ def _check_mesh(job: RunJob, mesh_plan: MeshPlan, model: LayeredModel, stages: S
     """Refuse stages on devices that do not fit the pipeline or the model."""
     check_world(job.plan, job.num_processes, mesh_plan)
     tokens = torch.empty(job.microbatch_size, job.sequence_length, dtype=torch.long, device="meta")
-    check_mesh_plan(mesh_plan, model, stages, tokens)
+    check_mesh_plan(mesh_plan, model, stages, boundary_shapes(stages, model.context, tokens))
     if job.aa_check:
         raise InputError(
             value=job.model,

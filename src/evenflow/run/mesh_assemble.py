@@ -1,6 +1,6 @@
 """This device's part of a pipeline whose stages lie on several devices: a two-level plan put together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -10,7 +10,9 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate
 
 from evenflow.auto.layout import Layout
-from evenflow.auto.mesh_plan import MeshPlan
+from evenflow.auto.mesh_plan import MeshPlan, StageOnMesh
+from evenflow.auto.placement import Tensor as PlacedTensor
+from evenflow.auto.placement import code, is_even
 from evenflow.auto.resharding import plan_resharding
 from evenflow.auto.resharding_run import Exchange
 from evenflow.errors import InputError
@@ -20,28 +22,30 @@ from evenflow.run.mesh_stages import MeshStageModule, shard_parameters
 from evenflow.run.stages import StageParts, StageSettings, weight_builder
 
 
-def check_mesh_plan(plan: MeshPlan, model: LayeredModel, stages: Sequence[StageParts], example: Tensor) -> None:
-    """Refuse a plan of other stages, another model or another microbatch.
+def check_mesh_plan(
+    plan: MeshPlan, model: LayeredModel, stages: Sequence[StageParts], boundaries: Sequence[Tensor]
+) -> None:
+    """Refuse a plan of other stages, another model or another microbatch, of which `boundaries` have the shapes.
 
     Raises:
         InputError: says what differs.
     """
     if len(plan.stages) != len(stages):
         raise InputError(value=len(plan.stages), rule=f"the pipeline has {len(stages)} stages", place="plan, stages")
-    taken = plan.stages[0].input.shape
-    if tuple(example.shape) != taken:
-        raise InputError(
-            value=list(example.shape),
-            rule=f"a microbatch has the shape that the plan was made for, {list(taken)}",
-            place="microbatch",
-            remedy="run with the microbatch and sequence of the plan, or plan for these",
-        )
     for stage, where in zip(stages, plan.stages, strict=True):
         if stage.rank != where.rank:
             raise InputError(
                 value=where.rank, rule=f"stage {stage.index} is on rank {stage.rank}", place="plan, stages"
             )
-        _check_names(stage, where.parameters)
+        given, planned = tuple(boundaries[stage.index].shape), where.input.shape
+        if given != planned:
+            raise InputError(
+                value=list(given),
+                rule=f"what comes into stage {stage.index} has the shape that the plan was made for, {list(planned)}",
+                place="microbatch" if stage.index == 0 else "model",
+                remedy="run the model, the sequences and the microbatch of the plan, or plan for these",
+            )
+        _check_parameters(stage, where)
     for name, module in model.whole.named_modules():
         if (isinstance(module, nn.Dropout) and module.p > 0) or getattr(module, "attention_dropout", 0):
             raise InputError(
@@ -52,13 +56,13 @@ def check_mesh_plan(plan: MeshPlan, model: LayeredModel, stages: Sequence[StageP
             )
 
 
-def _check_names(stage: StageParts, where: Mapping[str, Sequence[int]]) -> None:
+def _check_parameters(stage: StageParts, where: StageOnMesh) -> None:
     shapes = {
         name: tuple(parameter.shape)
         for part in stage.parts
         for name, parameter in part.module.named_parameters(prefix=part.name, remove_duplicate=False)
     }
-    other = sorted(shapes.keys() ^ where.keys())
+    other = sorted(shapes.keys() ^ where.parameters.keys())
     if other:
         whose = "model" if other[0] in shapes else "plan"
         raise InputError(
@@ -68,9 +72,13 @@ def _check_names(stage: StageParts, where: Mapping[str, Sequence[int]]) -> None:
             remedy="run the model that the plan was made for",
         )
     for name, shape in shapes.items():
-        if any(one >= len(shape) for one in where[name]):
+        placement = where.parameters[name]
+        if not is_even(PlacedTensor(shape=shape, item_bytes=1), placement, where.mesh):
             raise InputError(
-                value=name, rule=f"it has a dimension that is split, but its shape is {shape}", place="plan"
+                value=code(placement),
+                rule=f"{name} of shape {shape} is split into equal parts on the {where.mesh} devices of its stage",
+                place="plan, stages",
+                remedy="run the model that the plan was made for",
             )
 
 
