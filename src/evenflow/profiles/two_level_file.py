@@ -1,6 +1,7 @@
 """Devices and placements of the plan in a file that ``evenflow auto --json`` wrote."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from evenflow.auto.cluster import Cluster, Link
@@ -8,12 +9,24 @@ from evenflow.auto.layout import Layout
 from evenflow.auto.mesh_plan import MeshPlan, Product, StageOnMesh
 from evenflow.auto.placement import Placement, parse_code
 from evenflow.errors import InputError
-from evenflow.profiles.fields import Fields, as_fields, is_integer_list, load_json
+from evenflow.profiles.fields import Fields, as_fields, is_integer_list, load_json, read_text
 from evenflow.units import MEGABYTE
 
 _MOST = 10**18
 
 T = TypeVar("T")
+
+
+def read_mesh_plan(path: Path | str) -> MeshPlan:
+    """The stages on their devices in a file that ``evenflow auto --json`` wrote; see `parse_mesh_plan`."""
+    found = parse_mesh_plan(read_text(path), place=str(path))
+    if found is None:
+        raise InputError(
+            value=str(path),
+            rule="a file of `evenflow auto --json` with the stages and the cluster they lie on",
+            place=str(path),
+        )
+    return found
 
 
 def parse_mesh_plan(text: str, *, place: str) -> MeshPlan | None:
