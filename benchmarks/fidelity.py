@@ -71,14 +71,14 @@ def report(cases: Sequence[dict[str, Any]]) -> str:
 
 def details(cases: Sequence[dict[str, Any]]) -> str:
     """Every case with its steps and its calibration."""
-    header = ["schedule", "ranks", "stage ms", "predicted ms", "measured ms", "from", "to", "error %"]
+    header = ["schedule", "ranks", "stage ms", "predicted ms", "measured ms", "longest ms", "error %"]
     header += ["message ms", "action ms", "send ms", "receive ms"]
     rows = [
         [
             case["schedule"],
             str(case["num_ranks"]),
             f"{case['stage_ms']:g}",
-            *(f"{case[name]:,.1f}" for name in ("predicted_ms", "measured_ms", "shortest_ms", "longest_ms")),
+            *(f"{case[name]:,.1f}" for name in ("predicted_ms", "measured_ms", "longest_ms")),
             f"{100 * case['error']:+.2f}",
             *(f"{case[name]:.3f}" for name in ("message_ms", "action_ms", "send_ms", "receive_ms")),
         ]

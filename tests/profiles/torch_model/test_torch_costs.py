@@ -119,7 +119,7 @@ class TestParameterMemory:
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=[needs_cuda, pytest.mark.gpu])])
 def test_measured_times_hold_together(device: str) -> None:
     part = gpt_part(width=64, heads=2, sequence=64, dtype=torch.float32)
     times = measure(part, ["none", "comm", "full"], device=torch.device(device))
