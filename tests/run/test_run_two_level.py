@@ -67,6 +67,7 @@ def test_four_processes_train_what_one_does(plan: Path) -> None:
     assert result["verification"]["agrees"]
     assert max(result["verification"]["loss_error"], result["verification"]["gradient_error"]) <= 1e-12
     assert result["losses"][-1] < result["losses"][0], "it learns"
+    assert result["processes"] == 4
     assert len(result["measured"]["peak_memory_mb"]) == len({stage["rank"] for stage in stages})
 
 

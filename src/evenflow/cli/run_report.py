@@ -22,9 +22,11 @@ def comparison_text(job: RunJob, result: RunResult, comparison: Comparison) -> s
     """Headline, step time, and a row a rank: busy, bubble and peak memory, predicted and measured."""
     predicted, measured = comparison.predicted, comparison.measured
     steps = sorted(comparison.step_ns)
+    where = f"{job.plan.num_ranks} ranks ({job.device})"
+    if job.mesh_plan is not None:
+        where = f"{job.num_processes} devices as {where}"
     lines = [
-        f"{result.model}, {result.num_parameters:,} parameters, {job.dtype}, on {job.plan.num_ranks} ranks "
-        f"({job.device}), {job.plan.schedule}",
+        f"{result.model}, {result.num_parameters:,} parameters, {job.dtype}, on {where}, {job.plan.schedule}",
         f"loss {result.losses[0]:.6g} -> {result.losses[-1]:.6g} in {len(result.losses)} steps",
         f"step: predicted {milliseconds(predicted.makespan_ns):,.3f} ms, measured "
         f"{milliseconds(measured.makespan_ns):,.3f} ms ({100 * comparison.error:+.1f} %); median of {len(steps)} steps "
@@ -77,6 +79,7 @@ def run_json(job: RunJob, result: RunResult, comparison: Comparison) -> str:
         "parameters": result.num_parameters,
         "dtype": job.dtype,
         "device": job.device,
+        "processes": job.num_processes,
         "ranks": job.plan.num_ranks,
         "chunks": job.plan.num_chunks,
         "microbatches": job.plan.num_microbatches,
