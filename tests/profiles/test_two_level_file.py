@@ -17,6 +17,7 @@ STAGE = {
     "input": {"shape": [4, 8], "item_bytes": 8, "placement": "S(0)"},
     "output": {"shape": [4, 8, 16], "item_bytes": 2, "placement": "R"},
     "parameters": {"model.embed_tokens.weight": "S(1)"},
+    "updates": {"model.embed_tokens.weight": "S(0)"},
     "entries": {"model.embed_tokens": "R"},
     "products": {"model.layers.0.mlp.down_proj": {"reads": "S(1)", "gives": "P"}},
 }
@@ -28,6 +29,7 @@ LAST = {
     "input": {"shape": [4, 8, 16], "item_bytes": 2, "placement": "R"},
     "output": None,
     "parameters": {"lm_head.weight": "R"},
+    "updates": {},
     "entries": {},
     "products": {},
 }
@@ -64,6 +66,7 @@ def test_what_stands_there_is_read() -> None:
         (REPLICATE,),
     )
     assert before.parameters == {"model.embed_tokens.weight": (1,)}
+    assert before.updates == {"model.embed_tokens.weight": (0,)}
     product = before.products["model.layers.0.mlp.down_proj"]
     assert (product.reads, product.gives) == ((1,), (PARTIAL,))
     assert after.output is None

@@ -14,7 +14,7 @@ from evenflow.auto.layout import Layout
 from evenflow.auto.mesh_plan import MeshPlan, Product, StageOnMesh
 from evenflow.auto.placement import PARTIAL, REPLICATE, Placement
 from evenflow.model import Plan
-from evenflow.run import pipeline
+from evenflow.run import Pipeline, pipeline
 from evenflow.run.layered import LayeredModel, as_layered
 from evenflow.run.models import norm_in_float64
 from evenflow.run.order import order_of
@@ -76,6 +76,11 @@ def mesh_plan(plan: Plan, model: LayeredModel, ranks: Sequence[On], *, with_prod
                     name: tuple(_of_parameter(name, axis, parameter.shape) for axis in where.axes)
                     for name, parameter in names.items()
                 },
+                updates={
+                    name: (0,) * len(where.axes)
+                    for name, parameter in names.items()
+                    if where.axes == (DATA,) and len(where.devices) > 1 and parameter.shape[0] % len(where.devices) == 0
+                },
                 entries={part.name: hidden for part in stage.parts if "embed" not in part.name},
                 products={
                     name.removesuffix(".weight"): _product(name, where.axes)
@@ -110,21 +115,12 @@ def _product(name: str, axes: tuple[str, ...]) -> Product:
 
 def mesh_case(plan: Plan, ranks: tuple[On, ...], rank: int, *, with_products: bool = True, **options: Any) -> Answer:
     """Two steps on the meshes against the unsplit model's gradients of the whole batch; gradients accumulate."""
-    logging.getLogger("torch.distributed.tensor").setLevel(logging.ERROR)
-
-    def model() -> Any:
-        made = llama(plan.num_layers, **options)
-        norm_in_float64(made)
-        return made
-
-    generator = torch.Generator().manual_seed(13)
-    inputs = torch.randint(VOCABULARY, (SAMPLES * plan.num_microbatches, LENGTH), generator=generator)
-    data = inputs, torch.randint(VOCABULARY, inputs.shape, generator=generator)
-    layered = as_layered(model())
+    data = batch(plan)
+    layered = as_layered(model(plan, **options))
     where = mesh_plan(plan, layered, ranks, with_products=with_products)
     pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=where)
     losses = [pipe.step(data) for _ in range(NUM_STEPS)]
-    whole = model()
+    whole = model(plan, **options)
     expected = loss_fn(whole(data[0]).logits, data[1])
     (NUM_STEPS * expected).backward()
     gradients = gathered_gradients(pipe)
@@ -138,10 +134,46 @@ def mesh_case(plan: Plan, ranks: tuple[On, ...], rank: int, *, with_products: bo
         missing = {name for name, _ in whole.named_parameters()} - names
         assert not missing, missing
     last = losses[-1]
-    parts = [parameter.to_local().numel() for parameter in pipe.parameters()]
+    parts = sum(part.to_local().numel() for stage in pipe.stages for part in stage.submod.parameters())
     return Answer(
         error=error,
         loss_error=None if last is None else abs(float(last.detach() / expected.detach()) - 1),
         names=tuple(pipe.state_dict()),
-        found=sum(parts),
+        found=parts / sum(parameter.numel() for parameter in whole.parameters()),
     )
+
+
+def training_case(plan: Plan, ranks: tuple[On, ...], rank: int, **options: Any) -> Answer:
+    """Three steps of a stock optimizer against the unsplit model's; then the state it began with is loaded again."""
+    data = batch(plan)
+    whole, layered = model(plan, **options), as_layered(model(plan, **options))
+    pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=mesh_plan(plan, layered, ranks))
+    begin = {name: value.clone() for name, value in whole.state_dict().items()}
+    optimizers = [torch.optim.AdamW(one.parameters(), lr=0.01) for one in (pipe, whole)]
+    for _ in range(3):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        pipe.step(data)
+        loss_fn(whole(data[0]).logits, data[1]).backward()
+        for optimizer in optimizers:
+            optimizer.step()
+    error = _distance(pipe, whole.state_dict())
+    pipe.load_state_dict(begin)
+    return Answer(error=error, found=_distance(pipe, begin))
+
+
+def _distance(pipe: Pipeline, expected: dict[str, torch.Tensor]) -> float:
+    return max(float((value.full_tensor() - expected[name]).abs().max()) for name, value in pipe.state_dict().items())
+
+
+def model(plan: Plan, **options: Any) -> Any:
+    logging.getLogger("torch.distributed.tensor").setLevel(logging.ERROR)
+    made = llama(plan.num_layers, **options)
+    norm_in_float64(made)
+    return made
+
+
+def batch(plan: Plan) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(13)
+    inputs = torch.randint(VOCABULARY, (SAMPLES * plan.num_microbatches, LENGTH), generator=generator)
+    return inputs, torch.randint(VOCABULARY, inputs.shape, generator=generator)

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 from run_cases import Answer, run_group
-from run_mesh_models import DATA, SEQUENCE, SHARDED, TENSOR, On, mesh_case
+from run_mesh_models import DATA, SEQUENCE, SHARDED, TENSOR, On, mesh_case, training_case
 
 from evenflow.model import Plan
 
@@ -51,11 +51,15 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "tied, one stage": partial(mesh_case, ONE_STAGE, (SQUARE,), tied=True),
     "tied, two, one and one device": partial(mesh_case, THREE, UNEVEN, tied=True),
 }
+TRAININGS: dict[str, Callable[[int], Answer]] = {
+    "data, tensor, trained": partial(training_case, PAIR, half(DATA, TENSOR)),
+    "tied, trained": partial(training_case, PAIR, half(DATA, DATA), tied=True),
+}
 
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, list[Answer]]:
-    found = run_group(CASES, NUM_DEVICES)
+    found = run_group({**CASES, **TRAININGS}, NUM_DEVICES)
     troubles = {(name, answer.trouble) for name, case in found.items() for answer in case if answer.trouble}
     assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
     return found
@@ -70,6 +74,12 @@ def test_losses_and_gradients_are_those_of_the_unsplit_model(answers: dict[str, 
 
 
 def test_every_device_has_its_part_of_the_parameters_only(answers: dict[str, list[Answer]]) -> None:
-    whole = answers["data on four"][0].found
-    assert all(answer.found < 0.6 * whole for answer in answers["data x tensor, one stage"])
-    assert all(answer.found < 0.4 * whole for answer in answers["sharded data x sequence, one stage"])
+    assert all(answer.found == 1 for answer in answers["data on four"])
+    assert all(answer.found < 0.6 for answer in answers["data x tensor, one stage"])
+    assert all(answer.found < 0.4 for answer in answers["sharded data x sequence, one stage"])
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_a_stock_optimizer_trains_the_same_model(answers: dict[str, list[Answer]], name: str) -> None:
+    assert max(answer.error for answer in answers[name]) <= 1e-10
+    assert max(answer.found for answer in answers[name]) == 0, "what is loaded is there"

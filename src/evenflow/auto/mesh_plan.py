@@ -32,6 +32,8 @@ class StageOnMesh:
     """What goes to the next stage; None for the last, whose result goes into the loss."""
     parameters: Mapping[str, Placement]
     """By the names of the whole model."""
+    updates: Mapping[str, Placement] = field(default_factory=dict)
+    """Of the optimizer's state, where it lies otherwise than the parameter."""
     entries: Mapping[str, Placement] = field(default_factory=dict)
     """Of what comes into each layer, by the name of its first module in the whole model."""
     products: Mapping[str, Product] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """What runs where: the stages of a plan with their devices, layers and the placement of every parameter."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from evenflow.auto.mesh_plan import Product, StageOnMesh
 from evenflow.auto.placement import Placement
 from evenflow.auto.refine import Refined
 from evenflow.auto.sharded_stages import ShardedStages, in_runs
+from evenflow.auto.sharding_plan import ParameterSharding
 from evenflow.model import NONE, Layer, Network, Plan
 from evenflow.simulate import Simulation, simulate
 
@@ -44,6 +45,8 @@ class PlacedStage:
     """Times by part, without recomputation."""
     placements: Mapping[str, Placement]
     """Of every parameter, by its full name."""
+    updates: Mapping[str, Placement]
+    """Of its optimizer state, where that lies otherwise."""
     entry: Layout
     """How what comes in lies on the devices: for the first stage what the model takes."""
     exit: Layout | None
@@ -60,6 +63,7 @@ class PlacedStage:
             input=self.entry,
             output=self.exit,
             parameters=self.placements,
+            updates=self.updates,
             entries=self.entries,
             products=self.products,
         )
@@ -100,7 +104,8 @@ def placed_stages(
                 kinds=kinds,
                 recompute={kind: table[chunk][rank] for kind, table in plan.recompute.items() if table[chunk][rank]},
                 option=provider.stage_option(first, end, where.submesh, words),
-                placements=_placements(costs, row, begin),
+                placements={name: one.kept for name, one in _parameters(costs, row, begin)},
+                updates={name: one.update for name, one in _parameters(costs, row, begin) if one.update != one.kept},
                 entry=provider.boundary(first, where.submesh, words, where.devices),
                 exit=None
                 if stage == len(stage_ranks) - 1
@@ -115,13 +120,12 @@ def placed_stages(
     return tuple(stages)
 
 
-def _placements(costs: Sequence[LayerCost], row: "ModelRow", begin: int) -> dict[str, Placement]:
-    return {
-        layer.full_name(name): parameter.kept
-        for layer, cost in zip(row.layers[begin : begin + len(costs)], costs, strict=True)
-        for parameter in cost.plan.parameters
-        for name in parameter.names()
-    }
+def _parameters(costs: Sequence[LayerCost], row: "ModelRow", begin: int) -> Iterator[tuple[str, ParameterSharding]]:
+    """By full names."""
+    for layer, cost in zip(row.layers[begin : begin + len(costs)], costs, strict=True):
+        for parameter in cost.plan.parameters:
+            for name in parameter.names():
+                yield layer.full_name(name), parameter
 
 
 def _products(costs: Sequence[LayerCost], row: "ModelRow", begin: int) -> dict[str, Product]:

@@ -122,6 +122,7 @@ def _stage(stage: PlacedStage) -> dict[str, object]:
         "output": None if stage.exit is None else _layout(stage.exit),
         "entries": {name: code(placement) for name, placement in stage.entries.items()},
         "parameters": {name: code(placement) for name, placement in stage.placements.items()},
+        "updates": {name: code(placement) for name, placement in stage.updates.items()},
         "products": {
             name: {"reads": code(product.reads), "gives": code(product.gives)}
             for name, product in stage.products.items()

@@ -97,6 +97,7 @@ def _stage(fields: Fields) -> StageOnMesh:
         input=layout("input"),
         output=None if fields.required("output") is None else layout("output"),
         parameters=placements("parameters"),
+        updates=placements("updates"),
         entries=placements("entries"),
         products={
             name: Product(

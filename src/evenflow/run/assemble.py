@@ -86,7 +86,7 @@ class Pipeline:
             for name, parameter in part.module.named_parameters(prefix=part.name):
                 if id(parameter) not in seen:
                     seen.add(id(parameter))
-                    yield name, parameter
+                    yield name, self._shared.updated(parameter)
 
     def parameters(self) -> Iterator[nn.Parameter]:
         """What an optimizer of this rank gets."""
@@ -97,6 +97,8 @@ class Pipeline:
         state: dict[str, Any] = {}
         for part in self._parts():
             state.update(part.module.state_dict(prefix=f"{part.name}."))
+            for name, parameter in part.module.named_parameters(prefix=part.name, remove_duplicate=False):
+                state[name] = self._shared.updated(parameter).detach()
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -114,6 +116,7 @@ class Pipeline:
                 raise InputError(
                     value=part.name, rule=f"the state_dict fits the model ({error})", place="state_dict"
                 ) from None
+        self._shared.loaded()
 
     def train(self, mode: bool = True) -> None:
         """Switch dropout and the like on or off, as of a module."""

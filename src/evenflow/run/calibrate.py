@@ -79,8 +79,9 @@ def calibrate(pipe: Pipeline, batch: Batch, loss_fn: LossFunction) -> Calibratio
         boundary = stage.example_input
         example = inputs if stage.is_first else torch.randn(boundary.shape, dtype=boundary.dtype, device=device)
         stages.append(measure_stage(stage, example, stage.example_output, targets, loss_fn))
-    for parameter in pipe.parameters():
-        parameter.grad = None
+    for stage in pipe.stages:
+        for parameter in stage.submod.parameters():
+            parameter.grad = None
     ranks = pipe.schedule.stage_ranks
     pairs = sorted({(min(pair), max(pair)) for pair in pairwise(ranks) if pair[0] != pair[1]})
     return Calibration(

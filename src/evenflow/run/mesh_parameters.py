@@ -11,6 +11,7 @@ from evenflow.auto.layout import Layout
 from evenflow.auto.mesh_plan import MeshPlan
 from evenflow.auto.resharding import plan_resharding
 from evenflow.auto.resharding_run import reshard
+from evenflow.run.mesh_stages import placements
 from evenflow.run.shared import names_of, share
 from evenflow.run.stages import StageParts
 
@@ -28,7 +29,10 @@ class MeshParameters:
     """Before and after a step, as `evenflow.run.shared.SharedParameters`.
 
     During a step gradients stay partial sums over the devices that had other samples, and are summed once after it.
-    Copies of a shared parameter on other ranks exchange their gradients part by part. They begin equal.
+    Where the plan splits a parameter's update further than the parameter, the optimizer gets a copy that is split so:
+    its gradient arrives by a reduce-scatter, and the parameter is gathered from it before the next step.
+    [ZeRO, arXiv:1910.02054, §5] Copies of a shared parameter on other ranks exchange their gradients part by part. They
+    begin equal.
     """
 
     def __init__(
@@ -39,25 +43,54 @@ class MeshParameters:
         share(shared, own)
         found = {name: part.module.get_parameter(name.removeprefix(f"{part.name}.")) for name, part in own.items()}
         self._parameters = list({id(one): one for one in found.values()}.values())
+        self._updated = {
+            id(found[name]): _placed(found[name], placement)
+            for where in plan.stages
+            for name, placement in where.updates.items()
+            if where.rank == rank and name in found
+        }
         self._copies = [copies for names in shared if len(copies := _copies(names, stages, plan, found)) > 1]
         self._before: list[Tensor | None] = []
 
+    def updated(self, parameter: nn.Parameter) -> nn.Parameter:
+        """What the optimizer gets for a parameter."""
+        return self._updated.get(id(parameter), parameter)
+
+    def loaded(self) -> None:
+        """The parameters have new values: those of the optimizer follow."""
+        with torch.no_grad():
+            for one in self._parameters:
+                if id(one) in self._updated:
+                    copy = self._updated[id(one)]
+                    copy.copy_(one.detach().redistribute(placements=copy.placements))
+
     def before_step(self) -> None:
-        """Set aside what was accumulated before, which has been summed already."""
-        self._before = [one.grad for one in self._parameters]
+        """Gather what was updated; set aside what was accumulated before, which has been summed already."""
+        with torch.no_grad():
+            for one in self._parameters:
+                if id(one) in self._updated:
+                    one.copy_(self._updated[id(one)].detach().redistribute(placements=one.placements))
+        self._before = [self.updated(one).grad for one in self._parameters]
         for one in self._parameters:
-            one.grad = None
+            one.grad = self.updated(one).grad = None
 
     def after_step(self) -> None:
         """Sum the gradients of the step."""
+        shared = {id(copy.parameter) for copies in self._copies for copy in copies}
         for one in self._parameters:
             if isinstance(one.grad, DTensor):
-                one.grad = one.grad.redistribute(placements=one.placements)
+                target = one if id(one) in shared else self.updated(one)
+                one.grad = one.grad.redistribute(placements=target.placements)
         for copies in self._copies:
             self._sum(copies)
         for one, before in zip(self._parameters, self._before, strict=True):
+            copy, gradient = self.updated(one), one.grad
+            if copy is not one:
+                one.grad = None
+                gradient = None if gradient is None else gradient.redistribute(placements=copy.placements)
             if before is not None:
-                one.grad = before if one.grad is None else before.add_(one.grad)
+                gradient = before if gradient is None else before.add_(gradient)
+            copy.grad = gradient
         self._before = []
 
     def _sum(self, copies: Sequence[_Copy]) -> None:
@@ -81,6 +114,12 @@ class MeshParameters:
         if own is not None:
             total = torch.stack([part for part in parts if part is not None]).sum(dim=0)
             own.grad = DTensor.from_local(total, own.device_mesh, own.placements)
+
+
+def _placed(parameter: nn.Parameter, placement: Sequence[int]) -> nn.Parameter:
+    """A copy, which the optimizer updates."""
+    copy = parameter.detach().redistribute(placements=placements(placement)).clone()
+    return nn.Parameter(copy, requires_grad=parameter.requires_grad)
 
 
 def _local_gradient(parameter: nn.Parameter) -> Tensor:

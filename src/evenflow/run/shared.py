@@ -33,6 +33,13 @@ class SharedParameters:
                 dist.broadcast(parameter.data, src=ranks[0], group=group)
                 self._copies.append((parameter, group))
 
+    def updated(self, parameter: nn.Parameter) -> nn.Parameter:
+        """What the optimizer gets for a parameter."""
+        return parameter
+
+    def loaded(self) -> None:
+        """The parameters have new values."""
+
     def before_step(self) -> None:
         """Set aside what was accumulated before, which has been summed already."""
         self._before = []

@@ -169,7 +169,7 @@ class _Trainer:
         if step != WARM_UP_STEPS - 1:
             return self._run(step, batch), time.perf_counter_ns() - start_ns, 0
         gradients = [one.grad for one in self.pipe.parameters() if one.grad is not None]
-        with memory_meter(self.device, [*self.pipe.parameters(), *gradients, *_state(optimizer), *batch]) as meter:
+        with memory_meter(self.device, [*self._parameters(), *gradients, *_state(optimizer), *batch]) as meter:
             start = meter.live_bytes()
             loss = self._run(step, batch)
             peak = meter.peak_bytes() - start
@@ -182,8 +182,13 @@ class _Trainer:
 
     def _static_bytes(self, optimizer: torch.optim.Optimizer) -> int:
         """Parameters, gradients and optimizer state."""
-        parameters = sum(2 * local_part(one).nbytes for one in self.pipe.parameters())
-        return parameters + sum(local_part(one).nbytes for one in _state(optimizer))
+        gradients = list(self.pipe.parameters())
+        return sum(local_part(one).nbytes for one in (*self._parameters(), *gradients, *_state(optimizer)))
+
+    def _parameters(self) -> list[nn.Parameter]:
+        """Those that compute, and those that are updated, where these are others."""
+        computing = [one for stage in self.pipe.stages for one in stage.submod.parameters()]
+        return list({id(one): one for one in (*computing, *self.pipe.parameters())}.values())
 
     def _is_first_device(self) -> bool:
         """Of its rank's devices."""
