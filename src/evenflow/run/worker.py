@@ -169,11 +169,12 @@ class _Trainer:
         if step != WARM_UP_STEPS - 1:
             return self._run(step, batch), time.perf_counter_ns() - start_ns, 0
         gradients = [one.grad for one in self.pipe.parameters() if one.grad is not None]
-        with memory_meter(self.device, [*self._parameters(), *gradients, *_state(optimizer), *batch]) as meter:
+        held = [*self._parameters(), *gradients, *_state(optimizer)]
+        with memory_meter(self.device, [*held, *batch]) as meter:
             start = meter.live_bytes()
             loss = self._run(step, batch)
             peak = meter.peak_bytes() - start
-        return loss, time.perf_counter_ns() - start_ns, peak + self._static_bytes(optimizer)
+        return loss, time.perf_counter_ns() - start_ns, peak + sum(local_part(one).nbytes for one in held)
 
     def _run(self, step: int, batch: Batch) -> Tensor | None:
         if self.aa is None:
@@ -182,8 +183,8 @@ class _Trainer:
 
     def _static_bytes(self, optimizer: torch.optim.Optimizer) -> int:
         """Parameters, gradients and optimizer state."""
-        gradients = list(self.pipe.parameters())
-        return sum(local_part(one).nbytes for one in (*self._parameters(), *gradients, *_state(optimizer)))
+        parameters = sum(2 * local_part(one).nbytes for one in self._parameters())
+        return parameters + sum(local_part(one).nbytes for one in _state(optimizer))
 
     def _parameters(self) -> list[nn.Parameter]:
         """Those that compute, and those that are updated, where these are others."""
