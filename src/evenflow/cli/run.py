@@ -60,7 +60,7 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--steps", type=click.IntRange(min=LEAST_STEPS), default=20, show_default=True, help="Training "
                      "steps; the first two are not in the measured times."),
         click.option("--model", required=True, metavar="NAME|CONFIG.json", help="llama-tiny, or the configuration of "
-                     "a Llama as transformers writes it."),
+                     "a decoder as transformers writes it."),
         click.argument("plan_file", metavar="PLAN.json"),
     ):  # fmt: skip
         command = option(command)

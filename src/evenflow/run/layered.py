@@ -4,12 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from evenflow.errors import InputError
-
-Context = Callable[[Tensor], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +20,8 @@ class Part:
     """Its place in the whole row."""
     is_body: bool
     """Whether it is one of the layers that a plan counts."""
+    keeps_shape: bool = False
+    """Known to give what it takes in shape and type, so that nobody has to try."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +31,8 @@ class LayeredModel:
     whole: nn.Module
     """The unsplit model."""
     parts: tuple[Part, ...]
-    context: Context | None = None
-    """What body layers take beside their input, from the input of any of them: masks, rotary embeddings."""
+    context: "Context | None" = None
+    """What a body layer takes beside its input, from an input and the layer: masks, rotary embeddings."""
     shared: tuple[tuple[str, ...], ...] = ()
     """Names of parameters that are one and the same, such as tied embeddings."""
 
@@ -43,8 +42,11 @@ class LayeredModel:
         return sum(part.is_body for part in self.parts)
 
 
+Context = Callable[[Tensor, Part], Mapping[str, Any]]
+
+
 def as_layered(model: nn.Module | Sequence[nn.Module], *, head_modules: int = 0, tail_modules: int = 0) -> LayeredModel:
-    """The row of a model: transformers' Llama, or modules in order of which the first and last few may not be layers.
+    """The row of a model: a decoder of transformers, or modules in order of which the first and last may be no layers.
 
     `head_modules` and `tail_modules` say how many modules at the beginning and end of an ``nn.Sequential``,
     ``nn.ModuleList`` or list the plan does not count as layers: embedding, norm, output.
@@ -52,8 +54,10 @@ def as_layered(model: nn.Module | Sequence[nn.Module], *, head_modules: int = 0,
     Raises:
         InputError: a model that is neither.
     """
-    if isinstance(model, nn.Module) and type(model).__name__ == "LlamaForCausalLM":
-        return _llama(model)
+    from evenflow.run.decoders import MODEL_TYPES, as_decoder, is_decoder
+
+    if isinstance(model, nn.Module) and is_decoder(model):
+        return as_decoder(model)
     if isinstance(model, nn.Sequential | nn.ModuleList):
         named = list(model.named_children())
         whole: nn.Module = model
@@ -63,7 +67,8 @@ def as_layered(model: nn.Module | Sequence[nn.Module], *, head_modules: int = 0,
     else:
         raise InputError(
             value=type(model).__name__,
-            rule="a model is transformers' LlamaForCausalLM, an nn.Sequential, an nn.ModuleList or a list of modules",
+            rule="a model is an nn.Sequential, an nn.ModuleList, a list of modules, or a causal language model of "
+            f"transformers, of type {', '.join(sorted(MODEL_TYPES))}",
             place="model",
             remedy="write the model as modules in order, each with one tensor in and one out",
         )
@@ -72,44 +77,11 @@ def as_layered(model: nn.Module | Sequence[nn.Module], *, head_modules: int = 0,
         Part(name=name, module=module, position=index, is_body=head_modules <= index < end)
         for index, (name, module) in enumerate(named)
     )
-    return LayeredModel(whole=whole, parts=parts, shared=_shared(parts))
+    return LayeredModel(whole=whole, parts=parts, shared=shared_names(parts))
 
 
-def _llama(model: Any) -> LayeredModel:
-    """Embedding, decoder layers, norm, head; every stage makes mask and rotary embedding for itself."""
-    from transformers.masking_utils import create_causal_mask
-
-    config = model.config
-    embeddings: dict[torch.device, nn.Module] = {}
-
-    def rotary(device: torch.device) -> nn.Module:
-        if device not in embeddings:  # from the configuration: the model's own may have no storage
-            embeddings[device] = type(model.model.rotary_emb)(config=config).to(device)
-        return embeddings[device]
-
-    def context(hidden: Tensor) -> Mapping[str, Any]:
-        positions = torch.arange(hidden.shape[1], device=hidden.device).unsqueeze(0)
-        # Positions would only tell it whether sequences are packed, at the price of waiting for the device.
-        mask = create_causal_mask(
-            config=config, inputs_embeds=hidden, attention_mask=None, past_key_values=None, position_ids=None
-        )
-        return {
-            "attention_mask": mask,
-            "position_ids": positions,
-            "position_embeddings": rotary(hidden.device)(hidden, position_ids=positions),
-        }
-
-    named = [("model.embed_tokens", model.model.embed_tokens)]
-    named += [(f"model.layers.{index}", layer) for index, layer in enumerate(model.model.layers)]
-    named += [("model.norm", model.model.norm), ("lm_head", model.lm_head)]
-    parts = tuple(
-        Part(name=name, module=module, position=index, is_body=name.startswith("model.layers."))
-        for index, (name, module) in enumerate(named)
-    )
-    return LayeredModel(whole=model, parts=parts, context=context, shared=_shared(parts))
-
-
-def _shared(parts: Sequence[Part]) -> tuple[tuple[str, ...], ...]:
+def shared_names(parts: Sequence[Part]) -> tuple[tuple[str, ...], ...]:
+    """Names of parameters that are one and the same."""
     names: dict[int, list[str]] = {}
     for part in parts:
         for name, parameter in part.module.named_parameters(prefix=part.name, remove_duplicate=False):

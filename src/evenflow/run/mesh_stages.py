@@ -125,7 +125,7 @@ def _on_mesh(context: Context | None, mesh: DeviceMesh) -> Context | None:
     def convert(value: Any) -> Any:
         return _replicated(value, mesh) if isinstance(value, Tensor) and not isinstance(value, DTensor) else value
 
-    return lambda hidden: tree_map(convert, dict(context(hidden)))
+    return lambda hidden, part: tree_map(convert, dict(context(hidden, part)))
 
 
 def _replicated(tensor: Tensor, mesh: DeviceMesh) -> DTensor:

@@ -1,4 +1,4 @@
-"""Models by name, for ``evenflow run``: transformers' Llama from a configuration, each rank with its own part only."""
+"""Models by name, for ``evenflow run``: decoders of transformers from a configuration, each rank with its own part."""
 
 import json
 from functools import partial
@@ -9,12 +9,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from evenflow.errors import InputError
+from evenflow.run.decoders import MODEL_TYPES
 from evenflow.run.job import RunJob
 from evenflow.run.layered import LayeredModel, Part, as_layered
-from evenflow.run.seeds import seed_of
+from evenflow.run.seeds import seed_of, seeded
 from evenflow.run.shared import names_of, share
 
 _TINY_SIZES = {
+    "model_type": "llama",
     "vocab_size": 256,
     "hidden_size": 64,
     "intermediate_size": 176,
@@ -28,21 +30,24 @@ def build_model(job: RunJob) -> LayeredModel:
     """The model of a job on the meta device: its shapes, in the job's type, without storage.
 
     Raises:
-        InputError: a configuration that is not one of a Llama, or sizes that do not go together.
+        InputError: a configuration of another kind of model, or sizes that do not go together.
     """
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM
 
     values = _values(job)
+    model_type = values.pop("model_type")
     try:
-        config = LlamaConfig(**values)
+        config = AutoConfig.for_model(model_type, **values)
         if "head_dim" not in values and config.hidden_size % config.num_attention_heads:
             raise ValueError(f"{config.num_attention_heads} heads do not divide a hidden size of {config.hidden_size}")
         with torch.device("meta"):
-            model = LlamaForCausalLM(config)
+            # The kernel for all experts at once has no float64.
+            experts = {"experts_implementation": "eager"} if job.dtype == "float64" else {}
+            model = AutoModelForCausalLM.from_config(config, **experts).train()
     except Exception as error:  # noqa: BLE001  transformers checks a configuration with errors of many kinds
         raise InputError(
             value=job.model,
-            rule=f"the configuration makes a Llama ({str(error).splitlines()[-1].strip()})",
+            rule=f"the configuration makes a {model_type} ({str(error).splitlines()[-1].strip()})",
             place="--model",
             remedy="check its sizes",
         ) from None
@@ -54,7 +59,7 @@ def build_model(job: RunJob) -> LayeredModel:
 def norm_in_float64(model: nn.Module) -> None:
     """Let norms compute as exactly as the rest: transformers' own round to float32 in between."""
     for module in model.modules():
-        if hasattr(module, "variance_epsilon"):
+        if type(module).__name__.endswith("RMSNorm") and hasattr(module, "variance_epsilon"):
             module.forward = partial(_rms_norm, module)
 
 
@@ -65,15 +70,18 @@ def _rms_norm(module: Any, hidden: Tensor) -> Tensor:
 
 
 def materialise(model: LayeredModel, parts: list[Part], *, seed: int, device: torch.device) -> None:
-    """Give the modules of `parts` storage and initial values, as transformers does: normal weights, zero biases.
+    """Give the modules of `parts` storage and initial values, as transformers does.
 
-    A parameter's values depend on the seed and its name alone, so that they are the same however the model is split.
+    Values depend on the seed and the name alone, so that they are the same however the model is split; those of linear
+    layers and embeddings do not depend on the type either.
     """
     first_names = {name: names[0] for names in model.shared for name in names}
     model.whole.model.rotary_emb = type(model.whole.model.rotary_emb)(config=model.whole.config).to(device)
     for part in parts:
         part.module.to_empty(device=device)
         for path, module in part.module.named_modules():
+            with seeded(seed_of(seed, part.name, path), device):
+                model.whole._init_weights(module)
             for last, parameter in module.named_parameters(recurse=False):
                 name = ".".join(piece for piece in (part.name, path, last) if piece)
                 _initialise(module, last, parameter, seed_of(seed, first_names.get(name, name)), _deviation(model))
@@ -102,10 +110,10 @@ def _values(job: RunJob) -> dict[str, Any]:
     """The configuration with the sizes that the job changes."""
     if job.config:
         values = json.loads(job.config)
-        if values.get("model_type") != "llama":
+        if values.get("model_type") not in MODEL_TYPES:
             raise InputError(
                 value=values.get("model_type"),
-                rule='a configuration has "model_type": "llama"',
+                rule=f"the model_type of a configuration is one of {', '.join(sorted(MODEL_TYPES))}",
                 place=job.model,
                 remedy="run other models from a script of your own with evenflow.run.pipeline, as a list of modules",
             )
@@ -125,7 +133,7 @@ def _values(job: RunJob) -> dict[str, Any]:
         values["vocab_size"] = job.vocab_size
     # Special tokens play no part here, and the type is the job's.
     tokens = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
-    return {key: value for key, value in values.items() if key not in ("dtype", "torch_dtype")} | tokens
+    return {key: value for key, value in values.items() if key not in ("dtype", "torch_dtype", "auto_map")} | tokens
 
 
 def _deviation(model: LayeredModel) -> float:
@@ -134,10 +142,6 @@ def _deviation(model: LayeredModel) -> float:
 
 def _initialise(module: nn.Module, last: str, parameter: nn.Parameter, seed: int, deviation: float) -> None:
     with torch.no_grad():
-        if last == "bias":
-            parameter.zero_()
-        elif isinstance(module, nn.Linear | nn.Embedding):
+        if isinstance(module, nn.Linear | nn.Embedding) and last == "weight":
             values = torch.empty(parameter.shape).normal_(0, deviation, generator=torch.Generator().manual_seed(seed))
             parameter.copy_(values)
-        else:  # norms
-            parameter.fill_(1)

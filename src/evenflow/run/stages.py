@@ -113,13 +113,11 @@ class StageModule(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """The output of the stage for one microbatch."""
-        arguments: Mapping[str, Any] | None = None
         for part, forward in zip(self.parts, self.forwards, strict=True):
             hidden = self.entering(part, hidden)
-            if part.is_body and self.context and arguments is None:
-                arguments = self.context(hidden)
+            arguments = self.context(hidden, part) if part.is_body and self.context else {}
             with self._random(part, hidden.device):
-                hidden = forward(hidden, **(arguments or {})) if part.is_body else forward(hidden)
+                hidden = forward(hidden, **arguments)
         return hidden
 
     def entering(self, part: Part, hidden: Tensor) -> Tensor:
@@ -141,7 +139,9 @@ def boundary_shapes(stages: Sequence[StageParts], context: Context | None, examp
     boundaries = [hidden]
     for stage in stages:
         for part in stage.parts:
-            arguments = context(hidden) if part.is_body and context else {}
+            if part.keeps_shape:
+                continue
+            arguments = context(hidden, part) if part.is_body and context else {}
             state = {
                 name: torch.empty_like(value, device="meta")
                 for name, value in (*part.module.named_parameters(), *part.module.named_buffers())
