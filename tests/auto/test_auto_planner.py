@@ -158,8 +158,10 @@ def test_more_memory_is_never_slower(slow_pair: AutoPlan) -> None:
 
 
 def test_layers_that_are_no_row() -> None:
-    with pytest.raises(InputError, match=r"a row of layers.*evenflow\.auto\.shard"):
-        plan(nn.Linear(2, 2), torch.empty(2, 2), cluster(1, 1), num_microbatches=1)
+    with pytest.raises(InputError, match="head and tail go with layers in a row"):
+        plan(nn.Linear(2, 2), torch.empty(2, 2), cluster(1, 1), num_microbatches=1, tail=nn.Linear(2, 2))
+    with pytest.raises(InputError, match="layers in a row take one tensor"):
+        plan([nn.Linear(2, 2)], (torch.empty(2, 2), 1), cluster(1, 1), num_microbatches=1)
     with pytest.raises(InputError, match="at least one layer"):
         plan([], torch.empty(2, 2), cluster(1, 1), num_microbatches=1)
     with pytest.raises(InputError, match="layer 1: a layer takes what the one before gives"):
