@@ -19,6 +19,7 @@ from evenflow.auto.layer_groups import Part, Span, group_layers
 from evenflow.auto.layer_stack import differentiable
 from evenflow.auto.model_layers import ModelLayer, ModelRow
 from evenflow.auto.segments import SegmentDraft, draft_segment
+from evenflow.errors import InputError
 
 
 def exported_row(model: nn.Module, example_batch: Any, *, most_even_layers: int) -> ModelRow:
@@ -34,7 +35,14 @@ def exported_row(model: nn.Module, example_batch: Any, *, most_even_layers: int)
     flow = data_flow(export_forward(model, example_batch))
     cuts = find_cuts(flow)
     seams = [Seam(depth=cut.depth, size_bytes=cut.size_bytes) for cut in cuts]
-    grouping = group_layers(_parts(flow, cuts), seams, most_even_layers=most_even_layers)
+    parts = _parts(flow, cuts)
+    if not any(part.is_trained for part in parts):
+        raise InputError(
+            value=type(model).__name__,
+            rule="the model's forward uses a parameter of the model that requires a gradient",
+            place="model",
+        )
+    grouping = group_layers(parts, seams, most_even_layers=most_even_layers)
     spans = [span for span in (grouping.head, *grouping.body, grouping.tail) if span is not None]
     layers = _layers(model, flow, [draft_segment(flow, *_ends(cuts, span)) for span in spans])
     return ModelRow(

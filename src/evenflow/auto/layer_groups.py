@@ -92,8 +92,8 @@ class _Grouper:
         layers = self.joined(layers, [self.is_trained(span) for span in layers])
         has_head = has_tail = False
         if found and len(layers) > 1:
-            has_head = layers[0][1] <= found[0].first and self.flops(layers[0]) <= self.flops(layers[1])
-            has_tail = layers[-1][0] >= found[-1].end and self.flops(layers[-1]) <= self.flops(layers[-2])
+            has_head = layers[0][1] == found[0].first and self.flops(layers[0]) <= self.flops(layers[1])
+            has_tail = layers[-1][0] == found[-1].end and self.flops(layers[-1]) <= self.flops(layers[-2])
         return Grouping(
             head=layers[0] if has_head else None,
             body=tuple(layers[has_head : len(layers) - has_tail]),
