@@ -21,9 +21,10 @@ def heaviest(flops: list[int], layers: list[tuple[int, int]]) -> int:
     return max(sum(flops[first:end]) for first, end in layers)
 
 
-def crossing(seams: list[Seam], layers: list[tuple[int, int]]) -> tuple[int, int]:
+def badness(flops: list[int], seams: list[Seam], layers: list[tuple[int, int]]) -> tuple[int, int, int]:
     cut = [seams[end - 1] for _, end in layers[:-1]]
-    return sum(seam.size_bytes for seam in cut), sum(seam.depth for seam in cut)
+    squares = sum(sum(flops[first:end]) ** 2 for first, end in layers)
+    return sum(seam.size_bytes for seam in cut), sum(seam.depth for seam in cut), squares
 
 
 @given(rows())
@@ -35,7 +36,7 @@ def test_no_cut_into_as_many_even_layers_is_crossed_by_less(row: tuple[list[int]
     least = min(heaviest(flops, layers) for layers in every)
     even = [layers for layers in every if heaviest(flops, layers) <= 1.1 * least]
     assert found in even
-    assert crossing(seams, found) == min(crossing(seams, layers) for layers in even)
+    assert badness(flops, seams, found) == min(badness(flops, seams, layers) for layers in even)
 
 
 def test_cuts_where_little_crosses() -> None:

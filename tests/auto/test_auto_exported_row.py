@@ -136,6 +136,7 @@ class Lone(nn.Module):
     def __init__(self, forward: object) -> None:
         super().__init__()
         self.one, self.other, self._forward = nn.Linear(8, 8), nn.Linear(8, 8), forward
+        self.register_buffer("seen", torch.zeros(4, 8))
 
     def forward(self, x: object) -> object:
         return self._forward(self, x)
@@ -163,6 +164,25 @@ def written_in_place(model: Lone, x: object) -> object:
     return model.other(hidden.relu_())
 
 
+def written_then_read_in_part(model: Lone, x: object) -> object:
+    """The doubled columns cross a cut and are read through a view behind it."""
+    hidden = model.one(x)
+    hidden[:, 1:3].mul_(2.0)
+    return model.other(model.one(hidden[:, :]))
+
+
+def noise_of_a_region(model: Lone, x: object) -> object:
+    with torch.no_grad():
+        noise = torch.rand(8, dtype=x.dtype)
+    return model.other(model.one(x) * noise) * noise
+
+
+def read_from_a_buffer(model: Lone, x: object) -> object:
+    hidden = model.one(x)
+    model.seen[:, :4] = hidden.detach()[:, :4]
+    return model.other(hidden) + model.seen[:, :]
+
+
 def same_noise_twice(model: Lone, x: object) -> object:
     noise = torch.rand(8, dtype=x.dtype)
     return model.other(model.one(x) * noise) * noise
@@ -178,7 +198,10 @@ def checkpointed(model: Lone, x: object) -> object:
         (gated, 1),
         (without_gradient, 2),
         (written_in_place, 2),
+        (written_then_read_in_part, 3),
+        (read_from_a_buffer, 2),
         (same_noise_twice, 1),
+        (noise_of_a_region, 1),
         (checkpointed, 2),
         (two_results, 2),
     ],

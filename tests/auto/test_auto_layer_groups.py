@@ -54,6 +54,9 @@ def test_so_many_layers_where_nothing_repeats() -> None:
     assert words("AB CD EF GH", most_even_layers=4) == "AB|CD|EF|GH"
     assert words("ABC DEF", most_even_layers=2) == "ABC|DEF"
     assert words("ABCDEF", most_even_layers=1) == "ABCDEF"
+    parts = [Part(key=key, flops=1, is_trained=True) for key in range(100)]
+    found = group_layers(parts, [Seam(depth=1, size_bytes=8)] * 99, most_even_layers=4)
+    assert [end - first for first, end in found.body] == [25, 25, 25, 25]
 
 
 @given(st.text(alphabet="AB. e", min_size=1, max_size=24), st.integers(1, 8))

@@ -169,8 +169,7 @@ def _written(node: fx.Node) -> list[fx.Node]:
         return []  # no bytes; the tracer puts it behind every constant
     if _schema(node) is not None:
         return _aliased(node, written=True)
-    bodies = [body for body in map(region_of, node.all_input_nodes) if body is not None]
-    if any(_written(inner) for body in bodies for inner in body.graph.nodes if inner.op == "call_function"):
+    if any(map(_written, _region_operators(node))):
         return [one for one in node.all_input_nodes if one.op != "get_attr"]
     return []
 
@@ -192,4 +191,13 @@ def _schema(node: fx.Node) -> Any:
 
 
 def _is_random(node: fx.Node) -> bool:
-    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) or any(
+        map(_is_random, _region_operators(node))
+    )
+
+
+def _region_operators(node: fx.Node) -> Iterator[fx.Node]:
+    """Of the regions that an operator runs."""
+    for region in map(region_of, node.all_input_nodes):
+        if region is not None:
+            yield from (inner for inner in region.graph.nodes if inner.op == "call_function")

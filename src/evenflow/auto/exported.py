@@ -57,6 +57,9 @@ def export_forward(model: nn.Module, example_batch: Any) -> Exported:
     except Exception as error:
         first_line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise _refusal(model, first_line.strip()[:300]) from error
+    for graph in (one.graph for one in program.graph_module.modules() if isinstance(one, fx.GraphModule)):
+        for node in graph.find_nodes(op="call_function", target=torch.ops.aten._assert_tensor_metadata.default):
+            graph.erase_node(node)  # the tracer's notes of types, no work
     for node in program.graph.nodes:
         value = node.meta.get("val")
         sizes = [size for tensor in _tensors(value) for size in tensor.shape]

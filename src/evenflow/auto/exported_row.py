@@ -74,7 +74,7 @@ def _parts(flow: DataFlow, cuts: Sequence[Cut]) -> list[Part]:
 
 def _flops(flow: DataFlow, draft: SegmentDraft) -> int:
     inputs, named = _inputs(draft)
-    module = draft.module(flow, [f"tensor_{place}" for place in range(len(draft.tensors))])
+    module = draft.module(flow, [node.target for node in draft.tensors.values()])
     return sum(operator.flops for operator in capture(module, differentiable(inputs), named).operators)
 
 

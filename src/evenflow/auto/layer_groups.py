@@ -17,7 +17,7 @@ Span = tuple[int, int]
 """First part, and the first one behind."""
 
 _LIGHT = Fraction(1, 10)
-"""A part with less than this share of an even layer's work is no layer of its own."""
+"""What has less than this share of an even layer's work is no layer of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,11 +172,11 @@ class _Grouper:
             return
         singles = [(place, place + 1) for place in range(*span)]
         pieces = self.joined(singles, [self.is_trained(one) for one in singles])
-        heavy = sum(self.flops(piece) > _LIGHT * self.even_flops for piece in pieces)
         worth = -(-self.flops(span) // self.even_flops) if self.even_flops else 0
-        layers = even_layers(
+        found = even_layers(
             [self.flops(piece) for piece in pieces],
             [self.seams[end - 1] for _, end in pieces[:-1]],
-            num_layers=max(1, min(heavy, worth)),
+            num_layers=max(1, min(len(pieces), worth)),
         )
-        yield from ((pieces[first][0], pieces[end - 1][1]) for first, end in layers)
+        layers = [(pieces[first][0], pieces[end - 1][1]) for first, end in found]
+        yield from self.joined(layers, [self.flops(layer) >= _LIGHT * self.even_flops for layer in layers])

@@ -3,7 +3,7 @@
 torch is imported at the top: import this module only where a module is at hand.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,41 +106,33 @@ class SegmentDraft:
 
 def draft_segment(flow: DataFlow, before: Cut | None, after: Cut | None) -> SegmentDraft:
     """What runs between two cuts; None stands for the beginning and the end of the model."""
-    exported = flow.exported
+    operators = flow.exported.operators
     entering = before.crossing if before else None
-    leaving = after.crossing if after else exported.result
-    start, end = before.position if before else 0, after.position if after else len(exported.operators)
-    here = exported.operators[start:end]
-    effects = [
-        writer
-        for memory in flow.written
-        if any(node.op == "placeholder" for node in memory.nodes)
-        for writer in memory.writers
-        if writer in here
-    ]
-    needed = _needed(flow, [leaving, *effects], entering, exported.operators[:end])
-    inputs = [node for node in exported.inputs if node in needed]
+    leaving = after.crossing if after else flow.exported.result
+    start, end = before.position if before else 0, after.position if after else len(operators)
+    needed = _needed(flow, leaving, entering, here=operators[start:end], earlier=operators[:start])
+    inputs = [node for node in flow.exported.inputs if node in needed]
     inputs = [entering, *inputs] if entering else inputs
     graph = fx.Graph(owning_module=leaving.graph.owning_module)
     copies = {node: _copied(graph.placeholder(node.name), node) for node in inputs}
     tensors: dict[fx.Node, fx.Node] = {}
-    for node in exported.operators:
-        if node in needed:
-            for source in node.all_input_nodes:
-                if source in exported.tensors and source not in tensors:
-                    copies[source] = tensors[source] = _copied(
-                        graph.create_node("get_attr", f"t{len(tensors)}"), source
-                    )
-            copies[node] = graph.node_copy(node, copies.__getitem__)
-            if (region := region_of(node)) is not None:
-                copies[node].meta["region"] = region
-                copies[node].target = f"_region_{len(copies)}"  # not as in the model, so that equal segments are equal
+    for node in operators:
+        if node not in needed:
+            continue
+        for source in node.all_input_nodes:
+            if source in flow.exported.tensors and source not in tensors:
+                tensors[source] = _copied(graph.create_node("get_attr", f"tensor_{len(tensors)}"), source)
+                copies[source] = tensors[source]
+        copies[node] = graph.node_copy(node, copies.__getitem__)
+        if (region := region_of(node)) is not None:
+            copies[node].meta["region"] = region
+            copies[node].target = f"_region_{len(copies)}"  # not as in the model, so that equal segments are equal
     graph.output(copies[leaving])
     return SegmentDraft(
         graph=graph,
         inputs=tuple(inputs),
         tensors=tensors,
-        operators=tuple(node for node in here if node in needed and node in flow.counted),
+        operators=tuple(node for node in operators[start:end] if node in needed and node in flow.counted),
     )
 
 
@@ -150,21 +142,25 @@ def _copied(copy: fx.Node, node: fx.Node) -> fx.Node:
 
 
 def _needed(
-    flow: DataFlow, wanted: Iterable[fx.Node], entering: fx.Node | None, available: Sequence[fx.Node]
+    flow: DataFlow, leaving: fx.Node, entering: fx.Node | None, *, here: Sequence[fx.Node], earlier: Sequence[fx.Node]
 ) -> set[fx.Node]:
-    """All that leads to the wanted nodes, from what enters on; who writes in place to any of it, too."""
-    memory_of = {node: memory for memory in flow.written for node in memory.nodes if node.op != "placeholder"}
-    before_end = set(available)
+    """All that leads from what enters to what leaves, and what writes in place to any of it.
+
+    What is written to buffers is written once; what does not count is made again, with all that was written to it.
+    """
+    inside, made_again = set(here), set(here) | set(earlier)
+    writers: dict[fx.Node, list[fx.Node]] = {}
+    left = [leaving]
+    for memory in flow.written:
+        is_given = any(node.op == "placeholder" for node in memory.nodes)
+        places = inside if is_given or memory.nodes & flow.counted else made_again
+        found = [node for node in memory.writers if node in places]
+        writers |= dict.fromkeys(memory.nodes, found)
+        left += found if is_given else []
     needed: set[fx.Node] = set()
-    left = list(wanted)
     while left:
         node = left.pop()
-        if node in needed:
-            continue
-        needed.add(node)
-        if node is entering:
-            continue
-        left += node.all_input_nodes
-        if node in memory_of:
-            left += [one for one in memory_of[node].writers if one in before_end]
-    return needed - ({entering} if entering else set())
+        if node not in needed and node is not entering:
+            needed.add(node)
+            left += [*node.all_input_nodes, *writers.get(node, ())]
+    return needed
