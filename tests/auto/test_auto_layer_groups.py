@@ -40,6 +40,7 @@ def words(text: str, *, most_even_layers: int = 8) -> str:
         ("S AA AA DB BB EC CC", "[S]A|A|A|A|D|B|B|B|E|C|C|C"),  # a convolutional net: more than one kind
         ("D M M D M M D M M", "D|M|M|D|M|M|D|M|M"),  # dense and expert layers take turns
         ("n L n L n L", "nL|nL|nL"),  # a flat row: a norm is too light for a layer of its own
+        ("e AF AM AM AM", "[eAF]AM|AM|AM"),  # a first block that is different is not cut finer than the others
         ("A", "A"),
         (". A .", ".A."),
         ("e AA OPQR", "[e]A|A|O|P|Q|R"),  # the end is more work than a block

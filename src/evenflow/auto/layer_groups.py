@@ -84,11 +84,14 @@ class _Grouper:
 
     def grouping(self) -> Grouping:
         found = sorted(self.repetitions((0, len(self.parts))), key=lambda one: one.first)
+        blocks = [list(self.repeated(one)) for one in found]
+        # Elsewhere layers are no finer than blocks.
+        even_flops = max([self.even_flops, *(Fraction(self.flops(layer)) for block in blocks for layer in block)])
         bounds = [0, *(place for one in found for place in (one.first, one.end)), len(self.parts)]
-        stretches = [list(self.even(span)) for span in zip(bounds[::2], bounds[1::2], strict=True)]
+        stretches = [list(self.even(span, even_flops)) for span in zip(bounds[::2], bounds[1::2], strict=True)]
         layers = stretches[0]
-        for one, behind in zip(found, stretches[1:], strict=True):
-            layers = [*layers, *self.repeated(one), *behind]
+        for block, behind in zip(blocks, stretches[1:], strict=True):
+            layers = [*layers, *block, *behind]
         layers = self.joined(layers, [self.is_trained(span) for span in layers])
         has_head = has_tail = False
         if found and len(layers) > 1:
@@ -166,17 +169,17 @@ class _Grouper:
             for first, last in self.joined(pieces, fit):
                 yield first + index * one.period, last + index * one.period
 
-    def even(self, span: Span) -> Iterator[Span]:
+    def even(self, span: Span, even_flops: Fraction) -> Iterator[Span]:
         """Layers of even work for parts that do not repeat themselves, as many as their work is worth."""
         if span[0] == span[1]:
             return
         singles = [(place, place + 1) for place in range(*span)]
         pieces = self.joined(singles, [self.is_trained(one) for one in singles])
-        worth = -(-self.flops(span) // self.even_flops) if self.even_flops else 0
+        worth = -(-self.flops(span) // even_flops) if even_flops else 0
         found = even_layers(
             [self.flops(piece) for piece in pieces],
             [self.seams[end - 1] for _, end in pieces[:-1]],
             num_layers=max(1, min(len(pieces), worth)),
         )
         layers = [(pieces[first][0], pieces[end - 1][1]) for first, end in found]
-        yield from self.joined(layers, [self.flops(layer) >= _LIGHT * self.even_flops for layer in layers])
+        yield from self.joined(layers, [self.flops(layer) >= _LIGHT * even_flops for layer in layers])
