@@ -214,6 +214,32 @@ def test_forwards_with_a_twist(forward: object, num_layers: int) -> None:
     check_same_function(model, batch, row)
 
 
+class Flat(nn.Module):
+    """Of parameters alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.others = nn.Parameter(torch.randn(8, 8)), nn.ParameterList(torch.randn(8, 8) for _ in range(2))
+
+    def forward(self, x: object) -> object:
+        for weight in (self.first, *self.others):
+            x = torch.relu(x @ weight)
+        return x
+
+
+def test_a_model_without_modules() -> None:
+    model, batch = Flat().double(), (torch.randn(4, 8, dtype=torch.float64),)
+    row = row_of(model, batch)
+    check_same_function(model, batch, row)
+    assert modules(row) == [("first",), ("others.0",), ("others.1",)]
+    assert [[layer.full_name(name) for name, _ in layer.module.named_parameters()] for layer in row.layers] == [
+        ["first"],
+        ["others.0"],
+        ["others.1"],
+    ]
+    assert kinds_of(row.layers)[1] == (0, 0, 0)
+
+
 class Recurrent(nn.Module):
     def __init__(self) -> None:
         super().__init__()

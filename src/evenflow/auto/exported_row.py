@@ -88,11 +88,14 @@ def _layers(model: nn.Module, flow: DataFlow, drafts: Sequence[SegmentDraft]) ->
         root = _common_path([name.rpartition(".")[0] for name in full if name])
         own = [name.removeprefix(f"{root}.") or f"buffer_{place}" for place, name in enumerate(full)]
         inside = names_inside.setdefault(draft.key(flow), own)
-        paths = _modules(draft, used) or tuple(filter(None, full))
+        found = _modules(draft, used)
+        paths = found or tuple(filter(None, full))
         inputs, named_inputs = _inputs(draft)
         layers.append(
             ModelLayer(
-                name=_title(model, paths),
+                name=f"{type(model.get_submodule(found[0])).__name__}.{found[0]}"
+                if len(found) == 1
+                else " + ".join(paths),
                 module=draft.module(flow, inside),
                 inputs=inputs,
                 named_inputs=named_inputs,
@@ -121,15 +124,9 @@ def _common_path(paths: Sequence[str]) -> str:
 
 
 def _modules(draft: SegmentDraft, used: Counter[str]) -> tuple[str, ...]:
-    """The outermost modules of which everything runs in this layer."""
+    """The outermost modules of which everything runs in this layer; none where the model calls no modules."""
     outermost = (next((path for path in call_stack(node) if path and used[path] == 1), "") for node in draft.operators)
     return tuple(dict.fromkeys(path for path in outermost if path))
-
-
-def _title(model: nn.Module, paths: Sequence[str]) -> str:
-    if len(paths) == 1 and not isinstance(found := model.get_submodule(paths[0]), nn.ModuleList):
-        return f"{type(found).__name__}.{paths[0]}"
-    return " + ".join(paths)
 
 
 def _inputs(draft: SegmentDraft) -> tuple[tuple[Any, ...], dict[str, Any]]:
