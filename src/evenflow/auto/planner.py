@@ -25,7 +25,7 @@ ADAM_STATE_BYTES = 12
 """Of mixed precision beside a 16-bit parameter and its gradient: a 32-bit copy and two moments. [ZeRO, §3.1]"""
 
 EVEN_LAYERS_PER_DEVICE = 4
-"""Of a model that does not repeat itself: enough for even stages, few enough to solve each. [Alpa, §5.2]"""
+"""Of a model that does not repeat itself: enough for even stages, few enough to solve each."""
 
 
 def _silent(_words: str) -> None:
