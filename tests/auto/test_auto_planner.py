@@ -158,12 +158,60 @@ def test_more_memory_is_never_slower(slow_pair: AutoPlan) -> None:
 
 
 def test_layers_that_are_no_row() -> None:
-    with pytest.raises(InputError, match=r"a row of layers.*evenflow\.auto\.shard"):
-        plan(nn.Linear(2, 2), torch.empty(2, 2), cluster(1, 1), num_microbatches=1)
+    with pytest.raises(InputError, match="head and tail go with layers in a row"):
+        plan(nn.Linear(2, 2), torch.empty(2, 2), cluster(1, 1), num_microbatches=1, tail=nn.Linear(2, 2))
+    with pytest.raises(InputError, match="layers in a row take one tensor"):
+        plan([nn.Linear(2, 2)], (torch.empty(2, 2), 1), cluster(1, 1), num_microbatches=1)
     with pytest.raises(InputError, match="at least one layer"):
         plan([], torch.empty(2, 2), cluster(1, 1), num_microbatches=1)
     with pytest.raises(InputError, match="layer 1: a layer takes what the one before gives"):
         plan([nn.Linear(2, 3), nn.Linear(2, 2)], torch.empty(2, 2), cluster(1, 1), num_microbatches=1)
+
+
+class Wrapped(nn.Module):
+    """No row of layers by its form."""
+
+    def __init__(self, layers: object) -> None:
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, x: object) -> object:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_a_module_that_is_no_row_is_planned_like_its_layers(slow_pair: AutoPlan) -> None:
+    """The same stages, times and memory; the last layer is the tail of the row."""
+    with torch.device("meta"):
+        module = Wrapped(nn.ModuleList([*(block() for _ in range(4)), nn.Linear(WIDTH, 64)]))
+    found = plan(module, HIDDEN, cluster(2, 1), num_microbatches=4, accelerator=ACCELERATOR, time_limit_s=20)
+    check(found)
+    assert [stage.modules for stage in found.stages] == [
+        tuple(f"layers.{4 if path == 'tail' else path}" for path in stage.modules) for stage in slow_pair.stages
+    ]
+    for stage, other in zip(found.stages, slow_pair.stages, strict=True):
+        assert (stage.option, stage.recompute, stage.kinds) == (other.option, other.recompute, other.kinds)
+        assert {name: where for name, where in stage.placements.items() if "layers.4" not in name} == {
+            f"layers.{name}": where for name, where in other.placements.items() if "tail" not in name
+        }
+    assert found.simulation.makespan_ns == slow_pair.simulation.makespan_ns
+
+
+def test_convolutions_with_buffers_of_several_widths() -> None:
+    """What a norm writes to its buffers is not taken for what goes to the next layer."""
+
+    def widths(before: int, behind: int) -> object:
+        return nn.Sequential(nn.Conv2d(before, behind, 3, 2, 1), nn.BatchNorm2d(behind), nn.ReLU(inplace=True))
+
+    with torch.device("meta"):
+        module = nn.Sequential(widths(3, 32), nn.Dropout(), widths(32, 64), nn.Flatten(), nn.Linear(64 * 64, 8))
+    images = torch.empty(4, 3, 32, 32, device="meta")
+    found = plan(module, images, cluster(2, 1), num_microbatches=4, accelerator=ACCELERATOR, time_limit_s=20)
+    check(found)
+    assert {name for stage in found.stages for name in stage.placements} == {
+        name for name, _ in module.named_parameters()
+    }
 
 
 def test_replicated_has_one_value() -> None:

@@ -30,7 +30,7 @@ def capture(
     (`Operator.times`). Gradients flow to parameters and to those inputs that require them. Raises InputError where the
     module cannot be traced.
     """
-    args, kwargs = _arguments(example_input)
+    args, kwargs = arguments(example_input)
     kwargs = {**kwargs, **named_inputs}
     if not any(parameter.requires_grad for parameter in module.parameters()):
         raise InputError(
@@ -52,21 +52,26 @@ def capture(
         ) from error
 
 
-def _arguments(example_input: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def arguments(example_input: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and named ones: of a tensor, a tuple of arguments or a dict of keywords."""
     if isinstance(example_input, dict):
         return (), example_input
     return (tuple(example_input) if isinstance(example_input, tuple | list) else (example_input,)), {}
 
 
-def _capture(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OperatorGraph:
-    mode = FakeTensorMode()
+def faked(mode: FakeTensorMode, module: nn.Module) -> Callable[[Any], Any]:
+    """What makes of a tensor one without data, the same for the same tensor; other things stay.
+
+    What is on the meta device is then where the parameters of `module` are, or on the CPU if those are on it too.
+    """
     fakes: dict[int, Any] = {}
+    home = next((one.device for one in module.parameters() if one.device.type != "meta"), torch.device("cpu"))
 
     def fake(tensor: Any) -> Any:
         if not isinstance(tensor, torch.Tensor):
             return tensor
         if id(tensor) not in fakes:  # tied parameters stay tied
-            device = "cpu" if tensor.device.type == "meta" else tensor.device
+            device = home if tensor.device.type == "meta" else tensor.device
             with mode:
                 made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
             if isinstance(tensor, nn.Parameter):
@@ -76,6 +81,12 @@ def _capture(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -
             fakes[id(tensor)] = made
         return fakes[id(tensor)]
 
+    return fake
+
+
+def _capture(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OperatorGraph:
+    mode = FakeTensorMode()
+    fake = faked(mode, module)
     args, kwargs = tree_map(fake, (args, kwargs))
     found = find_runs(module)
     between: tuple[Flow, ...] = ()

@@ -15,6 +15,7 @@ import torch
 from torch._functorch._aot_autograd.descriptors import (
     BufferAOTInput,
     GradAOTOutput,
+    InputMutationAOTOutput,
     ParamAOTInput,
     PlainAOTInput,
     TangentAOTInput,
@@ -37,6 +38,7 @@ __all__ = [
     "Call",
     "FakeTensorMode",
     "GradAOTOutput",
+    "InputMutationAOTOutput",
     "NoRuleError",
     "ParamAOTInput",
     "PlainAOTInput",

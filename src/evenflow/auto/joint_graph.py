@@ -15,6 +15,7 @@ from evenflow.auto.dtensor_adapter import (
     BufferAOTInput,
     Call,
     GradAOTOutput,
+    InputMutationAOTOutput,
     ParamAOTInput,
     PlainAOTInput,
     TangentAOTInput,
@@ -109,13 +110,16 @@ class _Reader:
     def _outputs(self, node: torch.fx.Node) -> None:
         results = node.args[0]
         assert isinstance(results, Sequence)
+        buffers: list[Value] = []
         for what, result in zip(node.meta["desc"], results, strict=True):
             if not isinstance(result, torch.fx.Node) or result not in self.values:
                 continue
             if isinstance(what, GradAOTOutput) and isinstance(what.grad_of, ParamAOTInput):
                 self.gradients.append((self.parameters[what.grad_of.target], self.values[result]))
             else:
-                self.outputs.append(self.values[result])
+                kept = buffers if isinstance(what, InputMutationAOTOutput) else self.outputs
+                kept.append(self.values[result])
+        self.outputs += buffers  # the first output is what goes to the next layer
 
 
 def _outputs(node: torch.fx.Node) -> tuple[Tensor, ...]:

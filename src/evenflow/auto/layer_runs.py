@@ -7,7 +7,6 @@
 torch is imported at the top: import this module only where a module is at hand.
 """
 
-import copy
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -196,6 +195,12 @@ def _tensors(tree: Any) -> list[Any]:
     return [leaf for leaf in tree_flatten(tree)[0] if isinstance(leaf, torch.Tensor)]
 
 
+def _own_list(value: Any, tensor: Callable[[Any], Any]) -> Any:
+    """Recurrent layers keep their parameters in a list too, in which the tracer exchanges them."""
+    is_list = isinstance(value, list) and all(isinstance(one, torch.Tensor) for one in value)
+    return [tensor(one) for one in value] if is_list else value
+
+
 def clone_module(
     module: nn.Module, runs: tuple[LayerRun, ...], kept: dict[int, int], tensor: Callable[[Any], Any]
 ) -> nn.Module:
@@ -213,8 +218,9 @@ def clone_module(
     def visit(path: str, part: nn.Module) -> nn.Module:
         if id(part) in clones:
             return clones[id(part)]
-        clone = copy.copy(part)
+        clone = object.__new__(type(part))  # `copy.copy` refuses parametrized modules
         clones[id(part)] = clone
+        clone.__dict__.update((key, _own_list(value, tensor)) for key, value in vars(part).items())
         clone._parameters = {name: tensor(one) for name, one in part._parameters.items()}
         clone._buffers = {name: tensor(one) for name, one in part._buffers.items()}
         clone._modules = {}

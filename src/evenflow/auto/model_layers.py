@@ -29,6 +29,8 @@ class ModelLayer:
     """Of the module in the whole model, which the names of its parameters begin with."""
     paths: Mapping[str, str] = field(default_factory=dict)
     """For modules gathered from several places: path in the whole model by name of the submodule."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Of parameters in the whole model by name in the module, where these are not the path and that."""
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -37,6 +39,8 @@ class ModelLayer:
 
     def full_name(self, parameter: str) -> str:
         """A parameter's name in the whole model."""
+        if parameter in self.names:
+            return self.names[parameter]
         for inside, path in self.paths.items():
             if parameter.startswith(f"{inside}."):
                 return path + parameter[len(inside) :]
@@ -62,6 +66,13 @@ class ModelRow:
         return tuple(one for one in (self.head, *self.body, self.tail) if one is not None)
 
 
+def is_row(model: "nn.Module | Sequence[nn.Module]") -> bool:
+    """Whether `model_row` takes it: layers in order. In an ``nn.Sequential`` each has something to train."""
+    if isinstance(model, nn.Sequential):
+        return all(any(one.requires_grad for one in layer.parameters()) for layer in model)
+    return not isinstance(model, nn.Module) or isinstance(model, nn.ModuleList)
+
+
 def model_row(
     layers: "nn.Module | Sequence[nn.Module]",
     example_input: torch.Tensor,
@@ -73,15 +84,11 @@ def model_row(
     """The row of a ``Sequential``, ``ModuleList`` or list of layers, each of which takes what the one before gives.
 
     `head` takes `example_input`; without it the first layer does. What layers hand on is found by running them on
-    the meta device. Raises InputError for other modules, and for layers that cannot run so.
+    the meta device. Raises InputError for layers that cannot run so.
     """
-    if isinstance(layers, nn.Module) and not isinstance(layers, nn.Sequential | nn.ModuleList):
+    if not isinstance(example_input, torch.Tensor):
         raise InputError(
-            value=type(layers).__name__,
-            rule="the model is a row of layers: an nn.Sequential, an nn.ModuleList or a list of modules",
-            place="layers",
-            remedy="give its layers in order, with what comes before and after them as head and tail; "
-            "evenflow.auto.shard takes any module and plans it as one stage",
+            value=type(example_input).__name__, rule="layers in a row take one tensor", place="example_batch"
         )
     named = list(layers.named_children()) if isinstance(layers, nn.Module) else list(enumerate(layers))
     modules = [("head", head), *((str(key), layer) for key, layer in named), ("tail", tail)]

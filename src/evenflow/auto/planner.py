@@ -13,6 +13,7 @@ from evenflow.auto.mesh_plan import MeshPlan
 from evenflow.auto.placed import PlacedStage, placed_simulation, placed_stages
 from evenflow.auto.refine import Refined, Refinement, refine
 from evenflow.auto.sharded_stages import ShardedStages, sharded_stages
+from evenflow.errors import InputError
 from evenflow.simulate import Simulation
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 ADAM_STATE_BYTES = 12
 """Of mixed precision beside a 16-bit parameter and its gradient: a 32-bit copy and two moments. [ZeRO, §3.1]"""
+
+EVEN_LAYERS_PER_DEVICE = 4
+"""Of a model that does not repeat itself: enough for even stages, few enough to solve each."""
 
 
 def _silent(_words: str) -> None:
@@ -85,8 +89,8 @@ class AutoPlan:
 
 
 def plan(
-    layers: "nn.Module | Sequence[nn.Module]",
-    example_input: "torch.Tensor",
+    model: "nn.Module | Sequence[nn.Module]",
+    example_batch: "torch.Tensor | tuple[object, ...] | dict[str, object]",
     cluster: Cluster,
     *,
     num_microbatches: int,
@@ -98,16 +102,31 @@ def plan(
     time_limit_s: float = 60.0,
     processes: int = 1,
 ) -> AutoPlan:
-    """Stages, their submeshes and the sharding of every operator for layers in a row, as `plan_row`.
+    """Stages, their submeshes and the sharding of every operator of a model, as `plan_row`.
 
-    `layers` is an ``nn.Sequential``, an ``nn.ModuleList`` or a list of modules, each of which takes what the one before
-    gives; `head` and `tail` go with the first and the last of them. `example_input` is one microbatch for all devices
-    of a stage together. Everything may be on the meta device. Raises InputError where a layer cannot be traced.
+    `model` is any module that torch.export takes, and is cut where one tensor crosses (`exported_row`); or a row of
+    layers, each of which takes what the one before gives: an ``nn.Sequential``, an ``nn.ModuleList`` or a list, where
+    `head` and `tail` go with the first and the last of them. `example_batch` is one microbatch for all devices of a
+    stage together: a tensor, for other modules than rows also a tuple of arguments or a dict of keywords. Everything
+    may be on the meta device. Raises InputError where a model or a layer cannot be traced.
     """
-    from evenflow.auto.model_layers import model_row
+    from evenflow.auto.model_layers import is_row, model_row
 
+    if is_row(model):
+        row = model_row(model, example_batch, head=head, tail=tail)
+    else:
+        from evenflow.auto.exported_row import exported_row
+
+        if head is not None or tail is not None:
+            raise InputError(
+                value=type(model).__name__,
+                rule="head and tail go with layers in a row: an nn.Sequential, an nn.ModuleList or a list of modules",
+                place="model",
+                remedy="leave them out where they are parts of this module",
+            )
+        row = exported_row(model, example_batch, most_even_layers=EVEN_LAYERS_PER_DEVICE * cluster.num_devices)
     return plan_row(
-        model_row(layers, example_input, head=head, tail=tail),
+        row,
         cluster,
         num_microbatches=num_microbatches,
         accelerator=accelerator,

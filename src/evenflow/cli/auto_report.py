@@ -157,9 +157,9 @@ _PHASES = ("forward", "backward", "update")
 def _names(found: "AutoPlan", stage: "PlacedStage") -> list[str]:
     """A name for each layer of a stage, head and tail included."""
     row = found.row
-    head = [row.head.path] if row.head and stage.first == 0 else []
-    tail = [" + ".join(row.tail.modules)] if row.tail and stage.end == len(row.body) else []
-    return [*head, *(layer.path for layer in row.body[stage.first : stage.end]), *tail]
+    head = [row.head] if row.head and stage.first == 0 else []
+    tail = [row.tail] if row.tail and stage.end == len(row.body) else []
+    return [" + ".join(layer.modules) for layer in (*head, *row.body[stage.first : stage.end], *tail)]
 
 
 def _alternatives(found: "AutoPlan") -> str:
