@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from run_cases import NUM_STEPS, Answer
 from run_models import VOCABULARY, llama, loss_fn
+from torch import nn
+from torch.nn import functional
 
 from evenflow.auto.cluster import Cluster, Link
 from evenflow.auto.layout import Layout
@@ -141,6 +143,30 @@ def mesh_case(plan: Plan, ranks: tuple[On, ...], rank: int, *, with_products: bo
         names=tuple(pipe.state_dict()),
         found=parts / sum(parameter.numel() for parameter in whole.parameters()),
     )
+
+
+def row_model() -> nn.Sequential:
+    torch.manual_seed(3)
+    blocks = (nn.Sequential(nn.Linear(HIDDEN, 32), nn.GELU(), nn.Linear(32, HIDDEN)) for _ in range(4))
+    return nn.Sequential(*blocks).double()
+
+
+def planned_case(plan: Plan, where: MeshPlan, rank: int) -> Answer:
+    """A row of modules on the stages that `evenflow.auto.plan` has chosen for it."""
+    data = tuple(
+        torch.randn(SAMPLES * plan.num_microbatches, HIDDEN, dtype=torch.float64, generator=generator)
+        for generator in [torch.Generator().manual_seed(4)]
+        for _ in range(2)
+    )
+    pipe = pipeline(plan, row_model(), functional.mse_loss, (data[0], data[1]), mesh_plan=where)
+    last = pipe.step((data[0], data[1]))
+    whole = row_model()
+    expected = functional.mse_loss(whole(data[0]), data[1])
+    expected.backward()
+    gradients = gathered_gradients(pipe) or {}
+    errors = [float((own - whole.get_parameter(name).grad).abs().max()) for name, own in gradients.items()]
+    loss_error = None if last is None else abs(float(last.detach() / expected.detach()) - 1)
+    return Answer(error=max(errors, default=0.0), loss_error=loss_error)
 
 
 def training_case(plan: Plan, ranks: tuple[On, ...], rank: int, **options: Any) -> Answer:

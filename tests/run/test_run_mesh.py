@@ -1,12 +1,30 @@
 """Stages on several devices each, on real processes: losses and gradients are those of the unsplit model."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
+import torch
 from run_cases import Answer, run_group
-from run_mesh_models import DATA, SEQUENCE, SHARDED, TENSOR, On, mesh_case, training_case
+from run_mesh_models import (
+    DATA,
+    HIDDEN,
+    SAMPLES,
+    SEQUENCE,
+    SHARDED,
+    TENSOR,
+    On,
+    cluster,
+    mesh_case,
+    planned_case,
+    row_model,
+    training_case,
+)
 
+from evenflow import auto
+from evenflow.auto.cluster import Link
+from evenflow.auto.mesh import Accelerator
 from evenflow.model import Plan
 
 NUM_DEVICES = 4
@@ -57,15 +75,29 @@ TRAININGS: dict[str, Callable[[int], Answer]] = {
 }
 
 
+def planned(intra: Link) -> Callable[[int], Answer]:
+    """A row of modules planned for four devices."""
+    machines = replace(cluster(NUM_DEVICES), intra=intra)
+    examples = torch.empty(SAMPLES, HIDDEN, dtype=torch.float64, device="meta")
+    accelerator = Accelerator(flops_per_s=1e8, memory_bytes_per_s=1e9)
+    found = auto.plan(row_model(), examples, machines, num_microbatches=3, accelerator=accelerator)
+    return partial(planned_case, found.simulation.plan, found.mesh_plan)
+
+
+PLANNED = ("planned, fast links in a node", "planned, slow links")
+
+
 @pytest.fixture(scope="module")
 def answers() -> dict[str, list[Answer]]:
-    found = run_group({**CASES, **TRAININGS}, NUM_DEVICES)
+    links = Link(bytes_per_s=10**11), Link(bytes_per_s=10**7)
+    cases = {name: planned(link) for name, link in zip(PLANNED, links, strict=True)}
+    found = run_group({**CASES, **TRAININGS, **cases}, NUM_DEVICES)
     troubles = {(name, answer.trouble) for name, case in found.items() for answer in case if answer.trouble}
     assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
     return found
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES, *PLANNED])
 def test_losses_and_gradients_are_those_of_the_unsplit_model(answers: dict[str, list[Answer]], name: str) -> None:
     assert max(answer.error for answer in answers[name]) <= TOLERANCE
     losses = [answer.loss_error for answer in answers[name] if answer.loss_error is not None]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from evenflow.auto.cluster import Cluster
 from evenflow.auto.inter import InterAnswer, TwoLevelPlan, plan_stages
 from evenflow.auto.layer_costs import capture_layers
-from evenflow.auto.mesh import Accelerator
+from evenflow.auto.mesh import A100, Accelerator
 from evenflow.auto.mesh_plan import MeshPlan
 from evenflow.auto.placed import PlacedStage, placed_simulation, placed_stages
 from evenflow.auto.refine import Refined, Refinement, refine
@@ -93,10 +93,10 @@ def plan(
     example_batch: "torch.Tensor | tuple[object, ...] | dict[str, object]",
     cluster: Cluster,
     *,
-    num_microbatches: int,
+    num_microbatches: int = 16,
     head: "nn.Module | None" = None,
     tail: "nn.Module | None" = None,
-    accelerator: Accelerator | None = None,
+    accelerator: Accelerator | None = A100,
     optimizer_bytes_per_parameter: int = ADAM_STATE_BYTES,
     schedule: str = "1f1b",
     time_limit_s: float = 60.0,
@@ -108,7 +108,8 @@ def plan(
     layers, each of which takes what the one before gives: an ``nn.Sequential``, an ``nn.ModuleList`` or a list, where
     `head` and `tail` go with the first and the last of them. `example_batch` is one microbatch for all devices of a
     stage together: a tensor, for other modules than rows also a tuple of arguments or a dict of keywords. Everything
-    may be on the meta device. Raises InputError where a model or a layer cannot be traced.
+    may be on the meta device. Without an `accelerator` computation costs nothing, so that stages are chosen by
+    communication alone. Raises InputError where a model or a layer cannot be traced.
     """
     from evenflow.auto.model_layers import is_row, model_row
 

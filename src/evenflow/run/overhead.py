@@ -24,23 +24,30 @@ from evenflow.schedule import Op, f_then_b
 
 _MICROBATCHES = 8
 _PIPELINES = 6
+_MOST_TURNS = 4
 _WAIT_SECONDS = 2e-3
 
 
 def measure_overhead(boundary: Tensor, device: torch.device) -> Overhead:
-    """The overhead with messages like `boundary`, medians over all ranks; every rank calls it."""
+    """The overhead with messages like `boundary`, medians over the first few ranks, in pairs one after the other.
+
+    Every rank calls it.
+    """
     rank, size = dist.get_rank(), dist.get_world_size()
     alone = [dist.new_group([one]) for one in range(size)]
     pairs = [dist.new_group([one, one + 1]) for one in range(0, size - 1, 2)]
     if device.type != "cpu":
         boundary = torch.empty(1, 1, device="meta", requires_grad=True)
     own: tuple[list[int], list[int], list[int]] = ([], [], [])  # action, with send, with receive
-    own[0].extend(_beside_forwards_ns(boundary, device, alone[rank], _WAIT_SECONDS))
-    if device.type == "cpu" and rank // 2 < len(pairs):
-        is_second = rank % 2
-        own[1 + is_second].extend(
-            _beside_forwards_ns(boundary, device, pairs[rank // 2], _WAIT_SECONDS * (1 + is_second))
-        )
+    for turn in range(min(_MOST_TURNS, (size + 1) // 2)):  # so that ranks do not wait for one another's cores
+        dist.barrier()
+        if rank // 2 == turn:
+            own[0].extend(_beside_forwards_ns(boundary, device, alone[rank], _WAIT_SECONDS))
+        if device.type == "cpu" and rank // 2 == turn < len(pairs):
+            is_second = rank % 2
+            own[1 + is_second].extend(
+                _beside_forwards_ns(boundary, device, pairs[turn], _WAIT_SECONDS * (1 + is_second))
+            )
     every: list[Any] = [None] * size
     dist.all_gather_object(every, own)
     action, send, receive = (

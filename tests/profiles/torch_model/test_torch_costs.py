@@ -4,8 +4,9 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 from torch_layers import gpt_part
 
+from evenflow.auto.mesh import A100
 from evenflow.errors import InputError
-from evenflow.profiles.torch_model.accelerators import ACCELERATORS, Accelerator, accelerator_named
+from evenflow.profiles.torch_model.accelerators import ACCELERATORS, EFFICIENCY, Accelerator, accelerator_named
 from evenflow.profiles.torch_model.live_storage import Operator, StorageLog
 from evenflow.profiles.torch_model.measure import measure
 from evenflow.profiles.torch_model.optimizers import OPTIMIZERS, parameter_bytes
@@ -129,3 +130,9 @@ def test_measured_times_hold_together(device: str) -> None:
     assert all(time_ns >= plain_ns for time_ns in times.backward_ns.values())
     assert times.spread is not None
     assert times.spread >= 0
+
+
+def test_two_level_planning_from_python_takes_the_accelerator_of_the_command_by_default() -> None:
+    device = accelerator_named("a100")
+    assert A100.flops_per_s == pytest.approx(EFFICIENCY * device.peak_tflops["bfloat16"] * 1e12)
+    assert A100.memory_bytes_per_s == pytest.approx(device.bandwidth_gb_s * 1e9)
