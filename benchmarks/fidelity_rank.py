@@ -26,6 +26,7 @@ WIDTH = 16_384
 """Numbers of a boundary tensor, which is 64 KB."""
 MICROBATCHES = {4: 5, 8: 8}
 SLOW_MS = 50.0
+ROUNDS = 3
 NS_PER_MS = 1_000_000
 CPU = torch.device("cpu")
 
@@ -79,15 +80,25 @@ def main() -> None:
 
 
 def _measure(plan: Plan, stage_ms: float, recorder: Recorder) -> Fidelity | None:
-    """Calibrate, run some steps, compare; on rank 0."""
+    """Calibrate, run some steps, compare, several times: on rank 0 the round with the median error."""
     batch = (torch.zeros(plan.num_microbatches, WIDTH),) * 2
     model = [_layer(stage_ms, index) for index in range(plan.num_layers)]
     pipe = pipeline(plan, model, _loss, batch, observer=recorder)
     for stage in pipe.stages:
         leave_weights_for_later(stage)
-    calibration = calibrate(pipe, batch, _loss)
     _step(pipe, batch, recorder, is_awake=True)
-    steps = [_step(pipe, batch, recorder, is_awake=False) for _ in range(3 if stage_ms >= SLOW_MS else 5)]
+    rounds = [_round(plan, stage_ms, pipe, recorder) for _ in range(ROUNDS)]
+    found = sorted((one for one in rounds if one is not None), key=lambda one: one.error)
+    return found[len(found) // 2] if found else None
+
+
+def _round(plan: Plan, stage_ms: float, pipe: Pipeline, recorder: Recorder) -> Fidelity | None:
+    batch = (torch.zeros(plan.num_microbatches, WIDTH),) * 2
+    for stage in pipe.stages:
+        for part in stage.submod.parts:
+            part.module.is_awake = False
+    calibration = calibrate(pipe, batch, _loss)
+    steps = [_step(pipe, batch, recorder, is_awake=False) for _ in range(2 if stage_ms >= SLOW_MS else 3)]
     own = RankResult(
         forward_ns=calibration.by_stage("forward_ns"),
         backward_ns=calibration.by_stage("backward_ns"),
