@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import aa, auto, fidelity, measure, orders, plans, simulator, stages, traces, zero_bubble
+from benchmarks import aa, auto, fidelity, measure, orders, plans, sharding, simulator, stages, traces, zero_bubble
 from benchmarks import cases as named
 from evenflow.units import megabytes
 
@@ -94,6 +94,12 @@ def auto_command(names: tuple[str, ...] = ()) -> None:
     """Two-level plans beside plans as people write them; settings whose names begin with NAMES, or all. Needs torch."""
     chosen = [one for one in auto.SETTINGS if not names or one.name.startswith(names)]
     click.echo(auto.report([auto.measure(one) for one in chosen]))
+
+
+@benchmarks.command("sharding")
+def sharding_command() -> None:
+    """How long the sharding of operators takes, for a block and for whole models. Needs torch."""
+    click.echo(sharding.report(sharding.measure_all()))
 
 
 @benchmarks.command("stages")

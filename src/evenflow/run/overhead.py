@@ -48,6 +48,8 @@ def measure_overhead(boundary: Tensor, device: torch.device) -> Overhead:
             own[1 + is_second].extend(
                 _beside_forwards_ns(boundary, device, pairs[turn], _WAIT_SECONDS * (1 + is_second))
             )
+    for group in (alone[rank], *pairs[rank // 2 : rank // 2 + 1]):  # their threads would stay
+        dist.destroy_process_group(group)
     every: list[Any] = [None] * size
     dist.all_gather_object(every, own)
     action, send, receive = (
