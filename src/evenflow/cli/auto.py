@@ -14,6 +14,7 @@ from evenflow.cli.auto_report import auto_text, shortage_text
 from evenflow.cli.files import check_outputs, write_text
 from evenflow.cli.profile import config_path, model_name, shown_part
 from evenflow.cli.status import INFEASIBLE
+from evenflow.cli.torch_extra import torch_extra
 from evenflow.errors import InputError
 from evenflow.profiles.fields import Fields, as_fields, load_json
 from evenflow.units import parse_bandwidth, parse_memory, parse_time
@@ -234,7 +235,7 @@ def _planned(
     config: Fields, name: str, cluster: "Cluster", setting: AutoSetting, progress: Callable[[str], None]
 ) -> tuple["AutoPlan", list[str]]:
     """The plan of the model in `config`, and what a user should know about it."""
-    try:
+    with torch_extra("two-level planning", place="evenflow auto"):
         from evenflow.auto.mesh import Accelerator
         from evenflow.auto.model_layers import ModelLayer, ModelRow
         from evenflow.auto.planner import plan_row
@@ -243,13 +244,6 @@ def _planned(
         from evenflow.profiles.torch_model.decoder import read_decoder
         from evenflow.profiles.torch_model.optimizers import OPTIMIZERS
         from evenflow.profiles.torch_model.parts import Part
-    except ImportError as error:
-        raise InputError(
-            value=error.name,
-            rule="two-level planning needs PyTorch and transformers",
-            place="evenflow auto",
-            remedy="pip install 'evenflow[run]'",
-        ) from None
 
     def layer(part: Part, **where: object) -> ModelLayer:
         return ModelLayer(

@@ -11,6 +11,7 @@ import click
 from evenflow.cli import options
 from evenflow.cli.files import check_outputs, write_text
 from evenflow.cli.profile_report import Setting, profile_json, profile_text
+from evenflow.cli.torch_extra import torch_extra
 from evenflow.errors import InputError
 from evenflow.profiles.fields import Fields, as_fields, load_json
 from evenflow.profiles.layer_writer import format_layer_file
@@ -159,15 +160,8 @@ def _profiled(
 
 def _torch_modules() -> tuple[ModuleType, ModuleType]:
     """The modules that need PyTorch and transformers."""
-    try:
+    with torch_extra("a profile", place="evenflow profile"):
         from evenflow.profiles.torch_model import decoder, network
-    except ImportError as error:
-        raise InputError(
-            value=error.name,
-            rule="a profile needs PyTorch and transformers",
-            place="evenflow profile",
-            remedy="pip install 'evenflow[run]'",
-        ) from None
     return decoder, network
 
 
