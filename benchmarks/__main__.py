@@ -134,7 +134,7 @@ def orders_command(names: tuple[str, ...] = (), time_limit: float = 30.0) -> Non
 @click.option("--write", is_flag=True, help="Write the tables into docs/fidelity.md.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all cases.")
 def fidelity_command(ranks: tuple[int, ...], stage_ms: tuple[float, ...], write: bool, json_path: Path | None) -> None:
-    """Predicted against measured step times and peak memory, on real processes (6 minutes)."""
+    """Predicted against measured step times and peak memory, on real processes (20 minutes)."""
     memory = fidelity.measure_memory()
     click.echo(fidelity.memory_report(memory))
     cases = fidelity.measure(ranks, stage_ms)

@@ -3,7 +3,7 @@
 import json
 import logging
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from evenflow.model import Plan
 from evenflow.run import Pipeline, pipeline
 from evenflow.run.calibrate import calibrate
 from evenflow.run.comparison import Comparison, compare
-from evenflow.run.job import ActionRow, RankResult, RunResult
+from evenflow.run.job import ActionRow, RunResult
 from evenflow.run.order import order_of
 from evenflow.run.recorder import Recorder, clock_offset_ns
+from evenflow.run.worker import calibrated
 from evenflow.schedule import FAMILIES
 
 WIDTH = 16_384
@@ -99,16 +100,7 @@ def _round(plan: Plan, stage_ms: float, pipe: Pipeline, recorder: Recorder) -> F
             part.module.is_awake = False
     calibration = calibrate(pipe, batch, _loss)
     steps = [_step(pipe, batch, recorder, is_awake=False) for _ in range(2 if stage_ms >= SLOW_MS else 3)]
-    own = RankResult(
-        forward_ns=calibration.by_stage("forward_ns"),
-        backward_ns=calibration.by_stage("backward_ns"),
-        weight_ns=calibration.by_stage("weight_ns"),
-        activation_bytes=calibration.by_stage("activation_bytes"),
-        weight_bytes=calibration.by_stage("weight_bytes"),
-        static_bytes=0,
-        peak_bytes=0,
-        actions=steps,
-    )
+    own = replace(calibrated(calibration), static_bytes=0, actions=steps)
     gathered: list[Any] | None = [None] * plan.num_ranks if dist.get_rank() == 0 else None
     dist.gather_object(own, gathered)
     if gathered is None:

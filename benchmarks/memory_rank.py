@@ -6,6 +6,7 @@ Started by `fidelity`: torchrun … -m benchmarks.memory_rank FILE
 import json
 import logging
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from evenflow.model import Plan
 from evenflow.run import pipeline
 from evenflow.run.calibrate import calibrate
 from evenflow.run.comparison import compare
-from evenflow.run.job import RankResult, RunResult
+from evenflow.run.job import RunResult
 from evenflow.run.live_memory import memory_meter
 from evenflow.run.recorder import Recorder
+from evenflow.run.worker import calibrated
 from evenflow.schedule import FAMILIES
 
 WIDTH, LENGTH, MICROBATCHES = 128, 64, 8
@@ -65,16 +67,8 @@ def _peaks(plan: Plan) -> tuple[list[int], list[int]] | None:
         recorder.start_step()
         pipe.step(batch)
         peak = meter.peak_bytes() - start + static
-    own = RankResult(
-        forward_ns=calibration.by_stage("forward_ns"),
-        backward_ns=calibration.by_stage("backward_ns"),
-        weight_ns=calibration.by_stage("weight_ns"),
-        activation_bytes=calibration.by_stage("activation_bytes"),
-        weight_bytes=calibration.by_stage("weight_bytes"),
-        static_bytes=static + calibration.working_bytes,
-        peak_bytes=peak,
-        actions=[recorder.rows()],
-    )
+    own = calibrated(calibration)
+    own = replace(own, static_bytes=static + own.static_bytes, peak_bytes=peak, actions=[recorder.rows()])
     gathered: list[Any] | None = [None] * plan.num_ranks if dist.get_rank() == 0 else None
     dist.gather_object(own, gathered)
     if gathered is None:

@@ -73,9 +73,14 @@ def chunk(begin: int, end: int, parts: int, index: int) -> tuple[int, int]:
     return min(end, begin + index * size), min(end, begin + (index + 1) * size)
 
 
+def shape_of(box: Box) -> tuple[int, ...]:
+    """Of the part of the tensor."""
+    return tuple(end - begin for begin, end in box)
+
+
 def volume(box: Box) -> int:
     """Elements of a box."""
-    return math.prod(end - begin for begin, end in box)
+    return math.prod(shape_of(box))
 
 
 def intersection(box: Box, other: Box) -> Box | None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 import torch.distributed as dist
 
-from evenflow.auto.layout import Box
+from evenflow.auto.layout import Box, shape_of
 from evenflow.auto.resharding import Message, ReshardingPlan
 
 
@@ -25,7 +25,7 @@ class Exchange:
     def sends(self, part: torch.Tensor | None) -> list[dist.P2POp]:
         """Messages to others; `part` is what this process holds under the sender's layout."""
         shape = None if part is None else tuple(part.shape)
-        if self._have is not None and shape != _shape(self._have):
+        if self._have is not None and shape != shape_of(self._have):
             raise ValueError(f"rank {self._me} sends a part of shape {shape}, but the layout gives it {self._have}")
         return self._posts(self._transfers, part, self._have)
 
@@ -59,8 +59,7 @@ class Exchange:
             for message in self._gathers
             if message.receiver == self._me
         ]
-        for request in dist.batch_isend_irecv([*sends, *gathered]) if sends or gathered else []:
-            request.wait()
+        finish([*sends, *gathered])
         self._place(self._gathers, gathered, None, None, result)
         return result
 
@@ -116,18 +115,18 @@ def reshard(
     """
     exchange = Exchange(plan, group)
     receives = exchange.receives(dtype=dtype, device=device)
-    operations = [*exchange.sends(part), *receives]
-    for request in dist.batch_isend_irecv(operations) if operations else []:
-        request.wait()
+    finish([*exchange.sends(part), *receives])
     return exchange.arrived(receives, part, dtype=dtype, device=device)
 
 
+def finish(operations: Sequence[dist.P2POp]) -> None:
+    """Start all of them at once, and wait until they have ended."""
+    for request in dist.batch_isend_irecv(list(operations)) if operations else []:
+        request.wait()
+
+
 def _empty(box: Box, dtype: torch.dtype, device: torch.device | str) -> torch.Tensor:
-    return torch.empty(_shape(box), dtype=dtype, device=device)
-
-
-def _shape(box: Box) -> tuple[int, ...]:
-    return tuple(end - begin for begin, end in box)
+    return torch.empty(shape_of(box), dtype=dtype, device=device)
 
 
 def _view(tensor: torch.Tensor, tensor_box: Box, box: Box) -> torch.Tensor:

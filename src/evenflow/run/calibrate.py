@@ -88,7 +88,9 @@ def calibrate(pipe: Pipeline, batch: Batch, loss_fn: LossFunction) -> Calibratio
         stages=tuple(stages),
         message_ns=measure_message_ns(pairs, pipe.message, device)
         if pipe.mesh_plan is None
-        else measure_exchanges_ns(pipe.mesh_plan, [_on_mesh(stage) for stage in pipe.stages], device),
+        else measure_exchanges_ns(
+            pipe.mesh_plan, [stage for stage in pipe.stages if isinstance(stage, MeshStage)], device
+        ),
         overhead=measure_overhead(pipe.message, device),
         message_bytes=sum(
             2 * stage.example_input.nbytes
@@ -96,11 +98,6 @@ def calibrate(pipe: Pipeline, batch: Batch, loss_fn: LossFunction) -> Calibratio
             if not stage.is_first and ranks[stage.stage_index - 1] != ranks[stage.stage_index]
         ),
     )
-
-
-def _on_mesh(stage: Stage) -> MeshStage:
-    assert isinstance(stage, MeshStage)
-    return stage
 
 
 def measure_stage(

@@ -7,9 +7,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Replicate
 
-from evenflow.auto.layout import Layout
+from evenflow.auto.layout import shape_of
 from evenflow.auto.mesh_plan import MeshPlan, StageOnMesh
 from evenflow.auto.placement import Tensor as PlacedTensor
 from evenflow.auto.placement import code, is_even
@@ -18,6 +17,7 @@ from evenflow.auto.resharding_run import Exchange
 from evenflow.errors import InputError
 from evenflow.run.adapter import Links, LossFunction, MeshStage
 from evenflow.run.layered import LayeredModel
+from evenflow.run.mesh_attention import replicated
 from evenflow.run.mesh_stages import MeshStageModule, shard_parameters
 from evenflow.run.stages import StageParts, StageSettings, weight_builder
 
@@ -114,8 +114,8 @@ def mesh_stages(
                 num_stages=len(plan.stages),
                 device=settings.device,
                 # The batch is there on every device.
-                example_input=_like(taken, _shape(where.input, me)) if stage.index else taken,
-                example_output=_like(given, _shape(where.output, me))
+                example_input=_like(taken, shape_of(where.input.boxes[me])) if stage.index else taken,
+                example_output=_like(given, shape_of(where.output.boxes[me]))
                 if where.output
                 else _like(given, (given.shape[0] // module.num_output_parts, *given.shape[1:])),
                 weight_builder=weight_builder(stage),
@@ -137,7 +137,7 @@ def message_of(plan: MeshPlan, boundaries: Sequence[Tensor]) -> Tensor:
     """What the first device hands to the next stage, on the meta device: on all processes the same."""
     first = plan.stages[0]
     layout = first.output or first.input
-    return _like(boundaries[1], _shape(layout, first.devices[0]))
+    return _like(boundaries[1], shape_of(layout.boxes[first.devices[0]]))
 
 
 def _links(plan: MeshPlan, index: int, item_bytes: int) -> Links:
@@ -158,10 +158,6 @@ def _links(plan: MeshPlan, index: int, item_bytes: int) -> Links:
     )
 
 
-def _shape(layout: Layout, device: int) -> tuple[int, ...]:
-    return tuple(end - begin for begin, end in layout.boxes[device])
-
-
 def _like(tensor: Tensor, shape: Sequence[int]) -> Tensor:
     return torch.empty(shape, dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad)
 
@@ -177,7 +173,7 @@ class MeshLoss:
 
     def __call__(self, output: Tensor, target: Tensor) -> Tensor:
         """Of this device's output and the targets of the whole microbatch."""
-        whole = DTensor.from_local(target, self._mesh, [Replicate()] * self._mesh.ndim)
+        whole = replicated(target, self._mesh)
         return self._loss_fn(output, whole.redistribute(placements=self._placements).to_local()) / self._num_parts
 
     def total(self, share: Tensor) -> Tensor:

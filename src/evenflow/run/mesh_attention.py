@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard
 from torch.distributed.tensor.experimental import implicit_replication
 from torch.nn import functional
@@ -24,6 +25,11 @@ def on_mesh() -> Iterator[None]:
         yield
 
 
+def replicated(tensor: Tensor, mesh: DeviceMesh) -> DTensor:
+    """What is the same on all devices."""
+    return DTensor.from_local(tensor, mesh, [Replicate()] * mesh.ndim)
+
+
 class _LocalAttention(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is functional.scaled_dot_product_attention and any(isinstance(one, DTensor) for one in args):
@@ -35,9 +41,7 @@ def _attention(query: Any, key: Any, value: Any, attn_mask: Any = None, *others:
     """Of shapes [batch, heads, length, width]; key and value may have fewer heads, a mask one of either for all."""
     mesh = next(one.device_mesh for one in (query, key, value) if isinstance(one, DTensor))
     query, key, value, mask = (
-        DTensor.from_local(one, mesh, [Replicate()] * mesh.ndim)
-        if isinstance(one, Tensor) and not isinstance(one, DTensor)
-        else one
+        replicated(one, mesh) if isinstance(one, Tensor) and not isinstance(one, DTensor) else one
         for one in (query, key, value, attn_mask)
     )
     placements = _placements(query, key)

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from evenflow.auto.mesh_plan import MeshPlan
-from evenflow.auto.resharding_run import Exchange
+from evenflow.auto.resharding_run import Exchange, finish
 from evenflow.run.adapter import MeshStage
 
 _TIMES = 20
@@ -53,16 +53,11 @@ def _back(stage: MeshStage) -> None:
 
 
 def _send(exchange: Exchange, part: Tensor) -> None:
-    _wait(exchange.sends(part.detach()))
+    finish(exchange.sends(part.detach()))
 
 
 def _receive(exchange: Exchange, stage: MeshStage) -> None:
     kind = stage.example_output.dtype
     asked = exchange.receives(dtype=kind, device=stage.device)
-    _wait(asked)
+    finish(asked)
     exchange.arrived(asked, None, dtype=kind, device=stage.device)
-
-
-def _wait(operations: list[dist.P2POp]) -> None:
-    for request in dist.batch_isend_irecv(operations) if operations else []:
-        request.wait()

@@ -12,7 +12,7 @@ from evenflow.auto.mesh_plan import MeshPlan
 from evenflow.auto.resharding import plan_resharding
 from evenflow.auto.resharding_run import reshard
 from evenflow.run.mesh_stages import placements
-from evenflow.run.shared import names_of, share
+from evenflow.run.shared import names_of, parameter_of, share
 from evenflow.run.stages import StageParts
 
 
@@ -41,7 +41,7 @@ class MeshParameters:
         self._plan = plan
         own = {name: part for stage in stages if stage.rank == rank for part in stage.parts for name in names_of(part)}
         share(shared, own)
-        found = {name: part.module.get_parameter(name.removeprefix(f"{part.name}.")) for name, part in own.items()}
+        found = {name: parameter_of(name, part) for name, part in own.items()}
         self._parameters = list({id(one): one for one in found.values()}.values())
         self._updated = {
             id(found[name]): _placed(found[name], placement)
@@ -140,11 +140,7 @@ def _copies(
     copies = []
     for index, name in ranks.values():
         where = plan.stages[index]
-        shape = next(
-            tuple(part.module.get_parameter(name.removeprefix(f"{part.name}.")).shape)
-            for part in stages[index].parts
-            if name in names_of(part)
-        )
+        shape = next(tuple(parameter_of(name, part).shape) for part in stages[index].parts if name in names_of(part))
         layout = Layout(
             shape=shape, item_bytes=1, mesh=where.mesh, placement=tuple(where.parameters[name]), devices=where.devices
         )

@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_map
 from evenflow.auto.layout import REPLICATED
 from evenflow.auto.mesh_plan import MeshPlan, Product, StageOnMesh
 from evenflow.run.layered import Context, Part
-from evenflow.run.mesh_attention import on_mesh
+from evenflow.run.mesh_attention import on_mesh, replicated
 from evenflow.run.stages import StageModule, StageParts
 
 
@@ -51,7 +51,7 @@ def shard_parameters(part: Part, where: Mapping[str, Sequence[int]], mesh: Devic
             local = distribute_tensor(parameter.detach(), mesh, placements(where[name]), src_data_rank=None)
             setattr(module, last, nn.Parameter(local, requires_grad=parameter.requires_grad))
         for last, buffer in list(module.named_buffers(recurse=False)):
-            setattr(module, last, _replicated(buffer, mesh))
+            setattr(module, last, replicated(buffer, mesh))
 
 
 def placed_like(module: nn.Module, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,13 +92,13 @@ class MeshStageModule(StageModule):
     def forward(self, hidden: Tensor) -> Tensor:
         """Of the first stage the input is the whole microbatch, on every device."""
         if self.is_first:
-            placed = _replicated(hidden, self.mesh).redistribute(placements=self.input_placements)
+            placed = replicated(hidden, self.mesh).redistribute(placements=self.input_placements)
         else:
             placed = DTensor.from_local(hidden, self.mesh, self.input_placements)
         with on_mesh():
             result = super().forward(placed)
         if not isinstance(result, DTensor):  # a stage without parameters may compute with none
-            result = _replicated(result, self.mesh)
+            result = replicated(result, self.mesh)
         result = result.redistribute(placements=self.output_placements)
         local: Tensor = result.to_local(grad_placements=self.output_placements)
         return local
@@ -123,13 +123,9 @@ def _on_mesh(context: Context | None, mesh: DeviceMesh) -> Context | None:
         return None
 
     def convert(value: Any) -> Any:
-        return _replicated(value, mesh) if isinstance(value, Tensor) and not isinstance(value, DTensor) else value
+        return replicated(value, mesh) if isinstance(value, Tensor) and not isinstance(value, DTensor) else value
 
     return lambda hidden, part: tree_map(convert, dict(context(hidden, part)))
-
-
-def _replicated(tensor: Tensor, mesh: DeviceMesh) -> DTensor:
-    return DTensor.from_local(tensor, mesh, [Replicate()] * mesh.ndim)
 
 
 def _read(product: Product, _module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -29,7 +29,7 @@ class SharedParameters:
             group = dist.new_group(ranks) if len(ranks) > 1 else None
             held = [name for name in names if name in own]
             if group is not None and held:
-                parameter = _parameter(held[0], own[held[0]])
+                parameter = parameter_of(held[0], own[held[0]])
                 dist.broadcast(parameter.data, src=ranks[0], group=group)
                 self._copies.append((parameter, group))
 
@@ -67,8 +67,9 @@ def share(shared: Sequence[Sequence[str]], homes: Mapping[str, Part]) -> None:
         held = [name for name in names if name in homes]
         for name in held[1:]:
             path, _, last = name.removeprefix(f"{homes[name].name}.").rpartition(".")
-            setattr(homes[name].module.get_submodule(path), last, _parameter(held[0], homes[held[0]]))
+            setattr(homes[name].module.get_submodule(path), last, parameter_of(held[0], homes[held[0]]))
 
 
-def _parameter(name: str, part: Part) -> nn.Parameter:
+def parameter_of(name: str, part: Part) -> nn.Parameter:
+    """A parameter of a part by its name in the unsplit model."""
     return part.module.get_parameter(name.removeprefix(f"{part.name}."))
