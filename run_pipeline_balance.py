@@ -11,7 +11,7 @@ ENVIRONMENT = Path(__file__).resolve().parent / ".venv"
 def run() -> None:
     """Run the command here, or in the environment that ``make setup`` made beside this file."""
     try:
-        from evenflow.cli.sapp import main
+        from evenflow.cli.sapp.command import main
     except ImportError as error:
         python = ENVIRONMENT / "bin" / "python"
         if python.exists() and Path(sys.prefix).resolve() != ENVIRONMENT:

@@ -110,7 +110,7 @@ def report(costs: list[AACost]) -> str:
 
 
 def _cost(name: str, ranks: list[Any]) -> AACost:
-    from evenflow.run.aa_run import report as report_of
+    from evenflow.run.aa.checked_run import report as report_of
 
     found = report_of([(audit, steps) for audit, steps, _ in ranks])
     items = sum(of for *_, of in ranks)
@@ -144,9 +144,9 @@ def _sleeping(plan: Plan, num_steps: int) -> Any:
     from torch import nn
 
     from evenflow.run import pipeline
-    from evenflow.run.aa_run import AARun, checks_of_rank
-    from evenflow.run.calibrate import calibrate
-    from evenflow.run.worker import calibrated
+    from evenflow.run.aa.checked_run import AARun, checks_of_rank
+    from evenflow.run.job.worker import calibrated
+    from evenflow.run.measure.calibrate import calibrate
 
     class Sleep(torch.autograd.Function):
         @staticmethod
@@ -190,11 +190,11 @@ def _sound(plan: Plan, num_checks: int) -> tuple[int, int]:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     from evenflow.run import pipeline
-    from evenflow.run.aa_check import AACheck
-    from evenflow.run.aa_run import checks_of_rank
-    from evenflow.run.calibrate import calibrate
-    from evenflow.run.models import next_token_loss, tokens
-    from evenflow.run.worker import calibrated
+    from evenflow.run.aa.check import AACheck
+    from evenflow.run.aa.checked_run import checks_of_rank
+    from evenflow.run.job.models import next_token_loss, tokens
+    from evenflow.run.job.worker import calibrated
+    from evenflow.run.measure.calibrate import calibrate
 
     torch.use_deterministic_algorithms(True)
     config = LlamaConfig(

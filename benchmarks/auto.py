@@ -1,19 +1,19 @@
 """Two-level plans beside plans as people write them, all simulated with the same costs of layers and links.
 
-Hand-written plans are data x tensor x pipeline grids: layers dealt evenly, Megatron's column-row split inside each, all
-layers recomputed where nothing less fits (`evenflow.auto.analytic` on the times of one device). Working memory is not
-counted for them.
+Hand-written plans are data x tensor x pipeline grids: layers dealt evenly, Megatron's column-row split inside each,
+all layers recomputed where nothing less fits (`evenflow.auto.stages.analytic` on the times of one device). Working
+memory is not counted for them.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from evenflow.auto.analytic import AnalyticStages
-from evenflow.auto.candidates import StageCost
-from evenflow.auto.cluster import Cluster, Link, Submesh, assign, submeshes
-from evenflow.auto.inter import Stage, TwoLevelPlan
 from evenflow.auto.planner import AutoPlan, plan_row
+from evenflow.auto.stages.analytic import AnalyticStages
+from evenflow.auto.stages.candidates import StageCost
+from evenflow.auto.stages.inter_operator import Stage, TwoLevelPlan
+from evenflow.cluster.cluster import Cluster, Link, Submesh, assign, submeshes
 from evenflow.units import milliseconds
 
 SEQUENCE = 4096
@@ -90,11 +90,11 @@ def measure(setting: Setting) -> Row:
 def planned(setting: Setting) -> AutoPlan:
     import torch
 
-    from evenflow.auto.mesh import Accelerator
-    from evenflow.auto.model_layers import ModelLayer, ModelRow
-    from evenflow.profiles.fields import as_fields
-    from evenflow.profiles.torch_model.decoder import read_decoder
-    from evenflow.profiles.torch_model.parts import Part
+    from evenflow.auto.row.model_layers import ModelLayer, ModelRow
+    from evenflow.cluster.mesh import Accelerator
+    from evenflow.fields import as_fields
+    from evenflow.torch_model.decoder import read_decoder
+    from evenflow.torch_model.parts import Part
 
     config = {
         "model_type": "llama",

@@ -1,6 +1,7 @@
 """Predicted against measured steps: every schedule on real processes, with layers that sleep for a set time.
 
-Predictions come from the simulator, with what `evenflow.run.calibrate` measures beforehand, as in `evenflow run`.
+Predictions come from the simulator, with what `evenflow.run.measure.calibrate` measures beforehand, as in
+`evenflow run`.
 """
 
 import json

@@ -15,12 +15,12 @@ from benchmarks.sleeping import SleepingLayer, leave_weights_for_later
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.run import Pipeline, pipeline
-from evenflow.run.calibrate import calibrate
-from evenflow.run.comparison import Comparison, compare
-from evenflow.run.job import ActionRow, RunResult
-from evenflow.run.order import order_of
-from evenflow.run.recorder import Recorder, clock_offset_ns
-from evenflow.run.worker import calibrated
+from evenflow.run.engine.order import order_of
+from evenflow.run.job.run_job import ActionRow, RunResult
+from evenflow.run.job.worker import calibrated
+from evenflow.run.measure.calibrate import calibrate
+from evenflow.run.measure.comparison import Comparison, compare
+from evenflow.run.measure.recorder import Recorder, clock_offset_ns
 from evenflow.schedule import FAMILIES
 
 WIDTH = 16_384

@@ -10,7 +10,7 @@ from benchmarks.table import aligned
 from evenflow.schedule import default_family
 from evenflow.simulate import simulate
 from evenflow.solve.order.alternate import OrderedOutcome, plan_any_order
-from evenflow.solve.order.search import load_kernels
+from evenflow.solve.order.order_search import load_kernels
 from evenflow.solve.problem import make_problem
 from evenflow.solve.start import least_memory
 from evenflow.units import megabytes, milliseconds

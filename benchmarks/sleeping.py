@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from evenflow.run.adapter import Stage
+from evenflow.run.engine.adapter import Stage
 
 _NS_PER_S = 1_000_000_000
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.table import aligned
-from evenflow.auto.cluster import Cluster, Link, submeshes
-from evenflow.auto.in_flight import in_flight_microbatches
-from evenflow.auto.stages_dp import CandidateCosts, best_stages
+from evenflow.auto.stages.dynamic_program import CandidateCosts, best_stages
+from evenflow.auto.stages.in_flight import in_flight_microbatches
+from evenflow.cluster.cluster import Cluster, Link, submeshes
 from evenflow.simulate.compiled import compiled
 
 SIZES = ((16, (1, 8), 64), (32, (2, 8), 64), (128, (32, 8), 1024))

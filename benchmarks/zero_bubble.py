@@ -119,7 +119,7 @@ def orders(setting: Setting, *, seconds: float) -> Iterator[Rate]:
     """Our own orders, of one chunk with split backwards, within the published memory limits."""
     if importlib.util.find_spec("evenflow.solve.order") is None:
         return
-    search_order = importlib.import_module("evenflow.solve.order.search").search_order
+    search_order = importlib.import_module("evenflow.solve.order.order_search").search_order
     for name, times in _ORDER_LIMITS.items():
         plan = _even(setting, "zb-h1", 1)
         found = search_order(

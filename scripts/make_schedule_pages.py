@@ -6,8 +6,8 @@ Run it with ``make schedule-pages``. Every number comes from the simulator.
 from fractions import Fraction
 from pathlib import Path
 
-from evenflow.cli.equal_stages import equal_stages, peak_live
-from evenflow.cli.schedule_report import number, schedule_svg, shown_text
+from evenflow.baselines.equal_stages import equal_stages, peak_live
+from evenflow.cli.text.schedule_text import number, schedule_svg, shown_text
 from evenflow.model import Communication
 from evenflow.schedule import FAMILIES, make_schedule
 from evenflow.schedule.bubble_formulas import bubbles_by_formula

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from evenflow.schedule import Action, Op, Schedule
-from strategies import inputs_of, is_ready
+from tests.strategies import inputs_of, is_ready
 
 Duration = Callable[[Action], int]
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Layer, LayerRun, Mode, Network, Plan, cells
-from evenflow.model.placement import v_shaped
+from evenflow.model.stage_ranks import v_shaped
 from evenflow.schedule import FAMILIES, Action, Op, Schedule, make_schedule
 
 ANY_SIZE = tuple(name for name in FAMILIES if name != "interleaved-remainder-last")

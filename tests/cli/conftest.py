@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from evenflow import solve
+from evenflow.baselines.even_plan import even_plan
 from evenflow.cli.main import main
 from evenflow.model import FULL, NONE, Network
-from evenflow.model.naive import even_plan
 from evenflow.schedule import default_family
 from evenflow.simulate import simulate
 from evenflow.solve import Infeasibility, Outcome, Progress, Status
@@ -110,7 +110,7 @@ def evenflow() -> Evenflow:
 @pytest.fixture
 def balance(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
     """Runs ``run_pipeline_balance.py ARGUMENTS`` in this process: status, stdout, stderr."""
-    from evenflow.cli.sapp import main as sapp
+    from evenflow.cli.sapp.command import main as sapp
 
     def run(*arguments: object) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as end:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.auto.cluster import Cluster, Link
+from evenflow.cluster.cluster import Cluster, Link
 from evenflow.errors import InputError
 from evenflow.profiles.cluster_file import read_cluster_file
 

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from evenflow.errors import InputError
 from evenflow.profiles.order_file import parse_order_file
 from evenflow.schedule import FAMILIES, Schedule, format_schedule, parse_schedule
-from strategies import Sizes, schedules, sizes
+from tests.strategies import Sizes, schedules, sizes
 
 JOBS = {"F": "forward", "B": "backward", "I": "backward_b", "W": "backward_w"}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from evenflow.auto.placement import PARTIAL, REPLICATE
+from evenflow.cluster.placement import PARTIAL, REPLICATE
 from evenflow.errors import InputError
 from evenflow.profiles.two_level_file import parse_mesh_plan, parse_sizes, read_mesh_plan
 

@@ -6,8 +6,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Layer, LayerRun, Mode, Network
-from solve.exhaustive import Case
-from strategies import random_schedules, sizes
+from tests.solve.exhaustive import Case
+from tests.strategies import random_schedules, sizes
 
 MOST_PLANS = 30_000
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from evenflow.model import COMM, SELECT, Communication, EndBlock, Network
 from evenflow.schedule import Action, Op, Schedule
 from evenflow.solve.problem import Problem, problem_of_order
-from oracle import end_times, orders_of
-from strategies import Sizes, inputs_of
+from tests.oracle import end_times, orders_of
+from tests.strategies import Sizes, inputs_of
 
 Content = tuple[int, int, int, int, int, int]
 """Forward, backward, activation, parameters, weight gradient and what waits for it, of a cell."""

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from evenflow.auto.cluster import Cluster
-from evenflow.auto.inter import InterAnswer, TwoLevelPlan, plan_stages
-from evenflow.auto.layer_costs import capture_layers
-from evenflow.auto.mesh import A100, Accelerator
-from evenflow.auto.mesh_plan import MeshPlan
-from evenflow.auto.placed import PlacedStage, placed_simulation, placed_stages
+from evenflow.auto.placed_stages import PlacedStage, placed_simulation, placed_stages
 from evenflow.auto.refine import Refined, Refinement, refine
-from evenflow.auto.sharded_stages import ShardedStages, sharded_stages
+from evenflow.auto.sharding.layer_costs import capture_layers
+from evenflow.auto.stages.inter_operator import InterAnswer, TwoLevelPlan, plan_stages
+from evenflow.auto.stages.sharded_stages import ShardedStages, sharded_stages
+from evenflow.cluster.cluster import Cluster
+from evenflow.cluster.mesh import A100, Accelerator
+from evenflow.cluster.mesh_plan import MeshPlan
 from evenflow.errors import InputError
 from evenflow.simulate import Simulation
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from evenflow.auto.model_layers import ModelRow
+    from evenflow.auto.row.model_layers import ModelRow
 
 ADAM_STATE_BYTES = 12
 """Of mixed precision beside a 16-bit parameter and its gradient: a 32-bit copy and two moments. [ZeRO, §3.1]"""
@@ -111,12 +111,12 @@ def plan(
     may be on the meta device. Without an `accelerator` computation costs nothing, so that stages are chosen by
     communication alone. Raises InputError where a model or a layer cannot be traced.
     """
-    from evenflow.auto.model_layers import is_row, model_row
+    from evenflow.auto.row.model_layers import is_row, model_row
 
     if is_row(model):
         row = model_row(model, example_batch, head=head, tail=tail)
     else:
-        from evenflow.auto.exported_row import exported_row
+        from evenflow.auto.row.exported_row import exported_row
 
         if head is not None or tail is not None:
             raise InputError(
@@ -154,7 +154,7 @@ def plan_row(
 
     Without an accelerator computation costs nothing, so stages are chosen by communication alone.
     """
-    from evenflow.auto.model_layers import kinds_of
+    from evenflow.auto.row.model_layers import kinds_of
 
     progress("tracing the layers")
     provider = sharded_stages(

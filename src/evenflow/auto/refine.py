@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenflow.auto.candidates import StageProvider
-from evenflow.auto.inter import TwoLevelPlan
-from evenflow.auto.resharding import plan_resharding
+from evenflow.auto.stages.candidates import StageProvider
+from evenflow.auto.stages.inter_operator import TwoLevelPlan
+from evenflow.cluster.resharding import plan_resharding
 from evenflow.schedule import NUM_OPS, Op
 from evenflow.simulate import Timeline, run
 from evenflow.solve import Outcome, plan

@@ -27,7 +27,7 @@ VERBS = {
     "profile": "A layer file for a model that never ran, from its configuration.",
     "quick-tune": "The documents' rule of thumb for few ranks, step by step, beside the optimum.",
 }
-"""Every verb with its sentence in the help; `evenflow.cli.VERB` has the command, with `_` for `-`."""
+"""Every verb with its sentence in the help; `evenflow.cli.verbs.VERB` has the command, with `_` for `-`."""
 
 
 class Verbs(click.Group):
@@ -42,7 +42,7 @@ class Verbs(click.Group):
         if cmd_name not in VERBS:
             return None
         name = cmd_name.replace("-", "_")
-        command = getattr(importlib.import_module(f"evenflow.cli.{name}"), name)
+        command = getattr(importlib.import_module(f"evenflow.cli.verbs.{name}"), name)
         assert isinstance(command, click.Command)
         return command
 

@@ -9,15 +9,7 @@ from evenflow.draw.axes import TimeScale, nice_step, significant
 from evenflow.draw.blocks import Rows
 from evenflow.draw.elements import number, path, rect, tenths, text
 from evenflow.draw.legend import DASHES
-from evenflow.draw.palette import (
-    ACTIVATION_FILL,
-    HAIRLINE,
-    HELD_LINE,
-    LIMIT,
-    MUTED,
-    OVER_FILL,
-    STATIC_FILL,
-)
+from evenflow.draw.palette import ACTIVATION_FILL, HAIRLINE, HELD_LINE, LIMIT, MUTED, OVER_FILL, STATIC_FILL
 from evenflow.simulate import Simulation, memory_curve
 
 BUCKET_TENTHS = 5

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from evenflow.auto.cluster import Cluster
-from evenflow.auto.inter import TwoLevelPlan
-from evenflow.auto.layout import Layout
-from evenflow.auto.placed import PlacedStage
-from evenflow.auto.placement import code
+from evenflow.auto.placed_stages import PlacedStage
 from evenflow.auto.planner import AutoPlan
 from evenflow.auto.refine import Refined
+from evenflow.auto.stages.inter_operator import TwoLevelPlan
+from evenflow.cluster.cluster import Cluster
+from evenflow.cluster.layout import Layout
+from evenflow.cluster.placement import code
 from evenflow.export.plan_json import PlanReport, format_object, plan_fields
 from evenflow.export.sharding_json import sharding_fields
 from evenflow.simulate import as_fractions

@@ -1,7 +1,7 @@
 """A sharding of operators as JSON, documented in ``docs/result-schema.md``."""
 
-from evenflow.auto.placement import code
-from evenflow.auto.sharding_plan import ShardingPlan
+from evenflow.auto.sharding.sharding_plan import ShardingPlan
+from evenflow.cluster.placement import code
 from evenflow.export.plan_json import format_object
 from evenflow.units import megabytes, milliseconds
 

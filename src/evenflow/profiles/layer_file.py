@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evenflow.errors import InputError
+from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Layer, LayerRun, Mode, Network
-from evenflow.profiles.fields import Fields, as_fields, load_json, read_text
 from evenflow.units import bytes_from_megabytes, nanoseconds_from_milliseconds
 
 PLAIN_BACKWARD_RATIO = 2.0

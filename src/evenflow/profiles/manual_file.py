@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from evenflow.baselines.even_plan import check_offered
 from evenflow.errors import InputError
+from evenflow.fields import Fields, is_integer_list, read_text
 from evenflow.model import COMM, FULL, SELECT, Cells, Network, Plan, cells
-from evenflow.model.naive import check_offered
 from evenflow.profiles.cell_lists import RECOMPUTE_LISTS, check_counts, exclusive_counts, layers_by_cell
-from evenflow.profiles.fields import Fields, is_integer_list, read_text
 from evenflow.profiles.yaml_file import load_yaml, section
 
 _KEYS = ("offset", *RECOMPUTE_LISTS, "interleave_num", "show", "file_name")

@@ -11,7 +11,7 @@ optimizer are skipped.
 import re
 
 from evenflow.errors import InputError
-from evenflow.profiles.fields import as_fields, load_json
+from evenflow.fields import as_fields, load_json
 from evenflow.schedule import Schedule, parse_schedule
 
 _COMMUNICATION = re.compile(r"[0-9]+(SEND_F|RECV_F|SEND_B|RECV_B|UNSHARD|RESHARD|REDUCE_GRAD)[0-9]*")

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from evenflow.errors import InputError
+from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.model import Cells, Plan, cells
-from evenflow.profiles.fields import Fields, as_fields, load_json, read_text
 
 _MOST = 10_000_000
 """More ranks, microbatches or splits than this are a mistake."""

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from evenflow.auto.cluster import Cluster, Link
-from evenflow.auto.layout import Layout
-from evenflow.auto.mesh_plan import MeshPlan, Product, StageOnMesh
-from evenflow.auto.placement import Placement, parse_code
+from evenflow.cluster.cluster import Cluster, Link
+from evenflow.cluster.layout import Layout
+from evenflow.cluster.mesh_plan import MeshPlan, Product, StageOnMesh
+from evenflow.cluster.placement import Placement, parse_code
 from evenflow.errors import InputError
-from evenflow.profiles.fields import Fields, as_fields, is_integer_list, load_json, read_text
+from evenflow.fields import Fields, as_fields, is_integer_list, load_json, read_text
 from evenflow.units import MEGABYTE
 
 _MOST = 10**18

@@ -6,7 +6,7 @@ from ruamel.yaml import YAML, MappingNode, ScalarNode
 from ruamel.yaml.error import YAMLError
 
 from evenflow.errors import InputError
-from evenflow.profiles.fields import Fields, as_fields, line_of
+from evenflow.fields import Fields, as_fields, line_of
 
 _DEEPEST = 3
 """Objects within objects whose lines are kept; no file here has more, and an alias may nest without end."""

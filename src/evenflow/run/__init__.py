@@ -7,23 +7,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evenflow.run.aa_check import AACheck
-    from evenflow.run.aa_plan import plan_checks
-    from evenflow.run.adapter import Hook, Observer
-    from evenflow.run.assemble import Pipeline, pipeline
-    from evenflow.run.layered import LayeredModel, as_layered
+    from evenflow.run.aa.check import AACheck
+    from evenflow.run.aa.plan_checks import plan_checks
+    from evenflow.run.engine.adapter import Hook, Observer
+    from evenflow.run.engine.assemble import Pipeline, pipeline
+    from evenflow.torch_model.layered import LayeredModel, as_layered
 
 __all__ = ["AACheck", "Hook", "LayeredModel", "Observer", "Pipeline", "as_layered", "pipeline", "plan_checks"]
 
 _HOMES = {
-    "AACheck": "evenflow.run.aa_check",
-    "Hook": "evenflow.run.adapter",
-    "LayeredModel": "evenflow.run.layered",
-    "Observer": "evenflow.run.adapter",
-    "Pipeline": "evenflow.run.assemble",
-    "as_layered": "evenflow.run.layered",
-    "pipeline": "evenflow.run.assemble",
-    "plan_checks": "evenflow.run.aa_plan",
+    "AACheck": "evenflow.run.aa.check",
+    "Hook": "evenflow.run.engine.adapter",
+    "LayeredModel": "evenflow.torch_model.layered",
+    "Observer": "evenflow.run.engine.adapter",
+    "Pipeline": "evenflow.run.engine.assemble",
+    "as_layered": "evenflow.torch_model.layered",
+    "pipeline": "evenflow.run.engine.assemble",
+    "plan_checks": "evenflow.run.aa.plan_checks",
 }
 
 

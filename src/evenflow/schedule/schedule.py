@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.errors import InputError
-from evenflow.model.placement import stage_table
+from evenflow.model.stage_ranks import stage_table
 from evenflow.schedule.action import NUM_OPS, Action, Op
 
 Codes = NDArray[np.int32]
@@ -26,7 +26,7 @@ class Schedule:
     name: str
     num_ranks: int
     stage_ranks: tuple[int, ...]
-    """The rank of every stage (see `evenflow.model.placement`)."""
+    """The rank of every stage (see `evenflow.model.stage_ranks`)."""
     num_microbatches: int
     """Microbatches of the step, before any split of their sequences."""
     sequence_splits: int = 1

@@ -3,7 +3,7 @@
 from evenflow.solve.best import plan_best
 from evenflow.solve.best_outcome import BestOutcome, Candidate
 from evenflow.solve.outcome import Infeasibility, Outcome, Progress, ProgressCallback, Status
-from evenflow.solve.planner import plan
+from evenflow.solve.race import plan
 
 __all__ = [
     "BestOutcome",

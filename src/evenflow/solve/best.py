@@ -17,9 +17,9 @@ from evenflow.schedule import FAMILIES, default_family, family_name
 from evenflow.solve.best_outcome import BestOutcome, Candidate
 from evenflow.solve.infeasible import advice_for
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
-from evenflow.solve.planner import Race, on_interrupt
 from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.proof import TOLERANCE
+from evenflow.solve.race import Race, on_interrupt
 
 MOST_CHUNKS = 4
 """Chunk counts that are tried where none are asked for."""

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from evenflow.simulate.costs import Integers
 from evenflow.solve.backends.highs import Program
-from evenflow.solve.columns import Group, all_options, cell_groups, rank_groups
-from evenflow.solve.cut_graph import cut_graph
-from evenflow.solve.cut_search import CutSearch
-from evenflow.solve.master import Master
-from evenflow.solve.paths import CriticalPaths
+from evenflow.solve.columns.rank_columns import Group, all_options, cell_groups, rank_groups
+from evenflow.solve.cuts.cut_graph import cut_graph
+from evenflow.solve.cuts.cut_search import CutSearch
+from evenflow.solve.master.critical_paths import CriticalPaths
+from evenflow.solve.master.master import Master
 from evenflow.solve.problem import Problem
 
 TOLERANCE = 1e-6

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.model import FULL, NONE, EndBlock, Layer, LayerRun, Mode, Network
-from evenflow.solve.order.bounds import order_lower_bound
+from evenflow.solve.order.order_bounds import order_lower_bound
 from evenflow.solve.order.plan_bounds import AnyPlan, any_order_lower_bound
-from solve.order.order_cases import as_work, equal_work, small_work
-from solve.order.order_oracle import Small, shortest
+from tests.solve.order.cases import as_work, equal_work, small_work
+from tests.solve.order.oracle import Small, shortest
 
 
 @settings(max_examples=60, deadline=None)

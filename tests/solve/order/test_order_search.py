@@ -8,17 +8,17 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from evenflow.baselines.even_plan import even_plan
 from evenflow.errors import InputError
 from evenflow.model import Layer, LayerRun, Mode, Network, Plan
-from evenflow.model.naive import even_plan
 from evenflow.schedule import FAMILIES, Op, check_complete, f_then_b, make_schedule, parse_schedule
 from evenflow.simulate import build_graph, peak_bytes, run, simulate
-from evenflow.solve.order.bounds import order_lower_bound
-from evenflow.solve.order.search import search_order
+from evenflow.solve.order.order_bounds import order_lower_bound
+from evenflow.solve.order.order_search import search_order
 from evenflow.solve.order.searcher import Search
-from solve.order.order_cases import as_work, equal_work, small_work
-from solve.order.order_oracle import Small, shortest
-from strategies import random_schedules
+from tests.solve.order.cases import as_work, equal_work, small_work
+from tests.solve.order.oracle import Small, shortest
+from tests.strategies import random_schedules
 
 SECONDS = 0.3
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from evenflow.errors import InputError
 from evenflow.profiles.traces.chrome import ChromeCollector
 from evenflow.profiles.traces.events import read_events
+from evenflow.profiles.traces.layer_times import BlockTime, block_time
 from evenflow.profiles.traces.names import BODY, HEAD, TAIL, LayerNames, NameMatcher, names_there
 from evenflow.profiles.traces.nsight import MAGIC, read_report
 from evenflow.profiles.traces.samples import FileSamples, samples_of
 from evenflow.profiles.traces.timeline import Timeline
-from evenflow.profiles.traces.times import BlockTime, block_time
 
 SUFFIXES = (".json", ".json.gz", ".sqlite")
 _ASCEND_FILES = ("trace_view", "msprof")

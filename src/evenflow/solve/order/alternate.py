@@ -9,14 +9,14 @@ from evenflow.errors import InputError, Interrupted
 from evenflow.model import Cells, Communication, Network, Plan
 from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule
 from evenflow.simulate import Simulation, simulate
-from evenflow.solve.order.bounds import order_lower_bound
+from evenflow.solve.order.order_bounds import order_lower_bound
+from evenflow.solve.order.order_search import load_kernels, search_order
 from evenflow.solve.order.plan_bounds import AnyPlan, any_order_lower_bound
-from evenflow.solve.order.search import load_kernels, search_order
 from evenflow.solve.order.work import make_work
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
-from evenflow.solve.planner import Race
 from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.solve.proof import TOLERANCE
+from evenflow.solve.race import Race
 from evenflow.units import milliseconds
 
 _FAMILY_SHARE = 0.4

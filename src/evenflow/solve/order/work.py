@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from evenflow.errors import InputError
 from evenflow.model import Communication
-from evenflow.model.placement import stage_table
+from evenflow.model.stage_ranks import stage_table
 from evenflow.schedule import Op, Schedule
 from evenflow.simulate.costs import Integers, StageCosts
 from evenflow.units import megabytes

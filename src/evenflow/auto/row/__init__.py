@@ -1,0 +1,1 @@
+"""Any module that exports as a row of layers."""

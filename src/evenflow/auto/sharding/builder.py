@@ -1,0 +1,146 @@
+"""Builds the sharding program of a graph, node by node and edge by edge."""
+
+from dataclasses import dataclass
+
+from evenflow.auto.sharding.operator_time import allowed_strategies, compute_ns
+from evenflow.auto.sharding.program import Edge, ShardingProgram, Training
+from evenflow.auto.sharding.redistribution import RedistributionTable
+from evenflow.auto.sharding.strategies import Strategy, StrategyTable
+from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role, Route, Value
+from evenflow.cluster.mesh import Mesh
+from evenflow.cluster.placement import local_bytes, placements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reader:
+    """An input that a tensor reaches through views."""
+
+    node: int
+    input: int
+    views: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """Readers that may share a copy: equally often, in the same pass."""
+
+    source: Value
+    times: int
+    from_layer_before: bool
+    backward: bool
+
+    @staticmethod
+    def of(route: Route, *, backward: bool) -> "_Group":
+        return _Group(
+            source=route.source, times=route.times, from_layer_before=route.from_layer_before, backward=backward
+        )
+
+
+_Readers = dict[_Group, list[_Reader]]
+
+
+def build(graph: OperatorGraph, mesh: Mesh, training: Training, table: StrategyTable) -> ShardingProgram:
+    """The program whose cost is the nanoseconds of one step and whose memory the bytes of one device."""
+    program = ShardingProgram(
+        graph=graph, mesh=mesh, training=training, table=table, redistributions=RedistributionTable(mesh=mesh)
+    )
+    for index, operator in enumerate(graph.operators):
+        if operator.role is not Role.VIEW:
+            _add_operator(program, index, operator)
+    readers: _Readers = {}
+    for index, operator in enumerate(graph.operators):
+        if operator.role is Role.COMPUTE:
+            for position, value in enumerate(operator.inputs):
+                for route in graph.routes(value, operator.times):
+                    reader = _Reader(node=program.node_of[index], input=position, views=route.views)
+                    readers.setdefault(_Group.of(route, backward=operator.backward), []).append(reader)
+    for parameter, gradient in graph.gradients:
+        _add_update(program, parameter, gradient, readers)
+    for value in graph.outputs:
+        _add_result(program, value, readers)
+    for group, those in readers.items():
+        _add_edges(program, group, those)
+    return program
+
+
+def _add_operator(program: ShardingProgram, index: int, operator: Operator) -> None:
+    inputs = program.graph.inputs(operator)
+    mesh, training = program.mesh, program.training
+    strategies = allowed_strategies(operator, program.table.strategies(operator, inputs, mesh.shape), mesh)
+    times = operator.times * training.num_microbatches
+    costs = [compute_ns(operator, inputs, one, mesh) * times for one in strategies]
+    memory = [_kept_bytes(operator, one, program) for one in strategies]
+    program.node_of[index] = program.add_node(
+        index, "operator", strategies, times=times, backward=operator.backward, costs=costs, memory=memory
+    )
+
+
+def _kept_bytes(operator: Operator, strategy: Strategy, program: ShardingProgram) -> int:
+    """What one device keeps: parameters and buffers always, saved outputs for each microbatch in flight."""
+    shape = program.mesh.shape
+    if operator.role in (Role.PARAMETER, Role.BUFFER):
+        return operator.times * local_bytes(operator.outputs[0], strategy.outputs[0], shape)
+    saved = sum(local_bytes(operator.outputs[one], strategy.outputs[one], shape) for one in operator.saved)
+    return operator.times * saved * program.training.microbatches_in_flight
+
+
+def _add_edges(program: ShardingProgram, group: _Group, readers: list[_Reader]) -> None:
+    """From a tensor to those that read it in the same pass. Several may share what a collective brings: a copy."""
+    source = group.source
+    tensor = program.graph.operators[source.operator].outputs[source.output]
+    first, output = program.node_of[source.operator], source.output
+    times = group.times * program.training.num_microbatches
+    if len(readers) > 1:
+        states = program.redistributions.of(tensor).placements
+        same = tuple(Strategy(inputs=(one,), outputs=(one,)) for one in states)
+        copy = program.add_node(source.operator, "copy", same, times=times, backward=group.backward)
+        program.connect(Edge(first=first, second=copy, output=output, input=0, tensor=tensor, views=(), times=times))
+        first, output = copy, 0
+    for one in readers:
+        edge = Edge(
+            first=first, second=one.node, output=output, input=one.input, tensor=tensor, views=one.views, times=times
+        )
+        program.connect(edge)
+
+
+def _add_result(program: ShardingProgram, value: Value, readers: _Readers) -> None:
+    """What leaves the graph is no partial sum."""
+    route = program.graph.routes(value, 1)[0]
+    tensor = program.graph.operators[value.operator].outputs[value.output]
+    states = tuple(placements(tensor, program.mesh.shape, partial=False))
+    same = tuple(Strategy(inputs=(one,), outputs=(one,)) for one in states)
+    backward = program.graph.operators[value.operator].backward
+    node = program.add_node(route.source.operator, "result", same, times=1, backward=backward)
+    reader = _Reader(node=node, input=0, views=route.views)
+    readers.setdefault(_Group.of(route, backward=backward), []).append(reader)
+
+
+def _add_update(
+    program: ShardingProgram,
+    parameter: int,
+    gradient: Value,
+    readers: _Readers,
+) -> None:
+    """Gradients are summed over the microbatches as they come or reduced, then reduced to where the update happens,
+    and the new parameters brought to where they are kept.
+    """
+    operator = program.graph.operators[parameter]
+    tensor, shape = operator.outputs[0], program.mesh.shape
+    kept = [(one, local_bytes(tensor, one, shape)) for one in placements(tensor, shape, partial=True)]
+    sums = tuple(Strategy(inputs=(one,), outputs=(one,)) for one, _ in kept)
+    memory = [operator.times * size for _, size in kept]
+    times = operator.times
+    sum_node = program.add_node(parameter, "sum", sums, times=times, backward=True, memory=memory)
+    for route in program.graph.routes(gradient, operator.times):
+        reader = _Reader(node=sum_node, input=0, views=route.views)
+        readers.setdefault(_Group.of(route, backward=True), []).append(reader)
+
+    updates = tuple(Strategy(inputs=(one,), outputs=(one,)) for one in placements(tensor, shape, partial=False))
+    state = program.training.optimizer_bytes_per_parameter
+    memory = [
+        operator.times * state * (local_bytes(tensor, one.outputs[0], shape) // tensor.item_bytes) for one in updates
+    ]
+    update_node = program.add_node(parameter, "update", updates, times=times, backward=True, memory=memory)
+    for first, second in ((sum_node, update_node), (update_node, program.node_of[parameter])):
+        edge = Edge(first=first, second=second, output=0, input=0, tensor=tensor, views=(), times=times, gradient=True)
+        program.connect(edge)

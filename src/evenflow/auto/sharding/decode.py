@@ -1,0 +1,212 @@
+"""What the choices of a sharding program mean, in the words of the model."""
+
+from collections import Counter
+from dataclasses import replace
+
+from evenflow.auto.sharding.pairwise_milp import PairwiseSolution
+from evenflow.auto.sharding.program import ShardingProgram
+from evenflow.auto.sharding.sharding_plan import (
+    ActivationSharding,
+    Collective,
+    CostParts,
+    DeviceMemory,
+    ParameterSharding,
+    ShardingPlan,
+)
+from evenflow.auto.sharding.strategies import Strategy
+from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role
+from evenflow.cluster.placement import Placement
+
+_STATUS = {"none": "timeout"}
+
+
+def describe_solution(
+    program: ShardingProgram,
+    found: PairwiseSolution,
+    *,
+    memory_limit_bytes: int | None,
+    smallest_memory_bytes: int | None,
+    solve_seconds: float,
+) -> ShardingPlan:
+    """The plan of a solution, if it has one."""
+    plan = ShardingPlan(
+        status=_STATUS.get(found.status, found.status),
+        mesh_shape=program.mesh.shape,
+        memory_limit_bytes=memory_limit_bytes,
+        lower_bound_ns=found.lower_bound,
+        smallest_memory_bytes=smallest_memory_bytes,
+        replicated_operators=_replicated(program),
+        solve_seconds=solve_seconds,
+    )
+    if not found.choices:
+        return plan
+    collectives = _collectives(program, found.choices)
+    return replace(
+        plan,
+        parameters=_parameters(program, found.choices),
+        activations=_activations(program, found.choices),
+        collectives=collectives,
+        cost=_cost(program, found.choices, collectives),
+        memory=_memory(program, found.choices),
+    )
+
+
+def chosen(program: ShardingProgram, choices: tuple[int, ...], operator: int) -> Strategy:
+    """The strategy of an operator that is no view."""
+    node = program.node_of[operator]
+    return program.nodes[node].strategies[choices[node]]
+
+
+def _replicated(program: ShardingProgram) -> tuple[str, ...]:
+    used = {operator.target for operator in program.graph.operators if operator.inputs}
+    return tuple(sorted(program.table.unknown & used))
+
+
+def _parameters(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[ParameterSharding, ...]:
+    after = {
+        (node.operator, node.what): node.strategies[choice].outputs[0]
+        for node, choice in zip(program.nodes, choices, strict=True)
+    }
+    return tuple(
+        ParameterSharding(
+            name=operator.name,
+            shape=operator.outputs[0].shape,
+            dimensions=_dimensions(program.graph, index),
+            kept=after[index, "operator"],
+            gradient=after.get((index, "sum"), after[index, "operator"]),
+            update=after.get((index, "update"), after[index, "operator"]),
+        )
+        for index, operator in enumerate(program.graph.operators)
+        if operator.role is Role.PARAMETER
+    )
+
+
+def _dimensions(graph: OperatorGraph, parameter: int) -> tuple[str, ...]:
+    """Columns of a matrix are its outputs, rows its inputs, whichever way round it is stored."""
+    shape = graph.operators[parameter].outputs[0].shape
+    numbers = tuple(f"dimension {one}" for one in range(len(shape)))
+    if len(shape) != 2:
+        return numbers
+    for operator in graph.operators:
+        if operator.backward or operator.role is not Role.COMPUTE or not operator.inputs:
+            continue
+        route = graph.routes(operator.inputs[-1], 1)[0]
+        if operator.flops and route.source.operator == parameter:
+            turned = sum(graph.operators[view].target in _TRANSPOSES for view in route.views) % 2
+            return ("column", "row") if turned else ("row", "column")
+        if operator.target.startswith("aten.embedding.") and operator.inputs[0].operator == parameter:
+            return ("vocabulary", "column")
+    return numbers
+
+
+_TRANSPOSES = ("aten.t.default", "aten.transpose.int", "aten.permute.default", "aten.numpy_T.default")
+
+
+def _label(graph: OperatorGraph, operator: Operator) -> str:
+    """The layer whose weight it multiplies with, or the operator."""
+    suffix = " (backward)" if operator.backward else ""
+    for value in operator.inputs:
+        source = graph.operators[graph.routes(value, 1)[0].source.operator]
+        if source.role is Role.PARAMETER and (
+            operator.flops or "embedding" in operator.target or "norm" in operator.target
+        ):
+            return f"{source.name.rpartition('.')[0] or source.name}{suffix}"
+    name = "attention" if "attention" in operator.target else operator.name
+    return f"{name}{suffix}"
+
+
+def _activations(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[ActivationSharding, ...]:
+    """Inputs, results of matrix products, attention, embeddings and norms, and what the module returns."""
+    graph = program.graph
+    returned = {graph.routes(value, 1)[0].source.operator for value in graph.outputs}
+    found = []
+    for index, operator in enumerate(graph.operators):
+        label = _label(graph, operator)
+        matters = operator.role is Role.INPUT or (
+            operator.role is Role.COMPUTE and (operator.flops or index in returned or label != operator.name)
+        )
+        if matters and not operator.backward:
+            found.append(
+                ActivationSharding(
+                    name=label,
+                    shape=operator.outputs[0].shape,
+                    placement=chosen(program, choices, index).outputs[0],
+                    reads=_reads(program, choices, index),
+                )
+            )
+    return tuple(found)
+
+
+def _reads(program: ShardingProgram, choices: tuple[int, ...], index: int) -> Placement | None:
+    """Of the only factor of a product that is no parameter, as the product reads it."""
+    graph = program.graph
+    operator = graph.operators[index]
+    given = [
+        position
+        for position, value in enumerate(operator.inputs)
+        if graph.operators[graph.routes(value, 1)[0].source.operator].role is not Role.PARAMETER
+    ]
+    if not operator.flops or len(given) != 1:
+        return None
+    return chosen(program, choices, index).inputs[given[0]]
+
+
+def _collectives(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Collective, ...]:
+    found = []
+    for edge in program.edges:
+        node = program.nodes[edge.second]
+        operator = program.graph.operators[node.operator]
+        for step in program.path(edge, choices):
+            if node.what in ("sum", "update") or edge.gradient:
+                part = "gradient"
+            elif step.collective in ("all-reduce", "reduce-scatter"):
+                part = "communication"
+            else:
+                part = "resharding"
+            found.append(
+                Collective(
+                    before=_label(program.graph, operator),
+                    collective=step.collective,
+                    axis=step.axis,
+                    shape=edge.tensor.shape,
+                    times=edge.times,
+                    time_ns=step.time_ns,
+                    part=part,
+                    phase="update" if edge.gradient else "backward" if node.backward else "forward",
+                )
+            )
+    return tuple(found)
+
+
+def _cost(program: ShardingProgram, choices: tuple[int, ...], collectives: tuple[Collective, ...]) -> CostParts:
+    parts: Counter[str] = Counter()
+    for node, costs, choice in zip(program.nodes, program.compute, choices, strict=True):
+        parts["compute"] += int(costs[choice])
+        parts["backward" if node.backward else "forward"] += int(costs[choice])
+    for one in collectives:
+        parts[one.part] += one.times * one.time_ns
+        parts[one.phase] += one.times * one.time_ns
+    return CostParts(
+        compute_ns=parts["compute"],
+        communication_ns=parts["communication"],
+        resharding_ns=parts["resharding"],
+        gradient_ns=parts["gradient"],
+        forward_ns=parts["forward"],
+        backward_ns=parts["backward"],
+        update_ns=parts["update"],
+    )
+
+
+def _memory(program: ShardingProgram, choices: tuple[int, ...]) -> DeviceMemory:
+    parts: Counter[str] = Counter()
+    for node, memory, choice in zip(program.nodes, program.pairwise.memory, choices, strict=True):
+        given = program.graph.operators[node.operator].role in (Role.PARAMETER, Role.BUFFER)
+        parts[node.what if node.what in ("sum", "update") else "parameter" if given else "activation"] += int(
+            memory[choice]
+        )
+    return DeviceMemory(
+        parameter_bytes=parts["parameter"],
+        gradient_bytes=parts["sum"],
+        optimizer_bytes=parts["update"],
+        activation_bytes=parts["activation"],
+    )

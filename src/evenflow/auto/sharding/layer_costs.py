@@ -1,0 +1,354 @@
+"""What runs of layers cost as pipeline stages on a mesh: for each kind of layer a few shardings, then sums.
+
+A run of k equal layers costs ``base + k * slope`` in everything, because its layers share one choice (`OperatorGraph`);
+a run of several kinds is the sum of its parts and of the redistributions between them. So a handful of programs, one
+for each kind, mesh and memory level, gives the cost of every stage that a pipeline could have.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby, pairwise, repeat
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any
+
+from evenflow.auto.sharding.builder import build
+from evenflow.auto.sharding.decode import chosen, describe_solution
+from evenflow.auto.sharding.memory_levels import LEVELS, levels_problem, solve_levels
+from evenflow.auto.sharding.pairwise_milp import PairwiseSolution
+from evenflow.auto.sharding.program import ShardingProgram, Training
+from evenflow.auto.sharding.redistribution import RedistributionTable
+from evenflow.auto.sharding.sharding_plan import ShardingPlan
+from evenflow.auto.sharding.strategies import StrategyTable, torch_rules
+from evenflow.auto.trace.operator_graph import OperatorGraph, Role
+from evenflow.cluster.mesh import Mesh
+from evenflow.cluster.placement import Placement, Tensor
+from evenflow.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerKind:
+    """Layers that are equal but for the values of their parameters."""
+
+    name: str
+    module: "nn.Module"
+    example_input: Any
+    """One microbatch for all devices of a stage together; the first tensor is what the layer before hands over."""
+    named_inputs: Mapping[str, Any] = field(default_factory=dict)
+    """What it takes by keyword beside that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageOption:
+    """One way to run a stage; times of one microbatch, memory of one device."""
+
+    forward_ns: int
+    backward_ns: int
+    update_ns: int
+    """Once a step: gradients synchronised, parameters handed out."""
+    compute_ns: int
+    communication_ns: int
+    resharding_ns: int
+    gradient_ns: int
+    """These four are the same time by what is done, as in `CostParts`: the first three of a microbatch, the last of a
+    step."""
+    static_bytes: int
+    """Parameters, gradients and optimizer state."""
+    activation_bytes: int
+    """For each microbatch in flight."""
+    sharding: str
+    """``fastest``, ``fast``, ``balanced``, ``small`` or ``smallest``: how dear memory was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerCost:
+    """One sharding of one kind of layer: numbers of a run of k layers are ``base + k * slope``."""
+
+    base: StageOption
+    slope: StageOption
+    entry: Placement
+    """Of the tensor that comes in."""
+    exit: Placement
+    """Of the tensor that goes out."""
+    gradient_entry: Placement | None
+    """Of the gradient of what goes out, which comes in; None where there is none."""
+    gradient_exit: Placement | None
+    """Of the gradient of what came in."""
+    plan: ShardingPlan
+    """Of a stage of these layers alone, as many as the longest run has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageCosts:
+    """Costs of all stages on one mesh. Holds numbers only, so other processes can be handed one."""
+
+    mesh: Mesh
+    order: tuple[int, ...]
+    """The kind of every layer."""
+    layers: tuple[tuple[LayerCost, ...], ...]
+    """By kind, then by price of memory; equally many for all kinds."""
+    handed_over: tuple[Tensor, ...]
+    """By kind: the tensor that comes in."""
+
+    def options(self, first: int, end: int) -> tuple[StageOption, ...]:
+        """The ways to run layers [first, end) as one stage, from the fastest to the smallest.
+
+        Raises InputError for an empty run.
+        """
+        if not 0 <= first < end <= len(self.order):
+            raise InputError(
+                value=f"[{first}, {end})",
+                rule=f"a stage is a run of some of the layers [0, {len(self.order)})",
+                place="stage",
+            )
+        return tuple(self._option(first, end, level) for level in range(len(self.layers[0])))
+
+    def entry(self, layer: int, level: int) -> tuple[Tensor, Placement]:
+        """What comes into a layer, and how it lies on the mesh."""
+        kind = self.order[layer]
+        return self.handed_over[kind], self.layers[kind][level].entry
+
+    def exit(self, layer: int, level: int) -> tuple[Tensor, Placement]:
+        """What goes out of a layer into the next one, and how it lies on the mesh before that."""
+        return self.handed_over[self.order[layer + 1]], self.layers[self.order[layer]][level].exit
+
+    def between(self, start: int, level: int) -> tuple[int, int]:
+        """Forward and backward redistribution of a microbatch where layer `start` begins another kind."""
+        before, after = (self.layers[self.order[layer]][level] for layer in (start - 1, start))
+        moves = RedistributionTable(mesh=self.mesh).of(self.handed_over[self.order[start]])
+
+        def cost(source: Placement | None, target: Placement | None) -> int:
+            if source is None or target is None:
+                return 0
+            return int(moves.costs[moves.index[source], moves.index[target]])
+
+        return cost(before.exit, after.entry), cost(after.gradient_exit, before.gradient_entry)
+
+    def _option(self, first: int, end: int, level: int) -> StageOption:
+        runs = [(self.layers[kind][level], len(list(run))) for kind, run in groupby(self.order[first:end])]
+        numbers = {
+            name: sum(getattr(cost.base, name) + count * getattr(cost.slope, name) for cost, count in runs)
+            for name in _NUMBERS
+        }
+        for start in range(first + 1, end):
+            if self.order[start - 1] != self.order[start]:
+                forward, backward = self.between(start, level)
+                numbers["forward_ns"] += forward
+                numbers["backward_ns"] += backward
+                numbers["resharding_ns"] += forward + backward
+        return _option(numbers, level)
+
+
+_NUMBERS = (
+    "forward_ns",
+    "backward_ns",
+    "update_ns",
+    "compute_ns",
+    "communication_ns",
+    "resharding_ns",
+    "gradient_ns",
+    "static_bytes",
+    "activation_bytes",
+)
+
+
+def stage_costs(
+    kinds: Sequence[LayerKind],
+    order: Sequence[int],
+    meshes: Sequence[Mesh],
+    *,
+    training: Training | None = None,
+    time_limit_s: float = 60.0,
+) -> tuple[StageCosts, ...]:
+    """Costs of every run of layers on each mesh; `order` is the kind of every layer.
+
+    Every kind is traced once, and solved for each mesh and price of memory within the time limit. Raises InputError
+    where a kind cannot be traced, and where layers of a kind that follow one another do not take what they give.
+    """
+    layers = capture_layers(kinds, order)
+    training = training or Training()
+    return tuple(costs_on(layers, [(mesh, training) for mesh in meshes], time_limit_s=time_limit_s))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedLayers:
+    """Layers of which every kind was traced."""
+
+    order: tuple[int, ...]
+    graphs: tuple[OperatorGraph, ...]
+    longest: tuple[int, ...]
+    """By kind: of its longest run."""
+    table: StrategyTable
+
+    @property
+    def handed_over(self) -> tuple[Tensor, ...]:
+        """By kind: the tensor that comes in."""
+        return tuple(_first_input(graph) for graph in self.graphs)
+
+
+def capture_layers(kinds: Sequence[LayerKind], order: Sequence[int]) -> CapturedLayers:
+    """Trace every kind once. Raises InputError as `stage_costs`."""
+    for kind in order:
+        if not 0 <= kind < len(kinds):
+            raise InputError(value=kind, rule=f"a layer's kind is one of 0 to {len(kinds) - 1}", place="order")
+    longest = tuple(
+        max((len(list(run)) for one, run in groupby(order) if one == kind), default=1) for kind in range(len(kinds))
+    )
+    graphs = tuple(_capture(kind, longest[index]) for index, kind in enumerate(kinds))
+    _check_order(kinds, order, graphs)
+    return CapturedLayers(order=tuple(order), graphs=graphs, longest=longest, table=StrategyTable(rules=torch_rules))
+
+
+def costs_on(
+    layers: CapturedLayers, meshes: Sequence[tuple[Mesh, Training]], *, time_limit_s: float = 60.0, processes: int = 1
+) -> Iterator[StageCosts]:
+    """Costs of every run of layers on each mesh, when trained so.
+
+    The programs are solved in at most so many processes: those of a mesh with one axis are too quick to be sent away.
+    """
+    processes = min(processes, sum(len(mesh.axes) > 1 for mesh, _ in meshes))
+    every = [
+        [
+            build(graph.with_layers(longest), mesh, training, layers.table)
+            for graph, longest in zip(layers.graphs, layers.longest, strict=True)
+        ]
+        for mesh, training in meshes
+    ]
+    problems = (
+        levels_problem(programs, order=layers.order, longest=layers.longest, handed_over=layers.handed_over)
+        for programs in every
+    )
+    limits = repeat(time_limit_s)
+    if processes < 2:
+        yield from map(partial(_costs, layers), meshes, every, map(solve_levels, problems, limits))
+        return
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+    try:
+        yield from map(partial(_costs, layers), meshes, every, pool.map(solve_levels, problems, limits))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _costs(
+    layers: CapturedLayers,
+    mesh: tuple[Mesh, Training],
+    programs: Sequence[ShardingProgram],
+    found: Sequence[Sequence[PairwiseSolution]],
+) -> StageCosts:
+    return StageCosts(
+        mesh=mesh[0],
+        order=layers.order,
+        layers=tuple(
+            _layer_costs(graph, longest, program, levels, layers.table)
+            for graph, longest, program, levels in zip(layers.graphs, layers.longest, programs, found, strict=True)
+        ),
+        handed_over=layers.handed_over,
+    )
+
+
+def _capture(kind: LayerKind, longest: int) -> OperatorGraph:
+    from evenflow.auto.trace.capture import capture
+    from evenflow.auto.trace.layer_stack import STACKED, differentiable, stack
+
+    example = differentiable(kind.example_input)
+    if longest == 1:
+        return capture(kind.module, example, kind.named_inputs)
+    graph = capture(stack(kind.module), example, kind.named_inputs)
+    if not graph.from_layer_before:
+        raise InputError(
+            value=kind.name,
+            rule="layers of one kind that follow one another take what the one before returns as their first argument",
+            place="layer kind",
+        )
+    operators = tuple(replace(one, name=one.name.removeprefix(STACKED)) for one in graph.operators)
+    return replace(graph, operators=operators)
+
+
+def _check_order(kinds: Sequence[LayerKind], order: Sequence[int], graphs: Sequence[OperatorGraph]) -> None:
+    for before, after in pairwise(order):
+        value = graphs[before].outputs[0]
+        given = graphs[before].operators[value.operator].outputs[value.output]
+        taken = _first_input(graphs[after])
+        if given != taken:
+            raise InputError(
+                value=f"{list(given.shape)} of {given.item_bytes} bytes each",
+                rule=f"{kinds[after].name} takes {list(taken.shape)} of {taken.item_bytes} bytes each",
+                place=f"what {kinds[before].name} returns",
+            )
+
+
+def _first_input(graph: OperatorGraph) -> Tensor:
+    return next(one.outputs[0] for one in graph.operators if one.role is Role.INPUT)
+
+
+def _layer_costs(
+    graph: OperatorGraph,
+    longest: int,
+    program: ShardingProgram,
+    levels: Sequence[PairwiseSolution],
+    table: StrategyTable,
+) -> tuple[LayerCost, ...]:
+    """Of one kind, by price of memory."""
+    few = [build(graph.with_layers(count), program.mesh, program.training, table) for count in (2, 3) if longest > 1]
+    return tuple(_layer_cost(graph, program, few, found) for found in levels)
+
+
+def _layer_cost(
+    graph: OperatorGraph, program: ShardingProgram, few: Sequence[ShardingProgram], found: PairwiseSolution
+) -> LayerCost:
+    """`few` are the programs of two and of three layers, where layers follow one another."""
+    if not few:
+        slope = _numbers(program, found)
+        base = dict.fromkeys(_NUMBERS, 0)
+    else:
+        two, three = (_numbers(one, found) for one in few)
+        slope = {name: three[name] - two[name] for name in _NUMBERS}
+        base = {name: two[name] - 2 * slope[name] for name in _NUMBERS}
+    inputs = [i for i, operator in enumerate(graph.operators) if operator.role is Role.INPUT]
+    tangents = [i for i, operator in enumerate(graph.operators) if operator.role is Role.TANGENT]
+    results = [
+        (node.backward, node.strategies[choice].outputs[0])
+        for node, choice in zip(program.nodes, found.choices, strict=True)
+        if node.what == "result"
+    ]
+    leaving = [placement for backward, placement in results if backward]
+    plan = describe_solution(program, found, memory_limit_bytes=None, smallest_memory_bytes=None, solve_seconds=0.0)
+    assert plan.cost is not None
+    return LayerCost(
+        base=_option(base, 0),
+        slope=_option(slope, 0),
+        entry=chosen(program, found.choices, inputs[0]).outputs[0],
+        exit=next(placement for backward, placement in results if not backward),
+        gradient_entry=chosen(program, found.choices, tangents[0]).outputs[0] if tangents else None,
+        gradient_exit=leaving[0] if leaving else None,
+        # The bound is of the program with its hops.
+        plan=replace(plan, lower_bound_ns=min(plan.lower_bound_ns, plan.cost.total_ns)),
+    )
+
+
+def _numbers(program: ShardingProgram, found: PairwiseSolution) -> dict[str, int]:
+    """By the names of `_NUMBERS`: what these choices cost in a program of the same graph."""
+    plan = describe_solution(program, found, memory_limit_bytes=None, smallest_memory_bytes=None, solve_seconds=0.0)
+    cost, memory, training = plan.cost, plan.memory, program.training
+    assert cost is not None
+    assert memory is not None
+    microbatch = training.num_microbatches
+    return {
+        "forward_ns": cost.forward_ns // microbatch,
+        "backward_ns": cost.backward_ns // microbatch,
+        "update_ns": cost.update_ns,
+        "compute_ns": cost.compute_ns // microbatch,
+        "communication_ns": cost.communication_ns // microbatch,
+        "resharding_ns": cost.resharding_ns // microbatch,
+        "gradient_ns": cost.gradient_ns,
+        "static_bytes": memory.total_bytes - memory.activation_bytes,
+        "activation_bytes": memory.activation_bytes // training.microbatches_in_flight,
+    }
+
+
+def _option(numbers: Mapping[str, int], level: int) -> StageOption:
+    return StageOption(**numbers, sharding=LEVELS[level])

@@ -1,0 +1,154 @@
+"""The shardings of all kinds of layers on one mesh, at several prices of memory, each kind suiting its neighbours.
+
++-> input -> layer -> result --+      a kind that follows itself: what goes out of a layer comes into the next one
++------------ hop -------------+
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from evenflow.auto.sharding.pairwise import Costs, Pairwise
+from evenflow.auto.sharding.pairwise_milp import PairwiseSolution, solve
+from evenflow.auto.sharding.program import ShardingProgram
+from evenflow.auto.trace.operator_graph import Role
+from evenflow.cluster.placement import Tensor
+from evenflow.errors import InputError
+
+_PRICES = (1e-3, 0.2, 1.0, 100.0)
+"""Of memory, for the shardings after the fastest: what all memory of the fastest one costs, in steps of it.
+
+The last makes memory nearly all that counts. Every kind of layer is solved at the same price of a byte, as the best
+sharding of the whole stage under a memory limit would be. Without a row for the limit the program reduces well.
+"""
+LEVELS = ("fastest", "fast", "balanced", "small", "smallest")
+"""Of each price."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Link:
+    """What it costs to bring a tensor from a node of one kind's program to a node of another's."""
+
+    kinds: tuple[int, int]
+    nodes: tuple[int, int]
+    costs: Costs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelsProblem:
+    """The programs of all kinds on one mesh; numbers only, so another process can be handed one."""
+
+    programs: tuple[Pairwise, ...]
+    links: tuple[_Link, ...]
+    order: tuple[int, ...]
+    """In which kinds are solved: those with the most layers first, then the ends that have to suit them."""
+
+
+def levels_problem(
+    programs: Sequence[ShardingProgram], *, order: Sequence[int], longest: Sequence[int], handed_over: Sequence[Tensor]
+) -> LevelsProblem:
+    """The problem of layers in an order of kinds; by kind their longest run, and the tensor that comes in.
+
+    A kind that follows itself takes what it gives: its program has that hop too, or inputs would come for nothing.
+
+    Where another kind follows, the one that is solved later suits the other.
+    """
+    ends = [_ends(program) for program in programs]
+    links = []
+    closed = [replace(program.pairwise, edges=dict(program.pairwise.edges)) for program in programs]
+    for before, after in dict.fromkeys(pairwise(order)):
+        for kinds, nodes in (
+            ((before, after), (ends[before].exit, ends[after].entry)),
+            ((after, before), (ends[after].gradient_exit, ends[before].gradient_entry)),
+        ):
+            if nodes[0] is None or nodes[1] is None:
+                continue
+            costs = _hop(programs[kinds[0]], nodes[0], programs[kinds[1]], nodes[1], handed_over[after])
+            if before == after:
+                closed[before].edge(nodes[0], nodes[1], costs)
+            else:
+                links.append(_Link(kinds=kinds, nodes=(nodes[0], nodes[1]), costs=costs))
+    first = sorted(range(len(programs)), key=lambda kind: -longest[kind])
+    return LevelsProblem(programs=tuple(closed), links=tuple(links), order=tuple(first))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ends:
+    """The nodes of a program where tensors come in and go out; see `LayerCost`."""
+
+    entry: int
+    exit: int
+    gradient_entry: int | None
+    gradient_exit: int | None
+
+
+def _ends(program: ShardingProgram) -> _Ends:
+    def first(role: Role) -> int | None:
+        found = (program.node_of[i] for i, operator in enumerate(program.graph.operators) if operator.role is role)
+        return next(found, None)
+
+    def result(*, backward: bool) -> int | None:
+        nodes = enumerate(program.nodes)
+        return next((i for i, node in nodes if node.what == "result" and node.backward == backward), None)
+
+    entry, leaving = first(Role.INPUT), result(backward=False)
+    assert entry is not None
+    assert leaving is not None
+    return _Ends(entry=entry, exit=leaving, gradient_entry=first(Role.TANGENT), gradient_exit=result(backward=True))
+
+
+def _hop(before: ShardingProgram, giver: int, after: ShardingProgram, taker: int, tensor: Tensor) -> Costs:
+    """Of all microbatches of a step, for each pair of choices."""
+    moves = before.redistributions.of(tensor)
+    rows = [moves.index[one.outputs[0]] for one in before.nodes[giver].strategies]
+    columns = [moves.index[one.outputs[0]] for one in after.nodes[taker].strategies]
+    return moves.costs[np.ix_(rows, columns)] * before.training.num_microbatches
+
+
+def solve_levels(problem: LevelsProblem, time_limit_s: float) -> list[list[PairwiseSolution]]:
+    """Of each kind's program the shardings from the fastest to the smallest."""
+    levels: dict[int, list[PairwiseSolution]] = {}
+    for kind in problem.order:
+        program = _suiting(problem, kind, levels, 0)
+        levels[kind] = [solve(program, time_limit_s=time_limit_s)]
+        if not levels[kind][0].choices:
+            raise InputError(
+                value=time_limit_s,
+                rule="a sharding of every kind of layer is found within the time limit",
+                place="time_limit_s",
+                remedy="allow more seconds",
+            )
+    time_ns = sum(found[0].cost for found in levels.values())
+    size = sum(problem.programs[kind].memory_of(found[0].choices) for kind, found in levels.items())
+    for level, price in enumerate(_PRICES, 1):
+        for kind in problem.order:
+            program = _suiting(problem, kind, levels, level)
+            found = _priced(program, price * max(1, time_ns) / max(1, size), levels[kind][0], time_limit_s)
+            levels[kind].append(found or levels[kind][-1])
+    return [levels[kind] for kind in range(len(problem.programs))]
+
+
+def _suiting(problem: LevelsProblem, kind: int, levels: Mapping[int, list[PairwiseSolution]], level: int) -> Pairwise:
+    """The program of a kind with the hops to and from the kinds that are solved at this level."""
+    program = problem.programs[kind]
+    costs = list(program.costs)
+    for link in problem.links:
+        giver, taker = link.kinds
+        if kind == taker and len(levels.get(giver, ())) > level:
+            costs[link.nodes[1]] = costs[link.nodes[1]] + link.costs[levels[giver][level].choices[link.nodes[0]]]
+        if kind == giver and len(levels.get(taker, ())) > level:
+            costs[link.nodes[0]] = costs[link.nodes[0]] + link.costs[:, levels[taker][level].choices[link.nodes[1]]]
+    return replace(program, costs=costs)
+
+
+def _priced(
+    program: Pairwise, ns_per_byte: float, fastest: PairwiseSolution, time_limit_s: float
+) -> PairwiseSolution | None:
+    """The cheapest sharding with memory at a price; None where time is too short."""
+    costs = [np.round(cost + ns_per_byte * memory) for cost, memory in zip(program.costs, program.memory, strict=True)]
+    found = solve(replace(program, costs=costs), time_limit_s=time_limit_s)
+    if not found.choices:
+        return None
+    return replace(found, cost=program.cost_of(found.choices), lower_bound=fastest.lower_bound)

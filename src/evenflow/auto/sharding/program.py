@@ -1,0 +1,183 @@
+"""The operator sharding of a graph as a program with one choice a node and a cost for each pair along an edge.
+
+    given tensor ---> operator ---> operator ---> …            every arrow: the cheapest collectives between the
+                         |                                     placement that comes and the one that is needed;
+    parameter ---------> operator ---> gradient                views on the way have no cost and no choice
+        ^                                 |
+        +----- update <----- sum <--------+                    once a step: synchronise, update, hand out
+
+This is the program of Alpa (OSDI 2022, section 4.2, equation 1) with two differences: the cost of an edge is a function
+of its two placements, so parameters, gradients and optimizer state are nodes like all others (which contains data
+parallelism and the three stages of ZeRO), and equal layers share their variables.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evenflow.auto.sharding.pairwise import Pairwise
+from evenflow.auto.sharding.redistribution import Costs, RedistributionTable, Step
+from evenflow.auto.sharding.strategies import Strategy, StrategyTable
+from evenflow.auto.trace.operator_graph import OperatorGraph
+from evenflow.cluster.mesh import Mesh
+from evenflow.cluster.placement import Placement, Tensor
+from evenflow.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """How the module is trained."""
+
+    num_microbatches: int = 1
+    """In one step; gradients are summed over them where they are, and synchronised once."""
+    microbatches_in_flight: int = 1
+    """Whose activations are kept at the same time: more than one in a pipeline."""
+    optimizer_bytes_per_parameter: int = 8
+    """State beside parameter and gradient: 8 for Adam in float32, 12 with a float32 copy of a 16-bit parameter."""
+
+    def __post_init__(self) -> None:
+        for name, least in (
+            ("num_microbatches", 1),
+            ("microbatches_in_flight", 1),
+            ("optimizer_bytes_per_parameter", 0),
+        ):
+            value = getattr(self, name)
+            if value < least:
+                raise InputError(value=value, rule=f"it is at least {least}", place=f"training, {name}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """A tensor on its way; `first` and `second` are nodes of the program."""
+
+    first: int
+    second: int
+    output: int
+    """Of the first node."""
+    input: int
+    """Of the second node."""
+    tensor: Tensor
+    views: tuple[int, ...]
+    times: int
+    """In one step."""
+    gradient: bool = False
+    """Once a step, between sum, update and parameter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A choice."""
+
+    operator: int
+    what: str
+    """``operator``; ``copy``: its result in another placement, for several of those that read it; and for a parameter
+    ``sum``: its summed gradient, or ``update``: where it is updated. ``result``: what leaves the graph."""
+    strategies: tuple[Strategy, ...]
+    times: int
+    """In one step."""
+    backward: bool
+    """In the backward pass."""
+
+
+@dataclass(kw_only=True)
+class ShardingProgram:
+    """The program and what its choices mean."""
+
+    graph: OperatorGraph
+    mesh: Mesh
+    training: Training
+    table: StrategyTable
+    redistributions: RedistributionTable
+    pairwise: Pairwise = field(default_factory=Pairwise)
+    nodes: list[Node] = field(default_factory=list)
+    edges: list[Edge] = field(default_factory=list)
+    compute: list[Costs] = field(default_factory=list)
+    """What each choice of each node computes: its cost in the program without its edges."""
+    node_of: dict[int, int] = field(default_factory=dict)
+    """The node of an operator; views have none."""
+    _view_costs: dict[Hashable, tuple[Costs, tuple[Placement, ...]]] = field(default_factory=dict)
+
+    def add_node(
+        self,
+        operator: int,
+        what: str,
+        strategies: tuple[Strategy, ...],
+        *,
+        times: int,
+        backward: bool,
+        costs: list[int] | None = None,
+        memory: list[int] | None = None,
+    ) -> int:
+        """Costs and memory are those of one step and one device, nothing unless given; returns the node's index."""
+        self.nodes.append(Node(operator=operator, what=what, strategies=strategies, times=times, backward=backward))
+        nothing = [0] * len(strategies)
+        self.compute.append(np.array(costs or nothing, dtype=np.float64))
+        return self.pairwise.node(self.compute[-1], np.array(memory or nothing, dtype=np.float64))
+
+    def connect(self, edge: Edge) -> None:
+        """Add an edge between nodes that are there, with the cost of every pair of their choices."""
+        costs, states = self._costs(edge.tensor, edge.views)
+        before = self.redistributions.of(edge.tensor)
+        column_of = {state: i for i, state in enumerate(states)}
+        first, second = self.nodes[edge.first], self.nodes[edge.second]
+        rows = [before.index[one.outputs[edge.output]] for one in first.strategies]
+        columns = [column_of[_needed(one, edge)] for one in second.strategies]
+        self.edges.append(edge)
+        self.pairwise.edge(edge.first, edge.second, costs[np.ix_(rows, columns)] * edge.times)
+
+    def path(self, edge: Edge, choices: tuple[int, ...]) -> tuple[Step, ...]:
+        """The collectives that run on an edge."""
+        source = self.nodes[edge.first].strategies[choices[edge.first]].outputs[edge.output]
+        target = _needed(self.nodes[edge.second].strategies[choices[edge.second]], edge)
+        return self._path(edge.tensor, edge.views, source, target)
+
+    def _path(self, tensor: Tensor, views: tuple[int, ...], source: Placement, target: Placement) -> tuple[Step, ...]:
+        here = self.redistributions.of(tensor)
+        if not views:
+            return here.route(source, target)
+        view = self.graph.operators[views[0]]
+        rest, rest_states = self._costs(view.outputs[0], views[1:])
+        column = rest_states.index(target)
+        after = self.redistributions.of(view.outputs[0])
+        best = min(
+            self._view_strategies(views[0]),
+            key=lambda one: (
+                here.costs[here.index[source], here.index[one.inputs[0]]] + rest[after.index[one.outputs[0]], column]
+            ),
+        )
+        behind = self._path(view.outputs[0], views[1:], best.outputs[0], target)
+        return (*here.route(source, best.inputs[0]), *behind)
+
+    def _view_strategies(self, view: int) -> tuple[Strategy, ...]:
+        operator = self.graph.operators[view]
+        return self.table.strategies(operator, self.graph.inputs(operator), self.mesh.shape)
+
+    def _costs(self, tensor: Tensor, views: tuple[int, ...]) -> tuple[Costs, tuple[Placement, ...]]:
+        """From each placement of `tensor`, through `views`, to each placement of the last view's result.
+
+        Collectives may run before, between and behind the views.
+        """
+        key = (tensor, tuple((self.graph.operators[view].call, self.graph.operators[view].outputs) for view in views))
+        if key not in self._view_costs:
+            self._view_costs[key] = self._through(tensor, views)
+        return self._view_costs[key]
+
+    def _through(self, tensor: Tensor, views: tuple[int, ...]) -> tuple[Costs, tuple[Placement, ...]]:
+        here = self.redistributions.of(tensor)
+        if not views:
+            return here.costs, here.placements
+        result = self.graph.operators[views[0]].outputs[0]
+        after = self.redistributions.of(result)
+        rest, states = self._costs(result, views[1:])
+        through = np.full((len(here.placements), len(states)), np.inf)
+        for strategy in self._view_strategies(views[0]):
+            arrive = here.costs[:, here.index[strategy.inputs[0]]]
+            leave = rest[after.index[strategy.outputs[0]]]
+            through = np.minimum(through, arrive[:, None] + leave[None, :])
+        return through, states
+
+
+def _needed(strategy: Strategy, edge: Edge) -> Placement:
+    """Of the tensor on the edge; a parameter, which has no inputs, takes its update as it is kept."""
+    return strategy.inputs[edge.input] if strategy.inputs else strategy.outputs[0]

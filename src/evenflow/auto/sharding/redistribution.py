@@ -1,0 +1,113 @@
+"""What it costs to bring a tensor from one placement to another, as the cheapest sequence of collectives."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.cluster.collectives import collective_ns
+from evenflow.cluster.mesh import Mesh
+from evenflow.cluster.placement import PARTIAL, REPLICATE, Placement, Tensor, local_bytes, placements
+
+Costs = NDArray[np.float64]
+"""Nanoseconds, whole numbers; infinite where there is no way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One collective on one mesh axis."""
+
+    collective: str
+    """``all-gather``, ``all-reduce``, ``reduce-scatter``, ``all-to-all``, or ``local`` (which is free)."""
+    axis: int
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Redistribution:
+    """All pairs of placements of one tensor on one mesh."""
+
+    placements: tuple[Placement, ...]
+    index: dict[Placement, int]
+    costs: Costs
+    """``costs[i, j]`` from placement i to j."""
+    steps: dict[tuple[int, int], Step]
+    """Single collectives."""
+    next_hop: NDArray[np.intp]
+    """``next_hop[i, j]`` is the placement after the first collective on the way from i to j."""
+
+    def route(self, source: Placement, target: Placement) -> tuple[Step, ...]:
+        """The collectives of the cheapest way; those that are free are left out."""
+        here, there = self.index[source], self.index[target]
+        route = []
+        while here != there:
+            after = int(self.next_hop[here, there])
+            route.append(self.steps[here, after])
+            here = after
+        return tuple(step for step in route if step.time_ns)
+
+
+@dataclass(kw_only=True)
+class RedistributionTable:
+    """Redistributions on one mesh, worked out once for each shape of tensor."""
+
+    mesh: Mesh
+    _tables: dict[Tensor, Redistribution] = field(default_factory=dict)
+
+    def of(self, tensor: Tensor) -> Redistribution:
+        """All pairs of placements of `tensor`, partial sums among them."""
+        if tensor not in self._tables:
+            self._tables[tensor] = _all_pairs(tensor, self.mesh)
+        return self._tables[tensor]
+
+
+def _all_pairs(tensor: Tensor, mesh: Mesh) -> Redistribution:
+    """Floyd and Warshall over the placements; a step changes one mesh axis."""
+    states = tuple(placements(tensor, mesh.shape, partial=True))
+    index = {state: i for i, state in enumerate(states)}
+    costs = np.full((len(states), len(states)), np.inf)
+    np.fill_diagonal(costs, 0)
+    next_hop = np.tile(np.arange(len(states)), (len(states), 1))
+    steps = {}
+    for i, source in enumerate(states):
+        for j, target in enumerate(states):
+            step = _single_step(tensor, source, target, mesh)
+            if step is not None:
+                steps[i, j] = step
+                costs[i, j] = step.time_ns
+    for k in range(len(states)):
+        through = costs[:, k : k + 1] + costs[k : k + 1, :]
+        better = through < costs
+        costs[better] = through[better]
+        next_hop = np.where(better, next_hop[:, k : k + 1], next_hop)
+    return Redistribution(placements=states, index=index, costs=costs, steps=steps, next_hop=next_hop)
+
+
+def _single_step(tensor: Tensor, source: Placement, target: Placement, mesh: Mesh) -> Step | None:
+    changed = [axis for axis, pair in enumerate(zip(source, target, strict=True)) if pair[0] != pair[1]]
+    if len(changed) != 1:
+        return None
+    axis = changed[0]
+    before, after = source[axis], target[axis]
+    inner = source[axis + 1 :]
+    # A dimension split by two axes is split by the outer one first: the outer part cannot change below the inner one.
+    if (before >= 0 and before in inner) or (after >= 0 and after in inner):
+        return None
+    unsplit = (*source[:axis], REPLICATE, *source[axis + 1 :])
+    collective = _collective(before, after)
+    if collective is None:
+        return None
+    if collective == "local":
+        return Step(collective=collective, axis=axis, time_ns=0)
+    time_ns = collective_ns(mesh.axes[axis], collective, local_bytes(tensor, unsplit, mesh.shape))
+    return Step(collective=collective, axis=axis, time_ns=time_ns)
+
+
+def _collective(before: int, after: int) -> str | None:
+    if before == REPLICATE:
+        return "local"  # each device keeps its part; as a partial sum, its share of the value
+    if after == PARTIAL:
+        return None
+    if before == PARTIAL:
+        return "all-reduce" if after == REPLICATE else "reduce-scatter"
+    return "all-gather" if after == REPLICATE else "all-to-all"

@@ -1,0 +1,70 @@
+"""From a module, an example input and a mesh to the best sharding of its operators."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from evenflow.auto.sharding.builder import build
+from evenflow.auto.sharding.decode import describe_solution
+from evenflow.auto.sharding.pairwise_milp import least_memory, solve
+from evenflow.auto.sharding.program import Training
+from evenflow.auto.sharding.sharding_plan import ShardingPlan
+from evenflow.auto.sharding.strategies import StrategyTable, torch_rules
+from evenflow.auto.trace.operator_graph import OperatorGraph
+from evenflow.cluster.mesh import Mesh
+from evenflow.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def shard(
+    module: "nn.Module",
+    example_input: Any,
+    mesh: Mesh,
+    *,
+    training: Training | None = None,
+    memory_limit_bytes: int | None = None,
+    time_limit_s: float = 60.0,
+) -> ShardingPlan:
+    """The sharding with the shortest step of training `module` on `mesh`, within the memory of one device.
+
+    `example_input` is one microbatch for all devices together: a tensor, a tuple of arguments or a dict of keywords.
+    Only shapes and types matter, so module and input may be on the meta device. Where the module returns its loss among
+    other things, in a mapping, the loss alone is trained on. Raises InputError where the module cannot be traced.
+    """
+    from evenflow.auto.trace.capture import capture
+
+    table = StrategyTable(rules=torch_rules)
+    return shard_graph(
+        capture(module, example_input),
+        mesh,
+        table,
+        training=training or Training(),
+        memory_limit_bytes=memory_limit_bytes,
+        time_limit_s=time_limit_s,
+    )
+
+
+def shard_graph(
+    graph: OperatorGraph,
+    mesh: Mesh,
+    table: StrategyTable,
+    *,
+    training: Training,
+    memory_limit_bytes: int | None = None,
+    time_limit_s: float = 60.0,
+) -> ShardingPlan:
+    """The same for a captured graph; `table` remembers strategies from call to call."""
+    if memory_limit_bytes is not None and memory_limit_bytes < 1:
+        raise InputError(value=memory_limit_bytes, rule="a memory limit is above zero", place="memory_limit_bytes")
+    started = time.monotonic()
+    program = build(graph, mesh, training, table)
+    found = solve(program.pairwise, memory_limit=memory_limit_bytes, time_limit_s=time_limit_s)
+    smallest = least_memory(program.pairwise, time_limit_s=time_limit_s) if found.status == "infeasible" else None
+    return describe_solution(
+        program,
+        found,
+        memory_limit_bytes=memory_limit_bytes,
+        smallest_memory_bytes=smallest,
+        solve_seconds=time.monotonic() - started,
+    )

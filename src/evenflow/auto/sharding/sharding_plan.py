@@ -1,0 +1,149 @@
+"""What an operator sharding decides and what it costs."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from evenflow.cluster.placement import Placement, describe
+
+_LAYERS = re.compile(r"(?<![^.])([0-9]+)-([0-9]+)(?![^.])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterSharding:
+    """Where one parameter lies, or the same one of equal layers."""
+
+    name: str
+    """Equal layers in one name: ``model.layers.0-31.self_attn.q_proj.weight``."""
+    shape: tuple[int, ...]
+    dimensions: tuple[str, ...]
+    """What splitting each dimension is called: ``column`` splits a layer's outputs, ``row`` its inputs."""
+    kept: Placement
+    gradient: Placement
+    """As it is summed over the microbatches."""
+    update: Placement
+    """Of the optimizer state."""
+
+    def names(self) -> Iterator[str]:
+        """The name of each layer's parameter.
+
+        >>> one = ParameterSharding(name="h.0-1.w", shape=(), dimensions=(), kept=(), gradient=(), update=())
+        >>> list(one.names())
+        ['h.0.w', 'h.1.w']
+        """
+        found = _LAYERS.search(self.name)
+        if found is None:
+            yield self.name
+            return
+        for layer in range(int(found[1]), int(found[2]) + 1):
+            yield f"{self.name[: found.start()]}{layer}{self.name[found.end() :]}"
+
+    def text(self) -> str:
+        """Such as ``q_proj.weight column on mesh axis 1``, with what differs for its optimizer state."""
+        words = f"{self.name} {describe(self.kept, dimensions=self.dimensions)}"
+        if self.update != self.kept:
+            words += f"; optimizer state {describe(self.update, dimensions=self.dimensions)}"
+        return words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivationSharding:
+    """Where the result of an operator of the forward lies as it is made."""
+
+    name: str
+    """The layer whose parameter it uses, or the operator."""
+    shape: tuple[int, ...]
+    placement: Placement
+    reads: Placement | None = None
+    """Of a product with a parameter: where the other factor lies."""
+
+    def text(self) -> str:
+        """In words."""
+        return f"{self.name} {list(self.shape)} {describe(self.placement)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collective:
+    """One collective that the plan asks for."""
+
+    before: str
+    """What reads the result."""
+    collective: str
+    axis: int
+    shape: tuple[int, ...]
+    """Of the whole tensor."""
+    times: int
+    """In one step."""
+    time_ns: int
+    """Of one."""
+    part: str
+    """``communication``: sums of what devices have in part; ``resharding``: from one placement to another;
+    ``gradient``: sums of gradients, and parameters after their update."""
+    phase: str
+    """``forward``, ``backward`` or ``update``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMemory:
+    """Of one device; activations for the microbatches in flight."""
+
+    parameter_bytes: int
+    gradient_bytes: int
+    optimizer_bytes: int
+    activation_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """All of it."""
+        return self.parameter_bytes + self.gradient_bytes + self.optimizer_bytes + self.activation_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostParts:
+    """Nanoseconds of one step, split in two ways."""
+
+    compute_ns: int
+    communication_ns: int
+    resharding_ns: int
+    gradient_ns: int
+    """These four by what is done; see `Collective.part`."""
+    forward_ns: int
+    backward_ns: int
+    update_ns: int
+    """These three by when: forward and backward of all microbatches, and what is done once."""
+
+    @property
+    def total_ns(self) -> int:
+        """The whole step."""
+        return self.forward_ns + self.backward_ns + self.update_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardingPlan:
+    """The result of `evenflow.auto.shard`."""
+
+    status: str
+    """``optimal``; ``feasible``: time ran out, the gap says how far; ``infeasible``: no sharding fits in memory;
+    ``timeout``: the time ran out before any was found."""
+    mesh_shape: tuple[int, ...]
+    memory_limit_bytes: int | None
+    lower_bound_ns: int
+    """No sharding within the limit has a shorter step."""
+    parameters: tuple[ParameterSharding, ...] = ()
+    activations: tuple[ActivationSharding, ...] = ()
+    collectives: tuple[Collective, ...] = ()
+    cost: CostParts | None = None
+    """None without a plan, like `memory`."""
+    memory: DeviceMemory | None = None
+    smallest_memory_bytes: int | None = None
+    """When infeasible: no sharding needs less."""
+    replicated_operators: tuple[str, ...] = ()
+    """Operators without sharding rules: every device runs them whole."""
+    solve_seconds: float = 0.0
+
+    @property
+    def gap(self) -> float | None:
+        """At most this fraction of the step could be saved."""
+        if self.cost is None:
+            return None
+        return 1 - self.lower_bound_ns / self.cost.total_ns if self.cost.total_ns else 0.0

@@ -1,0 +1,89 @@
+"""Every way to run an operator on a mesh: the products of its rules on the axes that split all tensors evenly.
+
+Rules come from DTensor's registries and the few in `extra_rules`; an operator that neither knows runs replicated.
+"""
+
+import itertools
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+from evenflow.auto.trace.operator_graph import AxisRule, Operator, Role
+from evenflow.cluster.placement import REPLICATE, Placement, Tensor, is_even, placements
+
+AxisRules = Callable[[Hashable, int], frozenset[AxisRule] | None]
+"""From a call and the devices of an axis to its rules; None: the operator is unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    """A placement on the whole mesh for each tensor in and out of an operator."""
+
+    inputs: tuple[Placement, ...]
+    outputs: tuple[Placement, ...]
+
+
+def torch_rules(call: Hashable, axis_size: int) -> frozenset[AxisRule] | None:
+    """Rules of a captured call, from torch; None where there are none."""
+    from evenflow.auto.sharding.extra_rules import extra_rules
+    from evenflow.auto.trace.dtensor_adapter import Call, NoRuleError, registered_rules
+
+    assert isinstance(call, Call)
+    rules = extra_rules(call)
+    if rules is None:
+        try:
+            rules = registered_rules(call, axis_size)
+        except NoRuleError:
+            return None
+    return frozenset(rules)
+
+
+@dataclass(kw_only=True)
+class StrategyTable:
+    """Strategies of operators, found once for equal calls. One table may serve many meshes and modules."""
+
+    rules: AxisRules
+    unknown: set[str] = field(default_factory=set)
+    """Operators without rules, by name: they run replicated."""
+    _rules: dict[tuple[Hashable, int], tuple[AxisRule, ...]] = field(default_factory=dict)
+    _strategies: dict[object, tuple[Strategy, ...]] = field(default_factory=dict)
+
+    def strategies(
+        self, operator: Operator, inputs: tuple[Tensor, ...], mesh_shape: tuple[int, ...]
+    ) -> tuple[Strategy, ...]:
+        """Of an operator whose input tensors are `inputs`; in a fixed order, the replicated one first."""
+        if operator.role is Role.VIEW and operator.call is None:
+            identity = placements(operator.outputs[0], mesh_shape, partial=True)
+            return tuple(Strategy(inputs=(one,), outputs=(one,)) for one in identity)
+        if operator.role not in (Role.COMPUTE, Role.VIEW):
+            tensor = operator.outputs[0]
+            return tuple(Strategy(inputs=(), outputs=(one,)) for one in placements(tensor, mesh_shape, partial=False))
+        key = (operator.call, inputs, operator.outputs, mesh_shape)
+        if key not in self._strategies:
+            self._strategies[key] = self._products(operator, inputs, mesh_shape)
+        return self._strategies[key]
+
+    def _products(
+        self, operator: Operator, inputs: tuple[Tensor, ...], mesh_shape: tuple[int, ...]
+    ) -> tuple[Strategy, ...]:
+        axes = [self._axis_rules(operator, len(inputs), size) for size in mesh_shape]
+        found = []
+        for rules in itertools.product(*axes):
+            ins = tuple(zip(*(rule.inputs for rule in rules), strict=True)) if inputs else ()
+            outs = tuple(zip(*(rule.outputs for rule in rules), strict=True))
+            pairs = (*zip(inputs, ins, strict=True), *zip(operator.outputs, outs, strict=True))
+            if all(is_even(tensor, placement, mesh_shape) for tensor, placement in pairs):
+                found.append(Strategy(inputs=ins, outputs=outs))
+        return tuple(found)
+
+    def _axis_rules(self, operator: Operator, num_inputs: int, axis_size: int) -> tuple[AxisRule, ...]:
+        replicated = AxisRule(inputs=(REPLICATE,) * num_inputs, outputs=(REPLICATE,) * len(operator.outputs))
+        if axis_size == 1 or not num_inputs:  # what is made from nothing, a mask or positions, every device makes
+            return (replicated,)
+        key = (operator.call, axis_size)
+        if key not in self._rules:
+            rules = self.rules(operator.call, axis_size)
+            if rules is None:
+                self.unknown.add(operator.target)
+            others = sorted(set(rules or ()) - {replicated}, key=lambda rule: (rule.inputs, rule.outputs))
+            self._rules[key] = (replicated, *others)
+        return self._rules[key]

@@ -1,0 +1,1 @@
+"""Stages on submeshes: what they cost, and which ones to take."""

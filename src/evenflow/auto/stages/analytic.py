@@ -1,0 +1,174 @@
+"""Stage costs by formula, from a layer file's times on one device: data x tensor parallelism as experts write it.
+
+A stage on n devices runs n / t data-parallel parts, each over t devices in Megatron's column-row split with sequence
+parallelism. So of one microbatch's work every device has 1 / n, of its activations too, and of the parameters 1 / t.
+Communication: each layer all-reduces its output twice in the forward and twice in the backward over t devices
+[Megatron-LM, arXiv:1909.08053, §3; as reduce-scatters and all-gathers, arXiv:2205.05198, §4.2], and once a step the
+gradients are all-reduced over the data-parallel parts, a share of which every microbatch carries.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from evenflow.auto.stages.candidates import StageCost, run_costs
+from evenflow.cluster.cluster import Cluster, Submesh
+from evenflow.cluster.collectives import collective_ns
+from evenflow.cluster.layout import Layout
+from evenflow.cluster.logical_mesh import mesh_axis
+from evenflow.errors import InputError
+from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.simulate.costs import LayerSums, layer_sums
+
+_STATIC_PER_GRADIENT = 8
+"""Mixed precision Adam keeps 16 bytes a parameter, 2 of them the gradient. [ZeRO, arXiv:1910.02054, §3.1]"""
+_ALL_REDUCES = 2
+"""Of a layer in each direction."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalyticStages:
+    """A `StageProvider` for a network of which the times are those of one device."""
+
+    network: Network
+    cluster: Cluster
+    num_microbatches: int
+    samples: int
+    """Of one microbatch: data-parallel parts divide it."""
+    boundary_bytes: int
+    """What a layer hands on for one microbatch."""
+
+    def __post_init__(self) -> None:
+        for name, value in (("samples", self.samples), ("boundary bytes", self.boundary_bytes)):
+            if value < 1:
+                raise InputError(value=value, rule=f"{name} of a microbatch are at least 1", place=self.network.name)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without what was computed, so that it is small to send."""
+        return {name: value for name, value in vars(self).items() if name not in ("kinds", "_sums")}
+
+    @cached_property
+    def kinds(self) -> Sequence[Hashable]:
+        """Layers by their costs; the first holds the head, the last the tail."""
+        layers = [replace(layer, name="", modes={}) for layer in self.network.layers]
+        modes = [tuple(sorted((kind, mode) for kind, mode in layer.modes.items())) for layer in self.network.layers]
+        return tuple(str(kind) for kind in zip(layers, modes, self._ends, strict=True))
+
+    @property
+    def _ends(self) -> Sequence[Sequence[EndBlock]]:
+        """What each layer holds beside itself, if it costs anything."""
+        ends: list[list[EndBlock]] = [[] for _ in range(self.network.num_layers)]
+        for place, block in ((0, self.network.head), (-1, self.network.tail)):
+            if replace(block, name="") != EndBlock():
+                ends[place].append(block)
+        return ends
+
+    def options(self, first: int, end: int, submesh: Submesh) -> Sequence[StageCost]:
+        """One for every way to share out the devices, and every recompute kind."""
+        return [
+            cost
+            for sharding in self.shardings(submesh)
+            for cost in run_costs(*self._sums[submesh, sharding], first, end, sharding)
+        ]
+
+    def entry_ns(self, first: int, submesh: Submesh) -> int:
+        """Every device receives its part from a device of its own, and returns the gradient likewise."""
+        near = submesh.num_devices < self.cluster.devices_per_node
+        link = self.cluster.intra if near else self.cluster.inter
+        return 2 * link.transfer_ns(self.boundary_bytes // submesh.num_devices)
+
+    def network_on(self, submesh: Submesh, sharding: str) -> Network:
+        """The network with what each device of a submesh has of it."""
+        return self._sums[submesh, sharding][0]
+
+    def boundary(
+        self, first: int, submesh: Submesh, sharding: str, devices: Sequence[int], *, leaving: bool = False
+    ) -> Layout:
+        """Samples over data-parallel parts, the sequence over tensor-parallel ones; in bytes."""
+        data, tensor = _parts(sharding)
+        return Layout(
+            shape=(self.samples, max(1, self.boundary_bytes // self.samples)),
+            item_bytes=1,
+            mesh=(data, tensor),
+            placement=(0, 1),
+            devices=tuple(devices),
+        )
+
+    def shardings(self, submesh: Submesh) -> tuple[str, ...]:
+        """``data 2 x tensor 4`` and so on, for every number of data-parallel parts that divides samples and devices."""
+        devices = submesh.num_devices
+        parts = [data for data in range(1, devices + 1) if devices % data == 0 and self.samples % data == 0]
+        return tuple(f"data {data} x tensor {devices // data}" for data in parts)
+
+    @cached_property
+    def _sums(self) -> "_Networks":
+        return _Networks(self)
+
+
+class _Networks(dict[tuple[Submesh, str], tuple[Network, LayerSums]]):
+    """Networks on submeshes, made when they are first asked for."""
+
+    def __init__(self, stages: AnalyticStages) -> None:
+        super().__init__()
+        self.stages = stages
+
+    def __missing__(self, key: tuple[Submesh, str]) -> tuple[Network, LayerSums]:
+        network = _on_submesh(self.stages, *key)
+        self[key] = network, layer_sums(network)
+        return self[key]
+
+
+def _parts(sharding: str) -> tuple[int, int]:
+    """Data- and tensor-parallel parts."""
+    words = sharding.split()
+    return int(words[1]), int(words[4])
+
+
+def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: str) -> Network:
+    """What every device has of each layer, and what it waits for in collectives."""
+    data, tensor = _parts(sharding)
+    devices, cluster = submesh.num_devices, stages.cluster
+    # Tensor-parallel groups are neighbours; data-parallel ones reach across.
+    tensor_axis = mesh_axis(tensor, cluster.intra if tensor <= submesh.devices_per_node else cluster.inter)
+    data_axis = mesh_axis(data, cluster.intra if submesh.num_nodes == 1 else cluster.inter)
+    output_ns = _ALL_REDUCES * collective_ns(tensor_axis, "all-reduce", stages.boundary_bytes // data)
+
+    def gradient_ns(parameter_bytes: int) -> int:
+        step_ns = collective_ns(data_axis, "all-reduce", parameter_bytes // _STATIC_PER_GRADIENT // tensor)
+        return -(-step_ns // stages.num_microbatches)
+
+    def layer_on(layer: Layer) -> Layer:
+        extra = output_ns + gradient_ns(layer.parameter_bytes)
+        return replace(
+            layer,
+            forward_ns=-(-layer.forward_ns // devices) + output_ns,
+            parameter_bytes=-(-layer.parameter_bytes // tensor),
+            modes={
+                kind: Mode(
+                    activation_bytes=-(-mode.activation_bytes // devices),
+                    backward_ns=-(-mode.backward_ns // devices) + extra,
+                )
+                for kind, mode in layer.modes.items()
+            },
+            stated_weight_ns=None if layer.stated_weight_ns is None else layer.stated_weight_ns // devices,
+            stated_weight_bytes=None if layer.stated_weight_bytes is None else -(-layer.stated_weight_bytes // devices),
+        )
+
+    def block_on(block: EndBlock) -> EndBlock:
+        return replace(
+            block,
+            forward_ns=-(-block.forward_ns // devices),
+            backward_ns=-(-block.backward_ns // devices) + gradient_ns(block.parameter_bytes),
+            parameter_bytes=-(-block.parameter_bytes // tensor),
+            activation_bytes=-(-block.activation_bytes // devices),
+            stated_weight_ns=None if block.stated_weight_ns is None else block.stated_weight_ns // devices,
+            stated_weight_bytes=None if block.stated_weight_bytes is None else -(-block.stated_weight_bytes // devices),
+        )
+
+    network = stages.network
+    return replace(
+        network,
+        runs=tuple(LayerRun(layer=layer_on(run.layer), count=run.count) for run in network.runs),
+        head=block_on(network.head),
+        tail=block_on(network.tail),
+    )

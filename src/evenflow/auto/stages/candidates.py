@@ -1,0 +1,239 @@
+"""Costs of the candidate stages, asked from whoever knows them: once for equal runs of layers, in several processes,
+and not for stages that no good plan can have.
+"""
+
+import pickle
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import repeat
+from multiprocessing import get_context
+from typing import Protocol
+
+import numpy as np
+
+from evenflow.auto.stages.dynamic_program import CandidateCosts
+from evenflow.cluster.cluster import Submesh
+from evenflow.cluster.layout import Layout
+from evenflow.model import NONE, Network
+from evenflow.simulate.costs import LayerSums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageCost:
+    """One way to run a stage on a submesh; times for one microbatch, memory of each device."""
+
+    forward_ns: int
+    backward_ns: int
+    """Recomputation included."""
+    static_bytes: int
+    """Parameters, gradients and optimizer state."""
+    activation_bytes: int
+    """For each microbatch in flight."""
+    sharding: str
+    """What tells it from other ways, in words."""
+    recompute: str = NONE
+    """The kind of all its layers."""
+
+    @property
+    def cost_ns(self) -> int:
+        """Forward and backward."""
+        return self.forward_ns + self.backward_ns
+
+
+class StageProvider(Protocol):
+    """Knows what stages cost. Adding a layer to a run never makes it faster or smaller; this is relied upon.
+
+    Several processes ask, so a provider can be pickled, and should be small.
+    """
+
+    @property
+    def kinds(self) -> Sequence[Hashable]:
+        """One value a layer; layers of equal values cost the same. What only the first or last has tells it apart."""
+        ...
+
+    def options(self, first: int, end: int, submesh: Submesh) -> Sequence[StageCost]:
+        """The ways to run layers [first, end) on a submesh, whether or not they fit in memory; none if impossible."""
+        ...
+
+    def entry_ns(self, first: int, submesh: Submesh) -> int:
+        """What a stage that begins with layer `first` waits at least for its input, and to send the gradient back."""
+        ...
+
+    def network_on(self, submesh: Submesh, sharding: str) -> Network:
+        """The network with the costs of every single layer on a submesh."""
+        ...
+
+    def boundary(
+        self, first: int, submesh: Submesh, sharding: str, devices: Sequence[int], *, leaving: bool = False
+    ) -> Layout:
+        """How what enters layer `first` lies on the devices of the stage that it enters, or of the one it leaves."""
+        ...
+
+
+def run_costs(network: Network, sums: LayerSums, first: int, end: int, sharding: str) -> list[StageCost]:
+    """What layers [first, end) of a network on a submesh cost as a stage, under each recompute kind."""
+    blocks = [network.head] * (first == 0) + [network.tail] * (end == network.num_layers)
+    static = int(sums.parameter_bytes[end] - sums.parameter_bytes[first]) + network.constant_bytes
+    forward = int(sums.forward_ns[end] - sums.forward_ns[first])
+    costs = []
+    for index, kind in enumerate(sums.kinds):
+        backward, activation = sums.backward_ns[index], sums.activation_bytes[index]
+        costs.append(
+            StageCost(
+                forward_ns=forward + sum(block.forward_ns for block in blocks),
+                backward_ns=int(backward[end] - backward[first]) + sum(block.backward_ns for block in blocks),
+                static_bytes=static + sum(block.parameter_bytes for block in blocks),
+                activation_bytes=int(activation[end] - activation[first])
+                + sum(block.activation_bytes for block in blocks),
+                sharding=sharding,
+                recompute=kind,
+            )
+        )
+    return costs
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Candidates:
+    """All that was found out, as tables and as values."""
+
+    costs: CandidateCosts
+    options: dict[tuple[int, int, Submesh], tuple[StageCost, ...]]
+    """In the order of the tables, for each first layer, end and submesh."""
+    num_evaluated: int
+    """Stages that the provider has been asked for."""
+    num_possible: int
+    """Runs of layers times submeshes."""
+
+
+def evaluate(
+    asker: "Asker",
+    submeshes: Sequence[Submesh],
+    *,
+    num_microbatches: int,
+    first_in_flight: int,
+    memory_limit_bytes: int | None,
+    incumbent_ns: int | None = None,
+) -> Candidates:
+    """Ask for the costs of stages, from short to long, and leave out what no plan within the limits can have.
+
+    A run is left out with all longer ones when it does not fit with `first_in_flight` microbatches, the fewest that
+    any stage holds, or when all microbatches one after the other take longer on it than a known plan's `incumbent_ns`.
+    Without limits nothing is left out.
+    """
+    num_layers = len(asker.provider.kinds)
+    options: dict[tuple[int, int, Submesh], tuple[StageCost, ...]] = {}
+    too_long = False
+    alive = [(first, first + 1, shape) for shape in submeshes for first in range(num_layers)]
+    while alive:
+        kept = set()
+        for run, costs in zip(alive, asker.ask(alive), strict=True):
+            fits = any(
+                memory_limit_bytes is None
+                or cost.static_bytes + first_in_flight * cost.activation_bytes <= memory_limit_bytes
+                for cost in costs
+            )
+            late = incumbent_ns is not None and all(cost.cost_ns * num_microbatches > incumbent_ns for cost in costs)
+            too_long |= late and fits
+            if fits and not late:
+                options[run] = costs
+                kept.add(run)
+        alive = [
+            (first, end + 1, shape)
+            for first, end, shape in alive
+            if (first, end, shape) in kept and (first + 1, end + 1, shape) in kept
+        ]
+    return Candidates(
+        costs=_tables(asker.provider, submeshes, options, incumbent_ns if too_long else None),
+        options=options,
+        num_evaluated=len(asker.known),
+        num_possible=len(submeshes) * num_layers * (num_layers + 1) // 2,
+    )
+
+
+def pareto(costs: Iterable[StageCost]) -> tuple[StageCost, ...]:
+    """The ways of which no other is as good in time and both kinds of memory, fastest first."""
+    kept: list[StageCost] = []
+    for cost in sorted(costs, key=lambda cost: (cost.cost_ns, cost.static_bytes, cost.activation_bytes, cost.sharding)):
+        if not any(
+            other.static_bytes <= cost.static_bytes and other.activation_bytes <= cost.activation_bytes
+            for other in kept
+        ):
+            kept.append(cost)
+    return tuple(kept)
+
+
+@contextmanager
+def asking(provider: StageProvider, *, processes: int = 1) -> "Iterator[Asker]":
+    """Something that asks `provider`, here or in so many new processes, which share nothing with this one's threads."""
+    if processes == 1:
+        yield Asker(provider, None)
+        return
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+    try:
+        yield Asker(provider, pool)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+class Asker:
+    """Asks a provider once for equal runs of layers, and remembers the answers."""
+
+    def __init__(self, provider: StageProvider, pool: ProcessPoolExecutor | None) -> None:
+        self.provider = provider
+        self.pool = pool
+        self.pickled = pickle.dumps(provider) if pool else b""
+        self.known: dict[Hashable, tuple[StageCost, ...]] = {}
+
+    def ask(self, runs: Sequence[tuple[int, int, Submesh]]) -> list[tuple[StageCost, ...]]:
+        """The options of every run, first layer, end and submesh, of which no other option is better in everything."""
+        kinds = tuple(self.provider.kinds)
+        keys = [(kinds[first:end], shape) for first, end, shape in runs]
+        new = {key: run for key, run in zip(keys, runs, strict=True) if key not in self.known}
+        if new:
+            columns = list(zip(*new.values(), strict=True))
+            if self.pool:
+                answers = self.pool.map(_ask_in_worker, repeat(self.pickled), *columns)
+            else:
+                answers = map(self.provider.options, *columns)
+            self.known.update(zip(new, map(pareto, answers), strict=True))
+        return [self.known[key] for key in keys]
+
+
+@lru_cache(maxsize=1)
+def _unpickled(pickled: bytes) -> StageProvider:
+    """The provider of a worker, which keeps what it has learnt from one question to the next."""
+    provider: StageProvider = pickle.loads(pickled)
+    return provider
+
+
+def _ask_in_worker(pickled: bytes, first: int, end: int, submesh: Submesh) -> Sequence[StageCost]:
+    return _unpickled(pickled).options(first, end, submesh)
+
+
+def _tables(
+    provider: StageProvider,
+    submeshes: Sequence[Submesh],
+    options: dict[tuple[int, int, Submesh], tuple[StageCost, ...]],
+    complete_below_ns: int | None,
+) -> CandidateCosts:
+    num_layers = len(provider.kinds)
+    most = max((len(costs) for costs in options.values()), default=1) or 1
+    table = np.full((3, most, len(submeshes), num_layers + 1, num_layers + 1), -1, dtype=np.int64)
+    places = {shape: index for index, shape in enumerate(submeshes)}
+    for (first, end, shape), costs in options.items():
+        for option, cost in enumerate(costs):
+            table[:, option, places[shape], first, end] = cost.cost_ns, cost.static_bytes, cost.activation_bytes
+    entry = np.zeros((len(submeshes), num_layers + 1), dtype=np.int64)
+    for shape, index in places.items():
+        entry[index, 1:-1] = [provider.entry_ns(first, shape) for first in range(1, num_layers)]
+    return CandidateCosts(
+        submeshes=tuple(submeshes),
+        cost_ns=table[0],
+        static_bytes=table[1],
+        activation_bytes=table[2],
+        entry_ns=entry,
+        complete_below_ns=complete_below_ns,
+    )

@@ -1,0 +1,1 @@
+"""Modules traced on fake tensors into operator graphs."""

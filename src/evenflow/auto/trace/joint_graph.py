@@ -1,0 +1,249 @@
+"""From a traced joint graph of torch to an operator graph.
+
+torch is imported at the top: import this module only where a graph of it is at hand.
+"""
+
+import operator as python_operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import flop_registry
+
+from evenflow.auto.trace.dtensor_adapter import (
+    BufferAOTInput,
+    Call,
+    GradAOTOutput,
+    InputMutationAOTOutput,
+    ParamAOTInput,
+    PlainAOTInput,
+    TangentAOTInput,
+    TensorArgument,
+)
+from evenflow.auto.trace.layer_runs import Flow, LayerRun, Mark, marker
+from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role, Value
+from evenflow.cluster.placement import Tensor
+
+
+def read_graph(graph: torch.fx.Graph, runs: tuple[LayerRun, ...], flows: tuple[Flow, ...]) -> OperatorGraph:
+    """The operators of `graph`, which holds one layer of each run; `flows` tell what a layer hands to the next."""
+    reader = _Reader()
+    for node in graph.nodes:
+        reader.add(node)
+    operators = _with_times(tuple(reader.operators), reader.marks, runs)
+    result = OperatorGraph(
+        operators=operators,
+        outputs=tuple(reader.outputs),
+        gradients=tuple(reader.gradients),
+        from_layer_before=_from_layer_before(reader.marks, flows),
+    )
+    return replace(result, operators=_with_saved(result))
+
+
+@dataclass(kw_only=True)
+class _Reader:
+    operators: list[Operator] = field(default_factory=list)
+    values: dict[torch.fx.Node, Value] = field(default_factory=dict)
+    marks: dict[Mark, int] = field(default_factory=dict)
+    parameters: dict[str, int] = field(default_factory=dict)
+    outputs: list[Value] = field(default_factory=list)
+    gradients: list[tuple[int, Value]] = field(default_factory=list)
+
+    def add(self, node: torch.fx.Node) -> None:
+        if node.op == "output":
+            self._outputs(node)
+        elif node.op == "call_function" and node.target is python_operator.getitem:
+            source = node.args[0]
+            assert isinstance(source, torch.fx.Node)
+            self.values[node] = Value(operator=self.values[source].operator, output=int(node.args[1]))
+        elif node.op == "call_function":
+            self._call(node)
+        elif isinstance(node.meta.get("val"), torch.Tensor):
+            self._given(node)
+
+    def _append(self, node: torch.fx.Node, operator: Operator) -> None:
+        self.values[node] = Value(operator=len(self.operators))
+        self.operators.append(replace(operator, backward=node.meta.get("partitioner_tag") == "is_backward"))
+
+    def _given(self, node: torch.fx.Node) -> None:
+        what = node.meta.get("desc")
+        role, name = Role.INPUT, node.name
+        if isinstance(what, ParamAOTInput):
+            role, name = Role.PARAMETER, what.target
+            self.parameters[name] = len(self.operators)
+        elif isinstance(what, BufferAOTInput):
+            role, name = Role.BUFFER, what.target
+        elif isinstance(what, TangentAOTInput):
+            role, name = Role.TANGENT, f"gradient of output {getattr(what.output, 'idx', '')}".rstrip()
+        elif isinstance(what, PlainAOTInput):
+            name = f"input {what.idx}"
+        elif node.op == "get_attr":
+            role = Role.BUFFER
+        self._append(node, Operator(name=name, role=role, outputs=_outputs(node)))
+
+    def _call(self, node: torch.fx.Node) -> None:
+        inputs = tuple(self.values[one] for one in _nodes((*node.args, *node.kwargs.values())) if one in self.values)
+        outputs = _outputs(node)
+        target = str(node.target)
+        if node.target is marker():
+            self.marks[Mark.parse(str(node.args[1]))] = len(self.operators)
+            self._append(node, Operator(name=node.name, role=Role.VIEW, inputs=inputs, outputs=outputs, target=target))
+            return
+        call = Call(
+            overload=node.target,
+            arguments=tuple(_argument(one) for one in node.args),
+            keywords=tuple((key, _argument(one)) for key, one in node.kwargs.items()),
+        )
+        is_view = _is_view(node.target) and len(inputs) == len(outputs) == 1
+        operator = Operator(
+            name=node.name,
+            role=Role.VIEW if is_view else Role.COMPUTE,
+            inputs=inputs,
+            outputs=outputs,
+            call=call,
+            target=target,
+            flops=_flops(node),
+        )
+        self._append(node, operator)
+
+    def _outputs(self, node: torch.fx.Node) -> None:
+        results = node.args[0]
+        assert isinstance(results, Sequence)
+        buffers: list[Value] = []
+        for what, result in zip(node.meta["desc"], results, strict=True):
+            if not isinstance(result, torch.fx.Node) or result not in self.values:
+                continue
+            if isinstance(what, GradAOTOutput) and isinstance(what.grad_of, ParamAOTInput):
+                self.gradients.append((self.parameters[what.grad_of.target], self.values[result]))
+            else:
+                kept = buffers if isinstance(what, InputMutationAOTOutput) else self.outputs
+                kept.append(self.values[result])
+        self.outputs += buffers  # the first output is what goes to the next layer
+
+
+def _outputs(node: torch.fx.Node) -> tuple[Tensor, ...]:
+    value = node.meta.get("val")
+    several = value if isinstance(value, tuple | list) else (value,)
+    return tuple(
+        Tensor(shape=tuple(int(size) for size in one.shape), item_bytes=one.dtype.itemsize)
+        if isinstance(one, torch.Tensor)
+        else Tensor(shape=(), item_bytes=0)  # an output that was not asked for
+        for one in several
+    )
+
+
+def _nodes(arguments: Iterable[Any]) -> list[torch.fx.Node]:
+    found: list[torch.fx.Node] = []
+    for argument in arguments:
+        if isinstance(argument, torch.fx.Node):
+            found.append(argument)
+        elif isinstance(argument, tuple | list):
+            found += _nodes(argument)
+    return found
+
+
+def _argument(argument: Any) -> Any:
+    if isinstance(argument, torch.fx.Node):
+        value = argument.meta.get("val")
+        assert isinstance(value, torch.Tensor)
+        return TensorArgument(shape=tuple(int(size) for size in value.shape), dtype=value.dtype)
+    if isinstance(argument, tuple | list):
+        return tuple(_argument(one) for one in argument)
+    return argument
+
+
+def _is_view(target: Any) -> bool:
+    aten = torch.ops.aten
+    return isinstance(target, torch._ops.OpOverload) and (
+        target.is_view or target in (aten._unsafe_view.default, aten.detach.default)
+    )
+
+
+def _flops(node: torch.fx.Node) -> int:
+    """As torch's own counter has it; attention for CPUs, which that does not know, like every other attention."""
+    aten = torch.ops.aten
+    same = {
+        aten._scaled_dot_product_flash_attention_for_cpu: aten._scaled_dot_product_flash_attention,
+        aten._scaled_dot_product_flash_attention_for_cpu_backward: aten._scaled_dot_product_flash_attention_backward,
+    }
+    packet = getattr(node.target, "overloadpacket", None)
+    formula = flop_registry.get(same.get(packet, packet))
+    if formula is None:
+        return 0
+    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda one: one.meta["val"])
+    return int(formula(*args, **kwargs, out_val=node.meta["val"]))
+
+
+def _from_layer_before(marks: dict[Mark, int], flows: tuple[Flow, ...]) -> dict[int, Value]:
+    """Forward from the leaving mark to the entering one, backward the other way round."""
+    links = {}
+    for run, flow in enumerate(flows):
+        for leaving, entering in flow:
+            out_mark = Mark(run=run, entering=False, position=leaving)
+            in_mark = Mark(run=run, entering=True, position=entering)
+            if out_mark in marks and in_mark in marks:
+                links[marks[in_mark]] = Value(operator=marks[out_mark])
+            out_mark, in_mark = replace(out_mark, backward=True), replace(in_mark, backward=True)
+            if out_mark in marks and in_mark in marks:
+                links[marks[out_mark]] = Value(operator=marks[in_mark])
+    return links
+
+
+_OUTSIDE = -1
+
+
+def _with_times(
+    operators: tuple[Operator, ...], marks: dict[Mark, int], runs: tuple[LayerRun, ...]
+) -> tuple[Operator, ...]:
+    """Say which operators are those of a layer.
+
+    In the forward what follows from a tensor that enters the layer, or from its parameters, until the tensors that
+    leave it; in the backward what follows from the gradient that comes in until the one that goes out.
+    """
+    opens = {index: mark.run for mark, index in marks.items() if mark.entering != mark.backward}
+    closes = {index for mark, index in marks.items() if mark.entering == mark.backward}
+    prefixes = [(run, f"{one.path}.{one.first}.".removeprefix(".")) for run, one in enumerate(runs)]
+    inside: dict[int, int] = {}
+    for index, operator in enumerate(operators):
+        if operator.role in (Role.PARAMETER, Role.BUFFER):
+            inside.update((index, run) for run, prefix in prefixes if operator.name.startswith(prefix))
+        elif index in opens:
+            inside[index] = opens[index]
+        elif index not in closes:
+            origins = [inside[one.operator] for one in operator.inputs if one.operator in inside]
+            if origins:
+                inside[index] = max(origins)
+        else:
+            inside[index] = _OUTSIDE  # and so is what follows from it
+    return tuple(
+        replace(operator, times=runs[inside[index]].count, name=_name_of_all(operator.name, runs[inside[index]]))
+        if inside.get(index, _OUTSIDE) != _OUTSIDE
+        else operator
+        for index, operator in enumerate(operators)
+    )
+
+
+def _name_of_all(name: str, run: LayerRun) -> str:
+    """The parameters of all layers of a run in one name, as in ``layers.0-31.mlp.weight``."""
+    prefix = f"{run.path}.{run.first}.".removeprefix(".")
+    if not name.startswith(prefix):
+        return name
+    last = run.first + run.count - 1
+    return f"{run.path}.{run.first}-{last}.".removeprefix(".") + name.removeprefix(prefix)
+
+
+def _with_saved(graph: OperatorGraph) -> tuple[Operator, ...]:
+    """Note for every operator of the forward which of its outputs the backward reads."""
+    saved: dict[int, set[int]] = {}
+    for operator in graph.operators:
+        if not operator.backward or operator.role is Role.VIEW:
+            continue
+        for value in operator.inputs:
+            for route in graph.routes(value, operator.times):
+                source = graph.operators[route.source.operator]
+                if not source.backward and source.role in (Role.COMPUTE, Role.INPUT):
+                    saved.setdefault(route.source.operator, set()).add(route.source.output)
+    return tuple(
+        replace(operator, saved=tuple(sorted(saved.get(index, ())))) for index, operator in enumerate(graph.operators)
+    )

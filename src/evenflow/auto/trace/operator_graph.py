@@ -1,0 +1,108 @@
+"""Forward and backward pass of a module as operators and the tensors between them; no torch in here."""
+
+import enum
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+
+from evenflow.cluster.placement import Tensor
+
+
+class Role(enum.Enum):
+    """What an operator of the graph stands for."""
+
+    PARAMETER = "parameter"
+    BUFFER = "buffer"
+    INPUT = "input"
+    TANGENT = "gradient of an output"
+    COMPUTE = "computation"
+    VIEW = "view"
+    """Free, with one tensor in and one out: never a choice of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """One output of an operator."""
+
+    operator: int
+    output: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisRule:
+    """One way to run an operator on the devices of one mesh axis: a placement for each tensor in and out of it."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """One operator; `inputs` come from operators before it."""
+
+    name: str
+    role: Role
+    inputs: tuple[Value, ...] = ()
+    outputs: tuple[Tensor, ...] = ()
+    call: Hashable = None
+    """What the rules are looked up by; equal calls have equal rules. A view without a call is the identity."""
+    target: str = ""
+    """What it calls, as torch names it."""
+    flops: int = 0
+    backward: bool = False
+    saved: tuple[int, ...] = ()
+    """Outputs that the forward keeps for the backward."""
+    times: int = 1
+    """Equal layers that run it; they all get one and the same choice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A way along which a tensor reaches an operator: where it was made, and the views in between, first one first."""
+
+    source: Value
+    views: tuple[int, ...]
+    times: int
+    """How often in one pass of the module."""
+    from_layer_before: bool = False
+    """Between two of a run's equal layers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorGraph:
+    """Operators in an order in which they can run."""
+
+    operators: tuple[Operator, ...]
+    outputs: tuple[Value, ...]
+    """Of the forward, and the gradients of inputs: what others use, so none of it may stay a partial sum."""
+    gradients: tuple[tuple[int, Value], ...]
+    """A parameter's index and its gradient."""
+    from_layer_before: dict[int, Value]
+    """For the views through which a run of equal layers is entered: the value that the layer before hands over. The
+    first layer takes what the view's input says."""
+
+    def inputs(self, operator: Operator) -> tuple[Tensor, ...]:
+        """The tensors that `operator` reads."""
+        return tuple(self.operators[value.operator].outputs[value.output] for value in operator.inputs)
+
+    def with_layers(self, count: int) -> "OperatorGraph":
+        """The same with `count` equal layers, where there are equal ones at all."""
+        times = (count if one.times > 1 else 1 for one in self.operators)
+        operators = (replace(one, times=n) for one, n in zip(self.operators, times, strict=True))
+        return replace(self, operators=tuple(operators))
+
+    def routes(self, value: Value, times: int) -> tuple[Route, ...]:
+        """The ways along which `value` reaches an operator that runs `times` times."""
+        views: list[int] = []
+        while self.operators[value.operator].role is Role.VIEW:
+            view = value.operator
+            views.append(view)
+            value = self.operators[view].inputs[0]
+            if view in self.from_layer_before and times > 1:
+                behind = tuple(reversed(views))
+                later = self.routes(self.from_layer_before[view], 1)[0]
+                first = self.routes(value, 1)[0]
+                return (
+                    Route(source=first.source, views=(*first.views, *behind), times=1),
+                    Route(source=later.source, views=(*later.views, *behind), times=times - 1, from_layer_before=True),
+                )
+        return (Route(source=value, views=tuple(reversed(views)), times=times),)

@@ -1,0 +1,78 @@
+"""Plans that nobody had to search for: layers dealt evenly, and everything or nothing recomputed."""
+
+from collections.abc import Sequence
+
+from evenflow.errors import InputError
+from evenflow.model.network import Network
+from evenflow.model.plan import Plan, cells
+from evenflow.model.recompute import FULL, NONE
+from evenflow.model.stage_ranks import looped, stage_table
+
+
+def even_plan(
+    network: Network,
+    *,
+    num_ranks: int,
+    num_chunks: int,
+    num_microbatches: int,
+    schedule: str,
+    placement: Sequence[int] | None = None,
+    sequence_splits: int = 1,
+    recompute: str = NONE,
+) -> Plan:
+    """The plan with equal cells whose layers are all under one recompute kind.
+
+    Layers that are left over go one each to the last stages before the final one, because later stages keep fewer
+    microbatches alive and the final one also holds the tail; the first stage, with the head, gets one only when every
+    other but the final one has one. For 10 layers on 4 ranks::
+
+        rank     0  1  2  3
+        layers   2  3  3  2
+
+    `placement` gives the rank of every stage; by default stages go round the ranks.
+
+    Raises:
+        InputError: fewer layers than cells, or a kind that the network does not offer.
+    """
+    for name, count in (("ranks", num_ranks), ("chunks", num_chunks)):
+        if count < 1:
+            raise InputError(value=count, rule=f"the number of {name} is at least 1", place="plan")
+    num_stages = num_ranks * num_chunks
+    if network.num_layers < num_stages:
+        raise InputError(
+            value=network.num_layers,
+            rule=f"every cell holds a layer: {num_ranks} ranks x {num_chunks} chunks need {num_stages} layers or more",
+            place=f"layers of {network.name}",
+            remedy="use fewer ranks or chunks",
+        )
+    check_offered(network, recompute, sequence_splits=sequence_splits, place="recompute")
+    each, left_over = divmod(network.num_layers, num_stages)
+    stages = [each + (num_stages - 1 - left_over <= stage < num_stages - 1) for stage in range(num_stages)]
+    table = stage_table(placement or looped(num_ranks=num_ranks, num_chunks=num_chunks), num_ranks=num_ranks)
+    layers = cells([[stages[stage] for stage in row] for row in table.tolist()])
+    return Plan(
+        schedule=schedule,
+        num_microbatches=num_microbatches,
+        layers=layers,
+        recompute={} if recompute == NONE else {recompute: layers},
+        sequence_splits=sequence_splits,
+    )
+
+
+def check_offered(network: Network, kind: str, *, sequence_splits: int, place: str) -> None:
+    """Refuse a recompute kind for which the network has no costs."""
+    if kind in network.split_sequence(sequence_splits).kinds:
+        return
+    if kind == FULL and kind in network.kinds:
+        raise InputError(
+            value=kind,
+            rule="full recompute drops the keys and values that later parts of a split sequence need",
+            place=place,
+            remedy="use another kind, or do not split the sequence",
+        )
+    raise InputError(
+        value=kind,
+        rule=f"only kinds with costs in the layer file can be simulated: {', '.join(network.kinds)}",
+        place=place,
+        remedy=f"give the memory of {kind!r} in the layer file, for every body layer",
+    )

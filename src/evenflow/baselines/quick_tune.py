@@ -1,0 +1,172 @@
+"""The documents' rule of thumb for 2 and 4 ranks under full recomputation. [document 001, 手工快速调优手册]
+
+1. Deal the layers evenly (offset 0); on every rank recompute the fewest layers with which it fits.
+2. With 4 ranks: as long as that brings the longest and the shortest stage time closer, move one layer from a rank to
+   another, and choose the fewest recomputed layers of every rank anew.
+
+With a layer's forward T, n layers of which r recompute, and a head of e or a tail of l times T, the documents' time of
+a stage is ``3 T (n + e | l) + r T``, so a layer more weighs as much as three more that recompute. This is forward and
+backward of the cost model where a backward takes 2 T and full recomputation T; it is taken from there, and memory too.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evenflow.baselines.even_plan import even_plan
+from evenflow.errors import InputError
+from evenflow.model import FULL, NONE, LayerRun, Network, Plan, cells
+from evenflow.schedule import make_schedule
+from evenflow.simulate import Simulation, StageCosts, live_vectors, simulate
+from evenflow.simulate.costs import Integers, LayerSums, costs_of_counts, layer_sums
+
+SCHEDULE = "1f1b"
+_RANKS = (2, 4)
+_BALANCED_FROM = 4
+"""With fewer ranks the documents leave the layers as they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningStep:
+    """A plan on the way, and what led to it."""
+
+    change: str
+    """What was changed since the step before, as a phrase."""
+    simulation: Simulation
+
+    @property
+    def stage_ns(self) -> tuple[int, ...]:
+        """Forward and backward of one microbatch on every rank."""
+        return tuple(_stage_ns(self.simulation.costs).tolist())
+
+    @property
+    def spread_ns(self) -> int:
+        """The longest stage time minus the shortest."""
+        return max(self.stage_ns) - min(self.stage_ns)
+
+
+def quick_tune(
+    network: Network, *, num_ranks: int, num_microbatches: int, memory_limit_bytes: int | None
+) -> tuple[TuningStep, ...]:
+    """The steps of the rule, from the even cut without recomputation; the last one's plan is its answer.
+
+    When even full recomputation does not fit at offset 0, the rule knows no answer: the last step is over the limit.
+
+    Raises:
+        InputError: numbers of ranks for which the documents give no rule, fewer layers than ranks, or a network
+            without full recomputation.
+    """
+    if num_ranks not in _RANKS:
+        raise InputError(
+            value=num_ranks,
+            rule="the documents give the rule for 2 and 4 ranks",
+            place="ranks",
+            remedy="for any number, evenflow plan finds the optimum",
+        )
+    if FULL not in network.kinds:
+        raise InputError(
+            value=network.kinds,
+            rule="the rule recomputes whole layers, so every layer needs the memory it then keeps",
+            place=f"recompute kinds of {network.name}",
+            remedy="give memory_recompute in the layer file, or use evenflow plan",
+        )
+    even = even_plan(
+        network, num_ranks=num_ranks, num_chunks=1, num_microbatches=num_microbatches, schedule=SCHEDULE
+    )  # fmt: skip
+    schedule = make_schedule(SCHEDULE, num_ranks=num_ranks, num_chunks=1, num_microbatches=num_microbatches)
+    rule = _Rule(
+        network=network,
+        sums=layer_sums(with_full_only(network)),
+        live=np.array([live_vectors(schedule, rank).max() for rank in range(num_ranks)]),
+        num_microbatches=num_microbatches,
+        memory_limit_bytes=memory_limit_bytes if network.has_memory else None,
+    )
+    return tuple(rule.steps(np.array(even.layers[0])))
+
+
+def with_full_only(network: Network) -> Network:
+    """`network` without the recompute kinds other than `full`."""
+    runs = tuple(
+        LayerRun(
+            layer=replace(run.layer, modes={kind: run.layer.modes[kind] for kind in (FULL, NONE)}), count=run.count
+        )
+        for run in network.runs
+    )
+    return replace(network, runs=runs)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Rule:
+    network: Network
+    sums: LayerSums
+    """Of the kinds full and none, in this order."""
+    live: Integers
+    """Most microbatches in flight, shape [num_ranks]."""
+    num_microbatches: int
+    memory_limit_bytes: int | None
+
+    def steps(self, layers: Integers) -> Iterator[TuningStep]:
+        """Both parts of the rule, from `layers` of every rank."""
+        recomputed = np.zeros_like(layers)
+        yield self._step("layers dealt evenly, none recomputed", layers, recomputed)
+        needed = self._fewest_recomputed(layers)
+        for rank in np.flatnonzero(needed):
+            recomputed[rank] = needed[rank]
+            yield self._step(f"recompute {needed[rank]} on rank {rank}", layers, recomputed)
+        if len(layers) < _BALANCED_FROM or not self._fits(layers, recomputed):
+            return
+        while (move := self._best_move(layers, recomputed)) is not None:
+            source, target, layers, recomputed = move
+            yield self._step(f"move a layer from rank {source} to rank {target}", layers, recomputed)
+
+    def _best_move(self, layers: Integers, recomputed: Integers) -> tuple[int, int, Integers, Integers] | None:
+        """The move that leaves the smallest spread, if that is below the present one, with its layers and counts."""
+        best, spread = None, self._spread_ns(layers, recomputed)
+        for source in np.flatnonzero(layers > 1):
+            for target in range(len(layers)):
+                moved = layers.copy()
+                moved[source] -= 1
+                moved[target] += 1
+                counts = self._fewest_recomputed(moved)
+                if self._spread_ns(moved, counts) < spread and self._fits(moved, counts):
+                    best, spread = (int(source), target, moved, counts), self._spread_ns(moved, counts)
+        return best
+
+    def _fewest_recomputed(self, layers: Integers) -> Integers:
+        """The fewest recomputed layers of every rank with which it fits; all of them where none is enough."""
+        recomputed = np.zeros_like(layers)
+        while (more := self._over(layers, recomputed) & (recomputed < layers)).any():
+            recomputed += more
+        return recomputed
+
+    def _fits(self, layers: Integers, recomputed: Integers) -> bool:
+        return not self._over(layers, recomputed).any()
+
+    def _over(self, layers: Integers, recomputed: Integers) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+        """Which ranks exceed the limit."""
+        if self.memory_limit_bytes is None:
+            return np.zeros(len(layers), dtype=np.bool_)
+        costs = self._costs(layers, recomputed)
+        return costs.static_bytes + self.live * costs.activation_bytes > self.memory_limit_bytes
+
+    def _spread_ns(self, layers: Integers, recomputed: Integers) -> int:
+        return int(np.ptp(_stage_ns(self._costs(layers, recomputed))))
+
+    def _costs(self, layers: Integers, recomputed: Integers) -> StageCosts:
+        counts = np.stack([recomputed, layers - recomputed], axis=1)
+        stage_table = np.arange(len(layers)).reshape(1, -1)
+        return costs_of_counts(self.network, self.sums, counts, stage_table)
+
+    def _step(self, change: str, layers: Integers, recomputed: Integers) -> TuningStep:
+        plan = Plan(
+            schedule=SCHEDULE,
+            num_microbatches=self.num_microbatches,
+            layers=cells([layers.tolist()]),
+            recompute={FULL: cells([recomputed.tolist()])} if recomputed.any() else {},
+        )
+        return TuningStep(change=change, simulation=simulate(self.network, plan))
+
+
+def _stage_ns(costs: StageCosts) -> Integers:
+    return costs.forward_ns + costs.backward_ns

@@ -1,0 +1,1 @@
+"""The SAPP pipeline balancer's command."""

@@ -1,0 +1,190 @@
+"""The command ``run_pipeline_balance.py``: the SAPP pipeline balancer's flags and printed blocks. [documents 000, 001]
+
+Where the documents say stage for rank, so do the flags and the output here.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from evenflow import solve
+from evenflow.cli.main import exit_status
+from evenflow.cli.sapp.flags import parse
+from evenflow.cli.shared.init_model import write_layer_file
+from evenflow.cli.shared.output_files import check_outputs
+from evenflow.cli.shared.progress import shown_progress
+from evenflow.cli.shared.sizes import Sizes
+from evenflow.cli.shared.strategies import (
+    RECOMMENDED,
+    RECOMMENDED_PICTURE,
+    Skipped,
+    Strategy,
+    manual_strategies,
+    naive_strategies,
+    pictures,
+)
+from evenflow.cli.shared.write_pictures import write_picture
+from evenflow.cli.status import status_code
+from evenflow.cli.text.plan_text import block_to_paste, no_plan_text
+from evenflow.cli.verbs.guide import interactive_guide
+from evenflow.errors import InputError
+from evenflow.export.sapp_text import format_bubbles
+from evenflow.model import NONE, Network
+from evenflow.profiles.layer_file import read_layer_file
+from evenflow.schedule import default_family
+from evenflow.simulate import Simulation
+from evenflow.simulate.bubbles import as_fractions
+from evenflow.units import megabytes, milliseconds, parse_memory
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command and exit with its status, which means the same as that of ``evenflow``."""
+    sys.exit(exit_status(lambda: _balance(parse(sys.argv[1:] if arguments is None else arguments))))
+
+
+def _balance(flags: argparse.Namespace) -> int:
+    if flags.guide:
+        return interactive_guide()
+    limit: int | None = parse_memory(flags.max_memory, place="-mem")
+    sizes = Sizes(
+        num_ranks=flags.stage,
+        num_chunks=flags.interleave_degree,
+        num_microbatches=flags.micro_batch,
+        schedule=default_family(num_chunks=flags.interleave_degree, less_memory=flags.less_memory),
+        sequence_splits=flags.seq_split_num,
+    )
+    layer_file = _layer_file(flags.layer_folder, flags.model_name, made=flags.init is not None)
+    if flags.init is not None:
+        write_layer_file(flags.init, layer_file, name=layer_file.stem)
+    network = read_layer_file(layer_file)
+    if not network.has_memory:
+        click.echo("note: the layer file has no memory data, so -mem is not checked", err=True)
+        limit = None
+    if flags.optimization_level is not None:
+        click.echo("note: -O means nothing here: every plan is the best the time allows", err=True)
+    others = naive_strategies(network, sizes, only_divisible=True) if flags.simulate_naive else []
+    if flags.manual_config is not None:
+        others += manual_strategies(
+            flags.manual_config,
+            network,
+            sizes,
+            schedule_of_chunks=lambda chunks: default_family(num_chunks=chunks, less_memory=flags.less_memory),
+        )
+    outputs = pictures(others, flags.output_folder)
+    if flags.exec:
+        outputs["-o"] = flags.output_folder / RECOMMENDED_PICTURE
+    check_outputs(outputs, inputs={"the layer file": layer_file, "the manual file": flags.manual_config})
+    if flags.dump_layer:
+        click.echo(layers_text(network) + "\n")
+    status = _recommend(network, sizes, limit, flags) if flags.exec else 0
+    for other in others:
+        if isinstance(other, Skipped):
+            click.echo(f"\n{other.name} is skipped: {other.reason}")
+        else:
+            click.echo(f"\n{other.name}:")
+            _show(other, limit, flags.output_folder)
+    return status
+
+
+def _recommend(network: Network, sizes: Sizes, limit: int | None, flags: argparse.Namespace) -> int:
+    """Solve, and show the plan or why there is none."""
+    with shown_progress() as progress:
+        outcome = solve.plan(
+            network,
+            num_ranks=sizes.num_ranks,
+            num_microbatches=sizes.num_microbatches,
+            num_chunks=sizes.num_chunks,
+            memory_limit_bytes=limit,
+            schedule=sizes.schedule,
+            sequence_splits=sizes.sequence_splits,
+            time_limit_s=flags.time_limit,
+            progress=progress,
+        )
+    if outcome.simulation is None:
+        click.echo(no_plan_text(outcome), err=True)
+    else:
+        strategy = Strategy(
+            name=RECOMMENDED,
+            simulation=outcome.simulation,
+            picture=RECOMMENDED_PICTURE,
+            certificate=outcome.certificate(),
+        )
+        _show(strategy, limit, flags.output_folder)
+    return status_code(outcome.status)
+
+
+def _show(strategy: Strategy, limit: int | None, folder: Path) -> None:
+    """The blocks of one plan, then its picture."""
+    click.echo(strategy_text(strategy, limit))
+    if strategy.picture is not None:
+        path = folder / strategy.picture
+        write_picture(strategy, path, memory_limit_bytes=limit, option=f"the picture of {strategy.name}")
+        click.echo(f"picture: {path}")
+
+
+def strategy_text(strategy: Strategy, memory_limit_bytes: int | None) -> str:
+    """The block to paste, the bubble block, certificate, time and memory."""
+    simulation = strategy.simulation
+    plan = simulation.plan
+    bubbles = format_bubbles(
+        num_ranks=plan.num_ranks,
+        num_chunks=plan.num_chunks,
+        num_microbatches=plan.num_microbatches,
+        bubble=as_fractions(simulation.bubbles),
+    )
+    lines = [block_to_paste(plan), bubbles.rstrip("\n"), strategy.certificate]
+    lines += [f"total_time: {milliseconds(simulation.makespan_ns):.3f} ms", *_memory(simulation, memory_limit_bytes)]
+    return "\n".join(line for line in lines if line)
+
+
+def _memory(simulation: Simulation, memory_limit_bytes: int | None) -> list[str]:
+    if not simulation.network.has_memory:
+        return []
+    peaks: Sequence[int] = simulation.peak_memory_bytes
+    lines = [f"peak_memory: {[round(megabytes(peak)) for peak in peaks]} MB"]
+    if memory_limit_bytes is not None:
+        over = [stage for stage, peak in enumerate(peaks) if peak > memory_limit_bytes]
+        verdict = f"OVER the limit on stages {over}" if over else "within the limit"
+        lines.append(f"memory_limit: {megabytes(memory_limit_bytes):.0f} MB, {verdict}")
+    return lines
+
+
+def layers_text(network: Network) -> str:
+    """The layers as they were read: head, kinds of body layers, tail."""
+    lines = [f"layers of {network.name}, constant memory {megabytes(network.constant_bytes):.3f} MB"]
+    for kind, block in (("HEAD", network.head), ("TAIL", network.tail)):
+        lines.append(
+            f"  {kind} {block.name or '(none)'}: forward {milliseconds(block.forward_ns):.5f} ms, "
+            f"backward {milliseconds(block.backward_ns):.5f} ms, "
+            f"parameters {megabytes(block.parameter_bytes):.3f} MB, "
+            f"activation {megabytes(block.activation_bytes):.3f} MB"
+        )
+    for run in network.runs:
+        layer = run.layer
+        modes = ", ".join(
+            f"{kind} {megabytes(mode.activation_bytes):.3f} MB / {milliseconds(mode.backward_ns):.5f} ms"
+            for kind, mode in sorted(layer.modes.items(), key=lambda item: item[0] != NONE)
+        )
+        lines.insert(
+            -1,
+            f"  BODY {layer.name} x {run.count}: forward {milliseconds(layer.forward_ns):.5f} ms, "
+            f"parameters {megabytes(layer.parameter_bytes):.3f} MB, activation / backward: {modes}",
+        )
+    return "\n".join(lines)
+
+
+def _layer_file(folder: Path, name: str, *, made: bool) -> Path:
+    """``folder/name.json``; the name may have its suffix. It must be there unless it is `made` now."""
+    path = folder / (name if name.endswith(".json") else f"{name}.json")
+    if not made and not path.is_file():
+        found = ", ".join(sorted(file.stem for file in folder.glob("*.json"))) if folder.is_dir() else ""
+        raise InputError(
+            value=str(path),
+            rule="there is no such layer file",
+            place="-m",
+            remedy=f"{folder}/ has: {found}" if found else "name its folder with -lf",
+        )
+    return path

@@ -1,0 +1,142 @@
+"""From an init file to the model that it describes, and to its layer file."""
+
+from pathlib import Path
+
+import click
+
+from evenflow.cli.shared.output_files import check_outputs, write_text
+from evenflow.cli.text.fit_text import fit_summary
+from evenflow.errors import InputError
+from evenflow.export.layer_writer import format_layer_file
+from evenflow.fields import read_text
+from evenflow.model import Network
+from evenflow.profiles.init.init_file import InitFile, read_init_file
+from evenflow.profiles.init.init_network import network_of_fit
+from evenflow.profiles.init.init_times import LayerTimes, PartTime, Profiling, plain_backward_ns
+from evenflow.profiles.layer_file import parse_layer_file
+from evenflow.profiles.memory.fit import MemoryFit, fit_memory
+
+
+def write_layer_file(init_file: Path, layer_file: Path, *, name: str) -> None:
+    """Decompose the memory of an init file, print it, and write the layer file.
+
+    Raises:
+        InputError: a bad init file, or a layer file that a person wrote and that would be lost.
+    """
+    check_outputs({"-m": layer_file}, inputs={"the init file": init_file})
+    _check_not_by_hand(layer_file)
+    init = read_init_file(init_file)
+    fit = fit_memory(init.dry_runs)
+    text = format_layer_file(model_of(init, fit, name=name))
+    for note in notes_of(init):
+        click.echo(f"note: {note}", err=True)
+    click.echo(f"memory of {init_file}:\n{fit_summary(fit)}")
+    write_text(layer_file, text, option="-m")
+    click.echo(f"layer file: {layer_file}\n")
+
+
+def model_of(init: InitFile, fit: MemoryFit, *, name: str) -> Network:
+    """The network of a fit, with the given times or those of the timelines.
+
+    Raises:
+        InputError: an init file without times, or timelines that cannot be read.
+    """
+    return network_of_fit(fit, _times(init), name=name)
+
+
+def notes_of(init: InitFile) -> tuple[str, ...]:
+    """What of the file is not used, a sentence each."""
+    notes = [f"{field} means nothing here; what to plan for is on the command line" for field in init.ignored]
+    if init.times is not None and init.profiling is not None:
+        notes.append("time_config is used, so the timelines of profiling_config are not read")
+    return tuple(notes)
+
+
+def _check_not_by_hand(path: Path) -> None:
+    """A layer file that is there may be replaced when it is in the very form in which they are written here."""
+    if not path.exists():
+        return
+    try:
+        text = read_text(path)
+        if format_layer_file(parse_layer_file(text, place=str(path))) == text:
+            return
+    except InputError:
+        pass
+    raise InputError(
+        value=str(path),
+        rule="--init writes this layer file, but there is one that it has not written",
+        place="-m",
+        remedy="choose another name, or move that file away",
+    )
+
+
+def _times(init: InitFile) -> LayerTimes:
+    if init.times is not None:
+        return init.times
+    if init.profiling is not None:
+        return _profiled_times(init, init.profiling)
+    raise InputError(
+        value=init.file,
+        rule="a layer file needs the times of the layers",
+        place=init.file,
+        remedy="add time_config with head, body and tail in ms, or profiling_config with the folder of the timelines",
+    )
+
+
+def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
+    """Head, one layer and tail as the timelines show them, with the plain backward where none is visible."""
+    from rich.console import Console
+
+    from evenflow.profiles.traces import BlockTime, LayerNames, read_traces
+
+    if len(profiling.body_layers) > 1:
+        raise InputError(
+            value=profiling.body_layers,
+            rule="the memory equations are those of one kind of body layer",
+            place=profiling.place,
+            remedy="name one in body_layers, or give the mean time of a layer in time_config",
+        )
+    names = LayerNames(head=profiling.head_layers, body=profiling.body_layers, tail=profiling.tail_layers)
+    folder = _timeline_folder(init, profiling)
+    with Console(stderr=True).status("reading timelines") as status:
+        traces = read_traces(
+            folder,
+            num_microbatches=profiling.num_microbatches,
+            num_layers=init.num_layers,
+            names=names,
+            progress=lambda done, total: status.update(f"reading timelines: {100 * done // max(total, 1)} %"),
+        )
+    for note in traces.notes:
+        click.echo(f"note: {note}", err=True)
+
+    def part(key: str, block: BlockTime | None) -> PartTime:
+        if block is None:
+            raise InputError(
+                value=str(folder),
+                rule=f"a timeline shows the {key}",
+                place=profiling.place,
+                remedy=f"add the timeline of its stage, or name its layers in {key}_layers; a model without one has "
+                "time_config with 0",
+            )
+        backward_ns = plain_backward_ns(block.forward_ns) if block.backward_ns is None else block.backward_ns
+        return PartTime(name=block.name, forward_ns=block.forward_ns, backward_ns=backward_ns)
+
+    return LayerTimes(
+        head=part("head", traces.head), body=part("body", traces.bodies[0]), tail=part("tail", traces.tail)
+    )
+
+
+def _timeline_folder(init: InitFile, profiling: Profiling) -> Path:
+    """As seen from where the user stands, as in the original, or from the init file."""
+    here = Path(profiling.folder)
+    beside = Path(init.file).parent / here
+    if here.exists():
+        return here
+    if beside.exists():
+        return beside
+    raise InputError(
+        value=profiling.folder,
+        rule=f"there is no such folder, neither from {Path.cwd()} nor from {Path(init.file).parent.absolute()}",
+        place=f"{profiling.place}.folder_path",
+        remedy="put the timelines of the first, the last and a middle stage there, or give times in time_config",
+    )

@@ -1,0 +1,127 @@
+"""What the A/A check of a run is answered with, and how a fault is asked for."""
+
+import re
+
+from evenflow.cli.text.tables import aligned
+from evenflow.errors import InputError
+from evenflow.run.aa.plan_checks import Direction
+from evenflow.run.job.run_job import AAReport, Fault, Mismatch
+from evenflow.units import milliseconds
+
+_SHOWN = 5
+_FORM = "rank=R,step=S[,microbatch=M][,op=forward|backward]"
+
+
+def parse_fault(text: str) -> Fault:
+    """The value of ``--inject-fault``; steps count from 1, as they are printed.
+
+    >>> parse_fault("rank=2,step=3,op=backward")
+    Fault(rank=2, step=2, microbatch=None, direction='backward')
+    """
+    pairs = [part.partition("=") for part in text.replace(" ", "").split(",")]
+    fields = {name: value for name, _, value in pairs}
+    numbers = ("rank", "step", "microbatch")
+    wrong = (
+        len(fields) < len(pairs)
+        or not {"rank", "step"} <= fields.keys() <= {*numbers, "op"}
+        or not all(re.fullmatch(r"\d{1,9}", fields.get(name, "0")) for name in numbers)
+        or fields.get("op", "forward") not in list(Direction)
+    )
+    if wrong:
+        raise InputError(value=text, rule=f"a fault is written {_FORM}", place="--inject-fault")
+    return Fault(
+        rank=int(fields["rank"]),
+        step=int(fields["step"]) - 1,
+        microbatch=int(fields["microbatch"]) if "microbatch" in fields else None,
+        direction=fields.get("op"),
+    )
+
+
+def mismatch_text(mismatch: Mismatch) -> str:
+    """``rank 2, stage 2, microbatch 4, step 3, backward: 12 numbers of model.norm.weight differ``."""
+    numbers = "1 number" if mismatch.num_different == 1 else f"{mismatch.num_different:,} numbers"
+    return (
+        f"rank {mismatch.rank}, stage {mismatch.stage}, microbatch {mismatch.microbatch}, step {mismatch.step + 1}, "
+        f"{mismatch.direction}: {mismatch.tensor} came out differently the second time, in {numbers}"
+    )
+
+
+def audit_text(report: AAReport) -> str:
+    """Headline, cost, a row a rank, and what was not checked."""
+    checks = sum(rank.num_checks for rank in report.ranks)
+    found = len(report.mismatches)
+    lines = [
+        f"A/A check: {checks:,} checks in {report.num_checked_steps} steps, "
+        + (f"{found} DIFFERENCES" if found else "no difference"),
+        f"step with checks {milliseconds(report.checked_step_ns):,.3f} ms, without "
+        f"{milliseconds(report.plain_step_ns):,.3f} ms ({100 * report.cost:+.2f} %); medians, in turn",
+    ]
+    header = ["rank", "checks", "actions a step %", "actions of the run %", "check ms a step", "differences"]
+    rows = [
+        [
+            str(index),
+            str(rank.num_checks),
+            f"{100 * rank.share_per_step:.1f}",
+            f"{100 * rank.share_of_run:.1f}",
+            f"{milliseconds(rank.check_ns):,.3f}",
+            str(len(rank.mismatches)),
+        ]
+        for index, rank in enumerate(report.ranks)
+    ]
+    notes = []
+    for index, rank in enumerate(report.ranks):
+        waiting = [item for item in rank.never_checked if item not in rank.fits_no_bubble]
+        for why, items in (("fits no bubble", rank.fits_no_bubble), ("not yet checked", waiting)):
+            if items:
+                names = ", ".join(f"{direction} of stage {stage}" for stage, direction in items)
+                notes.append(f"rank {index}: {why}: {names}")
+        notes += [f"rank {index}: 1 bit flipped in {place}" for place in rank.injected]
+    return "\n\n".join(part for part in ("\n".join(lines), aligned(header, rows), "\n".join(notes)) if part)
+
+
+def verdict(report: AAReport) -> str:
+    """The error that a run with mismatches ends with; empty without any."""
+    found = report.mismatches
+    lines = [mismatch_text(one) for one in found[:_SHOWN]]
+    if len(found) > _SHOWN:
+        lines.append(f"and {len(found) - _SHOWN} more tensors")
+    return "\n  ".join(["the A/A check found differences", *lines]) if found else ""
+
+
+def audit_fields(report: AAReport) -> dict[str, object]:
+    """As ``docs/result-schema.md`` says."""
+    return {
+        "checked_steps": report.num_checked_steps,
+        "checked_step_ms": milliseconds(report.checked_step_ns),
+        "plain_step_ms": milliseconds(report.plain_step_ns),
+        "cost": report.cost,
+        "ranks": [
+            {
+                "checks": rank.num_checks,
+                "share_per_step": rank.share_per_step,
+                "share_of_run": rank.share_of_run,
+                "check_ms": milliseconds(rank.check_ns),
+                "fits_no_bubble": [_item(item) for item in rank.fits_no_bubble],
+                "never_checked": [_item(item) for item in rank.never_checked],
+                "injected": rank.injected,
+            }
+            for rank in report.ranks
+        ],
+        "mismatches": [
+            {
+                "rank": one.rank,
+                "stage": one.stage,
+                "microbatch": one.microbatch,
+                "step": one.step + 1,
+                "direction": one.direction,
+                "tensor": one.tensor,
+                "numbers": one.num_different,
+            }
+            for one in report.mismatches
+        ],
+    }
+
+
+def _item(item: tuple[int, str]) -> dict[str, object]:
+    stage, direction = item
+    return {"stage": stage, "direction": str(direction)}

@@ -1,0 +1,89 @@
+"""``--schedule best``: the other schedules beside the best one, as text and as JSON."""
+
+import json
+
+from evenflow.cli.shared.sizes import Sizes
+from evenflow.cli.text.result_json import outcome_json
+from evenflow.cli.text.tables import aligned
+from evenflow.errors import InputError
+from evenflow.export.mindformers import mindformers_lists
+from evenflow.export.plan_json import format_object
+from evenflow.solve import BestOutcome, Candidate
+from evenflow.units import megabytes, milliseconds
+
+
+def best_text(best: BestOutcome) -> str:
+    """A row for every schedule that was tried, the certificate over all, and what MindFormers can run of them."""
+    lines = [_table(best), best.certificate()]
+    simulation = best.outcome.simulation
+    if simulation is not None and simulation.communication is None and simulation.plan.num_chunks > 1:
+        lines.append("messages cost nothing here, and more chunks send more of them: see --p2p-latency-us")
+    if best.best is not None and not _for_mindformers(best.best):
+        runs = next((candidate for candidate in best.candidates if _for_mindformers(candidate)), None)
+        if runs is None:
+            lines.append("MindFormers can run none of these plans")
+        else:
+            lines.append(
+                f"the best that MindFormers can run: --schedule {runs.schedule} --chunks {runs.num_chunks}, "
+                f"{milliseconds(runs.makespan_ns or 0):,.3f} ms"
+            )
+    return "\n".join(lines)
+
+
+def _table(best: BestOutcome) -> str:
+    has_memory = best.outcome.simulation is not None and best.outcome.simulation.network.has_memory
+    header = ["schedule", "chunks", "step ms", "longer", "bound ms", "bubble", *(["peak MB"] if has_memory else []), ""]
+    rows = []
+    for each in best.candidates:
+        simulation = each.outcome.simulation if each.outcome else None
+        numbers = [""] * (len(header) - 3)
+        if simulation is not None and each.outcome is not None:
+            numbers = [
+                f"{milliseconds(simulation.makespan_ns):,.3f}",
+                f"{100 * (simulation.makespan_ns / (best.outcome.makespan_ns or 1) - 1):+.2f} %",
+                f"{milliseconds(each.outcome.lower_bound_ns):,.3f}",
+                f"{round(simulation.bubbles.real, 4) + 0.0:.4f}",
+                *([f"{megabytes(max(simulation.peak_memory_bytes)):,.1f}"] if has_memory else []),
+            ]
+        rows.append([each.schedule, str(each.num_chunks), *numbers, best.verdict(each)])
+    return aligned(header, rows, left={0, len(header) - 1})
+
+
+def _for_mindformers(candidate: Candidate) -> bool:
+    if candidate.outcome is None or candidate.outcome.plan is None:
+        return False
+    try:
+        mindformers_lists(candidate.outcome.plan)
+    except InputError:
+        return False
+    return True
+
+
+def best_json(best: BestOutcome, sizes: Sizes) -> str:
+    """The result of the best schedule, the bound over all, and the results of the others."""
+    fields: dict[str, object] = json.loads(outcome_json(best.outcome, sizes))
+    has_plan = best.outcome.simulation is not None
+    fields["bound_over_all_ms"] = milliseconds(best.lower_bound_ns) if has_plan else None
+    fields["gap_over_all"] = best.gap
+    fields["alternatives"] = [_alternative(each, sizes) for each in best.candidates if each is not best.best]
+    return format_object(fields)
+
+
+def _alternative(candidate: Candidate, asked: Sizes) -> dict[str, object]:
+    """A result as of ``evenflow plan``; of a candidate that was not tried only the reason."""
+    if candidate.outcome is None:
+        return {
+            "status": "skipped",
+            "schedule": candidate.schedule,
+            "chunks": candidate.num_chunks,
+            "reason": candidate.reason,
+        }
+    sizes = Sizes(
+        num_ranks=asked.num_ranks,
+        num_chunks=candidate.num_chunks,
+        num_microbatches=asked.num_microbatches,
+        schedule=candidate.schedule,
+        sequence_splits=asked.sequence_splits,
+    )
+    fields: dict[str, object] = json.loads(outcome_json(candidate.outcome, sizes))
+    return fields

@@ -1,0 +1,129 @@
+"""A memory fit as text and as JSON."""
+
+from evenflow.cli.text.tables import aligned
+from evenflow.export.plan_json import format_object
+from evenflow.profiles.init.init_file import InitFile
+from evenflow.profiles.memory.fit import Estimate, MemoryFit
+from evenflow.profiles.memory.peaks import Peak
+from evenflow.profiles.memory.refusals import label
+from evenflow.units import megabytes
+
+_MOST_STAGES = 3
+"""So many stages are named behind an unknown; the JSON has all."""
+
+
+def fit_text(init: InitFile, fit: MemoryFit) -> str:
+    """Unknowns with their errors and the stages behind them, then every peak beside its equation, then the notes."""
+    runs = fit.dry_runs
+    unknowns = len(runs.peaks) - fit.degrees_of_freedom
+    rounds = f"{len(runs.rounds)} dry run{'' if len(runs.rounds) == 1 else 's'}"
+    head = f"{init.file}: {init.num_layers} layers on {runs.num_ranks} stages, {rounds}, {len(runs.peaks)} peaks"
+    return "\n\n".join([head, _unknowns_table(fit), _peaks_table(fit), _evidence(fit, unknowns)])
+
+
+def fit_summary(fit: MemoryFit) -> str:
+    """Every unknown in a line, then the notes."""
+    lines = [f"  {label(estimate.name)}: {_value(estimate)}" for estimate in fit.estimates]
+    return "\n".join([*lines, *(f"  note: {note}" for note in fit.notes)])
+
+
+def fit_json(init: InitFile, fit: MemoryFit) -> str:
+    """The object of ``docs/result-schema.md``."""
+    runs = fit.dry_runs
+    return format_object(
+        {
+            "stages": runs.num_ranks,
+            "num_layers": init.num_layers,
+            "rounds": len(runs.rounds),
+            "constant_fitted": fit.constant_fitted,
+            "degrees_of_freedom": fit.degrees_of_freedom,
+            "peak_standard_error_mb": megabytes(fit.peak_error_bytes),
+            "condition_number": fit.condition_number,
+            "unknowns": [
+                {
+                    "name": estimate.name,
+                    "value_mb": megabytes(estimate.value_bytes),
+                    "standard_error_mb": (
+                        None if estimate.standard_error_bytes is None else megabytes(estimate.standard_error_bytes)
+                    ),
+                    "weights": estimate.weights,
+                }
+                for estimate in fit.estimates
+            ],
+            "peaks": [
+                {
+                    "round": peak.round_index + 1,
+                    "stage": peak.rank,
+                    "measured_mb": megabytes(peak.peak_bytes),
+                    "computed_mb": megabytes(peak.peak_bytes - residual),
+                    "residual_mb": megabytes(residual),
+                }
+                for peak, residual in zip(runs.peaks, fit.residuals_bytes, strict=True)
+            ],
+            "notes": fit.notes,
+        }
+    )
+
+
+def _unknowns_table(fit: MemoryFit) -> str:
+    rows = [[label(estimate.name), *_value_and_error(estimate), _behind(fit, estimate)] for estimate in fit.estimates]
+    return aligned(["", "MB", "standard error", "determined most by"], rows, left={0, 3})
+
+
+def _peaks_table(fit: MemoryFit) -> str:
+    runs = fit.dry_runs
+    several = len(runs.rounds) > 1
+    header = [
+        *(["round"] if several else []),
+        "stage",
+        "layers",
+        *fit.kinds,
+        "measured MB",
+        "computed MB",
+        "residual MB",
+    ]
+    rows = []
+    for peak, residual in sorted(
+        zip(runs.peaks, fit.residuals_bytes, strict=True), key=lambda pair: (pair[0].round_index, pair[0].rank)
+    ):
+        plan = runs.rounds[peak.round_index]
+        counts = [plan.layers[0][peak.rank], *(plan.count(kind, 0, peak.rank) for kind in fit.kinds)]
+        sizes = [_megabytes(peak.peak_bytes), _megabytes(peak.peak_bytes - residual), f"{megabytes(residual):+,.1f}"]
+        rows.append([*([str(peak.round_index + 1)] if several else []), str(peak.rank), *map(str, counts), *sizes])
+    return aligned(header, rows)
+
+
+def _evidence(fit: MemoryFit, unknowns: int) -> str:
+    peaks, free = len(fit.dry_runs.peaks), fit.degrees_of_freedom
+    error = f"standard error of a peak: {_megabytes(fit.peak_error_bytes)} MB, "
+    if free:
+        error += f"from the residuals of {peaks} peaks for {unknowns} unknowns"
+    else:
+        error += f"that of rounding to 1 MB alone, because {peaks} peaks for {unknowns} unknowns leave no residual"
+    constant = "fitted" if fit.constant_fitted else "not fitted"
+    lines = [error, f"condition number: {fit.condition_number:.1f}", f"constant: {constant}"]
+    return "\n".join([*lines, *(f"note: {note}" for note in fit.notes)])
+
+
+def _behind(fit: MemoryFit, estimate: Estimate) -> str:
+    """The stages with the largest weights."""
+
+    def weight_of(pair: tuple[Peak, float]) -> float:
+        return abs(pair[1])
+
+    pairs = sorted(zip(fit.dry_runs.peaks, estimate.weights, strict=True), key=weight_of, reverse=True)
+    return ", ".join(f"{fit.dry_runs.name(peak)} ({weight:+.2g})" for peak, weight in pairs[:_MOST_STAGES] if weight)
+
+
+def _value(estimate: Estimate) -> str:
+    value, error = _value_and_error(estimate)
+    return f"{value} ± {error} MB" if error else f"{value} MB"
+
+
+def _value_and_error(estimate: Estimate) -> tuple[str, str]:
+    error = estimate.standard_error_bytes
+    return f"{megabytes(estimate.value_bytes):,.2f}", "" if error is None else f"{megabytes(error):,.2f}"
+
+
+def _megabytes(size_bytes: int) -> str:
+    return f"{megabytes(size_bytes):,.1f}"

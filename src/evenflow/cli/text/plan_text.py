@@ -1,0 +1,50 @@
+"""What a solve is answered with: the lines for a plan, or the reason why there is none."""
+
+import click
+
+from evenflow.cli.text.tables import bubble_table, headline, memory_note, message_note, plan_table, round_up_megabytes
+from evenflow.errors import InputError
+from evenflow.export.mindformers import format_mindformers
+from evenflow.model import Plan
+from evenflow.simulate import Simulation
+from evenflow.solve import Outcome
+from evenflow.units import megabytes
+
+
+def plan_text(simulation: Simulation, memory_limit_bytes: int | None, *, certificate: str) -> str:
+    """Headline, plan, certificate, memory and bubbles, as paragraphs."""
+    notes = [certificate, memory_note(simulation, memory_limit_bytes), message_note(simulation.communication)]
+    return "\n\n".join(
+        (
+            headline(simulation),
+            plan_table(simulation, memory_limit_bytes),
+            "\n".join(note for note in notes if note),
+            bubble_table(simulation),
+        )
+    )
+
+
+def block_to_paste(plan: Plan) -> str:
+    """The lines for the framework's configuration; empty, with a word on stderr, where it cannot express the plan."""
+    try:
+        return format_mindformers(plan).rstrip("\n")
+    except InputError as error:
+        click.echo(f"note: no block for MindFormers; {error}", err=True)
+        return ""
+
+
+def no_plan_text(outcome: Outcome) -> str:
+    """Why there is no plan, and what would help."""
+    reason = outcome.infeasibility
+    if reason is None:
+        return "no plan was found in the time given; give more with the time limit"
+    limit = outcome.memory_limit_bytes
+    smallest = f"{round_up_megabytes(reason.smallest_limit_bytes):,} MB"
+    evidence = "" if reason.proven else " or less: this is the smallest one found, not proven"
+    split = " with these layers" if outcome.fixed_layers else ""
+    lines = [
+        f"infeasible: no plan{split} fits in {megabytes(limit):,.0f} MB on every rank" if limit else "infeasible",
+        f"  rank {reason.rank} binds",
+        f"  the smallest limit that would do{split} is {smallest}{evidence}",
+    ]
+    return "\n".join([*lines, *(f"  {sentence}" for sentence in reason.advice)])

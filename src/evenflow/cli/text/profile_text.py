@@ -1,0 +1,116 @@
+"""A profile of a model as text and as JSON."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from evenflow.cli.text.tables import aligned
+from evenflow.export.plan_json import format_object
+from evenflow.units import megabytes, milliseconds
+
+if TYPE_CHECKING:
+    from evenflow.profiles.from_model.model_profile import ModelProfile, PartProfile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What was asked for."""
+
+    sequence: int
+    microbatch: int
+    tensor_parallel: int
+    dtype: str
+    optimizer: str
+    device: str
+    accelerator: str | None
+    efficiency: float | None
+
+
+def profile_text(found: "ModelProfile", setting: Setting, notes: Sequence[str]) -> str:
+    """What was found about every distinct part, under which recompute kind, and where the times come from."""
+    microbatch = f"{setting.microbatch} x {setting.sequence} tokens, {setting.dtype}, {setting.optimizer}"
+    shared = f", on one of {setting.tensor_parallel} devices" if setting.tensor_parallel > 1 else ""
+    head = f"{found.name}: {len(found.layers)} layers; a microbatch is {microbatch}{shared}"
+    paragraphs = [head, _part_table(found), _kind_table(found), "\n".join(f"note: {note}" for note in notes)]
+    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+
+
+def profile_json(found: "ModelProfile", setting: Setting, notes: Sequence[str]) -> str:
+    """The object of ``docs/result-schema.md``."""
+    return format_object(
+        {
+            "name": found.name,
+            "sequence": setting.sequence,
+            "microbatch": setting.microbatch,
+            "tensor_parallel": setting.tensor_parallel,
+            "dtype": setting.dtype,
+            "optimizer": setting.optimizer,
+            "device": setting.device,
+            "accelerator": setting.accelerator,
+            "constant_mb": megabytes(found.network().constant_bytes),
+            "parts": [
+                {
+                    "name": part.name,
+                    "type": role,
+                    "layers": count,
+                    "parameters": part.num_parameters,
+                    "parameter_mb": megabytes(part.parameter_bytes),
+                    "forward_flops": part.forward_flops,
+                    "forward_ms": milliseconds(part.times.forward_ns),
+                    "weight_ms": milliseconds(part.times.weight_ns),
+                    "until_weight_mb": megabytes(part.weight_bytes),
+                    "spread": part.times.spread,
+                    "recompute": {
+                        kind: {
+                            "activation_mb": megabytes(size),
+                            "working_mb": megabytes(part.working_bytes[kind]),
+                            "backward_ms": milliseconds(part.times.backward_ns[kind]),
+                        }
+                        for kind, size in part.activation_bytes.items()
+                    },
+                }
+                for role, part, count in _parts(found)
+            ],
+            "notes": list(notes),
+        }
+    )
+
+
+def _parts(found: "ModelProfile") -> list[tuple[str, "PartProfile", int]]:
+    """Head, distinct layers in order, tail: role, profile, how many."""
+    head = [] if found.head is None else [("HEAD", found.head, 1)]
+    tail = [] if found.tail is None else [("TAIL", found.tail, 1)]
+    return [*head, *(("BODY", layer, count) for layer, count in found.runs), *tail]
+
+
+def _part_table(found: "ModelProfile") -> str:
+    """One layer and one microbatch: parameters and times."""
+    header = ["", "layer", "layers", "parameters", "with optimizer MB", "forward TFLOP", "F ms", "I ms", "W ms"]
+    measured = any(part.times.spread is not None for _, part, _ in _parts(found))
+    rows = []
+    for role, part, count in _parts(found):
+        times = part.times
+        plain_ns = times.backward_ns["none"]
+        row = [role, part.name, str(count), f"{part.num_parameters:,}", _mb(part.parameter_bytes)]
+        row += [f"{part.forward_flops / 1e12:,.3f}", _ms(times.forward_ns)]
+        row += [_ms(plain_ns - times.weight_ns), _ms(times.weight_ns)]
+        rows.append(row + ([f"{100 * (times.spread or 0):.0f}"] if measured else []))
+    return aligned(header + (["spread %"] if measured else []), rows, left={0, 1})
+
+
+def _kind_table(found: "ModelProfile") -> str:
+    """Activation, backward and working memory of a layer under every recompute kind."""
+    rows = [
+        [part.name, kind, _mb(size), _ms(part.times.backward_ns[kind]), _mb(part.working_bytes[kind])]
+        for _, part, _ in _parts(found)
+        for kind, size in part.activation_bytes.items()
+    ]
+    return aligned(["layer", "recompute", "activation MB", "I + W ms", "working MB"], rows, left={0, 1})
+
+
+def _mb(size_bytes: int) -> str:
+    return f"{megabytes(size_bytes):,.1f}"
+
+
+def _ms(time_ns: int) -> str:
+    return f"{milliseconds(time_ns):,.3f}"

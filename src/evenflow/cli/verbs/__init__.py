@@ -1,0 +1,1 @@
+"""One module a verb, and beside it what only that verb needs."""

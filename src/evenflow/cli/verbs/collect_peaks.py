@@ -1,0 +1,118 @@
+"""The verb ``evenflow collect-peaks``."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from evenflow.cli.shared import options
+from evenflow.cli.shared.output_files import check_outputs, write_text
+from evenflow.errors import InputError
+from evenflow.export.plan_json import format_object
+from evenflow.profiles.peak_logs import (
+    PeakKind,
+    format_memory_usage,
+    parse_peak_lines,
+    parse_rank_lines,
+    read_peak_folder,
+)
+from evenflow.units import megabytes
+
+
+@click.command("collect-peaks")
+@click.argument("sources", metavar="LOGS…", nargs=-1, required=True)
+@click.option("--used", is_flag=True, help="Peaks without fragments (MindSpore's 'Used', Megatron-LM's 'allocated').")
+@click.option("--ranks", type=options.COUNT, help="Pipeline ranks there must be peaks of.")
+@click.option(
+    "--ranks-per-stage", type=options.COUNT, metavar="N", help="For output of Megatron-LM: all ranks / pipeline ranks."
+)
+@options.JSON
+def collect_peaks(
+    sources: tuple[str, ...], used: bool, ranks: int | None, ranks_per_stage: int | None, json_file: Path | None
+) -> int:
+    """Print the memory_usage block of an init file from the logs of dry runs.
+
+    LOGS is the folder that scripts/dryrun.sh wrote, the text that grep -rn 'Actual peak' found in it, or the output of
+    a Megatron-LM job; - is standard input. Several are several rounds, in order.
+
+    \b
+    Examples:
+      evenflow collect-peaks output_dryrun/ --ranks 16 >> init.yaml
+      grep -rn 'Actual peak' output_dryrun | evenflow collect-peaks -
+      evenflow collect-peaks round1/ round2/
+      evenflow collect-peaks train.log --ranks-per-stage 8
+    """
+    kind = PeakKind.USED if used else PeakKind.ACTUAL
+    check_outputs({"--json": json_file}, inputs={f"the input {source}": Path(source) for source in sources})
+    if sources.count("-") > 1:
+        raise InputError(value=sources, rule="standard input is one round", place="LOGS")
+    rounds = [_peaks(source, kind, ranks_per_stage) for source in sources]
+    for source, peaks in zip(sources, rounds, strict=True):
+        if ranks is not None and len(peaks) != ranks:
+            raise InputError(
+                value=len(peaks), rule=f"peaks of the {ranks} stages of --ranks", place=source, remedy="is one missing?"
+            )
+    block = format_memory_usage(rounds)
+    click.echo(block, nl=False)
+    for source, peaks in zip(sources, rounds, strict=True):
+        click.echo(_note(source, peaks, kind), err=True)
+    if json_file is not None:
+        write_text(json_file, _json(sources, rounds, kind), option="--json")
+        click.echo(f"wrote {json_file}", err=True)
+    return 0
+
+
+def _peaks(source: str, kind: PeakKind, ranks_per_stage: int | None) -> tuple[int, ...]:
+    if source != "-" and Path(source).is_dir():
+        if ranks_per_stage is not None:
+            raise InputError(
+                value=source,
+                rule="--ranks-per-stage is for the output of a Megatron-LM job, which is a file",
+                place="LOGS",
+                remedy="give the file, or several with: cat FILES | evenflow collect-peaks - --ranks-per-stage N",
+            )
+        return read_peak_folder(Path(source), kind=kind)
+    place = "standard input" if source == "-" else source
+    with _opened(source) as file:
+        # Line by line: the output of a whole job can be larger than memory.
+        lines = (line.decode(errors="replace") for line in file)
+        if ranks_per_stage is None:
+            return parse_peak_lines(lines, place=place, kind=kind)
+        return parse_rank_lines(lines, ranks_per_stage=ranks_per_stage, place=place, kind=kind)
+
+
+@contextmanager
+def _opened(source: str) -> Iterator[BinaryIO]:
+    if source == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        with Path(source).open("rb") as file:
+            yield file
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(value=source, rule=f"the logs can be read ({reason})", place="LOGS") from None
+
+
+def _note(source: str, peaks: Sequence[int], kind: PeakKind) -> str:
+    most = max(peaks)
+    return (
+        f"{source}: {kind.value.lower()} peaks of {len(peaks)} stages, 0 to {len(peaks) - 1}; "
+        f"the highest is {megabytes(most):,.0f} MB on stage {peaks.index(most)}"
+    )
+
+
+def _json(sources: Sequence[str], rounds: Sequence[Sequence[int]], kind: PeakKind) -> str:
+    return format_object(
+        {
+            "peak": kind.value.lower(),
+            "stages": len(rounds[0]),
+            "rounds": [
+                {"source": source, "peak_memory_mb": [megabytes(peak) for peak in peaks]}
+                for source, peaks in zip(sources, rounds, strict=True)
+            ],
+        }
+    )

@@ -1,0 +1,190 @@
+"""The verb ``evenflow compare``."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from evenflow import solve
+from evenflow.cli.shared import options
+from evenflow.cli.shared.output_files import check_outputs, write_text
+from evenflow.cli.shared.progress import shown_progress
+from evenflow.cli.shared.sizes import Sizes
+from evenflow.cli.shared.strategies import (
+    RECOMMENDED,
+    RECOMMENDED_PICTURE,
+    Skipped,
+    Strategy,
+    manual_strategies,
+    naive_strategies,
+    pictures,
+)
+from evenflow.cli.shared.write_pictures import write_comparison, write_picture
+from evenflow.cli.status import status_code
+from evenflow.cli.text.comparison_table import comparison_table
+from evenflow.cli.text.plan_text import no_plan_text
+from evenflow.cli.text.result_json import outcome_json, simulation_json
+from evenflow.export.plan_json import format_object
+from evenflow.schedule import default_family
+from evenflow.solve import Outcome
+
+COMPARISON_PICTURE = "comparison.svg"
+
+
+@click.command()
+@click.argument("layers", metavar="LAYERS.json")
+@options.RANKS
+@options.MICROBATCHES
+@options.CHUNKS
+@options.MEMORY
+@options.SCHEDULE
+@options.LESS_MEMORY
+@options.SEQUENCE_SPLITS
+@options.TIME_LIMIT
+@click.option("--manual", type=options.FILE, metavar="FILE.yaml", help="Strategies of your own to compare.")
+@click.option(
+    "--naive/--no-naive",
+    default=True,
+    show_default=True,
+    help="Compare equal cells with everything recomputed, and with nothing.",
+)
+@options.p2p_options
+@click.option(
+    "--output-folder", type=options.FILE, default="output", show_default=True, metavar="DIR", help="Where pictures go."
+)
+@options.JSON
+def compare(
+    layers: str,
+    ranks: int,
+    microbatches: int,
+    chunks: int | None,
+    memory: str | None,
+    schedule: str | None,
+    less_memory: bool,
+    sequence_splits: int,
+    time_limit: float,
+    manual: Path | None,
+    naive: bool,
+    p2p_latency_us: float | None,
+    p2p_bandwidth_gbps: float | None,
+    boundary_mb: float | None,
+    output_folder: Path,
+    json_file: Path | None,
+) -> int:
+    """Set the recommended plan beside naive ones and your own: one table, a picture of each, and one of all.
+
+    FILE.yaml has named entries with offset, recompute, select_recompute, select_comm_recompute, interleave_num, show
+    and file_name. An entry with another interleave_num than --chunks runs the default schedule for its chunks.
+
+    Exit status: that of the recommended plan, as for evenflow plan; the others are compared all the same.
+
+    \b
+    Example:
+      evenflow compare examples/llama2_70b.json --ranks 8 --chunks 2 --microbatches 32 --memory 56GB \\
+        --manual examples/manual_70b.yaml
+    """
+    limit = options.memory_limit(memory)
+    messages = options.communication(p2p_latency_us, p2p_bandwidth_gbps, boundary_mb, sequence_splits=sequence_splits)
+    num_chunks = options.num_chunks(chunks, schedule=schedule)
+    family = options.schedule_name(schedule, num_chunks=num_chunks, less_memory=less_memory)
+    sizes = Sizes(
+        num_ranks=ranks,
+        num_chunks=num_chunks,
+        num_microbatches=microbatches,
+        schedule=family,
+        sequence_splits=sequence_splits,
+    )
+    network = options.read_network(layers)
+    if not network.has_memory:
+        limit = None
+    others = naive_strategies(network, sizes, communication=messages) if naive else []
+    if manual is not None:
+        others += manual_strategies(
+            manual,
+            network,
+            sizes,
+            communication=messages,
+            always_draw=True,
+            schedule_of_chunks=lambda count: (
+                family if count == num_chunks else default_family(num_chunks=count, less_memory=less_memory)
+            ),
+        )
+    _check_files(layers, manual, output_folder, json_file, others)
+    with shown_progress() as progress:
+        outcome = solve.plan(
+            network,
+            num_ranks=ranks,
+            num_microbatches=microbatches,
+            num_chunks=num_chunks,
+            memory_limit_bytes=limit,
+            schedule=family,
+            sequence_splits=sequence_splits,
+            communication=messages,
+            time_limit_s=time_limit,
+            progress=progress,
+        )
+    strategies = [*_recommended(outcome), *(other for other in others if isinstance(other, Strategy))]
+    _print(strategies, others, outcome, limit)
+    if json_file is not None:
+        write_text(json_file, _json(outcome, sizes, others, limit), option="--json")
+    _draw(strategies, output_folder, limit)
+    click.echo(f"\nwrote pictures to {output_folder}/" + (f", numbers to {json_file}" if json_file else ""))
+    return status_code(outcome.status)
+
+
+def _recommended(outcome: Outcome) -> list[Strategy]:
+    if outcome.simulation is None:
+        return []
+    return [
+        Strategy(
+            name=RECOMMENDED, simulation=outcome.simulation, picture=RECOMMENDED_PICTURE,
+            certificate=outcome.certificate(),
+        )
+    ]  # fmt: skip
+
+
+def _check_files(
+    layers: str, manual: Path | None, folder: Path, json_file: Path | None, others: Sequence[Strategy | Skipped]
+) -> None:
+    outputs = {
+        "--json": json_file,
+        f"the picture of {RECOMMENDED}": folder / RECOMMENDED_PICTURE,
+        "the picture of all": folder / COMPARISON_PICTURE,
+        **pictures(others, folder),
+    }
+    check_outputs(outputs, inputs={"the layer file": Path(layers), "the manual file": manual})
+
+
+def _print(
+    strategies: Sequence[Strategy], others: Sequence[Strategy | Skipped], outcome: Outcome, limit: int | None
+) -> None:
+    if outcome.simulation is None:
+        click.echo(no_plan_text(outcome), err=True)
+    else:
+        click.echo(f"{RECOMMENDED}: {outcome.certificate()}\n")
+    if strategies:
+        click.echo(comparison_table(strategies, limit))
+    for other in others:
+        if isinstance(other, Skipped):
+            click.echo(f"{other.name} is skipped: {other.reason}")
+
+
+def _draw(strategies: Sequence[Strategy], folder: Path, limit: int | None) -> None:
+    for strategy in strategies:
+        if strategy.picture is not None:
+            path = folder / strategy.picture
+            write_picture(strategy, path, memory_limit_bytes=limit, option=f"the picture of {strategy.name}")
+    if strategies:
+        write_comparison(strategies, folder / COMPARISON_PICTURE, memory_limit_bytes=limit, option="the picture of all")
+
+
+def _json(outcome: Outcome, sizes: Sizes, others: Sequence[Strategy | Skipped], limit: int | None) -> str:
+    """The result of every strategy by name; a skipped one has only its reason."""
+    results: dict[str, object] = {RECOMMENDED: json.loads(outcome_json(outcome, sizes))}
+    for other in others:
+        if isinstance(other, Skipped):
+            results[other.name] = {"status": "skipped", "reason": other.reason}
+        else:
+            results[other.name] = json.loads(simulation_json(other.simulation, limit))
+    return format_object(results)

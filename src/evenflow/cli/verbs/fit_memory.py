@@ -1,0 +1,51 @@
+"""The verb ``evenflow fit-memory``."""
+
+from pathlib import Path
+
+import click
+
+from evenflow.cli.shared import options
+from evenflow.cli.shared.init_model import model_of, notes_of
+from evenflow.cli.shared.output_files import check_outputs, write_text
+from evenflow.cli.text.fit_text import fit_json, fit_text
+from evenflow.export.layer_writer import format_layer_file
+from evenflow.profiles.init.init_file import parse_init_file
+from evenflow.profiles.memory.fit import fit_memory as fit
+
+
+@click.command("fit-memory")
+@click.argument("init_yaml", metavar="INIT.yaml")
+@click.option(
+    "--layer-file", type=options.FILE, metavar="FILE", help="Write a layer file, with the times of INIT.yaml."
+)
+@options.JSON
+def fit_memory(init_yaml: str, layer_file: Path | None, json_file: Path | None) -> int:
+    """Decompose measured peaks into parameters, activations, head, tail and constant.
+
+    INIT.yaml says what was dry-run (pipeline_config, recompute_config) and the peaks (memory_usage); - is standard
+    input. Prints every unknown with its standard error and the stages that determine it most, every peak beside its
+    equation, and how well the equations are conditioned.
+
+    \b
+    Examples:
+      evenflow fit-memory cfgs/init_demo.yaml
+      evenflow fit-memory cfgs/init_demo.yaml --layer-file layers/demo.json --json fit.json
+    """
+    outputs = {"--layer-file": layer_file, "--json": json_file}
+    check_outputs(outputs, inputs={"INIT.yaml": Path(init_yaml)})
+    text, place = options.read_text(init_yaml)
+    init = parse_init_file(text, file=place)
+    found = fit(init.dry_runs)
+    layers = None
+    if layer_file is not None:
+        layers = format_layer_file(model_of(init, found, name=layer_file.stem))
+    click.echo(fit_text(init, found))
+    for note in notes_of(init):
+        click.echo(f"note: {note}", err=True)
+    if layer_file is not None and layers is not None:
+        write_text(layer_file, layers, option="--layer-file")
+        click.echo(f"wrote {layer_file}", err=True)
+    if json_file is not None:
+        write_text(json_file, fit_json(init, found), option="--json")
+        click.echo(f"wrote {json_file}", err=True)
+    return 0

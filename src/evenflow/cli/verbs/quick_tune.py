@@ -1,0 +1,156 @@
+"""The verb ``evenflow quick-tune``."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from evenflow import solve
+from evenflow.baselines.quick_tune import SCHEDULE, TuningStep, with_full_only
+from evenflow.baselines.quick_tune import quick_tune as rule_of_thumb
+from evenflow.cli.shared import options
+from evenflow.cli.shared.output_files import check_outputs, write_text
+from evenflow.cli.shared.progress import shown_progress
+from evenflow.cli.shared.sizes import Sizes
+from evenflow.cli.shared.strategies import RECOMMENDED, Strategy
+from evenflow.cli.status import status_code
+from evenflow.cli.text.comparison_table import comparison_table
+from evenflow.cli.text.plan_text import block_to_paste, no_plan_text
+from evenflow.cli.text.result_json import outcome_json, simulation_json
+from evenflow.cli.text.tables import aligned, headline, memory_note
+from evenflow.export.plan_json import format_object
+from evenflow.model import FULL, NONE, Network
+from evenflow.solve import Outcome
+from evenflow.units import megabytes, milliseconds
+
+RULE = "rule_of_thumb"
+FULL_ONLY = "optimum_full_only"
+
+
+@click.command("quick-tune")
+@click.argument("layers", metavar="LAYERS.json")
+@options.RANKS
+@options.MICROBATCHES
+@options.MEMORY
+@options.TIME_LIMIT
+@options.JSON
+def quick_tune(
+    layers: str, ranks: int, microbatches: int, memory: str | None, time_limit: float, json_file: Path | None
+) -> int:
+    """Tune by the documents' rule of thumb, step by step, and set the result beside the proven optimum.
+
+    The rule is for 2 or 4 ranks, one chunk and full recomputation: offset 0 first, recompute until every rank fits,
+    then (4 ranks) move layers while that evens out the stage times. The optimum is searched with full recomputation
+    only, and with every kind in the layer file where there are more; --time-limit holds for each search.
+
+    Exit status: that of the last optimum, as for evenflow plan.
+
+    \b
+    Example:
+      evenflow quick-tune examples/llama2_70b.json --ranks 4 --microbatches 16 --memory 56GB
+    """
+    limit = options.memory_limit(memory)
+    sizes = Sizes(num_ranks=ranks, num_chunks=1, num_microbatches=microbatches, schedule=SCHEDULE)
+    network = options.read_network(layers)
+    check_outputs({"--json": json_file}, inputs={"the layer file": Path(layers)})
+    if not network.has_memory:
+        limit = None
+    steps = rule_of_thumb(network, num_ranks=ranks, num_microbatches=microbatches, memory_limit_bytes=limit)
+    click.echo(_steps_text(steps, limit) + "\n")
+    outcomes = {
+        name: _solve(offered, sizes, limit=limit, time_limit_s=time_limit) for name, offered in _offers(network).items()
+    }
+    _print_comparison(steps[-1], outcomes, limit)
+    if json_file is not None:
+        write_text(json_file, _json(steps, outcomes, sizes, limit), option="--json")
+        click.echo(f"\nwrote {json_file}")
+    return status_code(outcomes[RECOMMENDED].status)
+
+
+def _offers(network: Network) -> dict[str, Network]:
+    """The networks whose optimum is compared, by name: with full recomputation, and with all there is."""
+    if set(network.kinds) == {FULL, NONE}:
+        return {RECOMMENDED: network}
+    return {FULL_ONLY: with_full_only(network), RECOMMENDED: network}
+
+
+def _solve(network: Network, sizes: Sizes, *, limit: int | None, time_limit_s: float) -> Outcome:
+    with shown_progress() as progress:
+        return solve.plan(
+            network,
+            num_ranks=sizes.num_ranks,
+            num_microbatches=sizes.num_microbatches,
+            schedule=sizes.schedule,
+            memory_limit_bytes=limit,
+            time_limit_s=time_limit_s,
+            progress=progress,
+        )
+
+
+def _steps_text(steps: Sequence[TuningStep], limit: int | None) -> str:
+    """Headline, a row a step, and what became of the rule."""
+    header = ["#", "change", "layers", "full", "stage ms", "max - min", "peak MB", "step ms", "limit"]
+    rows = []
+    for number, step in enumerate(steps):
+        simulation = step.simulation
+        plan = simulation.plan
+        rows.append(
+            [
+                str(number),
+                step.change,
+                _by_rank(plan.layers[0], "d"),
+                _by_rank([plan.count(FULL, 0, rank) for rank in range(plan.num_ranks)], "d"),
+                _by_rank([milliseconds(time) for time in step.stage_ns], ".1f"),
+                f"{milliseconds(step.spread_ns):.1f}",
+                _by_rank([megabytes(peak) for peak in simulation.peak_memory_bytes], ".0f"),
+                f"{milliseconds(simulation.makespan_ns):,.3f}",
+                "not checked" if limit is None else "fits" if simulation.fits(limit) else "OVER",
+            ]
+        )
+    last = steps[-1].simulation
+    verdict = memory_note(last, limit)
+    if not last.fits(limit):
+        verdict += "\nthe rule of thumb has no answer: with layers dealt evenly, full recomputation is not enough"
+    return "\n\n".join((headline(last), aligned(header, rows, left={1, len(header) - 1}), verdict))
+
+
+def _by_rank(values: Sequence[float], style: str) -> str:
+    return " ".join(format(value, style) for value in values)
+
+
+def _print_comparison(rule: TuningStep, outcomes: dict[str, Outcome], limit: int | None) -> None:
+    """One table of all plans, the certificates, and the rule's block; what has no plan says why on stderr."""
+    strategies = [Strategy(name=RULE, simulation=rule.simulation, picture=None)]
+    notes = []
+    for name, outcome in outcomes.items():
+        if outcome.simulation is None:
+            click.echo(f"{name}: {no_plan_text(outcome)}", err=True)
+        else:
+            strategies.append(Strategy(name=name, simulation=outcome.simulation, picture=None))
+            notes.append(f"{name}: {outcome.certificate()}")
+    click.echo(comparison_table(strategies, limit))
+    if notes:
+        click.echo("\n" + "\n".join(notes))
+    if rule.simulation.fits(limit):
+        click.echo(f"\n{RULE}:\n{block_to_paste(rule.simulation.plan)}")
+
+
+def _json(steps: Sequence[TuningStep], outcomes: dict[str, Outcome], sizes: Sizes, limit: int | None) -> str:
+    listed = []
+    for step in steps:
+        plan = step.simulation.plan
+        listed.append(
+            {
+                "change": step.change,
+                "layers": plan.layers,
+                "recompute_full": [[plan.count(FULL, 0, rank) for rank in range(plan.num_ranks)]],
+                "stage_time_ms": [milliseconds(time) for time in step.stage_ns],
+                "peak_memory_mb": [megabytes(peak) for peak in step.simulation.peak_memory_bytes],
+                "makespan_ms": milliseconds(step.simulation.makespan_ns),
+                "fits": step.simulation.fits(limit),
+            }
+        )
+    results: dict[str, object] = {"steps": listed, RULE: json.loads(simulation_json(steps[-1].simulation, limit))}
+    results |= {name: json.loads(outcome_json(outcome, sizes)) for name, outcome in outcomes.items()}
+    return format_object(results)

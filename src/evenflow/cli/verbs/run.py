@@ -1,0 +1,239 @@
+"""The verb ``evenflow run``, and the same for one rank under torchrun."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evenflow.cli.main import exit_status
+from evenflow.cli.shared import options
+from evenflow.cli.shared.output_files import check_outputs, write_text
+from evenflow.cli.status import BAD_INPUT
+from evenflow.cli.text.aa_text import mismatch_text, parse_fault, verdict
+from evenflow.cli.text.run_text import comparison_text, picture, run_json, step_line, timeline_json, verification_text
+from evenflow.errors import InputError, Interrupted, MismatchError, RunError
+from evenflow.fields import as_fields, load_json
+from evenflow.profiles.plan_file import parse_plan
+from evenflow.profiles.two_level_file import parse_mesh_plan, parse_sizes
+from evenflow.run.engine.order import order_of
+from evenflow.run.job.child import message_of
+from evenflow.run.job.launch import launch
+from evenflow.run.job.run_job import DEVICES, DTYPES, LEAST_STEPS, TINY, Mismatch, RunJob, RunResult, StepReport
+from evenflow.run.measure.comparison import compare
+
+
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The arguments of a run."""
+    count = options.COUNT
+    for option in (
+        click.option("--timeline", "timeline_file", type=options.FILE, metavar="FILE", help="Write start and end of "
+                     "every action, predicted and measured, as JSON."),
+        click.option("--svg", "svg_file", type=options.FILE, metavar="FILE", help="Draw the measured step under the "
+                     "predicted one."),
+        options.JSON,
+        click.option("--inject-fault", multiple=True, metavar="rank=R,step=S,…", help="Flip one bit of a rank's "
+                     "results, to see that --aa-check finds it; also microbatch=M, op=forward|backward. Repeatable."),
+        click.option("--aa-everywhere", is_flag=True, help="As --aa-check, and also check work that fits no bubble, "
+                     "which makes the step longer."),
+        click.option("--aa-check", is_flag=True, help="Do finished work again inside the bubbles and compare bit for "
+                     "bit, in every other step."),
+        click.option("--verify", is_flag=True, help="Train the unsplit model beside it and compare losses and "
+                     "gradients of every step."),
+        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of weights, data and "
+                     "dropout."),
+        click.option("--device", type=click.Choice(DEVICES), help="What the ranks compute on.  [default: cuda where "
+                     "every rank has a GPU, else cpu]"),
+        click.option("--lr", type=click.FloatRange(min=0), default=1e-3, show_default=True, help="Learning rate of "
+                     "AdamW."),
+        click.option("--dtype", type=click.Choice(DTYPES), default=DTYPES[0], show_default=True, help="Of parameters "
+                     "and activations."),
+        click.option("--vocab", type=count, help="Vocabulary instead of the model's."),
+        click.option("--heads", type=count, help="Attention heads instead of the model's."),
+        click.option("--hidden", type=count, help="Hidden size instead of the model's."),
+        click.option("--layers", type=count, help="Layers instead of the model's; llama-tiny has as many as the plan."),
+        click.option("--microbatch", type=count, help="Sequences of a microbatch.  [default: 1, or the plan's]"),
+        click.option("--seq", type=count, help="Tokens of a sequence.  [default: 128, or the plan's]"),
+        click.option("--steps", type=click.IntRange(min=LEAST_STEPS), default=20, show_default=True, help="Training "
+                     "steps; the first two are not in the measured times."),
+        click.option("--model", required=True, metavar="NAME|CONFIG.json", help="llama-tiny, or the configuration of "
+                     "a decoder as transformers writes it."),
+        click.argument("plan_file", metavar="PLAN.json"),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command()
+@run_options
+def run(json_file: Path | None, svg_file: Path | None, timeline_file: Path | None, **asked: Any) -> int:
+    """Train a model as planned, one process a rank on this machine, and compare with the prediction.
+
+    Before the training every rank measures what its stages and messages cost here; the plan's order, simulated with
+    these durations, is the prediction. The data are sequences that count up. On several machines:
+    torchrun --nnodes N --nproc-per-node M -m evenflow.run PLAN.json … with the same options.
+
+    Exit status: 0 trained, 1 a rank failed or --verify found a difference, 2 bad input, 5 --aa-check found one, 130
+    interrupted.
+
+    \b
+    Example:
+      evenflow run plan.json --model llama-tiny --steps 20 --svg run.svg
+    """
+    outputs = _Outputs(json_file=json_file, svg_file=svg_file, timeline_file=timeline_file)
+    outputs.check(asked["plan_file"])
+    job = _checked(_job(asked))
+    click.echo(f"starting {job.num_processes} processes, calibrating ...", err=True)
+    try:
+        result = launch(job, lambda news: _tell(news, job))
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted: all processes have ended") from None
+    return outputs.write(job, result)
+
+
+@click.command()
+@run_options
+def rank_command(json_file: Path | None, svg_file: Path | None, timeline_file: Path | None, **asked: Any) -> int:
+    """Be one rank of a run, as torchrun starts it on every machine; see `evenflow run --help`."""
+    missing = [
+        name
+        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+        if name not in os.environ
+    ]
+    if missing:
+        raise InputError(
+            value=missing,
+            rule="torchrun sets the environment of a rank",
+            place="python -m evenflow.run",
+            remedy="start it with torchrun, or use `evenflow run` on one machine",
+        )
+    outputs = _Outputs(json_file=json_file, svg_file=svg_file, timeline_file=timeline_file)
+    outputs.check(asked["plan_file"])
+    job = _checked(
+        _job(asked), num_processes=int(os.environ["WORLD_SIZE"]), num_local=int(os.environ["LOCAL_WORLD_SIZE"])
+    )
+    from evenflow.run.job.worker import train
+
+    try:
+        result = train(job, lambda news: _tell(news, job))
+    except (InputError, KeyboardInterrupt):
+        raise
+    except Exception as error:  # whatever it is, it is named with its rank
+        raise RunError(f"rank {os.environ['RANK']} failed: {message_of(error)}") from error
+    return 0 if result is None else outputs.write(job, result)
+
+
+def run_rank() -> None:
+    """The command of ``python -m evenflow.run``. All ranks find the same bad input, and rank 0 speaks for them."""
+
+    def work() -> object:
+        try:
+            return rank_command.main(prog_name="evenflow.run", standalone_mode=False)
+        except (InputError, click.ClickException):
+            if os.environ.get("RANK", "0") == "0":
+                raise
+            return BAD_INPUT
+
+    sys.exit(exit_status(work))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outputs:
+    json_file: Path | None
+    svg_file: Path | None
+    timeline_file: Path | None
+
+    def check(self, plan_file: str) -> None:
+        check_outputs(
+            {"--json": self.json_file, "--svg": self.svg_file, "--timeline": self.timeline_file},
+            inputs={"the plan file": Path(plan_file)},
+        )
+
+    def write(self, job: RunJob, result: RunResult) -> int:
+        """Print what came of it and write the files."""
+        comparison = compare(order_of(job.plan), result)
+        written = []
+        for path, option, write in (
+            (self.json_file, "--json", run_json),
+            (self.timeline_file, "--timeline", timeline_json),
+            (self.svg_file, "--svg", picture),
+        ):
+            if path is not None:
+                write_text(path, write(job, result, comparison), option=option)
+                written.append(str(path))
+        click.echo("\n" + comparison_text(job, result, comparison))
+        if written:
+            click.echo("\nwrote " + ", ".join(written))
+        if result.aa_check is not None and verdict(result.aa_check):
+            raise MismatchError(verdict(result.aa_check))
+        if job.faults:
+            raise RunError("no injected fault was found: what is checked in those steps is said above")
+        if result.verification is not None and not result.verification.agrees:
+            raise RunError(verification_text(result.verification))
+        return 0
+
+
+def _tell(news: StepReport | Mismatch, job: RunJob) -> None:
+    if isinstance(news, Mismatch):
+        click.echo(f"A/A check: {mismatch_text(news)}", err=True)
+    else:
+        click.echo(step_line(news, job.num_steps))
+
+
+def _job(asked: dict[str, Any]) -> RunJob:
+    """What the options ask for."""
+    text, place = options.read_text(asked["plan_file"])
+    name = asked["model"]
+    config = "" if name == TINY else options.read_text(name)[0]
+    if config:
+        as_fields(load_json(config, file=name), file=name)
+    aa_check = asked["aa_check"] or asked["aa_everywhere"]
+    if asked["inject_fault"] and not aa_check:
+        raise InputError(
+            value=asked["inject_fault"][0],
+            rule="a fault is injected to see that a check finds it",
+            place="--inject-fault",
+            remedy="add --aa-check",
+        )
+    mesh_plan = parse_mesh_plan(text, place=place)
+    sequence, microbatch = (128, 1) if mesh_plan is None else parse_sizes(text, place=place)
+    return RunJob(
+        plan=parse_plan(text, place=place),
+        mesh_plan=mesh_plan,
+        model=name,
+        config=config,
+        num_layers=asked["layers"],
+        hidden_size=asked["hidden"],
+        num_heads=asked["heads"],
+        vocab_size=asked["vocab"],
+        num_steps=asked["steps"],
+        sequence_length=asked["seq"] or sequence,
+        microbatch_size=asked["microbatch"] or microbatch,
+        dtype=asked["dtype"],
+        learning_rate=asked["lr"],
+        device=asked["device"],
+        seed=asked["seed"],
+        verify=asked["verify"],
+        aa_check=aa_check,
+        aa_everywhere=asked["aa_everywhere"],
+        faults=tuple(map(parse_fault, asked["inject_fault"])),
+    )
+
+
+def _checked(job: RunJob, **sizes: int) -> RunJob:
+    """The job with its device, if it can be run; else InputError, before any process starts."""
+    try:
+        from evenflow.run.job.preflight import checked
+    except ModuleNotFoundError as error:
+        if error.name not in ("torch", "transformers"):
+            raise
+        raise InputError(
+            value=error.name,
+            rule="a plan is run with torch and transformers, and one is missing",
+            place="evenflow run",
+            remedy='pip install "evenflow[run]"',
+        ) from None
+    return checked(job, **sizes)

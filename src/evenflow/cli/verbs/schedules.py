@@ -1,0 +1,63 @@
+"""The verb ``evenflow schedules``."""
+
+import textwrap
+from pathlib import Path
+
+import click
+
+from evenflow.cli.shared import options
+from evenflow.cli.shared.output_files import check_outputs, write_text
+from evenflow.export.plan_json import format_object
+from evenflow.schedule.families import ALIAS_NOTES, ALIASES, FAMILIES
+
+_WIDTH = 110
+_SYMBOLS = """\
+p ranks, v chunks a rank, m microbatches, rank r from 0. Memory is what rank r keeps at its fullest, in whole-rank
+activations of one microbatch. The bubble is the idle share of a step with equal stages and free messages."""
+
+
+@click.command()
+@options.JSON
+def schedules(json_file: Path | None) -> int:
+    """List the schedule families: idea, limits, memory, bubble and paper.
+
+    \b
+    Example:
+      evenflow schedules --json families.json
+    """
+    check_outputs({"--json": json_file})
+    paragraphs = [_SYMBOLS]
+    for name, family in FAMILIES.items():
+        rows = [
+            ("idea", family.idea),
+            ("limits", family.limits),
+            ("memory", family.memory),
+            ("bubble", family.bubble),
+            ("paper", family.paper),
+            *(("also", f"{alias}: {ALIAS_NOTES[alias]}") for alias, owner in ALIASES.items() if owner == name),
+        ]
+        lines = [
+            textwrap.fill(text, _WIDTH, initial_indent=f"  {row:8}", subsequent_indent=" " * 10) for row, text in rows
+        ]
+        paragraphs.append("\n".join([name, *lines]))
+    click.echo("\n\n".join(paragraphs))
+    if json_file is not None:
+        write_text(json_file, _json(), option="--json")
+        click.echo(f"\nwrote {json_file}")
+    return 0
+
+
+def _json() -> str:
+    return format_object(
+        {
+            name: {
+                "aliases": [alias for alias, owner in ALIASES.items() if owner == name],
+                "idea": family.idea,
+                "limits": family.limits,
+                "memory": family.memory,
+                "bubble": family.bubble,
+                "paper": family.paper,
+            }
+            for name, family in FAMILIES.items()
+        }
+    )

@@ -1,0 +1,84 @@
+"""What running a two-level plan needs of it: the devices of every stage, and how tensors lie on them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from evenflow.cluster.cluster import Cluster
+from evenflow.cluster.layout import Layout
+from evenflow.cluster.placement import Placement
+from evenflow.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """How a layer that multiplies with its weight reads its input and gives its result.
+
+    Placements are of matrices: dimension 0 are samples and positions together, dimension 1 features.
+    """
+
+    reads: Placement
+    gives: Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageOnMesh:
+    """One stage of the pipeline."""
+
+    rank: int
+    """Of the pipeline: the place of its submesh, the same for the chunks of a rank."""
+    input: Layout
+    """What comes in, on the stage's devices: a microbatch of all of them together."""
+    output: Layout | None
+    """What goes to the next stage; None for the last, whose result goes into the loss."""
+    parameters: Mapping[str, Placement]
+    """By the names of the whole model."""
+    updates: Mapping[str, Placement] = field(default_factory=dict)
+    """Of the optimizer's state, where it lies otherwise than the parameter."""
+    entries: Mapping[str, Placement] = field(default_factory=dict)
+    """Of what comes into each layer, by the name of its first module in the whole model."""
+    products: Mapping[str, Product] = field(default_factory=dict)
+    """By the module's name in the whole model."""
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """In the order of the mesh, the last axis varying fastest."""
+        return self.input.devices
+
+    @property
+    def mesh(self) -> tuple[int, ...]:
+        """Devices along each axis."""
+        return self.input.mesh
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshPlan:
+    """All stages, in the order of the model. Device d is the process of rank d."""
+
+    cluster: Cluster
+    stages: tuple[StageOnMesh, ...]
+
+    def __post_init__(self) -> None:
+        devices = self.devices_of_rank()
+        everything = sorted(device for one in devices for device in one)
+        if everything != list(range(self.cluster.num_devices)):
+            raise InputError(
+                value=everything,
+                rule=f"every one of the {self.cluster.num_devices} devices belongs to one rank of the pipeline",
+                place="stages, devices",
+            )
+
+    @property
+    def num_ranks(self) -> int:
+        """Of the pipeline."""
+        return max(stage.rank for stage in self.stages) + 1
+
+    def devices_of_rank(self) -> Sequence[Sequence[int]]:
+        """The devices of every rank of the pipeline; chunks of a rank are on the same ones."""
+        found: dict[int, set[int]] = {rank: set() for rank in range(self.num_ranks)}
+        for stage in self.stages:
+            found[stage.rank] |= set(stage.devices)
+        return [sorted(found[rank]) for rank in range(self.num_ranks)]
+
+    def rank_of(self, device: int) -> int:
+        """The rank of the pipeline that a device belongs to."""
+        return next(stage.rank for stage in self.stages if device in stage.devices)

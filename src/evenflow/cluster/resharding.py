@@ -1,0 +1,138 @@
+"""Cross-mesh resharding: how the output of one stage becomes the input of the next, on other devices, split otherwise.
+
+    stage on devices 0, 1              stage on devices 4, 5, 6, 7
+    [ rows 0-3 ]  [ rows 4-7 ]   ->    all rows on each
+
+Sent directly, every row crosses the slow link once for each receiver that needs it. Where several receivers of a node
+need the same, they can receive a part each and gather the rest from one another on the node's fast links: then what
+a node needs enters it once. [Alpa, §6: local all-gather] Both plans are made, and the cheaper one is taken.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from evenflow.cluster.cluster import Cluster
+from evenflow.cluster.layout import Box, Layout, intersection, split, volume
+from evenflow.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A box of the tensor from one device to another; from a device to itself it is a copy."""
+
+    sender: int
+    receiver: int
+    box: Box
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReshardingPlan:
+    """Messages between the stages, then messages among the receivers."""
+
+    sender: Layout
+    receiver: Layout
+    cluster: Cluster
+    transfers: tuple[Message, ...]
+    """Each sender has the box in its own part."""
+    gathers: tuple[Message, ...]
+    """Each sender has received the box before."""
+
+    @cached_property
+    def cost_ns(self) -> int:
+        """Time of both phases: of each, that of the device with the most to send or to receive."""
+        return _phase_ns(self, self.transfers) + _phase_ns(self, self.gathers)
+
+    @cached_property
+    def slow_bytes(self) -> int:
+        """What crosses between nodes."""
+        node = self.cluster.node_of
+        return sum(
+            self.sender.bytes_of(message.box)
+            for message in (*self.transfers, *self.gathers)
+            if node(message.sender) != node(message.receiver)
+        )
+
+
+def plan_resharding(sender: Layout, receiver: Layout, cluster: Cluster) -> ReshardingPlan:
+    """The cheaper of the direct and the gathering plan; every element that a receiver needs reaches it once.
+
+    Raises InputError if the layouts are not of the same tensor, or use devices that the cluster does not have.
+    """
+    if (sender.shape, sender.item_bytes) != (receiver.shape, receiver.item_bytes):
+        raise InputError(
+            value=f"{sender.shape} of {sender.item_bytes} bytes, {receiver.shape} of {receiver.item_bytes} bytes",
+            rule="sender and receiver have the same tensor",
+            place="resharding",
+        )
+    beyond = [device for device in (*sender.devices, *receiver.devices) if not 0 <= device < cluster.num_devices]
+    if beyond:
+        raise InputError(value=beyond[0], rule=f"devices are below {cluster.num_devices}", place="resharding")
+    plans = [_plan(sender, receiver, cluster, gather=gather) for gather in (False, True)]
+    return min(plans, key=lambda plan: (plan.cost_ns, plan.slow_bytes))
+
+
+def _plan(sender: Layout, receiver: Layout, cluster: Cluster, *, gather: bool) -> ReshardingPlan:
+    source = _Source(sender, cluster)
+    transfers: list[Message] = []
+    gathers: list[Message] = []
+    for replicas in _replicas(receiver, cluster) if gather else [[device] for device in receiver.devices]:
+        box = receiver.boxes[replicas[0]]
+        if not volume(box):
+            continue
+        for part, device in zip(split(box, len(replicas)), replicas, strict=False):
+            transfers += source.messages(part, device)
+            gathers += [Message(sender=device, receiver=other, box=part) for other in replicas if other != device]
+    return ReshardingPlan(
+        sender=sender, receiver=receiver, cluster=cluster, transfers=tuple(transfers), gathers=tuple(gathers)
+    )
+
+
+def _replicas(layout: Layout, cluster: Cluster) -> Iterable[list[int]]:
+    """Devices of one node that hold the same box."""
+    groups: dict[tuple[int, Box], list[int]] = defaultdict(list)
+    for device in layout.devices:
+        groups[cluster.node_of(device), layout.boxes[device]].append(device)
+    return groups.values()
+
+
+class _Source:
+    """Chooses who sends: the device itself, else one near, else the one that has sent the least."""
+
+    def __init__(self, sender: Layout, cluster: Cluster) -> None:
+        self.sender = sender
+        self.cluster = cluster
+        self.sent = dict.fromkeys(sender.devices, 0)
+        self.holders: dict[Box, list[int]] = defaultdict(list)
+        for device, box in sender.boxes.items():
+            self.holders[box].append(device)
+
+    def messages(self, box: Box, receiver: int) -> Iterator[Message]:
+        """Messages that bring `box` together at `receiver`; boxes of senders are equal or disjoint."""
+        near = self.cluster.node_of(receiver)
+        for held, devices in self.holders.items():
+            common = intersection(box, held)
+            if common is None:
+                continue
+            device = min(
+                devices,
+                key=lambda one: (one != receiver, self.cluster.node_of(one) != near, self.sent[one], one),
+            )
+            if device != receiver:
+                self.sent[device] += self.sender.bytes_of(common)
+            yield Message(sender=device, receiver=receiver, box=common)
+
+
+def _phase_ns(plan: ReshardingPlan, messages: Sequence[Message]) -> int:
+    """Messages start together; what one device sends, or receives, shares its links."""
+    busy: dict[tuple[int, bool], int] = defaultdict(int)
+    latency: dict[tuple[int, bool], int] = defaultdict(int)
+    for message in messages:
+        if message.sender == message.receiver:
+            continue
+        link = plan.cluster.link_between(message.sender, message.receiver)
+        for end in ((message.sender, True), (message.receiver, False)):
+            busy[end] += link.transfer_ns(plan.sender.bytes_of(message.box)) - link.latency_ns
+            latency[end] = max(latency[end], link.latency_ns)
+    return max((busy[end] + latency[end] for end in busy), default=0)

@@ -1,0 +1,274 @@
+"""From parts to a network: every distinct layer is profiled once, equal neighbours become one run."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from evenflow.cluster.accelerators import EFFICIENCY, accelerator_named
+from evenflow.errors import InputError
+from evenflow.model import NONE, EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.profiles.from_model.measure import REPEATS, measure
+from evenflow.profiles.from_model.part_times import PartTimes, Roofline
+from evenflow.profiles.from_model.part_trace import Trace, trace
+from evenflow.torch_model.optimizers import check_optimizer, parameter_bytes
+from evenflow.torch_model.parts import Part, copy_with, first_tensor, made_inputs, make_empty
+from evenflow.torch_model.recompute_modes import offered_kinds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timer:
+    """Where the times of parts come from."""
+
+    times: Callable[[Part, Mapping[str, Trace]], PartTimes]
+    """Of a part whose traces by recompute kind are known."""
+    origin: str
+    """One sentence for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartProfile:
+    """What was found out about a part, for one microbatch."""
+
+    name: str
+    num_parameters: int
+    parameter_bytes: int
+    forward_flops: int
+    activation_bytes: Mapping[str, int]
+    """By recompute kind; ends of the model have ``none`` only."""
+    weight_bytes: int
+    working_bytes: Mapping[str, int]
+    times: PartTimes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelProfile:
+    """The profiles of a model's parts, in order."""
+
+    name: str
+    head: PartProfile | None
+    layers: tuple[PartProfile, ...]
+    tail: PartProfile | None
+
+    @property
+    def runs(self) -> list[tuple[PartProfile, int]]:
+        """Equal layers in a row, under the name of the first, and how many they are."""
+        groups = [list(group) for _, group in groupby(self.layers, key=lambda layer: replace(layer, name=""))]
+        return [(group[0], len(group)) for group in groups]
+
+    def network(self) -> Network:
+        """The network to plan for; its constant is the largest working memory of a layer under any kind."""
+        return Network(
+            name=self.name,
+            runs=tuple(LayerRun(layer=_layer(layer), count=count) for layer, count in self.runs),
+            head=_end_block(self.head),
+            tail=_end_block(self.tail),
+            constant_bytes=max(max(layer.working_bytes.values()) for layer in self.layers),
+        )
+
+
+def timer(*, device: str, accelerator: str | None = None, efficiency: float = EFFICIENCY) -> Timer:
+    """Times from a device, ``cpu`` or ``cuda``, or, where that is ``fake``, from what is known of an accelerator.
+
+    Raises:
+        InputError: an unknown or missing accelerator, a device that is not there, an efficiency that is no share.
+    """
+    if device == "fake":
+        if accelerator is None:
+            raise InputError(
+                value=None, rule="times without a device need an accelerator", place="accelerator", remedy="name one"
+            )
+        if not 0 < efficiency <= 1:
+            raise InputError(value=efficiency, rule="a share above 0 and at most 1", place="efficiency")
+        roofline = Roofline(accelerator=accelerator_named(accelerator), efficiency=efficiency)
+        return Timer(times=lambda _part, traces: roofline.times(traces), origin=roofline.origin())
+    if device not in ("cpu", "cuda"):
+        raise InputError(value=device, rule="one of fake, cpu, cuda", place="device")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError(
+            value=device, rule="PyTorch sees a CUDA device", place="device", remedy="use fake with an accelerator"
+        )
+    return Timer(
+        times=lambda part, traces: measure(part, list(traces), device=torch.device(device)),
+        origin=f"times are measured on {device}, the median of {REPEATS}",
+    )
+
+
+def profile(
+    layers: Sequence[nn.Module],
+    example_input: torch.Tensor,
+    *,
+    head: nn.Module | None = None,
+    tail: nn.Module | None = None,
+    name: str = "model",
+    device: str = "fake",
+    accelerator: str | None = None,
+    efficiency: float = EFFICIENCY,
+    optimizer: str = "adam",
+) -> Network:
+    """The network of a model given as an ordered list of layers, each of which takes what the one before gives.
+
+    `head` takes `example_input`, of which shape and type matter; without a head the first layer does. `tail` gives the
+    loss. Modules and input may be on the meta device, so a model needs no memory; nothing is changed in them. Of a
+    layer that gives several values, the first goes on.
+
+    Raises:
+        InputError: no layers, or as `timer` and `check_optimizer`.
+    """
+    if not layers:
+        raise InputError(value=0, rule="a model has at least one layer", place="layers")
+    find_times = timer(device=device, accelerator=accelerator, efficiency=efficiency)
+    modules = {"head": head, **{f"layers.{index}": layer for index, layer in enumerate(layers)}, "tail": tail}
+    parts, value = {}, example_input
+    for part_name, module in modules.items():
+        if module is not None:
+            parts[part_name] = Part(name=part_name, module=module, inputs=(value,))
+            if part_name != "tail":
+                value = _result(parts[part_name])
+    bodies = [part for part_name, part in parts.items() if part_name not in ("head", "tail")]
+    found = profile_parts(
+        bodies,
+        head=parts.get("head"),
+        tail=parts.get("tail"),
+        name=name,
+        find_times=find_times,
+        optimizer=optimizer,
+    )
+    return found.network()
+
+
+def profile_parts(
+    layers: Sequence[Part],
+    *,
+    head: Part | None,
+    tail: Part | None,
+    name: str,
+    find_times: Timer,
+    optimizer: str,
+    progress: Callable[[str], None] = lambda _name: None,
+) -> ModelProfile:
+    """Profile every distinct part once; `progress` is told which, before it begins."""
+    check_optimizer(optimizer)
+    known: dict[object, PartProfile] = {}
+
+    def found(part: Part, *, is_layer: bool) -> PartProfile:
+        key = is_layer, signature(part)
+        if key not in known:
+            progress(part.name)
+            known[key] = _profile_part(part, find_times, optimizer, is_layer=is_layer)
+        return replace(known[key], name=part.name)
+
+    return ModelProfile(
+        name=name,
+        head=None if head is None else found(head, is_layer=False),
+        layers=tuple(found(part, is_layer=True) for part in layers),
+        tail=None if tail is None else found(tail, is_layer=False),
+    )
+
+
+def signature(part: Part) -> object:
+    """Equal for parts that cost the same: classes, attributes, shapes of parameters and inputs.
+
+    A layer's number in the model is no difference.
+    """
+    modules = tuple(
+        (name, type(module), tuple(sorted(_attributes(module).items()))) for name, module in part.module.named_modules()
+    )
+    tensors = [*part.module.named_parameters(), *part.module.named_buffers()]
+    shapes = tuple((name, tensor.shape, tensor.dtype, tensor.requires_grad) for name, tensor in tensors)
+    return modules, shapes, repr(made_inputs((part.inputs, dict(part.named_inputs)), _description))
+
+
+def _attributes(module: nn.Module) -> dict[str, str]:
+    """What a class adds to a module, as text; of objects only what they are."""
+    apart = {*vars(nn.Module()), "layer_idx", "layer_id", "layer_number"}
+    return {key: _text(value) for key, value in vars(module).items() if key not in apart}
+
+
+def _text(value: object) -> str:
+    if value is None or isinstance(value, bool | int | float | str | tuple | list | dict):
+        return repr(value)
+    return str(getattr(value, "__qualname__", type(value).__qualname__))
+
+
+def _description(tensor: torch.Tensor) -> Any:
+    return (tuple(tensor.shape), tensor.dtype)
+
+
+def _result(part: Part) -> torch.Tensor:
+    """What `part` hands on, on the meta device."""
+    with _runs_on_fakes(part.name), FakeTensorMode(), torch.no_grad():
+        module = copy_with(part.module, make_empty)
+        result = first_tensor(module(*made_inputs(part.inputs, make_empty)))
+        shape, dtype = result.shape, result.dtype
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+@contextmanager
+def _runs_on_fakes(name: str) -> Iterator[None]:
+    """Turns whatever stops a part into one message; PyTorch would log a traceback of its own."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    was_disabled, logger.disabled = logger.disabled, True
+    try:
+        yield
+    except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            value=f"{type(error).__name__}: {reason}",
+            rule="forward and backward run on tensors of which shapes are known and values are not",
+            place=name,
+            remedy="check the sizes; a layer that decides by values cannot be profiled",
+        ) from None
+    finally:
+        logger.disabled = was_disabled
+
+
+def _profile_part(part: Part, find_times: Timer, optimizer: str, *, is_layer: bool) -> PartProfile:
+    kinds = offered_kinds(part.module) if is_layer else (NONE,)
+    with _runs_on_fakes(part.name):
+        traces = {kind: trace(part, kind) for kind in kinds}
+    parameters = list(part.module.parameters())
+    return PartProfile(
+        name=part.name,
+        num_parameters=sum(tensor.numel() for tensor in parameters),
+        parameter_bytes=parameter_bytes(parameters, optimizer),
+        forward_flops=sum(operator.flops for operator in traces[NONE].forward),
+        activation_bytes={kind: found.activation_bytes for kind, found in traces.items()},
+        weight_bytes=traces[NONE].weight_bytes,
+        working_bytes={kind: found.working_bytes for kind, found in traces.items()},
+        times=find_times.times(part, traces),
+    )
+
+
+def _layer(found: PartProfile) -> Layer:
+    return Layer(
+        name=found.name,
+        forward_ns=found.times.forward_ns,
+        parameter_bytes=found.parameter_bytes,
+        modes={
+            kind: Mode(activation_bytes=size, backward_ns=found.times.backward_ns[kind])
+            for kind, size in found.activation_bytes.items()
+        },
+        stated_weight_ns=found.times.weight_ns,
+        stated_weight_bytes=found.weight_bytes,
+    )
+
+
+def _end_block(found: PartProfile | None) -> EndBlock:
+    if found is None:
+        return EndBlock()
+    return EndBlock(
+        name=found.name,
+        forward_ns=found.times.forward_ns,
+        backward_ns=found.times.backward_ns[NONE],
+        parameter_bytes=found.parameter_bytes,
+        activation_bytes=found.activation_bytes[NONE],
+        stated_weight_ns=found.times.weight_ns,
+        stated_weight_bytes=found.weight_bytes,
+    )

@@ -1,0 +1,147 @@
+"""One forward and one backward of a part, operator by operator, and what stays alive between them.
+
+    forward    operators                             alive after it: the activation
+    backward   input gradient: what the gradient of the input follows from, recomputation included
+               weight gradient: the rest; it waits with the storages that it reads and does not make
+
+No second run separates the two halves of the backward: walking back from the gradient of the input along the storages
+that operators read and write finds the input gradient. [ZeroBubble, arXiv:2401.10241, §2]
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd.graph import get_gradient_edge
+from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+
+from evenflow.torch_model.live_storage import Operator, StorageLog
+from evenflow.torch_model.parts import Make, Part, copy_with, first_tensor, made_inputs, make_empty
+from evenflow.torch_model.recompute_modes import recomputing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """What a part does for one microbatch under one recompute kind."""
+
+    forward: tuple[Operator, ...]
+    backward: tuple[Operator, ...]
+    weight: tuple[Operator, ...]
+    """Those of the backward that only the weight gradients need."""
+    activation_bytes: int
+    """Alive from the forward on, until the backward."""
+    weight_bytes: int
+    """Alive between the input gradient and the weight gradient; meaningful without recomputation."""
+    working_bytes: int
+    """What forward or backward need at their peak beyond the activation; gradients of parameters are not in it."""
+
+
+def trace(part: Part, kind: str, *, make: Make = make_empty, fake: bool = True) -> Trace:
+    """Run `part` once, on fake tensors unless told otherwise, with tensors from `make`."""
+    with _tensors(fake=fake):
+        module = copy_with(part.module, make)
+        named = made_inputs(dict(part.named_inputs), make)
+        for parameter in module.parameters():
+            parameter.grad = torch.zeros_like(parameter)  # as from the microbatch before, so that gradients add up
+        gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
+        shared = [leaf for leaf in tree_leaves(named) if isinstance(leaf, torch.Tensor)]
+        token = torch.zeros((), requires_grad=True)
+        log = StorageLog([token, *module.parameters(), *gradients, *module.buffers(), *shared])
+        with recomputing(module, kind), log, _FusedAttention() if fake else nullcontext():
+            return _run(module, part, named, token, log, make)
+
+
+def _tensors(*, fake: bool) -> AbstractContextManager[Any]:
+    return FakeTensorMode() if fake else nullcontext()
+
+
+class _FusedAttention(TorchFunctionMode):
+    """Pads values to the width of queries, as accelerators run fused attention where these differ (MLA).
+
+    The CPU, whose operators fake tensors follow, would fall back to attention that keeps all scores.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is scaled_dot_product_attention:
+            query, key, value, *others = args
+            missing = query.shape[-1] - value.shape[-1]
+            if missing > 0:
+                padded = func(query, key, pad(value, (0, missing)), *others, **(kwargs or {}))
+                return padded[..., :-missing]
+        return func(*args, **(kwargs or {}))
+
+
+class _Source(torch.autograd.Function):
+    """Gives the input as if a part before had made it, and notes the gradient that comes back for it.
+
+    A leaf would do neither: autograd holds on to leaves, which the input of a layer is not.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, _token: torch.Tensor, value: list[torch.Tensor], noted: list[torch.Tensor]) -> torch.Tensor:
+        ctx.noted = noted
+        return value.pop()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        ctx.noted.append(gradients[0])
+        return None, None, None
+
+
+def source(token: torch.Tensor, value: list[torch.Tensor], noted: list[torch.Tensor]) -> torch.Tensor:
+    """The tensor that `value` holds, taken out of it, as a result of the leaf `token`; `noted` gets its gradient."""
+    result = _Source.apply(token, value, noted)
+    assert isinstance(result, torch.Tensor)
+    return result
+
+
+def _run(
+    module: torch.nn.Module, part: Part, named: dict[str, Any], token: torch.Tensor, log: StorageLog, make: Make
+) -> Trace:
+    noted: list[torch.Tensor] = []
+    inputs = list(made_inputs(part.inputs, make))
+    if part.takes_gradient:
+        inputs = [source(token, [inputs.pop(0)], noted), *inputs]
+    first, base_bytes = len(log.operators), log.live_bytes
+    result = first_tensor(module(*inputs, **named))
+    forward = log.operators[first:]
+    edge, shape, dtype, device = get_gradient_edge(result), result.shape, result.dtype, result.device
+    del result, inputs
+    activation_bytes = log.live_bytes
+    working_bytes = log.peak_bytes - max(base_bytes, activation_bytes)
+
+    gradient = torch.ones(shape, dtype=dtype, device=device)
+    begin, log.peak_bytes = len(log.operators), log.live_bytes
+    torch.autograd.backward([edge], [gradient])
+    backward = log.operators[begin:]
+    weight = _weight_operators(backward, {log.number(tensor) for tensor in noted})
+    return Trace(
+        forward=tuple(forward),
+        backward=tuple(backward),
+        weight=tuple(weight),
+        activation_bytes=activation_bytes,
+        weight_bytes=_waiting_bytes(weight, log),
+        working_bytes=max(working_bytes, log.peak_bytes - activation_bytes),
+    )
+
+
+def _weight_operators(backward: Sequence[Operator], input_gradient: set[int]) -> list[Operator]:
+    """The operators from which the gradient of the input does not follow."""
+    needed, weight = set(input_gradient), []
+    for operator in reversed(backward):
+        if operator.writes & needed:
+            needed |= operator.reads
+        else:
+            weight.append(operator)
+    return weight[::-1]
+
+
+def _waiting_bytes(weight: Sequence[Operator], log: StorageLog) -> int:
+    made = frozenset().union(*(operator.writes for operator in weight))
+    read = frozenset().union(*(operator.reads for operator in weight))
+    return sum(log.size_bytes(number) for number in read - made - log.given)

@@ -1,0 +1,1 @@
+"""Init files: what dry runs measured, in every documented form."""

@@ -1,0 +1,103 @@
+"""The two sections of an init file that say how long layers take: given times, or where the timelines are."""
+
+from dataclasses import dataclass
+
+from evenflow.errors import InputError
+from evenflow.fields import Fields
+from evenflow.profiles.layer_file import PLAIN_BACKWARD_RATIO
+from evenflow.profiles.yaml_file import section
+from evenflow.units import nanoseconds_from_milliseconds
+
+TIMES, PROFILING = "time_config", "profiling_config"
+_MOST_MICROBATCHES = 1_000_000
+_LLAMA = {
+    "head_layers": ("LlamaEmbedding",),
+    "body_layers": ("LLamaDecodeLayer",),
+    "tail_layers": ("lm_head-Linear", "LlamaRMSNorm"),
+}
+"""The names that count where the file says none. [document 001, Step 3]"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartTime:
+    """One layer, or the whole of head or tail, for one microbatch."""
+
+    name: str
+    forward_ns: int
+    backward_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerTimes:
+    """Head, one body layer, tail."""
+
+    head: PartTime
+    body: PartTime
+    tail: PartTime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profiling:
+    """Timelines of some stages, and what the layers are called in them."""
+
+    folder: str
+    num_microbatches: int
+    head_layers: tuple[str, ...]
+    body_layers: tuple[str, ...]
+    tail_layers: tuple[str, ...]
+    place: str
+    """For messages."""
+
+
+def plain_backward_ns(forward_ns: int) -> int:
+    """The backward where only the forward is known."""
+    return round(PLAIN_BACKWARD_RATIO * forward_ns)
+
+
+def read_times(top: Fields) -> LayerTimes | None:
+    """The forward times of `time_config`, with the plain backward."""
+    if TIMES not in top:
+        return None
+    fields = section(top, TIMES)
+    fields.check_known(("head", "body", "tail"))
+
+    def part(key: str, *, above_zero: bool = False) -> PartTime:
+        forward_ns = nanoseconds_from_milliseconds(fields.number(key, above_zero=above_zero))
+        if above_zero and not forward_ns:
+            raise InputError(
+                value=fields.values[key], rule="a layer takes a nanosecond or more", place=fields.place(key)
+            )
+        names = _names(section(top, PROFILING), f"{key}_layers") if PROFILING in top else _LLAMA[f"{key}_layers"]
+        return PartTime(name=" + ".join(names), forward_ns=forward_ns, backward_ns=plain_backward_ns(forward_ns))
+
+    return LayerTimes(head=part("head"), body=part("body", above_zero=True), tail=part("tail"))
+
+
+def read_profiling(top: Fields) -> Profiling | None:
+    """Where the timelines are and what to look for in them."""
+    if PROFILING not in top:
+        return None
+    fields = section(top, PROFILING)
+    fields.check_known(("micro_batch_num", "folder_path", *_LLAMA))
+    head, body, tail = (_names(fields, key) for key in _LLAMA)
+    return Profiling(
+        folder=fields.text("folder_path"),
+        num_microbatches=fields.integer("micro_batch_num", maximum=_MOST_MICROBATCHES),
+        head_layers=head,
+        body_layers=body,
+        tail_layers=tail,
+        place=top.place(PROFILING),
+    )
+
+
+def _names(fields: Fields, key: str) -> tuple[str, ...]:
+    """One name or several."""
+    value = fields.values.get(key)
+    if value is None:
+        return _LLAMA[key]
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name.strip() for name in names):
+        raise InputError(value=value, rule="a name or a list of names", place=fields.place(key))
+    if len(set(names)) < len(names):
+        raise InputError(value=value, rule="a name stands once", place=fields.place(key))
+    return tuple(names)

@@ -1,8 +1,0 @@
-"""A network from a PyTorch model that never ran: memory from fake tensors, times measured or computed.
-
-Importing this loads torch, so import it where it is needed.
-"""
-
-from evenflow.profiles.torch_model.network import profile
-
-__all__ = ["profile"]

@@ -1,0 +1,89 @@
+"""The A/A check of ``evenflow run``: every other measured step has checks, so that the same run shows their cost."""
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from evenflow.model import Communication
+from evenflow.run.aa.check import AACheck, measure_compare_ns
+from evenflow.run.aa.plan_checks import RankChecks, plan_checks
+from evenflow.run.engine.assemble import Batch, Pipeline
+from evenflow.run.job.run_job import AAReport, Fault, Mismatch, Overhead, RankAudit, RankResult
+from evenflow.run.measure.comparison import costs_of
+from evenflow.simulate import build_graph, run
+
+_Steps = list[tuple[bool, int, int]]
+"""Of every measured step: whether it had checks, its begin and its end."""
+
+
+def checks_of_rank(
+    pipe: Pipeline, calibrated: RankResult, *, overhead: Overhead, message_ns: int, everywhere: bool = False
+) -> RankChecks:
+    """What this rank checks, by the durations that all ranks have measured; every rank calls it."""
+    compare_ns = {stage.stage_index: measure_compare_ns(stage) for stage in pipe.stages}
+    gathered: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(gathered, (calibrated, compare_ns))
+    by_stage = {stage: ns for _, compared in gathered for stage, ns in compared.items()}
+    costs = costs_of(pipe.schedule, [rank for rank, _ in gathered], overhead)
+    communication = Communication(latency_ns=message_ns)
+    return plan_checks(
+        run(build_graph(pipe.schedule), costs.durations, communication),
+        costs,
+        compare_ns=[by_stage[stage] for stage in range(pipe.schedule.num_stages)],
+        communication=communication,
+        everywhere=everywhere,
+    )[dist.get_rank()]
+
+
+class AARun:
+    """Steps with checks and without, and their times."""
+
+    def __init__(
+        self,
+        pipe: Pipeline,
+        checks: RankChecks,
+        *,
+        faults: Sequence[Fault] = (),
+        clock_offset_ns: int = 0,
+        tell: Callable[[Mismatch], None] = lambda _: None,
+    ) -> None:
+        """`faults` of other ranks are left to them; `tell` is called with every mismatch, after its step."""
+        self._offset_ns = clock_offset_ns
+        self._steps: _Steps = []
+        self._tell = tell
+        self._check = AACheck(pipe, checks, faults=[fault for fault in faults if fault.rank == dist.get_rank()])
+
+    def step(self, batch: Batch, *, check: bool, measure: bool) -> Tensor | None:
+        """One step of the pipeline, with checks or without; its time counts if it is to be measured."""
+        known = len(self._check.mismatches)
+        start_ns = time.perf_counter_ns()
+        loss = self._check.step(batch, check=check)
+        if loss is not None and loss.device.type == "cuda":
+            torch.cuda.synchronize(loss.device)
+        if measure:
+            self._steps.append((check, start_ns - self._offset_ns, time.perf_counter_ns() - self._offset_ns))
+        for mismatch in self._check.mismatches[known:]:
+            self._tell(mismatch)
+        return loss
+
+    def own(self) -> tuple[RankAudit, _Steps]:
+        """What this rank gives to `report`."""
+        return self._check.audit(), self._steps
+
+
+def report(ranks: Sequence[tuple[RankAudit, _Steps]]) -> AAReport:
+    """What all ranks found. A step takes from the first begin on any rank to the last end."""
+    times: dict[bool, list[int]] = {False: [], True: []}
+    for step in zip(*(steps for _, steps in ranks), strict=True):
+        times[step[0][0]].append(max(end for *_, end in step) - min(start for _, start, _ in step))
+    return AAReport(
+        ranks=[audit for audit, _ in ranks],
+        num_checked_steps=len(times[True]),
+        checked_step_ns=round(statistics.median(times[True])),
+        plain_step_ns=round(statistics.median(times[False])),
+    )

@@ -1,0 +1,1 @@
+"""Plans on torch.distributed.pipelining: the runtime, and the stages it runs."""

@@ -1,0 +1,81 @@
+"""Recomputation as planned: whole layers, or parts of a layer chosen by name, under torch.utils.checkpoint."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from evenflow.errors import InputError
+from evenflow.model import FULL, NONE, Plan
+from evenflow.model.recompute import ordered_kinds
+from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts
+from evenflow.torch_model.layered import Part
+
+Patterns = Mapping[str, Sequence[str]]
+"""For each kind, glob patterns of names within a layer, as in `RECOMPUTE_PARTS`."""
+
+
+def kinds_of_cell(plan: Plan, chunk: int, rank: int) -> list[str]:
+    """The recompute kind of each layer of a cell, in order: the first layers recompute, strongest kind first.
+
+    >>> plan = Plan(schedule="1f1b", num_microbatches=1, layers=((4,),), recompute={"select": ((1,),), "full": ((2,),)})
+    >>> kinds_of_cell(plan, 0, 0)
+    ['full', 'full', 'select', 'none']
+    """
+    kinds = ordered_kinds({*plan.recompute, NONE})
+    return [kind for kind in kinds for _ in range(plan.count(kind, chunk, rank))]
+
+
+def forward_of(
+    part: Part,
+    kind: str,
+    patterns: Patterns = RECOMPUTE_PARTS,
+    inside: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Callable[..., Any]:
+    """What computes `part` under a recompute kind; sub-modules that recompute are changed in place.
+
+    What is computed again, is so in the context that `inside` gives.
+
+    Raises:
+        InputError: no sub-module of the part belongs to the kind.
+    """
+    again = partial(checkpoint, use_reentrant=False, context_fn=lambda: (nullcontext(), inside()))
+    if kind == NONE:
+        return part.module
+    if kind == FULL:
+        return partial(again, part.module)
+    chosen = _chosen(part, kind, patterns)
+    for module in chosen:
+        module.forward = partial(again, module.forward)
+    return part.module
+
+
+def check_kinds(plan: Plan, layers: Sequence[Part], patterns: Patterns = RECOMPUTE_PARTS) -> None:
+    """Refuse a kind that some layer has no sub-modules for, before any work."""
+    for kind, table in plan.recompute.items():
+        if kind != FULL and any(map(any, table)):
+            for part in layers:
+                _chosen(part, kind, patterns)
+
+
+def _chosen(part: Part, kind: str, patterns: Patterns) -> list[nn.Module]:
+    remedy = "say which sub-modules the kind runs again: recompute_modules={...}"
+    if kind not in patterns:
+        raise InputError(
+            value=kind,
+            rule=f"the recompute kinds that can run are {', '.join(ordered_kinds({FULL, *patterns} - {NONE}))}",
+            place="plan, recompute",
+            remedy=remedy,
+        )
+    chosen = recomputed_parts(kind, (name for name, _ in part.module.named_modules()), patterns)
+    if not chosen:
+        raise InputError(
+            value=kind,
+            rule=f"runs the sub-modules named {', '.join(patterns[kind])} again, and {part.name} has none of them",
+            place="plan, recompute",
+            remedy=remedy,
+        )
+    return [part.module.get_submodule(name) for name in chosen]

@@ -1,0 +1,75 @@
+"""Parameters that several stages share, such as tied embeddings: one copy a rank, gradients summed over the ranks."""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from evenflow.run.engine.stages import StageParts
+from evenflow.torch_model.layered import Part
+
+
+class SharedParameters:
+    """Keeps the copies of shared parameters equal. Made on every rank, since process groups are.
+
+    A rank that holds several of the names holds one parameter for them. Where the names are on several ranks, each has
+    a copy, which begins with the value on the first of them and gets the sum of all gradients; equal optimizers then
+    keep the copies equal.
+    """
+
+    def __init__(self, shared: Sequence[Sequence[str]], stages: Sequence[StageParts], rank: int) -> None:
+        self._copies: list[tuple[nn.Parameter, dist.ProcessGroup]] = []
+        self._before: list[Tensor | None] = []
+        ranks_of = {name: stage.rank for stage in stages for part in stage.parts for name in names_of(part)}
+        own = {name: part for stage in stages if stage.rank == rank for part in stage.parts for name in names_of(part)}
+        share(shared, own)
+        for names in shared:
+            ranks = sorted({ranks_of[name] for name in names})
+            group = dist.new_group(ranks) if len(ranks) > 1 else None
+            held = [name for name in names if name in own]
+            if group is not None and held:
+                parameter = parameter_of(held[0], own[held[0]])
+                dist.broadcast(parameter.data, src=ranks[0], group=group)
+                self._copies.append((parameter, group))
+
+    def updated(self, parameter: nn.Parameter) -> nn.Parameter:
+        """What the optimizer gets for a parameter."""
+        return parameter
+
+    def loaded(self) -> None:
+        """The parameters have new values."""
+
+    def before_step(self) -> None:
+        """Set aside what was accumulated before, which has been summed already."""
+        self._before = []
+        for parameter, _ in self._copies:
+            self._before.append(parameter.grad)
+            parameter.grad = None
+
+    def after_step(self) -> None:
+        """Sum the gradients of the step over the ranks."""
+        for (parameter, group), before in zip(self._copies, self._before, strict=True):
+            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            dist.all_reduce(gradient, group=group)
+            parameter.grad = gradient if before is None else before.add_(gradient)
+        self._before = []
+
+
+def names_of(part: Part) -> list[str]:
+    """Names of a part's parameters in the unsplit model, shared ones under each of theirs."""
+    return [name for name, _ in part.module.named_parameters(prefix=part.name, remove_duplicate=False)]
+
+
+def share(shared: Sequence[Sequence[str]], homes: Mapping[str, Part]) -> None:
+    """Make shared names that are here one parameter again; `homes` gives the part of every name that is here."""
+    for names in shared:
+        held = [name for name in names if name in homes]
+        for name in held[1:]:
+            path, _, last = name.removeprefix(f"{homes[name].name}.").rpartition(".")
+            setattr(homes[name].module.get_submodule(path), last, parameter_of(held[0], homes[held[0]]))
+
+
+def parameter_of(name: str, part: Part) -> nn.Parameter:
+    """A parameter of a part by its name in the unsplit model."""
+    return part.module.get_parameter(name.removeprefix(f"{part.name}."))

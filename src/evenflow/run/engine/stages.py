@@ -1,0 +1,166 @@
+"""The stages of one rank, pruned from the real model by the plan's cells."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evenflow.errors import InputError
+from evenflow.model import Plan
+from evenflow.model.recompute_parts import RECOMPUTE_PARTS
+from evenflow.run.engine.recompute_layers import Patterns, forward_of, kinds_of_cell
+from evenflow.run.engine.seeds import seed_of, seeded
+from evenflow.run.engine.split_backward import WeightGradients
+from evenflow.schedule import Op, Schedule
+from evenflow.torch_model.layered import Context, LayeredModel, Part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageParts:
+    """What one stage is made of."""
+
+    index: int
+    rank: int
+    parts: tuple[Part, ...]
+    kinds: Mapping[int, str]
+    """Recompute kind of the body layers, by position."""
+    splits_backward: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSettings:
+    """What all stages of a run have in common; see `evenflow.run.pipeline`."""
+
+    context: Context | None
+    seed: int | None
+    recompute_modules: Patterns
+    device: torch.device
+    observer: Any
+
+
+def cut(model: LayeredModel, plan: Plan, schedule: Schedule) -> tuple[StageParts, ...]:
+    """All stages of a plan in order: head on the first, ``layers[a:b]`` on each, tail on the last.
+
+    Raises:
+        InputError: the plan has not as many layers as the model.
+    """
+    if plan.num_layers != model.num_layers:
+        raise InputError(
+            value=plan.num_layers,
+            rule=f"the layers of the plan add up to the {model.num_layers} of the model",
+            place="plan, layers",
+            remedy="plan for this model, or say which modules are not layers (head_modules, tail_modules)",
+        )
+    body = [part for part in model.parts if part.is_body]
+    if not body:
+        raise InputError(value=0, rule="a model has at least one layer", place="model")
+    head = tuple(part for part in model.parts if not part.is_body and part.position < body[0].position)
+    tail = tuple(part for part in model.parts if not part.is_body and part.position > body[-1].position)
+    split = set(schedule.stages[schedule.ops == Op.W].tolist())
+    places = {
+        int(stage): (chunk, rank)
+        for chunk, row in enumerate(schedule.stage_table.tolist())
+        for rank, stage in enumerate(row)
+    }
+    stages, first = [], 0
+    for index in range(schedule.num_stages):
+        chunk, rank = places[index]
+        layers = tuple(body[first : first + plan.layers[chunk][rank]])
+        first += len(layers)
+        kinds = kinds_of_cell(plan, chunk, rank)
+        stages.append(
+            StageParts(
+                index=index,
+                rank=rank,
+                parts=(head if index == 0 else ()) + layers + (tail if index == schedule.num_stages - 1 else ()),
+                kinds={part.position: kind for part, kind in zip(layers, kinds, strict=True)},
+                splits_backward=index in split,
+            )
+        )
+    return tuple(stages)
+
+
+class StageModule(nn.Module):
+    """The modules of one stage in a row.
+
+    `step` and `microbatch` say what is being computed; with a seed, the random numbers of every module depend on them
+    and on its position in the unsplit model, and on nothing else.
+    """
+
+    def __init__(
+        self,
+        stage: StageParts,
+        context: Context | None,
+        *,
+        seed: int | None = None,
+        recompute_modules: Patterns = RECOMPUTE_PARTS,
+        recompute_inside: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        super().__init__()
+        self.parts = stage.parts
+        self.modules_in_order = nn.ModuleList(part.module for part in stage.parts)
+        self.forwards: list[Callable[..., Any]] = [
+            forward_of(part, stage.kinds.get(part.position, "none"), recompute_modules, recompute_inside)
+            for part in stage.parts
+        ]
+        self.context = context
+        self.seed = seed
+        self.step = 0
+        self.microbatch = 0
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """The output of the stage for one microbatch."""
+        for part, forward in zip(self.parts, self.forwards, strict=True):
+            hidden = self.entering(part, hidden)
+            arguments = self.context(hidden, part) if part.is_body and self.context else {}
+            with self._random(part, hidden.device):
+                hidden = forward(hidden, **arguments)
+        return hidden
+
+    def entering(self, part: Part, hidden: Tensor) -> Tensor:
+        """What a part is given, of what comes to it."""
+        return hidden
+
+    def _random(self, part: Part, device: torch.device) -> Any:
+        if self.seed is None or not self.training or device.type == "meta":
+            return nullcontext()
+        return seeded(seed_of(self.seed, self.step, self.microbatch, part.position), device)
+
+
+def boundary_shapes(stages: Sequence[StageParts], context: Context | None, example: Tensor) -> list[Tensor]:
+    """What flows into the first stage, between stages, and out of the last, for one microbatch, on the meta device.
+
+    Nothing is computed: parameters are replaced by their shapes.
+    """
+    hidden = example.to("meta")
+    boundaries = [hidden]
+    for stage in stages:
+        for part in stage.parts:
+            if part.keeps_shape:
+                continue
+            arguments = context(hidden, part) if part.is_body and context else {}
+            state = {
+                name: torch.empty_like(value, device="meta")
+                for name, value in (*part.module.named_parameters(), *part.module.named_buffers())
+            }
+            with torch.no_grad():
+                hidden = torch.func.functional_call(part.module, state, (hidden,), dict(arguments))
+            if not isinstance(hidden, Tensor):
+                raise InputError(
+                    value=type(hidden).__name__, rule="every module gives one tensor", place=f"model, {part.name}"
+                )
+        boundaries.append(hidden.detach().requires_grad_(hidden.is_floating_point()))
+    return boundaries
+
+
+def weight_builder(stage: StageParts) -> Callable[[], Callable[[], None]] | None:
+    """For a stage that splits its backwards: gives what computes the weight gradients that were left for later."""
+    if not stage.splits_backward:
+        return None
+    gradients = WeightGradients()
+    for part in stage.parts:
+        gradients.defer(part.module)
+    return gradients.take

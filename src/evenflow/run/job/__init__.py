@@ -1,0 +1,1 @@
+"""A training run: what is asked for, its processes, and what comes back."""

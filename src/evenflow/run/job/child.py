@@ -1,0 +1,59 @@
+"""One rank as a process of its own: ``python -m evenflow.run.job.child JOB``, started by `evenflow.run.job.launch`.
+
+It answers on standard output with one JSON object a line: ``{"step": …}``, ``{"mismatch": …}``, ``{"result": …}`` or
+``{"failure": …}``.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+
+from evenflow.errors import EvenflowError
+from evenflow.run.job.run_job import Failure, RunJob, StepReport
+
+
+def main() -> None:
+    """Run the job that the first argument names, as the rank that the environment names."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is no answer
+
+    def answer(kind: str, value: object) -> None:
+        text = json.dumps({kind: msgspec.to_builtins(value)})  # not msgspec's, which has no NaN
+        answers.write(text.encode() + b"\n")
+        answers.flush()
+
+    try:
+        job = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=RunJob)
+        from evenflow.run.job.worker import train
+
+        result = train(job, lambda news: answer("step" if isinstance(news, StepReport) else "mismatch", news))
+        if result is not None:
+            answer("result", result)
+    except Exception as error:  # noqa: BLE001  whatever it is, the parent names it with its rank
+        answer("failure", Failure(time_ns=time.time_ns(), message=message_of(error)))
+        # Not through the interpreter's end, which would wait for threads that wait for other ranks.
+        os._exit(1)
+
+
+def message_of(error: BaseException) -> str:
+    """One line: the cause at the bottom of the chain, which the runtime wraps."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    text = str(error).strip().split("\n")[0]
+    return text if isinstance(error, EvenflowError) else f"{type(error).__name__}: {text}"
+
+
+def _end_with_parent() -> None:
+    """Standard input is a pipe from the parent, and ends when that does, however it does."""
+    os.read(0, 1)  # not sys.stdin, whose lock the interpreter wants at its end
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""All ranks on one machine: a process each, watched until the last has ended. Imports no torch."""
+
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from evenflow.errors import RunError
+from evenflow.run.job.run_job import Failure, Mismatch, RunJob, RunResult, StepReport
+
+GRACE_SECONDS = 1.0
+"""How long the others may go on after a rank has failed, so that an earlier failure is heard of."""
+KILL_SECONDS = 5.0
+"""How long a process may take to end when it is told to; with the grace, all have ended 6 s after the first failure."""
+
+_CHILD = "evenflow.run.job.child"
+
+
+@dataclass(slots=True, kw_only=True)
+class _Rank:
+    rank: int
+    process: subprocess.Popen[bytes]
+    log: Path
+    unread: bytes = b""
+    failure: Failure | None = None
+
+
+def launch(job: RunJob, report: Callable[[StepReport | Mismatch], None]) -> RunResult:
+    """Run `job` with one process a rank on this machine.
+
+    When a rank fails the others are ended within `GRACE_SECONDS` and `KILL_SECONDS`; whatever ends this function, no
+    process is left.
+
+    Raises:
+        RunError: a rank failed; it is named with its message.
+    """
+    with tempfile.TemporaryDirectory(prefix="evenflow-run-") as folder:
+        file = Path(folder) / "job.json"
+        file.write_bytes(msgspec.json.encode(job))
+        ranks: list[_Rank] = []
+        try:
+            port = _free_port()
+            for rank in range(job.num_processes):
+                ranks.append(_start(file, rank, job.num_processes, port))  # noqa: PERF401  all started ones are ended
+            return _watch(ranks, report)
+        finally:
+            _end(ranks)
+
+
+def _start(job: Path, rank: int, num_ranks: int, port: int) -> _Rank:
+    log = job.with_name(f"rank-{rank}.log")
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-m", _CHILD, str(job)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=_environment(rank, num_ranks, port),
+            start_new_session=True,  # a Ctrl-C reaches this process, which ends the others
+        )
+    return _Rank(rank=rank, process=process, log=log)
+
+
+def _environment(rank: int, num_ranks: int, port: int) -> Mapping[str, str]:
+    own = {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(num_ranks),
+        "LOCAL_WORLD_SIZE": str(num_ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // num_ranks))}
+    return {**threads, **os.environ, **own}
+
+
+def _watch(ranks: list[_Rank], report: Callable[[StepReport | Mismatch], None]) -> RunResult:
+    """Pass on what the ranks answer until all have ended well, or one has not."""
+    result: RunResult | None = None
+    failed_at: float | None = None
+    with selectors.DefaultSelector() as selector:
+        for one in ranks:
+            assert one.process.stdout is not None
+            selector.register(one.process.stdout, selectors.EVENT_READ, one)
+        while selector.get_map():
+            for key, _ in selector.select(timeout=0.1):
+                one = key.data
+                data = os.read(key.fd, 2**16)
+                if not data:
+                    selector.unregister(key.fileobj)
+                    one.process.wait()
+                for kind, value in _answers(one, data):
+                    if kind == "step":
+                        report(msgspec.convert(value, StepReport, strict=False))
+                    elif kind == "mismatch":
+                        report(msgspec.convert(value, Mismatch, strict=False))
+                    elif kind == "result":
+                        result = msgspec.convert(value, RunResult, strict=False)
+                    else:
+                        one.failure = msgspec.convert(value, Failure)
+            if failed_at is None and any(one.failure or one.process.poll() for one in ranks):
+                failed_at = time.monotonic()
+            if failed_at is not None and time.monotonic() > failed_at + GRACE_SECONDS:
+                break
+    if failed_at is not None or result is None:
+        raise _error(ranks)
+    return result
+
+
+def _answers(one: _Rank, data: bytes) -> list[tuple[str, object]]:
+    *lines, one.unread = (one.unread + data).split(b"\n")
+    return [item for line in lines if line for item in json.loads(line).items()]
+
+
+def _error(ranks: list[_Rank]) -> RunError:
+    """The first failure: a rank that died without a word was the cause of what others say; else the earliest."""
+    silent = [one for one in ranks if one.process.poll() and one.failure is None]
+    spoken = sorted((one for one in ranks if one.failure), key=lambda one: one.failure.time_ns if one.failure else 0)
+    first = (silent or spoken or ranks)[0]
+    if first.failure is not None:
+        return RunError(f"rank {first.rank} failed: {first.failure.message}")
+    status = first.process.returncode
+    if status is not None and status < 0:
+        how = f"was ended by signal {signal.Signals(-status).name}"
+    else:
+        how = f"ended with status {status}"
+    said = first.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-10:]
+    return RunError("\n".join([f"rank {first.rank} {how}", *said]))
+
+
+def _end(ranks: list[_Rank]) -> None:
+    """End every process that is still there: asked first, then killed."""
+    alive = [one.process for one in ranks if one.process.poll() is None]
+    for process in alive:
+        process.terminate()
+    deadline = time.monotonic() + KILL_SECONDS
+    for process in alive:
+        try:
+            process.wait(timeout=max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    for one in ranks:
+        for pipe in (one.process.stdin, one.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

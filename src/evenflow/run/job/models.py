@@ -1,0 +1,147 @@
+"""Models by name, for ``evenflow run``: decoders of transformers from a configuration, each rank with its own part."""
+
+import json
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from evenflow.errors import InputError
+from evenflow.run.engine.seeds import seed_of, seeded
+from evenflow.run.engine.shared_parameters import names_of, share
+from evenflow.run.job.run_job import RunJob
+from evenflow.torch_model.decoders import MODEL_TYPES
+from evenflow.torch_model.layered import LayeredModel, Part, as_layered
+
+_TINY_SIZES = {
+    "model_type": "llama",
+    "vocab_size": 256,
+    "hidden_size": 64,
+    "intermediate_size": 176,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 2**20,
+}
+
+
+def build_model(job: RunJob) -> LayeredModel:
+    """The model of a job on the meta device: its shapes, in the job's type, without storage.
+
+    Raises:
+        InputError: a configuration of another kind of model, or sizes that do not go together.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    values = _values(job)
+    model_type = values.pop("model_type")
+    try:
+        config = AutoConfig.for_model(model_type, **values)
+        if "head_dim" not in values and config.hidden_size % config.num_attention_heads:
+            raise ValueError(f"{config.num_attention_heads} heads do not divide a hidden size of {config.hidden_size}")
+        with torch.device("meta"):
+            # The kernel for all experts at once has no float64.
+            experts = {"experts_implementation": "eager"} if job.dtype == "float64" else {}
+            model = AutoModelForCausalLM.from_config(config, **experts).train()
+    except Exception as error:  # noqa: BLE001  transformers checks a configuration with errors of many kinds
+        raise InputError(
+            value=job.model,
+            rule=f"the configuration makes a {model_type} ({str(error).splitlines()[-1].strip()})",
+            place="--model",
+            remedy="check its sizes",
+        ) from None
+    if job.dtype == "float64":
+        norm_in_float64(model)
+    return as_layered(model.to(getattr(torch, job.dtype)))
+
+
+def norm_in_float64(model: nn.Module) -> None:
+    """Let norms compute as exactly as the rest: transformers' own round to float32 in between."""
+    for module in model.modules():
+        if type(module).__name__.endswith("RMSNorm") and hasattr(module, "variance_epsilon"):
+            module.forward = partial(_rms_norm, module)
+
+
+def _rms_norm(module: Any, hidden: Tensor) -> Tensor:
+    scale = torch.rsqrt(hidden.square().mean(-1, keepdim=True) + module.variance_epsilon)
+    result: Tensor = module.weight * (hidden * scale)
+    return result
+
+
+def materialise(model: LayeredModel, parts: list[Part], *, seed: int, device: torch.device) -> None:
+    """Give the modules of `parts` storage and initial values, as transformers does.
+
+    Values depend on the seed and the name alone, so that they are the same however the model is split; those of linear
+    layers and embeddings do not depend on the type either.
+    """
+    first_names = {name: names[0] for names in model.shared for name in names}
+    model.whole.model.rotary_emb = type(model.whole.model.rotary_emb)(config=model.whole.config).to(device)
+    for part in parts:
+        part.module.to_empty(device=device)
+        for path, module in part.module.named_modules():
+            with seeded(seed_of(seed, part.name, path), device):
+                model.whole._init_weights(module)
+            for last, parameter in module.named_parameters(recurse=False):
+                name = ".".join(piece for piece in (part.name, path, last) if piece)
+                _initialise(module, last, parameter, seed_of(seed, first_names.get(name, name)), _deviation(model))
+    share(model.shared, {name: part for part in parts for name in names_of(part)})
+
+
+def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross entropy of the tokens of a microbatch: `logits` [batch, length, vocabulary], `targets` without it."""
+    return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+def tokens(
+    *, seed: int, step: int, batch: int, length: int, vocabulary: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """A batch that can be learned: every sequence counts up from a random token; and its next tokens.
+
+    Both of shape [batch, length], the same on every rank.
+    """
+    generator = torch.Generator().manual_seed(seed_of(seed, "tokens", step))
+    first = torch.randint(vocabulary, (batch, 1), generator=generator)
+    sequence = (first + torch.arange(length + 1)) % vocabulary
+    return sequence[:, :-1].to(device), sequence[:, 1:].to(device)
+
+
+def _values(job: RunJob) -> dict[str, Any]:
+    """The configuration with the sizes that the job changes."""
+    if job.config:
+        values = json.loads(job.config)
+        if values.get("model_type") not in MODEL_TYPES:
+            raise InputError(
+                value=values.get("model_type"),
+                rule=f"the model_type of a configuration is one of {', '.join(sorted(MODEL_TYPES))}",
+                place=job.model,
+                remedy="run other models from a script of your own with evenflow.run.pipeline, as a list of modules",
+            )
+    else:
+        values = {**_TINY_SIZES, "num_hidden_layers": job.plan.num_layers}
+    if job.hidden_size:
+        if "intermediate_size" in values and "hidden_size" in values:  # as wide as before, relatively
+            values["intermediate_size"] = max(1, values["intermediate_size"] * job.hidden_size // values["hidden_size"])
+        values["hidden_size"] = job.hidden_size
+    if job.num_heads:
+        values["num_attention_heads"] = values["num_key_value_heads"] = job.num_heads
+    if job.hidden_size or job.num_heads:
+        values.pop("head_dim", None)
+    if job.num_layers:
+        values["num_hidden_layers"] = job.num_layers
+    if job.vocab_size:
+        values["vocab_size"] = job.vocab_size
+    # Special tokens play no part here, and the type is the job's.
+    tokens = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+    return {key: value for key, value in values.items() if key not in ("dtype", "torch_dtype", "auto_map")} | tokens
+
+
+def _deviation(model: LayeredModel) -> float:
+    return float(getattr(getattr(model.whole, "config", None), "initializer_range", 0.02))
+
+
+def _initialise(module: nn.Module, last: str, parameter: nn.Parameter, seed: int, deviation: float) -> None:
+    with torch.no_grad():
+        if isinstance(module, nn.Linear | nn.Embedding) and last == "weight":
+            values = torch.empty(parameter.shape).normal_(0, deviation, generator=torch.Generator().manual_seed(seed))
+            parameter.copy_(values)

@@ -1,0 +1,83 @@
+"""Whether a job can be run, found out before any process starts."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from evenflow.cluster.mesh_plan import MeshPlan
+from evenflow.errors import InputError
+from evenflow.run.engine.order import check_world, order_of
+from evenflow.run.engine.recompute_layers import check_kinds
+from evenflow.run.engine.stages import StageParts, boundary_shapes, cut
+from evenflow.run.job.models import build_model
+from evenflow.run.job.run_job import WARM_UP_STEPS, RunJob
+from evenflow.run.mesh.assembly import check_mesh_plan
+from evenflow.torch_model.layered import LayeredModel
+
+
+def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | None = None) -> RunJob:
+    """`job` with its device filled in.
+
+    `num_processes` and `num_local` are how many processes there are, and how many on this machine; by default as many
+    as the plan has ranks, all here.
+
+    Raises:
+        InputError: order, model, number of processes or devices do not fit the plan.
+    """
+    schedule = order_of(job.plan)
+    if num_processes is not None:
+        check_world(job.plan, num_processes, job.mesh_plan)
+    model = build_model(job)
+    stages = cut(model, job.plan, schedule)
+    if job.mesh_plan is not None:
+        _check_mesh(job, job.mesh_plan, model, stages)
+    _check_audit(job)
+    check_kinds(job.plan, [part for part in model.parts if part.is_body])
+    needed, there = num_local or job.num_processes, torch.cuda.device_count()
+    if job.device == "cuda" and there < needed:
+        raise InputError(
+            value=there,
+            rule=f"every rank has a GPU of its own: {needed} are needed on this machine",
+            place="--device",
+            remedy="use --device cpu, or more machines with torchrun",
+        )
+    return replace(job, device=job.device or ("cuda" if there >= needed else "cpu"))
+
+
+def _check_mesh(job: RunJob, mesh_plan: MeshPlan, model: LayeredModel, stages: Sequence[StageParts]) -> None:
+    """Refuse stages on devices that do not fit the pipeline or the model."""
+    check_world(job.plan, job.num_processes, mesh_plan)
+    tokens = torch.empty(job.microbatch_size, job.sequence_length, dtype=torch.long, device="meta")
+    check_mesh_plan(mesh_plan, model, stages, boundary_shapes(stages, model.context, tokens))
+    if job.aa_check:
+        raise InputError(
+            value=job.model,
+            rule="work is checked again on ranks of one device, and not yet where stages lie on several",
+            place="--aa-check",
+            remedy="leave it out",
+        )
+
+
+def _check_audit(job: RunJob) -> None:
+    """Refuse an A/A check with too few steps, and a fault that would be nowhere."""
+    if job.aa_check and len({job.has_aa_checks(step) for step in range(WARM_UP_STEPS, job.num_steps)}) < 2:
+        raise InputError(
+            value=job.num_steps,
+            rule=f"after {WARM_UP_STEPS} steps to warm up, some have checks and some, without a fault, have none",
+            place="--steps",
+            remedy="train for more steps",
+        )
+    for fault in job.faults:
+        sizes = {
+            "rank": (fault.rank, 0, job.plan.num_ranks),
+            "step": (fault.step + 1, 1, job.num_steps + 1),
+            "microbatch": (fault.microbatch or 0, 0, job.plan.num_microbatches),
+        }
+        for name, (value, first, end) in sizes.items():
+            if not first <= value < end:
+                raise InputError(
+                    value=value, rule=f"the {name} of a fault is from {first} to {end - 1} here", place="--inject-fault"
+                )
+    if len({(fault.rank, fault.step) for fault in job.faults}) < len(job.faults):
+        raise InputError(value=len(job.faults), rule="a rank has at most one fault in a step", place="--inject-fault")

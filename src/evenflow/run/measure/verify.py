@@ -1,0 +1,103 @@
+"""The same training without a pipeline: the unsplit model in one process, to compare losses and gradients with."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from evenflow.run.engine.adapter import LossFunction
+from evenflow.run.engine.assemble import Pipeline
+from evenflow.run.engine.seeds import seed_of
+from evenflow.torch_model.layered import LayeredModel
+
+Optimizer = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
+
+
+class Unsplit:
+    """A whole Llama, trained microbatch by microbatch in transformers' own forward, with the same random numbers."""
+
+    def __init__(self, model: LayeredModel, loss_fn: LossFunction, optimizer: Optimizer, *, seed: int) -> None:
+        self._whole = model.whole
+        self._loss_fn = loss_fn
+        self._seed = seed
+        self._step = self._microbatch = 0
+        self.parameters = dict(model.whole.named_parameters(remove_duplicate=False))
+        self.optimizer = optimizer(list(model.whole.parameters()))
+        for part in model.parts:
+            part.module.register_forward_pre_hook(self._seeds(part.position))
+
+    def step(self, inputs: Tensor, targets: Tensor, num_microbatches: int) -> Tensor:
+        """Forward and backward of a batch; gradients are left in the parameters. The loss."""
+        losses = []
+        self.optimizer.zero_grad()
+        for index, (part, target) in enumerate(
+            zip(inputs.chunk(num_microbatches), targets.chunk(num_microbatches), strict=True)
+        ):
+            self._microbatch = index
+            output = self._whole(part, use_cache=False).logits
+            loss = self._loss_fn(output, target)
+            (loss / num_microbatches).backward()
+            losses.append(loss.detach())
+        self._step += 1
+        return torch.stack(losses).mean()
+
+    def _seeds(self, position: int) -> Callable[..., None]:
+        def seed(_module: nn.Module, _arguments: Any) -> None:
+            torch.manual_seed(seed_of(self._seed, self._step, self._microbatch, position))
+
+        return seed
+
+
+def gathered_gradients(pipeline: Pipeline) -> dict[str, Tensor] | None:
+    """All gradients of the pipeline by unsplit name, on rank 0; every rank calls it."""
+    own = {name: _whole(parameter.grad) for name, parameter in pipeline.named_parameters()}
+    everything: list[Any] | None = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
+    dist.gather_object(own, everything)
+    if everything is None:
+        return None
+    return {name: gradient for part in everything for name, gradient in part.items()}
+
+
+def _whole(gradient: Tensor | None) -> Tensor | None:
+    """With the parts of all devices that have some, each of which calls it."""
+    if isinstance(gradient, DTensor):
+        gradient = gradient.full_tensor()
+    return None if gradient is None else gradient.cpu()
+
+
+def gradient_error(gradients: Mapping[str, Tensor | None], expected: Mapping[str, nn.Parameter]) -> tuple[float, str]:
+    """The largest error of a parameter's gradient over its largest expected gradient, and that parameter.
+
+    Infinite where a gradient is missing or not finite.
+    """
+    compared = {id(expected[name]) for name in gradients}
+    for name, parameter in expected.items():
+        if id(parameter) not in compared and parameter.grad is not None:
+            return math.inf, name
+    worst, where = 0.0, ""
+    for name, gradient in gradients.items():
+        error = _error(gradient, expected[name].grad)
+        if not error <= worst:
+            worst, where = error, name
+    return worst, where
+
+
+def loss_error(losses: Sequence[float], expected: Sequence[float]) -> float:
+    """The largest relative error of a loss; infinite where one is not finite."""
+    pairs = zip(losses, expected, strict=True)
+    return max(_finite(abs(loss - right) / (abs(right) or 1.0)) for loss, right in pairs)
+
+
+def _error(gradient: Tensor | None, right: Tensor | None) -> float:
+    if gradient is None or right is None:
+        return 0.0 if gradient is right else math.inf
+    return _finite(float((gradient - right.cpu()).abs().max()) / (float(right.abs().max()) or 1.0))
+
+
+def _finite(error: float) -> float:
+    """NaN is larger than every error, so that no other hides it."""
+    return math.inf if math.isnan(error) else error

@@ -1,0 +1,1 @@
+"""Stages of two-level plans, each on several devices."""

@@ -1,0 +1,156 @@
+"""Gradients of parameters on several devices: summed where they are in part, and over stages that share them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from evenflow.cluster.layout import Layout
+from evenflow.cluster.mesh_plan import MeshPlan
+from evenflow.cluster.resharding import plan_resharding
+from evenflow.run.engine.shared_parameters import names_of, parameter_of, share
+from evenflow.run.engine.stages import StageParts
+from evenflow.run.mesh.exchange import reshard
+from evenflow.run.mesh.stage_modules import placements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Copy:
+    """A shared parameter on the devices of one rank of the pipeline."""
+
+    layout: Layout
+    parameter: nn.Parameter | None
+    """On these devices."""
+
+
+class MeshParameters:
+    """Before and after a step, as `evenflow.run.engine.shared_parameters.SharedParameters`.
+
+    During a step gradients stay partial sums over the devices that had other samples, and are summed once after it.
+    Where the plan splits a parameter's update further than the parameter, the optimizer gets a copy that is split so:
+    its gradient arrives by a reduce-scatter, and the parameter is gathered from it before the next step.
+    [ZeRO, arXiv:1910.02054, §5] Copies of a shared parameter on other ranks exchange their gradients part by part. They
+    begin equal.
+    """
+
+    def __init__(
+        self, shared: Sequence[Sequence[str]], stages: Sequence[StageParts], plan: MeshPlan, rank: int
+    ) -> None:
+        self._plan = plan
+        own = {name: part for stage in stages if stage.rank == rank for part in stage.parts for name in names_of(part)}
+        share(shared, own)
+        found = {name: parameter_of(name, part) for name, part in own.items()}
+        self._parameters = list({id(one): one for one in found.values()}.values())
+        self._updated = {
+            id(found[name]): _placed(found[name], placement)
+            for where in plan.stages
+            for name, placement in where.updates.items()
+            if where.rank == rank and name in found
+        }
+        self._copies = [copies for names in shared if len(copies := _copies(names, stages, plan, found)) > 1]
+        self._before: list[Tensor | None] = []
+
+    def updated(self, parameter: nn.Parameter) -> nn.Parameter:
+        """What the optimizer gets for a parameter."""
+        return self._updated.get(id(parameter), parameter)
+
+    def loaded(self) -> None:
+        """The parameters have new values: those of the optimizer follow."""
+        with torch.no_grad():
+            for one in self._parameters:
+                if id(one) in self._updated:
+                    copy = self._updated[id(one)]
+                    copy.copy_(one.detach().redistribute(placements=copy.placements))
+
+    def before_step(self) -> None:
+        """Gather what was updated; set aside what was accumulated before, which has been summed already."""
+        with torch.no_grad():
+            for one in self._parameters:
+                if id(one) in self._updated:
+                    one.copy_(self._updated[id(one)].detach().redistribute(placements=one.placements))
+        self._before = [self.updated(one).grad for one in self._parameters]
+        for one in self._parameters:
+            one.grad = self.updated(one).grad = None
+
+    def after_step(self) -> None:
+        """Sum the gradients of the step."""
+        shared = {id(copy.parameter) for copies in self._copies for copy in copies}
+        for one in self._parameters:
+            if isinstance(one.grad, DTensor):
+                target = one if id(one) in shared else self.updated(one)
+                one.grad = one.grad.redistribute(placements=target.placements)
+        for copies in self._copies:
+            self._sum(copies)
+        for one, before in zip(self._parameters, self._before, strict=True):
+            copy, gradient = self.updated(one), one.grad
+            if copy is not one:
+                one.grad = None
+                gradient = None if gradient is None else gradient.redistribute(placements=copy.placements)
+            if before is not None:
+                gradient = before if gradient is None else before.add_(gradient)
+            copy.grad = gradient
+        self._before = []
+
+    def _sum(self, copies: Sequence[_Copy]) -> None:
+        """Every rank adds in the same order, so that copies stay equal."""
+        own = next((copy.parameter for copy in copies if copy.parameter is not None), None)
+        local = None if own is None else _local_gradient(own)
+        parts = []
+        for source in copies:
+            for target in copies:
+                if source is target:
+                    if source.parameter is not None:
+                        parts.append(local)
+                    continue
+                plan = plan_resharding(source.layout, target.layout, self._plan.cluster)
+                like = local if local is not None else torch.empty(0)
+                arrived = reshard(
+                    plan, local if source.parameter is not None else None, dtype=like.dtype, device=like.device
+                )
+                if arrived is not None:
+                    parts.append(arrived)
+        if own is not None:
+            total = torch.stack([part for part in parts if part is not None]).sum(dim=0)
+            own.grad = DTensor.from_local(total, own.device_mesh, own.placements)
+
+
+def _placed(parameter: nn.Parameter, placement: Sequence[int]) -> nn.Parameter:
+    """A copy, which the optimizer updates."""
+    copy = parameter.detach().redistribute(placements=placements(placement)).clone()
+    return nn.Parameter(copy, requires_grad=parameter.requires_grad)
+
+
+def _local_gradient(parameter: nn.Parameter) -> Tensor:
+    gradient = parameter.grad
+    if gradient is None:
+        return torch.zeros_like(parameter.detach().to_local())
+    local: Tensor = gradient.to_local()
+    return local
+
+
+def _copies(
+    names: Sequence[str], stages: Sequence[StageParts], plan: MeshPlan, own: Mapping[str, nn.Parameter]
+) -> list[_Copy]:
+    """One for each rank of the pipeline that has some of the names, by the placement of the first of them there."""
+    ranks: dict[int, tuple[int, str]] = {}
+    for stage, name in _homes(names, stages):
+        ranks.setdefault(stage.rank, (stage.index, name))
+    copies = []
+    for index, name in ranks.values():
+        where = plan.stages[index]
+        shape = next(tuple(parameter_of(name, part).shape) for part in stages[index].parts if name in names_of(part))
+        layout = Layout(
+            shape=shape, item_bytes=1, mesh=where.mesh, placement=tuple(where.parameters[name]), devices=where.devices
+        )
+        copies.append(_Copy(layout=layout, parameter=own.get(name) if name in own else None))
+    return copies
+
+
+def _homes(names: Sequence[str], stages: Sequence[StageParts]) -> Iterator[tuple[StageParts, str]]:
+    for stage in stages:
+        held = {name for part in stage.parts for name in names_of(part)}
+        for name in names:
+            if name in held:
+                yield stage, name

@@ -1,0 +1,168 @@
+"""Stages on several devices: parameters are DTensors on the stage's mesh, and so is all that is computed with them.
+
+    from the stage before, or the batch      this device's part
+    forward                                  DTensor: torch adds the collectives that the placements ask for
+    to the next stage, or the loss           this device's part
+
+Products read and give what the plan says; all else follows from their placements, as DTensor has it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Placement, Replicate, Shard, distribute_tensor
+from torch.utils._pytree import tree_map
+
+from evenflow.cluster.layout import REPLICATED
+from evenflow.cluster.mesh_plan import MeshPlan, Product, StageOnMesh
+from evenflow.run.engine.stages import StageModule, StageParts
+from evenflow.run.mesh.attention import on_mesh, replicated
+from evenflow.torch_model.layered import Context, Part
+
+
+def device_meshes(plan: MeshPlan, device_type: str) -> list[DeviceMesh]:
+    """The mesh of every stage. Every process calls it, since process groups are made."""
+    made: dict[tuple[tuple[int, ...], tuple[int, ...]], DeviceMesh] = {}
+    for stage in plan.stages:
+        key = stage.devices, stage.mesh
+        if key not in made:
+            made[key] = DeviceMesh(device_type, torch.tensor(stage.devices).reshape(stage.mesh))
+    return [made[stage.devices, stage.mesh] for stage in plan.stages]
+
+
+def placements(where: Sequence[int]) -> list[Placement]:
+    """As torch has them."""
+    return [Replicate() if one == REPLICATED else Shard(one) for one in where]
+
+
+def shard_parameters(part: Part, where: Mapping[str, Sequence[int]], mesh: DeviceMesh) -> None:
+    """Replace the parameters of a part by this device's share of them, and its buffers by replicated ones, in place.
+
+    `where` gives the placement of every parameter by its name in the unsplit model. All devices have equal values.
+    """
+    for path, module in part.module.named_modules():
+        for last, parameter in list(module.named_parameters(recurse=False)):
+            name = ".".join(piece for piece in (part.name, path, last) if piece)
+            local = distribute_tensor(parameter.detach(), mesh, placements(where[name]), src_data_rank=None)
+            setattr(module, last, nn.Parameter(local, requires_grad=parameter.requires_grad))
+        for last, buffer in list(module.named_buffers(recurse=False)):
+            setattr(module, last, replicated(buffer, mesh))
+
+
+def placed_like(module: nn.Module, state: Mapping[str, Any]) -> dict[str, Any]:
+    """Whole tensors as this device's parts, where the module's own are such."""
+    own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+
+    def place(name: str, value: Any) -> Any:
+        like = own.get(name)
+        if not isinstance(like, DTensor) or isinstance(value, DTensor):
+            return value
+        return distribute_tensor(value.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
+
+    return {name: place(name, value) for name, value in state.items()}
+
+
+class MeshStageModule(StageModule):
+    """The modules of one stage, from this device's part of the input to its part of the output."""
+
+    def __init__(
+        self, stage: StageParts, context: Context | None, *, where: StageOnMesh, mesh: DeviceMesh, **others: Any
+    ) -> None:
+        super().__init__(stage, _on_mesh(context, mesh), recompute_inside=on_mesh, **others)
+        self.mesh = mesh
+        self.is_first = stage.index == 0
+        self.entries = where.entries
+        self.input_placements = placements(where.input.placement)
+        self.output_placements = placements(_batch(where) if where.output is None else where.output.placement)
+        self.num_output_parts = math.prod(
+            mesh.size(axis) for axis, one in enumerate(self.output_placements) if isinstance(one, Shard)
+        )
+        for part in stage.parts:
+            for path, module in part.module.named_modules():
+                product = where.products.get(".".join(piece for piece in (part.name, path) if piece))
+                if product is not None:
+                    module.register_forward_pre_hook(partial(_read, product))
+                    module.register_forward_hook(partial(_give, product))
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Of the first stage the input is the whole microbatch, on every device."""
+        if self.is_first:
+            placed = replicated(hidden, self.mesh).redistribute(placements=self.input_placements)
+        else:
+            placed = DTensor.from_local(hidden, self.mesh, self.input_placements)
+        with on_mesh():
+            result = super().forward(placed)
+        if not isinstance(result, DTensor):  # a stage without parameters may compute with none
+            result = replicated(result, self.mesh)
+        result = result.redistribute(placements=self.output_placements)
+        local: Tensor = result.to_local(grad_placements=self.output_placements)
+        return local
+
+    def entering(self, part: Part, hidden: Tensor) -> Tensor:
+        """As the plan has it before this part: between layers nothing stays a partial sum, nor does a gradient."""
+        if part.name not in self.entries or not isinstance(hidden, DTensor):
+            return hidden
+        wanted = placements(self.entries[part.name])
+        local = hidden.redistribute(placements=wanted).to_local(grad_placements=wanted)
+        return DTensor.from_local(local, self.mesh, wanted, grad_placements=wanted)
+
+
+def _batch(where: StageOnMesh) -> list[int]:
+    """Of the model's result: split into samples along the axes on which the stage's input is."""
+    return [0 if one == 0 else REPLICATED for one in where.input.placement]
+
+
+def _on_mesh(context: Context | None, mesh: DeviceMesh) -> Context | None:
+    """What layers take beside their input is the same on all devices."""
+    if context is None:
+        return None
+
+    def convert(value: Any) -> Any:
+        return replicated(value, mesh) if isinstance(value, Tensor) and not isinstance(value, DTensor) else value
+
+    return lambda hidden, part: tree_map(convert, dict(context(hidden, part)))
+
+
+def _read(product: Product, _module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Before a product: its input as the plan has it, which is where collectives of a column split come from."""
+    hidden, *others = arguments
+    return (_moved(hidden, product.reads), *others)
+
+
+def _give(product: Product, _module: nn.Module, _arguments: tuple[Any, ...], result: Any) -> Any:
+    """After it: only where torch chose another way. Partial sums stay so until somebody reads them."""
+    return _moved(result, product.gives)
+
+
+def _moved(tensor: Any, of_matrix: Sequence[int]) -> Any:
+    if not isinstance(tensor, DTensor) or any(one < REPLICATED for one in of_matrix):
+        return tensor
+    wanted = _of_tensor(tensor, of_matrix)
+    return tensor if wanted is None else tensor.redistribute(placements=wanted)
+
+
+def _of_tensor(tensor: DTensor, of_matrix: Sequence[int]) -> list[Placement] | None:
+    """The placements of a matrix [samples and positions, features] as those of a tensor [..., features].
+
+    Rows are split in the first dimension that can be; None where there is no such one.
+    """
+    *rows, _features = tensor.shape
+    found: list[Placement] = []
+    for axis, one in enumerate(of_matrix):
+        size = tensor.device_mesh.size(axis)
+        if one == REPLICATED:
+            found.append(Replicate())
+        elif one == 1:
+            found.append(Shard(len(rows)))
+        else:
+            which = next((at for at, length in enumerate(rows) if length % size == 0), None)
+            if which is None:
+                return None
+            rows[which] //= size
+            found.append(Shard(which))
+    return found

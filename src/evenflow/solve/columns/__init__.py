@@ -1,0 +1,1 @@
+"""What a cell and a rank can hold: the columns of the linear program."""

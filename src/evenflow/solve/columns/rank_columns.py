@@ -1,0 +1,210 @@
+"""Columns of the proof: complete contents of a rank (or of a cell, where ranks have too many).
+
+A program chooses one column of every group. Columns are kept only if a plan with a makespan of at most a target could
+contain them: a rank computes nothing before its first forward can reach it nor after its last backward has left it.
+"""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.schedule import Op
+from evenflow.simulate.compiled import compiled
+from evenflow.simulate.costs import Integers
+from evenflow.solve.columns.cell_options import CellOptions, Segments
+from evenflow.solve.columns.column_kernel import combine
+from evenflow.solve.problem import Problem
+
+MAX_COLUMNS = 1_500_000
+"""More combinations than this and cells are chosen one by one instead of ranks."""
+MAX_STEPS = 300_000_000
+"""Likewise where looking at the combinations of a rank takes more steps than this, about a second."""
+
+
+@dataclass(eq=False, kw_only=True)
+class Group:
+    """One choice: the columns of a rank or of a cell. Arrays share their first axis."""
+
+    cells: tuple[int, ...]
+    options: tuple[CellOptions, ...]
+    """Of each of the cells."""
+    chosen: NDArray[np.int32]
+    """Option index by cell, shape [num_columns, len(cells)]."""
+    keys: list[Integers] = field(init=False)
+    """Properties to probe, each with one integer a column: layers in all, then by cell layers, first and last run."""
+
+    def __post_init__(self) -> None:
+        def of_cells(name: str) -> list[Integers]:
+            return [getattr(options, name)[self.chosen[:, at]] for at, options in enumerate(self.options)]
+
+        layers = of_cells("layers")
+        self.keys = [
+            np.sum(layers, axis=0),
+            *(layers if len(layers) > 1 else []),
+            *of_cells("first_run"),
+            *of_cells("last_run"),
+        ]
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def select(self, keep: NDArray[np.bool_]) -> "Group":
+        """The columns where `keep` holds."""
+        return Group(cells=self.cells, options=self.options, chosen=self.chosen[keep])
+
+    def counts(self, column: int) -> NDArray[np.int32]:
+        """Layers by kind of every cell of `column`, shape [len(cells), num_kinds]."""
+        return np.stack([options.counts[self.chosen[column, at]] for at, options in enumerate(self.options)])
+
+
+def all_options(problem: Problem, target_ns: int) -> list[CellOptions] | None:
+    """The options of every cell in plans of at most `target_ns`; None when there is no such plan."""
+    loads = np.array(_max_loads(problem, target_ns), dtype=np.int64)
+    if loads.min() < 0:
+        return None
+    num_cells, least = problem.num_cells, problem.min_layers
+    segments = Segments(problem, int(loads.max()))
+    work = problem.sums.forward_ns + problem.sums.backward_ns[-1]
+    ranks = problem.schedule.stage_ranks
+    result = []
+    for cell in range(num_cells):
+        # The layers before a cell are carried by the ranks of the cells before it, and likewise behind it.
+        earlier = int(loads[list(set(ranks[:cell]))].sum())
+        later = int(loads[list(set(ranks[cell + 1 :]))].sum())
+        start_low = cell * least
+        start_high = min(
+            problem.num_layers - (num_cells - cell) * least, int(np.searchsorted(work, earlier, side="right")) - 1
+        )
+        end_low = max((cell + 1) * least, int(np.searchsorted(work, int(work[-1]) - later, side="left")))
+        last = len(segments.run_ends) - 1
+        first_runs = range(
+            int(np.searchsorted(segments.run_ends, start_low, side="right")),
+            min(last, int(np.searchsorted(segments.run_ends, start_high, side="right"))) + 1,
+        )
+        last_run_from = last if cell == num_cells - 1 else int(np.searchsorted(segments.run_ends, end_low))
+        found = segments.options(
+            cell,
+            first_runs=first_runs if cell else range(1),
+            last_run_from=last_run_from,
+            max_load_ns=int(loads[ranks[cell]]),
+        )
+        if not len(found):
+            return None
+        result.append(found)
+    return result
+
+
+def load_bound(problem: Problem) -> int:
+    """A lower bound on the makespan, ns, without any program: all work has to be done beside the ramps of the ranks."""
+    ends = problem.network.head, problem.network.tail
+    work = int(problem.sums.forward_ns[-1] + problem.sums.backward_ns[-1, -1])
+    work += sum(block.forward_ns + block.backward_ns for block in ends)
+    return -(-(work * problem.schedule.num_units + sum(_ramps(problem))) // problem.num_ranks)
+
+
+def _max_loads(problem: Problem, target_ns: int) -> list[int]:
+    """The largest forward + backward time of every rank for one microbatch (part)."""
+    return [(target_ns - ramp) // problem.schedule.num_units for ramp in _ramps(problem)]
+
+
+def _ramps(problem: Problem) -> list[int]:
+    """The time of every rank that must go by before its first action and after its last.
+
+    Before a rank's first forward, the stages before its first one run forward; after its last backward or input
+    gradient they run backward. A weight gradient at the end of its order has nothing after it.
+    """
+    schedule, layers = problem.schedule, problem.network.layers
+    empty = np.zeros((problem.num_cells, len(problem.kinds)), dtype=np.int64)
+    fixed = problem.costs(empty)
+    is_split = schedule.splits_backward
+    gradients = [layer.backward_ns - (layer.weight_ns if is_split else 0) for layer in layers]
+    forwards = [layer.forward_ns for layer in layers]
+    least_forward = min(forwards) * problem.min_layers
+    least_both = min(map(sum, zip(forwards, gradients, strict=True))) * problem.min_layers
+    message_ns = [problem.message_ns * (one != other) for one, other in pairwise(schedule.stage_ranks)]
+    ramps = []
+    for rank in range(problem.num_ranks):
+        before = range(int(schedule.stage_table[0, rank]))
+        ramp = sum(int(fixed.forward_ns[stage]) + message_ns[stage] for stage in before)
+        if schedule.ops[schedule.rank_starts[rank + 1] - 1] in (Op.B, Op.I):
+            back = fixed.backward_ns - fixed.weight_ns if is_split else fixed.backward_ns
+            ramp += sum(int(back[stage]) + message_ns[stage] + least_both for stage in before)
+        else:
+            ramp += least_forward * len(before)
+        ramps.append(ramp)
+    return ramps
+
+
+def rank_groups(problem: Problem, options: list[CellOptions], target_ns: int) -> list[Group] | None:
+    """One group a rank with all its columns; None when there are too many."""
+    loads = _max_loads(problem, target_ns)
+    groups: list[Group] = []
+    for rank, load in enumerate(loads):
+        group = _combine(problem, options, rank, load, MAX_COLUMNS - sum(map(len, groups)))
+        if group is None:
+            return None
+        groups.append(group)
+    while all(len(group) for group in groups):
+        low = [int(group.keys[0].min()) for group in groups]
+        high = [int(group.keys[0].max()) for group in groups]
+        minimum = [max(low[r], problem.num_layers - sum(high) + high[r]) for r in range(problem.num_ranks)]
+        maximum = [min(high[r], problem.num_layers - sum(low) + low[r]) for r in range(problem.num_ranks)]
+        if minimum == low and maximum == high:
+            break
+        groups = [
+            group.select((group.keys[0] >= minimum[rank]) & (group.keys[0] <= maximum[rank]))
+            for rank, group in enumerate(groups)
+        ]
+    return groups
+
+
+def _combine(
+    problem: Problem,
+    options: list[CellOptions],
+    rank: int,
+    max_load: int,
+    capacity: int,
+) -> Group | None:
+    """The columns of one rank, or None when there are more than `capacity`."""
+    cells = tuple(problem.schedule.stage_table[:, rank].tolist())
+    own = tuple(options[cell] for cell in cells)
+    offsets = np.concatenate(([0], np.cumsum([len(each) for each in own])))
+    faster = np.concatenate(
+        [np.where(each.faster >= 0, each.faster + offset, -1) for each, offset in zip(own, offsets, strict=False)]
+    )
+    room = problem.limit - problem.network.constant_bytes
+    size = min(200_000, prod(map(len, own)))
+    while True:
+        columns = np.zeros((min(size, capacity), len(cells)), dtype=np.int32)
+        found = compiled(combine)(
+            np.concatenate([each.forward_ns + each.backward_ns for each in own]),
+            np.concatenate([each.activation_bytes for each in own]),
+            np.concatenate([each.weight_bytes for each in own]),
+            np.concatenate([each.parameter_bytes for each in own]),
+            np.concatenate([each.first_run for each in own]),
+            np.concatenate([each.last_run for each in own]),
+            faster,
+            offsets,
+            problem.live[rank],
+            room,
+            max_load,
+            MAX_STEPS,
+            columns,
+        )
+        if found > capacity or found < 0:
+            return None
+        if found <= len(columns):
+            chosen = columns[:found] - offsets[:-1].astype(np.int32)
+            return Group(cells=cells, options=own, chosen=chosen)
+        size = found
+
+
+def cell_groups(options: list[CellOptions]) -> list[Group]:
+    """One group a cell: far fewer columns, but memory couples the groups of a rank."""
+    return [
+        Group(cells=(cell,), options=(each,), chosen=np.arange(len(each), dtype=np.int32).reshape(-1, 1))
+        for cell, each in enumerate(options)
+    ]

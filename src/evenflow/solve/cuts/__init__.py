@@ -1,0 +1,1 @@
+"""The search over cut positions, for networks whose layers all differ."""

@@ -1,0 +1,192 @@
+"""All plans as paths through one graph: rank after rank, each taking up the network where the one before left it.
+
+With two chunks that both go through the ranks from first to last, rank r holds the layers [a_r, a_{r+1}) and
+[b_r, b_{r+1}):
+
+    (0, c) --rank 0--> (a_1, b_1) --rank 1--> (a_2, b_2) -- ... --rank p-1--> (c, L)
+
+A state is where the chunks are cut in front of a rank; an arc is a column of the proof, so it tells the recomputation
+too. There is one pair of ends for every cut c between the chunks. A second chunk that goes through the ranks from last
+to first (V-shaped placements) is taken up from its end, and paths lead from (0, L) to (c, c). With one chunk they lead
+from (0) to (L).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.schedule import NUM_OPS, Schedule
+from evenflow.simulate.costs import Integers
+from evenflow.solve.columns.cell_options import merged_runs
+from evenflow.solve.columns.rank_columns import Group
+from evenflow.solve.master.matrix import Floats, durations_of
+from evenflow.solve.problem import Problem
+
+MAX_ARCS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CutGraph:
+    """Arcs by step, that is by rank in the order in which the first chunk goes through them. Arrays of arcs share their
+    first axis.
+    """
+
+    ranks: tuple[int, ...]
+    """Of every step."""
+    starts: Integers
+    """First arc of every step and the end of all, shape [num_steps + 1]."""
+    sources: NDArray[np.int32]
+    """State before the step, an index into ``states[step]``."""
+    targets: NDArray[np.int32]
+    """State behind the step, an index into ``states[step + 1]``."""
+    durations_ns: Floats
+    """Of every chunk and operation, shape [num_arcs, num_chunks * num_ops]; whole numbers."""
+    columns: NDArray[np.int32]
+    """Index of the column in the group of the rank."""
+    states: tuple[NDArray[np.int32], ...]
+    """Cuts of every state before each step and behind the last, each of shape [num_states, num_chunks]."""
+    ends: tuple[tuple[int, int], ...]
+    """Pairs of a first and a last state between which paths are plans."""
+    classes: Integers
+    """The class (see `Graph`) of every duration of every step, shape [num_steps, num_chunks * num_ops]."""
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def step(self, index: int) -> slice:
+        """The arcs of a step."""
+        return slice(int(self.starts[index]), int(self.starts[index + 1]))
+
+    def select(self, arcs: Integers) -> "CutGraph":
+        """Only these arcs, ascending indices."""
+        return replace(
+            self,
+            starts=np.searchsorted(arcs, self.starts),
+            sources=self.sources[arcs],
+            targets=self.targets[arcs],
+            durations_ns=self.durations_ns[arcs],
+            columns=self.columns[arcs],
+        )
+
+
+def cut_graph(problem: Problem, groups: list[Group]) -> CutGraph | None:
+    """The graph of the columns of all ranks; None if chunks go through the ranks otherwise, or it is too large."""
+    schedule = problem.schedule
+    order = _steps(schedule)
+    if order is None:
+        return None
+    ranks, turns_back = order
+    spans = _Spans(problem)
+    if sum(spans.count(groups[rank]) for rank in ranks) > MAX_ARCS:
+        return None
+    before, behind, columns = [], [], []
+    for rank in ranks:
+        column, start, end = spans.of(groups[rank])
+        if turns_back:
+            start[:, 1], end[:, 1] = end[:, 1].copy(), start[:, 1].copy()
+        before.append(start)
+        behind.append(end)
+        columns.append(column)
+    states, sources, targets = _states(before, behind)
+    return CutGraph(
+        ranks=ranks,
+        starts=np.concatenate(([0], np.cumsum([len(each) for each in columns]))),
+        sources=np.concatenate(sources),
+        targets=np.concatenate(targets),
+        durations_ns=np.concatenate(
+            [_durations(problem, groups[rank], each) for rank, each in zip(ranks, columns, strict=True)]
+        ),
+        columns=np.concatenate(columns).astype(np.int32),
+        states=states,
+        ends=_ends(states[0].tolist(), states[-1].tolist(), problem.num_layers, turns_back=turns_back),
+        classes=np.array(
+            [[NUM_OPS * cell + op for cell in groups[rank].cells for op in schedule.used_ops] for rank in ranks]
+        ),
+    )
+
+
+def _steps(schedule: Schedule) -> tuple[tuple[int, ...], bool] | None:
+    """The ranks as the first chunk goes through them, and whether the second goes back; None if it is otherwise."""
+    ranks = schedule.stage_ranks[: schedule.num_ranks]
+    rest = schedule.stage_ranks[schedule.num_ranks :]
+    if len(set(ranks)) < len(ranks) or rest not in ((), ranks, ranks[::-1]):
+        return None
+    return ranks, rest not in ((), ranks)
+
+
+class _Spans:
+    """Where in the network the cells of a column can be: inside a run of equal layers, at several places."""
+
+    def __init__(self, problem: Problem) -> None:
+        sizes = np.array([run.count for run in merged_runs(problem)])
+        self._run_ends = np.cumsum(sizes)
+        self._run_starts = self._run_ends - sizes
+
+    def _first_places(self, group: Group, chunk: int) -> tuple[Integers, Integers]:
+        """First possible start of a chunk, and the number of starts, for every column."""
+        options, own = group.options[chunk], group.chosen[:, chunk]
+        first, inside = options.first_run[own], options.first_run[own] == options.last_run[own]
+        start = np.where(inside, self._run_starts[first], self._run_ends[first] - options.in_first[own])
+        return start, np.where(inside, self._run_ends[first] - start - options.layers[own] + 1, 1)
+
+    def count(self, group: Group) -> int:
+        """Columns times places."""
+        return int(np.prod([self._first_places(group, chunk)[1] for chunk in range(len(group.cells))], axis=0).sum())
+
+    def of(self, group: Group) -> tuple[Integers, Integers, Integers]:
+        """For every column and place: the column, and start and end of its cells, [num_arcs, num_chunks] both."""
+        columns = np.arange(len(group))
+        starts: list[Integers] = []
+        for chunk in range(len(group.cells)):
+            start, places = self._first_places(group, chunk)
+            repeats = places[columns]
+            offsets = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+            starts = [np.repeat(each, repeats) for each in starts]
+            columns = np.repeat(columns, repeats)
+            starts.append(start[columns] + offsets)
+        layers = [options.layers[group.chosen[columns, chunk]] for chunk, options in enumerate(group.options)]
+        start = np.stack(starts, axis=1)
+        return columns, start, start + np.stack(layers, axis=1)
+
+
+def _states(
+    before: list[Integers], behind: list[Integers]
+) -> tuple[tuple[NDArray[np.int32], ...], list[NDArray[np.int32]], list[NDArray[np.int32]]]:
+    """The states before every step and behind the last, and the index of each arc's source and target."""
+    states, sources, targets = [], [], []
+    for step in range(len(before) + 1):
+        left = behind[step - 1] if step else before[0][:0]
+        right = before[step] if step < len(before) else left[:0]
+        found, index = np.unique(np.concatenate((left, right)), axis=0, return_inverse=True)
+        states.append(found.astype(np.int32))
+        if step:
+            targets.append(index[: len(left)].astype(np.int32))
+        if step < len(before):
+            sources.append(index[len(left) :].astype(np.int32))
+    return tuple(states), sources, targets
+
+
+def _ends(
+    first: list[list[int]], last: list[list[int]], num_layers: int, *, turns_back: bool
+) -> tuple[tuple[int, int], ...]:
+    """Pairs of indices into `first` and `last`."""
+    where = {tuple(state): index for index, state in enumerate(last)}
+    pairs = []
+    for index, state in enumerate(first):
+        if turns_back and state == [0, num_layers]:
+            pairs += [(index, at) for (one, other), at in where.items() if one == other]
+        elif not turns_back and state[0] == 0:
+            at = where.get((*state[1:], num_layers))
+            pairs += [] if at is None else [(index, at)]
+    return tuple(pairs)
+
+
+def _durations(problem: Problem, group: Group, columns: Integers) -> Floats:
+    """Durations of some columns, as in `CutGraph.durations_ns`."""
+    every = [
+        durations_of(options, op)[group.chosen[:, chunk]]
+        for chunk, options in enumerate(group.options)
+        for op in problem.schedule.used_ops
+    ]
+    return np.stack(every, axis=1)[columns].astype(np.float64)

@@ -1,0 +1,180 @@
+"""The part of the dependency graph that matters: the union of all critical paths met so far.
+
+Keeping whole paths apart would need very many of them; their union, with its chains merged, describes exponentially
+many paths in a few hundred rows. Any subset of the graph bounds the makespan from below, so what is missing can cost
+time but never correctness.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.simulate import Graph
+from evenflow.simulate.compiled import compiled
+from evenflow.simulate.costs import Integers
+from evenflow.solve.master.path_kernels import (
+    count_paths,
+    find_junctions,
+    heads_and_tails,
+    keep_chains,
+    mark,
+    path_from,
+    path_to,
+    walk_chains,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Chains:
+    """Actions in a row between junctions, where paths part, meet or end.
+
+    Chain i says ``end[target] >= end[source] + sum(counts * durations[classes]) + message``, its pairs of class and
+    count being those from ``starts[i]`` to ``starts[i + 1]``; the target counts and the source does not.
+    """
+
+    ends: Integers
+    """Position of the source (0: the start of the step), of the target, and the mark of its edge, [num_chains, 3]."""
+    starts: Integers
+    classes: Integers
+    counts: Integers
+    messages_ns: NDArray[np.float64]
+    sinks: Integers
+    """Positions at which paths end."""
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+
+class CriticalPaths:
+    """Collects critical paths of a graph and hands out their union as chains."""
+
+    def __init__(self, graph: Graph, message_ns: int) -> None:
+        self._graph = graph
+        count = len(graph.sequence)
+        self._messages = graph.crosses_ranks * np.int64(message_ns)
+        self._ranks = graph.schedule.ranks[graph.sequence]
+        self._actions_of_rank = [np.flatnonzero(self._ranks == rank) for rank in range(graph.schedule.num_ranks)]
+        self._successors = np.zeros((count + 1, 3), dtype=np.int64)
+        positions = np.arange(1, count + 1)
+        own = graph.rank_predecessors > 0
+        self._successors[graph.rank_predecessors[own], 0] = positions[own]
+        for position, dependency in zip(positions, graph.dependencies, strict=True):
+            if dependency:
+                self._successors[dependency, 1 if self._successors[dependency, 1] == 0 else 2] = position
+        self._heads = np.zeros(count + 1, dtype=np.int64)
+        self._tails = np.zeros(count + 1, dtype=np.int64)
+        self._path = np.zeros(count + 1, dtype=np.int64)
+        self._marks = np.zeros(count + 1, dtype=np.int64)
+        """Which edges into each position belong to the union (`path_kernels`)."""
+        self._sinks = np.zeros(count + 1, dtype=np.bool_)
+        self._junctions = np.zeros(count + 1, dtype=np.int64)
+
+    def makespan(self, durations: Integers) -> int:
+        """The exact makespan for `durations` [NUM_OPS * num_stages]; prepares `add_longest`."""
+        graph = self._graph
+        compiled(heads_and_tails)(
+            graph.rank_predecessors,
+            graph.dependencies,
+            graph.classes,
+            durations,
+            self._messages,
+            self._heads,
+            self._tails,
+        )
+        return int(self._heads[graph.rank_lasts].max())
+
+    def add_longest(self, durations: Integers, *, above_ns: float) -> bool:
+        """Add, for every rank, a longest path through it, if it is longer than `above_ns`. True if any is new."""
+        self.makespan(durations)
+        through = self._heads[1:] + self._tails[1:]
+        is_new = False
+        covered = np.zeros(len(through) + 1, dtype=bool)
+        for own in self._actions_of_rank:
+            if through[own].max(initial=0) <= above_ns:
+                continue
+            position = int(own[np.argmax(through[own])]) + 1
+            if not covered[position]:
+                path = self._path_through(position, durations)
+                covered[path] = True
+                self._sinks[path[0]] = True
+                is_new |= bool(compiled(mark)(path, len(path), self._graph.rank_predecessors, self._marks))
+        return is_new
+
+    def count_longest(self, durations: Integers, *, above_ns: float) -> tuple[Integers, Integers]:
+        """For every rank a longest path through it, if it is longer than `above_ns`; those that differ.
+
+        Returns how often each class of durations (see `Graph`) stands on them, shape [num_paths, NUM_OPS * num_stages],
+        and the time of their messages.
+        """
+        self.makespan(durations)
+        graph = self._graph
+        counts = np.zeros((graph.schedule.num_ranks, len(durations)), dtype=np.int64)
+        messages_ns = np.zeros(len(counts), dtype=np.int64)
+        found = compiled(count_paths)(
+            self._ranks,
+            graph.rank_predecessors,
+            graph.dependencies,
+            self._successors,
+            graph.classes,
+            durations,
+            self._messages,
+            self._heads,
+            self._tails,
+            int(above_ns),
+            counts,
+            messages_ns,
+        )
+        return counts[:found], messages_ns[:found]
+
+    def _path_through(self, position: int, durations: Integers) -> NDArray[np.int64]:
+        """Positions of a longest path through `position`, last first."""
+        graph = self._graph
+        length = compiled(path_from)(
+            position, self._successors, graph.classes, durations, self._messages, self._tails, self._path
+        )
+        behind = self._path[:length][::-1].copy()
+        length = compiled(path_to)(
+            position, graph.rank_predecessors, graph.dependencies, self._messages, self._heads, self._path
+        )
+        return np.concatenate((behind, self._path[:length]))
+
+    def chains(self) -> Chains:
+        """The union of the paths as chains between junctions."""
+        graph, marks = self._graph, self._marks
+        count = compiled(find_junctions)(
+            marks, self._sinks, graph.rank_predecessors, graph.dependencies, self._junctions
+        )
+        num_edges = int(np.count_nonzero(marks & 1) + np.count_nonzero(marks & 2))
+        ends = np.zeros((count, 3), dtype=np.int64)
+        messages, starts = np.zeros(count), np.zeros(count + 1, dtype=np.int64)
+        classes, counts = np.zeros(num_edges, dtype=np.int64), np.zeros(num_edges, dtype=np.int64)
+        pairs = compiled(walk_chains)(
+            marks,
+            self._junctions,
+            graph.rank_predecessors,
+            graph.dependencies,
+            graph.classes,
+            self._messages,
+            np.zeros(int(graph.classes.max(initial=0)) + 1, dtype=np.int64),
+            ends,
+            messages,
+            starts,
+            classes,
+            counts,
+        )
+        return Chains(
+            ends=ends,
+            starts=starts,
+            classes=classes[:pairs],
+            counts=counts[:pairs],
+            messages_ns=messages,
+            sinks=np.flatnonzero(self._sinks & (marks > 0)),
+        )
+
+    def keep(self, chains: Chains, needed: NDArray[np.bool_]) -> None:
+        """Forget what is not `needed` [num_chains] of the latest `chains`."""
+        graph = self._graph
+        compiled(keep_chains)(
+            needed, chains.ends, self._marks, self._junctions, graph.rank_predecessors, graph.dependencies
+        )

@@ -1,0 +1,300 @@
+"""The linear program of the proof, over columns that are generated as they are needed.
+
+    minimise   makespan
+    subject to one column of every group
+               cell durations = those of the chosen columns
+               every run of equal layers is held as often as it has layers, and cells follow the order of runs
+               memory of every rank, where cells are chosen one by one
+               the chains of the critical paths: end[target] >= end[source] + durations
+
+Its value, after pricing, is a lower bound for every plan whose columns are all allowed. Times are scaled so that
+`scale_ns` takes `SCALE`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.schedule import NUM_OPS
+from evenflow.simulate.costs import Integers
+from evenflow.solve.backends.highs import INFINITY, Program
+from evenflow.solve.backends.incremental import Infeasible, LinearProgram
+from evenflow.solve.backends.packed import Packed, appended, empty, single
+from evenflow.solve.columns.cell_options import CellOptions
+from evenflow.solve.columns.rank_columns import Group
+from evenflow.solve.master.critical_paths import CriticalPaths
+from evenflow.solve.master.matrix import Floats, Mask, Matrix, RowLayout, chain_rows, sink_rows
+from evenflow.solve.problem import Problem
+
+SCALE = 1000.0
+_PENALTY = 100 * SCALE
+"""Price of leaving a group without a column or a layer out: keeps the program feasible while columns are missing."""
+_NEEDED = 1e-9
+"""Chains whose dual value is smaller do not support the value of the program."""
+_PRICED_AT_ONCE = 40
+_ALL_AT_ONCE = 2000
+"""Up to so many columns all enter the program at once."""
+
+
+class Master:
+    """The program with its state: which columns are alive, which are in it, which are allowed at the moment."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        groups: list[Group],
+        paths: CriticalPaths,
+        *,
+        scale_ns: int,
+        by_cell: bool,
+        keep_going: Callable[[], bool],
+    ) -> None:
+        """`by_cell` says that groups are those of cells and not of ranks; `keep_going`, whether there is time left."""
+        self.problem, self.groups, self.paths = problem, groups, paths
+        self._keep_going = keep_going
+        self.factor = SCALE / scale_ns
+        """Scaled time a ns."""
+        self._layout = RowLayout.of(problem, by_cell=by_cell)
+        self._duration_classes = self._layout.duration_classes
+        self._matrices = [Matrix(problem, group, self._layout, self.factor) for group in groups]
+        self._row_lower, self._row_upper = self._layout.bounds(problem)
+        self.alive: list[Mask] = [np.ones(len(group), dtype=bool) for group in groups]
+        self._present: list[dict[int, int]] = [{} for _ in groups]
+        """Program column by column index, of each group."""
+        self._entered: list[list[int]] = [[] for _ in groups]
+        self._is_small = sum(map(len, groups)) <= _ALL_AT_ONCE
+        if self._is_small:
+            self._entered = [list(range(len(group))) for group in groups]
+        self.durations_ns: Integers = np.zeros(NUM_OPS * problem.num_cells, dtype=np.int64)
+        self.last_bound_ns = 0.0
+        self.value_ns = 0.0
+        """Value of the last program: with all columns priced, the bound."""
+        self.complete = False
+        self.reduced_costs: list[Floats] = []
+        self.slack: list[float] = []
+        self.rebuild()
+
+    # -- building ------------------------------------------------------------------------------------------------
+
+    def rebuild(self) -> None:
+        """Build the program anew with the present columns and all chains of the paths."""
+        program = LinearProgram(self._keep_going)
+        num_durations = len(self._duration_classes)
+        fixed_rows = len(self._row_lower)
+        # Rows: those of the layout, then one a group.
+        one = np.ones(len(self.groups))
+        num_rows = fixed_rows + len(self.groups)
+        upper = np.concatenate((self._row_upper, one))
+        program.add_rows(np.concatenate((self._row_lower, one)), upper, empty(num_rows))
+        # Columns: makespan, durations, penalties, ends of junctions, then those of the groups.
+        program.add_columns(np.ones(1), empty(1))
+        program.add_columns(np.zeros(num_durations), single(np.arange(num_durations), -1.0))
+        runs = self._layout.conserve + np.arange(len(self._layout.run_sizes))
+        for rows, entry in ((np.arange(fixed_rows, num_rows), 1.0), (runs, 1.0), (runs, -1.0)):
+            program.add_columns(np.full(len(rows), _PENALTY), single(rows, entry))
+        self._add_chains(program)
+        self._program = program
+        self._duals: Floats = np.zeros(0)
+        entered, self._entered = self._entered, [[] for _ in self.groups]
+        self._present = [{} for _ in self.groups]
+        for group, indices in enumerate(entered):
+            self._enter(group, [index for index in indices if self.alive[group][index]])
+
+    def _add_chains(self, program: LinearProgram) -> None:
+        chains = self._chains = self.paths.chains()
+        first = program.num_columns
+        targets = np.unique(chains.ends[:, 1])
+        program.add_columns(np.zeros(len(targets)), empty(len(targets)))
+        rows = chain_rows(chains, targets, duration_classes=self._duration_classes, first_end=first)
+        program.add_rows(chains.messages_ns * self.factor, np.full(len(rows), INFINITY), rows)
+        rows = sink_rows(chains, targets, first_end=first)
+        program.add_rows(np.zeros(len(rows)), np.full(len(rows), INFINITY), rows)
+
+    @property
+    def num_chains(self) -> int:
+        """Chains in the program."""
+        return len(self._chains)
+
+    def purge(self) -> None:
+        """Forget the chains that this program did not need for its value; the next `rebuild` leaves them out."""
+        if not len(self._duals):
+            return
+        first = len(self._row_lower) + len(self.groups)
+        self.paths.keep(self._chains, np.abs(self._duals[first : first + len(self._chains)]) > _NEEDED)
+
+    def _enter(self, group: int, indices: list[int]) -> None:
+        """Put columns of a group into the program."""
+        first = self._program.num_columns
+        self._present[group].update(zip(indices, range(first, first + len(indices)), strict=True))
+        self._entered[group] += indices
+        columns = self._matrices[group].columns(np.array(indices, dtype=np.int64))
+        own_row = len(self._row_lower) + group
+        self._program.add_columns(np.zeros(len(indices)), appended(columns, own_row, 1.0))
+
+    # -- solving -------------------------------------------------------------------------------------------------
+
+    def solve(
+        self,
+        allowed: dict[int, Mask] | None = None,
+        *,
+        enough_ns: float = float("inf"),
+        deciding: bool = False,
+        passes: int | None = None,
+    ) -> float:
+        """A lower bound in ns on plans made of alive columns (of `allowed` ones in the groups given).
+
+        Stops early once the bound exceeds `enough_ns`, and, if only that matters (`deciding`), once it is clear that
+        it will not, or after some `passes` of pricing (then `complete` is false and the bound weak but valid). Returns
+        infinity when there is no plan at all. Leaves `durations_ns` and the reduced costs of the
+        last program for the caller.
+        """
+        masks = [self.alive[g] if not allowed or g not in allowed else allowed[g] for g in range(len(self.groups))]
+        if any(not mask.any() for mask in masks):
+            return float("inf")
+        closed = self._close(masks, allowed)
+        try:
+            return self._solve_and_price(masks, enough_ns, deciding, passes)
+        except Infeasible:
+            return float("inf")
+        finally:
+            if len(closed):
+                self._program.set_upper(closed, INFINITY)
+
+    def _solve_and_price(self, masks: list[Mask], enough_ns: float, deciding: bool, passes: int | None) -> float:
+        best = 0.0
+        while True:
+            solution = self._program.solve(primal=deciding and not self._is_small)
+            if solution is None:
+                # Trouble or no time: what is known stays true, but there is nothing to drop columns by.
+                self.complete, self.reduced_costs = True, []
+                return best
+            self.value_ns = solution.objective / self.factor
+            self._duals = solution.duals
+            self.complete = not self._price(masks, solution.duals)
+            # One column a group: moving to its cheapest gains at most its reduced cost.
+            self.last_bound_ns = (solution.objective + sum(self.slack)) / self.factor
+            best = max(best, self.last_bound_ns)
+            durations = solution.values[1 : 1 + len(self._duration_classes)]
+            self.durations_ns = np.zeros_like(self.durations_ns)
+            self.durations_ns[self._duration_classes] = np.maximum(np.floor(durations / self.factor), 0)
+            passes = passes - 1 if passes else passes
+            decided = best > enough_ns or (deciding and self.value_ns <= enough_ns)
+            if self.complete or decided or passes == 0:
+                return best
+
+    def _price(self, masks: list[Mask], duals: Floats) -> bool:
+        """Enter the columns that would improve the program; `slack` is each group's most negative reduced cost."""
+        self.reduced_costs, self.slack = [], []
+        entered = False
+        for group, matrix in enumerate(self._matrices):
+            reduced = -matrix.price(duals) - duals[len(self._row_lower) + group]
+            self.reduced_costs.append(reduced)
+            candidates = np.where(masks[group], reduced, np.inf)
+            lowest = float(candidates.min())
+            self.slack.append(min(0.0, lowest))
+            if lowest < -1e-7 * SCALE:
+                size = min(_PRICED_AT_ONCE, len(candidates) - 1)
+                some = np.argpartition(candidates, size)[: size + 1] if size else np.zeros(1, dtype=np.int64)
+                new = [
+                    index
+                    for index in some.tolist()
+                    if candidates[index] < -1e-7 * SCALE and index not in self._present[group]
+                ]
+                if new:
+                    self._enter(group, new)
+                    entered = True
+        return entered
+
+    def _close(self, masks: list[Mask], allowed: dict[int, Mask] | None) -> NDArray[np.int32]:
+        """Shut the present columns that are not allowed at the moment; returns them."""
+        closed = [
+            column
+            for group in (allowed or {})
+            for index, column in self._present[group].items()
+            if self.alive[group][index] and not masks[group][index]
+        ]
+        shut = np.array(closed, dtype=np.int32)
+        if len(shut):
+            self._program.set_upper(shut, 0.0)
+        return shut
+
+    # -- shrinking -----------------------------------------------------------------------------------------------
+
+    def drop(self, group: int, dead: Mask) -> int:
+        """Remove columns for good; returns how many were alive."""
+        dead = dead & self.alive[group]
+        columns = np.array([c for index, c in self._present[group].items() if dead[index]], dtype=np.int32)
+        if len(columns):
+            self._program.set_upper(columns, 0.0)
+        self.alive[group] &= ~dead
+        return int(dead.sum())
+
+    def drop_by_reduced_cost(self, target_ns: float) -> int:
+        """Remove columns whose use alone would lift the last bound over the target."""
+        room = (target_ns - self.last_bound_ns) * self.factor + 1e-6 * SCALE
+        return sum(
+            self.drop(group, reduced - self.slack[group] > room) for group, reduced in enumerate(self.reduced_costs)
+        )
+
+    def program(self, upper_ns: float) -> tuple[Program, list[range]]:
+        """The program over the alive columns with whole choices, its makespan at most `upper_ns`.
+
+        Returns it with the program columns of every group.
+        """
+        program = Program()
+        program.column(cost=1.0, upper=upper_ns * self.factor)
+        durations = program.columns(len(self._duration_classes))
+        members = [program.columns(len(group), upper=1.0, integer=True) for group in self.groups]
+        for own in members:
+            program.row(np.array(own), np.ones(len(own)), lower=1.0, upper=1.0)
+        fixed = self._fixed_rows(durations, members)
+        for row, (lower, upper) in enumerate(zip(self._row_lower, self._row_upper, strict=True)):
+            self._add_row(program, fixed, row, lower, upper)
+        chains = self.paths.chains()
+        targets = np.unique(chains.ends[:, 1])
+        ends = program.columns(len(targets))
+        rows = chain_rows(chains, targets, duration_classes=self._duration_classes, first_end=ends.start)
+        for row, message in enumerate(chains.messages_ns):
+            self._add_row(program, rows, row, message * self.factor)
+        rows = sink_rows(chains, targets, first_end=ends.start)
+        for row in range(len(rows)):
+            self._add_row(program, rows, row, 0.0)
+        return program, members
+
+    def _fixed_rows(self, durations: range, members: list[range]) -> Packed:
+        """The rows of the layout, over the program columns of durations and of the groups."""
+        parts: list[tuple[NDArray[Any], ...]] = [
+            (np.arange(len(durations)), np.array(durations), np.full(len(durations), -1.0))
+        ]
+        for own, matrix in zip(members, self._matrices, strict=True):
+            packed = matrix.columns(np.arange(len(own)))
+            parts.append((packed.indices, np.repeat(np.array(own), np.diff(packed.starts)), packed.entries))
+        rows, columns, entries = (np.concatenate(part) for part in zip(*parts, strict=True))
+        order = np.argsort(rows, kind="stable")
+        starts = np.searchsorted(rows[order], np.arange(len(self._row_lower) + 1))
+        return Packed(starts=starts, indices=columns[order], entries=entries[order])
+
+    @staticmethod
+    def _add_row(program: Program, rows: Packed, row: int, lower: float, upper: float = INFINITY) -> None:
+        own = slice(rows.starts[row], rows.starts[row + 1])
+        program.row(rows.indices[own], rows.entries[own], lower=lower, upper=upper)
+
+    def options_left(self) -> list[CellOptions]:
+        """The options of every cell that are still alive, where cells are chosen one by one."""
+        left = []
+        for group in self.groups:
+            (options,) = group.options
+            left.append(options.select(np.isin(np.arange(len(options)), group.chosen[:, 0])))
+        return left
+
+    def compress(self) -> None:
+        """Forget dead columns."""
+        for group, alive in enumerate(self.alive):
+            new_index = np.cumsum(alive) - 1
+            self._entered[group] = [int(new_index[index]) for index in self._entered[group] if alive[index]]
+            self.groups[group] = self.groups[group].select(alive)
+            self._matrices[group].select(alive)
+            self.alive[group] = np.ones(len(self.groups[group]), dtype=bool)
+        self.rebuild()

@@ -1,0 +1,215 @@
+"""The rows of the master program, and a group's columns in them.
+
+durations   one a cell and operation of the schedule: the sum over the chosen columns is the cell's duration
+conserve    one a run of equal layers: all its layers are held
+order       cells follow the order of the runs
+memory      one a live vector of every rank, where cells are chosen one by one
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.schedule import NUM_OPS, Op
+from evenflow.simulate.costs import Integers
+from evenflow.solve.backends.packed import Packed
+from evenflow.solve.columns.cell_options import CellOptions, merged_runs
+from evenflow.solve.columns.rank_columns import Group
+from evenflow.solve.master.critical_paths import Chains
+from evenflow.solve.problem import Problem
+
+GIGABYTE = 2**30
+"""Memory rows are in gigabytes, which keeps their numbers near one."""
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowLayout:
+    """Where the kinds of rows begin, durations being first, and how many there are in all."""
+
+    num_cells: int
+    ops: tuple[Op, ...]
+    """Operations that the schedule uses."""
+    run_sizes: tuple[int, ...]
+    memory_starts: tuple[int, ...] | None
+    """First memory row of every rank and the end of all, where memory has rows."""
+
+    @property
+    def conserve(self) -> int:
+        """One row a run: its layers are all held."""
+        return len(self.ops) * self.num_cells
+
+    @property
+    def duration_classes(self) -> Integers:
+        """The class (see `Graph`) of every duration row."""
+        classes = [NUM_OPS * cell + op for cell in range(self.num_cells) for op in self.ops]
+        return np.array(classes, dtype=np.int64)
+
+    @property
+    def order(self) -> int:
+        """For every cell but the last and every run j but the first: if it ends in run j or later, the next cell
+        begins there or later.
+        """
+        return self.conserve + len(self.run_sizes)
+
+    @property
+    def memory(self) -> int:
+        """One row a live vector of every rank."""
+        return self.order + (self.num_cells - 1) * (len(self.run_sizes) - 1)
+
+    @classmethod
+    def of(cls, problem: Problem, *, by_cell: bool) -> "RowLayout":
+        """The layout for groups of ranks, or of cells, which need the memory rows."""
+        layout = cls(
+            num_cells=problem.num_cells,
+            ops=problem.schedule.used_ops,
+            run_sizes=tuple(run.count for run in merged_runs(problem)),
+            memory_starts=None,
+        )
+        if not by_cell:
+            return layout
+        sizes = [len(vectors) for vectors in problem.live]
+        starts = layout.memory + np.concatenate(([0], np.cumsum(sizes)))
+        return replace(layout, memory_starts=tuple(starts.tolist()))
+
+    def bounds(self, problem: Problem) -> tuple[Floats, Floats]:
+        """Lower and upper bound of every row."""
+        num_order = self.memory - self.order
+        num_memory = self.memory_starts[-1] - self.memory if self.memory_starts else 0
+        room = (problem.limit - problem.network.constant_bytes) / GIGABYTE
+        durations, sizes = np.zeros(self.conserve), np.array(self.run_sizes, dtype=np.float64)
+        lower = np.concatenate((durations, sizes, np.full(num_order + num_memory, -np.inf)))
+        upper = np.concatenate((durations, sizes, np.zeros(num_order), np.full(num_memory, room)))
+        return lower, upper
+
+
+class Matrix:
+    """The columns of one group. Entries in rows of durations and memory are kept; those that place layers in runs are
+    intervals of rows, which prefix sums price.
+    """
+
+    def __init__(self, problem: Problem, group: Group, rows: RowLayout, factor: float) -> None:
+        self._layout = rows
+        self._cells = group.cells
+        picked = [(options, group.chosen[:, at]) for at, options in enumerate(group.options)]
+        shared, shared_rows = [], []
+        for slot, op in enumerate(rows.ops):
+            shared += [durations_of(options, op)[own] * factor for options, own in picked]
+            shared_rows += [len(rows.ops) * cell + slot for cell in group.cells]
+        if rows.memory_starts is not None:
+            (cell,) = group.cells
+            rank, chunk = problem.schedule.stage_ranks[cell], int(problem.schedule.stage_chunks[cell])
+            options, own = picked[0]
+            for index, vector in enumerate(problem.live[rank]):
+                needed = options.parameter_bytes[own] + int(vector[chunk]) * options.activation_bytes[own]
+                if problem.schedule.splits_backward:
+                    needed = needed + int(vector[problem.num_chunks + chunk]) * options.weight_bytes[own]
+                shared.append(needed / GIGABYTE)
+                shared_rows.append(rows.memory_starts[rank] + index)
+        self._shared = np.stack(shared, axis=1)
+        self._rows = np.array(shared_rows, dtype=np.int64)
+        self._places = np.stack(
+            [
+                np.stack([getattr(options, name)[own] for name in ("first_run", "last_run", "in_first", "in_last")])
+                for options, own in picked
+            ]
+        ).astype(np.int32)
+        """Shape [num_cells_of_group, 4, num_columns]."""
+
+    def select(self, keep: Mask) -> None:
+        """Keep some columns."""
+        self._shared = self._shared[keep]
+        self._places = np.ascontiguousarray(self._places[:, :, keep])
+
+    def columns(self, indices: NDArray[np.int64]) -> Packed:
+        """The entries of some columns (their group's own row apart), packed column by column."""
+        layout, count = self._layout, len(indices)
+        width = len(layout.run_sizes) - 1
+        every = np.arange(count)
+        parts = [(np.repeat(every, len(self._rows)), np.tile(self._rows, count), self._shared[indices].ravel())]
+        sizes = np.array(layout.run_sizes, dtype=np.float64)
+        for cell, (first, last, in_first, in_last) in zip(self._cells, self._places[:, :, indices], strict=True):
+            parts += [(every, layout.conserve + first, in_first), (every, layout.conserve + last, in_last)]
+            owner, runs = _intervals(first + 1, last)
+            parts.append((owner, layout.conserve + runs, sizes[runs]))
+            if cell < layout.num_cells - 1:
+                owner, runs = _intervals(np.zeros_like(last), last)
+                parts.append((owner, layout.order + cell * width + runs, np.ones(len(runs))))
+            if cell:
+                owner, runs = _intervals(np.zeros_like(first), first)
+                parts.append((owner, layout.order + (cell - 1) * width + runs, np.full(len(runs), -1.0)))
+        owners, rows, entries = (np.concatenate(part) for part in zip(*parts, strict=True))
+        # Two cells may hold layers of one run: equal rows of a column add up.
+        num_rows = int(rows.max(initial=0)) + 1
+        keys, place = np.unique(owners * num_rows + rows, return_inverse=True)
+        totals = np.bincount(place, weights=entries, minlength=len(keys))
+        keys, totals = keys[totals != 0], totals[totals != 0]
+        starts = np.searchsorted(keys, np.arange(count + 1) * num_rows)
+        return Packed(starts=starts, indices=keys % num_rows, entries=totals)
+
+    def price(self, duals: Floats) -> Floats:
+        """``duals @ column`` for every column."""
+        layout = self._layout
+        total: Floats = self._shared @ duals[self._rows]
+        num_runs = len(layout.run_sizes)
+        each = duals[layout.conserve : layout.conserve + num_runs]
+        whole = np.concatenate(([0.0], np.cumsum(each * layout.run_sizes)))
+        order = duals[layout.order : layout.memory].reshape(layout.num_cells - 1, num_runs - 1)
+        reaching = np.concatenate((np.zeros((layout.num_cells - 1, 1)), np.cumsum(order, axis=1)), axis=1)
+        for cell, (first, last, in_first, in_last) in zip(self._cells, self._places, strict=True):
+            total += each[first] * in_first + each[last] * in_last
+            if num_runs > 1:
+                total += np.where(last > first, whole[last] - whole[np.minimum(first + 1, last)], 0.0)
+                if cell < layout.num_cells - 1:
+                    total += reaching[cell][last]
+                if cell:
+                    total -= reaching[cell - 1][first]
+        return total
+
+
+def durations_of(options: CellOptions, op: Op) -> Integers:
+    """Of one operation, for all options."""
+    if op == Op.F:
+        return options.forward_ns
+    if op == Op.B:
+        return options.backward_ns
+    return options.weight_ns if op == Op.W else options.backward_ns - options.weight_ns
+
+
+def _intervals(begins: Integers, ends: Integers) -> tuple[Integers, Integers]:
+    """All integers of the intervals ``begins[i] <= j < ends[i]``, as arrays of i and of j."""
+    lengths = np.maximum(ends - begins, 0)
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    firsts = np.cumsum(lengths) - lengths
+    return owners, np.arange(len(owners)) - np.repeat(firsts, lengths) + np.repeat(begins, lengths)
+
+
+def chain_rows(chains: Chains, targets: Integers, *, duration_classes: Integers, first_end: int) -> Packed:
+    """The rows ``end[target] - end[source] - durations`` of all chains.
+
+    The end of ``targets[i]`` (sorted) is column ``first_end + i``, that of ``duration_classes[i]`` (sorted) ``1 + i``.
+    """
+    sizes = np.diff(chains.starts)
+    inner = chains.ends[:, 0] > 0
+    starts = np.concatenate(([0], np.cumsum(sizes + 1 + inner)))
+    indices = np.empty(starts[-1], dtype=np.int64)
+    entries = np.empty(starts[-1])
+    places = np.arange(len(chains.classes)) + np.repeat(starts[:-1] - chains.starts[:-1], sizes)
+    indices[places], entries[places] = 1 + np.searchsorted(duration_classes, chains.classes), -chains.counts
+    at_target = starts[:-1] + sizes
+    indices[at_target], entries[at_target] = first_end + np.searchsorted(targets, chains.ends[:, 1]), 1.0
+    at_source = at_target[inner] + 1
+    indices[at_source], entries[at_source] = first_end + np.searchsorted(targets, chains.ends[inner, 0]), -1.0
+    return Packed(starts=starts, indices=indices, entries=entries)
+
+
+def sink_rows(chains: Chains, targets: Integers, *, first_end: int) -> Packed:
+    """The rows ``makespan - end[sink]`` of all sinks; the makespan is column 0, the ends are as in `chain_rows`."""
+    count = len(chains.sinks)
+    columns = np.zeros((count, 2), dtype=np.int64)
+    columns[:, 1] = first_end + np.searchsorted(targets, chains.sinks)
+    starts = np.arange(0, 2 * count + 1, 2)
+    return Packed(starts=starts, indices=columns.ravel(), entries=np.tile([1.0, -1.0], count))

@@ -1,0 +1,137 @@
+"""The shortest order found for the cells of a plan."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenflow.errors import InputError
+from evenflow.model import Communication, Network, Plan
+from evenflow.schedule import FAMILIES, Schedule, check_complete, make_schedule, one_f_one_b, schedule_of
+from evenflow.schedule.of_plan import check_sizes_of
+from evenflow.simulate import build_graph, stage_costs
+from evenflow.simulate.costs import StageCosts
+from evenflow.solve.order.order_bounds import OrderBound, order_lower_bound
+from evenflow.solve.order.searcher import Search
+from evenflow.solve.order.work import make_work
+from evenflow.solve.outcome import ProgressCallback
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderOutcome:
+    """The best order found for some work."""
+
+    schedule: Schedule
+    makespan_ns: int
+    bound: OrderBound
+    start_ns: int | None
+    """Makespan of the best order that the search started from; None when none of them fits in memory."""
+    start_name: str | None
+    """The name of that order."""
+    solve_seconds: float
+
+    @property
+    def lower_bound_ns(self) -> int:
+        """No order of these stages on these ranks within the limit is shorter."""
+        return min(self.bound.lower_bound_ns, self.makespan_ns)
+
+    @property
+    def gap(self) -> float:
+        """At most this fraction of the makespan could be saved by another order."""
+        return 1 - self.lower_bound_ns / self.makespan_ns
+
+
+def search_order(
+    plan: Plan,
+    network: Network,
+    *,
+    memory_limit_bytes: int | None,
+    communication: Communication | None = None,
+    split_backward: bool = False,
+    start: Sequence[Schedule] = (),
+    time_limit_s: float,
+    seed: int = 0,
+    progress: ProgressCallback | None = None,
+) -> OrderOutcome:
+    """The shortest order found for the cells of `plan`, on the placement of its schedule, within the memory limit.
+
+    Starts from all families of these sizes and placement and from `start`, and is never longer than any of them that
+    fits. With `split_backward` stages may split their backwards; otherwise none does. Ends early when the order is
+    proven optimal; `seed` makes it look elsewhere. Runs in the caller's thread; Ctrl-C raises KeyboardInterrupt.
+
+    Raises InputError when not even one microbatch at a time fits, and for steps without backward.
+    """
+    load_kernels()
+    began = time.monotonic()
+    schedule = schedule_of(plan)
+    costs = stage_costs(network, plan, schedule)
+    limit = memory_limit_bytes if network.has_memory else None
+    work = make_work(
+        costs, schedule, memory_limit_bytes=limit, communication=communication, split_backward=split_backward
+    )
+    for given in start:
+        check_sizes_of(plan, given)
+        check_complete(given)
+        if given.stage_ranks != schedule.stage_ranks:
+            raise InputError(
+                value=given.name, rule="an order to start from has the placement of the plan", place="start"
+            )
+    starts = [*start, schedule, *_families(schedule)]
+    bound = order_lower_bound(work)
+    search = Search(work=work, bound_ns=bound.lower_bound_ns, seed=seed)
+    for candidate in starts:
+        search.start_from(candidate)
+    started = search.best
+    search.split_best()
+    search.improve(began=began, time_limit_s=time_limit_s, progress=progress)
+    best = search.best
+    if best is None:
+        raise AssertionError("one microbatch at a time fits, so there is an order: this is a fault in evenflow")
+    return OrderOutcome(
+        schedule=best.schedule,
+        makespan_ns=best.makespan_ns,
+        bound=bound,
+        start_ns=started.makespan_ns if started else None,
+        start_name=started.schedule.name if started else None,
+        solve_seconds=time.monotonic() - began,
+    )
+
+
+def load_kernels() -> None:
+    """Compile what the search needs, or read it from the cache, by searching something tiny."""
+    tiny = one_f_one_b(num_ranks=2, num_microbatches=2)
+    ones, zeros = np.ones(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    costs = StageCosts(
+        num_ranks=2,
+        forward_ns=ones,
+        backward_ns=2 * ones,
+        weight_ns=ones,
+        recompute_ns=zeros,
+        activation_bytes=ones,
+        weight_bytes=ones,
+        static_bytes=zeros,
+    )
+    work = make_work(costs, tiny, memory_limit_bytes=None, communication=None, split_backward=False)
+    search = Search(work=work, bound_ns=0)
+    search.start_from(tiny)
+    search.improve(began=time.monotonic(), time_limit_s=0.01, progress=None)
+    search.anneal(steps=1, end=np.inf)
+
+
+def _families(schedule: Schedule) -> Iterator[Schedule]:
+    """The orders of all families with the sizes and placement of `schedule`."""
+    for name in FAMILIES:
+        try:
+            order = make_schedule(
+                name,
+                num_ranks=schedule.num_ranks,
+                num_chunks=schedule.num_chunks,
+                num_microbatches=schedule.num_microbatches,
+                sequence_splits=schedule.sequence_splits,
+            )
+            build_graph(order)
+        except InputError:  # a family that does not have these sizes
+            continue
+        if order.stage_ranks == schedule.stage_ranks:
+            yield order

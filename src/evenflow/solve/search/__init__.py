@@ -1,0 +1,1 @@
+"""The search for good plans: simulated annealing on the exact makespan."""

@@ -1,0 +1,123 @@
+"""The search for good plans: simulated annealing on the exact makespan, in short rounds with growing patience."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evenflow.simulate.costs import Integers
+from evenflow.solve.problem import Problem
+
+_TEMPERATURES = (0.004, 0.001, 0.012)
+"""Starting temperatures of the rounds in turn, as fractions of the makespan."""
+
+
+@dataclass(kw_only=True)
+class Search:
+    """A running search; `step` improves it a little, `best` is the shortest step so far."""
+
+    problem: Problem
+    counts: Integers
+    """Current state [num_cells, num_kinds]."""
+    seed: int = 0
+    best: int = field(init=False)
+    """Makespan of `best_counts`, ns."""
+    best_counts: Integers = field(init=False)
+    _arguments: tuple[object, ...] = field(init=False, repr=False)
+    _incumbent: tuple[int, Integers] = field(init=False)
+    _offered: Integers | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        # Importing the kernel loads the compiler, which only a search needs.
+        from evenflow.solve.search.annealing_kernel import Memory, Order, Prices, Rules
+
+        problem = self.problem
+        graph, sums = problem.graph, problem.sums
+        num_cells = problem.num_cells
+        fixed = np.zeros((6, num_cells), dtype=np.int64)
+        for cell, block in ((0, problem.network.head), (num_cells - 1, problem.network.tail)):
+            fixed[:, cell] += (
+                block.forward_ns,
+                block.backward_ns,
+                block.activation_bytes,
+                block.parameter_bytes,
+                block.weight_ns,
+                block.weight_bytes,
+            )
+        live_starts = np.concatenate(([0], np.cumsum([len(vectors) for vectors in problem.live])))
+        messages = np.zeros(0, dtype=np.int64)
+        if problem.message_ns:
+            messages = graph.crosses_ranks * np.int64(problem.message_ns)
+        # No cell ever holds more layers than there are, so with that as the least none can give one away; contents are
+        # not copied between ranks where layers are not taken as equal. What is left changes kinds within cells.
+        moves_layers = problem.fixed_layers is None
+        self._arguments = (
+            Rules(
+                problem.schedule.stage_table,
+                np.array(problem.schedule.stage_ranks),
+                problem.schedule.splits_backward,
+                problem.schedule.num_units,
+                problem.min_layers if moves_layers else problem.num_layers,
+                problem.network.is_uniform and moves_layers,
+                np.array(problem.exclusive_kinds),
+            ),
+            Prices(
+                sums.forward_ns,
+                sums.backward_ns,
+                sums.activation_bytes,
+                sums.parameter_bytes,
+                sums.weight_ns,
+                sums.weight_bytes,
+                fixed,
+            ),
+            Memory(np.concatenate(problem.live), live_starts, problem.limit - problem.network.constant_bytes),
+            Order(
+                graph.rank_predecessors,
+                graph.dependencies,
+                graph.classes,
+                graph.rank_lasts,
+                messages,
+                np.zeros(problem.schedule.num_actions + 1, dtype=np.int64),
+            ),
+        )
+        self.best = np.iinfo(np.int64).max
+        self.best_counts = self.counts.copy()
+        self._anneal(steps=0, hot=1.0)
+
+    def _anneal(self, *, steps: int, hot: float) -> None:
+        from evenflow.solve.search.annealing_kernel import anneal
+
+        self.seed += 1
+        self.best = int(
+            anneal(
+                self.seed, steps, hot, max(hot / 300, 0.5), self.counts, self.best_counts, self.best, *self._arguments
+            )
+        )
+        self._incumbent = (self.best, self.best_counts.copy())
+
+    @property
+    def incumbent(self) -> tuple[int, Integers]:
+        """Makespan and counts of the best plan, safe to read while `run` goes on in another thread."""
+        return self._incumbent
+
+    def offer(self, counts: Integers) -> None:
+        """Give the running search a plan found elsewhere; it goes on from there if the plan is better."""
+        self._offered = counts
+
+    def run(self, *, stop: Callable[[], bool], longest_round_s: float = 2.0) -> None:
+        """Anneal until `stop`: rounds of growing length, each from the best plan so far and not hotter than needed."""
+        steps = 2000
+        while True:
+            began = time.monotonic()
+            for temperature in _TEMPERATURES:
+                if stop():
+                    return
+                offered, self._offered = self._offered, None
+                if offered is not None:
+                    self.counts[:] = offered
+                    self._anneal(steps=0, hot=1.0)
+                self.counts[:] = self.best_counts
+                self._anneal(steps=steps, hot=max(1.0, self.best * temperature))
+            if time.monotonic() - began < len(_TEMPERATURES) * longest_round_s / 2:
+                steps *= 2

@@ -1,0 +1,37 @@
+"""Small networks to plan, with numbers that a person can check."""
+
+from collections.abc import Sequence
+
+from evenflow.auto.stages.analytic import AnalyticStages
+from evenflow.cluster.cluster import Cluster
+from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
+
+FULL_ACTIVATION = 100
+
+
+def layer(forward_ns: int, *, parameter_bytes: int = 800, activation_bytes: int = 1000, name: str = "layer") -> Layer:
+    """The backward takes twice the forward; with full recompute three times, and a tenth of the activation."""
+    return Layer(
+        name=name,
+        forward_ns=forward_ns,
+        parameter_bytes=parameter_bytes,
+        modes={
+            "none": Mode(activation_bytes=activation_bytes, backward_ns=2 * forward_ns),
+            "full": Mode(activation_bytes=activation_bytes // 10, backward_ns=3 * forward_ns),
+        },
+    )
+
+
+def network(forwards_ns: Sequence[int], *, head: EndBlock | None = None, tail: EndBlock | None = None) -> Network:
+    return Network(
+        name="small",
+        runs=tuple(LayerRun(layer=layer(forward), count=1) for forward in forwards_ns),
+        head=head or EndBlock(),
+        tail=tail or EndBlock(),
+    )
+
+
+def stages(of: Network, cluster: Cluster, *, num_microbatches: int = 8, samples: int = 4) -> AnalyticStages:
+    return AnalyticStages(
+        network=of, cluster=cluster, num_microbatches=num_microbatches, samples=samples, boundary_bytes=400
+    )

@@ -1,0 +1,116 @@
+"""Costs of runs of layers, against the sharding of those very layers."""
+
+import itertools
+import pickle
+
+import pytest
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+
+from evenflow.auto.sharding.layer_costs import LayerKind, StageCosts, stage_costs  # noqa: E402
+from evenflow.auto.sharding.program import Training  # noqa: E402
+from evenflow.auto.sharding.shard import shard  # noqa: E402
+from evenflow.cluster.collectives import collective_ns  # noqa: E402
+from evenflow.cluster.mesh import Accelerator, Mesh, MeshAxis  # noqa: E402
+from evenflow.errors import InputError  # noqa: E402
+
+WIDTH = 256
+MESH = Mesh(
+    axes=(MeshAxis(size=4, bandwidth_bytes_per_s=10**11, latency_ns=1_000),),
+    accelerator=Accelerator(flops_per_s=1e14, memory_bytes_per_s=1e12),
+)
+TRAINING = Training(num_microbatches=4)
+TOKENS = torch.zeros(8, 16, dtype=torch.long)
+HIDDEN = torch.empty(8, 16, WIDTH)
+
+
+def layer() -> object:
+    return nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+
+
+KINDS = (
+    LayerKind(name="embedding", module=nn.Embedding(512, WIDTH), example_input=TOKENS),
+    LayerKind(name="layer", module=layer(), example_input=HIDDEN),
+    LayerKind(name="head", module=nn.Linear(WIDTH, 512), example_input=HIDDEN),
+)
+ORDER = (0, 1, 1, 1, 1, 1, 2)
+
+
+@pytest.fixture(scope="module")
+def costs() -> StageCosts:
+    return stage_costs(KINDS, ORDER, [MESH], training=TRAINING)[0]
+
+
+def test_run_of_equal_layers_costs_what_their_sharding_costs(costs: StageCosts) -> None:
+    """But for what it may take to give what the next layers take, and their gradient: an all-gather each."""
+    module = nn.Sequential(*(layer() for _ in range(5)))
+    plan = shard(module, HIDDEN.clone().requires_grad_(), MESH, training=TRAINING)
+    fastest = costs.options(1, 6)[0]
+    assert plan.cost is not None
+    assert plan.memory is not None
+    hops = 4 * 2 * collective_ns(MESH.axes[0], "all-gather", HIDDEN.numel() * 4)
+    total = 4 * (fastest.forward_ns + fastest.backward_ns) + fastest.update_ns
+    assert plan.cost.total_ns <= total <= plan.cost.total_ns + hops
+    parts = fastest.compute_ns + fastest.communication_ns + fastest.resharding_ns
+    assert 4 * parts + fastest.gradient_ns == total
+
+
+def test_what_goes_out_comes_in_likewise(costs: StageCosts) -> None:
+    """At the fastest level nothing is moved where kinds meet, and equal layers take what they give."""
+    for start in (1, 6):
+        assert costs.between(start, 0) == (0, 0)
+    layer = costs.layers[1][0]
+    assert layer.entry == layer.exit
+
+
+def test_layers_add_up(costs: StageCosts) -> None:
+    def numbers(first: int, end: int) -> list[tuple[int, ...]]:
+        return [
+            (one.forward_ns, one.backward_ns, one.update_ns, one.static_bytes, one.activation_bytes)
+            for one in costs.options(first, end)
+        ]
+
+    for one, two, three in zip(numbers(1, 2), numbers(1, 3), numbers(1, 4), strict=True):
+        assert [b - a for a, b in zip(one, two, strict=True)] == [c - b for b, c in zip(two, three, strict=True)]
+    assert numbers(1, 3) == numbers(3, 5)
+    for whole, longer in zip(numbers(1, 6), numbers(0, 7), strict=True):
+        assert all(a < b for a, b in zip(whole[3:], longer[3:], strict=True))
+        assert sum(whole[:2]) < sum(longer[:2])
+
+
+def test_later_levels_need_less_memory_and_take_longer(costs: StageCosts) -> None:
+    options = costs.options(1, 6)
+    assert len(options) == 5
+    for fast, small in itertools.pairwise(options):
+        step = [4 * (one.forward_ns + one.backward_ns) + one.update_ns for one in (fast, small)]
+        memory = [one.static_bytes + one.activation_bytes for one in (fast, small)]
+        assert step[0] <= step[1]
+        assert memory[0] >= memory[1]
+    assert options[-1].static_bytes < options[0].static_bytes
+
+
+def test_boundaries_lie_on_the_mesh(costs: StageCosts) -> None:
+    for index in range(len(ORDER)):
+        tensor, placement = costs.entry(index, 0)
+        assert tensor.shape == ((8, 16) if index == 0 else (8, 16, WIDTH))
+        assert len(placement) == 1
+        assert -1 <= placement[0] < len(tensor.shape)
+
+
+def test_goes_to_other_processes(costs: StageCosts) -> None:
+    assert pickle.loads(pickle.dumps(costs)) == costs
+
+
+def test_stages_that_are_none(costs: StageCosts) -> None:
+    for first, end in ((2, 2), (-1, 2), (3, 8)):
+        with pytest.raises(InputError, match="a stage is a run"):
+            costs.options(first, end)
+
+
+def test_layers_that_do_not_fit_together() -> None:
+    wrong = LayerKind(name="narrow", module=nn.Linear(8, 8), example_input=torch.empty(8, 16, 8))
+    with pytest.raises(InputError, match="what embedding returns: narrow takes"):
+        stage_costs((KINDS[0], wrong), (0, 1), [MESH])
+    with pytest.raises(InputError, match="a layer's kind is one of 0 to 0"):
+        stage_costs(KINDS[:1], (0, 1), [MESH])

@@ -1,0 +1,128 @@
+"""Redistribution: costs worked out by hand, and every collective checked on the pieces that devices hold."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenflow.auto.sharding.redistribution import RedistributionTable
+from evenflow.cluster.collectives import collective_ns
+from evenflow.cluster.mesh import Mesh, MeshAxis
+from evenflow.cluster.placement import PARTIAL, REPLICATE, Placement, Tensor, is_even
+from evenflow.errors import InputError
+
+FAST = MeshAxis(size=4, bandwidth_bytes_per_s=10**9, latency_ns=7)
+SLOW = MeshAxis(size=2, bandwidth_bytes_per_s=10**8, latency_ns=100)
+
+
+def cost(tensor: Tensor, source: Placement, target: Placement, *axes: MeshAxis) -> float:
+    table = RedistributionTable(mesh=Mesh(axes=axes)).of(tensor)
+    return float(table.costs[table.index[source], table.index[target]])
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "ns"),
+    [
+        (0, REPLICATE, 7 + 3000),  # all-gather: 3/4 of 4000 bytes
+        (PARTIAL, 0, 7 + 3000),  # reduce-scatter
+        (PARTIAL, REPLICATE, 7 + 6000),  # all-reduce: there and back, one latency
+        (0, 1, 7 + 750),  # all-to-all: 3/4 of the 1000 bytes that a device has
+        (REPLICATE, 1, 0),  # each device keeps its part
+        (REPLICATE, PARTIAL, 0),
+        (1, 1, 0),
+    ],
+)
+def test_collectives_of_four_devices(source: int, target: int, ns: int) -> None:
+    assert cost(Tensor(shape=(4, 250 * 4), item_bytes=1), (source,), (target,), FAST) == ns
+
+
+def test_parts_do_not_become_sums_for_nothing() -> None:
+    assert cost(Tensor(shape=(4, 4), item_bytes=1), (0,), (PARTIAL,), FAST) > 0
+
+
+def test_two_axes_move_less_when_the_other_is_split() -> None:
+    tensor = Tensor(shape=(8, 1000), item_bytes=1)
+    assert cost(tensor, (PARTIAL, 0), (REPLICATE, 0), SLOW, FAST) == 100 + 2 * 1000 * 10
+    # Whole tensors are reduced over the slow axis a quarter each, and the quarters gathered over the fast one.
+    quarters, gather = 100 + 2 * 2000 * 10 // 2, 7 + 8000 * 3 // 4
+    assert cost(tensor, (PARTIAL, REPLICATE), (REPLICATE, REPLICATE), SLOW, FAST) == quarters + gather
+
+
+def test_outer_split_opens_only_after_the_inner_one() -> None:
+    tensor = Tensor(shape=(8, 1000), item_bytes=1)
+    # Both axes split dimension 0. To gather along the outer axis alone the inner one gathers first, and splits again.
+    inner = 7 + 4000 * 3 // 4
+    outer = 100 + 8000 * 10 // 2
+    moved = 7 + 1000 * 3 // 4  # or it moves to dimension 1, where it is out of the way, and back
+    there = 100 + 2000 * 10 // 2
+    back = 7 + 2000 * 3 // 4
+    assert cost(tensor, (0, 0), (REPLICATE, 0), SLOW, FAST) == min(inner + outer, moved + there + back)
+
+
+def test_one_device_is_free() -> None:
+    alone = MeshAxis(size=1, bandwidth_bytes_per_s=1, latency_ns=1000)
+    assert collective_ns(alone, "all-reduce", 10**6) == 0
+
+
+def held(
+    shape: tuple[int, ...], placement: Placement, mesh_shape: tuple[int, ...], device: tuple[int, ...]
+) -> set[int]:
+    """The elements of a tensor that a device has a value of (a partial one, maybe)."""
+    part = np.arange(math.prod(shape)).reshape(shape)
+    for axis, where in enumerate(placement):
+        if where >= 0:
+            part = np.split(part, mesh_shape[axis], axis=where)[device[axis]]
+    return set(part.flatten().tolist())
+
+
+@given(
+    shape=st.lists(st.sampled_from([1, 2, 4, 6, 8]), min_size=1, max_size=3),
+    mesh_shape=st.lists(st.sampled_from([1, 2, 4]), min_size=1, max_size=2),
+)
+def test_collectives_have_what_they_need(shape: list[int], mesh_shape: list[int]) -> None:
+    axes = tuple(MeshAxis(size=size, bandwidth_bytes_per_s=10**9, latency_ns=1) for size in mesh_shape)
+    tensor = Tensor(shape=tuple(shape), item_bytes=4)
+    table = RedistributionTable(mesh=Mesh(axes=axes)).of(tensor)
+    assert np.isfinite(table.costs).all()
+    sizes = tuple(mesh_shape)
+    for (i, j), step in table.steps.items():
+        source, target = table.placements[i], table.placements[j]
+        assert is_even(tensor, target, sizes)
+        for device in itertools.product(*(range(size) for size in sizes)):
+            group = [(*device[: step.axis], k, *device[step.axis + 1 :]) for k in range(sizes[step.axis])]
+            mine = held(tensor.shape, source, sizes, device)
+            there = [held(tensor.shape, source, sizes, one) for one in group]
+            wanted = held(tensor.shape, target, sizes, device)
+            if step.collective == "local":
+                assert wanted <= mine
+            else:
+                assert wanted <= set().union(*there)
+            if step.collective in ("all-reduce", "reduce-scatter"):
+                assert all(wanted <= one for one in there)  # everyone has a share of every element
+
+
+@given(shape=st.lists(st.sampled_from([2, 4, 8]), min_size=1, max_size=3), data=st.data())
+def test_route_adds_up_and_shortcuts_do_not_exist(shape: list[int], data: st.DataObject) -> None:
+    table = RedistributionTable(mesh=Mesh(axes=(SLOW, FAST))).of(Tensor(shape=tuple(shape), item_bytes=2))
+    choose = st.sampled_from(range(len(table.placements)))
+    i, j, k = data.draw(choose), data.draw(choose), data.draw(choose)
+    assert table.costs[i, j] <= table.costs[i, k] + table.costs[k, j]
+    route = table.route(table.placements[i], table.placements[j])
+    assert sum(step.time_ns for step in route) == table.costs[i, j]
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: MeshAxis(size=0, bandwidth_bytes_per_s=1), "size"),
+        (lambda: MeshAxis(size=1, bandwidth_bytes_per_s=0), "bandwidth_bytes_per_s"),
+        (lambda: MeshAxis(size=1, bandwidth_bytes_per_s=1, latency_ns=-1), "latency_ns"),
+        (lambda: Mesh(axes=()), "axes"),
+    ],
+)
+def test_meshes_that_make_no_sense(make: object, field: str) -> None:
+    with pytest.raises(InputError, match=field):
+        make()  # type: ignore[operator]

@@ -1,0 +1,62 @@
+"""Refinement by the exact solver: never worse, and for equal submeshes only."""
+
+from dataclasses import replace
+
+import pytest
+
+from evenflow.auto.refine import Refinement, refine
+from evenflow.auto.stages.analytic import AnalyticStages
+from evenflow.auto.stages.inter_operator import TwoLevelPlan, plan_stages
+from evenflow.cluster.cluster import Link, Submesh
+from evenflow.model import EndBlock
+from evenflow.simulate import simulate
+from tests.auto.networks import network, stages
+from tests.auto.oracles import mesh
+
+SLOW = Link(bytes_per_s=4 * 10**7)
+"""10 us for what a layer hands on: a pipeline sends it once a stage, tensor parallelism many times a layer."""
+CLUSTER = mesh(1, 4, intra=SLOW, inter=SLOW, memory_bytes=7000)
+TAIL = EndBlock(forward_ns=50_000, backward_ns=100_000, parameter_bytes=800)
+
+
+@pytest.fixture(scope="module")
+def pipeline() -> TwoLevelPlan:
+    """Ten layers and a head on four devices: the best cut that recomputes whole stages or nothing."""
+    answer = plan_stages(lambda one: provider(), CLUSTER, num_microbatches=8)
+    return next(plan for plan in answer.alternatives if {stage.submesh for stage in plan.stages} == {Submesh(1, 1)})
+
+
+def provider() -> AnalyticStages:
+    return stages(network([100_000] * 10, tail=TAIL), CLUSTER, samples=1)
+
+
+@pytest.fixture(scope="module")
+def refinement(pipeline: TwoLevelPlan) -> Refinement:
+    return refine(pipeline, provider(), time_limit_s=8)
+
+
+def test_recomputing_single_layers_is_shorter(pipeline: TwoLevelPlan, refinement: Refinement) -> None:
+    assert "full" in {stage.cost.recompute for stage in pipeline.stages}
+    assert refinement.two_level_ns == pipeline.timeline.makespan_ns
+    assert {one.schedule for one in refinement.tried} == {"1f1b", "eager-1f1b", "zb-h1", "interleaved"}
+    best = refinement.best
+    assert best.timeline.makespan_ns < refinement.two_level_ns
+    assert refinement.saved == pytest.approx(1 - best.timeline.makespan_ns / refinement.two_level_ns)
+    for one in refinement.tried:
+        if one.outcome.simulation:
+            assert max(one.outcome.simulation.peak_memory_bytes) <= CLUSTER.memory_bytes
+            # The solver takes the slowest message for all.
+            alone = simulate(one.outcome.simulation.network, one.outcome.plan).makespan_ns
+            assert alone <= one.timeline.makespan_ns <= one.outcome.makespan_ns
+
+
+def test_longer_plans_save_nothing(refinement: Refinement) -> None:
+    perfect = replace(refinement, two_level_ns=1)
+    assert perfect.best is None
+    assert perfect.saved == 0
+
+
+def test_different_submeshes_are_left_alone(pipeline: TwoLevelPlan) -> None:
+    first, *others = pipeline.stages
+    uneven = replace(pipeline, stages=(replace(first, submesh=Submesh(1, 2)), *others))
+    assert refine(uneven, provider()) is None

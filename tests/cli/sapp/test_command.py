@@ -1,0 +1,178 @@
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+DOOR = ROOT / "run_pipeline_balance.py"
+
+
+@pytest.fixture
+def layers(folder: Path) -> Path:
+    """A folder to stand in, with the examples as ``./layers``."""
+    (folder / "layers").mkdir()
+    for file in (ROOT / "examples").iterdir():
+        if file.is_file():
+            shutil.copy(file, folder / "layers")
+    shutil.move(folder / "tiny.json", folder / "layers" / "tiny.json")
+    return folder
+
+
+def written(folder: Path) -> set[str]:
+    return {
+        str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and "layers" not in path.parts
+    }
+
+
+@pytest.mark.usefixtures("fake_solver")
+class TestBalance:
+    def test_prints_the_blocks_of_the_documents(self, layers, balance):
+        status, out, _ = balance("-m", "tiny", "-s", 2, "-mb", 2, "-mem", 250)
+        assert status == 0
+        # The figures of test_plan.py; the two blocks are those of document 001, step 5.
+        assert out == (
+            "To put in yaml configuration:\n"
+            "  offset: [[0, 0]]\n"
+            "  recompute: [[0, 0]]\n"
+            "  select_recompute: [[0, 0]]\n"
+            "  select_comm_recompute: [[0, 0]]\n"
+            "  pp_interleave_num: 1\n"
+            "————————————— pp: 2, vp: 1, micro:  2 ————————————\n"
+            "--------------------  bubble  --------------------\n"
+            "   real    =   ideal   +   imba    + recompute\n"
+            "  0.5000   =  0.5000   +  0.0000   +  0.0000\n"
+            "within 25.00 % of optimal: 18.000 ms, bound 13.500 ms\n"
+            "total_time: 18.000 ms\n"
+            "peak_memory: [240, 220] MB\n"
+            "memory_limit: 250 MB, within the limit\n"
+            "picture: output/result.svg\n"
+        )
+        assert written(layers) == {"output/result.svg"}
+
+    def test_naive_and_manual(self, layers, balance):
+        flags = ("-m", "llama2_70b.json", "-s", 8, "-mb", 32, "-i", 2, "-mem", 56000, "-naive", 1)
+        status, out, _ = balance(*flags, "-manual", "layers/manual_70b.yaml", "-o", "out/put")
+        assert status == 0
+        assert out.count("To put in yaml configuration:") == 5
+        assert [line for line in out.splitlines() if line.endswith(":") and " " not in line] == [
+            "naive_all_recomp:", "naive_no_recomp:", "by_hand_1_chunk:", "by_hand_2_chunks:"
+        ]  # fmt: skip
+        assert "  offset: [[-1, 0, 0, 0, 0, 0, 0, 0], [-1, 0, 0, 0, 0, 1, 1, 0]]" in out
+        names = ("result", "result_naive_all_recomp", "result_naive_no_recomp", "by_hand_1_chunk", "by_hand_2_chunks")
+        assert written(layers) == {f"out/put/{name}.svg" for name in names}
+
+    def test_a_manual_entry_that_is_not_shown_is_printed_without_a_picture(self, layers, balance):
+        (layers / "m.yaml").write_text("mine: {offset: 0, show: False, file_name: m.svg}")
+        status, out, _ = balance("-m", "tiny", "-s", 2, "-manual", "m.yaml", "-exec", "false")
+        assert status == 0
+        assert "mine:\nTo put in yaml configuration:" in out
+        assert written(layers) == {"m.yaml"}
+
+    def test_naive_ones_are_skipped_with_the_documents_conditions(self, layers, balance):
+        _, out, _ = balance("-m", "llama2_70b", "-s", 3, "-naive", "-exec", 0)
+        assert "naive_all_recomp is skipped: 80 layers do not divide by the 3 cells" in out
+        assert "naive_no_recomp is skipped: 80 layers do not divide by the 3 cells" in out
+        _, out, _ = balance("-m", "llama2_175b", "-s", 4, "-naive", "-exec", 0)
+        assert "naive_all_recomp is skipped" in out
+        assert "naive_no_recomp:\nTo put" in out
+
+    def test_infeasible_prints_no_block(self, layers, balance):
+        status, out, err = balance("-m", "tiny", "-s", 2, "-mem", 100)
+        assert (status, out) == (3, "")
+        assert "infeasible" in err
+        assert written(layers) == set()
+
+    def test_dump_prints_the_layers(self, layers, balance):
+        status, out, _ = balance("-m", "tiny", "-dump", 1, "-exec", 0)
+        assert status == 0
+        assert "BODY Layer x 4: forward 1.00000 ms, parameters 100.000 MB" in out
+        assert "none 10.000 MB / 2.00000 ms, full 1.000 MB / 3.00000 ms" in out
+
+    def test_flags_reach_the_solver(self, layers, balance, monkeypatch):
+        from evenflow import solve
+        from evenflow.errors import Interrupted
+
+        asked = {}
+
+        def record(_network, **options):
+            asked.update(options)
+            raise Interrupted
+
+        monkeypatch.setattr(solve, "plan", record)
+        long = (
+            "--model_name", "llama2_70b", "--stage", 4, "--micro_batch", 6, "--interleave_degree", 2, "--max_memory",
+            1024, "--less_memory", "yes", "--time_limit", 5, "--seq_split_num", 2, "-O", 1,
+        )  # fmt: skip
+        assert balance(*long)[0] == 130
+        asked.pop("progress")
+        assert asked == {
+            "num_ranks": 4, "num_microbatches": 6, "num_chunks": 2, "memory_limit_bytes": 2**30, "sequence_splits": 2,
+            "schedule": "interleaved-less-memory", "time_limit_s": 5.0,
+        }  # fmt: skip
+        balance("-m", "llama2_70b")
+        defaults = {name: asked[name] for name in ("num_ranks", "num_microbatches", "num_chunks", "time_limit_s")}
+        assert defaults == {"num_ranks": 4, "num_microbatches": 4, "num_chunks": 1, "time_limit_s": 90.0}
+        assert (asked["memory_limit_bytes"], asked["schedule"]) == (56000 * 2**20, "1f1b")
+
+    @pytest.mark.parametrize(
+        ("flags", "parts"),
+        [
+            ((), ("-m", "layers/model_name.json", "llama2_70b")),
+            (("-m", "tiny", "-lf", "nowhere"), ("nowhere/tiny.json", "-lf")),
+            (("-m", "tiny", "-s", "x"), ("-s/--stage", "'x'")),
+            (("-m", "tiny", "-s", 0), ("-s/--stage", "'0'")),
+            (("-m", "tiny", "-s", 9), ("9 ranks", "4")),
+            (("-m", "tiny", "-mem", "much"), ("-mem", "'much'")),
+            (("-m", "tiny", "-t", "nan"), ("-t/--time_limit", "'nan'")),
+            (("-m", "tiny", "-lm", 2), ("-lm/--less_memory", "'2'")),
+            (("-m", "tiny", "-manual", "none.yaml"), ("none.yaml",)),
+            (("-m", "tiny", "-o", "layers/tiny.json"), ("-o", "cannot write")),
+            (("-m", "new", "--init", "x.yaml"), ("x.yaml", "No such file")),
+            (("-m", "tiny", "--init"), ("-init/--init", "expected one argument")),
+            (("-m", "tiny", "-mf", "x"), ("-mf", "layer file")),
+            (("-m", "tiny", "-cm", 1), ("-cm", "layer file")),
+            (("-m", "tiny", "-wrong", 1), ("-wrong", "--help")),
+        ],
+    )
+    def test_bad_input_is_one_message_and_nothing_is_written(self, layers, balance, flags, parts):
+        status, out, err = balance(*flags)
+        assert (status, out) == (2, "")
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+        for part in parts:
+            assert part in err
+        assert written(layers) == set()
+
+
+def test_the_door_runs_where_the_user_stands(layers):
+    command = [sys.executable, str(DOOR), "-m", "llama2_70b", "-s", "8", "-mb", "32", "-naive", "1", "-exec", "0"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert written(layers) == {"output/result_naive_all_recomp.svg", "output/result_naive_no_recomp.svg"}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The door alone, beside whatever a test puts there."""
+    shutil.copy(DOOR, tmp_path)
+    return tmp_path
+
+
+def test_the_door_uses_the_environment_beside_it(checkout):
+    python = checkout / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "environment $*"\n')
+    python.chmod(0o755)
+    result = subprocess.run(
+        [sys.executable, "-I", "-S", str(checkout / DOOR.name), "-m", "x"], capture_output=True, text=True
+    )
+    assert result.stdout == f"environment {checkout / DOOR.name} -m x\n"
+
+
+def test_the_door_says_how_to_install(checkout):
+    result = subprocess.run([sys.executable, "-I", "-S", str(checkout / DOOR.name)], capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "make setup" in result.stderr
+    assert result.stderr.count("\n") == 1

@@ -1,0 +1,31 @@
+import io
+
+from rich.console import Console
+
+from evenflow.cli.shared.progress import _Lines, progress_text, shown_progress
+from evenflow.solve import Progress
+
+
+def progress(seconds: float, best_ms: float | None, bound_ms: float) -> Progress:
+    best = None if best_ms is None else round(best_ms * 1e6)
+    return Progress(seconds=seconds, phase="searching", makespan_ns=best, lower_bound_ns=round(bound_ms * 1e6))
+
+
+def test_one_line_says_best_bound_and_gap():
+    text = progress_text(progress(2.0, 1000.0, 990.0))
+    assert text.split("  ")[-4:] == ["searching", "best 1,000.000 ms", "bound 990.000 ms", "gap 1.00 %"]
+    assert "best" not in progress_text(progress(2.0, None, 990.0))
+    assert "gap" not in progress_text(progress(2.0, 1000.0, 0))
+
+
+def test_quiet_shows_nothing():
+    with shown_progress(quiet=True) as callback:
+        assert callback is None
+
+
+def test_without_a_terminal_only_improvements_and_not_too_often():
+    out = io.StringIO()
+    lines = _Lines(Console(file=out))
+    for seconds, best in ((0.1, 100), (0.5, 99), (2.2, 98), (2.3, 97), (9.0, 97), (12.0, 97)):
+        lines(progress(seconds, best, 50))
+    assert [line.split()[0] for line in out.getvalue().splitlines()] == ["0.1", "2.2", "9.0"]

@@ -1,0 +1,46 @@
+from evenflow.cli.text.tables import aligned, limit_bar, memory_note, plan_table, rank_ranges, round_up_megabytes
+from evenflow.model import Plan
+from evenflow.profiles.layer_file import read_layer_file
+from evenflow.simulate import simulate
+from evenflow.units import MEGABYTE
+
+
+def test_columns_are_aligned_and_no_line_ends_in_spaces():
+    text = aligned(["name", "n"], [["a", "1,000"], ["long name", ""]], left={0})
+    assert text == "name           n\na          1,000\nlong name"
+
+
+def test_one_byte_over_the_limit_shows():
+    assert limit_bar(100, 100) == "██████████ 100.0 %"
+    assert limit_bar(10**9, 10**9 - 1) == "██████████ 100.0 %  OVER"
+    assert limit_bar(99, 100) == "█████████░  99.0 %"
+    assert limit_bar(0, 100) == "░░░░░░░░░░   0.0 %"
+
+
+def test_a_limit_to_type_is_never_too_small():
+    assert round_up_megabytes(MEGABYTE) == 1
+    assert round_up_megabytes(MEGABYTE + 1) == 2
+
+
+def test_runs_of_ranks_are_shortened():
+    assert rank_ranges([0, 1, 2, 4, 6, 7]) == "0-2, 4, 6-7"
+    assert rank_ranges([5]) == "5"
+
+
+def test_kinds_and_chunks_in_use_have_their_columns(folder):
+    plan = Plan(
+        schedule="interleaved", num_microbatches=2, layers=((2, 1), (0, 1)), recompute={"full": ((1, 0), (0, 1))}
+    )
+    simulation = simulate(read_layer_file("tiny.json"), plan)
+    header, *rows = (line.split() for line in plan_table(simulation, None).splitlines())
+    assert header == ["rank", "layers", "full", "ms/microbatch", "peak", "MB", "idle", "%"]
+    # Rank 0: two layers of 3 ms and 1 ms of recompute; rank 1 likewise, over two chunks.
+    assert [row[:6] for row in rows] == [["0", "2", "0", "1", "0", "7.000"], ["1", "1", "1", "0", "1", "7.000"]]
+
+
+def test_ranks_over_the_limit_are_named(folder):
+    network = read_layer_file("tiny.json")
+    simulation = simulate(network, Plan(schedule="1f1b", num_microbatches=2, layers=((2, 2),)))
+    assert memory_note(simulation, 239 * MEGABYTE).endswith("over the limit of 239.0 MB on rank 0")
+    assert memory_note(simulation, 200 * MEGABYTE).endswith("on ranks 0-1")
+    assert memory_note(simulation, 240 * MEGABYTE).endswith("within the limit of 240.0 MB")

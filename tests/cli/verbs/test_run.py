@@ -1,0 +1,142 @@
+"""The command, as users call it: on real processes once, and what it refuses before any is started."""
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from evenflow.cli.main import main
+from evenflow.cli.verbs.run import run_rank
+from evenflow.errors import RunError
+from evenflow.export.plan_json import format_object
+from evenflow.run.job import launch
+from tests.run.job.test_launch import job
+
+PLAN = {
+    "ranks": 2,
+    "chunks": 2,
+    "microbatches": 3,
+    "schedule": "interleaved",
+    "sequence_splits": 1,
+    "layers": [[2, 1], [1, 1]],
+    "recompute": {"full": [[1, 0], [0, 0]], "select": [[0, 1], [0, 0]]},
+}
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    return written(tmp_path / "plan.json")
+
+
+def written(path: Path, **changes: Any) -> Path:
+    path.write_text(format_object(PLAN | changes), encoding="utf-8")
+    return path
+
+
+def test_a_plan_trains_is_verified_and_compared(plan: Path, tmp_path: Path) -> None:
+    files = {option: tmp_path / option for option in ("json", "svg", "timeline")}
+    command = [sys.executable, "-m", "evenflow.cli.main", "run", str(plan), "--model", "llama-tiny", "--steps", "4"]
+    command += ["--seq", "8", "--hidden", "16", "--heads", "2", "--vocab", "32", "--dtype", "float64", "--verify"]
+    command += ["--device", "cpu", "--lr", "0.01"]
+    for option, path in files.items():
+        command += [f"--{option}", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[1] for line in done.stdout.splitlines()[:4]] == ["1/4", "2/4", "3/4", "4/4"]
+    assert "verification: losses and gradients agree" in done.stdout
+
+    result = json.loads(files["json"].read_text(encoding="utf-8"))
+    assert result["losses"][-1] < result["losses"][0], "it learns"
+    assert result["verification"]["agrees"]
+    assert max(result["verification"]["loss_error"], result["verification"]["gradient_error"]) <= 1e-12
+    for side in ("predicted", "measured"):
+        for busy, bubble in zip(result[side]["busy_ms"], result[side]["bubble_ms"], strict=True):
+            assert busy + bubble == pytest.approx(result[side]["step_ms"])
+    # The model of memory against what was live: parameters, gradients, optimizer and activations of the plan.
+    for predicted, measured in zip(
+        *(result[side]["peak_memory_mb"] for side in ("predicted", "measured")), strict=True
+    ):
+        assert predicted == pytest.approx(measured, rel=0.05)
+
+    timeline = json.loads(files["timeline"].read_text(encoding="utf-8"))
+    assert [[row[0] for row in rank] for rank in timeline["measured"]] == [
+        [row[0] for row in rank] for rank in timeline["predicted"]
+    ]
+    for rank in timeline["measured"]:
+        times = [time for _, start, end in rank for time in (start, end)]
+        assert times == sorted(times)
+        assert 0 <= times[0] <= times[-1] <= timeline["measured_step_ms"]
+    assert ET.fromstring(files["svg"].read_text(encoding="utf-8")).tag.endswith("svg")
+
+
+@pytest.mark.skipif(torch.cuda.device_count() > 1, reason="wants a device that is not there")
+def test_a_real_rank_that_raises_is_named_with_its_message() -> None:
+    with pytest.raises(RunError, match=r"^rank \d failed: \w+: .*(CUDA|cuda|device)"):
+        launch.launch(replace(job(2), device="cuda"), print)
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "message"),
+    [
+        ({}, ["--layers", "7"], "add up to the 7"),
+        ({}, ["--model", "CONFIG"], "model_type"),
+        ({}, ["--heads", "7"], "attention heads"),
+        ({}, ["--steps", "2"], "--steps"),
+        ({}, ["--json", "PLAN"], "is also the plan file"),
+        ({}, ["--device", "tpu"], "--device"),
+        ({"sequence_splits": 2}, [], "whole sequences"),
+        ({"recompute": {"mine": [[1, 0], [0, 0]]}}, [], "recompute kinds that can run"),
+        ({"schedule": "1f1b"}, [], "one chunk"),
+        ({"layers": [[1, 1]]}, [], "chunks"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_any_process_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], options: list[str], message: str
+) -> None:
+    def start(*_arguments: Any) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(launch, "_start", start)
+    plan = written(tmp_path / "plan.json", **changes)
+    config = tmp_path / "config.json"
+    config.write_text('{"model_type": "gpt2"}', encoding="utf-8")
+    options = [{"CONFIG": str(config), "PLAN": str(plan)}.get(option, option) for option in options]
+    given = ["run", str(plan), *(options if "--model" in options else ["--model", "llama-tiny", *options])]
+    done = CliRunner().invoke(main, given)
+    assert done.exit_code == 2, done.output
+    assert message in done.stderr
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize(("rank", "speaks"), [("0", True), ("1", False)])
+def test_under_torchrun_a_wrong_number_of_processes_is_refused_once(
+    plan: Path, rank: str, speaks: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3"}
+    for name, value in (environment | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}).items():
+        monkeypatch.setenv(name, value)
+    assert _as_rank(plan, monkeypatch) == 2
+    assert ("one process a rank: the plan has 2" in capsys.readouterr().err) == speaks
+
+
+def test_a_rank_without_torchrun_is_refused(
+    plan: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    assert _as_rank(plan, monkeypatch) == 2
+    assert "torchrun" in capsys.readouterr().err
+
+
+def _as_rank(plan: Path, monkeypatch: pytest.MonkeyPatch) -> object:
+    monkeypatch.setattr(sys, "argv", ["evenflow.run", str(plan), "--model", "llama-tiny"])
+    with pytest.raises(SystemExit) as ended:
+        run_rank()
+    return ended.value.code

@@ -1,0 +1,117 @@
+"""Submeshes tile every cluster, and clusters that make no sense are refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenflow.cluster.cluster import Link, Submesh, assign, parse_mesh, submeshes
+from evenflow.errors import InputError
+from evenflow.units import parse_bandwidth, parse_flops, parse_time
+from tests.auto.oracles import mesh
+
+
+@given(data=st.data())
+def test_any_choice_of_submeshes_can_be_laid_out(data: st.DataObject) -> None:
+    cluster = mesh(data.draw(st.integers(1, 5)), data.draw(st.sampled_from([1, 2, 3, 4, 6, 8, 12])))
+    left, shapes = cluster.num_devices, []
+    while left:
+        shapes.append(data.draw(st.sampled_from([one for one in submeshes(cluster) if one.num_devices <= left])))
+        left -= shapes[-1].num_devices
+    places = assign(cluster, shapes)
+    assert sorted(device for place in places for device in place) == list(range(cluster.num_devices))
+    for shape, place in zip(shapes, places, strict=True):
+        assert len(place) == shape.num_devices
+        assert len({cluster.node_of(device) for device in place}) == shape.num_nodes
+
+
+def test_shapes_of_alpa() -> None:
+    assert [str(shape) for shape in submeshes(mesh(4, 8))] == ["1x1", "1x2", "1x4", "1x8", "2x8", "3x8", "4x8"]
+    sizes = [shape.num_devices for shape in submeshes(mesh(4, 8))]
+    assert sizes == sorted(set(sizes))
+
+
+def test_stages_stay_in_order_where_they_can() -> None:
+    cluster = mesh(2, 4)
+    assert assign(cluster, [Submesh(1, 2), Submesh(1, 2), Submesh(1, 4)]) == (range(2), range(2, 4), range(4, 8))
+    # In order the pair would begin at device 1.
+    assert assign(cluster, [Submesh(1, 1), Submesh(1, 2), Submesh(1, 4), Submesh(1, 1)]) == (
+        range(6, 7),
+        range(4, 6),
+        range(4),
+        range(7, 8),
+    )
+
+
+def test_only_submeshes_are_laid_out() -> None:
+    with pytest.raises(ValueError, match="no submeshes"):
+        assign(mesh(2, 4), [Submesh(1, 3), Submesh(1, 4), Submesh(1, 1)])
+    with pytest.raises(ValueError, match="no submeshes"):
+        assign(mesh(1, 2), [Submesh(1, 2), Submesh(1, 1)])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "change", "words"),
+    [
+        ((0, 4), {}, "number of nodes is at least 1"),
+        ((4, 0), {}, "devices a node"),
+        ((2000, 2000), {}, "at most 1,000,000 devices"),
+        ((2, 2), {"memory_bytes": 0}, "has memory"),
+        ((2, 2), {"inter": Link(bytes_per_s=0)}, "inter-bandwidth: a bandwidth is above zero"),
+        ((2, 2), {"intra": Link(bytes_per_s=200, latency_ns=-1)}, "a latency is not negative"),
+        ((2, 2), {"inter": Link(bytes_per_s=201)}, "exchange the two bandwidths"),
+        ((2, 2), {"peak_flops": 0.0}, "a peak is above zero"),
+    ],
+)
+def test_clusters_that_make_no_sense(sizes: tuple[int, int], change: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        mesh(*sizes, **change)
+
+
+def test_links() -> None:
+    link = Link(bytes_per_s=3 * 10**9, latency_ns=7)
+    assert [link.transfer_ns(size) for size in (0, 1, 3, 4)] == [0, 8, 8, 9]
+    cluster = mesh(2, 2)
+    assert cluster.link_between(0, 1) is cluster.intra
+    assert cluster.link_between(1, 2) is cluster.inter
+
+
+@pytest.mark.parametrize("text", ["8", "2x", "x4", "2x4x2", "0x4", "2x0", "-2x4", "2,4", ""])
+def test_wrong_meshes(text: str) -> None:
+    with pytest.raises(InputError, match="write for example 2x4"):
+        parse_mesh(text)
+
+
+def test_quantities() -> None:
+    assert parse_mesh(" 2 × 4 ") == (2, 4)
+    assert [parse_bandwidth(text) for text in ("200GBps", "1.5 MB/s", "400Gbps", "8b/s", "2tbps")] == [
+        200 * 10**9,
+        1_500_000,
+        50 * 10**9,
+        1,
+        250 * 10**9,
+    ]
+    assert [parse_time(text) for text in ("5us", "0.02ms", "3 ns", "1s", "2µs")] == [5000, 20_000, 3, 10**9, 2000]
+    assert parse_flops("1.5PFLOPS") == parse_flops("1500 TFLOP/s") == 1.5e15
+
+
+@pytest.mark.parametrize("text", ["200", "200GB", "fast", "-1GBps", "GBps", "1 GiBps"])
+def test_wrong_bandwidths(text: str) -> None:
+    with pytest.raises(InputError, match="write for example 200GBps"):
+        parse_bandwidth(text)
+
+
+@pytest.mark.parametrize("text", ["5", "5 minutes", "-5us", ""])
+def test_wrong_times(text: str) -> None:
+    with pytest.raises(InputError, match="write for example 5us"):
+        parse_time(text)
+
+
+@pytest.mark.parametrize("text", ["312", "312TF", "0TFLOPS"])
+def test_wrong_peaks(text: str) -> None:
+    with pytest.raises(InputError, match="write for example 312TFLOPS"):
+        parse_flops(text)
+
+
+def test_no_bandwidth_at_all() -> None:
+    with pytest.raises(InputError, match="above zero"):
+        parse_bandwidth("0GBps")

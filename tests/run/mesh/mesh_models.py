@@ -1,0 +1,205 @@
+"""Stages of a small Llama on meshes, with placements as people write them."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from evenflow.cluster.cluster import Cluster, Link
+from evenflow.cluster.layout import Layout
+from evenflow.cluster.mesh_plan import MeshPlan, Product, StageOnMesh
+from evenflow.cluster.placement import PARTIAL, REPLICATE, Placement
+from evenflow.model import Plan
+from evenflow.run import Pipeline, pipeline
+from evenflow.run.engine.order import order_of
+from evenflow.run.engine.stages import cut
+from evenflow.run.job.models import norm_in_float64
+from evenflow.run.measure.verify import gathered_gradients
+from evenflow.torch_model.layered import LayeredModel, as_layered
+from tests.run.cases import NUM_STEPS, Answer
+from tests.run.models import VOCABULARY, llama, loss_fn
+
+SAMPLES, LENGTH, HIDDEN = 4, 6, 16
+COLUMN = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj", "lm_head")
+ROW = ("o_proj", "down_proj")
+
+DATA, TENSOR, SEQUENCE, SHARDED = "data", "tensor", "sequence", "sharded data"
+"""What an axis is for: samples, heads and widths, the same with positions split between layers, samples and all
+parameters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class On:
+    """Devices of one rank, and what each axis of their mesh is for."""
+
+    devices: tuple[int, ...]
+    mesh: tuple[int, ...]
+    axes: tuple[str, ...]
+
+
+def cluster(num_devices: int) -> Cluster:
+    return Cluster(
+        num_nodes=num_devices // 2,
+        devices_per_node=2,
+        memory_bytes=2**30,
+        intra=Link(bytes_per_s=10**10),
+        inter=Link(bytes_per_s=10**7),
+    )
+
+
+def mesh_plan(plan: Plan, model: LayeredModel, ranks: Sequence[On], *, with_products: bool = True) -> MeshPlan:
+    stages = cut(model, plan, order_of(plan))
+    found = []
+    for stage in stages:
+        where = ranks[stage.rank]
+        names = {
+            name: parameter
+            for part in stage.parts
+            for name, parameter in part.module.named_parameters(prefix=part.name, remove_duplicate=False)
+        }
+        hidden = tuple({TENSOR: REPLICATE, SEQUENCE: 1}.get(axis, 0) for axis in where.axes)
+        tokens = tuple(REPLICATE if axis in (TENSOR, SEQUENCE) else 0 for axis in where.axes)
+
+        def layout(where: On, shape: tuple[int, ...], placement: Placement) -> Layout:
+            return Layout(shape=shape, item_bytes=8, mesh=where.mesh, placement=placement, devices=where.devices)
+
+        found.append(
+            StageOnMesh(
+                rank=stage.rank,
+                input=layout(where, (SAMPLES, LENGTH), tokens)
+                if stage.index == 0
+                else layout(where, (SAMPLES, LENGTH, HIDDEN), hidden),
+                output=None if stage is stages[-1] else layout(where, (SAMPLES, LENGTH, HIDDEN), hidden),
+                parameters={
+                    name: tuple(_of_parameter(name, axis, parameter.shape) for axis in where.axes)
+                    for name, parameter in names.items()
+                },
+                updates={
+                    name: (0,) * len(where.axes)
+                    for name, parameter in names.items()
+                    if where.axes == (DATA,) and len(where.devices) > 1 and parameter.shape[0] % len(where.devices) == 0
+                },
+                entries={part.name: hidden for part in stage.parts if "embed" not in part.name},
+                products={
+                    name.removesuffix(".weight"): _product(name, where.axes)
+                    for name in names
+                    if with_products and name.endswith(("proj.weight", "lm_head.weight"))
+                },
+            )
+        )
+    return MeshPlan(cluster=cluster(sum(len(where.devices) for where in ranks)), stages=tuple(found))
+
+
+def _of_parameter(name: str, axis: str, shape: tuple[int, ...]) -> int:
+    if axis == DATA:
+        return REPLICATE
+    if axis == SHARDED:
+        return 0
+    if any(one in name for one in COLUMN):
+        return 0
+    if any(one in name for one in ROW):
+        return 1
+    return 0 if "embed" in name else REPLICATE
+
+
+def _product(name: str, axes: tuple[str, ...]) -> Product:
+    row = any(one in name for one in ROW)
+    split = dict.fromkeys((TENSOR, SEQUENCE), (1, PARTIAL) if row else (REPLICATE, 1))
+    return Product(
+        reads=tuple(split.get(axis, (0, 0))[0] for axis in axes),
+        gives=tuple(split.get(axis, (0, 0))[1] for axis in axes),
+    )
+
+
+def mesh_case(plan: Plan, ranks: tuple[On, ...], rank: int, *, with_products: bool = True, **options: Any) -> Answer:
+    """Two steps on the meshes against the unsplit model's gradients of the whole batch; gradients accumulate."""
+    data = batch(plan)
+    layered = as_layered(model(plan, **options))
+    where = mesh_plan(plan, layered, ranks, with_products=with_products)
+    pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=where)
+    losses = [pipe.step(data) for _ in range(NUM_STEPS)]
+    whole = model(plan, **options)
+    expected = loss_fn(whole(data[0]).logits, data[1])
+    (NUM_STEPS * expected).backward()
+    gradients = gathered_gradients(pipe)
+    error = 0.0
+    names = set()
+    for name, own in (gradients or {}).items():
+        wanted = whole.get_parameter(name).grad
+        error = max(error, float((own - wanted).abs().max() / wanted.abs().max()))
+        names.add(name)
+    if rank == 0:
+        missing = {name for name, _ in whole.named_parameters()} - names
+        assert not missing, missing
+    last = losses[-1]
+    parts = sum(part.to_local().numel() for stage in pipe.stages for part in stage.submod.parameters())
+    return Answer(
+        error=error,
+        loss_error=None if last is None else abs(float(last.detach() / expected.detach()) - 1),
+        names=tuple(pipe.state_dict()),
+        found=parts / sum(parameter.numel() for parameter in whole.parameters()),
+    )
+
+
+def row_model() -> nn.Sequential:
+    torch.manual_seed(3)
+    blocks = (nn.Sequential(nn.Linear(HIDDEN, 32), nn.GELU(), nn.Linear(32, HIDDEN)) for _ in range(4))
+    return nn.Sequential(*blocks).double()
+
+
+def planned_case(plan: Plan, where: MeshPlan, rank: int) -> Answer:
+    """A row of modules on the stages that `evenflow.auto.plan` has chosen for it."""
+    data = tuple(
+        torch.randn(SAMPLES * plan.num_microbatches, HIDDEN, dtype=torch.float64, generator=generator)
+        for generator in [torch.Generator().manual_seed(4)]
+        for _ in range(2)
+    )
+    pipe = pipeline(plan, row_model(), functional.mse_loss, (data[0], data[1]), mesh_plan=where)
+    last = pipe.step((data[0], data[1]))
+    whole = row_model()
+    expected = functional.mse_loss(whole(data[0]), data[1])
+    expected.backward()
+    gradients = gathered_gradients(pipe) or {}
+    errors = [float((own - whole.get_parameter(name).grad).abs().max()) for name, own in gradients.items()]
+    loss_error = None if last is None else abs(float(last.detach() / expected.detach()) - 1)
+    return Answer(error=max(errors, default=0.0), loss_error=loss_error)
+
+
+def training_case(plan: Plan, ranks: tuple[On, ...], rank: int, **options: Any) -> Answer:
+    """Three steps of a stock optimizer against the unsplit model's; then the state it began with is loaded again."""
+    data = batch(plan)
+    whole, layered = model(plan, **options), as_layered(model(plan, **options))
+    pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=mesh_plan(plan, layered, ranks))
+    begin = {name: value.clone() for name, value in whole.state_dict().items()}
+    optimizers = [torch.optim.AdamW(one.parameters(), lr=0.01) for one in (pipe, whole)]
+    for _ in range(3):
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        pipe.step(data)
+        loss_fn(whole(data[0]).logits, data[1]).backward()
+        for optimizer in optimizers:
+            optimizer.step()
+    error = _distance(pipe, whole.state_dict())
+    pipe.load_state_dict(begin)
+    return Answer(error=error, found=_distance(pipe, begin))
+
+
+def _distance(pipe: Pipeline, expected: dict[str, torch.Tensor]) -> float:
+    return max(float((value.full_tensor() - expected[name]).abs().max()) for name, value in pipe.state_dict().items())
+
+
+def model(plan: Plan, **options: Any) -> Any:
+    logging.getLogger("torch.distributed.tensor").setLevel(logging.ERROR)
+    made = llama(plan.num_layers, **options)
+    norm_in_float64(made)
+    return made
+
+
+def batch(plan: Plan) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(13)
+    inputs = torch.randint(VOCABULARY, (SAMPLES * plan.num_microbatches, LENGTH), generator=generator)
+    return inputs, torch.randint(VOCABULARY, inputs.shape, generator=generator)

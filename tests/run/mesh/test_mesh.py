@@ -1,0 +1,117 @@
+"""Stages on several devices each, on real processes: losses and gradients are those of the unsplit model."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from evenflow import auto
+from evenflow.cluster.cluster import Link
+from evenflow.cluster.mesh import Accelerator
+from evenflow.model import Plan
+from tests.run.cases import Answer, run_group
+from tests.run.mesh.mesh_models import (
+    DATA,
+    HIDDEN,
+    SAMPLES,
+    SEQUENCE,
+    SHARDED,
+    TENSOR,
+    On,
+    cluster,
+    mesh_case,
+    planned_case,
+    row_model,
+    training_case,
+)
+
+NUM_DEVICES = 4
+TOLERANCE = 1e-12
+
+ONE_STAGE = Plan(schedule="1f1b", num_microbatches=2, layers=((2,),))
+PAIR = Plan(schedule="1f1b", num_microbatches=3, layers=((1, 2),), recompute={"full": ((1, 1),)})
+SPLIT = Plan(schedule="zb-h1", num_microbatches=3, layers=((2, 1),), recompute={"full": ((1, 0),), "select": ((1, 1),)})
+CHUNKS = Plan(schedule="interleaved", num_microbatches=4, layers=((1, 1), (2, 0)))
+THREE = Plan(schedule="eager-1f1b", num_microbatches=4, layers=((2, 1, 1),), recompute={"both": ((1, 0, 0),)})
+
+
+def half(first: str, second: str) -> tuple[On, ...]:
+    return (
+        On(devices=(0, 1), mesh=(2,), axes=(first,)),
+        On(devices=(2, 3), mesh=(2,), axes=(second,)),
+    )
+
+
+SQUARE = On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(DATA, TENSOR))
+UNEVEN = (
+    On(devices=(2, 3), mesh=(2,), axes=(TENSOR,)),
+    On(devices=(1,), mesh=(1,), axes=(DATA,)),
+    On(devices=(0,), mesh=(1,), axes=(DATA,)),
+)
+
+CASES: dict[str, Callable[[int], Answer]] = {
+    "data x tensor, one stage": partial(mesh_case, ONE_STAGE, (SQUARE,)),
+    "sharded data x sequence, one stage": partial(
+        mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(SHARDED, SEQUENCE)),)
+    ),
+    "data on four": partial(mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(4,), axes=(DATA,)),)),
+    "tensor, tensor": partial(mesh_case, PAIR, half(TENSOR, TENSOR)),
+    "data, tensor": partial(mesh_case, PAIR, half(DATA, TENSOR)),
+    "sequence, sharded data": partial(mesh_case, PAIR, half(SEQUENCE, SHARDED)),
+    "without products": partial(mesh_case, PAIR, half(TENSOR, SEQUENCE), with_products=False),
+    "split backward": partial(mesh_case, SPLIT, half(TENSOR, DATA)),
+    "two chunks": partial(mesh_case, CHUNKS, half(SEQUENCE, TENSOR)),
+    "two, one and one device": partial(mesh_case, THREE, UNEVEN),
+    "eager attention": partial(mesh_case, PAIR, half(TENSOR, DATA), attention="eager"),
+    "tied": partial(mesh_case, PAIR, half(TENSOR, DATA), tied=True),
+    "tied, one stage": partial(mesh_case, ONE_STAGE, (SQUARE,), tied=True),
+    "tied, two, one and one device": partial(mesh_case, THREE, UNEVEN, tied=True),
+}
+TRAININGS: dict[str, Callable[[int], Answer]] = {
+    "data, tensor, trained": partial(training_case, PAIR, half(DATA, TENSOR)),
+    "tied, trained": partial(training_case, PAIR, half(DATA, DATA), tied=True),
+}
+
+
+def planned(intra: Link) -> Callable[[int], Answer]:
+    """A row of modules planned for four devices."""
+    machines = replace(cluster(NUM_DEVICES), intra=intra)
+    examples = torch.empty(SAMPLES, HIDDEN, dtype=torch.float64, device="meta")
+    accelerator = Accelerator(flops_per_s=1e8, memory_bytes_per_s=1e9)
+    found = auto.plan(row_model(), examples, machines, num_microbatches=3, accelerator=accelerator)
+    return partial(planned_case, found.simulation.plan, found.mesh_plan)
+
+
+PLANNED = ("planned, fast links in a node", "planned, slow links")
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, list[Answer]]:
+    links = Link(bytes_per_s=10**11), Link(bytes_per_s=10**7)
+    cases = {name: planned(link) for name, link in zip(PLANNED, links, strict=True)}
+    found = run_group({**CASES, **TRAININGS, **cases}, NUM_DEVICES)
+    troubles = {(name, answer.trouble) for name, case in found.items() for answer in case if answer.trouble}
+    assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
+    return found
+
+
+@pytest.mark.parametrize("name", [*CASES, *PLANNED])
+def test_losses_and_gradients_are_those_of_the_unsplit_model(answers: dict[str, list[Answer]], name: str) -> None:
+    assert max(answer.error for answer in answers[name]) <= TOLERANCE
+    losses = [answer.loss_error for answer in answers[name] if answer.loss_error is not None]
+    assert losses
+    assert max(losses) <= TOLERANCE
+
+
+def test_every_device_has_its_part_of_the_parameters_only(answers: dict[str, list[Answer]]) -> None:
+    assert all(answer.found == 1 for answer in answers["data on four"])
+    assert all(answer.found < 0.6 for answer in answers["data x tensor, one stage"])
+    assert all(answer.found < 0.4 for answer in answers["sharded data x sequence, one stage"])
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_a_stock_optimizer_trains_the_same_model(answers: dict[str, list[Answer]], name: str) -> None:
+    assert max(answer.error for answer in answers[name]) <= 1e-10
+    assert max(answer.found for answer in answers[name]) == 0, "what is loaded is there"

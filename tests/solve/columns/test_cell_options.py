@@ -1,0 +1,96 @@
+"""Cell contents against the layers they stand for, and the first plans against every plan."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenflow.solve.columns.cell_options import Segments, merged_runs
+from evenflow.solve.search.annealing import Search
+from evenflow.solve.start import even_start, least_memory
+from tests.solve.cases import cases
+from tests.solve.exhaustive import every_plan
+
+PLENTY = 10**15
+
+
+@given(case=cases())
+@settings(max_examples=60)
+def test_options_cost_what_their_layers_cost(case):
+    problem = case.problem()
+    network, kinds = problem.network, problem.kinds
+    ends = np.cumsum([run.count for run in merged_runs(problem)])
+    segments = Segments(problem, PLENTY)
+    for cell in range(problem.num_cells):
+        options = segments.options(cell, first_runs=range(len(ends)), last_run_from=0, max_load_ns=PLENTY)
+        blocks = [network.head] * (cell == 0) + [network.tail] * (cell == problem.num_cells - 1)
+        for at in range(len(options)):
+            first, last = options.first_run[at], options.last_run[at]
+            begins = ends[first] - (options.in_first[at] if last > first else network_run_size(ends, first))
+            layers = network.layers[begins : begins + options.layers[at]]
+            assert len(layers) == options.layers[at] == options.counts[at].sum()
+            assert last == first or begins + options.layers[at] == ends[last - 1] + options.in_last[at]
+            in_order = np.repeat(kinds, options.counts[at])
+            modes = [layer.modes[kind] for layer, kind in zip(layers, in_order, strict=True)]
+            assert options.forward_ns[at] == sum(part.forward_ns for part in (*layers, *blocks))
+            assert options.backward_ns[at] == sum(part.backward_ns for part in (*modes, *blocks))
+            assert options.weight_ns[at] == sum(part.weight_ns for part in (*layers, *blocks))
+            assert options.weight_bytes[at] == sum(part.weight_bytes for part in (*layers, *blocks))
+            assert options.activation_bytes[at] == sum(part.activation_bytes for part in (*modes, *blocks))
+            assert options.parameter_bytes[at] == sum(part.parameter_bytes for part in (*layers, *blocks))
+            faster = options.faster[at]
+            if faster >= 0:
+                assert options.backward_ns[faster] < options.backward_ns[at]
+                assert options.activation_bytes[faster] > options.activation_bytes[at]
+                assert options.layers[faster] == options.layers[at]
+                assert options.parameter_bytes[faster] == options.parameter_bytes[at]
+
+
+def network_run_size(ends, run: int) -> int:
+    return ends[run] - (ends[run - 1] if run else 0)
+
+
+@given(case=cases())
+@settings(max_examples=60)
+def test_an_even_start_is_a_plan(case):
+    problem = case.problem()
+    counts = even_start(problem)
+    assert (counts >= 0).all()
+    assert counts.sum() == problem.num_layers
+    assert (counts.sum(axis=1) >= problem.min_layers).all()
+    assert ((counts > 0).sum(axis=1) <= 1).all()
+
+
+@given(case=cases(memory=2**20 + 7))
+@settings(max_examples=60)
+def test_the_least_memory_is_that_of_the_smallest_of_all_plans(case):
+    problem = case.problem()
+    plans = every_plan(case)
+    least = least_memory(problem, seconds=30)
+    peak = int(problem.rank_memory(problem.costs(least.counts)).max())
+    assert peak >= plans.least_bytes
+    assert least.bound_bytes <= plans.least_bytes * (1 + 1e-6)
+    if least.proven:
+        assert peak <= plans.least_bytes * (1 + 1e-6)  # a program of floats
+
+
+@given(data=st.data(), seed=st.integers(0, 100))
+@settings(max_examples=60)
+def test_the_search_stays_among_the_plans_that_fit(data, seed):
+    case = data.draw(cases(memory=2**20 + 7))
+    plans = every_plan(case)
+    limit = data.draw(st.sampled_from(plans.limits()))
+    problem = case.problem(limit)
+    counts = least_memory(problem, seconds=30).counts
+    if (problem.rank_memory(problem.costs(counts)) > limit).any():
+        return
+    search = Search(problem=problem, counts=counts.copy(), seed=seed)
+    rounds = iter([False, False, True])
+    search.run(stop=lambda: next(rounds))
+    makespan, found = search.incumbent
+    assert (problem.rank_memory(problem.costs(found)) <= limit).all()
+    assert (found >= 0).all()
+    assert (found.sum(axis=1) >= problem.min_layers).all()
+    first, second = problem.exclusive_kinds
+    assert first < 0 or not ((found[:, first] > 0) & (found[:, second] > 0)).any()
+    assert plans.best_ns(limit) <= makespan
+    assert makespan in plans.makespans_ns

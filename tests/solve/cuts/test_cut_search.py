@@ -1,0 +1,53 @@
+"""The search of cuts while it goes on, and the game that it plays."""
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from evenflow.solve.columns.rank_columns import all_options, rank_groups
+from evenflow.solve.cuts.cut_game import Game
+from evenflow.solve.cuts.cut_graph import cut_graph
+from evenflow.solve.cuts.cut_search import CutSearch
+from evenflow.solve.master.critical_paths import CriticalPaths
+from tests.solve.cases import cases
+from tests.solve.exhaustive import every_plan
+
+
+@given(data=st.data())
+@settings(max_examples=30)
+def test_it_can_be_interrupted_at_any_moment(data):
+    """Its bound then never exceeds the shortest plan, and it comes to the same end."""
+    case = data.draw(cases())
+    plans = every_plan(case)
+    limit = data.draw(st.none() | st.sampled_from(plans.limits()))
+    best = plans.best_ns(limit)
+    target = best + data.draw(st.sampled_from([-1, 0]))
+    problem = case.problem(limit)
+    options = all_options(problem, target)
+    assume(options is not None)
+    groups = rank_groups(problem, options, target)
+    assume(groups is not None and all(map(len, groups)))
+    graph = cut_graph(problem, groups)
+    assume(graph is not None)
+    search = CutSearch(graph, CriticalPaths(problem.graph, problem.message_ns), target_ns=target)
+    questions = data.draw(st.integers(2, 20))
+    while not search.refuted and search.found is None:
+        assert min(search.bound_ns, target) <= best
+        answers = iter([True] * questions)
+        search.run(lambda answers=answers: next(answers, False), lambda bound_ns: None)
+        questions *= 2
+    assert search.refuted == (target < best)
+
+
+def test_the_value_of_a_game_is_that_of_the_best_mixtures():
+    """Two plans, each long on one of two paths: mixing them evenly makes both paths take 2 ns + 3 ns of messages."""
+    game = Game(2, scale_ns=10.0, keep_going=lambda: True)
+    game.add(plans=np.array([[4.0, 0.0], [0.0, 4.0]]), paths=np.array([[1.0, 0.0, 3.0]]))
+    assert abs(game.solve().value_ns - 3) < 1e-9, "the second plan has nothing on the only path"
+    game.add(paths=np.array([[0.0, 1.0, 3.0]]))
+    mixed = game.solve()
+    assert abs(mixed.value_ns - 5) < 1e-9
+    assert np.allclose(mixed.plans, [0.5, 0.5])
+    assert np.allclose(mixed.paths, [0.5, 0.5])
+    game.add(plans=np.array([[1.0, 1.0]]), paths=np.zeros((0, 3)))
+    assert abs(game.solve().value_ns - 4) < 1e-9, "the third plan is better than the mixture"

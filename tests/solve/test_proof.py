@@ -1,0 +1,141 @@
+"""The prover against every plan there is: it may refute what is impossible and nothing else."""
+
+import pytest
+from hypothesis import assume, event, given, settings
+from hypothesis import strategies as st
+
+from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.schedule import Schedule
+from evenflow.simulate import simulate
+from evenflow.solve import proof
+from evenflow.solve.columns import rank_columns as columns
+from evenflow.solve.problem import Problem, make_problem
+from evenflow.solve.proof import TOLERANCE, Answer, Prover
+from evenflow.solve.start import even_start
+from tests.solve.cases import cases
+from tests.solve.exhaustive import Case, Plans, every_plan
+
+SECONDS = 60.0
+
+
+def reached(best_ns: int) -> int:
+    """A target that the best plan meets by more than linear programs can mistake."""
+    return best_ns + 1 + int(TOLERANCE * best_ns)
+
+
+def limit_of(draw, plans: Plans) -> int | None:
+    """A limit under which some plan fits, mostly one that excludes the shortest."""
+    limits = plans.limits()
+    return draw(st.none() | st.sampled_from(limits) | st.sampled_from(limits).map(lambda limit: limit + 1))
+
+
+def check(
+    case: Case, plans: Plans, limit: int | None, target_ns: int, best_ns: int, *, learn: bool, decides: bool = True
+) -> Answer:
+    problem = case.problem(limit)
+    assert columns.load_bound(problem) <= best_ns
+    prover = Prover(problem)
+    if learn:
+        prover.learn(even_start(problem))
+    answer = prover.refute(target_ns, seconds=SECONDS)
+    # What is claimed holds ...
+    if answer.refuted:
+        assert target_ns <= best_ns * (1 + TOLERANCE), f"refuted {target_ns}, but a plan takes {best_ns}"
+    assert answer.bound_ns <= best_ns * (1 + TOLERANCE)
+    if answer.counts is not None:
+        check_plan(case, problem, limit, answer.counts, target_ns)
+    # ... and on problems this small everything is decided.
+    if not decides:
+        return answer
+    if target_ns <= best_ns * (1 - 2 * TOLERANCE) - 1:
+        assert answer.refuted
+    elif target_ns > best_ns * (1 + TOLERANCE):
+        assert answer.counts is not None
+    return answer
+
+
+def check_plan(case: Case, problem: Problem, limit: int | None, counts, target_ns: int) -> None:
+    simulation = simulate(case.network, problem.plan(counts), schedule=case.schedule, communication=case.communication)
+    assert simulation.makespan_ns <= target_ns
+    assert simulation.fits(limit)
+
+
+@given(data=st.data(), time=st.sampled_from([1, 1_000_003]), memory=st.sampled_from([1, 2**20 + 7]))
+@settings(max_examples=300)
+def test_it_refutes_what_no_plan_reaches_and_nothing_else(data, time, memory):
+    case = data.draw(cases(time=time, memory=memory))
+    plans = every_plan(case)
+    limit = limit_of(data.draw, plans)
+    best = plans.best_ns(limit)
+    event(f"binds: {best != plans.best_ns(None)}, runs: {len(case.network.runs)}, kinds: {len(case.network.kinds)}")
+    learn = data.draw(st.booleans())
+    below = best - 1 - int(2 * TOLERANCE * best)
+    check(case, plans, limit, below, best, learn=learn)
+    check(case, plans, limit, reached(best), best, learn=learn)
+
+
+@given(data=st.data())
+@settings(max_examples=60)
+def test_any_target(data):
+    case = data.draw(cases())
+    plans = every_plan(case)
+    limit = limit_of(data.draw, plans)
+    best = plans.best_ns(limit)
+    target = data.draw(st.integers(best // 2, best + best // 2))
+    check(case, plans, limit, target, best, learn=data.draw(st.booleans()))
+
+
+@given(data=st.data())
+@settings(max_examples=30)
+def test_where_ranks_have_too_many_contents(data):
+    """The prover then chooses cell by cell, memory being rows of the program, whose floats cannot tell a byte."""
+    case = data.draw(cases(memory=2**20 + 7))
+    assume(case.sizes.num_chunks > 1)
+    plans = every_plan(case)
+    limit = limit_of(data.draw, plans)
+    best = plans.best_ns(limit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns, "MAX_COLUMNS", data.draw(st.sampled_from([0, 5, 30])))
+        for target in (best - 1 - int(2 * TOLERANCE * best), reached(best)):
+            check(case, plans, limit, target, best, learn=True, decides=limit is None)
+
+
+def goes_round_or_back(order: Schedule) -> bool:
+    """Whether there are at most two chunks, and both go through the ranks in the same order or in opposite ones."""
+    first, rest = order.stage_ranks[: order.num_ranks], order.stage_ranks[order.num_ranks :]
+    return len(set(first)) == order.num_ranks and rest in ((), first, first[::-1])
+
+
+@given(data=st.data(), time=st.sampled_from([1, 1_000_003]))
+@settings(max_examples=60)
+def test_where_the_cuts_are_searched(data, time):
+    """Instead of an integer program; everything else of `check` holds all the same."""
+    case = data.draw(cases(time=time))
+    assume(goes_round_or_back(case.schedule))
+    plans = every_plan(case)
+    limit = limit_of(data.draw, plans)
+    best = plans.best_ns(limit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proof, "_MAX_INTEGER_COLUMNS", 0)
+        for target in (best - 1 - int(2 * TOLERANCE * best), best, data.draw(st.integers(best // 2, 2 * best))):
+            prover = Prover(case.problem(limit))
+            answer = prover.refute(target, seconds=SECONDS)
+            event(f"searched: {prover.searches_cuts}, chunks: {case.sizes.num_chunks}")
+            assert prover.searches_cuts or answer.refuted, "options alone may refute it"
+            assert answer.refuted == (target < best)
+            assert answer.bound_ns <= best
+            if not answer.refuted:
+                check_plan(case, prover.problem, limit, answer.counts, target)
+
+
+def test_a_target_that_a_plan_meets_exactly_is_not_refuted():
+    """`Answer.refuted` says that no plan takes at most the target; noise in the last bits must not decide that."""
+    layer = Layer(name="layer", forward_ns=204, parameter_bytes=0,
+                  modes={"none": Mode(activation_bytes=0, backward_ns=153)})  # fmt: skip
+    network = Network(
+        name="exact", runs=(LayerRun(layer=layer, count=4),), tail=EndBlock(forward_ns=10, backward_ns=229)
+    )
+    problem = make_problem(network, schedule="1f1b", num_ranks=1, num_chunks=1, num_microbatches=1)
+    the_only_plan_ns = 4 * (204 + 153) + 10 + 229
+    assert not Prover(problem).refute(the_only_plan_ns, seconds=SECONDS).refuted
+    assert Prover(problem).refute(the_only_plan_ns - 1, seconds=SECONDS).refuted
