@@ -4,6 +4,7 @@ EvenflowError
 ├── RunError         a rank of a run failed: its message (exit status 1)
 ├── MismatchError    the A/A check found work that came out differently the second time (exit status 5)
 ├── InputError       a value the caller gave breaks a rule (exit status 2)
+│   ├── FileError        a file cannot be read or written
 │   └── ScheduleError    an order of work that is incomplete or can never finish
 └── Interrupted      stopped by the user before there was any plan (exit status 130)
 """
@@ -14,15 +15,39 @@ class EvenflowError(Exception):
 
 
 class InputError(EvenflowError):
-    """A value breaks a rule. The message says value, rule, place and remedy."""
+    """A value breaks a rule: "PLACE must RULE, got VALUE; REMEDY".
+
+    `rule` begins with "must" and reads on from `place`: "--ranks" and "must be at most the number of layers (80)". A
+    `value` of None is not shown. `remedy` is an order: "use fewer ranks".
+    """
 
     def __init__(self, *, value: object, rule: str, place: str, remedy: str = "") -> None:
         self.value = value
         self.rule = rule
         self.place = place
         self.remedy = remedy
-        message = f"{place}: {rule} (got {value!r})"
-        super().__init__(f"{message}; {remedy}" if remedy else message)
+        super().__init__(f"{self.sentence}; {remedy}" if remedy else self.sentence)
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong, without the remedy."""
+        if not self.rule.startswith("must "):
+            return f"{self.place}: {self.rule} (got {self.value!r})"
+        got = "" if self.value is None else f", got {self.value!r}"
+        return f"{self.place} {self.rule}{got}"
+
+
+class FileError(InputError):
+    """A file cannot be read or written: "cannot read FILE: no such file; REMEDY"."""
+
+    def __init__(self, path: object, *, reason: str, action: str = "read", remedy: str = "") -> None:
+        self.action = action
+        super().__init__(value=str(path), rule=reason, place=str(path), remedy=remedy)
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong, without the remedy."""
+        return f"cannot {self.action} {self.value}: {self.rule}"
 
 
 class ScheduleError(InputError):
