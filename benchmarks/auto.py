@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from evenflow.auto.planner import AutoPlan, plan_row
+from evenflow.auto.planner import AutoPlan
 from evenflow.auto.stages.analytic import AnalyticStages
 from evenflow.auto.stages.candidates import StageCost
 from evenflow.auto.stages.inter_operator import Stage, TwoLevelPlan
@@ -88,14 +88,6 @@ def measure(setting: Setting) -> Row:
 
 
 def planned(setting: Setting) -> AutoPlan:
-    import torch
-
-    from evenflow.auto.row.model_layers import ModelLayer, ModelRow
-    from evenflow.cluster.mesh import Accelerator
-    from evenflow.fields import as_fields
-    from evenflow.torch_model.decoder import read_decoder
-    from evenflow.torch_model.parts import Part
-
     config = {
         "model_type": "llama",
         "hidden_size": setting.hidden,
@@ -104,28 +96,16 @@ def planned(setting: Setting) -> AutoPlan:
         "num_attention_heads": setting.hidden // 128,
         "vocab_size": 32000,
     }
-    decoder = read_decoder(
-        as_fields(config, file=setting.name), sequence=SEQUENCE, microbatch=setting.microbatch, dtype=torch.bfloat16
-    )
-
-    def layer(part: Part) -> ModelLayer:
-        return ModelLayer(
-            name=part.name, module=part.module, inputs=part.inputs, named_inputs=part.named_inputs, path=part.name
-        )
-
     nodes, width = setting.mesh
-    return plan_row(
-        ModelRow(
-            name=setting.name,
-            head=layer(decoder.head),
-            body=tuple(map(layer, decoder.layers)),
-            tail=layer(decoder.tail),
-        ),
+    return plan_config(
+        config,
         Cluster(num_nodes=nodes, devices_per_node=width, memory_bytes=MEMORY_BYTES, intra=FAST, inter=SLOW),
+        sequence=SEQUENCE,
+        microbatch=setting.microbatch,
         num_microbatches=setting.microbatches,
-        accelerator=Accelerator(flops_per_s=0.7 * 312e12, memory_bytes_per_s=2.039e12),
         time_limit_s=30,
         processes=2,
+        name=setting.name,
     )
 
 

@@ -1,5 +1,6 @@
 """Two-level planning: operators sharded inside a stage, stages on submeshes of a cluster."""
 
+from evenflow.auto.config_planner import plan_config
 from evenflow.auto.planner import AutoPlan, plan
 from evenflow.auto.sharding.layer_costs import LayerKind, StageCosts, StageOption, stage_costs
 from evenflow.auto.sharding.program import Training
@@ -21,6 +22,7 @@ __all__ = [
     "StageOption",
     "Training",
     "plan",
+    "plan_config",
     "shard",
     "stage_costs",
 ]

@@ -44,6 +44,8 @@ class AutoPlan:
     inter: InterAnswer
     refinement: Refinement | None
     """None where there is no plan, and where no near plan has equal submeshes."""
+    notes: tuple[str, ...] = ()
+    """What a user should know about the times and the memory, a sentence each."""
 
     @property
     def two_level(self) -> TwoLevelPlan | None:

@@ -136,7 +136,7 @@ def test_bad_clusters_are_one_message(folder, model, evenflow, arguments, messag
     ("arguments", "message"),
     [
         (("--accelerator", "h101"), "did you mean 'h100'?"),
-        (("--efficiency", "1.5"), "--efficiency: a share above 0"),
+        (("--efficiency", "1.5"), "efficiency must be a share above 0"),
     ],
 )
 def test_bad_devices_are_one_message(folder, model, evenflow, arguments, message):

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from evenflow.auto.planner import AutoPlan
     from evenflow.cluster.cluster import Cluster, Link
 
-DTYPES = {"bf16": ("bfloat16", 2), "fp16": ("float16", 2), "fp32": ("float32", 4)}
-"""Name in the accelerators' table, and bytes."""
 MOST_PROCESSES = 8
 
 
@@ -80,7 +78,7 @@ class AutoSetting:
 @click.option(
     "--efficiency", type=float, default=0.7, show_default=True, metavar="SHARE", help="Of its peak that is reached."
 )
-@click.option("--dtype", type=click.Choice(list(DTYPES)), default="bf16", show_default=True)
+@click.option("--dtype", type=click.Choice(["bf16", "fp16", "fp32"]), default="bf16", show_default=True)
 @click.option(
     "--optimizer",
     type=click.Choice(["adam", "torch-adam", "sgd"]),
@@ -167,10 +165,9 @@ def auto(
     text, place = options.read_text(path)
     config = as_fields(load_json(text, file=place), file=place)
     with shown_part() as progress:
-        found, notes = _planned(config, model_name(path, place), cluster, setting, progress)
+        found = _planned(config, model_name(path, place), cluster, setting, progress)
     return _answer(
         found,
-        notes,
         setting,
         seconds=time.monotonic() - started,
         layer_file=layer_file,
@@ -233,62 +230,31 @@ def _link(which: str, given: dict[str, str]) -> "Link | None":
 
 def _planned(
     config: Fields, name: str, cluster: "Cluster", setting: AutoSetting, progress: Callable[[str], None]
-) -> tuple["AutoPlan", list[str]]:
-    """The plan of the model in `config`, and what a user should know about it."""
+) -> "AutoPlan":
+    """The plan of the model in `config`."""
     with torch_extra("two-level planning", place="evenflow auto"):
-        from evenflow.auto.planner import plan_row
-        from evenflow.auto.row.model_layers import ModelLayer, ModelRow
-        from evenflow.cluster.accelerators import accelerator_named
-        from evenflow.cluster.mesh import Accelerator
-        from evenflow.torch_model.decoder import DTYPES as TORCH_DTYPES
-        from evenflow.torch_model.decoder import read_decoder
-        from evenflow.torch_model.optimizers import OPTIMIZERS
-        from evenflow.torch_model.parts import Part
-
-    def layer(part: Part, **where: object) -> ModelLayer:
-        return ModelLayer(
-            name=part.name,
-            module=part.module,
-            inputs=part.inputs,
-            named_inputs=part.named_inputs,
-            **where,  # type: ignore[arg-type]
-        )
-
-    if not 0 < setting.efficiency <= 1:
-        raise InputError(value=setting.efficiency, rule="a share above 0 and at most 1", place="--efficiency")
-    device = accelerator_named(setting.accelerator)
-    kind, size = DTYPES[setting.dtype]
-    peak_flops = cluster.peak_flops or device.peak_tflops[kind] * 1e12
-    progress("building the model")
-    decoder = read_decoder(
-        config, sequence=setting.sequence, microbatch=setting.microbatch, dtype=TORCH_DTYPES[setting.dtype]
-    )
-    row = ModelRow(
-        name=name,
-        head=layer(decoder.head, path="model.embed_tokens"),
-        body=tuple(layer(part, path=f"model.layers.{index}") for index, part in enumerate(decoder.layers)),
-        tail=layer(decoder.tail, paths={"norm": "model.norm", "lm_head": "lm_head"}),
-    )
-    found = plan_row(
-        row,
+        import evenflow.torch_model.decoder  # noqa: F401 - it imports both
+        from evenflow.auto.config_planner import plan_config
+    return plan_config(
+        config,
         cluster,
+        sequence=setting.sequence,
+        microbatch=setting.microbatch,
         num_microbatches=setting.num_microbatches,
-        accelerator=Accelerator(
-            flops_per_s=setting.efficiency * peak_flops, memory_bytes_per_s=device.bandwidth_gb_s * 1e9
-        ),
-        optimizer_bytes_per_parameter=OPTIMIZERS[setting.optimizer](size) - 2 * size,
+        accelerator=setting.accelerator,
+        efficiency=setting.efficiency,
+        dtype=setting.dtype,
+        optimizer=setting.optimizer,
         schedule=setting.schedule,
         time_limit_s=setting.time_limit_s,
         processes=min(MOST_PROCESSES, os.cpu_count() or 1),
+        name=name,
         progress=progress,
     )
-    rate = f"{100 * setting.efficiency:g} % of {peak_flops / 1e12:,.1f} TFLOPS {kind}"
-    return found, [f"times are those of {rate}, {device.bandwidth_gb_s:,.0f} GB/s ({device.name})", *decoder.notes]
 
 
 def _answer(
     found: "AutoPlan",
-    notes: list[str],
     setting: AutoSetting,
     *,
     seconds: float,
@@ -318,7 +284,7 @@ def _answer(
         picture = two_level_svg(found.simulation, found.cluster, found.stages, title=title)
         write_text(svg_file, picture, option="--svg")
         written.append(svg_file)
-    click.echo(auto_text(found, notes, microbatch=setting.microbatch, sequence=setting.sequence, seconds=seconds))
+    click.echo(auto_text(found, found.notes, microbatch=setting.microbatch, sequence=setting.sequence, seconds=seconds))
     if written:
         click.echo("\nwrote " + ", ".join(map(str, written)))
     return 0

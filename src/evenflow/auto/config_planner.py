@@ -1,0 +1,104 @@
+"""The two-level plan of a decoder from its configuration alone: nothing is loaded and no memory is needed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from evenflow.auto.planner import AutoPlan, plan_row
+from evenflow.cluster.accelerators import EFFICIENCY, accelerator_named
+from evenflow.cluster.cluster import Cluster
+from evenflow.cluster.dtypes import Dtype, parse_dtype
+from evenflow.cluster.mesh import Accelerator
+from evenflow.errors import InputError
+from evenflow.fields import Fields, as_fields
+
+
+def _silent(_step: str) -> None:
+    """No progress."""
+
+
+def plan_config(
+    config: Fields | Mapping[str, object],
+    cluster: Cluster,
+    *,
+    sequence: int,
+    num_microbatches: int,
+    microbatch: int | None = None,
+    accelerator: str = "a100",
+    efficiency: float = EFFICIENCY,
+    dtype: str = "bf16",
+    optimizer: str = "adam",
+    schedule: str = "1f1b",
+    time_limit_s: float = 60.0,
+    processes: int = 1,
+    name: str = "model",
+    progress: Callable[[str], None] = _silent,
+) -> AutoPlan:
+    """Return the two-level plan of the decoder that `config`, the contents of a ``config.json``, describes.
+
+    A microbatch has `microbatch` sequences of `sequence` tokens for all devices of a stage together, by default one
+    for each device of the cluster. Computation runs at the share `efficiency` of the peak of `accelerator`, or of
+    `cluster` where that states its own. `optimizer` is one of `evenflow.torch_model.optimizers.OPTIMIZERS`; the other
+    arguments are those of `evenflow.auto.planner.plan_row`.
+
+    Raises:
+        InputError: a model that transformers does not build as a decoder, an unknown accelerator, dtype or optimizer,
+            an efficiency that is no share.
+    """
+    from evenflow.auto.row.model_layers import ModelLayer, ModelRow
+    from evenflow.torch_model.decoder import DTYPES, read_decoder
+    from evenflow.torch_model.optimizers import OPTIMIZERS, check_optimizer
+    from evenflow.torch_model.parts import Part
+
+    def layer(part: Part, **where: object) -> ModelLayer:
+        return ModelLayer(
+            name=part.name,
+            module=part.module,
+            inputs=part.inputs,
+            named_inputs=part.named_inputs,
+            **where,  # type: ignore[arg-type]
+        )
+
+    number = parse_dtype(dtype)
+    rates, origin = _rates(accelerator, efficiency, cluster, number)
+    check_optimizer(optimizer)
+    progress("building the model")
+    decoder = read_decoder(
+        config if isinstance(config, Fields) else as_fields(dict(config), file=name),
+        sequence=sequence,
+        microbatch=microbatch or cluster.num_devices,
+        dtype=DTYPES[number.short_name],
+    )
+    row = ModelRow(
+        name=name,
+        head=layer(decoder.head, path="model.embed_tokens"),
+        body=tuple(layer(part, path=f"model.layers.{index}") for index, part in enumerate(decoder.layers)),
+        tail=layer(decoder.tail, paths={"norm": "model.norm", "lm_head": "lm_head"}),
+    )
+    found = plan_row(
+        row,
+        cluster,
+        num_microbatches=num_microbatches,
+        accelerator=rates,
+        optimizer_bytes_per_parameter=OPTIMIZERS[optimizer](number.item_bytes) - 2 * number.item_bytes,
+        schedule=schedule,
+        time_limit_s=time_limit_s,
+        processes=processes,
+        progress=progress,
+    )
+    return replace(found, notes=(origin, *decoder.notes))
+
+
+def _rates(name: str, efficiency: float, cluster: Cluster, dtype: Dtype) -> tuple[Accelerator, str]:
+    """What one device computes and moves in a second, and where that comes from, as a sentence."""
+    if not 0 < efficiency <= 1:
+        raise InputError(value=efficiency, rule="must be a share above 0 and at most 1", place="efficiency")
+    known = accelerator_named(name)
+    if dtype not in known.peak_tflops:
+        known_dtypes = ", ".join(known.peak_tflops)
+        raise InputError(
+            value=str(dtype), rule=f"must be one {known.name} has a rate for: {known_dtypes}", place="dtype"
+        )
+    peak_flops = cluster.peak_flops or known.peak_tflops[dtype] * 1e12
+    rates = Accelerator(flops_per_s=efficiency * peak_flops, memory_bytes_per_s=known.bandwidth_gb_s * 1e9)
+    share = f"{100 * efficiency:g} % of {peak_flops / 1e12:,.1f} TFLOPS {dtype}"
+    return rates, f"times are those of {share}, {known.bandwidth_gb_s:,.0f} GB/s ({known.name})"

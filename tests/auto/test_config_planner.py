@@ -1,0 +1,50 @@
+"""Two-level plans from a configuration: the same plan as from the model, and what is refused."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from evenflow import auto  # noqa: E402
+from evenflow.cluster.cluster import Cluster, Link  # noqa: E402
+from evenflow.errors import InputError  # noqa: E402
+
+CONFIG = {
+    "model_type": "llama", "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 320,
+}  # fmt: skip
+LINK = Link(bytes_per_s=10**10, latency_ns=5000)
+PAIR = Cluster(num_nodes=1, devices_per_node=2, memory_bytes=2**30, intra=LINK, inter=LINK)
+
+
+def planned(**options: object) -> auto.AutoPlan:
+    return auto.plan_config(CONFIG, PAIR, sequence=64, num_microbatches=4, **{"time_limit_s": 20, **options})
+
+
+def test_every_parameter_is_placed_once_and_costs_what_the_optimizer_keeps() -> None:
+    with torch.device("meta"):
+        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**CONFIG))
+    found = planned(dtype="float32", optimizer="sgd", name="small")
+    assert (found.row.name, found.num_microbatches) == ("small", 4)
+    placed = [name for stage in found.stages for name in stage.placements]
+    assert sorted(placed) == sorted(name for name, _ in model.named_parameters())
+    network = found.simulation.network
+    held = sum(layer.parameter_bytes for layer in network.layers)
+    held += network.head.parameter_bytes + network.tail.parameter_bytes
+    assert held == 8 * model.num_parameters()
+    assert found.notes == ("times are those of 70 % of 19.5 TFLOPS float32, 2,039 GB/s (a100)",)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"efficiency": 0.0}, "efficiency must be a share above 0 and at most 1, got 0.0"),
+        ({"dtype": "float64"}, "dtype must be one a100 has a rate for: bfloat16, float16, float32, got 'float64'"),
+        ({"dtype": "int8"}, "dtype must be one of bf16"),
+        ({"optimizer": "lion"}, "optimizer"),
+        ({"accelerator": "h101"}, "h100"),
+    ],
+)
+def test_what_cannot_be_planned_for_is_refused_before_the_model_is_built(options, message) -> None:
+    with pytest.raises(InputError, match=message):
+        planned(**options)
