@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from evenflow.auto.config_planner import plan_config
 from evenflow.auto.planner import AutoPlan
 from evenflow.auto.stages.analytic import AnalyticStages
 from evenflow.auto.stages.candidates import StageCost
