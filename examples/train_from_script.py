@@ -10,14 +10,13 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from evenflow.profiles.plan_file import read_plan_file
-from evenflow.run import pipeline
+import evenflow
 
 VOCABULARY, WIDTH, LENGTH = 64, 32, 16
 
 
 def main() -> None:
-    plan = read_plan_file(sys.argv[1])
+    plan = evenflow.read_plan_file(sys.argv[1])
     dist.init_process_group("gloo")
     torch.manual_seed(0)  # the same model on every rank; each keeps its own part
     layers = [nn.TransformerEncoderLayer(WIDTH, 4, 64, batch_first=True) for _ in range(plan.num_layers)]
@@ -28,7 +27,7 @@ def main() -> None:
 
     inputs = torch.randint(VOCABULARY, (2 * plan.num_microbatches, LENGTH))
     batch = (inputs, (inputs + 1) % VOCABULARY)
-    pipe = pipeline(plan, model, loss_fn, batch, seed=0, head_modules=1, tail_modules=1)
+    pipe = evenflow.run.pipeline(plan, model, loss_fn, batch, seed=0, head_modules=1, tail_modules=1)
     optimizer = torch.optim.AdamW(pipe.parameters(), lr=1e-2)
     for step in range(10):
         optimizer.zero_grad()

@@ -5,53 +5,129 @@ import evenflow
 network = evenflow.read_layer_file("examples/llama2_70b.json")
 outcome = evenflow.plan(network, num_ranks=8, num_microbatches=32, memory_limit_bytes=56 * 2**30)
 print(outcome.summary())
+
+Every name here is loaded when it is first used, so importing evenflow stays cheap. `evenflow.auto` (two-level planning)
+and `evenflow.run` (training as planned) have their own names.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from evenflow.simulate import simulate
 
 if TYPE_CHECKING:
-    from evenflow.model import Communication, Network, Plan
+    from evenflow import auto, errors, run
+    from evenflow.draw import comparison_svg, timeline_svg
+    from evenflow.export.mindformers import format_mindformers
+    from evenflow.export.sharding_json import format_sharding
+    from evenflow.export.train_yaml import apply_plan
+    from evenflow.model import Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan
+    from evenflow.profiles.cluster_file import read_cluster_file
+    from evenflow.profiles.from_model import profile
     from evenflow.profiles.layer_file import read_layer_file
+    from evenflow.profiles.plan_file import read_plan_file
+    from evenflow.profiles.two_level_file import read_mesh_plan
+    from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule, parse_schedule
     from evenflow.simulate import Simulation
-    from evenflow.solve import BestOutcome, Outcome, Status, plan, plan_best
+    from evenflow.solve import BestOutcome, Infeasibility, Outcome, Progress, Status, plan, plan_best
+    from evenflow.solve.order.alternate import OrderedOutcome, plan_any_order
+    from evenflow.solve.order.order_search import OrderOutcome, search_order
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "FAMILIES",
     "BestOutcome",
     "Communication",
+    "EndBlock",
+    "Infeasibility",
+    "Layer",
+    "LayerRun",
+    "Mode",
     "Network",
+    "OrderOutcome",
+    "OrderedOutcome",
     "Outcome",
     "Plan",
+    "Progress",
+    "Schedule",
     "Simulation",
     "Status",
+    "apply_plan",
+    "auto",
+    "comparison_svg",
+    "errors",
+    "format_mindformers",
+    "format_schedule",
+    "format_sharding",
+    "make_schedule",
+    "parse_schedule",
     "plan",
+    "plan_any_order",
     "plan_best",
+    "profile",
+    "read_cluster_file",
     "read_layer_file",
+    "read_mesh_plan",
+    "read_plan_file",
+    "run",
+    "search_order",
     "simulate",
+    "timeline_svg",
 ]
 
-# `simulate` is also the name of a subpackage, which would take its place if it were loaded later.
+_FACES = ("auto", "errors", "run")
+"""Modules with public names of their own."""
+
 _HOMES = {
+    "comparison_svg": "evenflow.draw",
+    "timeline_svg": "evenflow.draw",
+    "format_mindformers": "evenflow.export.mindformers",
+    "format_sharding": "evenflow.export.sharding_json",
+    "apply_plan": "evenflow.export.train_yaml",
     "Communication": "evenflow.model",
+    "EndBlock": "evenflow.model",
+    "Layer": "evenflow.model",
+    "LayerRun": "evenflow.model",
+    "Mode": "evenflow.model",
     "Network": "evenflow.model",
     "Plan": "evenflow.model",
+    "read_cluster_file": "evenflow.profiles.cluster_file",
+    "profile": "evenflow.profiles.from_model",
     "read_layer_file": "evenflow.profiles.layer_file",
+    "read_plan_file": "evenflow.profiles.plan_file",
+    "read_mesh_plan": "evenflow.profiles.two_level_file",
+    "FAMILIES": "evenflow.schedule",
+    "Schedule": "evenflow.schedule",
+    "format_schedule": "evenflow.schedule",
+    "make_schedule": "evenflow.schedule",
+    "parse_schedule": "evenflow.schedule",
+    # `simulate` is imported above: it is also the name of a subpackage, which would take its place if loaded later.
     "Simulation": "evenflow.simulate",
     "BestOutcome": "evenflow.solve",
+    "Infeasibility": "evenflow.solve",
     "Outcome": "evenflow.solve",
+    "Progress": "evenflow.solve",
     "Status": "evenflow.solve",
     "plan": "evenflow.solve",
     "plan_best": "evenflow.solve",
+    "OrderedOutcome": "evenflow.solve.order.alternate",
+    "plan_any_order": "evenflow.solve.order.alternate",
+    "OrderOutcome": "evenflow.solve.order.order_search",
+    "search_order": "evenflow.solve.order.order_search",
 }
+"""The module that each public name is loaded from."""
 
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used, so that importing evenflow stays cheap."""
+    if name in _FACES:
+        return importlib.import_module(f"evenflow.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'evenflow' has no attribute {name!r}")
-    import importlib
-
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted({*globals(), *__all__})

@@ -6,11 +6,14 @@ from evenflow.auto.sharding.layer_costs import LayerKind, StageCosts, StageOptio
 from evenflow.auto.sharding.program import Training
 from evenflow.auto.sharding.shard import shard
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
+from evenflow.auto.stages.analytic import AnalyticStages
+from evenflow.auto.stages.inter_operator import plan_stages
 from evenflow.cluster.cluster import Cluster, Link
 from evenflow.cluster.mesh import Accelerator, Mesh, MeshAxis
 
 __all__ = [
     "Accelerator",
+    "AnalyticStages",
     "AutoPlan",
     "Cluster",
     "LayerKind",
@@ -23,6 +26,7 @@ __all__ = [
     "Training",
     "plan",
     "plan_config",
+    "plan_stages",
     "shard",
     "stage_costs",
 ]

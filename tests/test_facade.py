@@ -1,0 +1,61 @@
+"""The public names: importable, documented, and all that the documentation uses."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import evenflow
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [*ROOT.glob("README*.md"), *(ROOT / "docs").rglob("*.md")]
+FACES = ("evenflow", "evenflow.auto", "evenflow.run")
+
+
+def python_blocks() -> dict[str, str]:
+    """The Python code of every page and example, by file name."""
+    fence = re.compile(r"```python\n(.*?)```", re.DOTALL)
+    blocks = {page.name: "\n".join(fence.findall(page.read_text(encoding="utf-8"))) for page in PAGES}
+    return blocks | {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "examples").glob("*.py")}
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_every_public_name_can_be_imported(face: str) -> None:
+    module = importlib.import_module(face)
+    assert module.__all__
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_the_api_reference_has_every_public_name_and_no_other(face: str) -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    shown = re.findall(rf"^::: {re.escape(face)}\.(\w+)$", page, re.MULTILINE)
+    public = set(importlib.import_module(face).__all__)
+    assert sorted(shown) == sorted(public - {"auto", "run"} if face == "evenflow" else public)
+
+
+def test_the_facade_says_where_each_of_its_names_is() -> None:
+    assert {*evenflow._HOMES, *evenflow._FACES, "simulate"} == set(evenflow.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        evenflow.nothing  # noqa: B018
+
+
+def test_the_documentation_imports_public_modules_alone() -> None:
+    for page, code in python_blocks().items():
+        imported = re.findall(r"(?:from|import) (evenflow[\w.]*)", code)
+        assert set(imported) <= {*FACES, "evenflow.errors"}, page
+
+
+def test_the_documentation_uses_public_names_alone() -> None:
+    for page, code in python_blocks().items():
+        for path in re.findall(r"\bevenflow(?:\.\w+)+", code):
+            value: object = evenflow
+            for name in path.split(".")[1:]:
+                public = getattr(value, "__all__", None)
+                assert public is None or name in public, f"{page}: {path}"
+                value = getattr(value, name)
