@@ -17,8 +17,9 @@ class EvenflowError(Exception):
 class InputError(EvenflowError):
     """A value breaks a rule: "PLACE must RULE, got VALUE; REMEDY".
 
-    `rule` begins with "must" and reads on from `place`: "--ranks" and "must be at most the number of layers (80)". A
-    `value` of None is not shown. `remedy` is an order: "use fewer ranks".
+    `rule` begins with "must" and reads on from `place`: "--ranks" and "must be at most the number of layers (80)"; what
+    has no place at all is said with "is": "is an unknown field". A `value` of None is not shown. `remedy` is an order:
+    "use fewer ranks".
     """
 
     def __init__(self, *, value: object, rule: str, place: str, remedy: str = "") -> None:
@@ -31,7 +32,7 @@ class InputError(EvenflowError):
     @property
     def sentence(self) -> str:
         """What is wrong, without the remedy."""
-        if not self.rule.startswith("must "):
+        if not self.rule.startswith(("must ", "is ")):
             return f"{self.place}: {self.rule} (got {self.value!r})"
         got = "" if self.value is None else f", got {self.value!r}"
         return f"{self.place} {self.rule}{got}"
@@ -44,10 +45,27 @@ class FileError(InputError):
         self.action = action
         super().__init__(value=str(path), rule=reason, place=str(path), remedy=remedy)
 
+    @classmethod
+    def from_os(cls, path: object, error: Exception, *, action: str = "read", remedy: str = "") -> "FileError":
+        """Say in plain words what the operating system, or a decoder of text, has against a file."""
+        return cls(path, action=action, reason=_plain_reason(error), remedy=remedy)
+
     @property
     def sentence(self) -> str:
         """What is wrong, without the remedy."""
         return f"cannot {self.action} {self.value}: {self.rule}"
+
+
+def _plain_reason(error: Exception) -> str:
+    """The reason of a failed read or write, as the end of a sentence."""
+    if isinstance(error, FileNotFoundError):
+        return "no such file"
+    if isinstance(error, IsADirectoryError):
+        return "it is a folder"
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8 text ({error.reason})"
+    reason = getattr(error, "strerror", None) or str(error)
+    return reason[:1].lower() + reason[1:]
 
 
 class ScheduleError(InputError):

@@ -3,11 +3,13 @@
 import difflib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeGuard
 
-from evenflow.errors import InputError
+from evenflow.errors import FileError, InputError
 
 LARGEST = 1e8
 """A time in milliseconds (a day) or a memory in megabytes (100 terabytes) above this is a mistake in the unit."""
@@ -15,14 +17,16 @@ LARGEST = 1e8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fields:
-    """One object of a file; every reader raises `InputError` with the place of the field."""
+    """One object of a file; every method that reads a field raises `InputError` with the place of the field."""
 
     values: Mapping[str, object]
+    """Decoded values by key."""
     file: str
+    """Name of the file for messages."""
     path: str = ""
-    """Where the object stands in the file, such as ``layers_description[1]``; empty for the whole file."""
+    """Place of the object in the file, such as ``layers_description[1]``; empty for the whole file."""
     lines: Mapping[str, int] = field(default_factory=dict)
-    """Line of each field, where the format tells."""
+    """Line of each field, for formats that tell it."""
 
     def __contains__(self, key: str) -> bool:
         return key in self.values
@@ -33,123 +37,181 @@ class Fields:
         file = f"{self.file}, line {self.lines[key]}" if key in self.lines else self.file
         return f"{file}: {name}" if name else file
 
+    def error(self, key: str, rule: str, *, remedy: str = "") -> InputError:
+        """Return the refusal of the value of `key` (an empty key: of the whole object), for the caller to raise."""
+        return InputError(value=self.values.get(key), rule=rule, place=self.place(key), remedy=remedy)
+
+    @contextmanager
+    def at(self, key: str = "") -> Iterator[None]:
+        """Give errors raised inside the place of `key`: the rules of a value do not know the file it comes from.
+
+        With an empty key the error keeps its own place, after the name of the file.
+        """
+        try:
+            yield
+        except InputError as error:
+            if error.place.startswith(self.file):
+                raise
+            place = self.place(key or error.place)
+            raise InputError(value=error.value, rule=error.rule, place=place, remedy=error.remedy) from None
+
     def check_known(self, valid: Iterable[str]) -> None:
         """Refuse a field that is not in `valid`, and name the nearest one."""
         names = sorted(valid)
         for key in self.values:
             if key not in names:
                 near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
-                remedy = f"did you mean {near[0]!r}?" if near else f"valid fields: {', '.join(names)}"
-                raise InputError(value=key, rule="the field is unknown", place=self.place(key), remedy=remedy)
+                remedy = f"did you mean {near[0]!r}?" if near else f"the fields are {', '.join(names)}"
+                raise InputError(value=None, rule="is an unknown field", place=self.place(key), remedy=remedy)
 
     def required(self, key: str) -> object:
-        """The raw value of `key`."""
+        """Return the raw value of `key`."""
         if key not in self.values:
-            raise InputError(value=sorted(self.values), rule=f"the field {key!r} is required", place=self.place())
+            raise InputError(value=None, rule=f"must have the field {key!r}", place=self.place())
         return self.values[key]
 
     def text(self, key: str) -> str:
-        """A string that is not empty."""
+        """Return a string that is not empty."""
         value = self.required(key)
         if not isinstance(value, str) or not value.strip():
-            raise InputError(value=value, rule="a text that is not empty", place=self.place(key))
+            raise self.error(key, "must be a text that is not empty")
+        return value
+
+    def flag(self, key: str) -> bool:
+        """Return true or false; false for an absent field."""
+        value = self.values.get(key, False)
+        if not isinstance(value, bool):
+            raise self.error(key, "must be true or false")
         return value
 
     def number(self, key: str, *, above_zero: bool = False) -> float:
-        """A finite number, not negative (or above zero) and not absurdly large."""
+        """Return a finite number, not negative (or above zero) and not absurdly large."""
         value = self.required(key)
-        place = self.place(key)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InputError(value=value, rule="a number", place=place)
+            raise self.error(key, "must be a number")
         if isinstance(value, float) and not math.isfinite(value):
-            raise InputError(value=value, rule="a finite number", place=place)
+            raise self.error(key, "must be a finite number")
         if value < 0 or (above_zero and value == 0):
-            rule = "a number above zero" if above_zero else "a number that is not negative"
-            raise InputError(value=value, rule=rule, place=place)
+            raise self.error(key, "must be above zero" if above_zero else "must not be negative")
         if value > LARGEST:
-            raise InputError(value=value, rule=f"a number up to {LARGEST:g}", place=place, remedy="check the unit")
+            raise self.error(key, f"must be at most {LARGEST:g}", remedy="check the unit")
         return value
 
-    def integer(self, key: str, *, maximum: int) -> int:
-        """An integer from 1 to `maximum`."""
+    def integer(self, key: str, *, maximum: int, minimum: int = 1) -> int:
+        """Return an integer from `minimum` to `maximum`."""
         value = self.required(key)
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= maximum:
-            raise InputError(value=value, rule=f"an integer from 1 to {maximum}", place=self.place(key))
+        if not is_integer(value) or not minimum <= value <= maximum:
+            raise self.error(key, f"must be an integer from {minimum} to {maximum}")
         return value
+
+    def integers(self, key: str, *, minimum: int = 0, length: int | None = None) -> tuple[int, ...]:
+        """Return a list of integers from `minimum` on, of `length` entries where that is given."""
+        value = self.required(key)
+        if not is_integer_list(value) or min(value, default=minimum) < minimum or len(value) != (length or len(value)):
+            count = "" if length is None else f"{length} "
+            raise self.error(key, f"must be a list of {count}integers from {minimum} on")
+        return tuple(value)
 
     def rows(self, key: str) -> list[list[int]]:
-        """A list of lists of integers."""
+        """Return a list of lists of integers."""
         value = self.required(key)
-        if not isinstance(value, list) or not all(is_integer_list(row) for row in value):
-            raise InputError(value=value, rule="a list of lists of integers, one a chunk", place=self.place(key))
+        if not is_integer_table(value):
+            raise self.error(key, "must be a list of lists of integers, one for each chunk")
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of strings."""
+        """Return a list of strings."""
         value = self.required(key)
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise InputError(value=value, rule="a list of texts", place=self.place(key))
+            raise self.error(key, "must be a list of texts")
         return tuple(value)
 
     def inner(self, key: str) -> "Fields":
-        """The object under `key`."""
+        """Return the object under `key`."""
         path = f"{self.path}.{key}" if self.path else key
         return as_fields(self.required(key), file=self.file, path=path)
 
+    def objects(self, key: str) -> list["Fields"]:
+        """Return the objects of the list under `key`."""
+        value = self.required(key)
+        if not isinstance(value, list):
+            raise self.error(key, "must be a list of objects")
+        path = f"{self.path}.{key}" if self.path else key
+        return [as_fields(item, file=self.file, path=f"{path}[{index}]") for index, item in enumerate(value)]
 
-def is_integer_list(value: object) -> bool:
-    """Whether `value` is a list of integers; ``true`` and ``false`` are not integers."""
-    return isinstance(value, list) and all(isinstance(item, int) and not isinstance(item, bool) for item in value)
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """Whether `value` is an integer; ``true`` and ``false`` are not."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_integer_list(value: object) -> TypeGuard[list[int]]:
+    """Whether `value` is a list of integers."""
+    return isinstance(value, list) and all(map(is_integer, value))
+
+
+def is_integer_table(value: object) -> TypeGuard[list[list[int]]]:
+    """Whether `value` is a list of lists of integers."""
+    return isinstance(value, list) and all(map(is_integer_list, value))
 
 
 def as_fields(value: object, *, file: str, path: str = "") -> Fields:
-    """`value` as an object with text keys."""
+    """Return `value` as an object with text keys."""
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         place = f"{file}: {path}" if path else file
-        raise InputError(value=type(value).__name__, rule="an object of named fields", place=place)
+        raise InputError(value=type(value).__name__, rule="must be an object of named fields", place=place)
     return Fields(values=value, file=file, path=path)
 
 
 def read_text(path: Path | str) -> str:
-    """The whole of a UTF-8 text file."""
+    """Return the whole of a UTF-8 text file."""
     try:
         return Path(path).read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(value=str(path), rule=f"the file is UTF-8 text ({error.reason})", place=str(path)) from None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(value=str(path), rule=f"the file can be read ({reason})", place=str(path)) from None
+        raise FileError.from_os(path, error) from None
 
 
 def load_json(text: str, *, file: str) -> object:
-    """Decoded JSON; a key given twice in one object is refused."""
+    """Return decoded JSON; a key given twice in one object is refused."""
 
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         values: dict[str, object] = {}
         for key, value in pairs:
             if key in values:
                 owner = f" of {values['name']!r}" if "name" in values and key != "name" else ""
-                raise InputError(
-                    value=key, rule=f"the field{owner} is given twice", place=file, remedy="keep one of the two"
-                )
+                place = f"{file}: {key}{owner}"
+                raise InputError(value=None, rule="is given twice", place=place, remedy="keep one of the two")
             values[key] = value
         return values
 
     try:
         return json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
-        place = f"{file}, line {error.lineno}, column {error.colno}"
-        raise InputError(value=line_of(text, error.lineno), rule=f"not JSON: {error.msg}", place=place) from None
+        problem = error.msg[:1].lower() + error.msg[1:]
+        raise not_readable(text, file=file, form="JSON", at=(error.lineno, error.colno), problem=problem) from None
     except (ValueError, RecursionError) as error:
-        raise InputError(value=_short(text), rule=f"not usable JSON: {error}", place=file) from None
+        raise not_readable(text, file=file, form="JSON", at=None, problem=str(error)) from None
+
+
+def not_readable(text: str, *, file: str, form: str, at: tuple[int, int] | None, problem: str) -> FileError:
+    """Return the refusal of a text that is not in its format (`form`); `at` is line and column, counted from 1.
+
+    >>> str(not_readable("[1 2]", file="plan.json", form="JSON", at=(1, 4), problem="expecting ',' delimiter"))
+    "cannot read plan.json: not JSON at line 1, column 4 ('[1 2]'): expecting ',' delimiter"
+    """
+    if at is None:
+        return FileError(file, reason=f"not {form}: {problem}")
+    line = line_of(text, at[0])
+    shown = f" ({line!r})" if line else ""
+    return FileError(file, reason=f"not {form} at line {at[0]}, column {at[1]}{shown}: {problem}")
 
 
 def line_of(text: str, number: int) -> str:
-    """Line `number` of `text`, counted from 1, short enough for a message; empty beyond the end."""
+    """Return line `number` of `text`, counted from 1, short enough for a message; empty beyond the end."""
     lines = text.splitlines()
-    return _short(lines[number - 1].strip()) if number <= len(lines) else ""
+    return shortened(lines[number - 1].strip()) if number <= len(lines) else ""
 
 
-def _short(text: str) -> str:
-    """`text` short enough for one message."""
-    return text if len(text) <= 80 else text[:77] + "..."
+def shortened(text: str, *, length: int = 80) -> str:
+    """Return `text`, cut to `length` characters for a message."""
+    return text if len(text) <= length else text[: length - 3] + "..."

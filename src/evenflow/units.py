@@ -1,4 +1,4 @@
-"""Units: time is integer nanoseconds, memory integer bytes; text is turned into them here, once.
+"""Units: time is integer nanoseconds and memory integer bytes; text with a unit becomes such a number here, once.
 
 A megabyte is 2**20 bytes and a gigabyte 2**30, as device memory and the layer files count them.
 """
@@ -26,7 +26,7 @@ _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z]*)\s*")
 
 
 def parse_memory(text: str, *, place: str = "memory") -> int:
-    """Bytes of a memory size such as ``56GB``, ``57344MB`` or ``57344`` (megabytes).
+    """Return the bytes of a memory size such as ``56GB``, ``57344MB`` or ``57344`` (megabytes).
 
     >>> parse_memory("56GB") == parse_memory("57344") == 56 * 2**30
     True
@@ -35,33 +35,33 @@ def parse_memory(text: str, *, place: str = "memory") -> int:
     if match is None or match[2].lower() not in _MEMORY_UNITS:
         raise InputError(
             value=text,
-            rule="a memory size is a number with one of the units B, KB, MB, GB, TB (none: MB)",
+            rule="must be a number with one of the units B, KB, MB, GB, TB (none: MB)",
             place=place,
             remedy="write for example 56GB or 57344MB",
         )
     size = round(float(match[1]) * _MEMORY_UNITS[match[2].lower()])
     if size <= 0:
-        raise InputError(value=text, rule="a memory size is above zero", place=place)
+        raise InputError(value=text, rule="must be above zero", place=place)
     return size
 
 
 def bytes_from_megabytes(megabytes: float) -> int:
-    """Integer bytes, rounded once."""
+    """Return integer bytes, rounded once."""
     return round(megabytes * MEGABYTE)
 
 
 def megabytes(size_bytes: int) -> float:
-    """Megabytes (2**20 bytes), for people and files."""
+    """Return megabytes (2**20 bytes), for people and files."""
     return size_bytes / MEGABYTE
 
 
 def nanoseconds_from_milliseconds(milliseconds: float) -> int:
-    """Integer nanoseconds, rounded once."""
+    """Return integer nanoseconds, rounded once."""
     return round(milliseconds * NANOSECONDS_PER_MILLISECOND)
 
 
 def milliseconds(time_ns: int) -> float:
-    """Milliseconds, for people and files."""
+    """Return milliseconds, for people and files."""
     return time_ns / NANOSECONDS_PER_MILLISECOND
 
 
@@ -74,7 +74,7 @@ _FLOPS = re.compile(_NUMBER + r"([KMGTPkmgtp]?)(?:flops|flop/s)\s*", re.IGNORECA
 
 
 def parse_time(text: str, *, place: str = "time") -> int:
-    """Nanoseconds of a time such as ``5us``, ``0.02ms`` or ``0s``; the unit is needed.
+    """Return the nanoseconds of a time such as ``5us``, ``0.02ms`` or ``0s``; the unit is required.
 
     >>> parse_time("5us")
     5000
@@ -83,7 +83,7 @@ def parse_time(text: str, *, place: str = "time") -> int:
     if match is None:
         raise InputError(
             value=text,
-            rule="a time is a number with one of the units ns, us, ms, s",
+            rule="must be a number with one of the units ns, us, ms, s",
             place=place,
             remedy="write for example 5us",
         )
@@ -91,7 +91,7 @@ def parse_time(text: str, *, place: str = "time") -> int:
 
 
 def parse_bandwidth(text: str, *, place: str = "bandwidth") -> int:
-    """Bytes a second of a bandwidth such as ``200GBps`` or ``200GB/s``; with a small b, bits: ``400Gbps``.
+    """Return the bytes per second of a bandwidth such as ``200GBps`` or ``200GB/s``; a small b means bits: ``400Gbps``.
 
     Prefixes are decimal, as links are sold.
 
@@ -102,19 +102,19 @@ def parse_bandwidth(text: str, *, place: str = "bandwidth") -> int:
     if match is None:
         raise InputError(
             value=text,
-            rule="a bandwidth is a number with K, M, G or T and bytes or bits a second (GBps, GB/s, Gbps, Gb/s)",
+            rule="must be a number with K, M, G or T and bytes or bits per second (GBps, GB/s, Gbps, Gb/s)",
             place=place,
             remedy="write for example 200GBps (bytes) or 400Gbps (bits)",
         )
     size = float(match[1]) * _PREFIXES[match[2].lower()]
     rate = round(size if match[3] == "B" else size / 8)
     if rate <= 0:
-        raise InputError(value=text, rule="a bandwidth is above zero", place=place)
+        raise InputError(value=text, rule="must be above zero", place=place)
     return rate
 
 
 def parse_flops(text: str, *, place: str = "peak") -> float:
-    """Floating-point operations a second such as ``312TFLOPS``.
+    """Return the floating-point operations per second of a peak such as ``312TFLOPS``.
 
     >>> parse_flops("312TFLOPS") == 312e12
     True
@@ -123,7 +123,7 @@ def parse_flops(text: str, *, place: str = "peak") -> float:
     if match is None or float(match[1]) == 0:
         raise InputError(
             value=text,
-            rule="a peak is a number above zero of floating-point operations a second (FLOPS, GFLOPS, TFLOPS, PFLOPS)",
+            rule="must be a number above zero of floating-point operations per second (FLOPS, GFLOPS, TFLOPS, PFLOPS)",
             place=place,
             remedy="write for example 312TFLOPS",
         )

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.errors import InputError
+from evenflow.errors import FileError, InputError
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.profiles.layer_file import parse_layer_file, read_layer_file
@@ -172,7 +172,7 @@ def test_without_body_memory_there_is_none_at_all():
 @pytest.mark.parametrize(
     ("entry", "field", "says"),
     [
-        (body(time=-1), "time", "not negative"),
+        (body(time=-1), "time", "must not be negative"),
         (body(time=0), "time", "nanosecond or more"),
         (body(time=1e-8), "time", "nanosecond or more"),
         (body(time=None, forward_time=0), "forward_time", "nanosecond or more"),
@@ -181,26 +181,26 @@ def test_without_body_memory_there_is_none_at_all():
         (body(time="3 ms"), "time", "a number"),
         (body(time=float("nan")), "time", "finite"),
         (body(time=float("inf")), "time", "finite"),
-        (body(time=10**400), "time", "up to 1e+08"),
-        (body(time=None), "", "'time' is required"),
+        (body(time=10**400), "time", "at most 1e+08"),
+        (body(time=None), "", "must have the field 'time'"),
         (body(forward_time=1, time="x"), "time", "a number"),
         (body(nb_layer=0), "nb_layer", "from 1"),
         (body(nb_layer=1.0), "nb_layer", "integer"),
         (body(nb_layer=True), "nb_layer", "integer"),
-        (body(nb_layer=None), "", "'nb_layer' is required"),
+        (body(nb_layer=None), "", "must have the field 'nb_layer'"),
         (body(type="body"), "type", "HEAD, BODY or TAIL"),
-        (body(type=None), "", "'type' is required"),
+        (body(type=None), "", "must have the field 'type'"),
         (body(name=""), "name", "not empty"),
         (body(memory_actication=1), "memory_actication", "did you mean 'memory_activation'?"),
-        (body(colour="red"), "colour", "valid fields: "),
+        (body(colour="red"), "colour", "the fields are "),
         (body(memory_activation=None), "memory_activation", "every BODY entry has 'memory_activation'"),
         (body(memory_parameter=None), "memory_parameter", "every BODY entry has 'memory_parameter'"),
         (body(memory_activation=0), "memory_activation", "above zero"),
         (body(weight_time=20.5), "weight_time", "a part of the backward without recomputation, 20"),
-        (body(memory_until_weight=-1), "memory_until_weight", "not negative"),
+        (body(memory_until_weight=-1), "memory_until_weight", "must not be negative"),
         ({"name": "h", "type": "HEAD", "nb_layer": 1, "time": 2, "weight_time": 5}, "weight_time", "a part of"),
-        (body(memory_recompute=-5), "memory_recompute", "not negative"),
-        (body(recompute_coef=-0.1), "recompute_coef", "not negative"),
+        (body(memory_recompute=-5), "memory_recompute", "must not be negative"),
+        (body(recompute_coef=-0.1), "recompute_coef", "must not be negative"),
         (body(memory_recompute=5, recompute_time=10), "recompute_time", "at least the backward without, 20"),
         (body(recompute_kinds=[]), "recompute_kinds", "named fields"),
         (body(recompute_kinds={"full": {"memory": 1, "coef": 1}}), "recompute_kinds", "other than none"),
@@ -208,8 +208,8 @@ def test_without_body_memory_there_is_none_at_all():
         (body(recompute_kinds={"mine": {"memory": 1}}), "recompute_kinds.mine", "one of 'time' and 'coef'"),
         (body(recompute_kinds={"mine": {"memory": 1, "coef": 1, "time": 9}}), "recompute_kinds.mine", "one of"),
         (body(recompute_kinds={"mine": {"memory": 0, "coef": 1}}), "recompute_kinds.mine.memory", "above zero"),
-        (body(recompute_kinds={"mine": {"coef": 1}}), "recompute_kinds.mine", "'memory' is required"),
-        ({"name": "h", "type": "HEAD", "nb_layer": 1, "time": -2}, "time", "not negative"),
+        (body(recompute_kinds={"mine": {"coef": 1}}), "recompute_kinds.mine", "must have the field 'memory'"),
+        ({"name": "h", "type": "HEAD", "nb_layer": 1, "time": -2}, "time", "must not be negative"),
         ({"name": "h", "type": "HEAD", "nb_layer": 1, "time": 2, "recompute_kinds": {}}, "recompute_kinds", "BODY"),
     ],
 )
@@ -224,19 +224,19 @@ def test_a_bad_field_is_one_clear_message(entry: dict[str, object], field: str, 
 @pytest.mark.parametrize(
     ("text", "place", "says"),
     [
-        ('{"a": 1,\n "b" 2}', "net.json, line 2, column 6", "not JSON"),
-        ("", "net.json, line 1, column 1", "not JSON"),
+        ('{"a": 1,\n "b" 2}', "net.json", "not JSON at line 2, column 6"),
+        ("", "net.json", "not JSON at line 1, column 1"),
         ("[" * 100_000, "net.json", "JSON"),
         ("9" * 5000, "net.json", "JSON"),
-        ("[1, 2]", "net.json", "named fields (got 'list')"),
-        ("{}", "net.json", "'layers_description' is required"),
+        ("[1, 2]", "net.json", "named fields, got 'list'"),
+        ("{}", "net.json", "must have the field 'layers_description'"),
         ('{"layers_description": {}}', "net.json: layers_description", "a list"),
         ('{"layers_description": [3]}', "net.json: layers_description[0]", "named fields"),
         ('{"layers_description": []}', "net.json: layers_description", "type BODY (got [])"),
         ('{"layer_description": []}', "net.json: layer_description", "did you mean 'layers_description'?"),
-        ('{"layers_description": [{"name": "b", "time": 1, "time": 2}]}', "net.json", "of 'b' is given twice"),
+        ('{"layers_description": [{"name": "b", "time": 1, "time": 2}]}', "net.json: time of 'b'", "is given twice"),
         ('{"name": 3, "layers_description": [%s]}' % json.dumps(body()), "net.json: name", "a text"),  # noqa: UP031
-        ('{"stage_const_mem": -1, "layers_description": [%s]}' % json.dumps(body()), "net.json: stage_const_mem", "not negative"),  # noqa: E501, UP031
+        ('{"stage_const_mem": -1, "layers_description": [%s]}' % json.dumps(body()), "net.json: stage_const_mem", "must not be negative"),  # noqa: E501, UP031
     ],
 )  # fmt: skip
 def test_a_bad_file_is_one_clear_message(text: str, place: str, says: str):
@@ -247,8 +247,12 @@ def test_a_bad_file_is_one_clear_message(text: str, place: str, says: str):
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path):
-    for path in (tmp_path / "missing.json", tmp_path, "nul\0"):
-        with pytest.raises(InputError, match="can be read"):
+    for path, reason in (
+        (tmp_path / "none.json", "no such file"),
+        (tmp_path, "it is a folder"),
+        ("nul\0", "null byte"),
+    ):
+        with pytest.raises(FileError, match=f"cannot read .*: .*{reason}"):
             read_layer_file(path)
     binary = tmp_path / "binary.json"
     binary.write_bytes(b"\xff\xfe\x00")

@@ -143,7 +143,7 @@ def test_units_are_understood_and_zero_is_not_a_peak():
     lines = ["stage_0_rank_0/a.log:1:" + log(1, 1).replace("1M", "2G"), "stage_1_rank_8/a.log:1:" + log(7, 7)]
     assert parse_peak_lines(lines, place="grep") == mb(2048, 7)
     for bad in ("7Q", "0M"):
-        with pytest.raises(InputError, match="memory size"):
+        with pytest.raises(InputError, match="the peak memory must be"):
             parse_peak_lines([lines[0], lines[1].replace("7M", bad)], place="grep")
 
 

@@ -64,7 +64,7 @@ def test_reads_a_file_and_ignores_other_fields(tmp_path: Path):
 @pytest.mark.parametrize("field", ["ranks", "chunks", "microbatches", "schedule", "sequence_splits", "layers"])
 def test_a_missing_field_is_named(field: str):
     text = json.dumps({key: value for key, value in GOOD.items() if key != field})
-    with pytest.raises(InputError, match=f"plan.json: the field '{field}' is required"):
+    with pytest.raises(InputError, match=f"plan.json must have the field '{field}'"):
         parse_plan(text, place="plan.json")
 
 

@@ -126,7 +126,9 @@ def parse_rank_lines(
     by_rank: dict[int, int] = {}
     for line in lines:
         for match in _MEGATRON.finditer(line):
-            by_rank[int(match[1])] = parse_memory(match[3 if kind is PeakKind.ACTUAL else 2], place=place)
+            by_rank[int(match[1])] = parse_memory(
+                match[3 if kind is PeakKind.ACTUAL else 2], place=f"{place}: the peak memory"
+            )
     if not by_rank:
         raise InputError(
             value=0,
@@ -258,7 +260,8 @@ def _peaks_in(line: str, kind: PeakKind) -> list[re.Match[str]]:
 def _bytes(match: re.Match[str], *, place: str) -> int:
     """Bytes of a size such as ``96643M``; MindSpore leaves the B of the unit out."""
     number, unit = match[2], match[3]
-    return parse_memory(f"{number}{unit}B" if unit in {"K", "M", "G", "T"} else f"{number}{unit}", place=place)
+    size = f"{number}{unit}B" if unit in {"K", "M", "G", "T"} else f"{number}{unit}"
+    return parse_memory(size, place=f"{place}: the peak memory")
 
 
 def _twice(stage: int, first: str, second: str, *, place: str) -> InputError:

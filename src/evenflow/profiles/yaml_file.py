@@ -5,15 +5,14 @@ from collections.abc import Iterator, Mapping
 from ruamel.yaml import YAML, MappingNode, ScalarNode
 from ruamel.yaml.error import YAMLError
 
-from evenflow.errors import InputError
-from evenflow.fields import Fields, as_fields, line_of
+from evenflow.fields import Fields, as_fields, not_readable
 
 _DEEPEST = 3
 """Objects within objects whose lines are kept; no file here has more, and an alias may nest without end."""
 
 
 def load_yaml(text: str, *, file: str) -> Fields:
-    """The document as an object, with the line of every field by its dotted path.
+    """Return the document as an object, with the line of every field by its dotted path.
 
     Raises:
         InputError: text that is not YAML, a key given twice, or a document that is no object.
@@ -24,16 +23,15 @@ def load_yaml(text: str, *, file: str) -> Fields:
         node = yaml.compose(text)
     except (YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        place = f"{file}, line {mark.line + 1}, column {mark.column + 1}" if mark else file
-        value = line_of(text, mark.line + 1) if mark else ""
+        at = (mark.line + 1, mark.column + 1) if mark else None
         problem = getattr(error, "problem", None) or str(error)
-        raise InputError(value=value, rule=f"not YAML: {problem}", place=place) from None
+        raise not_readable(text, file=file, form="YAML", at=at, problem=problem) from None
     fields = as_fields(values, file=file)
     return Fields(values=fields.values, file=file, lines=dict(_lines(node)))
 
 
 def section(fields: Fields, key: str) -> Fields:
-    """The object under `key`, with the lines of its fields."""
+    """Return the object under `key`, with the lines of its fields."""
     inner = fields.inner(key)
     return Fields(values=inner.values, file=inner.file, path=inner.path, lines=_lines_under(fields, key))
 

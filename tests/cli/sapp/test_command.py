@@ -129,7 +129,7 @@ class TestBalance:
             (("-m", "tiny", "-lm", 2), ("-lm/--less_memory", "'2'")),
             (("-m", "tiny", "-manual", "none.yaml"), ("none.yaml",)),
             (("-m", "tiny", "-o", "layers/tiny.json"), ("-o", "cannot write")),
-            (("-m", "new", "--init", "x.yaml"), ("x.yaml", "No such file")),
+            (("-m", "new", "--init", "x.yaml"), ("x.yaml", "no such file")),
             (("-m", "tiny", "--init"), ("-init/--init", "expected one argument")),
             (("-m", "tiny", "-mf", "x"), ("-mf", "layer file")),
             (("-m", "tiny", "-cm", 1), ("-cm", "layer file")),

@@ -112,8 +112,8 @@ class TestAuto:
         (("--mesh", "1x2", *RATES), "--memory: a cluster has a mesh and a memory"),
         (("--mesh", "2x2", "--memory", "1GB", "--intra-bandwidth", "1GBps"), "--inter-bandwidth: a mesh of 2x2 has"),
         (("--mesh", "2x1", "--memory", "1GB", "--intra-bandwidth", "1GBps"), "--inter-bandwidth: a mesh of 2x1 has"),
-        (("--mesh", "1x2", "--memory", "1GB", "--intra-bandwidth", "200"), "--intra-bandwidth: a bandwidth is"),
-        (("--mesh", "1x2", "--memory", "0GB", *RATES), "--memory: a memory size is above zero"),
+        (("--mesh", "1x2", "--memory", "1GB", "--intra-bandwidth", "200"), "--intra-bandwidth must be a number"),
+        (("--mesh", "1x2", "--memory", "0GB", *RATES), "--memory must be above zero"),
         (
             ("--mesh", "2x2", "--memory", "1GB", "--intra-bandwidth", "1GBps", "--inter-bandwidth", "2GBps"),
             "links between nodes are not faster",

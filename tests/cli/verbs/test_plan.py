@@ -196,7 +196,7 @@ def test_bad_input_is_one_message_and_nothing_is_written(folder, evenflow, optio
 def test_bad_layer_files_are_one_message(folder, evenflow, text):
     result = evenflow("plan", "-", *SIZES, stdin=text)
     assert result.exit_code == 2
-    assert result.stderr.startswith("error: standard input")
+    assert result.stderr.startswith(("error: standard input", "error: cannot read standard input"))
     assert result.stderr.count("\n") == 1
 
 

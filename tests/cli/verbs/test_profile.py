@@ -129,4 +129,4 @@ def test_a_file_that_is_no_configuration(config, evenflow):
     config.write_text("[]")
     result = evenflow("profile", "--model", config, *SIZES)
     assert result.exit_code == 2
-    assert "small.json: an object of named fields" in result.stderr
+    assert "small.json must be an object of named fields" in result.stderr

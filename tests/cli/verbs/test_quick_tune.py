@@ -78,8 +78,8 @@ def test_infeasible_says_so_and_gives_no_block(folder, evenflow):
     [
         (("tiny.json", "--ranks", 3, "--microbatches", 2), "2 and 4 ranks"),
         (("tiny.json", "--ranks", 2), "--microbatches"),
-        (("missing.json", *SIZES), "can be read"),
-        (("tiny.json", *SIZES, "--memory", "lots"), "memory size"),
+        (("missing.json", *SIZES), "cannot read missing.json: no such file"),
+        (("tiny.json", *SIZES, "--memory", "lots"), "--memory must be a number"),
         (("tiny.json", *SIZES, "--json", "tiny.json"), "also the layer file"),
     ],
 )

@@ -163,7 +163,7 @@ def test_a_faulty_order_is_one_message_with_its_place(evenflow, folder, order, m
             ("show", "interleaved-remainder-last", "--ranks", 4, "--chunks", 3, "--microbatches", 5),
             "on 4 ranks x 3 chunks a last group of 1 makes ranks wait for each other in a circle",
         ),
-        (("check", "missing.csv"), "the file can be read"),
+        (("check", "missing.csv"), "cannot read missing.csv: no such file"),
         (("check", "tiny.json", "--json", "tiny.json"), "the file is also the input file"),
         (("check", "tiny.json"), "a list of jobs for each rank"),
     ],

@@ -115,7 +115,7 @@ class TestDecoders:
         [
             ({"model_type": "no_such"}, "config.json: model_type: a model type that transformers knows"),
             ({"model_type": "gpt2"}, "this one has no model.embed_tokens"),
-            ({"model_type": 3}, "config.json: model_type: a text"),
+            ({"model_type": 3}, "config.json: model_type must be a text"),
             ({"hidden_size": "wide"}, "config.json: a model that transformers can build"),
             ({"num_hidden_layers": 0}, "config.json: a model has at least one layer"),
             ({"num_attention_heads": 0}, "config.json: a model that transformers can build"),

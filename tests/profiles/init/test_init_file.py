@@ -242,10 +242,13 @@ def refusal(text: str) -> str:
         ({"memories": "[80]"}, ("line 14: memory_usage.body_memories.memories", "2 stages of stage_id; here are 1")),
         ({"memories": "[80, 0]"}, ("memories, entry 2 (stage 2)", "above zero")),
         ({"memories": "[80, x]"}, ("memories, entry 2 (stage 2)", "'x'")),
-        ({"time_config": "{head: 1, body: 2}"}, ("time_config", "'tail' is required")),
+        ({"time_config": "{head: 1, body: 2}"}, ("time_config", "must have the field 'tail'")),
         ({"time_config": "{head: 1, body: 0, tail: 1}"}, ("line 15: time_config.body", "above zero")),
         ({"time_config": "{head: 1, body: 1.0e-9, tail: 1}"}, ("time_config.body", "nanosecond")),
-        ({"time_config": "{head: 1, bodies: 1, tail: 1}"}, ("'bodies'", "did you mean 'body'?")),
+        (
+            {"time_config": "{head: 1, bodies: 1, tail: 1}"},
+            ("time_config.bodies is an unknown field", "did you mean 'body'?"),
+        ),
         ({"time_config": "3"}, ("time_config", "named fields")),
     ],
 )
@@ -269,16 +272,16 @@ def test_a_bad_value_is_named_with_its_line_and_rule(changes, parts):
 )
 def test_an_unknown_field_is_named_with_the_nearest(field, wrong, near):
     message = refusal(FOUR.replace(f"{field}:", f"{wrong}:", 1))
-    assert f"(got '{wrong}'); did you mean '{near}'?" in message
+    assert f"{wrong} is an unknown field; did you mean '{near}'?" in message
 
 
 @pytest.mark.parametrize(
     ("section", "part"),
     [
-        ("{folder_path: t}", "'micro_batch_num' is required"),
-        ("{micro_batch_num: 8}", "'folder_path' is required"),
+        ("{folder_path: t}", "must have the field 'micro_batch_num'"),
+        ("{micro_batch_num: 8}", "must have the field 'folder_path'"),
         ("{micro_batch_num: 0, folder_path: t}", "integer from 1"),
-        ("{micro_batch_num: 8, folder_path: 3}", "profiling_config.folder_path: a text"),
+        ("{micro_batch_num: 8, folder_path: 3}", "profiling_config.folder_path must be a text"),
         ("{micro_batch_num: 8, folder_path: t, body_layers: []}", "profiling_config.body_layers: a name or a list"),
         ("{micro_batch_num: 8, folder_path: t, body_layers: [A, A]}", "a name stands once"),
         ("{micro_batch_num: 8, folder_path: t, head_layer: A}", "did you mean 'head_layers'?"),
@@ -289,7 +292,7 @@ def test_a_bad_profiling_section_is_named(section, part):
 
 
 def test_a_missing_section_is_named():
-    assert "'memory_usage' is required" in refusal(FOUR[: FOUR.index("memory_usage")])
+    assert "must have the field 'memory_usage'" in refusal(FOUR[: FOUR.index("memory_usage")])
 
 
 json_like = st.recursive(

@@ -1,0 +1,66 @@
+"""Text with units becomes integers once; everything else is refused in one form."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenflow.errors import InputError
+from evenflow.units import (
+    bytes_from_megabytes,
+    megabytes,
+    milliseconds,
+    nanoseconds_from_milliseconds,
+    parse_bandwidth,
+    parse_flops,
+    parse_memory,
+    parse_time,
+)
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "value"),
+    [
+        (parse_memory, "56GB", 56 * 2**30),
+        (parse_memory, "57344", 56 * 2**30),
+        (parse_memory, " 1.5 kib ", 1536),
+        (parse_memory, ".5MB", 2**19),
+        (parse_memory, "3b", 3),
+        (parse_time, "5us", 5000),
+        (parse_time, "0.02ms", 20_000),
+        (parse_time, "0s", 0),
+        (parse_time, "3µs", 3000),
+        (parse_bandwidth, "25GBps", 25 * 10**9),
+        (parse_bandwidth, "200Gb/s", 25 * 10**9),
+        (parse_bandwidth, "1kBps", 1000),
+        (parse_flops, "312TFLOPS", 312e12),
+        (parse_flops, "1.5 pflop/s", 1.5e15),
+    ],
+)
+def test_values(parse, text, value):
+    assert parse(text) == value
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "message"),
+    [
+        (parse_memory, "lots", "memory must be a number with one of the units B, KB, MB, GB, TB (none: MB), got 'lot"),
+        (parse_memory, "1e3", "memory must be a number with"),
+        (parse_memory, "-1GB", "memory must be a number with"),
+        (parse_memory, "0GB", "memory must be above zero, got '0GB'"),
+        (parse_time, "5", "time must be a number with one of the units ns, us, ms, s, got '5'; write for example 5us"),
+        (parse_bandwidth, "25GB", "bandwidth must be a number with K, M, G or T and bytes or bits per second"),
+        (parse_bandwidth, "0GBps", "bandwidth must be above zero, got '0GBps'"),
+        (parse_flops, "0TFLOPS", "peak must be a number above zero of floating"),
+        (parse_flops, "312T", "peak must be a number above zero of floating-point operations per second"),
+    ],
+)  # fmt: skip
+def test_messages(parse, text, message):
+    with pytest.raises(InputError) as caught:
+        parse(text)
+    assert str(caught.value).startswith(message)
+
+
+@given(st.integers(0, 2**45))
+def test_megabytes_and_milliseconds_come_back(value):
+    assert bytes_from_megabytes(megabytes(value)) == value
+    assert nanoseconds_from_milliseconds(milliseconds(value)) == value
