@@ -10,9 +10,9 @@ nn = torch.nn
 
 from evenflow.auto.placed_stages import placed_simulation  # noqa: E402
 from evenflow.auto.planner import AutoPlan, plan  # noqa: E402
+from evenflow.cluster.accelerators import Accelerator  # noqa: E402
 from evenflow.cluster.cluster import Cluster, Link  # noqa: E402
 from evenflow.cluster.layout import REPLICATED  # noqa: E402
-from evenflow.cluster.mesh import Accelerator  # noqa: E402
 from evenflow.cluster.placement import REPLICATE  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
 from evenflow.model import FULL, NONE  # noqa: E402

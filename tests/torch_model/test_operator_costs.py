@@ -3,51 +3,10 @@ import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from evenflow.cluster.accelerators import ACCELERATORS, EFFICIENCY, Accelerator, accelerator_named
-from evenflow.cluster.mesh import A100
-from evenflow.errors import InputError
 from evenflow.profiles.from_model.measure import measure
-from evenflow.profiles.from_model.part_times import Roofline
-from evenflow.profiles.from_model.part_trace import trace
-from evenflow.torch_model.live_storage import Operator, StorageLog
+from evenflow.torch_model.live_storage import StorageLog
 from evenflow.torch_model.optimizers import OPTIMIZERS, parameter_bytes
 from tests.torch_model.layers import gpt_part
-
-EASY = Accelerator(name="easy", peak_tflops={"float32": 2.0}, bandwidth_gb_s=8.0, source="made up")
-
-
-def operator(*, flops: int = 0, moved_bytes: int = 0, dtype: str = "float32") -> Operator:
-    return Operator(
-        name="x", flops=flops, moved_bytes=moved_bytes, dtype=dtype, reads=frozenset(), writes=frozenset({1})
-    )
-
-
-class TestRoofline:
-    def test_an_operator_takes_what_is_longer(self) -> None:
-        roofline = Roofline(accelerator=EASY, efficiency=0.5)  # 1000 operations or 8 bytes a nanosecond
-        assert roofline.time_ns([operator(flops=7_000, moved_bytes=8)]) == 7
-        assert roofline.time_ns([operator(flops=7_000, moved_bytes=80)]) == 10
-        assert roofline.time_ns([operator(flops=7_000, moved_bytes=8), operator(moved_bytes=80)]) == 17
-        assert [roofline.time_ns([]), roofline.time_ns([operator(moved_bytes=1)])] == [0, 1]
-
-    def test_large_matrix_product_at_the_stated_efficiency(self) -> None:
-        product = operator(flops=2 * 8192**3, moved_bytes=3 * 2 * 8192**2, dtype="bfloat16")
-        time_ns = Roofline(accelerator=accelerator_named("H100"), efficiency=0.7).time_ns([product])
-        assert 2 * 8192**3 / time_ns / 1e3 == pytest.approx(0.7 * 989.4, rel=1e-3)
-
-    @pytest.mark.parametrize("name", ACCELERATORS)
-    def test_faster_devices_need_less_time(self, name: str) -> None:
-        found = trace(gpt_part(width=64, heads=4, sequence=32), "none")
-        slow, fast = (
-            Roofline(accelerator=ACCELERATORS[name], efficiency=efficiency).times({"none": found})
-            for efficiency in (0.1, 1.0)
-        )
-        assert 0 < fast.forward_ns <= slow.forward_ns
-        assert 0 < fast.weight_ns < fast.backward_ns["none"]
-
-    def test_unknown_accelerators_are_named(self) -> None:
-        with pytest.raises(InputError, match=r"one of a100, h100.*did you mean 'h100'"):
-            accelerator_named("h1000")
 
 
 class TestOperators:
@@ -130,9 +89,3 @@ def test_measured_times_hold_together(device: str) -> None:
     assert all(time_ns >= plain_ns for time_ns in times.backward_ns.values())
     assert times.spread is not None
     assert times.spread >= 0
-
-
-def test_two_level_planning_from_python_takes_the_accelerator_of_the_command_by_default() -> None:
-    device = accelerator_named("a100")
-    assert A100.flops_per_s == pytest.approx(EFFICIENCY * device.peak_tflops["bfloat16"] * 1e12)
-    assert A100.memory_bytes_per_s == pytest.approx(device.bandwidth_gb_s * 1e9)

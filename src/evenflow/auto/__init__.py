@@ -8,8 +8,9 @@ from evenflow.auto.sharding.shard import shard
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.stages.analytic import AnalyticStages
 from evenflow.auto.stages.inter_operator import plan_stages
+from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.cluster import Cluster, Link
-from evenflow.cluster.mesh import Accelerator, Mesh, MeshAxis
+from evenflow.cluster.mesh import Mesh, MeshAxis
 
 __all__ = [
     "Accelerator",

@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from evenflow.auto.planner import AutoPlan, plan_row
-from evenflow.cluster.accelerators import EFFICIENCY, accelerator_named
+from evenflow.cluster.accelerators import EFFICIENCY, Accelerator, accelerator_named
 from evenflow.cluster.cluster import Cluster
 from evenflow.cluster.dtypes import Dtype, parse_dtype
-from evenflow.cluster.mesh import Accelerator
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields
 
@@ -89,16 +88,14 @@ def plan_config(
 
 
 def _rates(name: str, efficiency: float, cluster: Cluster, dtype: Dtype) -> tuple[Accelerator, str]:
-    """What one device computes and moves in a second, and where that comes from, as a sentence."""
-    if not 0 < efficiency <= 1:
-        raise InputError(value=efficiency, rule="must be a share above 0 and at most 1", place="efficiency")
+    """Return the rates of one device, and where they come from, as a sentence."""
     known = accelerator_named(name)
-    if dtype not in known.peak_tflops:
-        known_dtypes = ", ".join(known.peak_tflops)
+    if dtype not in known.flops_per_s_of:
+        known_dtypes = ", ".join(known.flops_per_s_of)
         raise InputError(
             value=str(dtype), rule=f"must be one {known.name} has a rate for: {known_dtypes}", place="dtype"
         )
-    peak_flops = cluster.peak_flops or known.peak_tflops[dtype] * 1e12
-    rates = Accelerator(flops_per_s=efficiency * peak_flops, memory_bytes_per_s=known.bandwidth_gb_s * 1e9)
-    share = f"{100 * efficiency:g} % of {peak_flops / 1e12:,.1f} TFLOPS {dtype}"
-    return rates, f"times are those of {share}, {known.bandwidth_gb_s:,.0f} GB/s ({known.name})"
+    peak = replace(known.all_in(dtype), flops_per_s=cluster.peak_flops or known.rate(dtype))
+    share = f"{100 * efficiency:g} % of {peak.flops_per_s / 1e12:,.1f} TFLOPS {dtype}"
+    origin = f"times are those of {share}, {peak.memory_bytes_per_s / 1e9:,.0f} GB/s ({peak.name})"
+    return peak.reaching(efficiency), origin

@@ -10,8 +10,8 @@ from evenflow.auto.refine import Refined, Refinement, refine
 from evenflow.auto.sharding.layer_costs import capture_layers
 from evenflow.auto.stages.inter_operator import InterAnswer, TwoLevelPlan, plan_stages
 from evenflow.auto.stages.sharded_stages import ShardedStages, sharded_stages
+from evenflow.cluster.accelerators import A100, Accelerator
 from evenflow.cluster.cluster import Cluster
-from evenflow.cluster.mesh import A100, Accelerator
 from evenflow.cluster.mesh_plan import MeshPlan
 from evenflow.errors import InputError
 from evenflow.simulate import Simulation

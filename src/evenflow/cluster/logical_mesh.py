@@ -7,8 +7,9 @@ Of two axes on equal links the order does not matter, and two axes can split one
 larger lists would.
 """
 
+from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.cluster import Cluster, Link, Submesh
-from evenflow.cluster.mesh import Accelerator, Mesh, MeshAxis
+from evenflow.cluster.mesh import Mesh, MeshAxis
 
 
 def mesh_axis(size: int, link: Link) -> MeshAxis:

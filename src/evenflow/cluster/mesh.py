@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 
+from evenflow.cluster.accelerators import Accelerator
 from evenflow.errors import InputError
 
 
@@ -25,20 +26,6 @@ class MeshAxis:
             "bandwidth_bytes_per_s",
         )
         _require(self.latency_ns >= 0, self.latency_ns, "a latency is not negative", "latency_ns")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accelerator:
-    """What one device computes; an operator takes the longer of its arithmetic and its memory traffic (roofline)."""
-
-    flops_per_s: float
-    memory_bytes_per_s: float
-
-    def __post_init__(self) -> None:
-        _require(self.flops_per_s > 0, self.flops_per_s, "a speed is above zero", "flops_per_s")
-        _require(
-            self.memory_bytes_per_s > 0, self.memory_bytes_per_s, "a bandwidth is above zero", "memory_bytes_per_s"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +53,3 @@ class Mesh:
 def _require(holds: bool, value: object, rule: str, field: str) -> None:
     if not holds:
         raise InputError(value=value, rule=rule, place=f"mesh, {field}")
-
-
-A100 = Accelerator(flops_per_s=0.7 * 312e12, memory_bytes_per_s=2039e9)
-"""70 % of its peak in bfloat16, the share that training steps reach; as ``evenflow auto`` has it by default."""

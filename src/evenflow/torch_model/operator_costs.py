@@ -12,9 +12,11 @@ _ATTENTION_FORWARD, _ATTENTION_BACKWARD = 2, 5
 
 
 def operator_flops(func: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> int:
-    """Operations of matrix products, convolutions and attention; elementwise operators count as none.
+    """Count the operations of matrix products, convolutions and attention; elementwise operators count as none.
 
-    Fused attention counts half under a causal mask, since kernels skip blocks that are masked completely.
+    `func` runs, or is traced, with `args` and `kwargs` and gives `result`; tensors may be fake. Fused attention counts
+    half with ``is_causal``, since kernels skip blocks that are masked completely [FlashAttention-2, §3.1]. A mask that
+    is a tensor hides nothing here: its values are not known, and kernels compute every score before they apply it.
     """
     name = func._schema.name
     if "scaled_dot_product" in name:

@@ -11,8 +11,9 @@ nn = torch.nn
 from evenflow.auto.sharding.layer_costs import LayerKind, StageCosts, stage_costs  # noqa: E402
 from evenflow.auto.sharding.program import Training  # noqa: E402
 from evenflow.auto.sharding.shard import shard  # noqa: E402
+from evenflow.cluster.accelerators import Accelerator  # noqa: E402
 from evenflow.cluster.collectives import collective_ns  # noqa: E402
-from evenflow.cluster.mesh import Accelerator, Mesh, MeshAxis  # noqa: E402
+from evenflow.cluster.mesh import Mesh, MeshAxis  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
 
 WIDTH = 256

@@ -16,7 +16,8 @@ from evenflow.auto.sharding.shard import shard, shard_graph  # noqa: E402
 from evenflow.auto.sharding.sharding_plan import ShardingPlan  # noqa: E402
 from evenflow.auto.sharding.strategies import StrategyTable, torch_rules  # noqa: E402
 from evenflow.auto.trace.capture import capture  # noqa: E402
-from evenflow.cluster.mesh import Accelerator, Mesh, MeshAxis  # noqa: E402
+from evenflow.cluster.accelerators import Accelerator  # noqa: E402
+from evenflow.cluster.mesh import Mesh, MeshAxis  # noqa: E402
 from evenflow.cluster.placement import REPLICATE  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
 

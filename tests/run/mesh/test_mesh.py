@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from evenflow import auto
+from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.cluster import Link
-from evenflow.cluster.mesh import Accelerator
 from evenflow.model import Plan
 from tests.run.cases import Answer, run_group
 from tests.run.mesh.mesh_models import (

@@ -7,7 +7,6 @@ import math
 
 from evenflow.auto.sharding.strategies import Strategy
 from evenflow.auto.trace.operator_graph import Operator, Role
-from evenflow.cluster.collectives import NANOSECONDS_PER_SECOND
 from evenflow.cluster.mesh import Mesh
 from evenflow.cluster.placement import Tensor, local_bytes
 
@@ -32,8 +31,4 @@ def compute_ns(operator: Operator, inputs: tuple[Tensor, ...], strategy: Strateg
         return 0
     tensors = (*zip(inputs, strategy.inputs, strict=True), *zip(operator.outputs, strategy.outputs, strict=True))
     traffic = sum(local_bytes(tensor, placement, mesh.shape) for tensor, placement in tensors)
-    seconds = max(
-        operator.flops / work_split(strategy, mesh) / mesh.accelerator.flops_per_s,
-        traffic / mesh.accelerator.memory_bytes_per_s,
-    )
-    return round(seconds * NANOSECONDS_PER_SECOND)
+    return round(mesh.accelerator.operator_ns(flops=operator.flops / work_split(strategy, mesh), moved_bytes=traffic))

@@ -15,10 +15,10 @@ from evenflow.auto.sharding.layer_costs import CapturedLayers, StageCosts, Stage
 from evenflow.auto.sharding.memory_levels import LEVELS
 from evenflow.auto.sharding.program import Training
 from evenflow.auto.stages.candidates import StageCost, run_costs
+from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.cluster import Cluster, Submesh, submeshes
 from evenflow.cluster.layout import Layout
 from evenflow.cluster.logical_mesh import logical_meshes
-from evenflow.cluster.mesh import Accelerator
 from evenflow.cluster.placement import local_bytes
 from evenflow.model import FULL, NONE, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.simulate.costs import LayerSums, layer_sums

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import flop_registry
 
 from evenflow.auto.trace.dtensor_adapter import (
     BufferAOTInput,
@@ -24,6 +23,7 @@ from evenflow.auto.trace.dtensor_adapter import (
 from evenflow.auto.trace.layer_runs import Flow, LayerRun, Mark, marker
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role, Value
 from evenflow.cluster.placement import Tensor
+from evenflow.torch_model.operator_costs import operator_flops
 
 
 def read_graph(graph: torch.fx.Graph, runs: tuple[LayerRun, ...], flows: tuple[Flow, ...]) -> OperatorGraph:
@@ -161,18 +161,11 @@ def _is_view(target: Any) -> bool:
 
 
 def _flops(node: torch.fx.Node) -> int:
-    """As torch's own counter has it; attention for CPUs, which that does not know, like every other attention."""
-    aten = torch.ops.aten
-    same = {
-        aten._scaled_dot_product_flash_attention_for_cpu: aten._scaled_dot_product_flash_attention,
-        aten._scaled_dot_product_flash_attention_for_cpu_backward: aten._scaled_dot_product_flash_attention_backward,
-    }
-    packet = getattr(node.target, "overloadpacket", None)
-    formula = flop_registry.get(same.get(packet, packet))
-    if formula is None:
+    """Operations of a node; higher-order operators, such as regions and marks, do none of their own."""
+    if not isinstance(node.target, torch._ops.OpOverload):
         return 0
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda one: one.meta["val"])
-    return int(formula(*args, **kwargs, out_val=node.meta["val"]))
+    return operator_flops(node.target, args, kwargs, node.meta["val"])
 
 
 def _from_layer_before(marks: dict[Mark, int], flows: tuple[Flow, ...]) -> dict[int, Value]:

@@ -24,18 +24,17 @@ class PartTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roofline:
-    """The time of an operator is what takes longer, its arithmetic or its memory traffic.
-
-    ``max(flops / (peak * efficiency), bytes / bandwidth)``, operators one after another, as eager PyTorch runs them.
-    [Williams et al., Roofline, Communications of the ACM 52(4), 2009]
-    """
+    """Times of operators one after another, as eager PyTorch runs them, each by `Accelerator.operator_ns`."""
 
     accelerator: Accelerator
     efficiency: float
 
     def time_ns(self, operators: Iterable[Operator]) -> int:
         """The time of all `operators` in turn, rounded up."""
-        return math.ceil(sum(map(self._one_ns, operators)))
+        device = self.accelerator.reaching(self.efficiency)
+        return math.ceil(
+            sum(device.operator_ns(flops=one.flops, moved_bytes=one.moved_bytes, dtype=one.dtype) for one in operators)
+        )
 
     def times(self, traces: Mapping[str, Trace]) -> PartTimes:
         """The times of a part from its traces by recompute kind."""
@@ -48,14 +47,8 @@ class Roofline:
     def origin(self) -> str:
         """One sentence for people."""
         device = self.accelerator
-        peaks = ", ".join(f"{tflops:g} TFLOPS {dtype}" for dtype, tflops in device.peak_tflops.items())
+        peaks = ", ".join(f"{rate / 1e12:g} TFLOPS {dtype}" for dtype, rate in device.flops_per_s_of.items())
         return (
             f"times follow from operations and bytes at the rates of {device.name}: {100 * self.efficiency:g} % of "
-            f"{peaks}; {device.bandwidth_gb_s:g} GB/s ({device.source})"
+            f"{peaks}; {device.memory_bytes_per_s / 1e9:g} GB/s ({device.source})"
         )
-
-    def _one_ns(self, operator: Operator) -> float:
-        peaks = self.accelerator.peak_tflops
-        peak_tflops = peaks.get(operator.dtype, min(peaks.values()))
-        arithmetic_ns = operator.flops / (peak_tflops * self.efficiency * 1e3)  # 10^12 a second are 10^3 a nanosecond
-        return max(arithmetic_ns, operator.moved_bytes / self.accelerator.bandwidth_gb_s)

@@ -1,0 +1,49 @@
+import pytest
+
+from evenflow.cluster.accelerators import A100, ACCELERATORS, Accelerator, accelerator_named
+from evenflow.errors import InputError
+
+EASY = Accelerator(flops_per_s=1e12, memory_bytes_per_s=8e9, flops_per_s_of={"bfloat16": 4e12})
+
+
+@pytest.mark.parametrize(
+    ("flops", "moved_bytes", "dtype", "expected_ns"),
+    [(7_000, 8, "float32", 7), (7_000, 80, "float32", 10), (8_000, 8, "bfloat16", 2), (0, 0, "float32", 0)],
+)
+def test_an_operator_takes_the_longer_of_arithmetic_and_traffic(
+    flops: int, moved_bytes: int, dtype: str, expected_ns: int
+) -> None:
+    assert EASY.operator_ns(flops=flops, moved_bytes=moved_bytes, dtype=dtype) == expected_ns
+
+
+def test_a_share_of_the_peak_slows_arithmetic_alone() -> None:
+    half = EASY.reaching(0.5)
+    assert (half.rate("bfloat16"), half.rate("int8"), half.memory_bytes_per_s) == (2e12, 5e11, 8e9)
+    assert EASY.all_in("bfloat16").rate("float32") == 4e12
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_float32_is_the_slowest_of_a_data_sheet(name: str) -> None:
+    sheet = accelerator_named(name.upper())
+    assert sheet.flops_per_s == sheet.rate("float32") == min(sheet.flops_per_s_of.values())
+
+
+def test_the_default_is_an_a100_in_bfloat16() -> None:
+    assert A100.rate("float32") == pytest.approx(0.7 * 312e12)
+    assert A100.memory_bytes_per_s == 2039e9
+
+
+def test_unknown_accelerators_are_named() -> None:
+    with pytest.raises(InputError, match=r"--accelerator must be one of a100, h100.*did you mean 'h100'"):
+        accelerator_named("h1000")
+
+
+@pytest.mark.parametrize("efficiency", [0, 1.5, -1, float("nan")])
+def test_efficiency_is_a_share(efficiency: float) -> None:
+    with pytest.raises(InputError, match="efficiency must be a share above 0 and at most 1"):
+        EASY.reaching(efficiency)
+
+
+def test_rates_are_above_zero() -> None:
+    with pytest.raises(InputError, match="accelerator, memory_bytes_per_s must be above zero"):
+        Accelerator(flops_per_s=1.0, memory_bytes_per_s=0.0)
