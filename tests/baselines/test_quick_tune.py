@@ -16,15 +16,15 @@ from tests.strategies import Sizes, networks
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-def by_the_documents(layer_ns, num_layers, *, head_ns=0, tail_ns=0):
-    """A network of the documents' conventions: a backward takes two forwards, full recomputation one more."""
+def by_the_guide(layer_ns, num_layers, *, head_ns=0, tail_ns=0):
+    """A network of the SAPP guide's conventions: a backward takes two forwards, full recomputation one more."""
     modes = {
         NONE: Mode(activation_bytes=10, backward_ns=2 * layer_ns),
         FULL: Mode(activation_bytes=1, backward_ns=3 * layer_ns),
     }
     layer = Layer(name="layer", forward_ns=layer_ns, parameter_bytes=100, modes=modes)
     return Network(
-        name="documents",
+        name="guide",
         runs=(LayerRun(layer=layer, count=num_layers),),
         head=EndBlock(forward_ns=head_ns, backward_ns=2 * head_ns),
         tail=EndBlock(forward_ns=tail_ns, backward_ns=2 * tail_ns),
@@ -97,7 +97,7 @@ def test_every_step_is_one_of_the_rule(problem):
     tail_ns=st.integers(0, 3000), limit=st.integers(200, 900), num_ranks=st.sampled_from([2, 4]),
 )  # fmt: skip
 def test_stage_times_are_the_documents_formula(layer_ns, num_layers, head_ns, tail_ns, limit, num_ranks):
-    network = by_the_documents(layer_ns, num_layers, head_ns=head_ns, tail_ns=tail_ns)
+    network = by_the_guide(layer_ns, num_layers, head_ns=head_ns, tail_ns=tail_ns)
     for step in quick_tune(network, num_ranks=num_ranks, num_microbatches=4, memory_limit_bytes=limit):
         ends = [head_ns, *[0] * (num_ranks - 2), tail_ns]
         for rank, (end_ns, recomputed) in enumerate(zip(ends, counts(step), strict=True)):
@@ -108,33 +108,33 @@ def test_stage_times_are_the_documents_formula(layer_ns, num_layers, head_ns, ta
 def test_a_head_of_three_layers_is_moved_away_from():
     # 8 layers of 10 ns on 4 ranks, a head of 20 ns. Stage times 3 * (20 + 20) = 120, 60, 60, 60; a layer away from rank
     # 0 leaves 90, 90, 60, 60, and nothing evens out a spread of 30 further: one layer is worth 30.
-    steps = quick_tune(by_the_documents(10, 8, head_ns=20), num_ranks=4, num_microbatches=4, memory_limit_bytes=None)
+    steps = quick_tune(by_the_guide(10, 8, head_ns=20), num_ranks=4, num_microbatches=4, memory_limit_bytes=None)
     assert [step.stage_ns for step in steps] == [(120, 60, 60, 60), (90, 90, 60, 60)]
     assert steps[-1].simulation.plan.layers == ((1, 3, 2, 2),)
 
 
 def test_a_layer_does_not_move_to_where_it_does_not_fit():
     # As above, but a third layer on a rank takes 300 bytes of parameters. Rank 0 holds 280 bytes at the start.
-    steps = quick_tune(by_the_documents(10, 8, head_ns=20), num_ranks=4, num_microbatches=4, memory_limit_bytes=290)
+    steps = quick_tune(by_the_guide(10, 8, head_ns=20), num_ranks=4, num_microbatches=4, memory_limit_bytes=290)
     assert [step.stage_ns for step in steps] == [(120, 60, 60, 60)]
 
 
 def test_two_ranks_keep_their_layers():
-    network = by_the_documents(10, 8, head_ns=100)
+    network = by_the_guide(10, 8, head_ns=100)
     steps = quick_tune(network, num_ranks=2, num_microbatches=4, memory_limit_bytes=None)
     assert [step.simulation.plan.layers for step in steps] == [((4, 4),)]
 
 
 def test_recomputation_is_the_least_that_fits():
     # Rank 0 holds 4 layers of 100 bytes and two microbatches: 480 bytes. Each recomputed layer saves 2 * 9 of them.
-    steps = quick_tune(by_the_documents(10, 8), num_ranks=2, num_microbatches=4, memory_limit_bytes=450)
+    steps = quick_tune(by_the_guide(10, 8), num_ranks=2, num_microbatches=4, memory_limit_bytes=450)
     assert [counts(step) for step in steps] == [[0, 0], [2, 0]]
     assert steps[-1].simulation.peak_memory_bytes == (444, 440)
     assert steps[-1].change == "recompute 2 on rank 0"
 
 
 def test_without_an_answer_the_last_step_is_over_the_limit():
-    steps = quick_tune(by_the_documents(10, 8), num_ranks=2, num_microbatches=4, memory_limit_bytes=405)
+    steps = quick_tune(by_the_guide(10, 8), num_ranks=2, num_microbatches=4, memory_limit_bytes=405)
     assert counts(steps[-1]) == [4, 4]
     assert not steps[-1].simulation.fits(405)
 
@@ -158,18 +158,18 @@ def test_no_plan_of_the_rule_beats_the_best_of_all_plans(problem):
 
 
 def test_what_the_rule_cannot_do_is_refused():
-    network = by_the_documents(10, 8)
+    network = by_the_guide(10, 8)
     sizes = {"num_microbatches": 4, "memory_limit_bytes": None}
     for num_ranks in (0, 1, 3, 8):
         with pytest.raises(InputError, match="2 and 4 ranks"):
             quick_tune(network, num_ranks=num_ranks, **sizes)
     with pytest.raises(InputError, match="every cell holds a layer"):
-        quick_tune(by_the_documents(10, 3), num_ranks=4, **sizes)
+        quick_tune(by_the_guide(10, 3), num_ranks=4, **sizes)
     with pytest.raises(InputError, match="memory_recompute"):
         quick_tune(read_layer_file(EXAMPLES / "llama2_175b.json"), num_ranks=4, **sizes)
 
 
 def test_a_network_without_memory_has_no_limit():
-    network = replace(by_the_documents(10, 8), has_memory=False)
+    network = replace(by_the_guide(10, 8), has_memory=False)
     steps = quick_tune(network, num_ranks=2, num_microbatches=4, memory_limit_bytes=1)
     assert [counts(step) for step in steps] == [[0, 0]]

@@ -11,7 +11,7 @@ from evenflow.model import Layer, LayerRun, Mode, Network, Plan
 from evenflow.profiles.manual_file import read_manual_file
 from evenflow.schedule import default_family
 
-# What document 001 prints, in Step 5 and for the 175B example.
+# What the [SAPP guide] prints, in Step 5 and for the 175B example.
 ONE_CHUNK = """To put in yaml configuration:
   offset: [[-1, 0, 0, -1, -2, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, -1]]
   recompute: [[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]

@@ -1,6 +1,6 @@
 from evenflow.export.sapp_text import format_bubbles
 
-# What document 001 prints in Step 5.
+# What the [SAPP guide] prints in Step 5.
 DOCUMENT_001 = """————————————— pp:16, vp: 1, micro: 16 ————————————
 --------------------  bubble  --------------------
    real    =   ideal   +   imba    + recompute

@@ -13,7 +13,7 @@ from evenflow.profiles.layer_file import parse_layer_file, read_layer_file
 MS = 1_000_000
 MB = 2**20
 
-DOCUMENT_000 = """{
+GUIDE_EXAMPLE = """{
     "name": "llama2_70b_prof",
     "pre_defined_layer": {
       "LlamaEmbedding": 0,
@@ -71,8 +71,8 @@ def modes(**fields: object) -> dict[str, Mode]:
     return dict(parse(body(**fields)).layers[0].modes)
 
 
-def test_the_example_of_document_000_loads_and_nb_layer_wins():
-    network = parse_layer_file(DOCUMENT_000, place="llama2_70b.json")
+def test_the_example_of_the_guide_loads_and_nb_layer_wins():
+    network = parse_layer_file(GUIDE_EXAMPLE, place="llama2_70b.json")
     assert network.name == "llama2_70b_prof"
     assert network.num_layers == 80  # auto_partition_layer says 96
     assert network.kinds == ("full", "none")
@@ -100,7 +100,7 @@ def test_reads_a_file_and_names_an_unnamed_network_after_it(tmp_path: Path):
 def test_default_coefficients_are_those_of_the_original():
     offered = modes(memory_select_rec=40, memory_select_comm=30, memory_both_comm_select=20, memory_recompute=5)
     added = {kind: mode.backward_ns - 20 * MS for kind, mode in offered.items()}
-    # [document: +0.08, +0.25, +0.33, +1.0 forward]
+    # [SAPP guide: +0.08, +0.25, +0.33, +1.0 forward]
     assert added == {"none": 0, "select": 800_000, "comm": 2_500_000, "both": 3_300_000, "full": 10 * MS}
 
 

@@ -15,7 +15,7 @@ from evenflow.profiles.peak_logs import (
 )
 from evenflow.units import MEGABYTE
 
-# Document 001: what grep finds in the logs of the 175B example, and the block that its author wrote from it.
+# What grep finds in the logs of the 175B example, and the block that was written from it. [SAPP guide, llama调优实例]
 GREP = """\
 stage_0_rank_0/mindformer.log:5478:Actual peak memory usage (with fragments): 96643M
 stage_1_rank_1024/mindformer.log:5482:Actual peak memory usage (with fragments): 60854M
@@ -54,7 +54,7 @@ MEGATRON = (
     "[Rank {}] (after 2 iterations) memory (MB) | allocated: 3.5 | max allocated: {} | reserved: 6.0 | max reserved: {}"
 )
 
-FOLDERS = {"documents": "stage_{0}_rank_{1}", "original": "log/stage{0}_{1}"}
+FOLDERS = {"guide": "stage_{0}_rank_{1}", "original": "log/stage{0}_{1}"}
 
 
 def mb(*peaks):
@@ -69,7 +69,7 @@ def log(actual, used):
     )
 
 
-def write_logs(folder, peaks, *, form="documents", gap=8):
+def write_logs(folder, peaks, *, form="guide", gap=8):
     for stage, (actual, used) in enumerate(peaks):
         path = folder / FOLDERS[form].format(stage, stage * gap)
         path.mkdir(parents=True)

@@ -79,7 +79,7 @@ def test_the_remainder_comparison_of_document_004(microbatches: int, ours: float
 
 
 def test_the_remainder_bubbles_of_document_004():
-    """For 5 microbatches the document counts 11 bubbles on each rank."""
+    """For 5 microbatches the talk counts 11 bubbles on each rank."""
     timeline = equal_stages(remainder_last(4, 2, 5), 1, 1)
     assert (timeline.makespan_ns - timeline.busy_ns).tolist() == [11] * 4
 
@@ -114,7 +114,7 @@ def test_merging_the_remainder_never_idles_more(
 
 @given(sizes(families=("naive",), max_splits=1), st.integers(1, 9), st.integers(1, 9))
 def test_bubble_of_naive(size: Sizes, forward_ns: int, backward_ns: int):
-    """(K - 1) / K. [document 003]"""
+    """(K - 1) / K. [pipeline study notes]"""
     assert idle_share(size.schedule(), forward_ns, backward_ns) == Fraction(size.num_ranks - 1, size.num_ranks)
 
 
@@ -154,7 +154,7 @@ def test_live_activations_are_as_the_table_says(family: str):
 
 
 def test_1f1b_saves_three_eighths_of_f_then_b_on_four_ranks_with_four_microbatches():
-    """The 37.5 % of document 003: 4 + 3 + 2 + 1 activations instead of 4 x 4. No other m >= p does it."""
+    """The 37.5 % of the [pipeline study notes]: 4 + 3 + 2 + 1 activations instead of 4 x 4. No other m >= p does it."""
     saved = {}
     for ranks in range(1, 17):
         for microbatches in range(ranks, 33):

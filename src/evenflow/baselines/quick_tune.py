@@ -1,10 +1,10 @@
-"""The documents' rule of thumb for 2 and 4 ranks under full recomputation. [document 001, 手工快速调优手册]
+"""The SAPP guide's rule of thumb for 2 and 4 ranks under full recomputation. [SAPP guide, 手工快速调优手册]
 
 1. Deal the layers evenly (offset 0); on every rank recompute the fewest layers with which it fits.
 2. With 4 ranks: as long as that brings the longest and the shortest stage time closer, move one layer from a rank to
    another, and choose the fewest recomputed layers of every rank anew.
 
-With a layer's forward T, n layers of which r recompute, and a head of e or a tail of l times T, the documents' time of
+With a layer's forward T, n layers of which r recompute, and a head of e or a tail of l times T, the guide's time of
 a stage is ``3 T (n + e | l) + r T``, so a layer more weighs as much as three more that recompute. This is forward and
 backward of the cost model where a backward takes 2 T and full recomputation T; it is taken from there, and memory too.
 """
@@ -24,7 +24,7 @@ from evenflow.simulate.costs import Integers, LayerSums, costs_of_counts, layer_
 SCHEDULE = "1f1b"
 _RANKS = (2, 4)
 _BALANCED_FROM = 4
-"""With fewer ranks the documents leave the layers as they are."""
+"""With fewer ranks the SAPP guide leaves the layers as they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +54,13 @@ def quick_tune(
     When even full recomputation does not fit at offset 0, the rule knows no answer: the last step is over the limit.
 
     Raises:
-        InputError: numbers of ranks for which the documents give no rule, fewer layers than ranks, or a network
+        InputError: numbers of ranks for which the SAPP guide gives no rule, fewer layers than ranks, or a network
             without full recomputation.
     """
     if num_ranks not in _RANKS:
         raise InputError(
             value=num_ranks,
-            rule="the documents give the rule for 2 and 4 ranks",
+            rule="the SAPP guide gives the rule for 2 and 4 ranks",
             place="ranks",
             remedy="for any number, evenflow plan finds the optimum",
         )

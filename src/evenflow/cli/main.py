@@ -25,7 +25,7 @@ VERBS = {
     "run": "Train a model as planned on torch.distributed; predicted against measured.",
     "auto": "Two-level plan: stages on parts of a cluster, and the sharding of every operator.",
     "profile": "A layer file for a model that never ran, from its configuration.",
-    "quick-tune": "The documents' rule of thumb for few ranks, step by step, beside the optimum.",
+    "quick-tune": "The SAPP guide's rule of thumb for few ranks, step by step, beside the optimum.",
 }
 """Every verb with its sentence in the help; `evenflow.cli.verbs.VERB` has the command, with `_` for `-`."""
 

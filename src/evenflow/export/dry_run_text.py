@@ -1,4 +1,4 @@
-"""Dry runs as text: the SAPP balancer's block, and the start of its init file. [document 001, Step 2 and 3]"""
+"""Dry runs as text: the SAPP balancer's block, and the start of its init file. [SAPP guide, Step 2 and 3]"""
 
 from collections.abc import Sequence
 

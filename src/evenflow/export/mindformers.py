@@ -3,7 +3,7 @@
 MindFormers counts layers per cell as ``num_layers // cells + offset``, and its recompute lists are cumulative: a count
 says how many FIRST layers of a cell are under it, ``select_recompute`` and ``select_comm_recompute`` include the fully
 recomputed ones, and a layer in both is under both. A cell can therefore not hold layers under select alone beside
-layers under comm alone. [document 001, Step 5]
+layers under comm alone. [SAPP guide, Step 5]
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The bubble block of the SAPP balancer, as document 001 prints it."""
+"""The bubble block of the SAPP balancer, as the [SAPP guide] prints it."""
 
 from collections.abc import Mapping
 

@@ -17,7 +17,7 @@ BOTH = "both"
 FULL = "full"
 
 KNOWN_KINDS = (FULL, BOTH, SELECT, COMM)
-"""The kinds of the documents, strongest first: the order of the layers of a cell (see `Plan`)."""
+"""The kinds of the SAPP guide, strongest first: the order of the layers of a cell (see `Plan`)."""
 
 
 def ordered_kinds(names: set[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from evenflow.model.plan import Cells, cells
 
 
 def deal_layers(per_rank: Sequence[int], *, num_chunks: int) -> Cells:
-    """The layers of every rank, dealt over its chunks in turn. [document 004, layers of each device]
+    """The layers of every rank, dealt over its chunks in turn. [uneven VPP talk, layers of each device]
 
     >>> deal_layers([5, 3], num_chunks=2)
     ((3, 2), (2, 1))

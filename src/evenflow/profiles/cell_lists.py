@@ -1,4 +1,4 @@
-"""Offsets and recompute lists by cell ``[chunk][rank]``, as MindFormers counts them. [document 001, Step 5]
+"""Offsets and recompute lists by cell ``[chunk][rank]``, as MindFormers counts them. [SAPP guide, Step 5]
 
 A cell holds ``L // cells + offset`` layers. The recompute lists are cumulative: with S = max(select - full, 0) and
 C = max(comm - full, 0) of a cell, min(S, C) of its layers are under `both`, and what is left of S or C is under

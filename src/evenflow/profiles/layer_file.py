@@ -1,4 +1,4 @@
-"""The layer file: a model as one JSON object, as document 000 describes it and SAPP's balancer reads it.
+"""The layer file: a model as one JSON object, as the [SAPP guide] describes it and SAPP's balancer reads it.
 
     {"name": …, "stage_const_mem": MB,
      "layers_description": [

@@ -1,4 +1,4 @@
-"""Manual strategies: the YAML of document 001 in which a user writes plans of their own to compare.
+"""Manual strategies: the YAML of the [SAPP guide] in which a user writes plans of their own to compare.
 
     manual1:
       offset: [[-1, 0, …], …]            one row a chunk; a flat list for one chunk; 0 for none

@@ -1,4 +1,4 @@
-"""Peak memory of every stage from logs: MindSpore's dry runs, and Megatron-LM's training. [document 001]
+"""Peak memory of every stage from logs: MindSpore's dry runs, and Megatron-LM's training. [SAPP guide]
 
 A dry run writes a log for each stage, in a folder with the numbers of the stage and of its first rank. Both forms of
 the folder's name are in use, and ``grep -rn`` over the logs says the same in one text::
@@ -146,7 +146,7 @@ def parse_rank_lines(
 def format_memory_usage(rounds: Sequence[Sequence[int]]) -> str:
     """The ``memory_usage`` block of an init file, in MB, from the peak bytes by stage of one or several rounds.
 
-    Head and tail are those of the first round; with several rounds the lists become lists of lists. [document 001]
+    Head and tail are those of the first round; with several rounds the lists become lists of lists. [SAPP guide]
 
     Raises:
         InputError: fewer than three stages, or rounds with different numbers of them.

@@ -1,4 +1,4 @@
-"""Bubbles in closed form: how many a rank has, where and how long. [document 004, part 2]
+"""Bubbles in closed form: how many a rank has, where and how long. [uneven VPP talk, part 2]
 
 They hold for equal stages and free messages, in the layout of `simulate.even_layout`. With s = p - r - 1 and times f
 and b of a forward and a backward of one stage (a chunk), rank r of p has four:
@@ -20,7 +20,7 @@ DualPipe-V has two, once there are enough microbatches:
     s f            in ZB-H2 and ZB-V after the last action, in ZB-H1 before the first gradient;
                    in DualPipe-V s times f, between forwards and gradients
 
-The document writes s f before and s b after the steady phase of 1F1B. For f = b that is the same; otherwise it is the
+The talk writes s f before and s b after the steady phase of 1F1B. For f = b that is the same; otherwise it is the
 other way round: the first backward of rank r starts s backwards after that of the last rank, which starts when rank r
 has just run the p - r forwards it can.
 """

@@ -1,4 +1,4 @@
-"""Interleaved 1F1B whose remainder comes last: the published order continued as it stands. [document 004, part 2]"""
+"""Interleaved 1F1B whose remainder comes last: the published order continued as it stands. [uneven VPP talk, part 2]"""
 
 from evenflow.errors import InputError
 from evenflow.schedule.orders import chunk_orders, merge

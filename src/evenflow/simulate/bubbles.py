@@ -21,7 +21,7 @@ from evenflow.simulate.timeline import Timeline, run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BubbleTable:
-    """Lost time as fractions of the model's own time, the convention of document 001, step 5.
+    """Lost time as fractions of the model's own time, the convention of the [SAPP guide, Step 5].
 
     ``real = ideal + imbalance + recompute + communication``. `recompute` is the extra work itself.
     """

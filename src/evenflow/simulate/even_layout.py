@@ -1,7 +1,7 @@
 """The even layout of a timeline: same order, same makespan, and the idle time gathered in few places.
 
 An earliest-start timeline has bubbles wherever an action happened to wait. Moving actions later where nothing waits for
-them gathers these bubbles without losing time, as document 004 argues. Then bubbles stand where the formulas of
+them gathers these bubbles without losing time [uneven VPP talk, part 2]. Then bubbles stand where the formulas of
 `schedule.bubble_formulas` say:
 
     earliest   F F F . . . B F B F B . B . B

@@ -28,10 +28,10 @@ def written(folder: Path) -> set[str]:
 
 @pytest.mark.usefixtures("fake_solver")
 class TestBalance:
-    def test_prints_the_blocks_of_the_documents(self, layers, balance):
+    def test_prints_the_blocks_of_the_guide(self, layers, balance):
         status, out, _ = balance("-m", "tiny", "-s", 2, "-mb", 2, "-mem", 250)
         assert status == 0
-        # The figures of test_plan.py; the two blocks are those of document 001, step 5.
+        # The figures of test_plan.py; the two blocks are those of the [SAPP guide, Step 5].
         assert out == (
             "To put in yaml configuration:\n"
             "  offset: [[0, 0]]\n"

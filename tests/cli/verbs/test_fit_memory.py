@@ -217,7 +217,7 @@ class TestInit:
         assert "choose another name" in err
         assert source.read_text() == before
 
-    def test_the_manual_strategy_of_the_documents(self, folder, balance):
+    def test_the_manual_strategy_of_the_guide(self, folder, balance):
         status, out, _ = balance(*self.FLAGS, "-naive", 1, "-manual", ROOT / "cfgs" / "manual_demo.yaml")
         assert status == 0
         assert "naive_all_recomp is skipped" in out  # no full recompute was dry-run

@@ -25,7 +25,7 @@ def test_dealing_one_layer_after_the_other_gives_the_same(per_rank, num_chunks):
     ("options", "layers"),
     [
         (("--layers-per-rank", "3,1"), ((3, 1),)),
-        (("--chunks", 2, "--layers-per-rank", "5, 3"), ((3, 2), (2, 1))),  # document 004
+        (("--chunks", 2, "--layers-per-rank", "5, 3"), ((3, 2), (2, 1))),  # [uneven VPP talk]
         (("--chunks", 2, "--layers-per-rank", "1,2", "--layers-per-rank", "4,1"), ((1, 2), (4, 1))),
         (("--chunks", 2, "--layers-per-rank", "7,1", "--allow-empty"), ((4, 1), (3, 0))),
         ((), None),

@@ -145,8 +145,8 @@ class TestForms:
         assert parse(text).ignored == ("pipeline_config.vpp_less_memory", "pipeline_config.memory_limit")
 
 
-class TestDocuments:
-    """Document 001 and the decompositions known of it, MB."""
+class TestGuideExamples:
+    """The [SAPP guide] and the decompositions known of it, MB."""
 
     @pytest.mark.parametrize("name", ["init_llama.yaml", "init_demo.yaml"])
     def test_the_175b_example(self, name):

@@ -24,7 +24,7 @@ def dry_run(layers: list[int], **recompute: list[int]) -> Plan:
 
 
 def computed_peak(plan: Plan, rank: int, truth: Mapping[str, int]) -> int:
-    """The equation of document 001, written out."""
+    """The equation of the [SAPP guide, 内存分解原理], written out."""
     stages, layers = plan.num_ranks, plan.layers[0][rank]
     live = sum(plan.count(kind, 0, rank) * size for kind, size in truth.items() if kind not in ENDS)
     peak = layers * truth["parameter"] + (stages - rank) * live + truth["constant"]

@@ -1,6 +1,6 @@
-"""The command ``run_pipeline_balance.py``: the SAPP pipeline balancer's flags and printed blocks. [documents 000, 001]
+"""The command ``run_pipeline_balance.py``: the SAPP pipeline balancer's flags and printed blocks. [SAPP guide]
 
-Where the documents say stage for rank, so do the flags and the output here.
+Where the guide says stage for rank, so do the flags and the output here.
 """
 
 import argparse

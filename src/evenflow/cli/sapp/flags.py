@@ -1,4 +1,4 @@
-"""The flags of the SAPP pipeline balancer, with its long names and defaults. [document 001, Step 4]"""
+"""The flags of the SAPP pipeline balancer, with its long names and defaults. [SAPP guide, Step 4]"""
 
 import argparse
 from pathlib import Path

@@ -47,7 +47,7 @@ def naive_strategies(
 ) -> list[Strategy | Skipped]:
     """Layers dealt evenly with everything recomputed, and with nothing.
 
-    `only_divisible` skips both where the layers do not divide by the number of cells. [document 001]
+    `only_divisible` skips both where the layers do not divide by the number of cells. [SAPP guide]
     """
     cells = sizes.num_ranks * sizes.num_chunks
     results: list[Strategy | Skipped] = []

@@ -86,7 +86,7 @@ def guide(
 
 
 def interactive_guide() -> int:
-    """Ask the documented questions, print the documented block. [document 001, Step 2]
+    """Ask the documented questions, print the documented block. [SAPP guide, Step 2]
 
     A wrong answer is asked for again. Without stages or layers there is nothing to guide to; end of input and Ctrl-C
     raise `Interrupted`.

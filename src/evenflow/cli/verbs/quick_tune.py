@@ -38,7 +38,7 @@ FULL_ONLY = "optimum_full_only"
 def quick_tune(
     layers: str, ranks: int, microbatches: int, memory: str | None, time_limit: float, json_file: Path | None
 ) -> int:
-    """Tune by the documents' rule of thumb, step by step, and set the result beside the proven optimum.
+    """Tune by the SAPP guide's rule of thumb, step by step, and set the result beside the proven optimum.
 
     The rule is for 2 or 4 ranks, one chunk and full recomputation: offset 0 first, recompute until every rank fits,
     then (4 ranks) move layers while that evens out the stage times. The optimum is searched with full recomputation

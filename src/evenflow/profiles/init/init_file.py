@@ -1,4 +1,4 @@
-"""Init files: the YAML of document 001 with what was profiled and dry-run, from which a layer file is made.
+"""Init files: the YAML of the [SAPP guide] with what was profiled and dry-run, from which a layer file is made.
 
     pipeline_config:
       pipeline_num: 4

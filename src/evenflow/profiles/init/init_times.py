@@ -15,7 +15,7 @@ _LLAMA = {
     "body_layers": ("LLamaDecodeLayer",),
     "tail_layers": ("lm_head-Linear", "LlamaRMSNorm"),
 }
-"""The names that count where the file says none. [document 001, Step 3]"""
+"""The names that count where the file says none. [SAPP guide, Step 3]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

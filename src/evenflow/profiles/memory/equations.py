@@ -1,4 +1,4 @@
-"""The memory equations: what each term of the memory model adds to the peak of a rank. [document 001, 内存分解原理]
+"""The memory equations: what each term of the memory model adds to the peak of a rank. [SAPP guide, 内存分解原理]
 
 A dry run is a plan with one chunk under 1F1B with at least as many microbatches as ranks, so that rank i of p holds
 p - i microbatches at its peak. With n layers on the rank and r_k of them under recompute kind k (`none` included):

@@ -1,4 +1,4 @@
-"""The memory of every part of a model from the peaks of dry runs. [document 001, 内存分解原理]
+"""The memory of every part of a model from the peaks of dry runs. [SAPP guide, 内存分解原理]
 
 The unknowns are constant, parameter, an activation for no recomputation and for each kind that was run, head and tail;
 `equations` says how they make up a peak. All are found together by least squares. Head and tail stand in the equation

@@ -1,4 +1,4 @@
-"""Which dry runs to do, so that their memory peaks determine the memory of every part. [document 001, 有解配置]"""
+"""Which dry runs to do, so that their memory peaks determine the memory of every part. [SAPP guide, 有解配置]"""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What an A/A check re-executes, and in which bubble: chosen on paper. Imports no torch. [document 004, part 2]
+"""What an A/A check re-executes, and in which bubble: chosen on paper. Imports no torch. [uneven VPP talk, part 2]
 
 One way for all schedules: the bubbles are the gaps of a simulated timeline, wherever a family has them.
 
