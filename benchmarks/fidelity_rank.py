@@ -15,13 +15,12 @@ from benchmarks.sleeping import SleepingLayer, leave_weights_for_later
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.run import Pipeline, pipeline
-from evenflow.run.engine.order import order_of
 from evenflow.run.job.run_job import ActionRow, RunResult
 from evenflow.run.job.worker import calibrated
 from evenflow.run.measure.calibrate import calibrate
 from evenflow.run.measure.comparison import Comparison, compare
 from evenflow.run.measure.recorder import Recorder, clock_offset_ns
-from evenflow.schedule import FAMILIES
+from evenflow.schedule import FAMILIES, schedule_of
 
 WIDTH = 16_384
 """Numbers of a boundary tensor, which is 64 KB."""
@@ -68,7 +67,7 @@ def main() -> None:
             chunks = family.num_chunks or family.fewest_chunks
             plan = Plan(schedule=name, num_microbatches=MICROBATCHES[num_ranks], layers=((1,) * num_ranks,) * chunks)
             try:
-                order_of(plan)
+                schedule_of(plan)
             except InputError:  # not for these sizes
                 continue
             case = _measure(plan, stage_ms, recorder)

@@ -15,13 +15,14 @@ from evenflow.run.aa.check import set_apart
 from evenflow.schedule import FAMILIES
 from tests.run.aa.aa_models import FAULTY_RANK, aa_case, many_checks_case, same_case, stateful_case
 from tests.run.cases import NUM_RANKS, Answer, run_group
-from tests.run.engine.test_processes import V_PLAN, V_SCHEDULE, family_plan
+from tests.run.engine.test_processes import V_PLAN, V_SCHEDULE, family_plan, own_order_plan
 
 NUM_CLEAN_STEPS = 28
 
 CASES: dict[str, Callable[[int], Answer]] = {
     **{name: partial(aa_case, family_plan(name)) for name in FAMILIES},
     "in a V, split on rank 1": partial(aa_case, V_PLAN, schedule=V_SCHEDULE, tied=True),
+    "its own order": partial(aa_case, own_order_plan(5)),
     "row": partial(
         aa_case,
         Plan(schedule="zb-h1", num_microbatches=4, layers=((1, 2, 1),), recompute={"full": ((1, 1, 0),)}),
@@ -55,6 +56,7 @@ def test_a_flipped_bit_is_found_where_it_was_and_nothing_else_is(answers: dict[s
         audit, wanted, faults = answer.found
         assert audit.num_checks == wanted
         assert audit.never_checked == []
+        assert 0 < audit.share_per_step <= audit.share_of_run <= 1
         if rank != FAULTY_RANK:
             assert (audit.mismatches, audit.injected) == ([], [])
             continue

@@ -1,5 +1,6 @@
 """What stages are made of: cuts, recomputation, deferred weight gradients, seeds, models, memory, comparison."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from evenflow.errors import InputError
 from evenflow.model import Communication, Plan
 from evenflow.run.engine.assemble import microbatch_of
-from evenflow.run.engine.order import order_of
+from evenflow.run.engine.order import runnable_order
 from evenflow.run.engine.recompute_layers import check_kinds, kinds_of_cell
 from evenflow.run.engine.seeds import seeded
 from evenflow.run.engine.split_backward import WeightGradients
@@ -37,7 +38,7 @@ PLAN = Plan(schedule="1f1b", num_microbatches=1, layers=((1,),))
 
 def stage_modules(model: Any, plan: Plan, **options: Any) -> list[StageModule]:
     layered = as_layered(model)
-    return [StageModule(stage, layered.context, **options) for stage in cut(layered, plan, order_of(plan))]
+    return [StageModule(stage, layered.context, **options) for stage in cut(layered, plan, runnable_order(plan))]
 
 
 @settings(max_examples=25)
@@ -48,7 +49,7 @@ def test_stages_one_after_the_other_are_the_model(layers: list[int], attention: 
     inputs, _ = batch(1)
     expected = model(inputs).logits
     hidden: Any = inputs
-    shapes = boundary_shapes(cut(as_layered(model), plan, order_of(plan)), as_layered(model).context, inputs)
+    shapes = boundary_shapes(cut(as_layered(model), plan, runnable_order(plan)), as_layered(model).context, inputs)
     for stage, shape in zip(stage_modules(model, plan), shapes, strict=False):
         assert (hidden.shape, hidden.dtype) == (shape.shape, shape.dtype)
         hidden = stage(hidden)
@@ -57,7 +58,7 @@ def test_stages_one_after_the_other_are_the_model(layers: list[int], attention: 
 
 def test_a_cut_puts_head_and_tail_on_the_ends() -> None:
     plan = Plan(schedule="1f1b", num_microbatches=1, layers=((0, 2),))
-    stages = cut(as_layered(row(2), head_modules=1, tail_modules=1), plan, order_of(plan))
+    stages = cut(as_layered(row(2), head_modules=1, tail_modules=1), plan, runnable_order(plan))
     assert [[part.name for part in stage.parts] for stage in stages] == [["0"], ["1", "2", "3"]]
 
 
@@ -66,9 +67,9 @@ def test_a_cut_puts_head_and_tail_on_the_ends() -> None:
     [
         (lambda: as_layered(nn.Linear(1, 1)), "list of modules"),
         (lambda: cut(as_layered(row(2)), Plan(schedule="1f1b", num_microbatches=1, layers=((1, 1),)), None), "4"),
-        (lambda: order_of(Plan(schedule="1f1b", num_microbatches=1, layers=((1,),), sequence_splits=2)), "splits"),
-        (lambda: order_of(PLAN, one_f_one_b(num_ranks=2, num_microbatches=3)), "plan has 1"),
-        (lambda: order_of(PLAN, parse_schedule("0F0", name="inference")), "backwards"),
+        (lambda: runnable_order(replace(PLAN, sequence_splits=2)), "splits must be 1"),
+        (lambda: runnable_order(PLAN, one_f_one_b(num_ranks=2, num_microbatches=3)), "plan has 1"),
+        (lambda: runnable_order(PLAN, parse_schedule("0F0", name="inference")), "backwards"),
     ],
 )
 def test_what_does_not_fit_is_refused(model: Any, message: str) -> None:
@@ -266,7 +267,7 @@ def test_a_run_that_goes_as_simulated_is_predicted_exactly(
 ) -> None:
     chunks = FAMILIES[family].num_chunks or 2
     plan = Plan(schedule=family, num_microbatches=2 * ranks, layers=((1,) * ranks,) * chunks)
-    schedule = order_of(plan)
+    schedule = runnable_order(plan)
     stages = range(schedule.num_stages)
     forward, backward = ([random.randint(1, 99) for _ in stages] for _ in range(2))
     weight = [random.randint(1, time) if schedule.splits_backward else 0 for time in backward]
@@ -317,6 +318,4 @@ def test_a_run_that_goes_as_simulated_is_predicted_exactly(
 
 
 def _asked(**changes: Any) -> RunJob:
-    from dataclasses import replace
-
     return replace(job(2), model="config.json", **changes)

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -64,6 +65,29 @@ def v_schedule(num_microbatches: int) -> tuple[Plan, Schedule]:
     return plan, schedule
 
 
+def own_order_plan(num_microbatches: int) -> Plan:
+    """A plan with an order of its own, as a search finds them: every other backward is split, on each stage."""
+    lines = []
+    for rank in range(NUM_RANKS):
+        schedule = make_schedule("1f1b", num_ranks=NUM_RANKS, num_chunks=1, num_microbatches=num_microbatches)
+        order, late = [], []
+        for action in schedule.order(rank):
+            if action.op is Op.B and action.microbatch % 2:
+                order.append(replace(action, op=Op.I))
+                late.append(replace(action, op=Op.W))
+            else:
+                order.append(action)
+                order += [late.pop()] if late else []
+        lines.append(",".join(map(str, order + late)))
+    return Plan(
+        schedule="search",
+        num_microbatches=num_microbatches,
+        layers=((2, 1, 2),),
+        recompute={"full": ((1, 0, 1),)},
+        order=tuple(lines),
+    )
+
+
 V_PLAN, V_SCHEDULE = v_schedule(4)
 FIRST_LAST_EMPTY = Plan(schedule="1f1b", num_microbatches=4, layers=((0, 3, 0),))
 PLAIN = Plan(schedule="1f1b", num_microbatches=9, layers=((1, 1, 1),))
@@ -78,6 +102,7 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "dropout": partial(llama_case, family_plan("1f1b"), dropout=0.2),
     "dropout, split backward": partial(llama_case, family_plan("zb-h1"), dropout=0.2),
     "eager attention": partial(llama_case, family_plan("1f1b"), attention="eager"),
+    "its own order": partial(llama_case, own_order_plan(5), dropout=0.2),
     "empty stages": partial(llama_case, FIRST_LAST_EMPTY),
 }
 OTHERS: dict[str, Callable[[int], Answer]] = {

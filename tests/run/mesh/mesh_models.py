@@ -15,10 +15,10 @@ from evenflow.cluster.mesh_plan import MeshPlan, Product, StageOnMesh
 from evenflow.cluster.placement import PARTIAL, REPLICATE, Placement
 from evenflow.model import Plan
 from evenflow.run import Pipeline, pipeline
-from evenflow.run.engine.order import order_of
 from evenflow.run.engine.stages import cut
 from evenflow.run.job.models import norm_in_float64
 from evenflow.run.measure.verify import gathered_gradients
+from evenflow.schedule import schedule_of
 from evenflow.torch_model.layered import LayeredModel, as_layered
 from tests.run.cases import NUM_STEPS, Answer
 from tests.run.models import VOCABULARY, llama, loss_fn
@@ -52,7 +52,7 @@ def cluster(num_devices: int) -> Cluster:
 
 
 def mesh_plan(plan: Plan, model: LayeredModel, ranks: Sequence[On], *, with_products: bool = True) -> MeshPlan:
-    stages = cut(model, plan, order_of(plan))
+    stages = cut(model, plan, schedule_of(plan))
     found = []
     for stage in stages:
         where = ranks[stage.rank]

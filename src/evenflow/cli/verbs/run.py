@@ -19,11 +19,11 @@ from evenflow.errors import InputError, Interrupted, MismatchError, RunError
 from evenflow.fields import as_fields, load_json
 from evenflow.profiles.plan_file import parse_plan
 from evenflow.profiles.two_level_file import parse_mesh_plan, parse_sizes
-from evenflow.run.engine.order import order_of
 from evenflow.run.job.child import message_of
 from evenflow.run.job.launch import launch
 from evenflow.run.job.run_job import DEVICES, DTYPES, LEAST_STEPS, TINY, Mismatch, RunJob, RunResult, StepReport
 from evenflow.run.measure.comparison import compare
+from evenflow.schedule import schedule_of
 
 
 def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -154,7 +154,7 @@ class _Outputs:
 
     def write(self, job: RunJob, result: RunResult) -> int:
         """Print what came of it and write the files."""
-        comparison = compare(order_of(job.plan), result)
+        comparison = compare(schedule_of(job.plan), result)
         written = []
         for path, option, write in (
             (self.json_file, "--json", run_json),

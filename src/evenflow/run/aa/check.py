@@ -100,7 +100,7 @@ class AACheck:
 
     def audit(self) -> RankAudit:
         """What was checked on this rank in all steps so far."""
-        actions = Counter({item: self._weight(*item[:2]) for item in self._times_checked})
+        actions = Counter({item: self._num_actions(*item) for item in self._times_checked})
         number = len(self._checks.order)
         turns = max(1, len(self._check_ns))
         done = sum(count * actions[item] for item, count in self._times_checked.items())
@@ -264,9 +264,10 @@ class AACheck:
                 )
         self._found.clear()
 
-    def _weight(self, stage: int, direction: Direction) -> int:
-        """Actions of the order that a check is about."""
-        return 2 if direction is Direction.BACKWARD and self._stages[stage].dw_builder is not None else 1
+    def _num_actions(self, stage: int, direction: Direction, microbatch: int) -> int:
+        """Return how many actions of the order a check is about: two for a backward that the order splits."""
+        is_split = Action(stage, Op.W, microbatch) in self._checks.order
+        return 2 if direction is Direction.BACKWARD and is_split else 1
 
 
 def named_parameters(stage: Stage) -> Iterator[tuple[str, nn.Parameter]]:

@@ -12,7 +12,7 @@ from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS
 from evenflow.run.engine.adapter import Hook, LossFunction, Observer, Stage, runtime
-from evenflow.run.engine.order import check_world, order_of
+from evenflow.run.engine.order import check_world, runnable_order
 from evenflow.run.engine.recompute_layers import Patterns, check_kinds
 from evenflow.run.engine.shared_parameters import SharedParameters
 from evenflow.run.engine.stages import StageModule, StageParts, StageSettings, boundary_shapes, cut, weight_builder
@@ -155,7 +155,7 @@ def pipeline(
         loss_fn: ``loss_fn(output, target)`` of one microbatch, a mean over its samples.
         example_batch: inputs and targets, of which only shapes and types matter; the first dimension is split into
             the plan's microbatches.
-        schedule: another order than that of the plan's family.
+        schedule: another order of work than the plan's.
         mesh_plan: where every stage lies, if on several devices: of ``evenflow auto`` (`AutoPlan.mesh_plan`, or
             `evenflow.profiles.two_level_file.parse_mesh_plan`). The world size is its number of devices then, the
             parameters become DTensors, and the first dimension of the batch counts for all devices of a stage together.
@@ -173,7 +173,7 @@ def pipeline(
         if isinstance(model, LayeredModel)
         else as_layered(model, head_modules=head_modules, tail_modules=tail_modules)
     )
-    schedule = order_of(plan, schedule)
+    schedule = runnable_order(plan, schedule)
     if not dist.is_initialized():
         raise InputError(
             value=None,

@@ -1,37 +1,32 @@
-"""Which order of work a plan runs in, and with how many processes. Imports no torch."""
+"""Whether a plan's order of work can be run, and with how many processes. Imports no torch."""
 
 from evenflow.cluster.mesh_plan import MeshPlan
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.schedule import Schedule, check_complete, make_schedule
+from evenflow.schedule import Schedule, check_complete, schedule_of
+from evenflow.schedule.of_plan import check_sizes_of
 
 
-def order_of(plan: Plan, schedule: Schedule | None = None) -> Schedule:
-    """The order of a plan's family, or `schedule` when it has the plan's sizes.
+def runnable_order(plan: Plan, schedule: Schedule | None = None) -> Schedule:
+    """Return the order of work of `plan`, or `schedule` in its place, if the runtime can execute it.
 
     Raises:
-        InputError: an order that cannot be run: of other sizes, incomplete, with split sequences, or without backwards.
+        InputError: an order of other sizes than the plan's, incomplete, with split sequences, or without backwards.
     """
     if plan.sequence_splits != 1:
         raise InputError(
             value=plan.sequence_splits,
-            rule="whole sequences can be run, and not yet their parts",
+            rule="must be 1: whole sequences can be run, their parts not yet",
             place="plan, sequence_splits",
             remedy="plan with --sequence-splits 1",
         )
-    sizes = {
-        "num_ranks": plan.num_ranks,
-        "num_chunks": plan.num_chunks,
-        "num_microbatches": plan.num_microbatches,
-    }
     if schedule is None:
-        schedule = make_schedule(plan.schedule, **sizes)
-    for name, value in (sizes | {"sequence_splits": 1}).items():
-        if getattr(schedule, name) != value:
-            raise InputError(value=getattr(schedule, name), rule=f"the plan has {value}", place=f"schedule, {name}")
-    check_complete(schedule)
+        schedule = schedule_of(plan)
+    else:
+        check_sizes_of(plan, schedule)
+        check_complete(schedule)
     if schedule.is_forward_only:
-        raise InputError(value=schedule.name, rule="a schedule that trains has backwards", place="schedule")
+        raise InputError(value=schedule.name, rule="must have backwards, since it trains", place="schedule")
     return schedule
 
 

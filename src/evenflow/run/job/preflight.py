@@ -7,12 +7,13 @@ import torch
 
 from evenflow.cluster.mesh_plan import MeshPlan
 from evenflow.errors import InputError
-from evenflow.run.engine.order import check_world, order_of
+from evenflow.run.engine.order import check_world, runnable_order
 from evenflow.run.engine.recompute_layers import check_kinds
 from evenflow.run.engine.stages import StageParts, boundary_shapes, cut
 from evenflow.run.job.models import build_model
 from evenflow.run.job.run_job import WARM_UP_STEPS, RunJob
 from evenflow.run.mesh.assembly import check_mesh_plan
+from evenflow.simulate import build_graph
 from evenflow.torch_model.layered import LayeredModel
 
 
@@ -25,7 +26,8 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
     Raises:
         InputError: order, model, number of processes or devices do not fit the plan.
     """
-    schedule = order_of(job.plan)
+    schedule = runnable_order(job.plan)
+    build_graph(schedule)  # refuses an order that would wait forever
     if num_processes is not None:
         check_world(job.plan, num_processes, job.mesh_plan)
     model = build_model(job)

@@ -16,7 +16,6 @@ from evenflow.cluster.mesh_plan import MeshPlan
 from evenflow.run.aa.checked_run import AARun, checks_of_rank
 from evenflow.run.aa.checked_run import report as aa_report
 from evenflow.run.engine.assemble import Batch, Pipeline, pipeline
-from evenflow.run.engine.order import order_of
 from evenflow.run.engine.stages import cut
 from evenflow.run.job.models import build_model, materialise, next_token_loss, tokens
 from evenflow.run.job.run_job import (
@@ -35,6 +34,7 @@ from evenflow.run.measure.calibrate import Calibration, calibrate
 from evenflow.run.measure.live_memory import local_part, memory_meter
 from evenflow.run.measure.recorder import Recorder, clock_offset_ns
 from evenflow.run.measure.verify import Unsplit, gathered_gradients, gradient_error, loss_error
+from evenflow.schedule import schedule_of
 
 Report = Callable[[StepReport | Mismatch], None]
 
@@ -132,7 +132,7 @@ class _Trainer:
         )
 
     def _pipeline(self) -> Pipeline:
-        schedule = order_of(self.job.plan)
+        schedule = schedule_of(self.job.plan)
         own = [stage for stage in cut(self.model, self.job.plan, schedule) if stage.rank == self.rank]
         parts = [part for stage in own for part in stage.parts]
         materialise(self.model, parts, seed=self.job.seed, device=self.device)
