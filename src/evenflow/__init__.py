@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from evenflow import auto, errors, run
     from evenflow.draw import comparison_svg, timeline_svg
     from evenflow.export.mindformers import format_mindformers
-    from evenflow.export.sharding_json import format_sharding
+    from evenflow.export.results.sharding_fields import format_sharding
     from evenflow.export.train_yaml import apply_plan
     from evenflow.model import Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan
     from evenflow.profiles.cluster_file import read_cluster_file
@@ -83,7 +83,7 @@ _HOMES = {
     "comparison_svg": "evenflow.draw",
     "timeline_svg": "evenflow.draw",
     "format_mindformers": "evenflow.export.mindformers",
-    "format_sharding": "evenflow.export.sharding_json",
+    "format_sharding": "evenflow.export.results.sharding_fields",
     "apply_plan": "evenflow.export.train_yaml",
     "Communication": "evenflow.model",
     "EndBlock": "evenflow.model",

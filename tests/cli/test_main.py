@@ -52,7 +52,7 @@ def test_the_group_is_what_the_console_script_calls():
     [
         ("main", ["--help"]),
         ("main", ["simulate", "tiny.json", "--microbatches", "2", "--layers", "2,2"]),
-        ("sapp", ["-m", "tiny", "-lf", ".", "-exec", "0", "-dump"]),
+        ("sapp.command", ["-m", "tiny", "-lf", ".", "-exec", "0", "-dump"]),
     ],
 )
 def test_a_reader_that_goes_away_is_no_error(folder, module, arguments):

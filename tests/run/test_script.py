@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from evenflow.export.plan_json import format_object
+from evenflow.export.results.json_text import format_object
 
 PLAN = {
     "ranks": 2,

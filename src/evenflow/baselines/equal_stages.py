@@ -47,6 +47,12 @@ def peak_live(simulation: Simulation) -> list[Fraction]:
     return [Fraction(peak, rank_bytes) for peak in simulation.peak_memory_bytes]
 
 
+def idle_shares(simulation: Simulation) -> list[Fraction]:
+    """Return the share of the step in which each rank has nothing to do."""
+    makespan_ns = simulation.makespan_ns
+    return [Fraction(makespan_ns - int(busy_ns), makespan_ns) for busy_ns in simulation.timeline.busy_ns]
+
+
 def time_ns(milliseconds: float, *, option: str) -> int:
     """Nanoseconds of a time option."""
     if not 0 < milliseconds <= 1e6:

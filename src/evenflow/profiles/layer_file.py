@@ -65,6 +65,11 @@ _BODY_MEMORY = (
 _TYPES = ("HEAD", "BODY", "TAIL")
 
 
+def plain_backward_ns(forward_ns: int) -> int:
+    """Return the backward where only the forward is known."""
+    return round(PLAIN_BACKWARD_RATIO * forward_ns)
+
+
 def read_layer_file(path: Path | str) -> Network:
     """The network in a layer file. Raises `InputError` for a file that cannot be read or breaks a rule."""
     return parse_layer_file(read_text(path), place=str(path))

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from evenflow.cli.main import main
 from evenflow.cli.verbs.run import run_rank
 from evenflow.errors import RunError
-from evenflow.export.plan_json import format_object
+from evenflow.export.results.json_text import format_object
 from evenflow.run.job import launch
 from tests.run.job.test_launch import job
 

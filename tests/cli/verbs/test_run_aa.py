@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.cli.main import main
-from evenflow.cli.text.aa_text import audit_fields, audit_text, parse_fault, verdict
+from evenflow.cli.text.aa_text import audit_text, parse_fault, verdict
 from evenflow.errors import InputError
+from evenflow.export.results.aa_fields import aa_fields
 from evenflow.run.job import launch
 from evenflow.run.job.run_job import AAReport, Fault, Mismatch, RankAudit
 from tests.cli.verbs.test_run import PLAN, written
@@ -115,7 +116,7 @@ def test_a_report_says_what_was_found_what_it_cost_and_what_was_not_checked() ->
     assert len(lines) == 3
     assert "rank 1, stage 3, microbatch 2, step 3, backward: a.weight" in lines[1], "earliest first, from 1"
     assert "7 numbers" in lines[1]
-    fields = audit_fields(report)
+    fields = aa_fields(report)
     assert fields["cost"] == pytest.approx(0.01)
     assert [one["step"] for one in fields["mismatches"]] == [3, 6]
 

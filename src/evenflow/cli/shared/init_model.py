@@ -12,7 +12,7 @@ from evenflow.fields import read_text
 from evenflow.model import Network
 from evenflow.profiles.init.init_file import InitFile, read_init_file
 from evenflow.profiles.init.init_network import network_of_fit
-from evenflow.profiles.init.init_times import LayerTimes, PartTime, Profiling, plain_backward_ns
+from evenflow.profiles.init.init_times import LayerTimes, PartTime, Profiling
 from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.profiles.memory.fit import MemoryFit, fit_memory
 
@@ -118,8 +118,7 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
                 remedy=f"add the timeline of its stage, or name its layers in {key}_layers; a model without one has "
                 "time_config with 0",
             )
-        backward_ns = plain_backward_ns(block.forward_ns) if block.backward_ns is None else block.backward_ns
-        return PartTime(name=block.name, forward_ns=block.forward_ns, backward_ns=backward_ns)
+        return PartTime(name=block.name, forward_ns=block.forward_ns, backward_ns=block.known_backward_ns)
 
     return LayerTimes(
         head=part("head", traces.head), body=part("body", traces.bodies[0]), tail=part("tail", traces.tail)

@@ -3,21 +3,15 @@
 from dataclasses import dataclass
 
 from evenflow.errors import InputError
+from evenflow.export.results.outcome_fields import AskedSizes
 
 MOST_ACTIONS = 100_000_000
 """Forwards and backwards of one step; more would not fit in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
-    """What a plan is asked for, beside the model and the limit. Refuses a step that no machine can hold."""
-
-    num_ranks: int
-    num_chunks: int
-    num_microbatches: int
-    schedule: str
-    """Canonical name of the family."""
-    sequence_splits: int = 1
+class Sizes(AskedSizes):
+    """The sizes of a pipeline; refuses a step that no machine can hold."""
 
     def __post_init__(self) -> None:
         check_actions(self.num_ranks * self.num_chunks * self.num_microbatches * self.sequence_splits)

@@ -1,13 +1,8 @@
-"""``--schedule best``: the other schedules beside the best one, as text and as JSON."""
+"""``--schedule best``: the other schedules beside the best one, as text."""
 
-import json
-
-from evenflow.cli.shared.sizes import Sizes
-from evenflow.cli.text.result_json import outcome_json
 from evenflow.cli.text.tables import aligned
 from evenflow.errors import InputError
 from evenflow.export.mindformers import mindformers_lists
-from evenflow.export.plan_json import format_object
 from evenflow.solve import BestOutcome, Candidate
 from evenflow.units import megabytes, milliseconds
 
@@ -57,33 +52,3 @@ def _for_mindformers(candidate: Candidate) -> bool:
     except InputError:
         return False
     return True
-
-
-def best_json(best: BestOutcome, sizes: Sizes) -> str:
-    """The result of the best schedule, the bound over all, and the results of the others."""
-    fields: dict[str, object] = json.loads(outcome_json(best.outcome, sizes))
-    has_plan = best.outcome.simulation is not None
-    fields["bound_over_all_ms"] = milliseconds(best.lower_bound_ns) if has_plan else None
-    fields["gap_over_all"] = best.gap
-    fields["alternatives"] = [_alternative(each, sizes) for each in best.candidates if each is not best.best]
-    return format_object(fields)
-
-
-def _alternative(candidate: Candidate, asked: Sizes) -> dict[str, object]:
-    """A result as of ``evenflow plan``; of a candidate that was not tried only the reason."""
-    if candidate.outcome is None:
-        return {
-            "status": "skipped",
-            "schedule": candidate.schedule,
-            "chunks": candidate.num_chunks,
-            "reason": candidate.reason,
-        }
-    sizes = Sizes(
-        num_ranks=asked.num_ranks,
-        num_chunks=candidate.num_chunks,
-        num_microbatches=asked.num_microbatches,
-        schedule=candidate.schedule,
-        sequence_splits=asked.sequence_splits,
-    )
-    fields: dict[str, object] = json.loads(outcome_json(candidate.outcome, sizes))
-    return fields

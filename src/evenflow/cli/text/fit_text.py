@@ -1,7 +1,6 @@
-"""A memory fit as text and as JSON."""
+"""A memory fit as text."""
 
 from evenflow.cli.text.tables import aligned
-from evenflow.export.plan_json import format_object
 from evenflow.profiles.init.init_file import InitFile
 from evenflow.profiles.memory.fit import Estimate, MemoryFit
 from evenflow.profiles.memory.peaks import Peak
@@ -25,44 +24,6 @@ def fit_summary(fit: MemoryFit) -> str:
     """Every unknown in a line, then the notes."""
     lines = [f"  {label(estimate.name)}: {_value(estimate)}" for estimate in fit.estimates]
     return "\n".join([*lines, *(f"  note: {note}" for note in fit.notes)])
-
-
-def fit_json(init: InitFile, fit: MemoryFit) -> str:
-    """The object of ``docs/result-schema.md``."""
-    runs = fit.dry_runs
-    return format_object(
-        {
-            "stages": runs.num_ranks,
-            "num_layers": init.num_layers,
-            "rounds": len(runs.rounds),
-            "constant_fitted": fit.constant_fitted,
-            "degrees_of_freedom": fit.degrees_of_freedom,
-            "peak_standard_error_mb": megabytes(fit.peak_error_bytes),
-            "condition_number": fit.condition_number,
-            "unknowns": [
-                {
-                    "name": estimate.name,
-                    "value_mb": megabytes(estimate.value_bytes),
-                    "standard_error_mb": (
-                        None if estimate.standard_error_bytes is None else megabytes(estimate.standard_error_bytes)
-                    ),
-                    "weights": estimate.weights,
-                }
-                for estimate in fit.estimates
-            ],
-            "peaks": [
-                {
-                    "round": peak.round_index + 1,
-                    "stage": peak.rank,
-                    "measured_mb": megabytes(peak.peak_bytes),
-                    "computed_mb": megabytes(peak.peak_bytes - residual),
-                    "residual_mb": megabytes(residual),
-                }
-                for peak, residual in zip(runs.peaks, fit.residuals_bytes, strict=True)
-            ],
-            "notes": fit.notes,
-        }
-    )
 
 
 def _unknowns_table(fit: MemoryFit) -> str:

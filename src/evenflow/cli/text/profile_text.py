@@ -1,15 +1,14 @@
-"""A profile of a model as text and as JSON."""
+"""A profile of a model as text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evenflow.cli.text.tables import aligned
-from evenflow.export.plan_json import format_object
 from evenflow.units import megabytes, milliseconds
 
 if TYPE_CHECKING:
-    from evenflow.profiles.from_model.model_profile import ModelProfile, PartProfile
+    from evenflow.profiles.from_model.model_profile import ModelProfile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +24,18 @@ class Setting:
     accelerator: str | None
     efficiency: float | None
 
+    def fields(self) -> dict[str, object]:
+        """Return what the JSON file says of it."""
+        return {
+            "sequence": self.sequence,
+            "microbatch": self.microbatch,
+            "tensor_parallel": self.tensor_parallel,
+            "dtype": self.dtype,
+            "optimizer": self.optimizer,
+            "device": self.device,
+            "accelerator": self.accelerator,
+        }
+
 
 def profile_text(found: "ModelProfile", setting: Setting, notes: Sequence[str]) -> str:
     """What was found about every distinct part, under which recompute kind, and where the times come from."""
@@ -35,60 +46,12 @@ def profile_text(found: "ModelProfile", setting: Setting, notes: Sequence[str]) 
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
-def profile_json(found: "ModelProfile", setting: Setting, notes: Sequence[str]) -> str:
-    """The object of ``docs/result-schema.md``."""
-    return format_object(
-        {
-            "name": found.name,
-            "sequence": setting.sequence,
-            "microbatch": setting.microbatch,
-            "tensor_parallel": setting.tensor_parallel,
-            "dtype": setting.dtype,
-            "optimizer": setting.optimizer,
-            "device": setting.device,
-            "accelerator": setting.accelerator,
-            "constant_mb": megabytes(found.network().constant_bytes),
-            "parts": [
-                {
-                    "name": part.name,
-                    "type": role,
-                    "layers": count,
-                    "parameters": part.num_parameters,
-                    "parameter_mb": megabytes(part.parameter_bytes),
-                    "forward_flops": part.forward_flops,
-                    "forward_ms": milliseconds(part.times.forward_ns),
-                    "weight_ms": milliseconds(part.times.weight_ns),
-                    "until_weight_mb": megabytes(part.weight_bytes),
-                    "spread": part.times.spread,
-                    "recompute": {
-                        kind: {
-                            "activation_mb": megabytes(size),
-                            "working_mb": megabytes(part.working_bytes[kind]),
-                            "backward_ms": milliseconds(part.times.backward_ns[kind]),
-                        }
-                        for kind, size in part.activation_bytes.items()
-                    },
-                }
-                for role, part, count in _parts(found)
-            ],
-            "notes": list(notes),
-        }
-    )
-
-
-def _parts(found: "ModelProfile") -> list[tuple[str, "PartProfile", int]]:
-    """Head, distinct layers in order, tail: role, profile, how many."""
-    head = [] if found.head is None else [("HEAD", found.head, 1)]
-    tail = [] if found.tail is None else [("TAIL", found.tail, 1)]
-    return [*head, *(("BODY", layer, count) for layer, count in found.runs), *tail]
-
-
 def _part_table(found: "ModelProfile") -> str:
     """One layer and one microbatch: parameters and times."""
     header = ["", "layer", "layers", "parameters", "with optimizer MB", "forward TFLOP", "F ms", "I ms", "W ms"]
-    measured = any(part.times.spread is not None for _, part, _ in _parts(found))
+    measured = any(part.times.spread is not None for _, part, _ in found.parts)
     rows = []
-    for role, part, count in _parts(found):
+    for role, part, count in found.parts:
         times = part.times
         plain_ns = times.backward_ns["none"]
         row = [role, part.name, str(count), f"{part.num_parameters:,}", _mb(part.parameter_bytes)]
@@ -102,7 +65,7 @@ def _kind_table(found: "ModelProfile") -> str:
     """Activation, backward and working memory of a layer under every recompute kind."""
     rows = [
         [part.name, kind, _mb(size), _ms(part.times.backward_ns[kind]), _mb(part.working_bytes[kind])]
-        for _, part, _ in _parts(found)
+        for _, part, _ in found.parts
         for kind, size in part.activation_bytes.items()
     ]
     return aligned(["layer", "recompute", "activation MB", "I + W ms", "working MB"], rows, left={0, 1})

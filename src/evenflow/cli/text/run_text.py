@@ -1,11 +1,8 @@
-"""What a run is answered with: a line a step, predicted against measured, JSON, a picture."""
+"""What a run is answered with: a line a step, predicted against measured, a picture."""
 
-import math
-
-from evenflow.cli.text.aa_text import audit_fields, audit_text
+from evenflow.cli.text.aa_text import audit_text
 from evenflow.cli.text.tables import aligned
 from evenflow.draw.measured import measured_svg
-from evenflow.export.plan_json import format_object
 from evenflow.run.job.run_job import RunJob, RunResult, StepReport, Verification
 from evenflow.run.measure.comparison import Comparison
 from evenflow.simulate import Timeline
@@ -61,96 +58,10 @@ def verification_text(verification: Verification) -> str:
     )
 
 
-def run_json(job: RunJob, result: RunResult, comparison: Comparison) -> str:
-    """The result of a run, as ``docs/result-schema.md`` says."""
-    costs, check = comparison.costs, result.verification
-    peaks = {"predicted": comparison.predicted_peak_bytes, "measured": comparison.measured_peak_bytes}
-    sides: dict[str, object] = {
-        name: {
-            "step_ms": milliseconds(timeline.makespan_ns),
-            "busy_ms": [milliseconds(int(ns)) for ns in timeline.busy_ns],
-            "bubble_ms": [milliseconds(_bubble(timeline, rank)) for rank in range(job.plan.num_ranks)],
-            "peak_memory_mb": [megabytes(peak) for peak in peaks[name]],
-        }
-        for name, timeline in (("predicted", comparison.predicted), ("measured", comparison.measured))
-    }
-    fields: dict[str, object] = {
-        "model": result.model,
-        "parameters": result.num_parameters,
-        "dtype": job.dtype,
-        "device": job.device,
-        "processes": job.num_processes,
-        "ranks": job.plan.num_ranks,
-        "chunks": job.plan.num_chunks,
-        "microbatches": job.plan.num_microbatches,
-        "schedule": job.plan.schedule,
-        "losses": [_finite(loss) for loss in result.losses],
-        "step_ms": [milliseconds(ns) for ns in comparison.step_ns],
-        "step_error": comparison.error,
-        **sides,
-        "calibration": {
-            "forward_ms": [milliseconds(int(ns)) for ns in costs.forward_ns],
-            "backward_ms": [milliseconds(int(ns)) for ns in costs.backward_ns],
-            "weight_ms": [milliseconds(int(ns)) for ns in costs.weight_ns],
-            "activation_mb": [megabytes(int(size)) for size in costs.activation_bytes],
-            "weight_mb": [megabytes(int(size)) for size in costs.weight_bytes],
-            "static_mb": [megabytes(int(size)) for size in costs.static_bytes],
-            "message_ms": milliseconds(result.message_ns),
-            "overhead_ms": {
-                "action": milliseconds(result.overhead.action_ns),
-                "send": milliseconds(result.overhead.send_ns),
-                "receive": milliseconds(result.overhead.receive_ns),
-            },
-        },
-        "verification": None
-        if check is None
-        else {
-            "agrees": check.agrees,
-            "loss_error": _finite(check.loss_error),
-            "gradient_error": _finite(check.gradient_error),
-            "worst_parameter": check.worst_parameter,
-            "tolerance": check.tolerance,
-        },
-        "aa_check": None if result.aa_check is None else audit_fields(result.aa_check),
-    }
-    return format_object(fields)
-
-
-def timeline_json(job: RunJob, _result: RunResult, comparison: Comparison) -> str:
-    """Start and end of every action of a step, predicted and measured, as ``docs/result-schema.md`` says."""
-    sides = (("predicted", comparison.predicted), ("measured", comparison.measured))
-    return format_object(
-        {
-            "schedule": job.plan.schedule,
-            **{f"{name}_step_ms": milliseconds(timeline.makespan_ns) for name, timeline in sides},
-            **{name: _actions(timeline) for name, timeline in sides},
-        }
-    )
-
-
-def picture(job: RunJob, result: RunResult, comparison: Comparison) -> str:
+def measured_picture(job: RunJob, result: RunResult, comparison: Comparison) -> str:
     """The measured step under the predicted one."""
     title = f"{result.model}, {job.plan.schedule}, {job.plan.num_ranks} ranks x {job.plan.num_chunks} chunks"
     return measured_svg(comparison.predicted, comparison.measured, title=title)
-
-
-def _actions(timeline: Timeline) -> list[list[list[object]]]:
-    schedule = timeline.schedule
-    ranks = []
-    for rank in range(schedule.num_ranks):
-        first = schedule.rank_starts[rank]
-        ranks.append(
-            [
-                [str(action), milliseconds(int(timeline.start_ns[index])), milliseconds(int(timeline.end_ns[index]))]
-                for index, action in enumerate(schedule.order(rank), start=first)
-            ]
-        )
-    return ranks
-
-
-def _finite(value: float) -> float | None:
-    """JSON has neither NaN nor infinity."""
-    return value if math.isfinite(value) else None
 
 
 def _bubble(timeline: Timeline, rank: int) -> int:

@@ -1,21 +1,17 @@
-"""Results of ``evenflow schedule`` as text, JSON and picture."""
+"""Results of ``evenflow schedule`` as text and picture."""
 
-from collections.abc import Sequence
 from fractions import Fraction
 
-from evenflow.baselines.equal_stages import peak_live
+from evenflow.baselines.equal_stages import idle_shares, peak_live
 from evenflow.cli.text.tables import aligned
 from evenflow.draw.svg import timeline_svg
 from evenflow.draw.text_grid import text_grid
-from evenflow.export.plan_json import format_object
+from evenflow.export.results.schedule_fields import Formula
 from evenflow.schedule import Schedule
 from evenflow.schedule.bubble_formulas import Bubble, Place
 from evenflow.simulate import Simulation
 from evenflow.simulate.even_layout import even_layout, idle_bubbles
 from evenflow.units import milliseconds
-
-Formula = Sequence[tuple[Bubble, ...] | None]
-"""The bubbles of every rank by formula."""
 
 _COLUMNS = {
     Place.START: "before",
@@ -38,7 +34,7 @@ def shown_text(simulation: Simulation, formula: Formula) -> str:
 def checked_text(simulation: Simulation, *, place: str) -> str:
     """An order that is fine: sizes, idle time and live activations of every rank."""
     live = peak_live(simulation)
-    idle = _idle_shares(simulation)
+    idle = idle_shares(simulation)
     rows = [[str(rank), f"{100 * float(idle[rank]):.1f}", number(live[rank])] for rank in range(len(live))]
     return "\n\n".join(
         [
@@ -54,7 +50,7 @@ def bubble_table(simulation: Simulation, formula: Formula) -> str:
     timeline = even_layout(simulation.timeline)
     simulated = [idle_bubbles(timeline, rank) for rank in range(len(formula))]
     places = [place for place in Place if any(bubble.place is place for bubbles in simulated for bubble in bubbles)]
-    live, idle = peak_live(simulation), _idle_shares(simulation)
+    live, idle = peak_live(simulation), idle_shares(simulation)
     rows = []
     for rank, bubbles in enumerate(simulated):
         pairs = (f"{_lengths(formula[rank], place)} | {_lengths(bubbles, place)}" for place in places)
@@ -76,30 +72,6 @@ def live_note(simulation: Simulation) -> str:
         f"saved against F-then-B: {_percent(1 - most / all_of_them)} on the fullest rank, "
         f"{_percent(1 - mean / all_of_them)} on average"
     )
-
-
-def schedule_json(simulation: Simulation, formula: Formula | None) -> str:
-    """The object of ``docs/result-schema.md``; `formula` is None for an order that is of no family."""
-    schedule = simulation.timeline.schedule
-    timeline = even_layout(simulation.timeline)
-    costs = simulation.costs
-    fields: dict[str, object] = {
-        "schedule": schedule.name,
-        "ranks": schedule.num_ranks,
-        "chunks": schedule.num_chunks,
-        "microbatches": schedule.num_microbatches,
-        "sequence_splits": schedule.sequence_splits,
-        "forward_ms": milliseconds(int(costs.forward_ns[0])),
-        "backward_ms": milliseconds(int(costs.backward_ns[0])),
-        "weight_ms": milliseconds(int(costs.weight_ns[0])),
-        "makespan_ms": milliseconds(simulation.makespan_ns),
-        "idle_share": [float(share) for share in _idle_shares(simulation)],
-        "peak_live_microbatches": [float(live) for live in peak_live(simulation)],
-        "bubbles": [_json_bubbles(idle_bubbles(timeline, rank)) for rank in range(schedule.num_ranks)],
-        "bubbles_by_formula": [_json_bubbles(bubbles) for bubbles in formula or [None] * schedule.num_ranks],
-        "order": [" ".join(map(str, schedule.order(rank))) for rank in range(schedule.num_ranks)],
-    }
-    return format_object(fields)
 
 
 def schedule_svg(simulation: Simulation) -> str:
@@ -147,17 +119,11 @@ def _grid(simulation: Simulation) -> str:
 
 
 def _step(simulation: Simulation) -> str:
-    shares = _idle_shares(simulation)
+    shares = idle_shares(simulation)
     return (
         f"one step takes {_ms(simulation.makespan_ns)} ms; "
         f"{_percent(sum(shares, Fraction(0)) / len(shares))} of all ranks' time is idle"
     )
-
-
-def _idle_shares(simulation: Simulation) -> list[Fraction]:
-    """Idle share of every rank."""
-    makespan_ns = simulation.makespan_ns
-    return [Fraction(makespan_ns - int(busy_ns), makespan_ns) for busy_ns in simulation.timeline.busy_ns]
 
 
 def _lengths(bubbles: tuple[Bubble, ...] | None, place: Place) -> str:
@@ -170,15 +136,6 @@ def _lengths(bubbles: tuple[Bubble, ...] | None, place: Place) -> str:
         if bubble.place is place
     ]
     return " + ".join(terms) or "0"
-
-
-def _json_bubbles(bubbles: tuple[Bubble, ...] | None) -> object:
-    if bubbles is None:
-        return None
-    return [
-        {"place": bubble.place.value, "count": bubble.count, "length_ms": milliseconds(bubble.length_ns)}
-        for bubble in bubbles
-    ]
 
 
 def _ms(time_ns: int) -> str:

@@ -16,6 +16,7 @@ from evenflow.cli.status import INFEASIBLE
 from evenflow.cli.text.auto_text import auto_text, shortage_text
 from evenflow.cli.verbs.profile import config_path, model_name, shown_part
 from evenflow.errors import InputError
+from evenflow.export.results.json_text import format_object
 from evenflow.fields import Fields, as_fields, load_json
 from evenflow.units import parse_bandwidth, parse_memory, parse_time
 
@@ -263,12 +264,13 @@ def _answer(
     svg_file: Path | None,
 ) -> int:
     """Write the files and print the answer."""
-    from evenflow.export.auto_json import format_auto
     from evenflow.export.layer_writer import format_layer_file
+    from evenflow.export.results.auto_fields import auto_fields
 
     written = []
     if json_file is not None:
-        write_text(json_file, format_auto(found, setting=setting.fields(), seconds=seconds), option="--json")
+        fields = auto_fields(found, setting=setting.fields(), seconds=seconds)
+        write_text(json_file, format_object(fields), option="--json")
         written.append(json_file)
     if found.two_level is None:
         click.echo(shortage_text(found), err=True)

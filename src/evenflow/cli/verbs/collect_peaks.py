@@ -11,7 +11,8 @@ import click
 from evenflow.cli.shared import options
 from evenflow.cli.shared.output_files import check_outputs, write_text
 from evenflow.errors import InputError
-from evenflow.export.plan_json import format_object
+from evenflow.export.results.json_text import format_object
+from evenflow.export.results.peaks_fields import peaks_fields
 from evenflow.profiles.peak_logs import (
     PeakKind,
     format_memory_usage,
@@ -60,7 +61,7 @@ def collect_peaks(
     for source, peaks in zip(sources, rounds, strict=True):
         click.echo(_note(source, peaks, kind), err=True)
     if json_file is not None:
-        write_text(json_file, _json(sources, rounds, kind), option="--json")
+        write_text(json_file, format_object(peaks_fields(sources, rounds, kind)), option="--json")
         click.echo(f"wrote {json_file}", err=True)
     return 0
 
@@ -102,17 +103,4 @@ def _note(source: str, peaks: Sequence[int], kind: PeakKind) -> str:
     return (
         f"{source}: {kind.value.lower()} peaks of {len(peaks)} stages, 0 to {len(peaks) - 1}; "
         f"the highest is {megabytes(most):,.0f} MB on stage {peaks.index(most)}"
-    )
-
-
-def _json(sources: Sequence[str], rounds: Sequence[Sequence[int]], kind: PeakKind) -> str:
-    return format_object(
-        {
-            "peak": kind.value.lower(),
-            "stages": len(rounds[0]),
-            "rounds": [
-                {"source": source, "peak_memory_mb": [megabytes(peak) for peak in peaks]}
-                for source, peaks in zip(sources, rounds, strict=True)
-            ],
-        }
     )

@@ -1,6 +1,5 @@
 """The verb ``evenflow compare``."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,8 +23,9 @@ from evenflow.cli.shared.write_pictures import write_comparison, write_picture
 from evenflow.cli.status import status_code
 from evenflow.cli.text.comparison_table import comparison_table
 from evenflow.cli.text.plan_text import no_plan_text
-from evenflow.cli.text.result_json import outcome_json, simulation_json
-from evenflow.export.plan_json import format_object
+from evenflow.export.results.json_text import format_object
+from evenflow.export.results.outcome_fields import outcome_fields
+from evenflow.export.results.plan_fields import simulation_fields
 from evenflow.schedule import default_family
 from evenflow.solve import Outcome
 
@@ -127,7 +127,7 @@ def compare(
     strategies = [*_recommended(outcome), *(other for other in others if isinstance(other, Strategy))]
     _print(strategies, others, outcome, limit)
     if json_file is not None:
-        write_text(json_file, _json(outcome, sizes, others, limit), option="--json")
+        write_text(json_file, format_object(_fields(outcome, sizes, others, limit)), option="--json")
     _draw(strategies, output_folder, limit)
     click.echo(f"\nwrote pictures to {output_folder}/" + (f", numbers to {json_file}" if json_file else ""))
     return status_code(outcome.status)
@@ -179,12 +179,14 @@ def _draw(strategies: Sequence[Strategy], folder: Path, limit: int | None) -> No
         write_comparison(strategies, folder / COMPARISON_PICTURE, memory_limit_bytes=limit, option="the picture of all")
 
 
-def _json(outcome: Outcome, sizes: Sizes, others: Sequence[Strategy | Skipped], limit: int | None) -> str:
-    """The result of every strategy by name; a skipped one has only its reason."""
-    results: dict[str, object] = {RECOMMENDED: json.loads(outcome_json(outcome, sizes))}
+def _fields(
+    outcome: Outcome, sizes: Sizes, others: Sequence[Strategy | Skipped], limit: int | None
+) -> dict[str, object]:
+    """Return the result of every strategy by name; a skipped one has only its reason."""
+    fields: dict[str, object] = {RECOMMENDED: outcome_fields(outcome, sizes)}
     for other in others:
         if isinstance(other, Skipped):
-            results[other.name] = {"status": "skipped", "reason": other.reason}
+            fields[other.name] = {"status": "skipped", "reason": other.reason}
         else:
-            results[other.name] = json.loads(simulation_json(other.simulation, limit))
-    return format_object(results)
+            fields[other.name] = simulation_fields(other.simulation, limit)
+    return fields

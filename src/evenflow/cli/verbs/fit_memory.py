@@ -7,8 +7,10 @@ import click
 from evenflow.cli.shared import options
 from evenflow.cli.shared.init_model import model_of, notes_of
 from evenflow.cli.shared.output_files import check_outputs, write_text
-from evenflow.cli.text.fit_text import fit_json, fit_text
+from evenflow.cli.text.fit_text import fit_text
 from evenflow.export.layer_writer import format_layer_file
+from evenflow.export.results.fit_fields import fit_fields
+from evenflow.export.results.json_text import format_object
 from evenflow.profiles.init.init_file import parse_init_file
 from evenflow.profiles.memory.fit import fit_memory as fit
 
@@ -46,6 +48,6 @@ def fit_memory(init_yaml: str, layer_file: Path | None, json_file: Path | None) 
         write_text(layer_file, layers, option="--layer-file")
         click.echo(f"wrote {layer_file}", err=True)
     if json_file is not None:
-        write_text(json_file, fit_json(init, found), option="--json")
+        write_text(json_file, format_object(fit_fields(init, found)), option="--json")
         click.echo(f"wrote {json_file}", err=True)
     return 0

@@ -1,6 +1,6 @@
 """The verb ``evenflow guide``, and the questions of ``run_pipeline_balance.py --guide``."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -12,12 +12,12 @@ from evenflow.cli.shared.training_yaml import read_training_yaml
 from evenflow.cli.text.guide_text import guide_notes
 from evenflow.errors import InputError, Interrupted
 from evenflow.export.dry_run_text import format_dry_runs, format_init_start
-from evenflow.export.mindformers import mindformers_lists
-from evenflow.export.plan_json import format_object
+from evenflow.export.results.guide_fields import guide_fields
+from evenflow.export.results.json_text import format_object
 from evenflow.export.train_yaml import apply_plan
 from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, Plan
 from evenflow.model.recompute import KNOWN_KINDS
-from evenflow.profiles.memory.guide import Guide, check_layers, check_ranks, measured_ranks
+from evenflow.profiles.memory.guide import check_layers, check_ranks
 from evenflow.profiles.memory.guide import guide as find_guide
 
 _QUESTIONS = {
@@ -78,7 +78,7 @@ def guide(
     if init_file is not None:
         write_text(init_file, format_init_start(found.rounds), option="--init-file")
     if json_file is not None:
-        write_text(json_file, guide_json(found), option="--json")
+        write_text(json_file, format_object(guide_fields(found)), option="--json")
     for written in (*configs, init_file, json_file):
         if written is not None:
             click.echo(f"wrote {written}", err=True)
@@ -107,37 +107,6 @@ def interactive_guide() -> int:
         click.echo(f"{_now()} - pipeline_balance - OUTPUT - {text}")
     click.echo(f"\n{guide_notes(found, asked_ranks=ranks)}", err=True)
     return 0
-
-
-def guide_json(found: Guide) -> str:
-    """The object of ``docs/result-schema.md``; each of its rounds is a plan file."""
-    plan = found.rounds[0]
-    return format_object(
-        {
-            "ranks": found.num_ranks,
-            "num_layers": plan.num_layers,
-            "recompute_kinds": [kind for kind in KNOWN_KINDS if kind in found.unknowns],
-            "condition_number": found.condition_number,
-            "standard_errors": found.standard_errors,
-            "rounds": [
-                {**_round_fields(plan), "measured_ranks": list(measured_ranks(found.num_ranks, round_index=index))}
-                for index, plan in enumerate(found.rounds)
-            ],
-        }
-    )
-
-
-def _round_fields(plan: Plan) -> Mapping[str, object]:
-    return {
-        "ranks": plan.num_ranks,
-        "chunks": plan.num_chunks,
-        "microbatches": plan.num_microbatches,
-        "schedule": plan.schedule,
-        "sequence_splits": plan.sequence_splits,
-        "layers": plan.layers,
-        "recompute": plan.recompute,
-        "mindformers": {name: table[0] for name, table in mindformers_lists(plan).items()},
-    }
 
 
 def _kinds(text: str) -> list[str]:

@@ -17,12 +17,14 @@ from evenflow.cli.shared.strategies import RECOMMENDED, Strategy
 from evenflow.cli.shared.training_yaml import TrainingYaml
 from evenflow.cli.shared.write_pictures import write_picture
 from evenflow.cli.status import status_code
-from evenflow.cli.text.best_text import best_json, best_text
+from evenflow.cli.text.best_text import best_text
 from evenflow.cli.text.plan_text import block_to_paste, no_plan_text, plan_text
-from evenflow.cli.text.result_json import outcome_json
 from evenflow.cli.verbs import plan_search as searched
 from evenflow.cli.verbs.plan_layers import LAYERS_PER_RANK, kept_by_chunks
 from evenflow.export.mindformers import SCHEDULES as MINDFORMERS_SCHEDULES
+from evenflow.export.results.best_fields import best_fields
+from evenflow.export.results.json_text import format_object
+from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.model import Cells, Network, Plan
 from evenflow.schedule import default_family, format_schedule
 from evenflow.solve import BestOutcome, Outcome
@@ -214,8 +216,8 @@ def _answer(
     written = []
     try:
         if json_file is not None:
-            text = best_json(best, sizes) if best else outcome_json(outcome, sizes)
-            write_text(json_file, text, option="--json")
+            fields = best_fields(best, sizes) if best else outcome_fields(outcome, sizes)
+            write_text(json_file, format_object(fields), option="--json")
             written.append(json_file)
         if svg_file is not None and outcome.simulation is not None:
             headline = outcome.certificate().splitlines()[0]

@@ -1,11 +1,9 @@
-"""``evenflow plan --schedule search``: its options, and what its result adds to the JSON."""
+"""``evenflow plan --schedule search``: its options."""
 
 import click
 
 from evenflow.cli.shared.options import FILE, SEARCH
 from evenflow.errors import InputError
-from evenflow.solve.order.alternate import OrderedOutcome
-from evenflow.units import milliseconds
 
 SPLIT_BACKWARD = click.option(
     "--split-backward",
@@ -43,19 +41,3 @@ def is_search(schedule: str | None, *, less_memory: bool, split_backward: bool, 
             remedy="leave one of the two out",
         )
     return wanted
-
-
-def search_fields(outcome: OrderedOutcome) -> dict[str, object]:
-    """What the result of a search adds to that of a plan."""
-    family = outcome.family
-    assert family.plan is not None  # of every OrderedOutcome
-    assert family.makespan_ns is not None
-    return {
-        "lower_bound_any_order_ms": milliseconds(outcome.lower_bound_ns),
-        "lower_bound_same_cells_ms": milliseconds(outcome.order_lower_bound_ns),
-        "best_family": {
-            "schedule": family.plan.schedule,
-            "makespan_ms": milliseconds(family.makespan_ns),
-            "lower_bound_ms": milliseconds(family.lower_bound_ns),
-        },
-    }

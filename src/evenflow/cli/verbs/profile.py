@@ -11,9 +11,11 @@ import click
 from evenflow.cli.shared import options
 from evenflow.cli.shared.output_files import check_outputs, write_text
 from evenflow.cli.shared.torch_extra import torch_extra
-from evenflow.cli.text.profile_text import Setting, profile_json, profile_text
+from evenflow.cli.text.profile_text import Setting, profile_text
 from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
+from evenflow.export.results.json_text import format_object
+from evenflow.export.results.profile_fields import profile_fields
 from evenflow.fields import Fields, as_fields, load_json
 
 if TYPE_CHECKING:
@@ -109,7 +111,7 @@ def profile(
     if layer_file is not None:
         write_text(layer_file, layers, option="--output")
     if json_file is not None:
-        write_text(json_file, profile_json(found, setting, notes), option="--json")
+        write_text(json_file, format_object(profile_fields(found, notes, setting=setting.fields())), option="--json")
     written = [str(path) for path in (layer_file, json_file) if path is not None]
     paragraphs = [profile_text(found, setting, notes), *(["wrote " + ", ".join(written)] if written else [])]
     click.echo("\n\n".join(paragraphs), err=layer_file is None)

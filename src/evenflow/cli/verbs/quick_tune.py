@@ -1,6 +1,5 @@
 """The verb ``evenflow quick-tune``."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,9 +16,9 @@ from evenflow.cli.shared.strategies import RECOMMENDED, Strategy
 from evenflow.cli.status import status_code
 from evenflow.cli.text.comparison_table import comparison_table
 from evenflow.cli.text.plan_text import block_to_paste, no_plan_text
-from evenflow.cli.text.result_json import outcome_json, simulation_json
 from evenflow.cli.text.tables import aligned, headline, memory_note
-from evenflow.export.plan_json import format_object
+from evenflow.export.results.json_text import format_object
+from evenflow.export.results.quick_tune_fields import quick_tune_fields
 from evenflow.model import FULL, NONE, Network
 from evenflow.solve import Outcome
 from evenflow.units import megabytes, milliseconds
@@ -63,7 +62,7 @@ def quick_tune(
     }
     _print_comparison(steps[-1], outcomes, limit)
     if json_file is not None:
-        write_text(json_file, _json(steps, outcomes, sizes, limit), option="--json")
+        write_text(json_file, format_object(quick_tune_fields(steps, outcomes, sizes, limit)), option="--json")
         click.echo(f"\nwrote {json_file}")
     return status_code(outcomes[RECOMMENDED].status)
 
@@ -134,23 +133,3 @@ def _print_comparison(rule: TuningStep, outcomes: dict[str, Outcome], limit: int
         click.echo("\n" + "\n".join(notes))
     if rule.simulation.fits(limit):
         click.echo(f"\n{RULE}:\n{block_to_paste(rule.simulation.plan)}")
-
-
-def _json(steps: Sequence[TuningStep], outcomes: dict[str, Outcome], sizes: Sizes, limit: int | None) -> str:
-    listed = []
-    for step in steps:
-        plan = step.simulation.plan
-        listed.append(
-            {
-                "change": step.change,
-                "layers": plan.layers,
-                "recompute_full": [[plan.count(FULL, 0, rank) for rank in range(plan.num_ranks)]],
-                "stage_time_ms": [milliseconds(time) for time in step.stage_ns],
-                "peak_memory_mb": [megabytes(peak) for peak in step.simulation.peak_memory_bytes],
-                "makespan_ms": milliseconds(step.simulation.makespan_ns),
-                "fits": step.simulation.fits(limit),
-            }
-        )
-    results: dict[str, object] = {"steps": listed, RULE: json.loads(simulation_json(steps[-1].simulation, limit))}
-    results |= {name: json.loads(outcome_json(outcome, sizes)) for name, outcome in outcomes.items()}
-    return format_object(results)

@@ -11,14 +11,12 @@ from evenflow.cli.shared.output_files import check_outputs, write_text
 from evenflow.cli.text.tables import aligned
 from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
-from evenflow.export.plan_json import format_object
-from evenflow.model import NONE, EndBlock, Layer, LayerRun, Mode, Network
-from evenflow.profiles.layer_file import MOST_LAYERS
+from evenflow.export.results.json_text import format_object
+from evenflow.export.results.trace_fields import trace_fields
+from evenflow.profiles.layer_file import MOST_LAYERS, PLAIN_BACKWARD_RATIO
 from evenflow.profiles.traces import BlockTime, LayerNames, Spread, TraceProgress, TraceTimes, read_traces
+from evenflow.profiles.traces.trace_network import network_of_traces
 from evenflow.units import milliseconds
-
-BACKWARD_RATIO = 2
-"""Backward over forward where no trace shows the backward."""
 
 _LAYERS = click.IntRange(min=1, max=MOST_LAYERS)
 
@@ -79,10 +77,11 @@ def read_trace(
         )
     written = []
     if json_file is not None:
-        write_text(json_file, format_object(_result(times, layer_counts, microbatches)), option="--json")
+        fields = trace_fields(times, layer_counts=layer_counts, num_microbatches=microbatches)
+        write_text(json_file, format_object(fields), option="--json")
         written.append(str(json_file))
     if layer_file is not None:
-        network = _network(times, layer_counts, name=folder.resolve().name)
+        network = network_of_traces(times, layer_counts, name=folder.resolve().name)
         write_text(layer_file, format_layer_file(network), option="--layer-file")
         written.append(str(layer_file))
     paragraphs = [_file_table(times, microbatches), _time_table(times)]
@@ -142,8 +141,8 @@ def _time_table(times: TraceTimes) -> str:
             ("backward", block.backward_ns, block.backward_spread),
         ):
             if time_ns is None or spread is None:
-                mean, spreads = BACKWARD_RATIO * block.forward_ns, ["-", "-", "-"]
-                origin = f"{BACKWARD_RATIO} x forward, not in the traces"
+                mean, spreads = block.known_backward_ns, ["-", "-", "-"]
+                origin = f"{PLAIN_BACKWARD_RATIO:g} x forward, not in the traces"
             else:
                 mean, spreads = time_ns, [_ms(value) for value in _values(spread)]
                 origin = f"measured, {_counted(block)}"
@@ -164,78 +163,3 @@ def _ms(time_ns: int) -> str:
 
 def _values(spread: Spread) -> Sequence[int]:
     return spread.minimum_ns, spread.median_ns, spread.maximum_ns
-
-
-def _result(times: TraceTimes, layer_counts: Sequence[int], microbatches: int) -> dict[str, object]:
-    """The object of ``--json``."""
-    return {
-        "microbatches": microbatches,
-        "layers": list(layer_counts),
-        "head": None if times.head is None else _block_result(times.head),
-        "bodies": [_block_result(block) for block in times.bodies],
-        "tail": None if times.tail is None else _block_result(times.tail),
-        "files": [
-            {
-                "file": file.file,
-                "source": file.source,
-                "body_layers": file.num_layers,
-                "steps": file.num_steps,
-                "steps_counted": file.counted_steps,
-                "steps_from": file.steps_from,
-            }
-            for file in times.files
-        ],
-        "notes": list(times.notes),
-    }
-
-
-def _block_result(block: BlockTime) -> dict[str, object]:
-    measured = block.backward_ns is not None
-    return {
-        "name": block.name,
-        "forward_ms": milliseconds(block.forward_ns),
-        "forward_spread_ms": _spread_result(block.forward_spread),
-        "backward_ms": milliseconds(_backward_ns(block)),
-        "backward_measured": measured,
-        "backward_spread_ms": None if block.backward_spread is None else _spread_result(block.backward_spread),
-        "samples": block.num_samples,
-        "scopes": list(block.scopes),
-        "files": list(block.files),
-    }
-
-
-def _spread_result(spread: Spread) -> dict[str, float]:
-    keys = ("minimum", "median", "maximum")
-    return {key: milliseconds(value) for key, value in zip(keys, _values(spread), strict=True)}
-
-
-def _backward_ns(block: BlockTime) -> int:
-    return BACKWARD_RATIO * block.forward_ns if block.backward_ns is None else block.backward_ns
-
-
-def _network(times: TraceTimes, layer_counts: Sequence[int], *, name: str) -> Network:
-    """The model as far as a trace tells: times, no memory."""
-    return Network(
-        name=name,
-        runs=tuple(
-            LayerRun(
-                layer=Layer(
-                    name=block.name,
-                    forward_ns=block.forward_ns,
-                    parameter_bytes=0,
-                    modes={NONE: Mode(activation_bytes=0, backward_ns=_backward_ns(block))},
-                ),
-                count=count,
-            )
-            for block, count in zip(times.bodies, layer_counts, strict=True)
-        ),
-        head=_end_block(times.head),
-        tail=_end_block(times.tail),
-        has_memory=False,
-    )
-
-
-def _end_block(block: BlockTime | None) -> EndBlock:
-    if block is None:
-        return EndBlock()
-    return EndBlock(name=block.name, forward_ns=block.forward_ns, backward_ns=_backward_ns(block))

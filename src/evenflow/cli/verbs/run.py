@@ -14,8 +14,10 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.output_files import check_outputs, write_text
 from evenflow.cli.status import BAD_INPUT
 from evenflow.cli.text.aa_text import mismatch_text, parse_fault, verdict
-from evenflow.cli.text.run_text import comparison_text, picture, run_json, step_line, timeline_json, verification_text
+from evenflow.cli.text.run_text import comparison_text, measured_picture, step_line, verification_text
 from evenflow.errors import InputError, Interrupted, MismatchError, RunError
+from evenflow.export.results.json_text import format_object
+from evenflow.export.results.run_fields import run_fields, timeline_fields
 from evenflow.fields import as_fields, load_json
 from evenflow.profiles.plan_file import parse_plan
 from evenflow.profiles.two_level_file import parse_mesh_plan, parse_sizes
@@ -156,13 +158,13 @@ class _Outputs:
         """Print what came of it and write the files."""
         comparison = compare(schedule_of(job.plan), result)
         written = []
-        for path, option, write in (
-            (self.json_file, "--json", run_json),
-            (self.timeline_file, "--timeline", timeline_json),
-            (self.svg_file, "--svg", picture),
+        for path, option, text in (
+            (self.json_file, "--json", format_object(run_fields(job, result, comparison))),
+            (self.timeline_file, "--timeline", format_object(timeline_fields(job, comparison))),
+            (self.svg_file, "--svg", measured_picture(job, result, comparison)),
         ):
             if path is not None:
-                write_text(path, write(job, result, comparison), option=option)
+                write_text(path, text, option=option)
                 written.append(str(path))
         click.echo("\n" + comparison_text(job, result, comparison))
         if written:

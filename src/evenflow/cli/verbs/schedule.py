@@ -1,6 +1,5 @@
 """The verb ``evenflow schedule``: show a family, check an order that someone else wrote."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -9,11 +8,13 @@ from evenflow.baselines.equal_stages import check_shown, equal_stages, time_ns, 
 from evenflow.cli.shared import options
 from evenflow.cli.shared.output_files import check_outputs, write_text
 from evenflow.cli.text.schedule_faults import explained
-from evenflow.cli.text.schedule_text import checked_text, schedule_json, schedule_svg, shown_text
+from evenflow.cli.text.schedule_text import checked_text, schedule_svg, shown_text
 from evenflow.errors import ScheduleError
+from evenflow.export.results.json_text import format_object
+from evenflow.export.results.schedule_fields import Formula, schedule_fields
 from evenflow.profiles.order_file import parse_order_file
 from evenflow.schedule import check_complete, family_name, make_schedule
-from evenflow.schedule.bubble_formulas import Bubble, bubbles_by_formula
+from evenflow.schedule.bubble_formulas import bubbles_by_formula
 from evenflow.schedule.families import chunk_count
 from evenflow.simulate import Simulation
 
@@ -145,14 +146,14 @@ def check(
 
 def _write(
     simulation: Simulation,
-    formula: Sequence[tuple[Bubble, ...] | None] | None,
+    formula: Formula | None,
     *,
     json_file: Path | None,
     svg_file: Path | None,
 ) -> None:
     """Write the files that were asked for, and say so."""
     if json_file is not None:
-        write_text(json_file, schedule_json(simulation, formula), option="--json")
+        write_text(json_file, format_object(schedule_fields(simulation, formula)), option="--json")
         click.echo(f"\nwrote {json_file}")
     if svg_file is not None:
         write_text(svg_file, schedule_svg(simulation), option="--svg")

@@ -7,7 +7,8 @@ import click
 
 from evenflow.cli.shared import options
 from evenflow.cli.shared.output_files import check_outputs, write_text
-from evenflow.export.plan_json import format_object
+from evenflow.export.results.json_text import format_object
+from evenflow.export.results.schedule_fields import family_fields
 from evenflow.schedule.families import ALIAS_NOTES, ALIASES, FAMILIES
 
 _WIDTH = 110
@@ -42,22 +43,6 @@ def schedules(json_file: Path | None) -> int:
         paragraphs.append("\n".join([name, *lines]))
     click.echo("\n\n".join(paragraphs))
     if json_file is not None:
-        write_text(json_file, _json(), option="--json")
+        write_text(json_file, format_object(family_fields()), option="--json")
         click.echo(f"\nwrote {json_file}")
     return 0
-
-
-def _json() -> str:
-    return format_object(
-        {
-            name: {
-                "aliases": [alias for alias, owner in ALIASES.items() if owner == name],
-                "idea": family.idea,
-                "limits": family.limits,
-                "memory": family.memory,
-                "bubble": family.bubble,
-                "paper": family.paper,
-            }
-            for name, family in FAMILIES.items()
-        }
-    )

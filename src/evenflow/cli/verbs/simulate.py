@@ -10,8 +10,9 @@ from evenflow.cli.shared.sizes import check_actions
 from evenflow.cli.shared.strategies import Strategy
 from evenflow.cli.shared.write_pictures import write_picture
 from evenflow.cli.text.plan_text import block_to_paste, plan_text
-from evenflow.cli.text.result_json import simulation_json
 from evenflow.cli.verbs.simulate_given import GivenPlan, read_files
+from evenflow.export.results.json_text import format_object
+from evenflow.export.results.plan_fields import simulation_fields
 from evenflow.simulate import simulate as run_on_paper
 from evenflow.units import milliseconds
 
@@ -93,7 +94,7 @@ def simulate(
     simulation = run_on_paper(network, plan, communication=messages)
     written = []
     if json_file is not None:
-        write_text(json_file, simulation_json(simulation, limit), option="--json")
+        write_text(json_file, format_object(simulation_fields(simulation, limit)), option="--json")
         written.append(str(json_file))
     if svg_file is not None:
         strategy = Strategy(name="simulated", simulation=simulation, picture=None)

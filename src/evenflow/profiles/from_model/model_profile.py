@@ -62,6 +62,13 @@ class ModelProfile:
         groups = [list(group) for _, group in groupby(self.layers, key=lambda layer: replace(layer, name=""))]
         return [(group[0], len(group)) for group in groups]
 
+    @property
+    def parts(self) -> list[tuple[str, PartProfile, int]]:
+        """Head, distinct layers in order, and tail: type in a layer file, profile, and how many of them in a row."""
+        head = [] if self.head is None else [("HEAD", self.head, 1)]
+        tail = [] if self.tail is None else [("TAIL", self.tail, 1)]
+        return [*head, *(("BODY", layer, count) for layer, count in self.runs), *tail]
+
     def network(self) -> Network:
         """The network to plan for; its constant is the largest working memory of a layer under any kind."""
         return Network(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from evenflow.errors import InputError
 from evenflow.fields import Fields
-from evenflow.profiles.layer_file import PLAIN_BACKWARD_RATIO
+from evenflow.profiles.layer_file import plain_backward_ns
 from evenflow.profiles.yaml_file import section
 from evenflow.units import nanoseconds_from_milliseconds
 
@@ -47,11 +47,6 @@ class Profiling:
     tail_layers: tuple[str, ...]
     place: str
     """For messages."""
-
-
-def plain_backward_ns(forward_ns: int) -> int:
-    """The backward where only the forward is known."""
-    return round(PLAIN_BACKWARD_RATIO * forward_ns)
 
 
 def read_times(top: Fields) -> LayerTimes | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from statistics import median
 
+from evenflow.profiles.layer_file import plain_backward_ns
 from evenflow.profiles.traces.names import BODY
 from evenflow.profiles.traces.samples import FileSamples, Sample
 
@@ -32,6 +33,11 @@ class BlockTime:
     scopes: tuple[str, ...]
     """Names in the traces that were counted."""
     files: tuple[str, ...]
+
+    @property
+    def known_backward_ns(self) -> int:
+        """Nanoseconds of the backward: measured, or twice the forward where no trace shows it."""
+        return plain_backward_ns(self.forward_ns) if self.backward_ns is None else self.backward_ns
 
 
 def block_time(files: Sequence[FileSamples], role: str, names: Sequence[str]) -> BlockTime | None:

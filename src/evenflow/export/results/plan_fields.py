@@ -1,10 +1,11 @@
-"""A plan with its evidence as JSON: what ``--json`` writes, documented in ``docs/result-schema.md``."""
+"""A plan and what is known of it, as the fields of ``docs/result-schema.md``."""
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Plan
+from evenflow.simulate import Simulation
+from evenflow.simulate.bubbles import as_fractions
 from evenflow.units import megabytes, milliseconds
 
 _ALWAYS_LISTED = (FULL, SELECT, COMM, BOTH)
@@ -13,34 +14,49 @@ _BUBBLES = ("real", "ideal", "imbalance", "recompute", "communication")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanReport:
-    """A plan and what is known of it."""
+    """A plan, its simulated step and the evidence of a search."""
 
     status: str
     plan: Plan
     makespan_ns: int
     lower_bound_ns: int | None
-    """None when nothing is known of other plans."""
+    """Nanoseconds below which no plan can be; None where nothing is known of other plans."""
     peak_memory_bytes: tuple[int, ...]
-    """By rank."""
+    """Highest memory of each rank."""
     memory_limit_bytes: int | None
-    """None when no limit was checked."""
+    """Bytes that each rank may use; None where no limit was checked."""
     bubble: Mapping[str, float]
     """Fractions of the model time: real, ideal, imbalance, recompute, communication."""
     solve_seconds: float
-    more: Mapping[str, object] = field(default_factory=dict)
-    """Further fields, by their names in the file."""
 
 
-def format_plan(report: PlanReport) -> str:
-    """One JSON object, one field a line; recompute counts are exclusive: a layer is in one kind or in none.
+def report_of(
+    simulation: Simulation,
+    *,
+    status: str,
+    lower_bound_ns: int | None,
+    memory_limit_bytes: int | None,
+    solve_seconds: float,
+) -> PlanReport:
+    """Return the report of a simulated plan."""
+    return PlanReport(
+        status=status,
+        plan=simulation.plan,
+        makespan_ns=simulation.makespan_ns,
+        lower_bound_ns=lower_bound_ns,
+        peak_memory_bytes=simulation.peak_memory_bytes,
+        memory_limit_bytes=memory_limit_bytes,
+        bubble=as_fractions(simulation.bubbles),
+        solve_seconds=solve_seconds,
+    )
 
-    `evenflow.profiles.plan_file.parse_plan` reads it back.
+
+def plan_fields(report: PlanReport, **more: object) -> dict[str, object]:
+    """Return the fields of a report, and `more` of them before the order of work.
+
+    Recompute counts are exclusive: a layer is in one kind or in none. `evenflow.profiles.plan_file.parse_plan` reads
+    the fields back.
     """
-    return format_object(plan_fields(report))
-
-
-def plan_fields(report: PlanReport) -> dict[str, object]:
-    """The object's fields, for those that write it into a larger one."""
     plan = report.plan
     bound, limit = report.lower_bound_ns, report.memory_limit_bytes
     nothing: Cells = ((0,) * plan.num_ranks,) * plan.num_chunks
@@ -61,12 +77,19 @@ def plan_fields(report: PlanReport) -> dict[str, object]:
         "memory_limit_mb": None if limit is None else megabytes(limit),
         "bubble": {name: report.bubble[name] for name in _BUBBLES},
         "solve_seconds": report.solve_seconds,
-        **report.more,
+        **more,
         **({"order": plan.order} if plan.order else {}),
     }
 
 
-def format_object(fields: Mapping[str, object]) -> str:
-    """A JSON object, one field a line."""
-    lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items()]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+def simulation_fields(simulation: Simulation, memory_limit_bytes: int | None) -> dict[str, object]:
+    """Return the fields of a plan that was only simulated: nothing is known of a bound."""
+    return plan_fields(
+        report_of(
+            simulation,
+            status="simulated",
+            lower_bound_ns=None,
+            memory_limit_bytes=memory_limit_bytes,
+            solve_seconds=0.0,
+        )
+    )

@@ -1,18 +1,18 @@
-"""A sharding of operators as JSON, documented in ``docs/result-schema.md``."""
+"""A sharding of the operators of a part."""
 
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.cluster.placement import code
-from evenflow.export.plan_json import format_object
+from evenflow.export.results.json_text import format_object
 from evenflow.units import megabytes, milliseconds
 
 
 def format_sharding(plan: ShardingPlan) -> str:
-    """One JSON object, one field a line."""
+    """Return the sharding as a JSON object, one field on each line."""
     return format_object(sharding_fields(plan))
 
 
 def sharding_fields(plan: ShardingPlan) -> dict[str, object]:
-    """The object's fields, for those that write it into a larger one."""
+    """Return costs, memory, and where every parameter, activation and collective is."""
     cost, memory = plan.cost, plan.memory
     limit, smallest = plan.memory_limit_bytes, plan.smallest_memory_bytes
     return {

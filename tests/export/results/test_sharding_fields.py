@@ -3,7 +3,7 @@
 import json
 
 from evenflow.auto.sharding.sharding_plan import CostParts, DeviceMemory, ParameterSharding, ShardingPlan
-from evenflow.export.sharding_json import format_sharding
+from evenflow.export.results.sharding_fields import format_sharding
 
 
 def test_a_plan() -> None:

@@ -1,4 +1,4 @@
-"""A two-level plan as JSON, documented in ``docs/result-schema.md``; its pipeline reads back as a plan file."""
+"""A two-level plan, whose pipeline reads back as a plan file."""
 
 from collections.abc import Iterator
 
@@ -9,19 +9,13 @@ from evenflow.auto.stages.inter_operator import TwoLevelPlan
 from evenflow.cluster.cluster import Cluster
 from evenflow.cluster.layout import Layout
 from evenflow.cluster.placement import code
-from evenflow.export.plan_json import PlanReport, format_object, plan_fields
-from evenflow.export.sharding_json import sharding_fields
-from evenflow.simulate import as_fractions
+from evenflow.export.results.plan_fields import plan_fields, report_of
+from evenflow.export.results.sharding_fields import sharding_fields
 from evenflow.units import megabytes, milliseconds
 
 
-def format_auto(found: AutoPlan, *, setting: dict[str, object], seconds: float) -> str:
-    """One JSON object, one field a line; `setting` is what was asked for, in fields of its own."""
-    return format_object(auto_fields(found, setting=setting, seconds=seconds))
-
-
 def auto_fields(found: AutoPlan, *, setting: dict[str, object], seconds: float) -> dict[str, object]:
-    """The object's fields. Without a plan there are no fields of a plan file, and no stages."""
+    """Return the plan, its stages and their shardings, or why there is none; `setting` is what was asked for."""
     top = {"model": found.row.name, "cluster": _cluster(found.cluster), **setting}
     searched = {
         "alternatives": [_two_level(plan) for plan in found.inter.alternatives],
@@ -39,15 +33,11 @@ def auto_fields(found: AutoPlan, *, setting: dict[str, object], seconds: float) 
             **searched,
             "solve_seconds": seconds,
         }
-    simulation = found.simulation
-    report = PlanReport(
+    report = report_of(
+        found.simulation,
         status=found.status,
-        plan=simulation.plan,
-        makespan_ns=simulation.makespan_ns,
         lower_bound_ns=None,
-        peak_memory_bytes=simulation.peak_memory_bytes,
         memory_limit_bytes=found.cluster.memory_bytes,
-        bubble=as_fractions(simulation.bubbles),
         solve_seconds=seconds,
     )
     refinement = found.refinement

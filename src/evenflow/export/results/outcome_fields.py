@@ -1,0 +1,73 @@
+"""The outcome of a solve, with a plan or without one."""
+
+from dataclasses import dataclass
+
+from evenflow.export.results.plan_fields import plan_fields, report_of
+from evenflow.solve import Outcome
+from evenflow.solve.order.alternate import OrderedOutcome
+from evenflow.units import megabytes, milliseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedSizes:
+    """The sizes that a solve was asked for."""
+
+    num_ranks: int
+    num_chunks: int
+    num_microbatches: int
+    schedule: str
+    """Name of the schedule family, ``best`` or ``search``."""
+    sequence_splits: int = 1
+
+
+def outcome_fields(outcome: Outcome, asked: AskedSizes) -> dict[str, object]:
+    """Return the fields of a solve; without a plan, what was asked for and null for its numbers."""
+    if outcome.simulation is None:
+        return _no_plan_fields(outcome, asked)
+    report = report_of(
+        outcome.simulation,
+        status=outcome.status.value,
+        lower_bound_ns=outcome.lower_bound_ns,
+        memory_limit_bytes=outcome.memory_limit_bytes,
+        solve_seconds=outcome.solve_seconds,
+    )
+    return plan_fields(report, **(_order_fields(outcome) if isinstance(outcome, OrderedOutcome) else {}))
+
+
+def _order_fields(outcome: OrderedOutcome) -> dict[str, object]:
+    """Return what a search for the order of work adds."""
+    family = outcome.family
+    assert family.plan is not None  # of every OrderedOutcome
+    assert family.makespan_ns is not None
+    return {
+        "lower_bound_any_order_ms": milliseconds(outcome.lower_bound_ns),
+        "lower_bound_same_cells_ms": milliseconds(outcome.order_lower_bound_ns),
+        "best_family": {
+            "schedule": family.plan.schedule,
+            "makespan_ms": milliseconds(family.makespan_ns),
+            "lower_bound_ms": milliseconds(family.lower_bound_ns),
+        },
+    }
+
+
+def _no_plan_fields(outcome: Outcome, asked: AskedSizes) -> dict[str, object]:
+    limit, reason = outcome.memory_limit_bytes, outcome.infeasibility
+    bound = outcome.lower_bound_ns
+    return {
+        "status": outcome.status.value,
+        "makespan_ms": None,
+        "lower_bound_ms": milliseconds(bound) if bound > 0 and reason is None else None,
+        "gap": None,
+        "ranks": asked.num_ranks,
+        "chunks": asked.num_chunks,
+        "microbatches": asked.num_microbatches,
+        "schedule": asked.schedule,
+        "sequence_splits": asked.sequence_splits,
+        "layers": None,
+        "recompute": None,
+        "peak_memory_mb": None,
+        "memory_limit_mb": None if limit is None else megabytes(limit),
+        "smallest_limit_mb": None if reason is None else megabytes(reason.smallest_limit_bytes),
+        "bubble": None,
+        "solve_seconds": outcome.solve_seconds,
+    }

@@ -1,0 +1,93 @@
+"""A training run on torch.distributed: predicted against measured, and the timelines of both."""
+
+from evenflow.export.results.aa_fields import aa_fields
+from evenflow.export.results.json_text import finite
+from evenflow.run.job.run_job import RunJob, RunResult, Verification
+from evenflow.run.measure.comparison import Comparison
+from evenflow.simulate import Timeline
+from evenflow.units import megabytes, milliseconds
+
+
+def run_fields(job: RunJob, result: RunResult, comparison: Comparison) -> dict[str, object]:
+    """Return the result of a run."""
+    return {
+        "model": result.model,
+        "parameters": result.num_parameters,
+        "dtype": job.dtype,
+        "device": job.device,
+        "processes": job.num_processes,
+        "ranks": job.plan.num_ranks,
+        "chunks": job.plan.num_chunks,
+        "microbatches": job.plan.num_microbatches,
+        "schedule": job.plan.schedule,
+        "losses": [finite(loss) for loss in result.losses],
+        "step_ms": [milliseconds(ns) for ns in comparison.step_ns],
+        "step_error": comparison.error,
+        "predicted": _side(comparison.predicted, comparison.predicted_peak_bytes),
+        "measured": _side(comparison.measured, comparison.measured_peak_bytes),
+        "calibration": _calibration(result, comparison),
+        "verification": None if result.verification is None else _verification(result.verification),
+        "aa_check": None if result.aa_check is None else aa_fields(result.aa_check),
+    }
+
+
+def timeline_fields(job: RunJob, comparison: Comparison) -> dict[str, object]:
+    """Return start and end of every action of a step, predicted and measured."""
+    sides = (("predicted", comparison.predicted), ("measured", comparison.measured))
+    return {
+        "schedule": job.plan.schedule,
+        **{f"{name}_step_ms": milliseconds(timeline.makespan_ns) for name, timeline in sides},
+        **{name: _actions(timeline) for name, timeline in sides},
+    }
+
+
+def _side(timeline: Timeline, peak_bytes: tuple[int, ...]) -> dict[str, object]:
+    return {
+        "step_ms": milliseconds(timeline.makespan_ns),
+        "busy_ms": [milliseconds(int(ns)) for ns in timeline.busy_ns],
+        "bubble_ms": [milliseconds(timeline.makespan_ns - int(ns)) for ns in timeline.busy_ns],
+        "peak_memory_mb": [megabytes(peak) for peak in peak_bytes],
+    }
+
+
+def _calibration(result: RunResult, comparison: Comparison) -> dict[str, object]:
+    costs, overhead = comparison.costs, result.overhead
+    return {
+        "forward_ms": [milliseconds(int(ns)) for ns in costs.forward_ns],
+        "backward_ms": [milliseconds(int(ns)) for ns in costs.backward_ns],
+        "weight_ms": [milliseconds(int(ns)) for ns in costs.weight_ns],
+        "activation_mb": [megabytes(int(size)) for size in costs.activation_bytes],
+        "weight_mb": [megabytes(int(size)) for size in costs.weight_bytes],
+        "static_mb": [megabytes(int(size)) for size in costs.static_bytes],
+        "message_ms": milliseconds(result.message_ns),
+        "overhead_ms": {
+            "action": milliseconds(overhead.action_ns),
+            "send": milliseconds(overhead.send_ns),
+            "receive": milliseconds(overhead.receive_ns),
+        },
+    }
+
+
+def _verification(verification: Verification) -> dict[str, object]:
+    return {
+        "agrees": verification.agrees,
+        "loss_error": finite(verification.loss_error),
+        "gradient_error": finite(verification.gradient_error),
+        "worst_parameter": verification.worst_parameter,
+        "tolerance": verification.tolerance,
+    }
+
+
+def _actions(timeline: Timeline) -> list[list[list[object]]]:
+    """Return ``[action, start, end]`` of every action, in the order of each rank."""
+    schedule = timeline.schedule
+    ranks = []
+    for rank in range(schedule.num_ranks):
+        first = schedule.rank_starts[rank]
+        ranks.append(
+            [
+                [str(action), milliseconds(int(timeline.start_ns[index])), milliseconds(int(timeline.end_ns[index]))]
+                for index, action in enumerate(schedule.order(rank), start=first)
+            ]
+        )
+    return ranks

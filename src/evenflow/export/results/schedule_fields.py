@@ -1,0 +1,60 @@
+"""An order of work on equal stages, and the list of schedule families."""
+
+from collections.abc import Sequence
+
+from evenflow.baselines.equal_stages import idle_shares, peak_live
+from evenflow.schedule.bubble_formulas import Bubble
+from evenflow.schedule.families import ALIASES, FAMILIES
+from evenflow.simulate import Simulation
+from evenflow.simulate.even_layout import even_layout, idle_bubbles
+from evenflow.units import milliseconds
+
+Formula = Sequence[tuple[Bubble, ...] | None]
+"""The bubbles of every rank by formula; None where there is no formula."""
+
+
+def schedule_fields(simulation: Simulation, formula: Formula | None) -> dict[str, object]:
+    """Return sizes, times, bubbles and order; `formula` is None for an order that is of no family."""
+    schedule = simulation.timeline.schedule
+    timeline = even_layout(simulation.timeline)
+    costs = simulation.costs
+    return {
+        "schedule": schedule.name,
+        "ranks": schedule.num_ranks,
+        "chunks": schedule.num_chunks,
+        "microbatches": schedule.num_microbatches,
+        "sequence_splits": schedule.sequence_splits,
+        "forward_ms": milliseconds(int(costs.forward_ns[0])),
+        "backward_ms": milliseconds(int(costs.backward_ns[0])),
+        "weight_ms": milliseconds(int(costs.weight_ns[0])),
+        "makespan_ms": milliseconds(simulation.makespan_ns),
+        "idle_share": [float(share) for share in idle_shares(simulation)],
+        "peak_live_microbatches": [float(live) for live in peak_live(simulation)],
+        "bubbles": [_bubbles(idle_bubbles(timeline, rank)) for rank in range(schedule.num_ranks)],
+        "bubbles_by_formula": [_bubbles(bubbles) for bubbles in formula or [None] * schedule.num_ranks],
+        "order": [" ".join(map(str, schedule.order(rank))) for rank in range(schedule.num_ranks)],
+    }
+
+
+def _bubbles(bubbles: tuple[Bubble, ...] | None) -> object:
+    if bubbles is None:
+        return None
+    return [
+        {"place": bubble.place.value, "count": bubble.count, "length_ms": milliseconds(bubble.length_ns)}
+        for bubble in bubbles
+    ]
+
+
+def family_fields() -> dict[str, object]:
+    """Return the schedule families by name."""
+    return {
+        name: {
+            "aliases": [alias for alias, owner in ALIASES.items() if owner == name],
+            "idea": family.idea,
+            "limits": family.limits,
+            "memory": family.memory,
+            "bubble": family.bubble,
+            "paper": family.paper,
+        }
+        for name, family in FAMILIES.items()
+    }
