@@ -2,7 +2,7 @@
 
 from evenflow.auto.config_planner import plan_config
 from evenflow.auto.planner import AutoPlan, plan
-from evenflow.auto.sharding.layer_costs import LayerKind, StageCosts, StageOption, stage_costs
+from evenflow.auto.sharding.layer_costs import LayerKind, MeshCosts, StageOption, stage_costs
 from evenflow.auto.sharding.program import Training
 from evenflow.auto.sharding.shard import shard
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
@@ -21,8 +21,8 @@ __all__ = [
     "Link",
     "Mesh",
     "MeshAxis",
+    "MeshCosts",
     "ShardingPlan",
-    "StageCosts",
     "StageOption",
     "Training",
     "plan",

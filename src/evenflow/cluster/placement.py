@@ -14,7 +14,7 @@ outer one, as in torch's DTensor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tensor:
+class WholeTensor:
     """Shape and size of a tensor before it is split."""
 
     shape: tuple[int, ...]
@@ -26,7 +26,7 @@ class Tensor:
         return math.prod(self.shape) * self.item_bytes
 
 
-def is_even(tensor: Tensor, placement: Placement, mesh_shape: tuple[int, ...]) -> bool:
+def is_even(tensor: WholeTensor, placement: Placement, mesh_shape: tuple[int, ...]) -> bool:
     """Whether all devices get equal parts of it."""
     left = list(tensor.shape)
     for size, where in zip(mesh_shape, placement, strict=True):
@@ -37,7 +37,7 @@ def is_even(tensor: Tensor, placement: Placement, mesh_shape: tuple[int, ...]) -
     return True
 
 
-def placements(tensor: Tensor, mesh_shape: tuple[int, ...], *, partial: bool) -> Iterator[Placement]:
+def placements(tensor: WholeTensor, mesh_shape: tuple[int, ...], *, partial: bool) -> Iterator[Placement]:
     """Every placement of `tensor` with equal parts on all devices; with partial sums or without."""
     kinds = (REPLICATE, *range(len(tensor.shape)), *((PARTIAL,) if partial else ()))
     # On an axis of one device all kinds are the same: one is enough.
@@ -45,7 +45,7 @@ def placements(tensor: Tensor, mesh_shape: tuple[int, ...], *, partial: bool) ->
     return (placement for placement in itertools.product(*axes) if is_even(tensor, placement, mesh_shape))
 
 
-def local_bytes(tensor: Tensor, placement: Placement, mesh_shape: tuple[int, ...]) -> int:
+def local_bytes(tensor: WholeTensor, placement: Placement, mesh_shape: tuple[int, ...]) -> int:
     """Bytes of one device's part."""
     split = math.prod(size for size, where in zip(mesh_shape, placement, strict=True) if where >= 0)
     return tensor.size_bytes // split

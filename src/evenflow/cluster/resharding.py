@@ -74,7 +74,7 @@ def plan_resharding(sender: Layout, receiver: Layout, cluster: Cluster) -> Resha
 
 
 def _plan(sender: Layout, receiver: Layout, cluster: Cluster, *, gather: bool) -> ReshardingPlan:
-    source = _Source(sender, cluster)
+    source = _Senders(sender, cluster)
     transfers: list[Message] = []
     gathers: list[Message] = []
     for replicas in _replicas(receiver, cluster) if gather else [[device] for device in receiver.devices]:
@@ -97,7 +97,7 @@ def _replicas(layout: Layout, cluster: Cluster) -> Iterable[list[int]]:
     return groups.values()
 
 
-class _Source:
+class _Senders:
     """Chooses who sends: the device itself, else one near, else the one that has sent the least."""
 
     def __init__(self, sender: Layout, cluster: Cluster) -> None:

@@ -17,7 +17,7 @@ from evenflow.torch_model.operator_costs import moved_bytes, operator_flops
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Operator:
+class ExecutedOperator:
     """One operator that did work; views do none and are not recorded."""
 
     name: str
@@ -38,7 +38,7 @@ class StorageLog(TorchDispatchMode):
 
     def __init__(self, given: Iterable[torch.Tensor] = ()) -> None:
         super().__init__()
-        self.operators: list[Operator] = []
+        self.operators: list[ExecutedOperator] = []
         self.live_bytes = 0
         self.peak_bytes = 0
         self._known: dict[int, tuple[int, weakref.ref[Any]]] = {}
@@ -83,7 +83,7 @@ class StorageLog(TorchDispatchMode):
         writes = frozenset(self.number(tensor) for tensor in outputs)
         if writes and (func._schema.is_mutable or writes - reads):
             self.operators.append(
-                Operator(
+                ExecutedOperator(
                     name=str(func),
                     flops=operator_flops(func, args, kwargs, result),
                     moved_bytes=moved_bytes(func, inputs, outputs),

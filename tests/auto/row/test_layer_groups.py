@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.auto.row.even_layers import Seam
-from evenflow.auto.row.layer_groups import Grouping, Part, group_layers
+from evenflow.auto.row.layer_groups import Grouping, Piece, group_layers
 
 
-def part(letter: str) -> Part:
+def part(letter: str) -> Piece:
     """Capitals have work; a dot has nothing to train."""
-    return Part(key=letter, flops=100 * letter.isupper(), is_trained=letter != ".")
+    return Piece(key=letter, flops=100 * letter.isupper(), is_trained=letter != ".")
 
 
 def grouped(text: str, *, most_even_layers: int = 8) -> Grouping:
@@ -55,7 +55,7 @@ def test_so_many_layers_where_nothing_repeats() -> None:
     assert words("AB CD EF GH", most_even_layers=4) == "AB|CD|EF|GH"
     assert words("ABC DEF", most_even_layers=2) == "ABC|DEF"
     assert words("ABCDEF", most_even_layers=1) == "ABCDEF"
-    parts = [Part(key=key, flops=1, is_trained=True) for key in range(100)]
+    parts = [Piece(key=key, flops=1, is_trained=True) for key in range(100)]
     found = group_layers(parts, [Seam(depth=1, size_bytes=8)] * 99, most_even_layers=4)
     assert [end - first for first, end in found.body] == [25, 25, 25, 25]
 

@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
-from evenflow.auto.sharding.layer_costs import LayerKind, StageCosts, stage_costs  # noqa: E402
+from evenflow.auto.sharding.layer_costs import LayerKind, MeshCosts, stage_costs  # noqa: E402
 from evenflow.auto.sharding.program import Training  # noqa: E402
 from evenflow.auto.sharding.shard import shard  # noqa: E402
 from evenflow.cluster.accelerators import Accelerator  # noqa: E402
@@ -39,11 +39,11 @@ ORDER = (0, 1, 1, 1, 1, 1, 2)
 
 
 @pytest.fixture(scope="module")
-def costs() -> StageCosts:
+def costs() -> MeshCosts:
     return stage_costs(KINDS, ORDER, [MESH], training=TRAINING)[0]
 
 
-def test_run_of_equal_layers_costs_what_their_sharding_costs(costs: StageCosts) -> None:
+def test_run_of_equal_layers_costs_what_their_sharding_costs(costs: MeshCosts) -> None:
     """But for what it may take to give what the next layers take, and their gradient: an all-gather each."""
     module = nn.Sequential(*(layer() for _ in range(5)))
     plan = shard(module, HIDDEN.clone().requires_grad_(), MESH, training=TRAINING)
@@ -57,7 +57,7 @@ def test_run_of_equal_layers_costs_what_their_sharding_costs(costs: StageCosts) 
     assert 4 * parts + fastest.gradient_ns == total
 
 
-def test_what_goes_out_comes_in_likewise(costs: StageCosts) -> None:
+def test_what_goes_out_comes_in_likewise(costs: MeshCosts) -> None:
     """At the fastest level nothing is moved where kinds meet, and equal layers take what they give."""
     for start in (1, 6):
         assert costs.between(start, 0) == (0, 0)
@@ -65,7 +65,7 @@ def test_what_goes_out_comes_in_likewise(costs: StageCosts) -> None:
     assert layer.entry == layer.exit
 
 
-def test_layers_add_up(costs: StageCosts) -> None:
+def test_layers_add_up(costs: MeshCosts) -> None:
     def numbers(first: int, end: int) -> list[tuple[int, ...]]:
         return [
             (one.forward_ns, one.backward_ns, one.update_ns, one.static_bytes, one.activation_bytes)
@@ -80,7 +80,7 @@ def test_layers_add_up(costs: StageCosts) -> None:
         assert sum(whole[:2]) < sum(longer[:2])
 
 
-def test_later_levels_need_less_memory_and_take_longer(costs: StageCosts) -> None:
+def test_later_levels_need_less_memory_and_take_longer(costs: MeshCosts) -> None:
     options = costs.options(1, 6)
     assert len(options) == 5
     for fast, small in itertools.pairwise(options):
@@ -91,7 +91,7 @@ def test_later_levels_need_less_memory_and_take_longer(costs: StageCosts) -> Non
     assert options[-1].static_bytes < options[0].static_bytes
 
 
-def test_boundaries_lie_on_the_mesh(costs: StageCosts) -> None:
+def test_boundaries_lie_on_the_mesh(costs: MeshCosts) -> None:
     for index in range(len(ORDER)):
         tensor, placement = costs.entry(index, 0)
         assert tensor.shape == ((8, 16) if index == 0 else (8, 16, WIDTH))
@@ -99,11 +99,11 @@ def test_boundaries_lie_on_the_mesh(costs: StageCosts) -> None:
         assert -1 <= placement[0] < len(tensor.shape)
 
 
-def test_goes_to_other_processes(costs: StageCosts) -> None:
+def test_goes_to_other_processes(costs: MeshCosts) -> None:
     assert pickle.loads(pickle.dumps(costs)) == costs
 
 
-def test_stages_that_are_none(costs: StageCosts) -> None:
+def test_stages_that_are_none(costs: MeshCosts) -> None:
     for first, end in ((2, 2), (-1, 2), (3, 8)):
         with pytest.raises(InputError, match="a stage is a run"):
             costs.options(first, end)

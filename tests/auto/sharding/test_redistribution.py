@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from evenflow.auto.sharding.redistribution import RedistributionTable
 from evenflow.cluster.collectives import collective_ns
 from evenflow.cluster.mesh import Mesh, MeshAxis
-from evenflow.cluster.placement import PARTIAL, REPLICATE, Placement, Tensor, is_even
+from evenflow.cluster.placement import PARTIAL, REPLICATE, Placement, WholeTensor, is_even
 from evenflow.errors import InputError
 
 FAST = MeshAxis(size=4, bandwidth_bytes_per_s=10**9, latency_ns=7)
 SLOW = MeshAxis(size=2, bandwidth_bytes_per_s=10**8, latency_ns=100)
 
 
-def cost(tensor: Tensor, source: Placement, target: Placement, *axes: MeshAxis) -> float:
+def cost(tensor: WholeTensor, source: Placement, target: Placement, *axes: MeshAxis) -> float:
     table = RedistributionTable(mesh=Mesh(axes=axes)).of(tensor)
     return float(table.costs[table.index[source], table.index[target]])
 
@@ -36,15 +36,15 @@ def cost(tensor: Tensor, source: Placement, target: Placement, *axes: MeshAxis) 
     ],
 )
 def test_collectives_of_four_devices(source: int, target: int, ns: int) -> None:
-    assert cost(Tensor(shape=(4, 250 * 4), item_bytes=1), (source,), (target,), FAST) == ns
+    assert cost(WholeTensor(shape=(4, 250 * 4), item_bytes=1), (source,), (target,), FAST) == ns
 
 
 def test_parts_do_not_become_sums_for_nothing() -> None:
-    assert cost(Tensor(shape=(4, 4), item_bytes=1), (0,), (PARTIAL,), FAST) > 0
+    assert cost(WholeTensor(shape=(4, 4), item_bytes=1), (0,), (PARTIAL,), FAST) > 0
 
 
 def test_two_axes_move_less_when_the_other_is_split() -> None:
-    tensor = Tensor(shape=(8, 1000), item_bytes=1)
+    tensor = WholeTensor(shape=(8, 1000), item_bytes=1)
     assert cost(tensor, (PARTIAL, 0), (REPLICATE, 0), SLOW, FAST) == 100 + 2 * 1000 * 10
     # Whole tensors are reduced over the slow axis a quarter each, and the quarters gathered over the fast one.
     quarters, gather = 100 + 2 * 2000 * 10 // 2, 7 + 8000 * 3 // 4
@@ -52,7 +52,7 @@ def test_two_axes_move_less_when_the_other_is_split() -> None:
 
 
 def test_outer_split_opens_only_after_the_inner_one() -> None:
-    tensor = Tensor(shape=(8, 1000), item_bytes=1)
+    tensor = WholeTensor(shape=(8, 1000), item_bytes=1)
     # Both axes split dimension 0. To gather along the outer axis alone the inner one gathers first, and splits again.
     inner = 7 + 4000 * 3 // 4
     outer = 100 + 8000 * 10 // 2
@@ -84,7 +84,7 @@ def held(
 )
 def test_collectives_have_what_they_need(shape: list[int], mesh_shape: list[int]) -> None:
     axes = tuple(MeshAxis(size=size, bandwidth_bytes_per_s=10**9, latency_ns=1) for size in mesh_shape)
-    tensor = Tensor(shape=tuple(shape), item_bytes=4)
+    tensor = WholeTensor(shape=tuple(shape), item_bytes=4)
     table = RedistributionTable(mesh=Mesh(axes=axes)).of(tensor)
     assert np.isfinite(table.costs).all()
     sizes = tuple(mesh_shape)
@@ -106,7 +106,7 @@ def test_collectives_have_what_they_need(shape: list[int], mesh_shape: list[int]
 
 @given(shape=st.lists(st.sampled_from([2, 4, 8]), min_size=1, max_size=3), data=st.data())
 def test_route_adds_up_and_shortcuts_do_not_exist(shape: list[int], data: st.DataObject) -> None:
-    table = RedistributionTable(mesh=Mesh(axes=(SLOW, FAST))).of(Tensor(shape=tuple(shape), item_bytes=2))
+    table = RedistributionTable(mesh=Mesh(axes=(SLOW, FAST))).of(WholeTensor(shape=tuple(shape), item_bytes=2))
     choose = st.sampled_from(range(len(table.placements)))
     i, j, k = data.draw(choose), data.draw(choose), data.draw(choose)
     assert table.costs[i, j] <= table.costs[i, k] + table.costs[k, j]

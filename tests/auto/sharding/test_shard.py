@@ -10,11 +10,11 @@ nn = torch.nn
 functional = torch.nn.functional
 
 from evenflow.auto.sharding.builder import build  # noqa: E402
+from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rules  # noqa: E402
 from evenflow.auto.sharding.pairwise import Pairwise  # noqa: E402
 from evenflow.auto.sharding.program import Training  # noqa: E402
 from evenflow.auto.sharding.shard import shard, shard_graph  # noqa: E402
 from evenflow.auto.sharding.sharding_plan import ShardingPlan  # noqa: E402
-from evenflow.auto.sharding.strategies import StrategyTable, torch_rules  # noqa: E402
 from evenflow.auto.trace.capture import capture  # noqa: E402
 from evenflow.cluster.accelerators import Accelerator  # noqa: E402
 from evenflow.cluster.mesh import Mesh, MeshAxis  # noqa: E402

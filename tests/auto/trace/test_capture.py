@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 nn = torch.nn
 
 from evenflow.auto.trace.capture import capture  # noqa: E402
-from evenflow.auto.trace.layer_runs import LayerRun, find_runs  # noqa: E402
+from evenflow.auto.trace.equal_layers import EqualLayers, find_equal_layers  # noqa: E402
 from evenflow.auto.trace.operator_graph import OperatorGraph, Role  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
 
@@ -85,15 +85,15 @@ def test_kept_for_the_backward() -> None:
 def test_runs_of_equal_layers() -> None:
     module = nn.Module()
     module.layers = nn.ModuleList([layer(8), layer(8), layer(4), layer(4), layer(4), layer(8)])
-    assert find_runs(module) == (
-        LayerRun(path="layers", first=0, count=2),
-        LayerRun(path="layers", first=2, count=3),
+    assert find_equal_layers(module) == (
+        EqualLayers(path="layers", first=0, count=2),
+        EqualLayers(path="layers", first=2, count=3),
     )
     for position, one in enumerate(module.layers):
         one.layer_index = position
-    assert len(find_runs(module)) == 2  # knowing its own place makes no layer another one
+    assert len(find_equal_layers(module)) == 2  # knowing its own place makes no layer another one
     module.layers[1].window = 7
-    assert find_runs(module) == (LayerRun(path="layers", first=2, count=3),)
+    assert find_equal_layers(module) == (EqualLayers(path="layers", first=2, count=3),)
 
 
 class TwoRuns(nn.Module):  # type: ignore[misc,name-defined]

@@ -6,12 +6,12 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from evenflow.auto.sharding.strategies import StrategyTable, torch_rules  # noqa: E402
+from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rules  # noqa: E402
 from evenflow.auto.trace import dtensor_adapter  # noqa: E402
 from evenflow.auto.trace.dtensor_adapter import Call, NoRuleError, TensorArgument, registered_rules  # noqa: E402
-from evenflow.auto.trace.layer_runs import marker  # noqa: E402
+from evenflow.auto.trace.equal_layers import marker  # noqa: E402
 from evenflow.auto.trace.operator_graph import AxisRule, Operator, Role  # noqa: E402
-from evenflow.cluster.placement import PARTIAL, REPLICATE, Tensor  # noqa: E402
+from evenflow.cluster.placement import PARTIAL, REPLICATE, WholeTensor  # noqa: E402
 
 aten = torch.ops.aten
 PARTS = 2
@@ -119,7 +119,7 @@ def test_unknown_operators_run_replicated_and_are_named() -> None:
     with pytest.raises(NoRuleError):
         registered_rules(unknown, PARTS)
     table = StrategyTable(rules=torch_rules)
-    given = Tensor(shape=(4, 4), item_bytes=4)
+    given = WholeTensor(shape=(4, 4), item_bytes=4)
     operator = Operator(name="mark_1", role=Role.COMPUTE, outputs=(given,), call=unknown, target="mark")
     strategies = table.strategies(operator, (given,), (2, 2))
     assert [one.outputs for one in strategies] == [((REPLICATE, REPLICATE),)]
@@ -128,7 +128,7 @@ def test_unknown_operators_run_replicated_and_are_named() -> None:
 
 def test_two_axes_are_products_of_even_splits() -> None:
     table = StrategyTable(rules=torch_rules)
-    left, right, result = (Tensor(shape=shape, item_bytes=4) for shape in ((4, 8), (8, 6), (4, 6)))
+    left, right, result = (WholeTensor(shape=shape, item_bytes=4) for shape in ((4, 8), (8, 6), (4, 6)))
     product = call(aten.mm.default, torch.randn(4, 8), torch.randn(8, 6))
     operator = Operator(name="mm", role=Role.COMPUTE, outputs=(result,), call=product)
     found = {(one.inputs, one.outputs) for one in table.strategies(operator, (left, right), (2, 2))}

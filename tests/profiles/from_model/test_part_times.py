@@ -3,14 +3,14 @@ import pytest
 from evenflow.cluster.accelerators import ACCELERATORS, Accelerator
 from evenflow.profiles.from_model.part_times import Roofline
 from evenflow.profiles.from_model.part_trace import trace
-from evenflow.torch_model.live_storage import Operator
+from evenflow.torch_model.live_storage import ExecutedOperator
 from tests.torch_model.layers import gpt_part
 
 EASY = Accelerator(flops_per_s=2e12, memory_bytes_per_s=8e9)
 
 
-def operator(*, flops: int = 0, moved_bytes: int = 0, dtype: str = "float32") -> Operator:
-    return Operator(
+def operator(*, flops: int = 0, moved_bytes: int = 0, dtype: str = "float32") -> ExecutedOperator:
+    return ExecutedOperator(
         name="x", flops=flops, moved_bytes=moved_bytes, dtype=dtype, reads=frozenset(), writes=frozenset({1})
     )
 

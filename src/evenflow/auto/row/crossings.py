@@ -20,7 +20,7 @@ from evenflow.auto.row.exported import Exported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class SharedMemory:
     """What several nodes may share, written in place by some of them."""
 
     nodes: frozenset[fx.Node]
@@ -33,7 +33,7 @@ class DataFlow:
     """What depends on what."""
 
     exported: Exported
-    written: tuple[Memory, ...]
+    written: tuple[SharedMemory, ...]
     counted: frozenset[fx.Node]
     """Nodes whose values count; see above."""
 
@@ -140,7 +140,7 @@ def _depth(before: fx.Node, after: fx.Node) -> int:
     return depth
 
 
-def _written_memories(operators: Sequence[fx.Node]) -> tuple[Memory, ...]:
+def _written_memories(operators: Sequence[fx.Node]) -> tuple[SharedMemory, ...]:
     """Those that any operator writes to."""
     sharing: dict[fx.Node, set[fx.Node]] = {}
     writers: dict[fx.Node, None] = {}
@@ -151,7 +151,7 @@ def _written_memories(operators: Sequence[fx.Node]) -> tuple[Memory, ...]:
         if _written(node):
             writers[node] = None
     return tuple(
-        Memory(nodes=frozenset(nodes), writers=tuple(one for one in writers if one in nodes))
+        SharedMemory(nodes=frozenset(nodes), writers=tuple(one for one in writers if one in nodes))
         for nodes in {id(sharing[one]): sharing[one] for one in writers}.values()
     )
 

@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_map
 
 from evenflow.auto.trace.capture import arguments, faked
 from evenflow.auto.trace.dtensor_adapter import FakeTensorMode
-from evenflow.auto.trace.layer_runs import clone_module
+from evenflow.auto.trace.equal_layers import clone_module
 from evenflow.errors import InputError
 
 

@@ -14,7 +14,7 @@ from torch import fx, nn
 from evenflow.auto.row.crossings import Cut, DataFlow, call_stack, data_flow, find_cuts
 from evenflow.auto.row.even_layers import Seam
 from evenflow.auto.row.exported import export_forward
-from evenflow.auto.row.layer_groups import Part, Span, group_layers
+from evenflow.auto.row.layer_groups import Piece, Span, group_layers
 from evenflow.auto.row.model_layers import ModelLayer, ModelRow
 from evenflow.auto.row.segments import SegmentDraft, draft_segment
 from evenflow.auto.trace.capture import capture
@@ -58,16 +58,16 @@ def _ends(cuts: Sequence[Cut], span: Span) -> tuple[Cut | None, Cut | None]:
     return (cuts[first - 1] if first else None, cuts[end - 1] if end <= len(cuts) else None)
 
 
-def _parts(flow: DataFlow, cuts: Sequence[Cut]) -> list[Part]:
+def _parts(flow: DataFlow, cuts: Sequence[Cut]) -> list[Piece]:
     """The pieces between all cuts, with the work of forward and backward; that of equal ones is counted once."""
-    known: dict[Hashable, Part] = {}
+    known: dict[Hashable, Piece] = {}
     parts = []
     for before, after in pairwise((None, *cuts, None)):
         draft = draft_segment(flow, before, after)
         key = draft.key(flow)
         if key not in known:
             is_trained = any(flow.exported.tensors[source].requires_grad for source in draft.tensors)
-            known[key] = Part(key=len(known), flops=_flops(flow, draft) if is_trained else 0, is_trained=is_trained)
+            known[key] = Piece(key=len(known), flops=_flops(flow, draft) if is_trained else 0, is_trained=is_trained)
         parts.append(known[key])
     return parts
 

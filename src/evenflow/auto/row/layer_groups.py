@@ -21,7 +21,7 @@ _LIGHT = Fraction(1, 10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Piece:
     """A piece of the model that is not cut."""
 
     key: Hashable
@@ -54,7 +54,7 @@ class _Repetition:
         return self.first + self.period * self.count
 
 
-def group_layers(parts: Sequence[Part], seams: Sequence[Seam], *, most_even_layers: int) -> Grouping:
+def group_layers(parts: Sequence[Piece], seams: Sequence[Seam], *, most_even_layers: int) -> Grouping:
     """Equal layers where parts repeat themselves; between them, layers with even work, of which the whole model would
     have at most so many. There is a part to train; `seams` are those between neighbours.
     """
@@ -63,7 +63,7 @@ def group_layers(parts: Sequence[Part], seams: Sequence[Seam], *, most_even_laye
 
 @dataclass(frozen=True, kw_only=True)
 class _Grouper:
-    parts: tuple[Part, ...]
+    parts: tuple[Piece, ...]
     seams: tuple[Seam, ...]
     most_even_layers: int
 

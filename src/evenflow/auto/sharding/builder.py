@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from evenflow.auto.sharding.operator_strategies import OperatorStrategy, StrategyTable
 from evenflow.auto.sharding.operator_time import allowed_strategies, compute_ns
 from evenflow.auto.sharding.program import Edge, ShardingProgram, Training
 from evenflow.auto.sharding.redistribution import RedistributionTable
-from evenflow.auto.sharding.strategies import Strategy, StrategyTable
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role, Route, Value
 from evenflow.cluster.mesh import Mesh
 from evenflow.cluster.placement import local_bytes, placements
@@ -75,7 +75,7 @@ def _add_operator(program: ShardingProgram, index: int, operator: Operator) -> N
     )
 
 
-def _kept_bytes(operator: Operator, strategy: Strategy, program: ShardingProgram) -> int:
+def _kept_bytes(operator: Operator, strategy: OperatorStrategy, program: ShardingProgram) -> int:
     """What one device keeps: parameters and buffers always, saved outputs for each microbatch in flight."""
     shape = program.mesh.shape
     if operator.role in (Role.PARAMETER, Role.BUFFER):
@@ -92,7 +92,7 @@ def _add_edges(program: ShardingProgram, group: _Group, readers: list[_Reader]) 
     times = group.times * program.training.num_microbatches
     if len(readers) > 1:
         states = program.redistributions.of(tensor).placements
-        same = tuple(Strategy(inputs=(one,), outputs=(one,)) for one in states)
+        same = tuple(OperatorStrategy(inputs=(one,), outputs=(one,)) for one in states)
         copy = program.add_node(source.operator, "copy", same, times=times, backward=group.backward)
         program.connect(Edge(first=first, second=copy, output=output, input=0, tensor=tensor, views=(), times=times))
         first, output = copy, 0
@@ -108,7 +108,7 @@ def _add_result(program: ShardingProgram, value: Value, readers: _Readers) -> No
     route = program.graph.routes(value, 1)[0]
     tensor = program.graph.operators[value.operator].outputs[value.output]
     states = tuple(placements(tensor, program.mesh.shape, partial=False))
-    same = tuple(Strategy(inputs=(one,), outputs=(one,)) for one in states)
+    same = tuple(OperatorStrategy(inputs=(one,), outputs=(one,)) for one in states)
     backward = program.graph.operators[value.operator].backward
     node = program.add_node(route.source.operator, "result", same, times=1, backward=backward)
     reader = _Reader(node=node, input=0, views=route.views)
@@ -127,7 +127,7 @@ def _add_update(
     operator = program.graph.operators[parameter]
     tensor, shape = operator.outputs[0], program.mesh.shape
     kept = [(one, local_bytes(tensor, one, shape)) for one in placements(tensor, shape, partial=True)]
-    sums = tuple(Strategy(inputs=(one,), outputs=(one,)) for one, _ in kept)
+    sums = tuple(OperatorStrategy(inputs=(one,), outputs=(one,)) for one, _ in kept)
     memory = [operator.times * size for _, size in kept]
     times = operator.times
     sum_node = program.add_node(parameter, "sum", sums, times=times, backward=True, memory=memory)
@@ -135,7 +135,7 @@ def _add_update(
         reader = _Reader(node=sum_node, input=0, views=route.views)
         readers.setdefault(_Group.of(route, backward=True), []).append(reader)
 
-    updates = tuple(Strategy(inputs=(one,), outputs=(one,)) for one in placements(tensor, shape, partial=False))
+    updates = tuple(OperatorStrategy(inputs=(one,), outputs=(one,)) for one in placements(tensor, shape, partial=False))
     state = program.training.optimizer_bytes_per_parameter
     memory = [
         operator.times * state * (local_bytes(tensor, one.outputs[0], shape) // tensor.item_bytes) for one in updates

@@ -14,16 +14,16 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 from evenflow.auto.sharding.builder import build
-from evenflow.auto.sharding.decode import chosen, describe_solution
 from evenflow.auto.sharding.memory_levels import LEVELS, levels_problem, solve_levels
+from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rules
 from evenflow.auto.sharding.pairwise_milp import PairwiseSolution
 from evenflow.auto.sharding.program import ShardingProgram, Training
 from evenflow.auto.sharding.redistribution import RedistributionTable
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
-from evenflow.auto.sharding.strategies import StrategyTable, torch_rules
+from evenflow.auto.sharding.solution_plan import chosen, plan_of
 from evenflow.auto.trace.operator_graph import OperatorGraph, Role
 from evenflow.cluster.mesh import Mesh
-from evenflow.cluster.placement import Placement, Tensor
+from evenflow.cluster.placement import Placement, WholeTensor
 from evenflow.errors import InputError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class LayerCost:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StageCosts:
+class MeshCosts:
     """Costs of all stages on one mesh. Holds numbers only, so other processes can be handed one."""
 
     mesh: Mesh
@@ -91,7 +91,7 @@ class StageCosts:
     """The kind of every layer."""
     layers: tuple[tuple[LayerCost, ...], ...]
     """By kind, then by price of memory; equally many for all kinds."""
-    handed_over: tuple[Tensor, ...]
+    handed_over: tuple[WholeTensor, ...]
     """By kind: the tensor that comes in."""
 
     def options(self, first: int, end: int) -> tuple[StageOption, ...]:
@@ -107,12 +107,12 @@ class StageCosts:
             )
         return tuple(self._option(first, end, level) for level in range(len(self.layers[0])))
 
-    def entry(self, layer: int, level: int) -> tuple[Tensor, Placement]:
+    def entry(self, layer: int, level: int) -> tuple[WholeTensor, Placement]:
         """What comes into a layer, and how it lies on the mesh."""
         kind = self.order[layer]
         return self.handed_over[kind], self.layers[kind][level].entry
 
-    def exit(self, layer: int, level: int) -> tuple[Tensor, Placement]:
+    def exit(self, layer: int, level: int) -> tuple[WholeTensor, Placement]:
         """What goes out of a layer into the next one, and how it lies on the mesh before that."""
         return self.handed_over[self.order[layer + 1]], self.layers[self.order[layer]][level].exit
 
@@ -163,7 +163,7 @@ def stage_costs(
     *,
     training: Training | None = None,
     time_limit_s: float = 60.0,
-) -> tuple[StageCosts, ...]:
+) -> tuple[MeshCosts, ...]:
     """Costs of every run of layers on each mesh; `order` is the kind of every layer.
 
     Every kind is traced once, and solved for each mesh and price of memory within the time limit. Raises InputError
@@ -185,7 +185,7 @@ class CapturedLayers:
     table: StrategyTable
 
     @property
-    def handed_over(self) -> tuple[Tensor, ...]:
+    def handed_over(self) -> tuple[WholeTensor, ...]:
         """By kind: the tensor that comes in."""
         return tuple(_first_input(graph) for graph in self.graphs)
 
@@ -205,7 +205,7 @@ def capture_layers(kinds: Sequence[LayerKind], order: Sequence[int]) -> Captured
 
 def costs_on(
     layers: CapturedLayers, meshes: Sequence[tuple[Mesh, Training]], *, time_limit_s: float = 60.0, processes: int = 1
-) -> Iterator[StageCosts]:
+) -> Iterator[MeshCosts]:
     """Costs of every run of layers on each mesh, when trained so.
 
     The programs are solved in at most so many processes: those of a mesh with one axis are too quick to be sent away.
@@ -238,8 +238,8 @@ def _costs(
     mesh: tuple[Mesh, Training],
     programs: Sequence[ShardingProgram],
     found: Sequence[Sequence[PairwiseSolution]],
-) -> StageCosts:
-    return StageCosts(
+) -> MeshCosts:
+    return MeshCosts(
         mesh=mesh[0],
         order=layers.order,
         layers=tuple(
@@ -281,7 +281,7 @@ def _check_order(kinds: Sequence[LayerKind], order: Sequence[int], graphs: Seque
             )
 
 
-def _first_input(graph: OperatorGraph) -> Tensor:
+def _first_input(graph: OperatorGraph) -> WholeTensor:
     return next(one.outputs[0] for one in graph.operators if one.role is Role.INPUT)
 
 
@@ -316,7 +316,7 @@ def _layer_cost(
         if node.what == "result"
     ]
     leaving = [placement for backward, placement in results if backward]
-    plan = describe_solution(program, found, memory_limit_bytes=None, smallest_memory_bytes=None, solve_seconds=0.0)
+    plan = plan_of(program, found, memory_limit_bytes=None, smallest_memory_bytes=None, solve_seconds=0.0)
     assert plan.cost is not None
     return LayerCost(
         base=_option(base, 0),
@@ -332,7 +332,7 @@ def _layer_cost(
 
 def _numbers(program: ShardingProgram, found: PairwiseSolution) -> dict[str, int]:
     """By the names of `_NUMBERS`: what these choices cost in a program of the same graph."""
-    plan = describe_solution(program, found, memory_limit_bytes=None, smallest_memory_bytes=None, solve_seconds=0.0)
+    plan = plan_of(program, found, memory_limit_bytes=None, smallest_memory_bytes=None, solve_seconds=0.0)
     cost, memory, training = plan.cost, plan.memory, program.training
     assert cost is not None
     assert memory is not None

@@ -14,7 +14,7 @@ from evenflow.auto.sharding.pairwise import Costs, Pairwise
 from evenflow.auto.sharding.pairwise_milp import PairwiseSolution, solve
 from evenflow.auto.sharding.program import ShardingProgram
 from evenflow.auto.trace.operator_graph import Role
-from evenflow.cluster.placement import Tensor
+from evenflow.cluster.placement import WholeTensor
 from evenflow.errors import InputError
 
 _PRICES = (1e-3, 0.2, 1.0, 100.0)
@@ -47,7 +47,11 @@ class LevelsProblem:
 
 
 def levels_problem(
-    programs: Sequence[ShardingProgram], *, order: Sequence[int], longest: Sequence[int], handed_over: Sequence[Tensor]
+    programs: Sequence[ShardingProgram],
+    *,
+    order: Sequence[int],
+    longest: Sequence[int],
+    handed_over: Sequence[WholeTensor],
 ) -> LevelsProblem:
     """The problem of layers in an order of kinds; by kind their longest run, and the tensor that comes in.
 
@@ -99,7 +103,7 @@ def _ends(program: ShardingProgram) -> _Ends:
     return _Ends(entry=entry, exit=leaving, gradient_entry=first(Role.TANGENT), gradient_exit=result(backward=True))
 
 
-def _hop(before: ShardingProgram, giver: int, after: ShardingProgram, taker: int, tensor: Tensor) -> Costs:
+def _hop(before: ShardingProgram, giver: int, after: ShardingProgram, taker: int, tensor: WholeTensor) -> Costs:
     """Of all microbatches of a step, for each pair of choices."""
     moves = before.redistributions.of(tensor)
     rows = [moves.index[one.outputs[0]] for one in before.nodes[giver].strategies]

@@ -5,13 +5,15 @@ Collectives belong to the edges between operators: see `redistribution`.
 
 import math
 
-from evenflow.auto.sharding.strategies import Strategy
+from evenflow.auto.sharding.operator_strategies import OperatorStrategy
 from evenflow.auto.trace.operator_graph import Operator, Role
 from evenflow.cluster.mesh import Mesh
-from evenflow.cluster.placement import Tensor, local_bytes
+from evenflow.cluster.placement import WholeTensor, local_bytes
 
 
-def allowed_strategies(operator: Operator, strategies: tuple[Strategy, ...], mesh: Mesh) -> tuple[Strategy, ...]:
+def allowed_strategies(
+    operator: Operator, strategies: tuple[OperatorStrategy, ...], mesh: Mesh
+) -> tuple[OperatorStrategy, ...]:
     """All of them; where computation costs nothing, only those that split heavy operators over most devices."""
     if mesh.accelerator is not None or not operator.flops:
         return strategies
@@ -19,13 +21,13 @@ def allowed_strategies(operator: Operator, strategies: tuple[Strategy, ...], mes
     return tuple(one for one in strategies if work_split(one, mesh) == most)
 
 
-def work_split(strategy: Strategy, mesh: Mesh) -> int:
+def work_split(strategy: OperatorStrategy, mesh: Mesh) -> int:
     """Into how many parts the work is split: over the axes along which any tensor is split."""
     tensors = (*strategy.inputs, *strategy.outputs)
     return math.prod(size for axis, size in enumerate(mesh.shape) if any(one[axis] >= 0 for one in tensors))
 
 
-def compute_ns(operator: Operator, inputs: tuple[Tensor, ...], strategy: Strategy, mesh: Mesh) -> int:
+def compute_ns(operator: Operator, inputs: tuple[WholeTensor, ...], strategy: OperatorStrategy, mesh: Mesh) -> int:
     """Nanoseconds on one device; nothing for views, for what is given, and without an accelerator."""
     if mesh.accelerator is None or operator.role is not Role.COMPUTE:
         return 0

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from evenflow.auto.sharding.operator_strategies import OperatorStrategy, StrategyTable
 from evenflow.auto.sharding.pairwise import Pairwise
 from evenflow.auto.sharding.redistribution import Costs, RedistributionTable, Step
-from evenflow.auto.sharding.strategies import Strategy, StrategyTable
 from evenflow.auto.trace.operator_graph import OperatorGraph
 from evenflow.cluster.mesh import Mesh
-from evenflow.cluster.placement import Placement, Tensor
+from evenflow.cluster.placement import Placement, WholeTensor
 from evenflow.errors import InputError
 
 
@@ -57,7 +57,7 @@ class Edge:
     """Of the first node."""
     input: int
     """Of the second node."""
-    tensor: Tensor
+    tensor: WholeTensor
     views: tuple[int, ...]
     times: int
     """In one step."""
@@ -73,7 +73,7 @@ class Node:
     what: str
     """``operator``; ``copy``: its result in another placement, for several of those that read it; and for a parameter
     ``sum``: its summed gradient, or ``update``: where it is updated. ``result``: what leaves the graph."""
-    strategies: tuple[Strategy, ...]
+    strategies: tuple[OperatorStrategy, ...]
     times: int
     """In one step."""
     backward: bool
@@ -102,7 +102,7 @@ class ShardingProgram:
         self,
         operator: int,
         what: str,
-        strategies: tuple[Strategy, ...],
+        strategies: tuple[OperatorStrategy, ...],
         *,
         times: int,
         backward: bool,
@@ -132,7 +132,9 @@ class ShardingProgram:
         target = _needed(self.nodes[edge.second].strategies[choices[edge.second]], edge)
         return self._path(edge.tensor, edge.views, source, target)
 
-    def _path(self, tensor: Tensor, views: tuple[int, ...], source: Placement, target: Placement) -> tuple[Step, ...]:
+    def _path(
+        self, tensor: WholeTensor, views: tuple[int, ...], source: Placement, target: Placement
+    ) -> tuple[Step, ...]:
         here = self.redistributions.of(tensor)
         if not views:
             return here.route(source, target)
@@ -149,11 +151,11 @@ class ShardingProgram:
         behind = self._path(view.outputs[0], views[1:], best.outputs[0], target)
         return (*here.route(source, best.inputs[0]), *behind)
 
-    def _view_strategies(self, view: int) -> tuple[Strategy, ...]:
+    def _view_strategies(self, view: int) -> tuple[OperatorStrategy, ...]:
         operator = self.graph.operators[view]
         return self.table.strategies(operator, self.graph.inputs(operator), self.mesh.shape)
 
-    def _costs(self, tensor: Tensor, views: tuple[int, ...]) -> tuple[Costs, tuple[Placement, ...]]:
+    def _costs(self, tensor: WholeTensor, views: tuple[int, ...]) -> tuple[Costs, tuple[Placement, ...]]:
         """From each placement of `tensor`, through `views`, to each placement of the last view's result.
 
         Collectives may run before, between and behind the views.
@@ -163,7 +165,7 @@ class ShardingProgram:
             self._view_costs[key] = self._through(tensor, views)
         return self._view_costs[key]
 
-    def _through(self, tensor: Tensor, views: tuple[int, ...]) -> tuple[Costs, tuple[Placement, ...]]:
+    def _through(self, tensor: WholeTensor, views: tuple[int, ...]) -> tuple[Costs, tuple[Placement, ...]]:
         here = self.redistributions.of(tensor)
         if not views:
             return here.costs, here.placements
@@ -178,6 +180,6 @@ class ShardingProgram:
         return through, states
 
 
-def _needed(strategy: Strategy, edge: Edge) -> Placement:
+def _needed(strategy: OperatorStrategy, edge: Edge) -> Placement:
     """Of the tensor on the edge; a parameter, which has no inputs, takes its update as it is kept."""
     return strategy.inputs[edge.input] if strategy.inputs else strategy.outputs[0]

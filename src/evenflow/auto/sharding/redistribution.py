@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from evenflow.cluster.collectives import collective_ns
 from evenflow.cluster.mesh import Mesh
-from evenflow.cluster.placement import PARTIAL, REPLICATE, Placement, Tensor, local_bytes, placements
+from evenflow.cluster.placement import PARTIAL, REPLICATE, Placement, WholeTensor, local_bytes, placements
 
 Costs = NDArray[np.float64]
 """Nanoseconds, whole numbers; infinite where there is no way."""
@@ -52,16 +52,16 @@ class RedistributionTable:
     """Redistributions on one mesh, worked out once for each shape of tensor."""
 
     mesh: Mesh
-    _tables: dict[Tensor, Redistribution] = field(default_factory=dict)
+    _tables: dict[WholeTensor, Redistribution] = field(default_factory=dict)
 
-    def of(self, tensor: Tensor) -> Redistribution:
+    def of(self, tensor: WholeTensor) -> Redistribution:
         """All pairs of placements of `tensor`, partial sums among them."""
         if tensor not in self._tables:
             self._tables[tensor] = _all_pairs(tensor, self.mesh)
         return self._tables[tensor]
 
 
-def _all_pairs(tensor: Tensor, mesh: Mesh) -> Redistribution:
+def _all_pairs(tensor: WholeTensor, mesh: Mesh) -> Redistribution:
     """Floyd and Warshall over the placements; a step changes one mesh axis."""
     states = tuple(placements(tensor, mesh.shape, partial=True))
     index = {state: i for i, state in enumerate(states)}
@@ -83,7 +83,7 @@ def _all_pairs(tensor: Tensor, mesh: Mesh) -> Redistribution:
     return Redistribution(placements=states, index=index, costs=costs, steps=steps, next_hop=next_hop)
 
 
-def _single_step(tensor: Tensor, source: Placement, target: Placement, mesh: Mesh) -> Step | None:
+def _single_step(tensor: WholeTensor, source: Placement, target: Placement, mesh: Mesh) -> Step | None:
     changed = [axis for axis, pair in enumerate(zip(source, target, strict=True)) if pair[0] != pair[1]]
     if len(changed) != 1:
         return None

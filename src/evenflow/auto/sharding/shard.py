@@ -4,11 +4,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from evenflow.auto.sharding.builder import build
-from evenflow.auto.sharding.decode import describe_solution
+from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rules
 from evenflow.auto.sharding.pairwise_milp import least_memory, solve
 from evenflow.auto.sharding.program import Training
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
-from evenflow.auto.sharding.strategies import StrategyTable, torch_rules
+from evenflow.auto.sharding.solution_plan import plan_of
 from evenflow.auto.trace.operator_graph import OperatorGraph
 from evenflow.cluster.mesh import Mesh
 from evenflow.errors import InputError
@@ -61,7 +61,7 @@ def shard_graph(
     program = build(graph, mesh, training, table)
     found = solve(program.pairwise, memory_limit=memory_limit_bytes, time_limit_s=time_limit_s)
     smallest = least_memory(program.pairwise, time_limit_s=time_limit_s) if found.status == "infeasible" else None
-    return describe_solution(
+    return plan_of(
         program,
         found,
         memory_limit_bytes=memory_limit_bytes,

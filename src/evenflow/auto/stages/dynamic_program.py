@@ -118,7 +118,7 @@ def best_stages(
     """
     program = _Program(costs, num_devices, in_flight, memory_limit_bytes)
     values = [int(value) for value in np.unique(costs.cost_ns[costs.cost_ns >= 0])]
-    search = _Search(program=program, values=values, others=num_microbatches - 1)
+    search = _ThresholdSearch(program=program, values=values, others=num_microbatches - 1)
     search.run()
     return search.answer()
 
@@ -213,7 +213,7 @@ def _last_positions(costs: CandidateCosts, in_flight: Sequence[int], memory_limi
     return np.where((costs.cost_ns >= 0) & (room >= 0), positions, 0).astype(np.int64)
 
 
-class _Search:
+class _ThresholdSearch:
     """Best-first bisection of the thresholds."""
 
     def __init__(self, *, program: _Program, values: list[int], others: int) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 
-from evenflow.auto.sharding.layer_costs import CapturedLayers, StageCosts, StageOption, costs_on
+from evenflow.auto.sharding.layer_costs import CapturedLayers, MeshCosts, StageOption, costs_on
 from evenflow.auto.sharding.memory_levels import LEVELS
 from evenflow.auto.sharding.program import Training
 from evenflow.auto.stages.candidates import StageCost, run_costs
@@ -28,7 +28,7 @@ from evenflow.simulate.costs import LayerSums, layer_sums
 class Sharding:
     """One sharding of all layers on one logical mesh."""
 
-    costs: StageCosts
+    costs: MeshCosts
     level: int
     """Price of memory, from the fastest sharding to the smallest."""
 
@@ -46,7 +46,7 @@ class ShardedStages:
     name: str
     cluster: Cluster
     num_microbatches: int
-    costs: Mapping[Submesh, tuple[StageCosts, ...]]
+    costs: Mapping[Submesh, tuple[MeshCosts, ...]]
     """By submesh, one for each logical mesh; other submeshes are not used."""
     has_head: bool
     has_tail: bool
@@ -225,7 +225,7 @@ def sharded_stages(
         for shape in shapes
         for mesh in logical_meshes(cluster, shape, accelerator)
     ]
-    found: dict[Submesh, tuple[StageCosts, ...]] = {}
+    found: dict[Submesh, tuple[MeshCosts, ...]] = {}
     solved = costs_on(
         layers, [(mesh, training) for _, mesh, training in asked], time_limit_s=time_limit_s, processes=processes
     )

@@ -14,8 +14,8 @@ from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from evenflow.auto.trace.dtensor_adapter import FakeTensorMode, joint_graph, tracing
+from evenflow.auto.trace.equal_layers import EqualLayers, Flow, clone_module, find_equal_layers, flows, mark_layers
 from evenflow.auto.trace.joint_graph import read_graph
-from evenflow.auto.trace.layer_runs import Flow, LayerRun, clone_module, find_runs, flows, mark_layers
 from evenflow.auto.trace.operator_graph import OperatorGraph
 from evenflow.errors import InputError
 
@@ -88,7 +88,7 @@ def _capture(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     mode = FakeTensorMode()
     fake = faked(mode, module)
     args, kwargs = tree_map(fake, (args, kwargs))
-    found = find_runs(module)
+    found = find_equal_layers(module)
     between: tuple[Flow, ...] = ()
     if found:
         with mode, tracing(), torch.no_grad():
@@ -116,7 +116,7 @@ def _trace(
     module: nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    runs: tuple[LayerRun, ...],
+    runs: tuple[EqualLayers, ...],
     between: tuple[Flow, ...],
 ) -> OperatorGraph:
     with mode, tracing(), ExitStack() as stack:

@@ -20,15 +20,15 @@ from evenflow.auto.trace.dtensor_adapter import (
     TangentAOTInput,
     TensorArgument,
 )
-from evenflow.auto.trace.layer_runs import Flow, LayerRun, Mark, marker
+from evenflow.auto.trace.equal_layers import EqualLayers, Flow, Mark, marker
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role, Value
-from evenflow.cluster.placement import Tensor
+from evenflow.cluster.placement import WholeTensor
 from evenflow.torch_model.operator_costs import operator_flops
 
 
-def read_graph(graph: torch.fx.Graph, runs: tuple[LayerRun, ...], flows: tuple[Flow, ...]) -> OperatorGraph:
+def read_graph(graph: torch.fx.Graph, runs: tuple[EqualLayers, ...], flows: tuple[Flow, ...]) -> OperatorGraph:
     """The operators of `graph`, which holds one layer of each run; `flows` tell what a layer hands to the next."""
-    reader = _Reader()
+    reader = _GraphReader()
     for node in graph.nodes:
         reader.add(node)
     operators = _with_times(tuple(reader.operators), reader.marks, runs)
@@ -42,7 +42,7 @@ def read_graph(graph: torch.fx.Graph, runs: tuple[LayerRun, ...], flows: tuple[F
 
 
 @dataclass(kw_only=True)
-class _Reader:
+class _GraphReader:
     operators: list[Operator] = field(default_factory=list)
     values: dict[torch.fx.Node, Value] = field(default_factory=dict)
     marks: dict[Mark, int] = field(default_factory=dict)
@@ -122,13 +122,13 @@ class _Reader:
         self.outputs += buffers  # the first output is what goes to the next layer
 
 
-def _outputs(node: torch.fx.Node) -> tuple[Tensor, ...]:
+def _outputs(node: torch.fx.Node) -> tuple[WholeTensor, ...]:
     value = node.meta.get("val")
     several = value if isinstance(value, tuple | list) else (value,)
     return tuple(
-        Tensor(shape=tuple(int(size) for size in one.shape), item_bytes=one.dtype.itemsize)
+        WholeTensor(shape=tuple(int(size) for size in one.shape), item_bytes=one.dtype.itemsize)
         if isinstance(one, torch.Tensor)
-        else Tensor(shape=(), item_bytes=0)  # an output that was not asked for
+        else WholeTensor(shape=(), item_bytes=0)  # an output that was not asked for
         for one in several
     )
 
@@ -187,7 +187,7 @@ _OUTSIDE = -1
 
 
 def _with_times(
-    operators: tuple[Operator, ...], marks: dict[Mark, int], runs: tuple[LayerRun, ...]
+    operators: tuple[Operator, ...], marks: dict[Mark, int], runs: tuple[EqualLayers, ...]
 ) -> tuple[Operator, ...]:
     """Say which operators are those of a layer.
 
@@ -217,7 +217,7 @@ def _with_times(
     )
 
 
-def _name_of_all(name: str, run: LayerRun) -> str:
+def _name_of_all(name: str, run: EqualLayers) -> str:
     """The parameters of all layers of a run in one name, as in ``layers.0-31.mlp.weight``."""
     prefix = f"{run.path}.{run.first}.".removeprefix(".")
     if not name.startswith(prefix):

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
-from evenflow.auto.trace.layer_runs import clone_module
+from evenflow.auto.trace.equal_layers import clone_module
 
 STACKED = "0-1."
 """What the names of a stack's parameters begin with."""

@@ -4,7 +4,7 @@ import enum
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
-from evenflow.cluster.placement import Tensor
+from evenflow.cluster.placement import WholeTensor
 
 
 class Role(enum.Enum):
@@ -42,7 +42,7 @@ class Operator:
     name: str
     role: Role
     inputs: tuple[Value, ...] = ()
-    outputs: tuple[Tensor, ...] = ()
+    outputs: tuple[WholeTensor, ...] = ()
     call: Hashable = None
     """What the rules are looked up by; equal calls have equal rules. A view without a call is the identity."""
     target: str = ""
@@ -80,7 +80,7 @@ class OperatorGraph:
     """For the views through which a run of equal layers is entered: the value that the layer before hands over. The
     first layer takes what the view's input says."""
 
-    def inputs(self, operator: Operator) -> tuple[Tensor, ...]:
+    def inputs(self, operator: Operator) -> tuple[WholeTensor, ...]:
         """The tensors that `operator` reads."""
         return tuple(self.operators[value.operator].outputs[value.output] for value in operator.inputs)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.profiles.from_model.part_trace import Trace
-from evenflow.torch_model.live_storage import Operator
+from evenflow.torch_model.live_storage import ExecutedOperator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Roofline:
     accelerator: Accelerator
     efficiency: float
 
-    def time_ns(self, operators: Iterable[Operator]) -> int:
+    def time_ns(self, operators: Iterable[ExecutedOperator]) -> int:
         """The time of all `operators` in turn, rounded up."""
         device = self.accelerator.reaching(self.efficiency)
         return math.ceil(

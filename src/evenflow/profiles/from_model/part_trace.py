@@ -20,7 +20,7 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from evenflow.torch_model.live_storage import Operator, StorageLog
+from evenflow.torch_model.live_storage import ExecutedOperator, StorageLog
 from evenflow.torch_model.parts import Make, Part, copy_with, first_tensor, made_inputs, make_empty
 from evenflow.torch_model.recompute_modes import recomputing
 
@@ -29,9 +29,9 @@ from evenflow.torch_model.recompute_modes import recomputing
 class Trace:
     """What a part does for one microbatch under one recompute kind."""
 
-    forward: tuple[Operator, ...]
-    backward: tuple[Operator, ...]
-    weight: tuple[Operator, ...]
+    forward: tuple[ExecutedOperator, ...]
+    backward: tuple[ExecutedOperator, ...]
+    weight: tuple[ExecutedOperator, ...]
     """Those of the backward that only the weight gradients need."""
     activation_bytes: int
     """Alive from the forward on, until the backward."""
@@ -130,7 +130,7 @@ def _run(
     )
 
 
-def _weight_operators(backward: Sequence[Operator], input_gradient: set[int]) -> list[Operator]:
+def _weight_operators(backward: Sequence[ExecutedOperator], input_gradient: set[int]) -> list[ExecutedOperator]:
     """The operators from which the gradient of the input does not follow."""
     needed, weight = set(input_gradient), []
     for operator in reversed(backward):
@@ -141,7 +141,7 @@ def _weight_operators(backward: Sequence[Operator], input_gradient: set[int]) ->
     return weight[::-1]
 
 
-def _waiting_bytes(weight: Sequence[Operator], log: StorageLog) -> int:
+def _waiting_bytes(weight: Sequence[ExecutedOperator], log: StorageLog) -> int:
     made = frozenset().union(*(operator.writes for operator in weight))
     read = frozenset().union(*(operator.reads for operator in weight))
     return sum(log.size_bytes(number) for number in read - made - log.given)

@@ -10,8 +10,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from evenflow.cluster.layout import shape_of
 from evenflow.cluster.mesh_plan import MeshPlan, StageOnMesh
-from evenflow.cluster.placement import Tensor as PlacedTensor
-from evenflow.cluster.placement import code, is_even
+from evenflow.cluster.placement import WholeTensor, code, is_even
 from evenflow.cluster.resharding import plan_resharding
 from evenflow.errors import InputError
 from evenflow.run.engine.adapter import Links, LossFunction, MeshStage
@@ -73,7 +72,7 @@ def _check_parameters(stage: StageParts, where: StageOnMesh) -> None:
         )
     for name, shape in shapes.items():
         placement = where.parameters[name]
-        if not is_even(PlacedTensor(shape=shape, item_bytes=1), placement, where.mesh):
+        if not is_even(WholeTensor(shape=shape, item_bytes=1), placement, where.mesh):
             raise InputError(
                 value=code(placement),
                 rule=f"{name} of shape {shape} is split into equal parts on the {where.mesh} devices of its stage",

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
+from evenflow.auto.sharding.operator_strategies import OperatorStrategy
 from evenflow.auto.sharding.pairwise_milp import PairwiseSolution
 from evenflow.auto.sharding.program import ShardingProgram
 from evenflow.auto.sharding.sharding_plan import (
@@ -13,14 +14,13 @@ from evenflow.auto.sharding.sharding_plan import (
     ParameterSharding,
     ShardingPlan,
 )
-from evenflow.auto.sharding.strategies import Strategy
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role
 from evenflow.cluster.placement import Placement
 
 _STATUS = {"none": "timeout"}
 
 
-def describe_solution(
+def plan_of(
     program: ShardingProgram,
     found: PairwiseSolution,
     *,
@@ -51,7 +51,7 @@ def describe_solution(
     )
 
 
-def chosen(program: ShardingProgram, choices: tuple[int, ...], operator: int) -> Strategy:
+def chosen(program: ShardingProgram, choices: tuple[int, ...], operator: int) -> OperatorStrategy:
     """The strategy of an operator that is no view."""
     node = program.node_of[operator]
     return program.nodes[node].strategies[choices[node]]

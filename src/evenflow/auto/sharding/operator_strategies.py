@@ -8,14 +8,14 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from evenflow.auto.trace.operator_graph import AxisRule, Operator, Role
-from evenflow.cluster.placement import REPLICATE, Placement, Tensor, is_even, placements
+from evenflow.cluster.placement import REPLICATE, Placement, WholeTensor, is_even, placements
 
 AxisRules = Callable[[Hashable, int], frozenset[AxisRule] | None]
 """From a call and the devices of an axis to its rules; None: the operator is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strategy:
+class OperatorStrategy:
     """A placement on the whole mesh for each tensor in and out of an operator."""
 
     inputs: tuple[Placement, ...]
@@ -45,26 +45,28 @@ class StrategyTable:
     unknown: set[str] = field(default_factory=set)
     """Operators without rules, by name: they run replicated."""
     _rules: dict[tuple[Hashable, int], tuple[AxisRule, ...]] = field(default_factory=dict)
-    _strategies: dict[object, tuple[Strategy, ...]] = field(default_factory=dict)
+    _strategies: dict[object, tuple[OperatorStrategy, ...]] = field(default_factory=dict)
 
     def strategies(
-        self, operator: Operator, inputs: tuple[Tensor, ...], mesh_shape: tuple[int, ...]
-    ) -> tuple[Strategy, ...]:
+        self, operator: Operator, inputs: tuple[WholeTensor, ...], mesh_shape: tuple[int, ...]
+    ) -> tuple[OperatorStrategy, ...]:
         """Of an operator whose input tensors are `inputs`; in a fixed order, the replicated one first."""
         if operator.role is Role.VIEW and operator.call is None:
             identity = placements(operator.outputs[0], mesh_shape, partial=True)
-            return tuple(Strategy(inputs=(one,), outputs=(one,)) for one in identity)
+            return tuple(OperatorStrategy(inputs=(one,), outputs=(one,)) for one in identity)
         if operator.role not in (Role.COMPUTE, Role.VIEW):
             tensor = operator.outputs[0]
-            return tuple(Strategy(inputs=(), outputs=(one,)) for one in placements(tensor, mesh_shape, partial=False))
+            return tuple(
+                OperatorStrategy(inputs=(), outputs=(one,)) for one in placements(tensor, mesh_shape, partial=False)
+            )
         key = (operator.call, inputs, operator.outputs, mesh_shape)
         if key not in self._strategies:
             self._strategies[key] = self._products(operator, inputs, mesh_shape)
         return self._strategies[key]
 
     def _products(
-        self, operator: Operator, inputs: tuple[Tensor, ...], mesh_shape: tuple[int, ...]
-    ) -> tuple[Strategy, ...]:
+        self, operator: Operator, inputs: tuple[WholeTensor, ...], mesh_shape: tuple[int, ...]
+    ) -> tuple[OperatorStrategy, ...]:
         axes = [self._axis_rules(operator, len(inputs), size) for size in mesh_shape]
         found = []
         for rules in itertools.product(*axes):
@@ -72,7 +74,7 @@ class StrategyTable:
             outs = tuple(zip(*(rule.outputs for rule in rules), strict=True))
             pairs = (*zip(inputs, ins, strict=True), *zip(operator.outputs, outs, strict=True))
             if all(is_even(tensor, placement, mesh_shape) for tensor, placement in pairs):
-                found.append(Strategy(inputs=ins, outputs=outs))
+                found.append(OperatorStrategy(inputs=ins, outputs=outs))
         return tuple(found)
 
     def _axis_rules(self, operator: Operator, num_inputs: int, axis_size: int) -> tuple[AxisRule, ...]:

@@ -21,7 +21,7 @@ Flow = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayerRun:
+class EqualLayers:
     """Neighbours in one list of layers that are equal but for the values of their parameters."""
 
     path: str
@@ -69,9 +69,9 @@ def marker() -> Any:
     return torch.ops.evenflow.mark.default
 
 
-def find_runs(module: nn.Module) -> tuple[LayerRun, ...]:
+def find_equal_layers(module: nn.Module) -> tuple[EqualLayers, ...]:
     """Runs of two or more equal layers in the module's lists; lists inside of a layer are left as they are."""
-    runs: list[LayerRun] = []
+    runs: list[EqualLayers] = []
 
     def visit(path: str, part: nn.Module) -> None:
         found = list(_runs_of_list(path, part)) if isinstance(part, nn.ModuleList | nn.Sequential) else []
@@ -88,13 +88,13 @@ def _join(path: str, name: str | int) -> str:
     return f"{path}.{name}" if path else str(name)
 
 
-def _runs_of_list(path: str, layers: nn.Module) -> Iterator[LayerRun]:
+def _runs_of_list(path: str, layers: nn.Module) -> Iterator[EqualLayers]:
     prints = [fingerprint(layer) for layer in layers.children()]
     first = 0
     for position in range(1, len(prints) + 1):
         if position == len(prints) or not are_equal(prints[position - 1], prints[position], position - 1, position):
             if position - first > 1 and prints[first].shapes:
-                yield LayerRun(path=path, first=first, count=position - first)
+                yield EqualLayers(path=path, first=first, count=position - first)
             first = position
 
 
@@ -129,7 +129,7 @@ def are_equal(one: Fingerprint, other: Fingerprint, place: int, other_place: int
 
 
 def flows(
-    clone: Callable[[dict[int, int]], nn.Module], runs: tuple[LayerRun, ...], call: Callable[[nn.Module], Any]
+    clone: Callable[[dict[int, int]], nn.Module], runs: tuple[EqualLayers, ...], call: Callable[[nn.Module], Any]
 ) -> tuple[Flow, ...]:
     """For each run, the tensors that one layer hands to the next, seen in a forward pass with two layers of each.
 
@@ -159,13 +159,13 @@ def flows(
     return tuple(found.get(index, ()) for index in range(len(runs)))
 
 
-def _kept_position(runs: tuple[LayerRun, ...], index: int, kept: int) -> int:
+def _kept_position(runs: tuple[EqualLayers, ...], index: int, kept: int) -> int:
     """Where the run's first layer stands in its list after the earlier runs of that list were shortened."""
     run = runs[index]
     return run.first - sum(one.count - kept for one in runs[:index] if one.path == run.path)
 
 
-def mark_layers(module: nn.Module, runs: tuple[LayerRun, ...]) -> None:
+def mark_layers(module: nn.Module, runs: tuple[EqualLayers, ...]) -> None:
     """Wrap the single layer that stands for each run; `module` is our own clone."""
     for index, run in enumerate(runs):
         layers = list(module.get_submodule(run.path)._modules.values())
@@ -202,7 +202,7 @@ def _own_list(value: Any, tensor: Callable[[Any], Any]) -> Any:
 
 
 def clone_module(
-    module: nn.Module, runs: tuple[LayerRun, ...], kept: dict[int, int], tensor: Callable[[Any], Any]
+    module: nn.Module, runs: tuple[EqualLayers, ...], kept: dict[int, int], tensor: Callable[[Any], Any]
 ) -> nn.Module:
     """A copy with `tensor` applied to every parameter and buffer, and only `kept` layers of each run.
 
