@@ -2,12 +2,13 @@
 
 from evenflow.auto.config_planner import plan_config
 from evenflow.auto.planner import AutoPlan, plan
-from evenflow.auto.sharding.layer_costs import LayerKind, MeshCosts, StageOption, stage_costs
+from evenflow.auto.sharding.layer_costs import MeshCosts, StageOption, stage_costs
 from evenflow.auto.sharding.program import Training
 from evenflow.auto.sharding.shard import shard
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.stages.analytic import AnalyticStages
 from evenflow.auto.stages.inter_operator import plan_stages
+from evenflow.auto.trace.captured_layers import LayerKind
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.cluster import Cluster, Link
 from evenflow.cluster.mesh import Mesh, MeshAxis

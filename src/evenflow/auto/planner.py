@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from evenflow.auto.placed_stages import PlacedStage, placed_simulation, placed_stages
 from evenflow.auto.refine import Refined, Refinement, refine
-from evenflow.auto.sharding.layer_costs import capture_layers
 from evenflow.auto.stages.inter_operator import InterAnswer, TwoLevelPlan, plan_stages
 from evenflow.auto.stages.sharded_stages import ShardedStages, sharded_stages
+from evenflow.auto.trace.captured_layers import capture_layers
 from evenflow.cluster.accelerators import A100, Accelerator
 from evenflow.cluster.cluster import Cluster
 from evenflow.cluster.mesh_plan import MeshPlan

@@ -8,9 +8,10 @@ import pytest
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
-from evenflow.auto.sharding.layer_costs import LayerKind, MeshCosts, stage_costs  # noqa: E402
+from evenflow.auto.sharding.layer_costs import MeshCosts, stage_costs  # noqa: E402
 from evenflow.auto.sharding.program import Training  # noqa: E402
 from evenflow.auto.sharding.shard import shard  # noqa: E402
+from evenflow.auto.trace.captured_layers import LayerKind  # noqa: E402
 from evenflow.cluster.accelerators import Accelerator  # noqa: E402
 from evenflow.cluster.collectives import collective_ns  # noqa: E402
 from evenflow.cluster.mesh import Mesh, MeshAxis  # noqa: E402

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
-from evenflow.auto.sharding.layer_costs import LayerKind
+from evenflow.auto.trace.captured_layers import LayerKind
 from evenflow.auto.trace.equal_layers import Fingerprint, are_equal, fingerprint
 from evenflow.errors import InputError
 

@@ -7,11 +7,10 @@ for each kind, mesh and memory level, gives the cost of every stage that a pipel
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby, pairwise, repeat
+from itertools import groupby, repeat
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any
 
 from evenflow.auto.sharding.builder import build
 from evenflow.auto.sharding.memory_levels import LEVELS, levels_problem, solve_levels
@@ -21,25 +20,11 @@ from evenflow.auto.sharding.program import ShardingProgram, Training
 from evenflow.auto.sharding.redistribution import RedistributionTable
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.sharding.solution_plan import chosen, plan_of
+from evenflow.auto.trace.captured_layers import CapturedLayers, LayerKind, capture_layers
 from evenflow.auto.trace.operator_graph import OperatorGraph, Role
 from evenflow.cluster.mesh import Mesh
 from evenflow.cluster.placement import Placement, WholeTensor
 from evenflow.errors import InputError
-
-if TYPE_CHECKING:
-    from torch import nn
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerKind:
-    """Layers that are equal but for the values of their parameters."""
-
-    name: str
-    module: "nn.Module"
-    example_input: Any
-    """One microbatch for all devices of a stage together; the first tensor is what the layer before hands over."""
-    named_inputs: Mapping[str, Any] = field(default_factory=dict)
-    """What it takes by keyword beside that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,35 +159,6 @@ def stage_costs(
     return tuple(costs_on(layers, [(mesh, training) for mesh in meshes], time_limit_s=time_limit_s))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapturedLayers:
-    """Layers of which every kind was traced."""
-
-    order: tuple[int, ...]
-    graphs: tuple[OperatorGraph, ...]
-    longest: tuple[int, ...]
-    """By kind: of its longest run."""
-    table: StrategyTable
-
-    @property
-    def handed_over(self) -> tuple[WholeTensor, ...]:
-        """By kind: the tensor that comes in."""
-        return tuple(_first_input(graph) for graph in self.graphs)
-
-
-def capture_layers(kinds: Sequence[LayerKind], order: Sequence[int]) -> CapturedLayers:
-    """Trace every kind once. Raises InputError as `stage_costs`."""
-    for kind in order:
-        if not 0 <= kind < len(kinds):
-            raise InputError(value=kind, rule=f"a layer's kind is one of 0 to {len(kinds) - 1}", place="order")
-    longest = tuple(
-        max((len(list(run)) for one, run in groupby(order) if one == kind), default=1) for kind in range(len(kinds))
-    )
-    graphs = tuple(_capture(kind, longest[index]) for index, kind in enumerate(kinds))
-    _check_order(kinds, order, graphs)
-    return CapturedLayers(order=tuple(order), graphs=graphs, longest=longest, table=StrategyTable(rules=torch_rules))
-
-
 def costs_on(
     layers: CapturedLayers, meshes: Sequence[tuple[Mesh, Training]], *, time_limit_s: float = 60.0, processes: int = 1
 ) -> Iterator[MeshCosts]:
@@ -211,9 +167,10 @@ def costs_on(
     The programs are solved in at most so many processes: those of a mesh with one axis are too quick to be sent away.
     """
     processes = min(processes, sum(len(mesh.axes) > 1 for mesh, _ in meshes))
+    table = StrategyTable(rules=torch_rules)
     every = [
         [
-            build(graph.with_layers(longest), mesh, training, layers.table)
+            build(graph.with_layers(longest), mesh, training, table)
             for graph, longest in zip(layers.graphs, layers.longest, strict=True)
         ]
         for mesh, training in meshes
@@ -224,17 +181,18 @@ def costs_on(
     )
     limits = repeat(time_limit_s)
     if processes < 2:
-        yield from map(partial(_costs, layers), meshes, every, map(solve_levels, problems, limits))
+        yield from map(partial(_costs, layers, table), meshes, every, map(solve_levels, problems, limits))
         return
     pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
     try:
-        yield from map(partial(_costs, layers), meshes, every, pool.map(solve_levels, problems, limits))
+        yield from map(partial(_costs, layers, table), meshes, every, pool.map(solve_levels, problems, limits))
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def _costs(
     layers: CapturedLayers,
+    table: StrategyTable,
     mesh: tuple[Mesh, Training],
     programs: Sequence[ShardingProgram],
     found: Sequence[Sequence[PairwiseSolution]],
@@ -243,46 +201,11 @@ def _costs(
         mesh=mesh[0],
         order=layers.order,
         layers=tuple(
-            _layer_costs(graph, longest, program, levels, layers.table)
+            _layer_costs(graph, longest, program, levels, table)
             for graph, longest, program, levels in zip(layers.graphs, layers.longest, programs, found, strict=True)
         ),
         handed_over=layers.handed_over,
     )
-
-
-def _capture(kind: LayerKind, longest: int) -> OperatorGraph:
-    from evenflow.auto.trace.capture import capture
-    from evenflow.auto.trace.layer_stack import STACKED, differentiable, stack
-
-    example = differentiable(kind.example_input)
-    if longest == 1:
-        return capture(kind.module, example, kind.named_inputs)
-    graph = capture(stack(kind.module), example, kind.named_inputs)
-    if not graph.from_layer_before:
-        raise InputError(
-            value=kind.name,
-            rule="layers of one kind that follow one another take what the one before returns as their first argument",
-            place="layer kind",
-        )
-    operators = tuple(replace(one, name=one.name.removeprefix(STACKED)) for one in graph.operators)
-    return replace(graph, operators=operators)
-
-
-def _check_order(kinds: Sequence[LayerKind], order: Sequence[int], graphs: Sequence[OperatorGraph]) -> None:
-    for before, after in pairwise(order):
-        value = graphs[before].outputs[0]
-        given = graphs[before].operators[value.operator].outputs[value.output]
-        taken = _first_input(graphs[after])
-        if given != taken:
-            raise InputError(
-                value=f"{list(given.shape)} of {given.item_bytes} bytes each",
-                rule=f"{kinds[after].name} takes {list(taken.shape)} of {taken.item_bytes} bytes each",
-                place=f"what {kinds[before].name} returns",
-            )
-
-
-def _first_input(graph: OperatorGraph) -> WholeTensor:
-    return next(one.outputs[0] for one in graph.operators if one.role is Role.INPUT)
 
 
 def _layer_costs(

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 
-from evenflow.auto.sharding.layer_costs import CapturedLayers, MeshCosts, StageOption, costs_on
+from evenflow.auto.sharding.layer_costs import MeshCosts, StageOption, costs_on
 from evenflow.auto.sharding.memory_levels import LEVELS
 from evenflow.auto.sharding.program import Training
 from evenflow.auto.stages.candidates import StageCost, run_costs
+from evenflow.auto.trace.captured_layers import CapturedLayers
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.cluster import Cluster, Submesh, submeshes
 from evenflow.cluster.layout import Layout

@@ -1,0 +1,92 @@
+"""The layers of a model as operator graphs: every kind of layer is traced once, on tensors without data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any
+
+from evenflow.auto.trace.operator_graph import OperatorGraph, Role
+from evenflow.cluster.placement import WholeTensor
+from evenflow.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerKind:
+    """Layers that are equal but for the values of their parameters."""
+
+    name: str
+    module: "nn.Module"
+    example_input: Any
+    """One microbatch for all devices of a stage together; the first tensor is what the layer before hands over."""
+    named_inputs: Mapping[str, Any] = field(default_factory=dict)
+    """What it takes by keyword beside that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedLayers:
+    """Layers of which every kind was traced."""
+
+    order: tuple[int, ...]
+    graphs: tuple[OperatorGraph, ...]
+    longest: tuple[int, ...]
+    """By kind: of its longest run."""
+
+    @property
+    def handed_over(self) -> tuple[WholeTensor, ...]:
+        """By kind: the tensor that comes in."""
+        return tuple(_first_input(graph) for graph in self.graphs)
+
+
+def capture_layers(kinds: Sequence[LayerKind], order: Sequence[int]) -> CapturedLayers:
+    """Trace every kind once; `order` is the kind of every layer.
+
+    Raises InputError where a kind cannot be traced, and where layers that follow one another do not take what they
+    give.
+    """
+    for kind in order:
+        if not 0 <= kind < len(kinds):
+            raise InputError(value=kind, rule=f"a layer's kind is one of 0 to {len(kinds) - 1}", place="order")
+    longest = tuple(
+        max((len(list(run)) for one, run in groupby(order) if one == kind), default=1) for kind in range(len(kinds))
+    )
+    graphs = tuple(_capture(kind, longest[index]) for index, kind in enumerate(kinds))
+    _check_order(kinds, order, graphs)
+    return CapturedLayers(order=tuple(order), graphs=graphs, longest=longest)
+
+
+def _capture(kind: LayerKind, longest: int) -> OperatorGraph:
+    from evenflow.auto.trace.capture import capture
+    from evenflow.auto.trace.layer_stack import STACKED, differentiable, stack
+
+    example = differentiable(kind.example_input)
+    if longest == 1:
+        return capture(kind.module, example, kind.named_inputs)
+    graph = capture(stack(kind.module), example, kind.named_inputs)
+    if not graph.from_layer_before:
+        raise InputError(
+            value=kind.name,
+            rule="layers of one kind that follow one another take what the one before returns as their first argument",
+            place="layer kind",
+        )
+    operators = tuple(replace(one, name=one.name.removeprefix(STACKED)) for one in graph.operators)
+    return replace(graph, operators=operators)
+
+
+def _check_order(kinds: Sequence[LayerKind], order: Sequence[int], graphs: Sequence[OperatorGraph]) -> None:
+    for before, after in pairwise(order):
+        value = graphs[before].outputs[0]
+        given = graphs[before].operators[value.operator].outputs[value.output]
+        taken = _first_input(graphs[after])
+        if given != taken:
+            raise InputError(
+                value=f"{list(given.shape)} of {given.item_bytes} bytes each",
+                rule=f"{kinds[after].name} takes {list(taken.shape)} of {taken.item_bytes} bytes each",
+                place=f"what {kinds[before].name} returns",
+            )
+
+
+def _first_input(graph: OperatorGraph) -> WholeTensor:
+    return next(one.outputs[0] for one in graph.operators if one.role is Role.INPUT)
