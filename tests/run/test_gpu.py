@@ -33,7 +33,7 @@ def run(tmp_path: Path, ranks: int, *options: str, chunks: int = 1, schedule: st
         "recompute": {"full": [[int(rank == 0) for rank in range(ranks)] for _ in range(chunks)]},
     }
     plan.write_text(json.dumps(fields), encoding="utf-8")
-    command = [sys.executable, "-m", "evenflow.cli.main", "run", str(plan), "--model", "llama-tiny", *SIZES]
+    command = [sys.executable, "-m", "evenflow", "run", str(plan), "--model", "llama-tiny", *SIZES]
     done = subprocess.run([*command, *options, "--json", str(answer)], capture_output=True, text=True, env=os.environ)
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from evenflow.export.results.json_text import format_object
 
 PLAN = {
@@ -62,10 +64,11 @@ def test_the_documented_script_trains_and_its_checkpoint_is_the_unsplit_model(tm
         assert done.returncode == 0, done.stderr
 
 
-def test_under_torchrun_the_command_trains_and_reports_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("module", [["evenflow", "run"], ["evenflow.run"]])
+def test_under_torchrun_the_command_trains_and_reports_once(tmp_path: Path, module: list[str]) -> None:
     (tmp_path / "plan.json").write_text(format_object(PLAN), encoding="utf-8")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command += ["-m", "evenflow.run", "plan.json", "--model", "llama-tiny", "--steps", "3", "--seq", "8"]
+    command += ["-m", *module, "plan.json", "--model", "llama-tiny", "--steps", "3", "--seq", "8"]
     done = subprocess.run(
         [*command, "--device", "cpu"],
         cwd=tmp_path,

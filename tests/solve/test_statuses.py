@@ -107,7 +107,7 @@ def test_ctrl_c_prints_the_best_plan(tmp_path: Path):
              "memory_activation": 100.0, "memory_select_rec": 73.0, "memory_recompute": 10.0}  # fmt: skip
     head = {"name": "embedding", "type": "HEAD", "time": 3.0, "nb_layer": 1, "memory_parameter": 200.0}
     (tmp_path / "large.json").write_text(json.dumps({"layers_description": [head, entry]}))
-    command = [sys.executable, "-m", "evenflow.cli.main", "plan", "large.json", "--ranks", "16", "--chunks", "4",
+    command = [sys.executable, "-m", "evenflow", "plan", "large.json", "--ranks", "16", "--chunks", "4",
                "--microbatches", "64", "--memory", "6GB", "--time-limit", "120", "--json", "plan.json"]  # fmt: skip
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         before = []

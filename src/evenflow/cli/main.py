@@ -108,7 +108,3 @@ def main() -> None:
     Example:
       evenflow plan layers.json --ranks 8 --microbatches 32 --memory 56GB --svg plan.svg
     """
-
-
-if __name__ == "__main__":
-    main()

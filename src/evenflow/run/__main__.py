@@ -1,6 +1,8 @@
-"""``torchrun … -m evenflow.run PLAN.json …``: the command ``evenflow run``, of which this process is one rank."""
+"""``torchrun … -m evenflow.run PLAN.json …``: an older name for ``-m evenflow run``, as one rank whoever starts it."""
 
-from evenflow.cli.verbs.run import run_rank
+import runpy
+import sys
 
 if __name__ == "__main__":
-    run_rank()
+    sys.argv[1:1] = ["run", "--as-rank"]
+    runpy.run_module("evenflow", run_name="__main__", alter_sys=True)

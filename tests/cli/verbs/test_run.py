@@ -1,5 +1,6 @@
 """The command, as users call it: on real processes once, and what it refuses before any is started."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,12 +16,14 @@ import torch
 from click.testing import CliRunner
 
 from evenflow.cli.main import main
-from evenflow.cli.verbs.run import run_rank
+from evenflow.cluster.dtypes import DTYPES
 from evenflow.errors import RunError
 from evenflow.export.results.json_text import format_object
 from evenflow.run.job import launch
+from evenflow.run.job.run_job import Device, RunJob
 from tests.run.job.test_launch import job
 
+verb: ModuleType = importlib.import_module("evenflow.cli.verbs.run")
 PLAN = {
     "ranks": 2,
     "chunks": 2,
@@ -43,7 +47,7 @@ def written(path: Path, **changes: Any) -> Path:
 
 def test_a_plan_trains_is_verified_and_compared(plan: Path, tmp_path: Path) -> None:
     files = {option: tmp_path / option for option in ("json", "svg", "timeline")}
-    command = [sys.executable, "-m", "evenflow.cli.main", "run", str(plan), "--model", "llama-tiny", "--steps", "4"]
+    command = [sys.executable, "-m", "evenflow", "run", str(plan), "--model", "llama-tiny", "--steps", "4"]
     command += ["--seq", "8", "--hidden", "16", "--heads", "2", "--vocab", "32", "--dtype", "float64", "--verify"]
     command += ["--device", "cpu", "--lr", "0.01"]
     for option, path in files.items():
@@ -80,7 +84,7 @@ def test_a_plan_trains_is_verified_and_compared(plan: Path, tmp_path: Path) -> N
 @pytest.mark.skipif(torch.cuda.device_count() > 1, reason="wants a device that is not there")
 def test_a_real_rank_that_raises_is_named_with_its_message() -> None:
     with pytest.raises(RunError, match=r"^rank \d failed: \w+: .*(CUDA|cuda|device)"):
-        launch.launch(replace(job(2), device="cuda"), print)
+        launch.launch(replace(job(2), device=Device.CUDA), print)
 
 
 @pytest.mark.parametrize(
@@ -116,27 +120,54 @@ def test_what_cannot_be_run_is_refused_before_any_process_starts(
     assert "Traceback" not in done.output
 
 
+TORCHRUN = {"TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+
+
+@pytest.mark.parametrize("options", [[], ["--layers", "many"]])
 @pytest.mark.parametrize(("rank", "speaks"), [("0", True), ("1", False)])
-def test_under_torchrun_a_wrong_number_of_processes_is_refused_once(
-    plan: Path, rank: str, speaks: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_under_torchrun_bad_input_is_refused_once(
+    plan: Path, rank: str, speaks: bool, options: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3"}
-    for name, value in (environment | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}).items():
+    for name, value in (environment | TORCHRUN).items():
         monkeypatch.setenv(name, value)
-    assert _as_rank(plan, monkeypatch) == 2
-    assert ("one process a rank: the plan has 2" in capsys.readouterr().err) == speaks
+    done = CliRunner().invoke(main, ["run", str(plan), "--model", "llama-tiny", *options])
+    assert done.exit_code == 2
+    assert bool(done.stderr) == speaks
+    assert not speaks or ("'many'" if options else "must be 2, one process per rank, got 3") in done.stderr
 
 
-def test_a_rank_without_torchrun_is_refused(
-    plan: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delenv("RANK", raising=False)
-    assert _as_rank(plan, monkeypatch) == 2
-    assert "torchrun" in capsys.readouterr().err
+def test_a_shell_that_has_a_rank_is_not_taken_for_torchrun(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Started(Exception):
+        pass
+
+    def start(*_arguments: Any) -> None:
+        raise Started
+
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr(launch, "_start", start)
+    done = CliRunner().invoke(main, ["run", str(plan), "--model", "llama-tiny"])
+    assert isinstance(done.exception, Started)
 
 
-def _as_rank(plan: Path, monkeypatch: pytest.MonkeyPatch) -> object:
-    monkeypatch.setattr(sys, "argv", ["evenflow.run", str(plan), "--model", "llama-tiny"])
-    with pytest.raises(SystemExit) as ended:
-        run_rank()
-    return ended.value.code
+def test_the_older_name_is_refused_without_the_variables_of_a_rank(plan: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "RANK"}
+    command = [sys.executable, "-m", "evenflow.run", str(plan), "--model", "llama-tiny"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 2
+    assert "torchrun" in done.stderr
+    assert "RANK" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["bf16", "bfloat16", "fp64", "float64", "float32"])
+def test_number_formats_have_both_names(name: str, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs: list[RunJob] = []
+
+    def launched(job: RunJob, _report: Any) -> None:
+        jobs.append(job)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verb, "launch", launched)
+    done = CliRunner().invoke(main, ["run", str(plan), "--model", "llama-tiny", "--dtype", name, "--device", "cpu"])
+    assert done.exit_code == 130, done.output
+    assert [job.dtype for job in jobs] == [DTYPES[name]]

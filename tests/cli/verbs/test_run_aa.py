@@ -23,7 +23,7 @@ from tests.cli.verbs.test_run import PLAN, written
 
 def test_an_injected_fault_is_found_and_named(tmp_path: Path) -> None:
     plan, result_file = written(tmp_path / "plan.json"), tmp_path / "result.json"
-    command = [sys.executable, "-m", "evenflow.cli.main", "run", str(plan), "--model", "llama-tiny", "--steps", "5"]
+    command = [sys.executable, "-m", "evenflow", "run", str(plan), "--model", "llama-tiny", "--steps", "5"]
     command += ["--seq", "8", "--hidden", "16", "--heads", "2", "--vocab", "32", "--device", "cpu"]
     command += ["--aa-everywhere", "--inject-fault", "rank=1,step=3", "--json", str(result_file)]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})

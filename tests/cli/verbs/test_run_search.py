@@ -45,7 +45,7 @@ def test_a_searched_plan_trains_what_the_unsplit_model_does(
     assert planned.exit_code == 0, planned.stderr
     plan = read_plan_file(folder / "plan.json")
     assert plan.order
-    command = [sys.executable, "-m", "evenflow.cli.main", "run", str(folder / "plan.json"), "--model", "llama-tiny"]
+    command = [sys.executable, "-m", "evenflow", "run", str(folder / "plan.json"), "--model", "llama-tiny"]
     command += ["--steps", "3", "--dtype", "float64", "--verify", "--device", "cpu", "--timeline", "timeline.json"]
     command += ["--seq", "8", "--hidden", "16", "--heads", "2", "--vocab", "32"]
     done = subprocess.run(

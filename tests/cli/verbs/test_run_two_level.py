@@ -28,7 +28,7 @@ FAST_INSIDE = ["--intra-bandwidth", "200GBps", "--inter-bandwidth", "100MBps"]
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    line = [sys.executable, "-m", "evenflow.cli.main", *arguments]
+    line = [sys.executable, "-m", "evenflow", *arguments]
     return subprocess.run(line, capture_output=True, text=True, env=environment)
 
 

@@ -31,19 +31,19 @@ def runnable_order(plan: Plan, schedule: Schedule | None = None) -> Schedule:
 
 
 def check_world(plan: Plan, num_processes: int, mesh_plan: MeshPlan | None = None) -> None:
-    """Refuse a number of processes that is not the plan's number of ranks, or of devices where stages have several.
+    """Raise InputError unless there is one process per rank, or per device where stages have several.
 
-    And stages on devices that are not those of the plan's ranks.
+    The stages of a `mesh_plan` must lie on the ranks of `plan`.
     """
     needed = plan.num_ranks if mesh_plan is None else mesh_plan.cluster.num_devices
     if num_processes != needed:
         raise InputError(
             value=num_processes,
-            rule=f"one process a {'rank' if mesh_plan is None else 'device'}: the plan has {needed}",
+            rule=f"must be {needed}, one process per {'rank' if mesh_plan is None else 'device'}",
             place="world size",
             remedy=f"start {needed} processes, or make a plan for this number",
         )
     if mesh_plan is not None and mesh_plan.num_ranks != plan.num_ranks:
         raise InputError(
-            value=mesh_plan.num_ranks, rule=f"the stages lie on the plan's {plan.num_ranks} ranks", place="plan, stages"
+            value=mesh_plan.num_ranks, rule=f"must lie on the plan's {plan.num_ranks} ranks", place="plan, stages"
         )

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from evenflow.errors import RunError
+from evenflow.run.job.rank_environment import RankEnvironment
 from evenflow.run.job.run_job import Failure, Mismatch, RunJob, RunResult, StepReport
 
 GRACE_SECONDS = 1.0
@@ -72,16 +73,11 @@ def _start(job: Path, rank: int, num_ranks: int, port: int) -> _Rank:
 
 
 def _environment(rank: int, num_ranks: int, port: int) -> Mapping[str, str]:
-    own = {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(num_ranks),
-        "LOCAL_WORLD_SIZE": str(num_ranks),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-    }
+    own = RankEnvironment(
+        rank=rank, num_processes=num_ranks, local_rank=rank, num_local=num_ranks, address="127.0.0.1", port=port
+    )
     threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // num_ranks))}
-    return {**threads, **os.environ, **own}
+    return {**threads, **os.environ, **own.variables()}
 
 
 def _watch(ranks: list[_Rank], report: Callable[[StepReport | Mismatch], None]) -> RunResult:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from evenflow.cluster.dtypes import Dtype
 from evenflow.errors import InputError
 from evenflow.run.engine.seeds import seed_of, seeded
 from evenflow.run.engine.shared_parameters import names_of, share
@@ -42,7 +43,7 @@ def build_model(job: RunJob) -> LayeredModel:
             raise ValueError(f"{config.num_attention_heads} heads do not divide a hidden size of {config.hidden_size}")
         with torch.device("meta"):
             # The kernel for all experts at once has no float64.
-            experts = {"experts_implementation": "eager"} if job.dtype == "float64" else {}
+            experts = {"experts_implementation": "eager"} if job.dtype is Dtype.FLOAT64 else {}
             model = AutoModelForCausalLM.from_config(config, **experts).train()
     except Exception as error:  # noqa: BLE001  transformers checks a configuration with errors of many kinds
         raise InputError(
@@ -51,7 +52,7 @@ def build_model(job: RunJob) -> LayeredModel:
             place="--model",
             remedy="check its sizes",
         ) from None
-    if job.dtype == "float64":
+    if job.dtype is Dtype.FLOAT64:
         norm_in_float64(model)
     return as_layered(model.to(getattr(torch, job.dtype)))
 

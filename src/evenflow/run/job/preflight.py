@@ -11,7 +11,7 @@ from evenflow.run.engine.order import check_world, runnable_order
 from evenflow.run.engine.recompute_layers import check_kinds
 from evenflow.run.engine.stages import StageParts, boundary_shapes, cut
 from evenflow.run.job.models import build_model
-from evenflow.run.job.run_job import WARM_UP_STEPS, RunJob
+from evenflow.run.job.run_job import WARM_UP_STEPS, Device, RunJob
 from evenflow.run.mesh.assembly import check_mesh_plan
 from evenflow.simulate import build_graph
 from evenflow.torch_model.layered import LayeredModel
@@ -37,14 +37,14 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
     _check_audit(job)
     check_kinds(job.plan, [part for part in model.parts if part.is_body])
     needed, there = num_local or job.num_processes, torch.cuda.device_count()
-    if job.device == "cuda" and there < needed:
+    if job.device is Device.CUDA and there < needed:
         raise InputError(
             value=there,
             rule=f"every rank has a GPU of its own: {needed} are needed on this machine",
             place="--device",
             remedy="use --device cpu, or more machines with torchrun",
         )
-    return replace(job, device=job.device or ("cuda" if there >= needed else "cpu"))
+    return replace(job, device=job.device or (Device.CUDA if there >= needed else Device.CPU))
 
 
 def _check_mesh(job: RunJob, mesh_plan: MeshPlan, model: LayeredModel, stages: Sequence[StageParts]) -> None:

@@ -1,7 +1,10 @@
 """What a run is asked for and what it answers: values that travel between processes as JSON. Imports no torch."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
+from evenflow.cluster.dtypes import Dtype
 from evenflow.cluster.mesh_plan import MeshPlan
 from evenflow.model import Plan
 
@@ -16,11 +19,19 @@ MOST_MEASURED_STEPS = 100
 
 TINY = "llama-tiny"
 """The model that needs no configuration: a small Llama with as many layers as its plan."""
-DTYPES = ("float32", "float64", "bfloat16")
-DEVICES = ("cpu", "cuda")
 
-TOLERANCES = {"float64": 1e-12, "float32": 1e-4, "bfloat16": 5e-2}
-"""How far losses and gradients may be from those of the unsplit model, relative to the largest of a parameter.
+
+class Device(StrEnum):
+    """What the ranks compute on, under the name that PyTorch gives it."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+TOLERANCES: Mapping[Dtype, float] = {Dtype.FLOAT64: 1e-12, Dtype.FLOAT32: 1e-4, Dtype.BFLOAT16: 5e-2}
+"""The number formats that can be run, each with its largest relative error.
+
+That is how far losses and gradients may be from those of the unsplit model, relative to the largest of a parameter.
 
 The two add the same numbers in another order. float64: what is left of 2.2e-16 after thousands of additions.
 """
@@ -55,9 +66,9 @@ class RunJob:
     num_steps: int
     sequence_length: int
     microbatch_size: int
-    dtype: str
+    dtype: Dtype
     learning_rate: float
-    device: str | None
+    device: Device | None
     """None: what there is."""
     seed: int
     verify: bool

@@ -18,11 +18,13 @@ from evenflow.run.aa.checked_run import report as aa_report
 from evenflow.run.engine.assemble import Batch, Pipeline, pipeline
 from evenflow.run.engine.stages import cut
 from evenflow.run.job.models import build_model, materialise, next_token_loss, tokens
+from evenflow.run.job.rank_environment import rank_environment
 from evenflow.run.job.run_job import (
     MOST_MEASURED_STEPS,
     TOLERANCES,
     WARM_UP_STEPS,
     ActionRow,
+    Device,
     Mismatch,
     RankResult,
     RunJob,
@@ -45,7 +47,11 @@ def train(job: RunJob, report: Report) -> RunResult | None:
     `report` is called on the rank of the last stage after every step, and on every rank with what the A/A check finds.
     Rank 0 gets the result, the others None.
     """
-    device = torch.device(job.device, int(os.environ["LOCAL_RANK"])) if job.device == "cuda" else torch.device("cpu")
+    device = (
+        torch.device("cuda", rank_environment(os.environ).local_rank)
+        if job.device is Device.CUDA
+        else torch.device("cpu")
+    )
     logging.getLogger("torch.distributed.pipelining.schedules").setLevel(logging.CRITICAL)  # it writes whole schedules
     logging.getLogger("torch.distributed.tensor").setLevel(logging.ERROR)  # it warns of what a plan asks for
     if job.aa_check:
