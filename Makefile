@@ -10,24 +10,26 @@ PADDLE_VENV := .venv-paddle
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-slow test-gpu lint docs schedule-pages check bench bench-fidelity check-mindformers check-paddle clean
+.PHONY: help setup demo demo-175b test test-slow test-gpu coverage lint docs schedule-pages check release-check bench bench-fidelity check-mindformers check-paddle clean
 
 help:
-	@echo "make setup   install evenflow into $(VENV) ($(BIN)/evenflow)"
-	@echo "make demo    plan the 70B example on 8 ranks x 2 chunks, write output/llama2_70b.{svg,plan.json}"
-	@echo "make demo-175b   from timelines and memory peaks to a plan: layers/demo.json, output/result.svg"
-	@echo "make test    run the tests"
-	@echo "make test-slow   run those that start eight processes"
-	@echo "make test-gpu    run those that need GPUs; set TORCH to a build with CUDA"
-	@echo "make lint    check style, types and the import contract"
-	@echo "make docs    build the documentation into site/"
-	@echo "make schedule-pages   measure the schedule families and write docs/schedules"
-	@echo "make check   lint, test and docs"
-	@echo "make bench   measure plan quality and simulator speed"
-	@echo "make bench-fidelity   compare predicted with measured steps and memory, write docs/fidelity.md"
-	@echo "make check-mindformers   let the real MindFormers read what evenflow writes for it (installs 3.5 GB)"
-	@echo "make check-paddle   compare the orders of work with PaddlePaddle's own (installs 0.9 GB)"
-	@echo "make clean   remove $(VENV) and everything built"
+	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
+	@echo "make demo               plan the 70B example on 8 ranks x 2 chunks, write output/llama2_70b.{svg,plan.json}"
+	@echo "make demo-175b          go from timelines and memory peaks to a plan: layers/demo.json, output/result.svg"
+	@echo "make test               run the tests"
+	@echo "make test-slow          run the tests that start eight processes"
+	@echo "make test-gpu           run the tests that need GPUs; set TORCH to a build with CUDA"
+	@echo "make coverage           run the tests and measure which lines they run, write htmlcov/"
+	@echo "make lint               check style, types and the import contract"
+	@echo "make docs               build the documentation into site/"
+	@echo "make schedule-pages     measure the schedule families and write docs/schedules"
+	@echo "make check              run lint, test and docs"
+	@echo "make release-check      build the wheel, install it into a new environment and plan with it"
+	@echo "make bench              measure plan quality and simulator speed"
+	@echo "make bench-fidelity     compare predicted with measured steps and memory, write docs/fidelity.md"
+	@echo "make check-mindformers  let the real MindFormers read what evenflow writes for it (installs 3.5 GB)"
+	@echo "make check-paddle       compare the orders of work with PaddlePaddle's own (installs 0.9 GB)"
+	@echo "make clean              remove $(VENV) and everything built"
 
 setup: $(VENV)/.stamp-setup
 
@@ -49,6 +51,9 @@ test-slow: $(VENV)/.stamp-dev
 test-gpu: $(VENV)/.stamp-dev
 	$(BIN)/python -m pytest -m gpu -rs $(ARGS)
 
+coverage: $(VENV)/.stamp-dev
+	$(BIN)/python -m pytest -m "not slow and not gpu" -n 2 --dist loadfile --cov --cov-report=html --cov-report=term $(ARGS)
+
 lint: $(VENV)/.stamp-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -63,6 +68,17 @@ schedule-pages: setup
 
 check: lint test docs
 
+# The wheel must work where the repository is not: away from it, in an environment that has nothing else.
+release-check: $(VENV)/.stamp-dev
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+		cp examples/llama2_70b.json "$$folder" && $(PYTHON) -m venv "$$folder/venv" && \
+		"$$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check dist/*.whl && \
+		cd "$$folder" && venv/bin/evenflow --version && \
+		venv/bin/evenflow plan llama2_70b.json --ranks 4 --microbatches 8 --memory 56GB --time-limit 20 --json plan.json && \
+		test -s plan.json && echo "release check passed"
+
 bench: setup
 	$(BIN)/python -m benchmarks $(ARGS)
 
@@ -76,7 +92,7 @@ check-paddle: setup $(PADDLE_VENV)/.stamp
 	$(BIN)/python checks/paddle/check.py --python $(PADDLE_VENV)/bin/python --grids output/paddle_cyclic_waits.txt
 
 clean:
-	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PADDLE_VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PADDLE_VENV) site build dist htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # A stamp and not $(BIN)/python: that file also exists when making the environment failed halfway.
 $(VENV)/.stamp-venv:

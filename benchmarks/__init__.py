@@ -1,1 +1,1 @@
-"""What evenflow is measured by: plan quality on named cases, and simulator speed. See README.md beside this file."""
+"""Measurements of evenflow: plan quality on named cases, speed, fidelity. See README.md beside this file."""

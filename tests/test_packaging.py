@@ -72,3 +72,14 @@ def test_command_prints_the_version_of_the_project() -> None:
 def test_changelog_describes_the_version_of_the_project() -> None:
     headings = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert project_version() in headings
+
+
+def test_citation_names_the_version_of_the_project() -> None:
+    assert f"\nversion: {project_version()}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_pre_commit_runs_the_checks_of_make_lint() -> None:
+    recipe = re.search(r"^lint:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert recipe
+    hooks = re.findall(r"entry: (.+?), language", (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    assert hooks == recipe[1].replace("$(BIN)", ".venv/bin").strip("\t\n").split("\n\t")

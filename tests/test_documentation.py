@@ -1,0 +1,52 @@
+"""The pages as a reader meets them: each can be found, and they agree with the code on which verbs exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from evenflow.cli.main import VERBS
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+
+
+def text_of(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = re.findall(r"^ +- .+: (\S+\.md)$", text_of("mkdocs.yml"), re.MULTILINE)
+    assert sorted(navigation) == sorted(PAGES)
+
+
+def test_the_first_page_links_every_other_one() -> None:
+    linked = set(re.findall(r"\]\(([^)#]+\.md)[^)]*\)", text_of("docs/index.md")))
+    assert linked == PAGES - {"index.md"}
+
+
+def test_the_command_line_page_has_a_section_for_each_verb() -> None:
+    headings = re.findall(r"^## evenflow ([a-z-]+)", text_of("docs/cli.md"), re.MULTILINE)
+    assert set(headings) == set(VERBS)
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md"])
+def test_the_table_of_the_first_page_has_each_verb(page: str) -> None:
+    rows = re.findall(r"^\|[^|]*`evenflow ([a-z-]+)`[^|]*\|", text_of(page), re.MULTILINE)
+    assert sorted(rows) == sorted(VERBS)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that MkDocs and forges give to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    plain = (re.sub(r"[^\w\s-]", "", re.sub(r"\[(.+?)\]\(.*?\)", r"\1", heading)) for heading in headings)
+    return {re.sub(r"[\s-]+", "-", heading.strip().lower()) for heading in plain}
+
+
+@pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md", "CONTRIBUTING.md", "examples/README.md"])
+def test_links_of_pages_outside_the_documentation_lead_somewhere(page: str) -> None:
+    folder = (ROOT / page).parent
+    for path, anchor in re.findall(r"\]\((?!https://)([^)#]+)#?([^)]*)\)", text_of(page)):
+        assert (folder / path).exists(), path
+        assert not anchor or anchor in anchors(folder / path), f"{path}#{anchor}"
