@@ -18,8 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenflow.model import BOTH, COMM, FULL, SELECT, EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.model import BOTH, COMM, FULL, SELECT, EndBlock, Layer, LayerRun, Mode, Network, Request, Sizes
 from evenflow.profiles.layer_file import read_layer_file
+from evenflow.schedule import default_family
 from evenflow.units import MEGABYTE, bytes_from_megabytes, nanoseconds_from_milliseconds
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -41,6 +42,17 @@ class Case:
     less_memory: bool = False
     time_limit_s: float = 60.0
     """About twice what the planner is meant to need."""
+
+    @property
+    def request(self) -> Request:
+        """What the planner is asked for."""
+        sizes = Sizes(num_ranks=self.num_ranks, num_chunks=self.num_chunks, num_microbatches=self.num_microbatches)
+        return Request(network=self.network, sizes=sizes, memory_limit_bytes=self.memory_limit_bytes)
+
+    @property
+    def schedule(self) -> str:
+        """The family of the order."""
+        return default_family(num_chunks=self.num_chunks, less_memory=self.less_memory)
 
 
 def layer(name: str, forward_ms: float, parameter_mb: float, **activation_mb: float) -> Layer:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from benchmarks.cases import GIGABYTE, Case, layer, network
 from evenflow.model import COMM, NONE, SELECT, Plan
 from evenflow.simulate import simulate
-from evenflow.solve import Outcome, Progress, Status, plan
+from evenflow.solve import Outcome, Progress, Status, solve
 
 CLOSE = 1.005
 """A plan is close to the best of its run from here."""
@@ -83,16 +83,7 @@ def measure(case: Case, time_limit_s: float) -> Measurement:
         if not points or (points[-1].makespan_ns, points[-1].lower_bound_ns) != state:
             points.append(Point(seconds=time.monotonic() - began, makespan_ns=state[0], lower_bound_ns=state[1]))
 
-    outcome = plan(
-        case.network,
-        num_ranks=case.num_ranks,
-        num_chunks=case.num_chunks,
-        num_microbatches=case.num_microbatches,
-        memory_limit_bytes=case.memory_limit_bytes,
-        less_memory=case.less_memory,
-        time_limit_s=time_limit_s,
-        progress=watch,
-    )
+    outcome = solve(case.request, schedule=case.schedule, time_limit_s=time_limit_s, progress=watch)
     seconds = time.monotonic() - began
     points.append(Point(seconds=seconds, makespan_ns=outcome.makespan_ns, lower_bound_ns=outcome.lower_bound_ns))
     return Measurement(

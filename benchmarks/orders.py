@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from benchmarks.cases import Case
 from benchmarks.table import aligned
-from evenflow.schedule import default_family
 from evenflow.simulate import simulate
-from evenflow.solve.order.alternate import OrderedOutcome, plan_any_order
+from evenflow.solve.order.alternate import OrderedOutcome, solve_any_order
 from evenflow.solve.order.order_search import load_kernels
 from evenflow.solve.problem import make_problem
 from evenflow.solve.start import least_memory
@@ -38,14 +37,7 @@ def run_orders(cases: Mapping[str, Case], *, time_limit_s: float) -> None:
 
 
 def _tight(case: Case) -> Case:
-    problem = make_problem(
-        case.network,
-        schedule=default_family(num_chunks=case.num_chunks, less_memory=case.less_memory),
-        num_ranks=case.num_ranks,
-        num_chunks=case.num_chunks,
-        num_microbatches=case.num_microbatches,
-        memory_limit_bytes=case.memory_limit_bytes,
-    )
+    problem = make_problem(case.request, schedule=case.schedule)
     found = least_memory(problem, seconds=20.0)
     if found.counts is None:
         raise RuntimeError(f"{case.name}: no plan with little memory was found")
@@ -55,15 +47,7 @@ def _tight(case: Case) -> Case:
 
 def _row(case: Case, *, split_backward: bool, time_limit_s: float) -> list[str]:
     began = time.monotonic()
-    outcome = plan_any_order(
-        case.network,
-        num_ranks=case.num_ranks,
-        num_chunks=case.num_chunks,
-        num_microbatches=case.num_microbatches,
-        memory_limit_bytes=case.memory_limit_bytes,
-        split_backward=split_backward,
-        time_limit_s=time_limit_s,
-    )
+    outcome = solve_any_order(case.request, split_backward=split_backward, time_limit_s=time_limit_s)
     seconds = time.monotonic() - began
     return [
         case.name,

@@ -2,12 +2,12 @@
 
 import random
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Layer, LayerRun, Mode, Network, Plan, cells
+from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Layer, LayerRun, Mode, Network, Plan, Sizes, cells
 from evenflow.model.stage_ranks import v_shaped
 from evenflow.schedule import FAMILIES, Action, Op, Schedule, make_schedule
 
@@ -17,31 +17,22 @@ ONE_CHUNK = tuple(name for name, family in FAMILIES.items() if family.num_chunks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
-    """What a schedule family needs to know."""
+class FamilySizes(Sizes):
+    """A schedule family and sizes that it has."""
 
     family: str
-    num_ranks: int
-    num_chunks: int
-    num_microbatches: int
-    sequence_splits: int = 1
 
     @property
-    def num_stages(self) -> int:
-        return self.num_ranks * self.num_chunks
-
-    @property
-    def num_units(self) -> int:
-        return self.num_microbatches * self.sequence_splits
-
-    def schedule(self) -> Schedule:
-        return make_schedule(
-            self.family,
+    def sizes(self) -> Sizes:
+        return Sizes(
             num_ranks=self.num_ranks,
             num_chunks=self.num_chunks,
             num_microbatches=self.num_microbatches,
             sequence_splits=self.sequence_splits,
         )
+
+    def schedule(self) -> Schedule:
+        return make_schedule(self.family, **asdict(self.sizes))
 
 
 @st.composite
@@ -53,10 +44,10 @@ def sizes(
     max_chunks: int = 3,
     max_microbatches: int = 9,
     max_splits: int = 3,
-) -> Sizes:
+) -> FamilySizes:
     """Sizes of any of `families`, fewer microbatches than ranks and remainders included."""
     family = draw(st.sampled_from(families))
-    return Sizes(
+    return FamilySizes(
         family=family,
         num_ranks=draw(st.integers(1, max_ranks)),
         num_chunks=FAMILIES[family].num_chunks or draw(st.integers(1, max_chunks)),
@@ -134,7 +125,7 @@ def schedule_of(plan: Plan) -> Schedule:
 
 def schedules() -> st.SearchStrategy[Schedule]:
     """Valid orders, of the families and beyond."""
-    return sizes().map(Sizes.schedule) | random_schedules()
+    return sizes().map(FamilySizes.schedule) | random_schedules()
 
 
 @st.composite
@@ -183,7 +174,7 @@ def plans(draw: st.DrawFn, network: Network) -> Plan:
     """Any cut of `network`, empty cells included, with any recompute counts that its kinds allow."""
     size = draw(sizes())
     cuts = st.integers(0, network.num_layers)
-    num_stages = size.num_stages
+    num_stages = size.num_cells
     bounds = [0, *sorted(draw(st.lists(cuts, min_size=num_stages - 1, max_size=num_stages - 1))), network.num_layers]
     counts = [after - before for before, after in pairwise(bounds)]
     left = list(counts)

@@ -4,8 +4,7 @@ from hypothesis import strategies as st
 
 from evenflow.baselines.even_plan import even_plan
 from evenflow.errors import InputError
-from evenflow.model import Layer, LayerRun, Mode, Network, Plan
-from evenflow.model.stage_ranks import v_shaped
+from evenflow.model import Layer, LayerRun, Mode, Network, Plan, Sizes
 
 
 def network(num_layers: int, *kinds: str) -> Network:
@@ -19,12 +18,9 @@ def plan_of(
 ) -> Plan:
     return even_plan(
         network(num_layers, "full", "select"),
-        num_ranks=num_ranks,
-        num_chunks=num_chunks,
-        num_microbatches=8,
+        Sizes(num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=8, sequence_splits=sequence_splits),
         schedule="interleaved",
         recompute=recompute,
-        sequence_splits=sequence_splits,
     )
 
 
@@ -49,11 +45,8 @@ def test_on_a_v_the_final_stage_is_on_the_first_rank():
     """10 layers on 4 x 2 cells: stages 5 and 6 of 0..7 get one more, on ranks 2 and 1."""
     plan = even_plan(
         network(10),
-        num_ranks=4,
-        num_chunks=2,
-        num_microbatches=8,
+        Sizes(num_ranks=4, num_chunks=2, num_microbatches=8),
         schedule="zbv",
-        placement=v_shaped(num_ranks=4),
     )
     assert plan.layers == ((1, 1, 1, 1), (1, 2, 2, 1))
 
@@ -80,5 +73,5 @@ def test_refusals():
         plan_of(8, 2, 1, "comm")
     with pytest.raises(InputError, match="keys and values"):
         plan_of(8, 2, 1, "full", sequence_splits=2)
-    with pytest.raises(InputError, match="the number of ranks is at least 1"):
+    with pytest.raises(InputError, match="the number of ranks must be at least 1"):
         plan_of(8, 0, 1)

@@ -11,7 +11,7 @@ from evenflow.model import FULL, NONE, EndBlock, Layer, LayerRun, Mode, Network,
 from evenflow.profiles.layer_file import read_layer_file
 from evenflow.simulate import simulate
 from tests.solve.exhaustive import Case, every_plan
-from tests.strategies import Sizes, networks
+from tests.strategies import FamilySizes, networks
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -145,7 +145,7 @@ def test_no_plan_of_the_rule_beats_the_best_of_all_plans(problem):
     network = with_full_only(network)
     case = Case(
         network=network,
-        sizes=Sizes(family="1f1b", num_ranks=num_ranks, num_chunks=1, num_microbatches=num_microbatches),
+        sizes=FamilySizes(family="1f1b", num_ranks=num_ranks, num_chunks=1, num_microbatches=num_microbatches),
     )
     assume(case.num_plans() <= 3000)
     last = quick_tune(

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -11,10 +10,9 @@ from click.testing import CliRunner, Result
 from evenflow import solve
 from evenflow.baselines.even_plan import even_plan
 from evenflow.cli.main import main
-from evenflow.model import FULL, NONE, Network
-from evenflow.schedule import default_family
+from evenflow.model import FULL, NONE, Request
 from evenflow.simulate import simulate
-from evenflow.solve import Infeasibility, Outcome, Progress, Status
+from evenflow.solve import Infeasibility, Outcome, Progress, ProgressCallback, Status
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -33,40 +31,22 @@ Evenflow = Callable[..., Result]
 
 
 def even_outcome(
-    network: Network,
-    *,
-    num_ranks: int,
-    num_microbatches: int,
-    num_chunks: int = 1,
-    memory_limit_bytes: int | None = None,
-    schedule: str | None = None,
-    sequence_splits: int = 1,
-    communication: Any = None,
-    progress: Any = None,
-    **_options: Any,
+    request: Request, *, schedule: str, time_limit_s: float = 1.0, progress: ProgressCallback | None = None
 ) -> Outcome:
     """Layers dealt evenly and nothing recomputed, or everything where that does not fit."""
     smallest: list[tuple[int, int]] = []
     for kind in (NONE, FULL):
-        plan = even_plan(
-            network,
-            num_ranks=num_ranks,
-            num_chunks=num_chunks,
-            num_microbatches=num_microbatches,
-            schedule=schedule or default_family(num_chunks=num_chunks),
-            sequence_splits=sequence_splits,
-            recompute=kind,
-        )
-        simulation = simulate(network, plan, communication=communication)
+        plan = even_plan(request.network, request.sizes, schedule=schedule, recompute=kind)
+        simulation = simulate(request.network, plan, communication=request.communication)
         peaks = simulation.peak_memory_bytes
-        if simulation.fits(memory_limit_bytes):
+        if simulation.fits(request.memory_limit_bytes):
             if progress is not None:
                 progress(Progress(seconds=3.0, phase="proving", makespan_ns=simulation.makespan_ns, lower_bound_ns=1))
             return Outcome(
                 status=Status.FEASIBLE,
                 simulation=simulation,
                 lower_bound_ns=simulation.makespan_ns * 3 // 4,
-                memory_limit_bytes=memory_limit_bytes,
+                memory_limit_bytes=request.memory_limit_bytes,
                 solve_seconds=1.5,
             )
         smallest.append((max(peaks), peaks.index(max(peaks))))
@@ -75,7 +55,7 @@ def even_outcome(
         status=Status.INFEASIBLE,
         simulation=None,
         lower_bound_ns=0,
-        memory_limit_bytes=memory_limit_bytes,
+        memory_limit_bytes=request.memory_limit_bytes,
         solve_seconds=1.5,
         infeasibility=Infeasibility(
             rank=rank, smallest_limit_bytes=needed, proven=True, advice=("more ranks would help",)
@@ -86,7 +66,7 @@ def even_outcome(
 @pytest.fixture
 def fake_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands get `even_outcome` instead of a solve."""
-    monkeypatch.setattr(solve, "plan", even_outcome)
+    monkeypatch.setattr(solve, "solve", even_outcome)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def test_our_own_bugs_are_not_hidden(evenflow, folder, monkeypatch):
     def bug(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(solve, "plan", bug)
+    monkeypatch.setattr(solve, "solve", bug)
     result = evenflow("plan", "tiny.json", "--ranks", 2, "--microbatches", 2)
     assert isinstance(result.exception, ZeroDivisionError)
 

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from evenflow.errors import InputError
 from evenflow.profiles.order_file import parse_order_file
 from evenflow.schedule import FAMILIES, Schedule, format_schedule, parse_schedule
-from tests.strategies import Sizes, schedules, sizes
+from tests.strategies import FamilySizes, schedules, sizes
 
 JOBS = {"F": "forward", "B": "backward", "I": "backward_b", "W": "backward_w"}
 
@@ -38,7 +38,7 @@ def test_csv_reads_back(schedule: Schedule):
 
 
 @given(sizes())
-def test_job_lists_read_back(size: Sizes):
+def test_job_lists_read_back(size: FamilySizes):
     assume(not FAMILIES[size.family].is_v_shaped)  # the chunks of job lists go round the ranks
     schedule = size.schedule()
     text = json.dumps(paddle_jobs(schedule))

@@ -12,12 +12,12 @@ from evenflow.schedule import FAMILIES
 from evenflow.schedule.bubble_formulas import Bubble, Place, bubbles_by_formula, collect_bubbles
 from evenflow.simulate import build_graph, run
 from evenflow.simulate.even_layout import even_layout, idle_bubbles
-from tests.strategies import Sizes
+from tests.strategies import FamilySizes
 
 TIMES = ((1, 1), (1, 2), (5, 2))
 
 
-def agree(size: Sizes, forward_ns: int, backward_ns: int) -> bool:
+def agree(size: FamilySizes, forward_ns: int, backward_ns: int) -> bool:
     """Whether there are formulas for these sizes; they must then hold on every rank."""
     given_sizes = {
         "num_ranks": size.num_ranks,
@@ -39,9 +39,9 @@ def agree(size: Sizes, forward_ns: int, backward_ns: int) -> bool:
     return True
 
 
-def all_sizes(family: str, *, max_splits: int = 1) -> list[Sizes]:
+def all_sizes(family: str, *, max_splits: int = 1) -> list[FamilySizes]:
     return [
-        Sizes(
+        FamilySizes(
             family=family,
             num_ranks=ranks,
             num_chunks=chunks,
@@ -98,7 +98,7 @@ def test_split_sequences(family: str):
     st.integers(1, 9), st.integers(1, 9),
 )  # fmt: skip
 def test_any_sizes(family, ranks, chunks, microbatches, splits, forward_ns, backward_ns):
-    size = Sizes(
+    size = FamilySizes(
         family=family,
         num_ranks=ranks,
         num_chunks=FAMILIES[family].num_chunks or chunks,
@@ -129,7 +129,7 @@ def test_document_004_for_equal_times(rank: int):
 
 def test_unequal_times_cannot_wait_as_the_document_writes():
     """Rank 0 of 4 with t_b = 2 t_f: its first backward starts after 4 t_f + 3 t_b, of which it waits 3 t_b."""
-    schedule = Sizes(family="1f1b", num_ranks=4, num_chunks=1, num_microbatches=5).schedule()
+    schedule = FamilySizes(family="1f1b", num_ranks=4, num_chunks=1, num_microbatches=5).schedule()
     timeline = run(build_graph(schedule), np.tile(np.array([1, 2, 0, 0]), 4))
     first_backward = [str(action) for action in schedule.order(0)].index("0B0")
     assert timeline.start_ns[first_backward] == 4 + 3 * 2

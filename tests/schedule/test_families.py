@@ -7,7 +7,7 @@ from evenflow.errors import InputError
 from evenflow.schedule import FAMILIES, Action, Op, check_complete, default_family, family_name, make_schedule
 from evenflow.simulate import build_graph, compiled
 from tests.oracle import live_peak, orders_of
-from tests.strategies import ANY_SIZE, ONE_CHUNK, Sizes, sizes
+from tests.strategies import ANY_SIZE, ONE_CHUNK, FamilySizes, sizes
 
 MOST_RANKS, MOST_CHUNKS, MOST_MICROBATCHES, MOST_SPLITS = 12, 5, 40, 4
 
@@ -17,10 +17,10 @@ def chunks_of(family: str) -> list[int]:
     return [fixed] if fixed else list(range(1, MOST_CHUNKS + 1))
 
 
-def some_of_all_sizes(family: str) -> list[Sizes]:
+def some_of_all_sizes(family: str) -> list[FamilySizes]:
     """Every 7th of all sizes; 7 shares no factor with the counts, so every value meets every other."""
     every = [
-        Sizes(
+        FamilySizes(
             family=family,
             num_ranks=num_ranks,
             num_chunks=num_chunks,
@@ -45,7 +45,7 @@ def test_every_order_is_complete_causal_and_ends(family: str, monkeypatch: pytes
 
 
 @given(sizes(max_ranks=6, max_microbatches=14))
-def test_every_rank_runs_its_stages_once_in_causal_order(size: Sizes):
+def test_every_rank_runs_its_stages_once_in_causal_order(size: FamilySizes):
     """The same by other means than the validator's."""
     schedule = size.schedule()
     splits = size.sequence_splits
@@ -72,7 +72,7 @@ def test_every_rank_runs_its_stages_once_in_causal_order(size: Sizes):
 
 
 @given(sizes(families=("1f1b",), max_microbatches=14, max_splits=4))
-def test_1f1b_keeps_few_activations(size: Sizes):
+def test_1f1b_keeps_few_activations(size: FamilySizes):
     """At most ranks - rank, and splits - 1 more for a split sequence. [Seq1F1B, §3]"""
     for rank, order in enumerate(orders_of(size.schedule())):
         most = size.num_ranks - rank + size.sequence_splits - 1
@@ -80,20 +80,20 @@ def test_1f1b_keeps_few_activations(size: Sizes):
 
 
 @given(sizes(families=("zb-h1",), max_microbatches=14, max_splits=4))
-def test_zb_h1_keeps_no_more_than_the_first_rank_of_1f1b(size: Sizes):
+def test_zb_h1_keeps_no_more_than_the_first_rank_of_1f1b(size: FamilySizes):
     most = min(size.num_ranks + size.sequence_splits - 1, size.num_units)
     for order in orders_of(size.schedule()):
         assert live_peak(order, lambda stage: 1, lambda stage: 1) <= most
 
 
 @given(sizes(families=("f-then-b",), max_microbatches=14))
-def test_f_then_b_keeps_every_activation(size: Sizes):
+def test_f_then_b_keeps_every_activation(size: FamilySizes):
     for order in orders_of(size.schedule()):
         assert live_peak(order, lambda stage: 1) == size.num_chunks * size.num_units
 
 
 @given(sizes(max_ranks=8, max_microbatches=24))
-def test_less_memory_never_keeps_more(size: Sizes):
+def test_less_memory_never_keeps_more(size: FamilySizes):
     sizes_given = {
         "num_ranks": size.num_ranks,
         "num_chunks": size.num_chunks,
@@ -109,7 +109,7 @@ def test_less_memory_never_keeps_more(size: Sizes):
 
 
 @given(sizes())
-def test_one_chunk_interleaved_with_less_memory_is_1f1b(size: Sizes):
+def test_one_chunk_interleaved_with_less_memory_is_1f1b(size: FamilySizes):
     sizes_given = {"num_ranks": size.num_ranks, "num_chunks": 1, "num_microbatches": size.num_microbatches}
     less = make_schedule("interleaved-less-memory", **sizes_given)
     assert orders_of(less) == orders_of(make_schedule("1f1b", **sizes_given))

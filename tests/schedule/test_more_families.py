@@ -16,7 +16,7 @@ from evenflow.schedule.orders import chunk_orders, merge
 from evenflow.schedule.waiting_circle import waiting_circle
 from evenflow.simulate import Timeline, build_graph, run
 from tests.oracle import live_peak, orders_of
-from tests.strategies import Sizes, sizes
+from tests.strategies import FamilySizes, sizes
 
 
 def equal_stages(schedule: Schedule, forward_ns: int, backward_ns: int) -> Timeline:
@@ -113,7 +113,7 @@ def test_merging_the_remainder_never_idles_more(
 
 
 @given(sizes(families=("naive",), max_splits=1), st.integers(1, 9), st.integers(1, 9))
-def test_bubble_of_naive(size: Sizes, forward_ns: int, backward_ns: int):
+def test_bubble_of_naive(size: FamilySizes, forward_ns: int, backward_ns: int):
     """(K - 1) / K. [pipeline study notes]"""
     assert idle_share(size.schedule(), forward_ns, backward_ns) == Fraction(size.num_ranks - 1, size.num_ranks)
 

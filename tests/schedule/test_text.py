@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow.schedule import Action, Op, Schedule, format_schedule, parse_schedule
-from tests.strategies import Sizes, schedules, sizes
+from tests.strategies import FamilySizes, schedules, sizes
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
@@ -27,7 +27,7 @@ def test_what_is_no_action_is_refused_with_its_place(token: str):
 
 
 @given(sizes())
-def test_a_schedule_reads_back(size: Sizes):
+def test_a_schedule_reads_back(size: FamilySizes):
     schedule = size.schedule()
     text = format_schedule(schedule)
     assert parse_schedule(text, name=schedule.name, sequence_splits=size.sequence_splits) == schedule
@@ -43,7 +43,7 @@ def test_idle_slots_are_skipped(schedule: Schedule, idle: int):
 
 
 @given(sizes())
-def test_a_schedule_in_the_names_of_older_files_reads_back(size: Sizes):
+def test_a_schedule_in_the_names_of_older_files_reads_back(size: FamilySizes):
     schedule = size.schedule()
     names = {Op.F: "F", Op.B: "BW", Op.I: "B", Op.W: "W"}
     rows = (schedule.order(rank) for rank in range(size.num_ranks))
@@ -94,7 +94,7 @@ def test_nothing_is_no_schedule(text: str):
 def test_orders_that_were_written_by_hand(
     file: str, family: str, num_ranks: int, num_chunks: int, num_microbatches: int, sequence_splits: int
 ):
-    size = Sizes(
+    size = FamilySizes(
         family=family,
         num_ranks=num_ranks,
         num_chunks=num_chunks,

@@ -12,19 +12,19 @@ from evenflow.model.stage_ranks import v_shaped
 from evenflow.profiles.order_file import parse_order_file
 from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule, parse_schedule
 from evenflow.simulate import build_graph, run
-from tests.strategies import ANY_SIZE, Sizes
+from tests.strategies import ANY_SIZE, FamilySizes
 
 torch_schedules = pytest.importorskip("torch.distributed.pipelining.schedules")
 
 TORCH_CLASSES = {"zbv": "ScheduleZBVZeroBubble", "dualpipe-v": "ScheduleDualPipeV"}
 
 
-def some_sizes(family: str) -> Iterator[Sizes]:
+def some_sizes(family: str) -> Iterator[FamilySizes]:
     fixed, can_split = FAMILIES[family].num_chunks, FAMILIES[family].can_split
     for ranks, chunks, microbatches, splits in (
         (1, 1, 1, 1), (1, 2, 3, 1), (2, 1, 1, 2), (2, 3, 5, 1), (3, 2, 2, 1), (4, 1, 8, 3), (4, 2, 9, 1), (5, 2, 12, 1)
     ):  # fmt: skip
-        yield Sizes(
+        yield FamilySizes(
             family=family,
             num_ranks=ranks,
             num_chunks=fixed or chunks,

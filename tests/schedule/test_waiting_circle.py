@@ -37,7 +37,7 @@ def test_a_circle_is_closed_and_every_wait_is_real(size, seed: int):
             if later is not None:
                 order[index], order[later] = order[later], order[index]
     schedule = Schedule.from_actions(
-        name="shuffled", num_stages=size.num_stages, num_microbatches=size.num_microbatches, orders=orders
+        name="shuffled", num_stages=size.num_cells, num_microbatches=size.num_microbatches, orders=orders
     )
     check_complete(schedule)
     try:
@@ -55,7 +55,7 @@ def test_a_circle_is_closed_and_every_wait_is_real(size, seed: int):
         if wait.by_order:
             assert order.index(wait.needs) < order.index(wait.action)
         else:
-            assert wait.needs in inputs_of(wait.action, size.num_stages)
+            assert wait.needs in inputs_of(wait.action, size.num_cells)
             assert wait.needs in orders[wait.needs_rank]
 
 

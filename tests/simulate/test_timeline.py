@@ -9,7 +9,7 @@ from evenflow.model import Communication
 from evenflow.schedule import FAMILIES, NUM_OPS, Action, Schedule, check_complete, parse_schedule
 from evenflow.simulate import StageCosts, Timeline, build_graph, compiled, live_vectors, memory_curve, peak_bytes, run
 from tests.oracle import end_times, live_peak, orders_of
-from tests.strategies import Sizes, schedules
+from tests.strategies import FamilySizes, schedules
 
 
 @st.composite
@@ -100,7 +100,7 @@ def test_a_timeline_worked_out_by_hand():
         rank 0  F0 0-2  F1 2-4                 B0 11-14             B1 20-23
         rank 1          F0 2-6  B0 6-11  F1 11-15  B1 15-20
     """
-    schedule = Sizes(family="1f1b", num_ranks=2, num_chunks=1, num_microbatches=2).schedule()
+    schedule = FamilySizes(family="1f1b", num_ranks=2, num_chunks=1, num_microbatches=2).schedule()
     timeline = run(build_graph(schedule), np.array([2, 3, 0, 0, 4, 5, 0, 0]))
     assert timeline.start_ns.tolist() == [0, 2, 11, 20, 2, 6, 11, 15]
     assert timeline.end_ns.tolist() == [2, 4, 14, 23, 6, 11, 15, 20]
@@ -161,7 +161,7 @@ def test_more_maximal_vectors_than_there_is_room_for_at_first():
 
 def test_memory_over_time_worked_out_by_hand():
     """Rank 0 of the timeline above: 10 bytes from each forward's start to its backward's end, on top of 100."""
-    schedule = Sizes(family="1f1b", num_ranks=2, num_chunks=1, num_microbatches=2).schedule()
+    schedule = FamilySizes(family="1f1b", num_ranks=2, num_chunks=1, num_microbatches=2).schedule()
     costs = StageCosts(
         num_ranks=2,
         forward_ns=np.array([2, 4]),
@@ -253,7 +253,7 @@ def test_without_a_backward_nothing_is_kept():
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 @pytest.mark.parametrize("microbatches", [1, 7, 12])
 def test_compiled_and_plain_kernels_agree(family: str, microbatches: int, monkeypatch: pytest.MonkeyPatch):
-    schedule = Sizes(
+    schedule = FamilySizes(
         family=family, num_ranks=4, num_chunks=FAMILIES[family].num_chunks or 3, num_microbatches=microbatches
     ).schedule()
     durations = np.random.default_rng(microbatches).integers(1, 1000, NUM_OPS * schedule.num_stages)

@@ -58,7 +58,7 @@ def cases(draw: st.DrawFn, *, time: int = 1, memory: int = 1, any_order: bool = 
     """
     size = draw(sizes(max_ranks=4, max_chunks=3, max_microbatches=6, max_splits=2))
     allow_empty = draw(st.sampled_from([False, False, True]))
-    fewest = 1 if allow_empty else size.num_stages
+    fewest = 1 if allow_empty else size.num_cells
     assume(fewest <= 8)
     network = draw(small_networks(
         num_layers=draw(st.integers(fewest, 8)), most_kinds=draw(st.integers(0, 4)), time=time, memory=memory

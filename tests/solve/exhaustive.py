@@ -12,11 +12,11 @@ from math import comb, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.model import COMM, SELECT, Communication, EndBlock, Network
+from evenflow.model import COMM, SELECT, Communication, EndBlock, Network, Request
 from evenflow.schedule import Action, Op, Schedule
 from evenflow.solve.problem import Problem, problem_of_order
 from tests.oracle import end_times, orders_of
-from tests.strategies import Sizes, inputs_of
+from tests.strategies import FamilySizes, inputs_of
 
 Content = tuple[int, int, int, int, int, int]
 """Forward, backward, activation, parameters, weight gradient and what waits for it, of a cell."""
@@ -29,7 +29,7 @@ class Case:
     """A problem without its memory limit."""
 
     network: Network
-    sizes: Sizes
+    sizes: FamilySizes
     order: Schedule | None = None
     """Another order of these sizes than the family's."""
     mix_any: bool = False
@@ -50,15 +50,18 @@ class Case:
         has_backward = any(action.op != Op.F for order in orders_of(self.schedule) for action in order)
         return split if has_backward else split.without_backward()
 
-    def problem(self, limit_bytes: int | None = None) -> Problem:
-        return problem_of_order(
-            self.network, order=self.schedule, memory_limit_bytes=limit_bytes, mix_any=self.mix_any,
+    def request(self, limit_bytes: int | None = None) -> Request:
+        return Request(
+            network=self.network, sizes=self.sizes.sizes, memory_limit_bytes=limit_bytes, mix_any=self.mix_any,
             allow_empty=self.allow_empty, communication=self.communication,
         )  # fmt: skip
 
+    def problem(self, limit_bytes: int | None = None) -> Problem:
+        return problem_of_order(self.request(limit_bytes), self.schedule)
+
     @property
     def arguments(self) -> dict[str, object]:
-        """What `plan` and `make_problem` both take, for the order of a family."""
+        """What `plan` takes, for the order of a family."""
         return {
             "num_ranks": self.sizes.num_ranks, "num_chunks": self.sizes.num_chunks,
             "num_microbatches": self.sizes.num_microbatches, "sequence_splits": self.sizes.sequence_splits,
@@ -68,7 +71,7 @@ class Case:
 
     def num_plans(self) -> int:
         """At most so many plans."""
-        num_kinds, cells = len(self.split.kinds), self.sizes.num_stages
+        num_kinds, cells = len(self.split.kinds), self.sizes.num_cells
         return (
             sum(
                 prod(comb(after - before + num_kinds - 1, num_kinds - 1) for before, after in pairwise(bounds))
@@ -80,7 +83,7 @@ class Case:
 
     def cuts(self) -> list[tuple[int, ...]]:
         """Borders of the cells, 0 and the number of layers included."""
-        layers, inner = self.network.num_layers, self.sizes.num_stages - 1
+        layers, inner = self.network.num_layers, self.sizes.num_cells - 1
         every = ((0, *cut, layers) for cut in combinations_with_replacement(range(layers + 1), inner))
         return [cut for cut in every if self.allow_empty or all(after > before for before, after in pairwise(cut))]
 
@@ -116,7 +119,7 @@ class Plans:
 
 def every_plan(case: Case) -> Plans:
     """Costs of all cuts times all recompute counts."""
-    network, stages = case.split, case.sizes.num_stages
+    network, stages = case.split, case.sizes.num_cells
     known: dict[tuple[int, int, int], NDArray[np.int64]] = {}
     tables: list[list[NDArray[np.int64]]] = [[] for _ in range(stages)]
     for cut in case.cuts():

@@ -1,6 +1,6 @@
 """`plan` with the layers given: the best recompute counts for that cut, against trying all of them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pytest
@@ -8,9 +8,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.model import Cells, Layer, LayerRun, Mode, Network, cells
+from evenflow.model import Cells, Layer, LayerRun, Mode, Network, Request, cells
 from evenflow.solve import Status, plan
-from evenflow.solve.problem import make_problem
 from evenflow.solve.search.annealing import Search
 from evenflow.solve.start import even_start, least_memory
 from tests.solve.cases import cases
@@ -26,6 +25,9 @@ class CaseWithCut(Case):
 
     def cuts(self) -> list[tuple[int, ...]]:
         return [self.cut]
+
+    def request(self, limit_bytes: int | None = None) -> Request:
+        return replace(super().request(limit_bytes), layers=self.layers)
 
     @property
     def layers(self) -> Cells:
@@ -74,7 +76,7 @@ def test_one_byte_too_little_gives_the_smallest_limit_for_these_layers(case):
 @given(case=cases_with_cut())
 @settings(max_examples=30)
 def test_first_plans_keep_the_layers_and_the_least_memory_is_exact(case):
-    problem = make_problem(case.network, layers=case.layers, **case.arguments)
+    problem = case.problem()
     least = least_memory(problem, seconds=0.0)
     assert problem.plan(even_start(problem)).layers == case.layers
     assert problem.plan(least.counts).layers == case.layers
@@ -84,7 +86,7 @@ def test_first_plans_keep_the_layers_and_the_least_memory_is_exact(case):
 @given(case=cases_with_cut(), seed=st.integers(0, 100))
 @settings(max_examples=30)
 def test_the_search_keeps_the_layers(case, seed):
-    problem = make_problem(case.network, layers=case.layers, **case.arguments)
+    problem = case.problem()
     search = Search(problem=problem, counts=even_start(problem), seed=seed)
     search._anneal(steps=300, hot=0.1 * search.best)
     for counts in (search.counts, search.best_counts):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network, Request, Sizes
 from evenflow.schedule import Schedule
 from evenflow.simulate import simulate
 from evenflow.solve import proof
@@ -135,7 +135,7 @@ def test_a_target_that_a_plan_meets_exactly_is_not_refuted():
     network = Network(
         name="exact", runs=(LayerRun(layer=layer, count=4),), tail=EndBlock(forward_ns=10, backward_ns=229)
     )
-    problem = make_problem(network, schedule="1f1b", num_ranks=1, num_chunks=1, num_microbatches=1)
+    problem = make_problem(Request(network=network, sizes=Sizes(num_ranks=1, num_microbatches=1)), schedule="1f1b")
     the_only_plan_ns = 4 * (204 + 153) + 10 + 229
     assert not Prover(problem).refute(the_only_plan_ns, seconds=SECONDS).refuted
     assert Prover(problem).refute(the_only_plan_ns - 1, seconds=SECONDS).refuted

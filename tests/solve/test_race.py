@@ -11,7 +11,7 @@ from evenflow.simulate import simulate
 from evenflow.solve import Outcome, Status, plan
 from tests.solve.cases import cases, without_kind
 from tests.solve.exhaustive import Case, Plans, every_plan
-from tests.strategies import Sizes
+from tests.strategies import FamilySizes
 
 TOLERANCE = 2e-6
 MILLISECOND = 1_000_000
@@ -95,7 +95,7 @@ def test_on_a_v_the_first_rank_has_both_ends_of_the_network(family: str):
         head=end,
         tail=end,
     )
-    case = Case(network=network, sizes=Sizes(family=family, num_ranks=2, num_chunks=2, num_microbatches=5))
+    case = Case(network=network, sizes=FamilySizes(family=family, num_ranks=2, num_chunks=2, num_microbatches=5))
     plans = every_plan(case)
     free = solve(case, None)
     check(case, plans, None, free)

@@ -12,9 +12,10 @@ import numpy as np
 from evenflow.auto.stages.candidates import StageProvider
 from evenflow.auto.stages.inter_operator import TwoLevelPlan
 from evenflow.cluster.resharding import plan_resharding
+from evenflow.model import Request, Sizes
 from evenflow.schedule import NUM_OPS, Op
 from evenflow.simulate import Timeline, run
-from evenflow.solve import Outcome, plan
+from evenflow.solve import Outcome, solve
 
 VARIANTS = (("1f1b", 1), ("eager-1f1b", 1), ("zb-h1", 1), ("interleaved", 2))
 """Schedules and chunks a rank that are tried."""
@@ -69,17 +70,14 @@ def refine(two_level: TwoLevelPlan, provider: StageProvider, *, time_limit_s: fl
     ]
     tried = []
     for sharding, schedule, num_chunks in variants:
-        outcome = plan(
-            provider.network_on(stages[0].submesh, sharding),
-            num_ranks=len(stages),
-            num_microbatches=two_level.num_microbatches,
-            num_chunks=num_chunks,
+        request = Request(
+            network=provider.network_on(stages[0].submesh, sharding),
+            sizes=Sizes(num_ranks=len(stages), num_chunks=num_chunks, num_microbatches=two_level.num_microbatches),
             memory_limit_bytes=two_level.cluster.memory_bytes,
-            schedule=schedule,
             mix_any=True,
             communication=two_level.communication,
-            time_limit_s=time_limit_s / len(variants),
         )
+        outcome = solve(request, schedule=schedule, time_limit_s=time_limit_s / len(variants))
         timeline = _simulated(two_level, provider, sharding, outcome)
         tried.append(
             Refined(sharding=sharding, schedule=schedule, num_chunks=num_chunks, outcome=outcome, timeline=timeline)

@@ -1,25 +1,15 @@
 """Plans that nobody had to search for: layers dealt evenly, and everything or nothing recomputed."""
 
-from collections.abc import Sequence
-
 from evenflow.errors import InputError
 from evenflow.model.network import Network
 from evenflow.model.plan import Plan, cells
 from evenflow.model.recompute import FULL, NONE
-from evenflow.model.stage_ranks import looped, stage_table
+from evenflow.model.sizes import Sizes
+from evenflow.model.stage_ranks import stage_table
+from evenflow.schedule.families import family_placement
 
 
-def even_plan(
-    network: Network,
-    *,
-    num_ranks: int,
-    num_chunks: int,
-    num_microbatches: int,
-    schedule: str,
-    placement: Sequence[int] | None = None,
-    sequence_splits: int = 1,
-    recompute: str = NONE,
-) -> Plan:
+def even_plan(network: Network, sizes: Sizes, *, schedule: str, recompute: str = NONE) -> Plan:
     """The plan with equal cells whose layers are all under one recompute kind.
 
     Layers that are left over go one each to the last stages before the final one, because later stages keep fewer
@@ -29,15 +19,12 @@ def even_plan(
         rank     0  1  2  3
         layers   2  3  3  2
 
-    `placement` gives the rank of every stage; by default stages go round the ranks.
+    `schedule` is the name of a family: it says which stages are on a rank.
 
     Raises:
         InputError: fewer layers than cells, or a kind that the network does not offer.
     """
-    for name, count in (("ranks", num_ranks), ("chunks", num_chunks)):
-        if count < 1:
-            raise InputError(value=count, rule=f"the number of {name} is at least 1", place="plan")
-    num_stages = num_ranks * num_chunks
+    num_ranks, num_chunks, num_stages = sizes.num_ranks, sizes.num_chunks, sizes.num_cells
     if network.num_layers < num_stages:
         raise InputError(
             value=network.num_layers,
@@ -45,17 +32,18 @@ def even_plan(
             place=f"layers of {network.name}",
             remedy="use fewer ranks or chunks",
         )
-    check_offered(network, recompute, sequence_splits=sequence_splits, place="recompute")
+    check_offered(network, recompute, sequence_splits=sizes.sequence_splits, place="recompute")
     each, left_over = divmod(network.num_layers, num_stages)
     stages = [each + (num_stages - 1 - left_over <= stage < num_stages - 1) for stage in range(num_stages)]
-    table = stage_table(placement or looped(num_ranks=num_ranks, num_chunks=num_chunks), num_ranks=num_ranks)
+    placement = family_placement(schedule, num_ranks=num_ranks, num_chunks=num_chunks)
+    table = stage_table(placement, num_ranks=num_ranks)
     layers = cells([[stages[stage] for stage in row] for row in table.tolist()])
     return Plan(
         schedule=schedule,
-        num_microbatches=num_microbatches,
+        num_microbatches=sizes.num_microbatches,
         layers=layers,
         recompute={} if recompute == NONE else {recompute: layers},
-        sequence_splits=sequence_splits,
+        sequence_splits=sizes.sequence_splits,
     )
 
 

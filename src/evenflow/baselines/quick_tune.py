@@ -16,7 +16,7 @@ import numpy as np
 
 from evenflow.baselines.even_plan import even_plan
 from evenflow.errors import InputError
-from evenflow.model import FULL, NONE, LayerRun, Network, Plan, cells
+from evenflow.model import FULL, NONE, LayerRun, Network, Plan, Sizes, cells
 from evenflow.schedule import make_schedule
 from evenflow.simulate import Simulation, StageCosts, live_vectors, simulate
 from evenflow.simulate.costs import Integers, LayerSums, costs_of_counts, layer_sums
@@ -71,9 +71,7 @@ def quick_tune(
             place=f"recompute kinds of {network.name}",
             remedy="give memory_recompute in the layer file, or use evenflow plan",
         )
-    even = even_plan(
-        network, num_ranks=num_ranks, num_chunks=1, num_microbatches=num_microbatches, schedule=SCHEDULE
-    )  # fmt: skip
+    even = even_plan(network, Sizes(num_ranks=num_ranks, num_microbatches=num_microbatches), schedule=SCHEDULE)
     schedule = make_schedule(SCHEDULE, num_ranks=num_ranks, num_chunks=1, num_microbatches=num_microbatches)
     rule = _Rule(
         network=network,

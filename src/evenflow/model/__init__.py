@@ -3,6 +3,8 @@
 from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.model.plan import Cells, Communication, Plan, cells
 from evenflow.model.recompute import BOTH, COMM, FULL, NONE, SELECT
+from evenflow.model.request import Request
+from evenflow.model.sizes import Sizes
 
 __all__ = [
     "BOTH",
@@ -18,5 +20,7 @@ __all__ = [
     "Mode",
     "Network",
     "Plan",
+    "Request",
+    "Sizes",
     "cells",
 ]

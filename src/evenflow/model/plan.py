@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from evenflow.errors import InputError
 from evenflow.model.recompute import NONE
+from evenflow.model.sizes import Sizes
 
 Cells: TypeAlias = tuple[tuple[int, ...], ...]
 """One integer a cell, indexed ``[chunk][rank]``."""
@@ -79,9 +80,17 @@ class Plan:
                         rule=f"at most the {self.layers[chunk][rank]} layers of a cell recompute",
                         place=f"recompute, chunk {chunk}, rank {rank}",
                     )
-        for name, count in (("microbatches", self.num_microbatches), ("sequence splits", self.sequence_splits)):
-            if count < 1:
-                raise InputError(value=count, rule=f"the number of {name} is at least 1", place="plan")
+        _ = self.sizes  # refused there where they make no sense
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of its pipeline."""
+        return Sizes(
+            num_ranks=self.num_ranks,
+            num_chunks=self.num_chunks,
+            num_microbatches=self.num_microbatches,
+            sequence_splits=self.sequence_splits,
+        )
 
     @property
     def num_ranks(self) -> int:

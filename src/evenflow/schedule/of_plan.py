@@ -1,5 +1,7 @@
 """The order of work of a plan: its own, or that of its family."""
 
+from dataclasses import asdict
+
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.schedule.families import make_schedule
@@ -15,13 +17,7 @@ def schedule_of(plan: Plan) -> Schedule:
     complete (ScheduleError).
     """
     if not plan.order:
-        return make_schedule(
-            plan.schedule,
-            num_ranks=plan.num_ranks,
-            num_chunks=plan.num_chunks,
-            num_microbatches=plan.num_microbatches,
-            sequence_splits=plan.sequence_splits,
-        )
+        return make_schedule(plan.schedule, **asdict(plan.sizes))
     schedule = parse_schedule(
         "\n".join(plan.order), name=plan.schedule, sequence_splits=plan.sequence_splits, place="order of the plan"
     )

@@ -8,7 +8,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.errors import InputError
+from evenflow.model.sizes import Sizes
 from evenflow.model.stage_ranks import stage_table
 from evenflow.schedule.action import NUM_OPS, Action, Op
 
@@ -164,6 +164,16 @@ class Schedule:
         return self.num_microbatches * self.sequence_splits
 
     @property
+    def sizes(self) -> Sizes:
+        """The sizes of its pipeline."""
+        return Sizes(
+            num_ranks=self.num_ranks,
+            num_chunks=self.num_chunks,
+            num_microbatches=self.num_microbatches,
+            sequence_splits=self.sequence_splits,
+        )
+
+    @property
     def num_actions(self) -> int:
         """Actions of all ranks."""
         return len(self.ops)
@@ -215,12 +225,10 @@ def _placement(stage_ranks: Sequence[int] | None, num_stages: int, num_ranks: in
 
 
 def check_sizes(*, num_ranks: int, num_chunks: int = 1, num_microbatches: int, sequence_splits: int = 1) -> None:
-    """Refuse sizes below one."""
-    for name, value in (
-        ("ranks", num_ranks),
-        ("chunks", num_chunks),
-        ("microbatches", num_microbatches),
-        ("sequence splits", sequence_splits),
-    ):
-        if value < 1:
-            raise InputError(value=value, rule=f"the number of {name} is at least 1", place="schedule")
+    """Refuse sizes that no pipeline has."""
+    Sizes(
+        num_ranks=num_ranks,
+        num_chunks=num_chunks,
+        num_microbatches=num_microbatches,
+        sequence_splits=sequence_splits,
+    )

@@ -1,9 +1,9 @@
 """Optimal planning: problem, bounds, search, proof, outcome."""
 
-from evenflow.solve.best import plan_best
+from evenflow.solve.best import plan_best, solve_best
 from evenflow.solve.best_outcome import BestOutcome, Candidate
 from evenflow.solve.outcome import Infeasibility, Outcome, Progress, ProgressCallback, Status
-from evenflow.solve.race import plan
+from evenflow.solve.plan import plan, solve
 
 __all__ = [
     "BestOutcome",
@@ -15,4 +15,6 @@ __all__ = [
     "Status",
     "plan",
     "plan_best",
+    "solve",
+    "solve_best",
 ]

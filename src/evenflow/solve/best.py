@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from threading import Event
 
 from evenflow.errors import InputError, Interrupted
-from evenflow.model import Cells, Communication, Network
+from evenflow.model import Cells, Communication, Network, Request, Sizes
 from evenflow.schedule import FAMILIES, default_family, family_name
 from evenflow.solve.best_outcome import BestOutcome, Candidate
 from evenflow.solve.infeasible import advice_for
@@ -53,7 +53,7 @@ def plan_best(
     time_limit_s: float = 60.0,
     progress: ProgressCallback | None = None,
 ) -> BestOutcome:
-    """The plan with the shortest makespan over schedule families and numbers of chunks.
+    """Return the plan with the shortest makespan over schedule families and numbers of chunks.
 
     Tried are the `families` (default: all but those that only serve comparison) with each of `num_chunks` (default:
     1 to 4 while the layers suffice) that they have. `layers` gives the layers of every cell ``[chunk][rank]`` by
@@ -61,39 +61,61 @@ def plan_best(
 
     Raises InputError where no candidate can be tried, and Interrupted when Ctrl-C comes before any plan.
     """
-    counts = tuple(num_chunks) or tuple(layers or chunk_counts(network, num_ranks=num_ranks))
+    sizes = Sizes(num_ranks=num_ranks, num_microbatches=num_microbatches, sequence_splits=sequence_splits)
+    request = Request(
+        network=network,
+        sizes=sizes,
+        memory_limit_bytes=memory_limit_bytes,
+        mix_any=mix_any,
+        allow_empty=allow_empty,
+        communication=communication,
+    )
+    return solve_best(
+        request,
+        num_chunks=num_chunks,
+        families=families,
+        layers=layers,
+        time_limit_s=time_limit_s,
+        progress=progress,
+    )
+
+
+def solve_best(
+    request: Request,
+    *,
+    num_chunks: Sequence[int] = (),
+    families: Sequence[str] = (),
+    layers: Mapping[int, Cells] | None = None,
+    time_limit_s: float = 60.0,
+    progress: ProgressCallback | None = None,
+) -> BestOutcome:
+    """Return the best plan of `request`, whose own number of chunks and layers do not count.
+
+    `plan_best` says the rest.
+    """
+    counts = tuple(num_chunks) or tuple(layers or chunk_counts(request.network, num_ranks=request.sizes.num_ranks))
     if layers is not None:
         counts = tuple(count for count in counts if count in layers)
     names = [family_name(name) for name in families] or [
         name for name, family in FAMILIES.items() if not family.comparison_only
     ]
-
-    def problem_of(schedule: str, count: int) -> Problem:
-        return make_problem(
-            network,
-            schedule=schedule,
-            num_ranks=num_ranks,
-            num_chunks=count,
-            num_microbatches=num_microbatches,
-            sequence_splits=sequence_splits,
-            memory_limit_bytes=memory_limit_bytes,
-            mix_any=mix_any,
-            allow_empty=allow_empty,
-            communication=communication,
-            layers=None if layers is None else layers[count],
-        )
-
-    pairs = _pairs(names, counts, sequence_splits=sequence_splits)
+    pairs = _pairs(names, counts, sequence_splits=request.sizes.sequence_splits)
     if not pairs:
         raise InputError(
             value=list(counts),
-            rule=f"one of the schedules {', '.join(names)} has this number of chunks",
-            place="chunks",
+            rule=f"must be one that a schedule has of {', '.join(names)}",
+            place="the number of chunks",
         )
+
+    def problem_of(schedule: str, count: int) -> Problem:
+        sizes = replace(request.sizes, num_chunks=count)
+        of_count = replace(request, sizes=sizes, layers=None if layers is None else layers[count])
+        return make_problem(of_count, schedule=schedule)
+
     contest = _Contest(
         pairs,
         problem_of,
-        memory_limit_bytes=memory_limit_bytes if network.has_memory else None,
+        memory_limit_bytes=request.memory_limit_bytes if request.network.has_memory else None,
         time_limit_s=time_limit_s,
         progress=progress,
     )
@@ -218,7 +240,7 @@ class _Contest:
             problem = self._problem_of(entry.schedule, entry.num_chunks)
         except InputError as error:
             self._refusal = self._refusal or error
-            entry.reason = error.rule
+            entry.reason = error.sentence
             return
         for other in self.entries:
             if other.race is not None and other.race.problem.schedule.same_order(problem.schedule):

@@ -1,9 +1,11 @@
 """Why no plan fits, and what would help."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from evenflow.errors import InputError
-from evenflow.model import BOTH, COMM, FULL, SELECT, Cells
+from evenflow.model import BOTH, COMM, FULL, SELECT, Request
 from evenflow.solve.outcome import Infeasibility, Outcome, Status
 from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.start import LeastMemory, least_memory
@@ -29,55 +31,44 @@ def explain(problem: Problem, least: LeastMemory, *, seconds: float, advise: boo
             proven=least.proven,
             advice=tuple(advice_for(problem)) if advise else (),
         ),
-        fixed_layers=problem.fixed_layers is not None,
+        fixed_layers=problem.request.layers is not None,
     )
 
 
 def advice_for(problem: Problem, *, schedules: bool = True) -> list[str]:
     """Sentences, each about one change that was tried or is missing; without other `schedules` where asked."""
-    advice = []
-    schedule, fixed = problem.schedule, problem.fixed_layers
-    variants: list[tuple[str, str, int, Cells | None]] = []
-    if fixed is not None:
-        variants.append(("another split of the layers", schedule.name, schedule.num_chunks, None))
-    if schedules and schedule.num_chunks > 1 and schedule.name == "interleaved":
+    request, schedule = problem.request, problem.schedule.name
+    sizes, free = request.sizes, replace(request, layers=None)
+    variants: list[tuple[str, str, str, Request]] = []
+    if request.layers is not None:
+        variants.append(("another split of the layers", "it needs", schedule, free))
+    if schedules and sizes.num_chunks > 1 and schedule == "interleaved":
         words = "the less-memory variant of the schedule"
-        variants.append((words, "interleaved-less-memory", schedule.num_chunks, fixed))
-    if schedules and schedule.name != "1f1b":
-        variants.append(("1F1B with one chunk a rank", "1f1b", 1, None))
-    for words, name, num_chunks, layers in variants:
-        needed = _least(problem, name, num_chunks, schedule.num_ranks, layers)
+        variants.append((words, "it needs", "interleaved-less-memory", request))
+    if schedules and schedule != "1f1b":
+        one_chunk = replace(free, sizes=replace(sizes, num_chunks=1))
+        variants.append(("1F1B with one chunk a rank", "it needs", "1f1b", one_chunk))
+    more_ranks = replace(free, sizes=replace(sizes, num_ranks=2 * sizes.num_ranks))
+    variants.append((f"{2 * sizes.num_ranks} ranks", "they need", schedule, more_ranks))
+    advice = []
+    for change, needs, name, variant in variants:
+        needed = _least_bytes(variant, schedule=name)
         if needed is not None:
             verdict = "would fit" if needed <= problem.limit else "would still not fit"
-            advice.append(f"{words} {verdict}: it needs {megabytes(needed):,.0f} MB")
-    needed = _least(problem, schedule.name, schedule.num_chunks, 2 * schedule.num_ranks)
-    if needed is not None:
-        verdict = "would fit" if needed <= problem.limit else "would still not fit"
-        advice.append(f"{2 * schedule.num_ranks} ranks {verdict}: they need {megabytes(needed):,.0f} MB")
+            advice.append(f"{change} {verdict}: {needs} {megabytes(needed):,.0f} MB")
     missing = [kind for kind in (FULL, BOTH, SELECT, COMM) if kind not in problem.kinds]
-    if schedule.sequence_splits > 1 and FULL in missing:
+    if sizes.sequence_splits > 1 and FULL in missing:
         missing.remove(FULL)
     if missing:
         advice.append(f"recompute kinds that the network does not offer might help: {', '.join(missing)}")
     return advice
 
 
-def _least(problem: Problem, schedule: str, num_chunks: int, num_ranks: int, layers: Cells | None = None) -> int | None:
-    """The least memory of the same network in another arrangement, or None where there is none."""
+def _least_bytes(request: Request, *, schedule: str) -> int | None:
+    """The least memory of a request in another arrangement, or None where there is none."""
     try:
-        other = make_problem(
-            problem.original,
-            schedule=schedule,
-            num_ranks=num_ranks,
-            num_chunks=num_chunks,
-            num_microbatches=problem.schedule.num_microbatches,
-            sequence_splits=problem.schedule.sequence_splits,
-            memory_limit_bytes=problem.memory_limit_bytes,
-            mix_any=problem.mix_any,
-            allow_empty=problem.min_layers == 0,
-            layers=layers,
-        )
+        other = make_problem(request, schedule=schedule)
     except InputError:
         return None
-    found = least_memory(other, seconds=_ALTERNATIVE_SECONDS)
-    return None if found.counts is None else int(other.rank_memory(other.costs(found.counts)).max())
+    least = least_memory(other, seconds=_ALTERNATIVE_SECONDS)
+    return None if least.counts is None else int(other.rank_memory(other.costs(least.counts)).max())

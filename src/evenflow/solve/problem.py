@@ -1,16 +1,16 @@
 """The problem as arrays: what every part of the solver reads."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.errors import InputError
-from evenflow.model import COMM, NONE, SELECT, Cells, Communication, Network, Plan, cells
+from evenflow.model import COMM, NONE, SELECT, Network, Plan, Request, cells
 from evenflow.model.split import check_split
 from evenflow.schedule import FAMILIES, Schedule, check_complete, format_schedule, make_schedule
-from evenflow.simulate import Graph, build_graph, live_vectors
+from evenflow.simulate import Graph, Simulation, build_graph, live_vectors, simulate
 from evenflow.simulate.costs import (
     Integers,
     LayerSums,
@@ -26,8 +26,8 @@ from evenflow.simulate.costs import (
 class Problem:
     """A network to be cut over a fixed order of work, under a memory limit."""
 
-    original: Network
-    """As the caller gave it."""
+    request: Request
+    """As the caller made it; without a memory limit where the network has no memory."""
     network: Network
     """With the costs of one part of a split sequence."""
     schedule: Schedule
@@ -35,14 +35,6 @@ class Problem:
     sums: LayerSums
     live: tuple[NDArray[np.int64], ...]
     """For every rank its maximal live vectors (`live_vectors`)."""
-    memory_limit_bytes: int | None
-    mix_any: bool
-    """Whether `select` and `comm` layers may share a cell."""
-    min_layers: int
-    """Layers that every cell holds at least."""
-    communication: Communication | None
-    fixed_layers: Cells | None = None
-    """Layers of every cell ``[chunk][rank]`` where the caller decided them: only recomputation is left free."""
 
     @property
     def num_ranks(self) -> int:
@@ -70,23 +62,33 @@ class Problem:
         return self.sums.kinds
 
     @property
+    def min_layers(self) -> int:
+        """The fewest layers of a cell."""
+        return self.request.min_layers
+
+    @property
+    def memory_limit_bytes(self) -> int | None:
+        """Memory that no rank may exceed; None: no limit."""
+        return self.request.memory_limit_bytes
+
+    @property
     def message_ns(self) -> int:
         """Time of one transfer between ranks."""
-        return self.communication.message_ns if self.communication else 0
+        return self.request.message_ns
 
     @cached_property
     def fixed_bounds(self) -> Integers | None:
-        """First layer of every cell and the end of the last, shape [num_cells + 1], where `fixed_layers` says them."""
-        if self.fixed_layers is None:
+        """First layer of every cell and the end of the last, shape [num_cells + 1], where the request says them."""
+        if self.request.layers is None:
             return None
         of_stages = np.zeros(self.num_cells, dtype=np.int64)
-        of_stages[self.schedule.stage_table] = self.fixed_layers
+        of_stages[self.schedule.stage_table] = self.request.layers
         return np.concatenate(([0], np.cumsum(of_stages)))
 
     @cached_property
     def exclusive_kinds(self) -> tuple[int, int]:
         """Indices of the two kinds that may not share a cell, or (-1, -1)."""
-        if self.mix_any or SELECT not in self.kinds or COMM not in self.kinds:
+        if self.request.mix_any or SELECT not in self.kinds or COMM not in self.kinds:
             return (-1, -1)
         return (self.kinds.index(SELECT), self.kinds.index(COMM))
 
@@ -94,6 +96,10 @@ class Problem:
     def limit(self) -> int:
         """The memory limit, or a number that nothing reaches."""
         return self.memory_limit_bytes if self.memory_limit_bytes is not None else np.iinfo(np.int64).max // 4
+
+    def simulate(self, counts: Integers) -> Simulation:
+        """Counts [num_cells, num_kinds] as a plan, simulated afresh."""
+        return simulate(self.request.network, self.plan(counts), communication=self.request.communication)
 
     def costs(self, counts: Integers) -> StageCosts:
         """Costs of counts [num_cells, num_kinds]."""
@@ -130,79 +136,42 @@ class Problem:
         )
 
 
-def make_problem(
-    network: Network,
-    *,
-    schedule: str,
-    num_ranks: int,
-    num_chunks: int,
-    num_microbatches: int,
-    sequence_splits: int = 1,
-    memory_limit_bytes: int | None = None,
-    mix_any: bool = False,
-    allow_empty: bool = False,
-    communication: Communication | None = None,
-    layers: Cells | None = None,
-) -> Problem:
-    """The problem under the order of a family. Raises InputError."""
-    order = make_schedule(
-        schedule,
-        num_ranks=num_ranks,
-        num_chunks=num_chunks,
-        num_microbatches=num_microbatches,
-        sequence_splits=sequence_splits,
-    )
-    return problem_of_order(
-        network,
-        order=order,
-        memory_limit_bytes=memory_limit_bytes,
-        mix_any=mix_any,
-        allow_empty=allow_empty,
-        communication=communication,
-        layers=layers,
-    )
+def make_problem(request: Request, *, schedule: str) -> Problem:
+    """The problem under the order of the family `schedule`. Raises InputError."""
+    return problem_of_order(request, make_schedule(schedule, **asdict(request.sizes)))
 
 
-def problem_of_order(
-    network: Network,
-    *,
-    order: Schedule,
-    memory_limit_bytes: int | None = None,
-    mix_any: bool = False,
-    allow_empty: bool = False,
-    communication: Communication | None = None,
-    layers: Cells | None = None,
-) -> Problem:
-    """Check the input and put it into arrays. Raises InputError."""
+def problem_of_order(request: Request, order: Schedule) -> Problem:
+    """The problem under `order`, which has the sizes of the request. Raises InputError."""
     check_complete(order)
-    if not allow_empty and network.num_layers < order.num_stages:
+    if order.sizes != request.sizes:
+        raise InputError(value=order.sizes, rule=f"must have the sizes asked for, {request.sizes}", place="the order")
+    network = request.network
+    if not request.allow_empty and network.num_layers < order.num_stages:
         raise InputError(
             value=network.num_layers,
-            rule=f"every one of the {order.num_ranks} ranks x {order.num_chunks} chunks holds at least one layer",
-            place=f"{network.name}, body layers",
+            rule=f"must be at least one layer for each of {order.num_ranks} ranks x {order.num_chunks} chunks",
+            place=f"the body of {network.name}",
             remedy="use fewer ranks or chunks, or allow empty cells",
         )
-    min_layers = 0 if allow_empty else 1
-    if layers is not None:
-        layers = cells(layers)
+    if not network.has_memory:
+        request = replace(request, memory_limit_bytes=None)
+    if request.layers is not None:
+        layers = cells(request.layers)
+        request = replace(request, layers=layers)
         check_split(
             layers,
             num_layers=network.num_layers,
             num_ranks=order.num_ranks,
             num_chunks=order.num_chunks,
-            min_layers=min_layers,
+            min_layers=request.min_layers,
         )
     network_of_one = network_of_units(network, order)
     return Problem(
-        original=network,
+        request=request,
         network=network_of_one,
         schedule=order,
         graph=build_graph(order),
         sums=layer_sums(network_of_one),
         live=tuple(live_vectors(order, rank) for rank in range(order.num_ranks)),
-        memory_limit_bytes=memory_limit_bytes if network.has_memory else None,
-        mix_any=mix_any,
-        min_layers=min_layers,
-        communication=communication,
-        fixed_layers=layers,
     )

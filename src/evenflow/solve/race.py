@@ -13,15 +13,13 @@ from functools import partial
 from threading import Event, Thread, current_thread, main_thread
 
 from evenflow.errors import Interrupted
-from evenflow.model import Cells, Communication, Network, Plan
-from evenflow.schedule import default_family, family_name
-from evenflow.simulate import simulate
+from evenflow.model import Plan
 from evenflow.simulate.costs import Integers
 from evenflow.solve.backends.highs import Program
 from evenflow.solve.columns.rank_columns import load_bound
 from evenflow.solve.infeasible import explain
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
-from evenflow.solve.problem import Problem, make_problem
+from evenflow.solve.problem import Problem
 from evenflow.solve.proof import TOLERANCE, Prover
 from evenflow.solve.search.annealing import Search
 from evenflow.solve.start import even_start, least_memory
@@ -38,58 +36,6 @@ _MARGIN_OF_CUTS = 0.015
 """A search of cuts that gets nowhere aims no lower than this."""
 _LATER_ATTEMPT = 0.7
 """Share of the time left that a later attempt may take."""
-
-
-def plan(
-    network: Network,
-    *,
-    num_ranks: int,
-    num_microbatches: int,
-    num_chunks: int = 1,
-    memory_limit_bytes: int | None = None,
-    schedule: str | None = None,
-    less_memory: bool = False,
-    sequence_splits: int = 1,
-    mix_any: bool = False,
-    allow_empty: bool = False,
-    communication: Communication | None = None,
-    layers: Cells | None = None,
-    time_limit_s: float = 60.0,
-    progress: ProgressCallback | None = None,
-) -> Outcome:
-    """Layers and recompute counts of every cell that minimise the makespan within the memory limit.
-
-    `schedule` is a family's name (default: 1F1B for one chunk, interleaved for more, with `less_memory` its variant).
-    `mix_any` lets `select` and `comm` layers share a cell, which MindFormers cannot express; `allow_empty` allows
-    cells without layers. With `layers` ``[chunk][rank]`` every cell holds so many, and only recomputation is chosen:
-    bound and status are those of plans with these layers. `progress` is called from this thread a few times a second.
-
-    Raises InputError for sizes or networks that make no sense, and Interrupted when Ctrl-C comes before any plan; a
-    later Ctrl-C returns the best plan so far. Infeasible input is an answer: see `Outcome.infeasibility`.
-    """
-    began = time.monotonic()
-    problem = make_problem(
-        network,
-        schedule=_schedule_name(schedule, num_chunks, less_memory),
-        num_ranks=num_ranks,
-        num_chunks=num_chunks,
-        num_microbatches=num_microbatches,
-        sequence_splits=sequence_splits,
-        memory_limit_bytes=memory_limit_bytes,
-        mix_any=mix_any,
-        allow_empty=allow_empty,
-        communication=communication,
-        layers=layers,
-    )
-    race = Race(problem=problem, began=began, time_limit_s=time_limit_s)
-    return race.run(progress)
-
-
-def _schedule_name(schedule: str | None, num_chunks: int, less_memory: bool) -> str:
-    if schedule is None:
-        return default_family(num_chunks=num_chunks, less_memory=less_memory)
-    name = family_name(schedule)
-    return "interleaved-less-memory" if less_memory and name == "interleaved" else name
 
 
 @contextmanager
@@ -229,10 +175,10 @@ class Race:
                 lower_bound_ns=self.lower_bound_ns,
                 memory_limit_bytes=problem.memory_limit_bytes,
                 solve_seconds=seconds,
-                fixed_layers=problem.fixed_layers is not None,
+                fixed_layers=problem.request.layers is not None,
             )
         makespan, counts = self.incumbent
-        simulation = simulate(problem.original, problem.plan(counts), communication=problem.communication)
+        simulation = problem.simulate(counts)
         if simulation.makespan_ns != makespan or not simulation.fits(problem.memory_limit_bytes):
             raise AssertionError("search and simulator disagree: this is a fault in evenflow")
         optimal = self.lower_bound_ns >= makespan * (1 - 2 * TOLERANCE)
@@ -243,7 +189,7 @@ class Race:
             memory_limit_bytes=problem.memory_limit_bytes,
             solve_seconds=seconds,
             first_plan_seconds=self.first_plan_s,
-            fixed_layers=problem.fixed_layers is not None,
+            fixed_layers=problem.request.layers is not None,
         )
 
     # -- the prover's thread ---------------------------------------------------------------------------------------
@@ -277,7 +223,7 @@ class Race:
         if counts is None:
             return
         problem = self.problem
-        simulation = simulate(problem.original, problem.plan(counts), communication=problem.communication)
+        simulation = problem.simulate(counts)
         self.found = (simulation.makespan_ns, counts.copy())
         self.first_plan_s = time.monotonic() - self.began
         self.phase = "compiling (first run only)"

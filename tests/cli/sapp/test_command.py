@@ -93,28 +93,29 @@ class TestBalance:
     def test_flags_reach_the_solver(self, layers, balance, monkeypatch):
         from evenflow import solve
         from evenflow.errors import Interrupted
+        from evenflow.model import Sizes
 
         asked = {}
 
-        def record(_network, **options):
-            asked.update(options)
+        def record(request, **options):
+            asked.update(options, request=request)
             raise Interrupted
 
-        monkeypatch.setattr(solve, "plan", record)
+        monkeypatch.setattr(solve, "solve", record)
         long = (
             "--model_name", "llama2_70b", "--stage", 4, "--micro_batch", 6, "--interleave_degree", 2, "--max_memory",
             1024, "--less_memory", "yes", "--time_limit", 5, "--seq_split_num", 2, "-O", 1,
         )  # fmt: skip
         assert balance(*long)[0] == 130
         asked.pop("progress")
-        assert asked == {
-            "num_ranks": 4, "num_microbatches": 6, "num_chunks": 2, "memory_limit_bytes": 2**30, "sequence_splits": 2,
-            "schedule": "interleaved-less-memory", "time_limit_s": 5.0,
-        }  # fmt: skip
+        request = asked.pop("request")
+        assert request.sizes == Sizes(num_ranks=4, num_microbatches=6, num_chunks=2, sequence_splits=2)
+        assert request.memory_limit_bytes == 2**30
+        assert asked == {"schedule": "interleaved-less-memory", "time_limit_s": 5.0}
         balance("-m", "llama2_70b")
-        defaults = {name: asked[name] for name in ("num_ranks", "num_microbatches", "num_chunks", "time_limit_s")}
-        assert defaults == {"num_ranks": 4, "num_microbatches": 4, "num_chunks": 1, "time_limit_s": 90.0}
-        assert (asked["memory_limit_bytes"], asked["schedule"]) == (56000 * 2**20, "1f1b")
+        assert asked["request"].sizes == Sizes(num_ranks=4, num_microbatches=4)
+        assert asked["request"].memory_limit_bytes == 56000 * 2**20
+        assert (asked["schedule"], asked["time_limit_s"]) == ("1f1b", 90.0)
 
     @pytest.mark.parametrize(
         ("flags", "parts"),

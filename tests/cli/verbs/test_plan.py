@@ -5,6 +5,7 @@ import pytest
 
 from evenflow import solve
 from evenflow.errors import Interrupted
+from evenflow.model import Request, Sizes
 from evenflow.profiles.plan_file import read_plan_file
 from evenflow.solve import Outcome, Status
 
@@ -92,7 +93,7 @@ def test_time_without_a_plan(folder, evenflow, monkeypatch):
     nothing = Outcome(
         status=Status.TIMEOUT, simulation=None, lower_bound_ns=5, memory_limit_bytes=None, solve_seconds=1.0
     )
-    monkeypatch.setattr(solve, "plan", lambda *_, **__: nothing)
+    monkeypatch.setattr(solve, "solve", lambda *_, **__: nothing)
     result = evenflow("plan", "tiny.json", *SIZES)
     assert result.exit_code == 4
     assert "time" in result.stderr
@@ -103,7 +104,7 @@ def test_interrupted_without_a_plan(folder, evenflow, monkeypatch, error):
     def stop(*_, **__):
         raise error
 
-    monkeypatch.setattr(solve, "plan", stop)
+    monkeypatch.setattr(solve, "solve", stop)
     result = evenflow("plan", "tiny.json", *SIZES)
     assert result.exit_code == 130
     assert "interrupted" in result.stderr
@@ -112,25 +113,30 @@ def test_interrupted_without_a_plan(folder, evenflow, monkeypatch, error):
 def test_options_reach_the_solver(folder, evenflow, monkeypatch):
     asked = {}
 
-    def record(_network, **options):
-        asked.update(options)
+    def record(request, **options):
+        asked.update(options, request=request)
         raise Interrupted
 
-    monkeypatch.setattr(solve, "plan", record)
+    monkeypatch.setattr(solve, "solve", record)
     evenflow(
         "plan", "tiny.json", "--ranks", 2, "--microbatches", 3, "--chunks", 2, "--less-memory", "--memory", "1GB",
         "--mix", "any", "--allow-empty", "--time-limit", 7, "--sequence-splits", 2,
         "--p2p-latency-us", 5, "--p2p-bandwidth-gbps", 8, "--boundary-mb", 1,
     )  # fmt: skip
-    message = asked.pop("communication")
+    request = asked.pop("request")
+    message = request.communication
     # 2^20 bytes are 8 * 2^20 bits; at 8 bits a nanosecond 2^20 ns, and half of it for half a sequence.
     assert (message.latency_ns, message.transfer_ns) == (5000, 2**19)
     asked.pop("progress")
-    assert asked == {
-        "num_ranks": 2, "num_microbatches": 3, "num_chunks": 2, "schedule": "interleaved-less-memory",
-        "memory_limit_bytes": 2**30, "mix_any": True, "allow_empty": True, "time_limit_s": 7.0, "sequence_splits": 2,
-        "layers": None,
-    }  # fmt: skip
+    assert request == Request(
+        network=request.network,
+        sizes=Sizes(num_ranks=2, num_microbatches=3, num_chunks=2, sequence_splits=2),
+        memory_limit_bytes=2**30,
+        mix_any=True,
+        allow_empty=True,
+        communication=message,
+    )
+    assert asked == {"schedule": "interleaved-less-memory", "time_limit_s": 7.0}
 
 
 def test_says_that_no_limit_is_checked(folder, evenflow):

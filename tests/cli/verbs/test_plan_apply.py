@@ -83,7 +83,7 @@ def test_bad_input_is_found_before_the_search(folder, train, evenflow, monkeypat
     def search(*_, **__):
         raise AssertionError("searched all the same")
 
-    monkeypatch.setattr("evenflow.solve.plan", search)
+    monkeypatch.setattr("evenflow.solve.solve", search)
     train.write_text(TRAIN.replace(*change))
     result = evenflow(*TWO, *options)
     assert (result.exit_code, result.stdout) == (2, "")
@@ -104,12 +104,12 @@ def test_a_plan_that_cannot_be_applied_is_still_shown(folder, train, evenflow, m
     tiny["layers_description"][0] |= {"memory_select_rec": 5, "memory_select_comm": 5}
     (folder / "tiny.json").write_text(json.dumps(tiny))
 
-    def mixed(network, **options):
+    def mixed(request, **options):
         plan = Plan(schedule="1f1b", num_microbatches=2, layers=((2, 2),),
                     recompute={"select": ((1, 0),), "comm": ((1, 0),)})  # fmt: skip
-        return replace(even_outcome(network, **options), simulation=simulate(network, plan))
+        return replace(even_outcome(request, **options), simulation=simulate(request.network, plan))
 
-    monkeypatch.setattr("evenflow.solve.plan", mixed)
+    monkeypatch.setattr("evenflow.solve.solve", mixed)
     result = evenflow(*TWO, "--mix", "any")
     assert result.exit_code == 2
     assert "tiny: 4 layers on 2 ranks" in result.stdout

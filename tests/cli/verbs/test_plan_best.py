@@ -6,6 +6,7 @@ import pytest
 
 from evenflow import solve
 from evenflow.errors import Interrupted
+from evenflow.model import Request, Sizes
 from evenflow.profiles.plan_file import read_plan_file
 from evenflow.schedule import FAMILIES
 
@@ -114,21 +115,27 @@ def test_nothing_fits(folder, evenflow):
 def test_options_reach_the_solver(folder, evenflow, monkeypatch):
     asked = {}
 
-    def record(_network, **options):
-        asked.update(options)
+    def record(request, **options):
+        asked.update(options, request=request)
         raise Interrupted
 
-    monkeypatch.setattr(solve, "plan_best", record)
+    monkeypatch.setattr(solve, "solve_best", record)
     evenflow(
         *TWO, "--memory", "1GB", "--mix", "any", "--allow-empty", "--sequence-splits", 2, "--p2p-latency-us", 5,
         "--chunks", 2,
     )  # fmt: skip
-    assert asked.pop("communication").latency_ns == 5000
+    request = asked.pop("request")
+    assert request.communication.latency_ns == 5000
     asked.pop("progress")
-    assert asked == {
-        "num_ranks": 2, "num_microbatches": 4, "num_chunks": (2,), "families": (), "memory_limit_bytes": 2**30,
-        "mix_any": True, "allow_empty": True, "time_limit_s": 20.0, "sequence_splits": 2, "layers": None,
-    }  # fmt: skip
+    assert request == Request(
+        network=request.network,
+        sizes=Sizes(num_ranks=2, num_microbatches=4, num_chunks=2, sequence_splits=2),
+        memory_limit_bytes=2**30,
+        mix_any=True,
+        allow_empty=True,
+        communication=request.communication,
+    )
+    assert asked == {"num_chunks": (2,), "families": (), "time_limit_s": 20.0, "layers": None}
 
 
 @pytest.mark.parametrize(

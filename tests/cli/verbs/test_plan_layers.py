@@ -34,14 +34,14 @@ def test_dealing_one_layer_after_the_other_gives_the_same(per_rank, num_chunks):
 def test_the_split_reaches_the_solver(folder, evenflow, monkeypatch, options, layers):
     asked = {}
 
-    def record(_network, **options):
-        asked.update(options)
+    def record(request, **_options):
+        asked["layers"] = request.layers
         raise Interrupted
 
     network = json.loads((folder / "tiny.json").read_text())
     network["layers_description"][0]["nb_layer"] = 8 if "--chunks" in options else 4
     (folder / "tiny.json").write_text(json.dumps(network))
-    monkeypatch.setattr("evenflow.solve.plan", record)
+    monkeypatch.setattr("evenflow.solve.solve", record)
     assert evenflow(*TWO, *options).exit_code == 130
     assert asked["layers"] == layers
 

@@ -92,8 +92,8 @@ def test_bad_input_is_one_message(folder, evenflow, arguments, message):
 
 def test_the_solver_proves_a_plan_no_longer_than_the_rules(folder, evenflow, monkeypatch):
     outcomes = []
-    solved = solve.plan
-    monkeypatch.setattr(solve, "plan", lambda *args, **rest: outcomes.append(solved(*args, **rest)) or outcomes[-1])
+    solved = solve.solve
+    monkeypatch.setattr(solve, "solve", lambda *args, **rest: outcomes.append(solved(*args, **rest)) or outcomes[-1])
     result = evenflow(
         "quick-tune", EXAMPLE, "--ranks", 4, "--microbatches", 8, "--memory", "42GB", "--time-limit", 20,
         "--json", "tuned.json",

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from evenflow.model import Layer, LayerRun, Mode, Network
+from evenflow.model import Layer, LayerRun, Mode, Network, Request, Sizes
 from evenflow.model.stage_ranks import v_shaped
 from evenflow.schedule import Action, Op, Schedule
 from evenflow.solve.columns.rank_columns import Group, all_options, rank_groups
@@ -78,7 +78,7 @@ def test_a_second_chunk_may_go_back(network):
         stage_ranks=v_shaped(num_ranks=2),
         orders=[[Action(stage, op, 0) for op, stage in own] for own in orders],
     )
-    problem = problem_of_order(network, order=order)
+    problem = problem_of_order(Request(network=network, sizes=order.sizes), order)
     graph = cut_graph(problem, columns_of(problem))
     assert graph is not None
     assert [graph.states[0][first].tolist() for first, _ in graph.ends] == [[0, 6]] * len(graph.ends)
@@ -98,5 +98,6 @@ def test_there_is_none_with_three_chunks():
         name="layer", forward_ns=1, parameter_bytes=0, modes={"none": Mode(activation_bytes=0, backward_ns=2)}
     )
     network = Network(name="three", runs=(LayerRun(layer=layer, count=6),))
-    problem = make_problem(network, schedule="interleaved", num_ranks=2, num_chunks=3, num_microbatches=2)
+    sizes = Sizes(num_ranks=2, num_chunks=3, num_microbatches=2)
+    problem = make_problem(Request(network=network, sizes=sizes), schedule="interleaved")
     assert cut_graph(problem, columns_of(problem)) is None

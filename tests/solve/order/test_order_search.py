@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evenflow.baselines.even_plan import even_plan
 from evenflow.errors import InputError
-from evenflow.model import Layer, LayerRun, Mode, Network, Plan
+from evenflow.model import Layer, LayerRun, Mode, Network, Plan, Sizes
 from evenflow.schedule import FAMILIES, Op, check_complete, f_then_b, make_schedule, parse_schedule
 from evenflow.simulate import build_graph, peak_bytes, run, simulate
 from evenflow.solve.order.order_bounds import order_lower_bound
@@ -34,7 +34,7 @@ def network(*, layers: int, forward: int = 10, backward: int = 20, activation: i
 
 
 def even(model: Network, schedule: str, *, num_ranks: int, num_chunks: int = 1, **sizes: int) -> Plan:
-    return even_plan(model, num_ranks=num_ranks, num_chunks=num_chunks, schedule=schedule, **sizes)
+    return even_plan(model, Sizes(num_ranks=num_ranks, num_chunks=num_chunks, **sizes), schedule=schedule)
 
 
 @settings(max_examples=25, deadline=None)

@@ -16,7 +16,6 @@ from evenflow.cli.sapp.flags import parse
 from evenflow.cli.shared.init_model import write_layer_file
 from evenflow.cli.shared.output_files import check_outputs
 from evenflow.cli.shared.progress import shown_progress
-from evenflow.cli.shared.sizes import Sizes
 from evenflow.cli.shared.strategies import (
     RECOMMENDED,
     RECOMMENDED_PICTURE,
@@ -32,7 +31,7 @@ from evenflow.cli.text.plan_text import block_to_paste, no_plan_text
 from evenflow.cli.verbs.guide import interactive_guide
 from evenflow.errors import InputError
 from evenflow.export.sapp_text import format_bubbles
-from evenflow.model import NONE, Network
+from evenflow.model import NONE, Network, Request, Sizes
 from evenflow.profiles.layer_file import read_layer_file
 from evenflow.schedule import default_family
 from evenflow.simulate import Simulation
@@ -53,9 +52,9 @@ def _balance(flags: argparse.Namespace) -> int:
         num_ranks=flags.stage,
         num_chunks=flags.interleave_degree,
         num_microbatches=flags.micro_batch,
-        schedule=default_family(num_chunks=flags.interleave_degree, less_memory=flags.less_memory),
         sequence_splits=flags.seq_split_num,
     )
+    schedule = default_family(num_chunks=flags.interleave_degree, less_memory=flags.less_memory)
     layer_file = _layer_file(flags.layer_folder, flags.model_name, made=flags.init is not None)
     if flags.init is not None:
         write_layer_file(flags.init, layer_file, name=layer_file.stem)
@@ -65,7 +64,7 @@ def _balance(flags: argparse.Namespace) -> int:
         limit = None
     if flags.optimization_level is not None:
         click.echo("note: -O means nothing here: every plan is the best the time allows", err=True)
-    others = naive_strategies(network, sizes, only_divisible=True) if flags.simulate_naive else []
+    others = naive_strategies(network, sizes, schedule=schedule, only_divisible=True) if flags.simulate_naive else []
     if flags.manual_config is not None:
         others += manual_strategies(
             flags.manual_config,
@@ -79,7 +78,8 @@ def _balance(flags: argparse.Namespace) -> int:
     check_outputs(outputs, inputs={"the layer file": layer_file, "the manual file": flags.manual_config})
     if flags.dump_layer:
         click.echo(layers_text(network) + "\n")
-    status = _recommend(network, sizes, limit, flags) if flags.exec else 0
+    request = Request(network=network, sizes=sizes, memory_limit_bytes=limit)
+    status = _recommend(request, schedule, flags) if flags.exec else 0
     for other in others:
         if isinstance(other, Skipped):
             click.echo(f"\n{other.name} is skipped: {other.reason}")
@@ -89,20 +89,10 @@ def _balance(flags: argparse.Namespace) -> int:
     return status
 
 
-def _recommend(network: Network, sizes: Sizes, limit: int | None, flags: argparse.Namespace) -> int:
+def _recommend(request: Request, schedule: str, flags: argparse.Namespace) -> int:
     """Solve, and show the plan or why there is none."""
     with shown_progress() as progress:
-        outcome = solve.plan(
-            network,
-            num_ranks=sizes.num_ranks,
-            num_microbatches=sizes.num_microbatches,
-            num_chunks=sizes.num_chunks,
-            memory_limit_bytes=limit,
-            schedule=sizes.schedule,
-            sequence_splits=sizes.sequence_splits,
-            time_limit_s=flags.time_limit,
-            progress=progress,
-        )
+        outcome = solve.solve(request, schedule=schedule, time_limit_s=flags.time_limit, progress=progress)
     if outcome.simulation is None:
         click.echo(no_plan_text(outcome), err=True)
     else:
@@ -112,7 +102,7 @@ def _recommend(network: Network, sizes: Sizes, limit: int | None, flags: argpars
             picture=RECOMMENDED_PICTURE,
             certificate=outcome.certificate(),
         )
-        _show(strategy, limit, flags.output_folder)
+        _show(strategy, request.memory_limit_bytes, flags.output_folder)
     return status_code(outcome.status)
 
 

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from evenflow.baselines.even_plan import even_plan
-from evenflow.cli.shared.sizes import Sizes, check_actions
 from evenflow.errors import InputError
-from evenflow.model import FULL, NONE, Communication, Network
+from evenflow.model import FULL, NONE, Communication, Network, Sizes
 from evenflow.profiles.manual_file import read_manual_file
 from evenflow.schedule import family_name
-from evenflow.schedule.families import family_placement
 from evenflow.simulate import Simulation, simulate
 
 RECOMMENDED = "recommended"
@@ -43,13 +41,18 @@ class Skipped:
 
 
 def naive_strategies(
-    network: Network, sizes: Sizes, *, communication: Communication | None = None, only_divisible: bool = False
+    network: Network,
+    sizes: Sizes,
+    *,
+    schedule: str,
+    communication: Communication | None = None,
+    only_divisible: bool = False,
 ) -> list[Strategy | Skipped]:
     """Layers dealt evenly with everything recomputed, and with nothing.
 
     `only_divisible` skips both where the layers do not divide by the number of cells. [SAPP guide]
     """
-    cells = sizes.num_ranks * sizes.num_chunks
+    cells = sizes.num_cells
     results: list[Strategy | Skipped] = []
     for name, (kind, picture) in _NAIVE.items():
         if only_divisible and network.num_layers % cells:
@@ -57,16 +60,7 @@ def naive_strategies(
             results.append(Skipped(name=name, reason=reason))
             continue
         try:
-            plan = even_plan(
-                network,
-                num_ranks=sizes.num_ranks,
-                num_chunks=sizes.num_chunks,
-                num_microbatches=sizes.num_microbatches,
-                schedule=sizes.schedule,
-                placement=family_placement(sizes.schedule, num_ranks=sizes.num_ranks, num_chunks=sizes.num_chunks),
-                sequence_splits=sizes.sequence_splits,
-                recompute=kind,
-            )
+            plan = even_plan(network, sizes, schedule=schedule, recompute=kind)
         except InputError as error:
             results.append(Skipped(name=name, reason=f"{error.rule}; {error.remedy}" if error.remedy else error.rule))
             continue
@@ -101,7 +95,6 @@ def manual_strategies(
     results: list[Strategy | Skipped] = []
     for entry in entries:
         plan = entry.plan
-        check_actions(plan.num_ranks * plan.num_chunks * plan.num_microbatches * plan.sequence_splits)
         picture = (entry.file_name or f"{entry.name}.svg") if entry.show or always_draw else None
         if picture is not None:
             _check_picture(picture, taken, place=f"{path}: {entry.name}.file_name")

@@ -9,7 +9,6 @@ from evenflow import solve
 from evenflow.cli.shared import options
 from evenflow.cli.shared.output_files import check_outputs, write_text
 from evenflow.cli.shared.progress import shown_progress
-from evenflow.cli.shared.sizes import Sizes
 from evenflow.cli.shared.strategies import (
     RECOMMENDED,
     RECOMMENDED_PICTURE,
@@ -26,6 +25,7 @@ from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.export.results.json_text import format_object
 from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.export.results.plan_fields import simulation_fields
+from evenflow.model import Request, Sizes
 from evenflow.schedule import default_family
 from evenflow.solve import Outcome
 
@@ -92,13 +92,12 @@ def compare(
         num_ranks=ranks,
         num_chunks=num_chunks,
         num_microbatches=microbatches,
-        schedule=family,
         sequence_splits=sequence_splits,
     )
     network = options.read_network(layers)
     if not network.has_memory:
         limit = None
-    others = naive_strategies(network, sizes, communication=messages) if naive else []
+    others = naive_strategies(network, sizes, schedule=family, communication=messages) if naive else []
     if manual is not None:
         others += manual_strategies(
             manual,
@@ -112,22 +111,16 @@ def compare(
         )
     _check_files(layers, manual, output_folder, json_file, others)
     with shown_progress() as progress:
-        outcome = solve.plan(
-            network,
-            num_ranks=ranks,
-            num_microbatches=microbatches,
-            num_chunks=num_chunks,
-            memory_limit_bytes=limit,
-            schedule=family,
-            sequence_splits=sequence_splits,
-            communication=messages,
-            time_limit_s=time_limit,
-            progress=progress,
-        )
+        request = Request(network=network, sizes=sizes, memory_limit_bytes=limit, communication=messages)
+        outcome = solve.solve(request, schedule=family, time_limit_s=time_limit, progress=progress)
     strategies = [*_recommended(outcome), *(other for other in others if isinstance(other, Strategy))]
     _print(strategies, others, outcome, limit)
     if json_file is not None:
-        write_text(json_file, format_object(_fields(outcome, sizes, others, limit)), option="--json")
+        write_text(
+            json_file,
+            format_object(_fields(outcome_fields(outcome, sizes, schedule=family), others, limit)),
+            option="--json",
+        )
     _draw(strategies, output_folder, limit)
     click.echo(f"\nwrote pictures to {output_folder}/" + (f", numbers to {json_file}" if json_file else ""))
     return status_code(outcome.status)
@@ -180,10 +173,10 @@ def _draw(strategies: Sequence[Strategy], folder: Path, limit: int | None) -> No
 
 
 def _fields(
-    outcome: Outcome, sizes: Sizes, others: Sequence[Strategy | Skipped], limit: int | None
+    recommended: dict[str, object], others: Sequence[Strategy | Skipped], limit: int | None
 ) -> dict[str, object]:
     """Return the result of every strategy by name; a skipped one has only its reason."""
-    fields: dict[str, object] = {RECOMMENDED: outcome_fields(outcome, sizes)}
+    fields: dict[str, object] = {RECOMMENDED: recommended}
     for other in others:
         if isinstance(other, Skipped):
             fields[other.name] = {"status": "skipped", "reason": other.reason}

@@ -1,9 +1,8 @@
 """The verb ``evenflow plan``."""
 
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -12,7 +11,6 @@ from evenflow.baselines.even_plan import even_plan
 from evenflow.cli.shared import options
 from evenflow.cli.shared.output_files import check_outputs, write_text
 from evenflow.cli.shared.progress import shown_progress
-from evenflow.cli.shared.sizes import Sizes, check_actions
 from evenflow.cli.shared.strategies import RECOMMENDED, Strategy
 from evenflow.cli.shared.training_yaml import TrainingYaml
 from evenflow.cli.shared.write_pictures import write_picture
@@ -25,11 +23,11 @@ from evenflow.export.mindformers import SCHEDULES as MINDFORMERS_SCHEDULES
 from evenflow.export.results.best_fields import best_fields
 from evenflow.export.results.json_text import format_object
 from evenflow.export.results.outcome_fields import outcome_fields
-from evenflow.model import Cells, Network, Plan
+from evenflow.model import Cells, Network, Plan, Request, Sizes
 from evenflow.schedule import default_family, format_schedule
 from evenflow.solve import BestOutcome, Outcome
 from evenflow.solve.best import chunk_counts
-from evenflow.solve.order.alternate import plan_any_order
+from evenflow.solve.order.alternate import solve_any_order
 
 
 @click.command()
@@ -113,16 +111,12 @@ def plan(
     else:
         num_chunks = options.num_chunks(chunks, schedule=schedule)
         family = options.schedule_name(schedule, num_chunks=num_chunks, less_memory=less_memory)
-    check_actions(ranks * num_chunks * microbatches * sequence_splits)
+    sizes = Sizes(
+        num_ranks=ranks, num_chunks=num_chunks, num_microbatches=microbatches, sequence_splits=sequence_splits
+    )
     network = options.read_network(layers)
     counts = chunk_counts(network, num_ranks=ranks) if wants_best and chunks is None else (num_chunks,)
-    sizes = Sizes(
-        num_ranks=ranks,
-        num_chunks=max(counts),
-        num_microbatches=microbatches,
-        schedule=family,
-        sequence_splits=sequence_splits,
-    )
+    sizes = replace(sizes, num_chunks=max(counts))
     kept = kept_by_chunks(
         layers_per_rank,
         num_layers=network.num_layers,
@@ -130,7 +124,8 @@ def plan(
         counts=counts,
         allow_empty=allow_empty,
     )
-    train = None if train_yaml is None else _training_yaml(train_yaml, network, sizes, min(kept or counts), kept)
+    fewest = replace(sizes, num_chunks=min(kept or counts))
+    train = None if train_yaml is None else _training_yaml(train_yaml, network, fewest, family, kept)
     check_outputs(
         {
             "--json": json_file,
@@ -143,52 +138,56 @@ def plan(
     if limit is not None and not network.has_memory:
         click.echo("note: the layer file has no memory data, so --memory is not checked", err=True)
         limit = None
-    asked: dict[str, Any] = {
-        "num_ranks": ranks,
-        "num_microbatches": microbatches,
-        "memory_limit_bytes": limit,
-        "sequence_splits": sequence_splits,
-        "mix_any": mix == "any",
-        "allow_empty": allow_empty,
-        "communication": messages,
-        "time_limit_s": time_limit,
-    }
+    request = Request(
+        network=network,
+        sizes=sizes,
+        memory_limit_bytes=limit,
+        mix_any=mix == "any",
+        allow_empty=allow_empty,
+        communication=messages,
+        layers=None if kept is None or wants_best else kept[num_chunks],
+    )
     best = None
     with shown_progress(quiet=quiet) as progress:
         if wants_best:
             families = MINDFORMERS_SCHEDULES if train else ()
-            best = solve.plan_best(
-                network, num_chunks=counts, families=families, layers=kept, progress=progress, **asked
+            best = solve.solve_best(
+                request,
+                num_chunks=counts,
+                families=families,
+                layers=kept,
+                time_limit_s=time_limit,
+                progress=progress,
             )
             outcome = best.outcome
-        else:
-            solver = (
-                partial(plan_any_order, split_backward=split_backward)
-                if wants_search
-                else partial(solve.plan, schedule=family)
+        elif wants_search:
+            outcome = solve_any_order(
+                request, split_backward=split_backward, time_limit_s=time_limit, progress=progress
             )
-            layers_of = None if kept is None else kept[num_chunks]
-            outcome = solver(network, num_chunks=num_chunks, layers=layers_of, progress=progress, **asked)
+        else:
+            outcome = solve.solve(request, schedule=family, time_limit_s=time_limit, progress=progress)
     return _answer(
-        outcome, sizes, best, json_file=json_file, svg_file=svg_file, order_file=order_file, train=train, quiet=quiet
+        outcome,
+        sizes,
+        best,
+        schedule=family,
+        json_file=json_file,
+        svg_file=svg_file,
+        order_file=order_file,
+        train=train,
+        quiet=quiet,
     )
 
 
 def _training_yaml(
-    path: Path, network: Network, sizes: Sizes, num_chunks: int, kept: Mapping[int, Cells] | None
+    path: Path, network: Network, sizes: Sizes, family: str, kept: Mapping[int, Cells] | None
 ) -> TrainingYaml:
     """The file of ``--apply``, refused before the search where no plan of these sizes could be applied to it."""
     train = TrainingYaml.read(path)
-    schedule = default_family(num_chunks=num_chunks) if sizes.schedule == options.BEST else sizes.schedule
-    layers = None if kept is None else kept[num_chunks]
-    if kept is None and network.num_layers >= sizes.num_ranks * num_chunks:  # --allow-empty needs fewer
-        layers = even_plan(
-            network,
-            num_ranks=sizes.num_ranks,
-            num_chunks=num_chunks,
-            num_microbatches=sizes.num_microbatches,
-            schedule=schedule,
-        ).layers
+    schedule = default_family(num_chunks=sizes.num_chunks) if family == options.BEST else family
+    layers = None if kept is None else kept[sizes.num_chunks]
+    if kept is None and network.num_layers >= sizes.num_cells:  # --allow-empty needs fewer
+        layers = even_plan(network, sizes, schedule=schedule).layers
     if layers is not None:
         train.applied(
             Plan(
@@ -206,6 +205,7 @@ def _answer(
     sizes: Sizes,
     best: BestOutcome | None,
     *,
+    schedule: str,
     json_file: Path | None,
     svg_file: Path | None,
     order_file: Path | None,
@@ -216,7 +216,7 @@ def _answer(
     written = []
     try:
         if json_file is not None:
-            fields = best_fields(best, sizes) if best else outcome_fields(outcome, sizes)
+            fields = best_fields(best, sizes) if best else outcome_fields(outcome, sizes, schedule=schedule)
             write_text(json_file, format_object(fields), option="--json")
             written.append(json_file)
         if svg_file is not None and outcome.simulation is not None:

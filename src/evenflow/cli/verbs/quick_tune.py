@@ -11,7 +11,6 @@ from evenflow.baselines.quick_tune import quick_tune as rule_of_thumb
 from evenflow.cli.shared import options
 from evenflow.cli.shared.output_files import check_outputs, write_text
 from evenflow.cli.shared.progress import shown_progress
-from evenflow.cli.shared.sizes import Sizes
 from evenflow.cli.shared.strategies import RECOMMENDED, Strategy
 from evenflow.cli.status import status_code
 from evenflow.cli.text.comparison_table import comparison_table
@@ -19,7 +18,7 @@ from evenflow.cli.text.plan_text import block_to_paste, no_plan_text
 from evenflow.cli.text.tables import aligned, headline, memory_note
 from evenflow.export.results.json_text import format_object
 from evenflow.export.results.quick_tune_fields import quick_tune_fields
-from evenflow.model import FULL, NONE, Network
+from evenflow.model import FULL, NONE, Network, Request, Sizes
 from evenflow.solve import Outcome
 from evenflow.units import megabytes, milliseconds
 
@@ -50,7 +49,7 @@ def quick_tune(
       evenflow quick-tune examples/llama2_70b.json --ranks 4 --microbatches 16 --memory 56GB
     """
     limit = options.memory_limit(memory)
-    sizes = Sizes(num_ranks=ranks, num_chunks=1, num_microbatches=microbatches, schedule=SCHEDULE)
+    sizes = Sizes(num_ranks=ranks, num_microbatches=microbatches)
     network = options.read_network(layers)
     check_outputs({"--json": json_file}, inputs={"the layer file": Path(layers)})
     if not network.has_memory:
@@ -76,15 +75,8 @@ def _offers(network: Network) -> dict[str, Network]:
 
 def _solve(network: Network, sizes: Sizes, *, limit: int | None, time_limit_s: float) -> Outcome:
     with shown_progress() as progress:
-        return solve.plan(
-            network,
-            num_ranks=sizes.num_ranks,
-            num_microbatches=sizes.num_microbatches,
-            schedule=sizes.schedule,
-            memory_limit_bytes=limit,
-            time_limit_s=time_limit_s,
-            progress=progress,
-        )
+        request = Request(network=network, sizes=sizes, memory_limit_bytes=limit)
+        return solve.solve(request, schedule=SCHEDULE, time_limit_s=time_limit_s, progress=progress)
 
 
 def _steps_text(steps: Sequence[TuningStep], limit: int | None) -> str:

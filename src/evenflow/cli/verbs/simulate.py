@@ -6,7 +6,6 @@ import click
 
 from evenflow.cli.shared import options
 from evenflow.cli.shared.output_files import check_outputs, write_text
-from evenflow.cli.shared.sizes import check_actions
 from evenflow.cli.shared.strategies import Strategy
 from evenflow.cli.shared.write_pictures import write_picture
 from evenflow.cli.text.plan_text import block_to_paste, plan_text
@@ -82,7 +81,6 @@ def simulate(
         plan = given.plan(network)
     else:
         given.check_unused()
-    check_actions(plan.num_ranks * plan.num_chunks * plan.num_microbatches * plan.sequence_splits)
     check_outputs(
         {"--json": json_file, "--svg": svg_file}, inputs={f"the input file {file}": Path(file) for file in files}
     )

@@ -9,10 +9,9 @@ from evenflow.baselines.even_plan import even_plan
 from evenflow.cli.shared.options import num_chunks, read_text, schedule_name
 from evenflow.errors import InputError
 from evenflow.fields import as_fields, load_json
-from evenflow.model import Network, Plan, cells
+from evenflow.model import Network, Plan, Sizes, cells
 from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.profiles.plan_file import parse_plan
-from evenflow.schedule.families import family_placement
 
 
 def read_files(files: Sequence[str]) -> tuple[Network, Plan | None]:
@@ -73,14 +72,8 @@ class GivenPlan:
         splits = self.sequence_splits or 1
         family = schedule_name(self.schedule, num_chunks=chunks, less_memory=self.less_memory)
         if not layers:
-            layers = even_plan(
-                network,
-                num_ranks=ranks,
-                num_chunks=chunks,
-                num_microbatches=self.microbatches,
-                schedule=family,
-                placement=family_placement(family, num_ranks=ranks, num_chunks=chunks),
-            ).layers
+            sizes = Sizes(num_ranks=ranks, num_chunks=chunks, num_microbatches=self.microbatches)
+            layers = even_plan(network, sizes, schedule=family).layers
         return Plan(
             schedule=family,
             num_microbatches=self.microbatches,

@@ -2,23 +2,24 @@
 
 from dataclasses import replace
 
-from evenflow.export.results.outcome_fields import AskedSizes, outcome_fields
+from evenflow.export.results.outcome_fields import outcome_fields
+from evenflow.model import Sizes
 from evenflow.solve import BestOutcome, Candidate
 from evenflow.units import milliseconds
 
 
-def best_fields(best: BestOutcome, asked: AskedSizes) -> dict[str, object]:
+def best_fields(best: BestOutcome, asked: Sizes) -> dict[str, object]:
     """Return the fields of the best schedule, then the bound over all schedules and the fields of the others."""
     has_plan = best.outcome.simulation is not None
     return {
-        **outcome_fields(best.outcome, asked),
+        **outcome_fields(best.outcome, asked, schedule="best"),
         "bound_over_all_ms": milliseconds(best.lower_bound_ns) if has_plan else None,
         "gap_over_all": best.gap,
         "alternatives": [_alternative(each, asked) for each in best.candidates if each is not best.best],
     }
 
 
-def _alternative(candidate: Candidate, asked: AskedSizes) -> dict[str, object]:
+def _alternative(candidate: Candidate, asked: Sizes) -> dict[str, object]:
     """Return the fields of another schedule; of one that was not tried only the reason."""
     if candidate.outcome is None:
         return {
@@ -27,5 +28,5 @@ def _alternative(candidate: Candidate, asked: AskedSizes) -> dict[str, object]:
             "chunks": candidate.num_chunks,
             "reason": candidate.reason,
         }
-    sizes = replace(asked, num_chunks=candidate.num_chunks, schedule=candidate.schedule)
-    return outcome_fields(candidate.outcome, sizes)
+    sizes = replace(asked, num_chunks=candidate.num_chunks)
+    return outcome_fields(candidate.outcome, sizes, schedule=candidate.schedule)

@@ -1,29 +1,19 @@
 """The outcome of a solve, with a plan or without one."""
 
-from dataclasses import dataclass
-
 from evenflow.export.results.plan_fields import plan_fields, report_of
+from evenflow.model import Sizes
 from evenflow.solve import Outcome
 from evenflow.solve.order.alternate import OrderedOutcome
 from evenflow.units import megabytes, milliseconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedSizes:
-    """The sizes that a solve was asked for."""
+def outcome_fields(outcome: Outcome, asked: Sizes, *, schedule: str) -> dict[str, object]:
+    """Return the fields of a solve; without a plan, what was asked for and null for its numbers.
 
-    num_ranks: int
-    num_chunks: int
-    num_microbatches: int
-    schedule: str
-    """Name of the schedule family, ``best`` or ``search``."""
-    sequence_splits: int = 1
-
-
-def outcome_fields(outcome: Outcome, asked: AskedSizes) -> dict[str, object]:
-    """Return the fields of a solve; without a plan, what was asked for and null for its numbers."""
+    `schedule` is the name of the family that was asked for, ``best`` or ``search``.
+    """
     if outcome.simulation is None:
-        return _no_plan_fields(outcome, asked)
+        return _no_plan_fields(outcome, asked, schedule=schedule)
     report = report_of(
         outcome.simulation,
         status=outcome.status.value,
@@ -50,7 +40,7 @@ def _order_fields(outcome: OrderedOutcome) -> dict[str, object]:
     }
 
 
-def _no_plan_fields(outcome: Outcome, asked: AskedSizes) -> dict[str, object]:
+def _no_plan_fields(outcome: Outcome, asked: Sizes, *, schedule: str) -> dict[str, object]:
     limit, reason = outcome.memory_limit_bytes, outcome.infeasibility
     bound = outcome.lower_bound_ns
     return {
@@ -61,7 +51,7 @@ def _no_plan_fields(outcome: Outcome, asked: AskedSizes) -> dict[str, object]:
         "ranks": asked.num_ranks,
         "chunks": asked.num_chunks,
         "microbatches": asked.num_microbatches,
-        "schedule": asked.schedule,
+        "schedule": schedule,
         "sequence_splits": asked.sequence_splits,
         "layers": None,
         "recompute": None,

@@ -2,22 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 
-from evenflow.baselines.quick_tune import TuningStep
-from evenflow.export.results.outcome_fields import AskedSizes, outcome_fields
+from evenflow.baselines.quick_tune import SCHEDULE, TuningStep
+from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.export.results.plan_fields import simulation_fields
-from evenflow.model import FULL
+from evenflow.model import FULL, Sizes
 from evenflow.solve import Outcome
 from evenflow.units import megabytes, milliseconds
 
 
 def quick_tune_fields(
-    steps: Sequence[TuningStep], outcomes: Mapping[str, Outcome], asked: AskedSizes, memory_limit_bytes: int | None
+    steps: Sequence[TuningStep], outcomes: Mapping[str, Outcome], asked: Sizes, memory_limit_bytes: int | None
 ) -> dict[str, object]:
     """Return every step, the plan of the last one, and each optimum under its name."""
     return {
         "steps": [_step(step, memory_limit_bytes) for step in steps],
         "rule_of_thumb": simulation_fields(steps[-1].simulation, memory_limit_bytes),
-        **{name: outcome_fields(outcome, asked) for name, outcome in outcomes.items()},
+        **{name: outcome_fields(outcome, asked, schedule=SCHEDULE) for name, outcome in outcomes.items()},
     }
 
 

@@ -2,11 +2,10 @@
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
 
 from evenflow.errors import InputError, Interrupted
-from evenflow.model import Cells, Communication, Network, Plan
+from evenflow.model import Cells, Communication, Network, Plan, Request, Sizes
 from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule
 from evenflow.simulate import Simulation, simulate
 from evenflow.solve.order.order_bounds import order_lower_bound
@@ -76,7 +75,7 @@ def plan_any_order(
     time_limit_s: float = 60.0,
     progress: ProgressCallback | None = None,
 ) -> Outcome:
-    """The shortest step found over cells, recomputation and the order of work.
+    """Return the shortest step found over cells, recomputation and the order of work.
 
     Plans the families that these sizes have (with split backwards only if `split_backward`), then searches the order
     for their cells and plans the best one's cells again under the new order, while that helps. Never longer than the
@@ -84,21 +83,32 @@ def plan_any_order(
 
     Raises InputError and Interrupted as `evenflow.plan` does.
     """
-    by_name = _problems(
-        network,
-        sizes={
-            "num_ranks": num_ranks,
-            "num_chunks": num_chunks,
-            "num_microbatches": num_microbatches,
-            "sequence_splits": sequence_splits,
-        },
-        split_backward=split_backward,
+    request = Request(
+        network=network,
+        sizes=Sizes(
+            num_ranks=num_ranks,
+            num_chunks=num_chunks,
+            num_microbatches=num_microbatches,
+            sequence_splits=sequence_splits,
+        ),
         memory_limit_bytes=memory_limit_bytes,
         mix_any=mix_any,
         allow_empty=allow_empty,
         communication=communication,
         layers=layers,
     )
+    return solve_any_order(request, split_backward=split_backward, time_limit_s=time_limit_s, progress=progress)
+
+
+def solve_any_order(
+    request: Request,
+    *,
+    split_backward: bool = False,
+    time_limit_s: float = 60.0,
+    progress: ProgressCallback | None = None,
+) -> Outcome:
+    """Return the shortest step of `request` found over any order; `plan_any_order` says the rest."""
+    by_name = _problems(request, split_backward=split_backward)
     load_kernels()
     began = time.monotonic()
     problems = [problem for name, problem in by_name.items() if not FAMILIES[name].comparison_only]
@@ -116,8 +126,8 @@ def plan_any_order(
     bound = any_order_lower_bound(
         AnyPlan(
             network=problem.network,
-            num_ranks=num_ranks,
-            num_chunks=num_chunks,
+            num_ranks=problem.num_ranks,
+            num_chunks=problem.num_chunks,
             num_units=problem.schedule.num_units,
             min_layers=problem.min_layers,
             memory_limit_bytes=problem.memory_limit_bytes,
@@ -132,21 +142,21 @@ def plan_any_order(
         memory_limit_bytes=problem.memory_limit_bytes,
         solve_seconds=time.monotonic() - began,
         first_plan_seconds=family.first_plan_seconds,
-        fixed_layers=layers is not None,
+        fixed_layers=request.layers is not None,
         family=family,
         order_lower_bound_ns=min(rounds.order_bound_ns(best), best.makespan_ns),
     )
 
 
-def _problems(network: Network, *, sizes: dict[str, int], split_backward: bool, **arguments: Any) -> dict[str, Problem]:
+def _problems(request: Request, *, split_backward: bool) -> dict[str, Problem]:
     """The problems of all families that have these sizes, by name; raises the last refusal where none has."""
     problems: dict[str, Problem] = {}
     refused: InputError | None = None
     for name in FAMILIES:
         try:
-            order = make_schedule(name, **sizes)
+            order = make_schedule(name, **asdict(request.sizes))
             if split_backward or not order.splits_backward:
-                problems[name] = problem_of_order(network, order=order, **arguments)
+                problems[name] = problem_of_order(request, order)
         except InputError as error:  # sizes that the family does not have, or no plan has
             refused = error
     if not problems and refused is not None:
@@ -241,12 +251,12 @@ class _Rounds:
 
     def _with_best_order(self, track: Simulation, *, seconds: float, seed: int) -> Simulation:
         """The same cells in the shortest order found."""
-        problem, plan = self.problems[0], track.plan
+        request, plan = self.problems[0].request, track.plan
         outcome = search_order(
             plan,
-            problem.original,
-            memory_limit_bytes=problem.memory_limit_bytes,
-            communication=problem.communication,
+            request.network,
+            memory_limit_bytes=request.memory_limit_bytes,
+            communication=request.communication,
             split_backward=self.split_backward,
             time_limit_s=max(_LEAST_SECONDS, seconds),
             seed=seed,
@@ -254,22 +264,13 @@ class _Rounds:
         )
         if outcome.makespan_ns >= track.makespan_ns:
             return track
-        found = simulate(problem.original, with_order(plan, outcome.schedule), communication=problem.communication)
+        found = simulate(request.network, with_order(plan, outcome.schedule), communication=request.communication)
         self._offer(found)
         return found
 
     def _with_best_cells(self, track: Simulation, *, seconds: float) -> Simulation:
         """The same order with the best cells found."""
-        problem = self.problems[0]
-        again = problem_of_order(
-            problem.original,
-            order=track.timeline.schedule,
-            memory_limit_bytes=problem.memory_limit_bytes,
-            mix_any=problem.mix_any,
-            allow_empty=problem.min_layers == 0,
-            communication=problem.communication,
-            layers=problem.fixed_layers,
-        )
+        again = problem_of_order(self.problems[0].request, track.timeline.schedule)
         found = self._race(again, seconds=max(_LEAST_SECONDS, seconds), start=track.plan).simulation
         self._offer(found)
         return found or track

@@ -51,7 +51,7 @@ class Search:
             messages = graph.crosses_ranks * np.int64(problem.message_ns)
         # No cell ever holds more layers than there are, so with that as the least none can give one away; contents are
         # not copied between ranks where layers are not taken as equal. What is left changes kinds within cells.
-        moves_layers = problem.fixed_layers is None
+        moves_layers = problem.request.layers is None
         self._arguments = (
             Rules(
                 problem.schedule.stage_table,

@@ -1,0 +1,47 @@
+"""The sizes of a pipeline."""
+
+from dataclasses import dataclass
+
+from evenflow.errors import InputError
+
+MOST_ACTIONS = 100_000_000
+"""Forwards and backwards of one step; more do not fit in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """The sizes of a pipeline, whatever its order of work. Refuses numbers below one and steps too long to handle."""
+
+    num_ranks: int
+    num_chunks: int = 1
+    """Model chunks (virtual stages) of each rank."""
+    num_microbatches: int
+    sequence_splits: int = 1
+    """Parts that each sequence is cut into."""
+
+    def __post_init__(self) -> None:
+        for name, count in (
+            ("ranks", self.num_ranks),
+            ("chunks", self.num_chunks),
+            ("microbatches", self.num_microbatches),
+            ("sequence splits", self.sequence_splits),
+        ):
+            if count < 1:
+                raise InputError(value=count, rule="must be at least 1", place=f"the number of {name}")
+        num_actions = 2 * self.num_cells * self.num_units
+        if num_actions > MOST_ACTIONS:
+            raise InputError(
+                value=num_actions,
+                rule=f"must be at most {MOST_ACTIONS:,} forwards and backwards",
+                place="ranks x chunks x microbatches x sequence splits",
+            )
+
+    @property
+    def num_cells(self) -> int:
+        """Cells ``[chunk][rank]``, one for each stage."""
+        return self.num_ranks * self.num_chunks
+
+    @property
+    def num_units(self) -> int:
+        """Microbatches, or their parts where sequences are split."""
+        return self.num_microbatches * self.sequence_splits

@@ -1,0 +1,70 @@
+"""The shortest plan under the order of one schedule family: what `evenflow.plan` calls."""
+
+import time
+
+from evenflow.model import Cells, Communication, Network, Request, Sizes
+from evenflow.schedule import default_family, family_name
+from evenflow.solve.outcome import Outcome, ProgressCallback
+from evenflow.solve.problem import make_problem
+from evenflow.solve.race import Race
+
+
+def plan(
+    network: Network,
+    *,
+    num_ranks: int,
+    num_microbatches: int,
+    num_chunks: int = 1,
+    memory_limit_bytes: int | None = None,
+    schedule: str | None = None,
+    less_memory: bool = False,
+    sequence_splits: int = 1,
+    mix_any: bool = False,
+    allow_empty: bool = False,
+    communication: Communication | None = None,
+    layers: Cells | None = None,
+    time_limit_s: float = 60.0,
+    progress: ProgressCallback | None = None,
+) -> Outcome:
+    """Return the layers and recompute counts of every cell that minimise the makespan within the memory limit.
+
+    `schedule` is a family's name (default: 1F1B for one chunk, interleaved for more, with `less_memory` its variant).
+    `mix_any` lets `select` and `comm` layers share a cell, which MindFormers cannot express; `allow_empty` allows
+    cells without layers. With `layers` ``[chunk][rank]`` every cell holds so many, and only recomputation is chosen:
+    bound and status are those of plans with these layers. `progress` is called from this thread a few times a second.
+
+    Raises InputError for sizes or networks that make no sense, and Interrupted when Ctrl-C comes before any plan; a
+    later Ctrl-C returns the best plan so far. Infeasible input is an answer: see `Outcome.infeasibility`.
+    """
+    request = Request(
+        network=network,
+        sizes=Sizes(
+            num_ranks=num_ranks,
+            num_chunks=num_chunks,
+            num_microbatches=num_microbatches,
+            sequence_splits=sequence_splits,
+        ),
+        memory_limit_bytes=memory_limit_bytes,
+        mix_any=mix_any,
+        allow_empty=allow_empty,
+        communication=communication,
+        layers=layers,
+    )
+    family = _family(schedule, num_chunks, less_memory)
+    return solve(request, schedule=family, time_limit_s=time_limit_s, progress=progress)
+
+
+def solve(
+    request: Request, *, schedule: str, time_limit_s: float = 60.0, progress: ProgressCallback | None = None
+) -> Outcome:
+    """Return the best plan of `request` under the order of the family `schedule`; `plan` says the rest."""
+    began = time.monotonic()
+    race = Race(problem=make_problem(request, schedule=schedule), began=began, time_limit_s=time_limit_s)
+    return race.run(progress)
+
+
+def _family(schedule: str | None, num_chunks: int, less_memory: bool) -> str:
+    if schedule is None:
+        return default_family(num_chunks=num_chunks, less_memory=less_memory)
+    name = family_name(schedule)
+    return "interleaved-less-memory" if less_memory and name == "interleaved" else name
