@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from evenflow.profiles.cluster_file import read_cluster_file
     from evenflow.profiles.from_model import profile
     from evenflow.profiles.layer_file import read_layer_file
+    from evenflow.profiles.mesh_plan_file import read_mesh_plan
     from evenflow.profiles.plan_file import read_plan_file
-    from evenflow.profiles.two_level_file import read_mesh_plan
     from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule, parse_schedule
     from evenflow.simulate import Simulation
     from evenflow.solve import BestOutcome, Infeasibility, Outcome, Progress, Status, plan, plan_best
@@ -96,7 +96,7 @@ _HOMES = {
     "profile": "evenflow.profiles.from_model",
     "read_layer_file": "evenflow.profiles.layer_file",
     "read_plan_file": "evenflow.profiles.plan_file",
-    "read_mesh_plan": "evenflow.profiles.two_level_file",
+    "read_mesh_plan": "evenflow.profiles.mesh_plan_file",
     "FAMILIES": "evenflow.schedule",
     "Schedule": "evenflow.schedule",
     "format_schedule": "evenflow.schedule",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.profiles.peak_logs import read_peak_folder
+from evenflow.profiles.logs.mindspore_logs import read_peak_folder
 from evenflow.units import MEGABYTE
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "dryrun.sh"

@@ -1,9 +1,11 @@
-"""Dry runs as text: the SAPP balancer's block, and the start of its init file. [SAPP guide, Step 2 and 3]"""
+"""Dry runs as text: the SAPP balancer's block, and the parts of its init file. [SAPP guide, Step 2 and 3]"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from evenflow.errors import InputError
 from evenflow.export.mindformers import mindformers_lists
 from evenflow.model import Plan
+from evenflow.units import megabytes
 
 _INIT_FILE = """\
 # What was dry-run; written by evenflow guide.
@@ -65,3 +67,41 @@ def format_init_start(rounds: Sequence[Plan]) -> str:
     lists = {name: [list(table[name][0]) for table in tables] for name in tables[0]}
     values = {name: rows if len(rows) > 1 else rows[0] for name, rows in lists.items()}
     return _INIT_FILE.format(num_ranks=rounds[0].num_ranks, num_layers=rounds[0].num_layers, **values)
+
+
+def format_memory_usage(rounds: Sequence[Sequence[int]]) -> str:
+    """Return the ``memory_usage`` block of an init file, in MB, from the peak bytes by stage of one or several rounds.
+
+    Head and tail are those of the first round; with several rounds the lists become lists of lists. [SAPP guide]
+
+    Raises:
+        InputError: fewer than three stages, or rounds with different numbers of them.
+    """
+    stages = len(rounds[0])
+    if stages < 3:
+        raise InputError(
+            value=stages,
+            rule="must have peaks of three stages or more: the first, the last, and one between",
+            place="round 1",
+            remedy="do the dry runs that evenflow guide gives",
+        )
+    for number, peaks in enumerate(rounds, start=1):
+        if len(peaks) != stages:
+            rule = f"must have the {stages} stages of the first round"
+            raise InputError(value=len(peaks), rule=rule, place=f"round {number}")
+    in_mb = [[round(megabytes(peak)) for peak in peaks] for peaks in rounds]
+    bodies = [_flow(peaks[1:-1]) for peaks in in_mb]
+    ids = [_flow(range(1, stages - 1))] * len(rounds)
+    several = len(rounds) > 1
+    return (
+        "memory_usage:\n"
+        f"  head_memory: {in_mb[0][0]}\n"
+        f"  tail_memory: {in_mb[0][-1]}\n"
+        "  body_memories:\n"
+        f"    stage_id: {_flow(ids) if several else ids[0]}\n"
+        f"    memories: {_flow(bodies) if several else bodies[0]}\n"
+    )
+
+
+def _flow(values: Iterable[object]) -> str:
+    return f"[{','.join(map(str, values))}]"

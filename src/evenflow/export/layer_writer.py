@@ -3,7 +3,7 @@
 import json
 
 from evenflow.model import NONE, EndBlock, Layer, LayerRun, Network
-from evenflow.profiles.layer_file import KIND_KEYS
+from evenflow.profiles.layer_entry import KIND_KEYS
 from evenflow.units import megabytes, milliseconds
 
 

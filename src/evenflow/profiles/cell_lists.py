@@ -11,13 +11,13 @@ from evenflow.errors import InputError
 from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, cells
 
 RECOMPUTE_LISTS = ("recompute", "select_recompute", "select_comm_recompute")
-"""The keys of the cumulative lists, in the order in which `exclusive_counts` takes them."""
+"""Keys of the cumulative lists, in the order in which `exclusive_counts` takes them."""
 
 _Table = Sequence[Sequence[int]]
 
 
 def layers_by_cell(offset: _Table, *, num_layers: int, place: str, cell: str) -> Cells:
-    """Layers of every cell, from the offsets.
+    """Return the layers of every cell, from the offsets.
 
     `place` names the offsets in messages, and `cell` one of them, such as ``chunk {chunk}, rank {rank}``.
 
@@ -30,8 +30,8 @@ def layers_by_cell(offset: _Table, *, num_layers: int, place: str, cell: str) ->
     if total != left_over:
         raise InputError(
             value=total,
-            rule=f"the offsets sum to {left_over}, because {num_layers} layers on {num_ranks} ranks x {num_chunks} "
-            f"chunks are {each} in each cell and {left_over} over",
+            rule=f"must sum to {left_over}, because {num_layers} layers on {num_ranks} ranks x {num_chunks} chunks are "
+            f"{each} in each cell and {left_over} over",
             place=place,
         )
     for chunk, row in enumerate(offset):
@@ -39,7 +39,7 @@ def layers_by_cell(offset: _Table, *, num_layers: int, place: str, cell: str) ->
             if each + extra < 0:
                 raise InputError(
                     value=extra,
-                    rule=f"an offset is {-each} or more, because a cell has {each} layers before it",
+                    rule=f"must be {-each} or more, because a cell has {each} layers before it",
                     place=f"{place}, {cell.format(chunk=chunk, rank=rank)}",
                 )
     return cells([[each + extra for extra in row] for row in offset])
@@ -52,13 +52,13 @@ def check_counts(counts: _Table, layers: Cells, *, place: str, cell: str) -> Non
             if not 0 <= count <= layers[chunk][rank]:
                 raise InputError(
                     value=count,
-                    rule=f"a count is from 0 to the {layers[chunk][rank]} layers of its cell",
+                    rule=f"must be from 0 to the {layers[chunk][rank]} layers of its cell",
                     place=f"{place}, {cell.format(chunk=chunk, rank=rank)}",
                 )
 
 
 def exclusive_counts(full: _Table, select: _Table, comm: _Table) -> dict[str, Cells]:
-    """Layers under exactly one kind, from the cumulative lists; kinds that no layer has are left out."""
+    """Return the layers under exactly one kind, from the cumulative lists; kinds that no layer has are left out."""
     tables: dict[str, list[list[int]]] = {kind: [[0] * len(row) for row in full] for kind in (FULL, BOTH, SELECT, COMM)}
     for chunk, row in enumerate(full):
         for rank, fully in enumerate(row):

@@ -13,7 +13,6 @@ peak: 312TFLOPS              of one device; optional
 from pathlib import Path
 
 from evenflow.cluster.cluster import Cluster, Link, parse_mesh
-from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.profiles.yaml_file import load_yaml
 from evenflow.units import parse_bandwidth, parse_flops, parse_memory, parse_time
@@ -23,45 +22,42 @@ _OPTIONAL = ("name", "intra_latency", "inter_latency", "peak")
 
 
 def read_cluster_file(path: Path | str) -> Cluster:
-    """The cluster of a file.
+    """Return the cluster in a file; raises `InputError` as `parse_cluster_file` does."""
+    return parse_cluster_file(read_text(path), place=str(path))
+
+
+def parse_cluster_file(text: str, *, place: str) -> Cluster:
+    """Return the cluster in the text of a file; `place` names the file in messages and tells JSON from YAML.
 
     Raises:
-        InputError: a file that cannot be read, a field that is unknown, missing or of a wrong form, or a cluster that
-            makes no sense.
+        InputError: a field that is unknown, missing or of a wrong form, or a cluster that makes no sense.
     """
-    file = str(path)
-    text = read_text(path)
-    json = file.lower().endswith(".json")
-    fields = as_fields(load_json(text, file=file), file=file) if json else load_yaml(text, file=file)
+    is_json = place.lower().endswith(".json")
+    fields = as_fields(load_json(text, file=place), file=place) if is_json else load_yaml(text, file=place)
     fields.check_known((*_REQUIRED, *_OPTIONAL))
-    num_nodes, devices_per_node = parse_mesh(_text(fields, "mesh"), place=fields.place("mesh"))
-    try:
+    num_nodes, devices_per_node = parse_mesh(_quantity(fields, "mesh"), place=fields.place("mesh"))
+    with fields.at():
         return Cluster(
-            name=fields.text("name") if "name" in fields else Path(path).stem,
+            name=fields.text("name") if "name" in fields else Path(place).stem,
             num_nodes=num_nodes,
             devices_per_node=devices_per_node,
-            memory_bytes=parse_memory(_text(fields, "memory"), place=fields.place("memory")),
+            memory_bytes=parse_memory(_quantity(fields, "memory"), place=fields.place("memory")),
             intra=_link(fields, "intra"),
             inter=_link(fields, "inter"),
-            peak_flops=parse_flops(_text(fields, "peak"), place=fields.place("peak")) if "peak" in fields else None,
+            peak_flops=parse_flops(_quantity(fields, "peak"), place=fields.place("peak")) if "peak" in fields else None,
         )
-    except InputError as error:
-        if error.place.startswith(file):
-            raise
-        place = f"{file}: {error.place}"
-        raise InputError(value=error.value, rule=error.rule, place=place, remedy=error.remedy) from None
 
 
-def _link(fields: Fields, which: str) -> Link:
-    """One kind of link."""
-    bandwidth, latency = f"{which}_bandwidth", f"{which}_latency"
+def _link(fields: Fields, reach: str) -> Link:
+    """Return the links within a node (`reach` ``intra``) or between nodes (``inter``)."""
+    bandwidth, latency = f"{reach}_bandwidth", f"{reach}_latency"
     return Link(
-        bytes_per_s=parse_bandwidth(_text(fields, bandwidth), place=fields.place(bandwidth)),
-        latency_ns=parse_time(_text(fields, latency), place=fields.place(latency)) if latency in fields else 0,
+        bytes_per_s=parse_bandwidth(_quantity(fields, bandwidth), place=fields.place(bandwidth)),
+        latency_ns=parse_time(_quantity(fields, latency), place=fields.place(latency)) if latency in fields else 0,
     )
 
 
-def _text(fields: Fields, key: str) -> str:
-    """A quantity with its unit; a bare number is read as its text, and the parser of the unit judges it."""
+def _quantity(fields: Fields, key: str) -> str:
+    """Return a quantity with its unit; a bare number is read as its text, and the parser of the unit judges it."""
     value = fields.required(key)
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else fields.text(key)

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evenflow.baselines.even_plan import check_offered
-from evenflow.errors import InputError
-from evenflow.fields import Fields, is_integer_list, read_text
+from evenflow.fields import Fields, is_integer_list, is_integer_table, read_text
 from evenflow.model import COMM, FULL, SELECT, Cells, Network, Plan, cells
 from evenflow.profiles.cell_lists import RECOMPUTE_LISTS, check_counts, exclusive_counts, layers_by_cell
 from evenflow.profiles.yaml_file import load_yaml, section
@@ -30,14 +29,14 @@ _MOST_CHUNKS = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManualEntry:
-    """One strategy of the file."""
+    """One strategy of a manual file."""
 
     name: str
     plan: Plan
     file_name: str | None
-    """Where its picture goes."""
+    """Path of its picture; None for the default."""
     show: bool
-    """Whether a picture is asked for."""
+    """Whether the entry asks for a picture."""
 
 
 def read_manual_file(
@@ -50,7 +49,7 @@ def read_manual_file(
     num_chunks: int = 1,
     sequence_splits: int = 1,
 ) -> tuple[ManualEntry, ...]:
-    """The strategies of a YAML file, in order.
+    """Return the strategies of a YAML file, in order.
 
     `schedule_of_chunks` gives the schedule for a number of chunks; an entry without `interleave_num` has `num_chunks`.
 
@@ -77,19 +76,19 @@ def read_manual_file(
             sequence_splits=sequence_splits,
         )
         file_name = fields.text("file_name") if "file_name" in fields else None
-        entries.append(ManualEntry(name=name, plan=plan, file_name=file_name, show=_flag(fields, "show")))
+        entries.append(ManualEntry(name=name, plan=plan, file_name=file_name, show=fields.flag("show")))
     return tuple(entries)
 
 
 def _layers(fields: Fields, *, num_layers: int, num_chunks: int, num_ranks: int) -> Cells:
-    """Layers by cell, from the offsets."""
+    """Return the layers of every cell, from the offsets."""
     zeros = cells([[0] * num_ranks] * num_chunks)
     offset = zeros if fields.required("offset") == 0 else _grid(fields, "offset", zeros)
     return layers_by_cell(offset, num_layers=num_layers, place=fields.place("offset"), cell=_CELL)
 
 
 def _counts(fields: Fields, key: str, layers: Cells) -> Sequence[Sequence[int]]:
-    """One cumulative list by cell: given, every layer, or none."""
+    """Return one cumulative list by cell: as given, every layer, or none."""
     value = fields.values.get(key, False)
     if value is True:
         return layers
@@ -101,32 +100,21 @@ def _counts(fields: Fields, key: str, layers: Cells) -> Sequence[Sequence[int]]:
 
 
 def _grid(fields: Fields, key: str, like: Cells) -> list[list[int]]:
-    """A table of the shape of `like`; a flat list is the one row of a single chunk."""
+    """Return a table of the shape of `like`; a flat list is the one row of a single chunk."""
     value = fields.values[key]
     rows = [value] if is_integer_list(value) else value
     num_chunks, num_ranks = len(like), len(like[0])
-    if not isinstance(rows, list) or not all(is_integer_list(row) for row in rows):
+    if not is_integer_table(rows):
         other = "0" if key == "offset" else "true, false"
-        raise InputError(value=value, rule=f"{other}, a list or a list of lists of integers", place=fields.place(key))
+        raise fields.error(key, f"must be {other}, a list or a list of lists of integers")
     if len(rows) != num_chunks or any(len(row) != num_ranks for row in rows):
-        raise InputError(
-            value=value,
-            rule=f"a row for each of the {num_chunks} chunks (interleave_num), a number for each of {num_ranks} ranks; "
-            f"here the rows have {[len(row) for row in rows]}",
-            place=fields.place(key),
-        )
+        rule = f"must have a row for each of the {num_chunks} chunks (interleave_num) with a number for each of the"
+        raise fields.error(key, f"{rule} {num_ranks} ranks (here the rows have {[len(row) for row in rows]})")
     return rows
 
 
-def _flag(fields: Fields, key: str) -> bool:
-    value = fields.values.get(key, False)
-    if not isinstance(value, bool):
-        raise InputError(value=value, rule="true or false", place=fields.place(key))
-    return value
-
-
 def _first_cell(fields: Fields, kind: str, table: Cells) -> str:
-    """Where a kind is first used."""
+    """Return the place of the first layer under a kind."""
     key = {FULL: "recompute", SELECT: "select_recompute", COMM: "select_comm_recompute"}.get(kind, "select_recompute")
     chunk, rank = next((c, r) for c, row in enumerate(table) for r, count in enumerate(row) if count)
     return f"{fields.place(key)}, {_CELL.format(chunk=chunk, rank=rank)}"

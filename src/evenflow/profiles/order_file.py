@@ -24,9 +24,10 @@ _LARGEST = 999_999
 
 
 def parse_order_file(text: str, *, name: str, place: str) -> Schedule:
-    """The order in `text`, whichever of the forms it has. Does not validate the order.
+    """Return the order in `text`, in either form, without validating it.
 
-    Raises InputError with the place of what is no action.
+    Raises:
+        InputError: a cell or job that is no action, with its place.
     """
     if text.lstrip().startswith(("[", "{")):
         return parse_schedule(_from_jobs(load_json(text, file=place), place), name=name, place=place)
@@ -38,9 +39,9 @@ def parse_order_file(text: str, *, name: str, place: str) -> Schedule:
 
 
 def _computation(cell: str, place: str) -> str:
-    """The cell without communication."""
+    """Return the cell without communication."""
     if any(len(digits) > len(str(_LARGEST)) for digits in re.findall(r"\d+", cell)):
-        raise InputError(value=cell[:80], rule=f"stages and microbatches are numbers up to {_LARGEST}", place=place)
+        raise InputError(value=cell[:80], rule=f"must have stages and microbatches up to {_LARGEST}", place=place)
     if _COMMUNICATION.fullmatch(cell):
         return ""
     overlap = _OVERLAP.fullmatch(cell)
@@ -48,9 +49,11 @@ def _computation(cell: str, place: str) -> str:
 
 
 def _from_jobs(value: object, place: str) -> str:
-    """Paddle's job lists as the text form of a schedule."""
+    """Return Paddle's job lists as the text form of a schedule."""
     if not isinstance(value, list) or not all(isinstance(row, list) for row in value):
-        raise InputError(value=type(value).__name__, rule="a list of jobs for each rank, in a list", place=place)
+        raise InputError(
+            value=type(value).__name__, rule="must be a list with a list of jobs for each rank", place=place
+        )
     lines = []
     for rank, row in enumerate(value):
         jobs = (_token(job, rank, len(value), f"[{rank}][{index}]", place) for index, job in enumerate(row))
@@ -59,20 +62,14 @@ def _from_jobs(value: object, place: str) -> str:
 
 
 def _token(value: object, rank: int, num_ranks: int, path: str, file: str) -> str:
-    """One job as an action; empty for a message or the optimizer."""
+    """Return one job as an action; empty for a message or the optimizer."""
     fields = as_fields(value, file=file, path=path)
     kind = fields.text("type")
     if _OTHER_JOB.fullmatch(kind):
         return ""
     match = _JOB.fullmatch(kind)
     if match is None:
-        raise InputError(
-            value=kind, rule=f"a job is {', '.join(_OPS)} and a chunk, like forward0", place=fields.place("type")
-        )
-    microbatch = fields.required("micro_batch_id")
-    if isinstance(microbatch, bool) or not isinstance(microbatch, int) or not 0 <= microbatch <= _LARGEST:
-        raise InputError(
-            value=microbatch, rule=f"an integer from 0 to {_LARGEST}", place=fields.place("micro_batch_id")
-        )
+        raise fields.error("type", f"must be one of {', '.join(_OPS)}, with the chunk behind it: forward0")
+    microbatch = fields.integer("micro_batch_id", minimum=0, maximum=_LARGEST)
     stage = int(match[2] or 0) * num_ranks + rank  # chunks are dealt round
     return f"{stage}{_OPS[match[1]]}{microbatch}"

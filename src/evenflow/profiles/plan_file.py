@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.model import Cells, Plan, cells
 
@@ -11,12 +10,12 @@ _MOST = 10_000_000
 
 
 def read_plan_file(path: Path | str) -> Plan:
-    """The plan in a file that ``evenflow plan --json`` wrote, or that has the same fields."""
+    """Return the plan in a file that ``evenflow plan --json`` wrote, or that has the same fields."""
     return parse_plan(read_text(path), place=str(path))
 
 
 def parse_plan(text: str, *, place: str) -> Plan:
-    """The plan in the text of a plan file; `place` names the file in messages.
+    """Return the plan in the text of a plan file; `place` names the file in messages.
 
     Only what makes the plan is read: `layers` and `recompute` (``[chunk][rank]``, exclusive counts), `ranks`,
     `chunks`, `microbatches`, `schedule`, `sequence_splits`, and `order` where the plan has its own. Other fields are
@@ -29,14 +28,14 @@ def parse_plan(text: str, *, place: str) -> Plan:
     layers = _table(fields, "layers")
     for key, count in (("chunks", len(layers)), ("ranks", len(layers[0]) if layers else 0)):
         if fields.integer(key, maximum=_MOST) != count:
-            raise InputError(value=fields.values[key], rule=f"'layers' has {count} {key}", place=fields.place(key))
+            raise fields.error(key, f"must be {count}, as many as 'layers' has")
     recompute = fields.inner("recompute")
     tables = {kind: _table(recompute, kind) for kind in recompute.values}
     schedule = fields.text("schedule")
     num_microbatches = fields.integer("microbatches", maximum=_MOST)
     sequence_splits = fields.integer("sequence_splits", maximum=_MOST)
     order = fields.texts("order") if "order" in fields else ()
-    try:
+    with fields.at():
         return Plan(
             schedule=schedule,
             num_microbatches=num_microbatches,
@@ -45,11 +44,8 @@ def parse_plan(text: str, *, place: str) -> Plan:
             sequence_splits=sequence_splits,
             order=order,
         )
-    except InputError as error:  # The plan's own rules do not know the file.
-        raise InputError(
-            value=error.value, rule=error.rule, place=fields.place(error.place), remedy=error.remedy
-        ) from None
 
 
 def _table(fields: Fields, key: str) -> Cells:
+    """Return a table ``[chunk][rank]``."""
     return cells(fields.rows(key))

@@ -64,9 +64,9 @@ def test_output_of_a_megatron_job(folder, evenflow):
     [
         (("out", "--ranks", 4), "the 4 stages of --ranks"),
         (("out", "--ranks-per-stage", 8), "output of a Megatron-LM job"),
-        (("missing",), "can be read"),
+        (("missing",), "cannot read missing: no such file"),
         (("-", "-"), "standard input is one round"),
-        (("out", "short"), "every round has the 3 stages"),
+        (("out", "short"), "round 2 must have the 3 stages"),
         (("out", "--json", "out"), "--json"),
         ((), "LOGS"),
     ],

@@ -6,11 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.export.dry_run_text import format_init_start
+from evenflow.export.dry_run_text import format_init_start, format_memory_usage
 from evenflow.model import Plan
 from evenflow.profiles.init.init_file import InitFile, parse_init_file, read_init_file
 from evenflow.profiles.memory.fit import fit_memory
-from evenflow.profiles.peak_logs import format_memory_usage
 
 CONFIGS = Path(__file__).resolve().parents[3] / "cfgs"
 MB = 2**20

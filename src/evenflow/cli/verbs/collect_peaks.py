@@ -10,16 +10,13 @@ import click
 
 from evenflow.cli.shared import options
 from evenflow.cli.shared.output_files import check_outputs, write_text
-from evenflow.errors import InputError
+from evenflow.errors import FileError, InputError
+from evenflow.export.dry_run_text import format_memory_usage
 from evenflow.export.results.json_text import format_object
 from evenflow.export.results.peaks_fields import peaks_fields
-from evenflow.profiles.peak_logs import (
-    PeakKind,
-    format_memory_usage,
-    parse_peak_lines,
-    parse_rank_lines,
-    read_peak_folder,
-)
+from evenflow.profiles.logs.megatron_logs import parse_rank_lines
+from evenflow.profiles.logs.mindspore_logs import parse_peak_lines, read_peak_folder
+from evenflow.profiles.logs.stage_peaks import PeakKind
 from evenflow.units import megabytes
 
 
@@ -94,8 +91,7 @@ def _opened(source: str) -> Iterator[BinaryIO]:
         with Path(source).open("rb") as file:
             yield file
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(value=source, rule=f"the logs can be read ({reason})", place="LOGS") from None
+        raise FileError.from_os(source, error) from None
 
 
 def _note(source: str, peaks: Sequence[int], kind: PeakKind) -> str:

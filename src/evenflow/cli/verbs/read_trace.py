@@ -13,7 +13,7 @@ from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.json_text import format_object
 from evenflow.export.results.trace_fields import trace_fields
-from evenflow.profiles.layer_file import MOST_LAYERS, PLAIN_BACKWARD_RATIO
+from evenflow.profiles.layer_entry import MOST_LAYERS, PLAIN_BACKWARD_RATIO
 from evenflow.profiles.traces import BlockTime, LayerNames, Spread, TraceProgress, TraceTimes, read_traces
 from evenflow.profiles.traces.trace_network import network_of_traces
 from evenflow.units import milliseconds

@@ -20,8 +20,8 @@ from evenflow.errors import InputError, Interrupted, MismatchError, RunError
 from evenflow.export.results.json_text import format_object
 from evenflow.export.results.run_fields import run_fields, timeline_fields
 from evenflow.fields import as_fields, load_json
+from evenflow.profiles.mesh_plan_file import parse_mesh_plan, parse_sizes
 from evenflow.profiles.plan_file import parse_plan
-from evenflow.profiles.two_level_file import parse_mesh_plan, parse_sizes
 from evenflow.run.job.child import message_of
 from evenflow.run.job.launch import launch
 from evenflow.run.job.rank_environment import is_started_by_torchrun, rank_environment

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from evenflow.profiles.peak_logs import PeakKind
+from evenflow.profiles.logs.stage_peaks import PeakKind
 from evenflow.units import megabytes
 
 

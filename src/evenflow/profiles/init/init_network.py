@@ -2,7 +2,7 @@
 
 from evenflow.model import NONE, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.profiles.init.init_times import LayerTimes, PartTime
-from evenflow.profiles.layer_file import KIND_KEYS
+from evenflow.profiles.layer_entry import KIND_KEYS
 from evenflow.profiles.memory.equations import CONSTANT, HEAD, PARAMETER, TAIL
 from evenflow.profiles.memory.fit import MemoryFit
 

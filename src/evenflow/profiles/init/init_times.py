@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from evenflow.errors import InputError
 from evenflow.fields import Fields
-from evenflow.profiles.layer_file import plain_backward_ns
+from evenflow.profiles.layer_entry import plain_backward_ns
 from evenflow.profiles.yaml_file import section
 from evenflow.units import nanoseconds_from_milliseconds
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from statistics import median
 
-from evenflow.profiles.layer_file import plain_backward_ns
+from evenflow.profiles.layer_entry import plain_backward_ns
 from evenflow.profiles.traces.names import BODY
 from evenflow.profiles.traces.samples import FileSamples, Sample
 

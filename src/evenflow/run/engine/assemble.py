@@ -157,7 +157,7 @@ def pipeline(
             the plan's microbatches.
         schedule: another order of work than the plan's.
         mesh_plan: where every stage lies, if on several devices: of ``evenflow auto`` (`AutoPlan.mesh_plan`, or
-            `evenflow.profiles.two_level_file.parse_mesh_plan`). The world size is its number of devices then, the
+            `evenflow.profiles.mesh_plan_file.parse_mesh_plan`). The world size is its number of devices then, the
             parameters become DTensors, and the first dimension of the batch counts for all devices of a stage together.
         seed: makes dropout the same however the model is split. Without it, random numbers come as they come.
         recompute_modules: glob patterns of the sub-modules that each kind but ``full`` runs again, by their names in a

@@ -8,7 +8,7 @@ import pytest
 
 from evenflow.cluster.placement import PARTIAL, REPLICATE
 from evenflow.errors import InputError
-from evenflow.profiles.two_level_file import parse_mesh_plan, parse_sizes, read_mesh_plan
+from evenflow.profiles.mesh_plan_file import parse_mesh_plan, parse_sizes, read_mesh_plan
 
 STAGE = {
     "rank": 0,

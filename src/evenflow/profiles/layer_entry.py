@@ -1,0 +1,188 @@
+"""One entry of a layer file: its times, its memory and the recompute kinds it offers (see `layer_file`)."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from evenflow.errors import InputError
+from evenflow.fields import Fields
+from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Layer, Mode
+from evenflow.units import bytes_from_megabytes, nanoseconds_from_milliseconds
+
+PLAIN_BACKWARD_RATIO = 2.0
+"""Backward over forward where the file says nothing."""
+MOST_LAYERS = 100_000
+
+
+class _Keys(NamedTuple):
+    """Keys under which an entry describes one recompute kind."""
+
+    memory: str
+    time: str
+    coef: str
+    default_coef: float
+
+
+KIND_KEYS: Mapping[str, _Keys] = {
+    SELECT: _Keys("memory_select_rec", "select_rec_time", "select_rec_coef", 0.04),
+    COMM: _Keys("memory_select_comm", "select_comm_time", "select_comm_coef", 0.125),
+    BOTH: _Keys("memory_both_comm_select", "both_comm_select_time", "both_comm_select_coef", 0.165),
+    FULL: _Keys("memory_recompute", "recompute_time", "recompute_coef", 0.5),
+}
+ENTRY_KEYS = {
+    "name", "type", "nb_layer", "time", "forward_time", "backward_time", "backward_coef",
+    "memory_parameter", "memory_activation", "recompute_kinds", "model_name", "weight_time", "memory_until_weight",
+    *(key for keys in KIND_KEYS.values() for key in (keys.memory, keys.time, keys.coef)),
+}  # fmt: skip
+BODY_MEMORY = (
+    "memory_parameter",
+    "memory_activation",
+    "memory_until_weight",
+    *(keys.memory for keys in KIND_KEYS.values()),
+    "recompute_kinds",
+)
+"""Keys of which one is enough for a BODY entry to have memory."""
+
+
+def plain_backward_ns(forward_ns: int) -> int:
+    """Return the backward where only the forward is known."""
+    return round(PLAIN_BACKWARD_RATIO * forward_ns)
+
+
+def body_layer(entry: Fields, has_memory: bool) -> Layer:
+    """Return the layer of a BODY entry; in a file with memory, the entry must have it too."""
+    forward_ms, backward_ms = _times(entry)
+    forward_key = "forward_time" if "forward_time" in entry else "time"
+    for key, time_ms in ((forward_key, forward_ms), ("backward_time", backward_ms)):
+        if nanoseconds_from_milliseconds(time_ms) < 1:
+            raise entry.error(key, "must be a nanosecond or more, in milliseconds")
+    if has_memory:
+        _require_memory(entry)
+    plain = Mode(
+        activation_bytes=bytes_of(entry, "memory_activation"), backward_ns=nanoseconds_from_milliseconds(backward_ms)
+    )
+    return Layer(
+        name=entry.text("name"),
+        forward_ns=nanoseconds_from_milliseconds(forward_ms),
+        parameter_bytes=bytes_of(entry, "memory_parameter"),
+        modes={NONE: plain, **_kinds(entry, backward_ms)},
+        stated_weight_ns=_weight_ns(entry, backward_ms),
+        stated_weight_bytes=_weight_bytes(entry),
+    )
+
+
+def end_block(entries: Sequence[Fields], has_memory: bool) -> EndBlock:
+    """Return the sum of all HEAD or all TAIL entries."""
+    blocks = [(layer_count(entry), _end_layer(entry, has_memory)) for entry in entries]
+    # What no entry states stays to be derived from the sums.
+    states_time = any(block.stated_weight_ns is not None for _, block in blocks)
+    states_memory = any(block.stated_weight_bytes is not None for _, block in blocks)
+    return EndBlock(
+        name=" + ".join(entry.text("name") for entry in entries),
+        forward_ns=sum(count * block.forward_ns for count, block in blocks),
+        backward_ns=sum(count * block.backward_ns for count, block in blocks),
+        parameter_bytes=sum(count * block.parameter_bytes for count, block in blocks),
+        activation_bytes=sum(count * block.activation_bytes for count, block in blocks),
+        stated_weight_ns=sum(count * block.weight_ns for count, block in blocks) if states_time else None,
+        stated_weight_bytes=sum(count * block.weight_bytes for count, block in blocks) if states_memory else None,
+    )
+
+
+def _end_layer(entry: Fields, has_memory: bool) -> EndBlock:
+    """Return one layer of a HEAD or TAIL entry."""
+    for keys in KIND_KEYS.values():
+        _mode(entry, keys, 0.0)  # checked, though it means nothing
+    if "recompute_kinds" in entry:
+        raise entry.error("recompute_kinds", "must be in a BODY entry, because head and tail never recompute")
+    forward_ms, backward_ms = _times(entry)
+    return EndBlock(
+        forward_ns=nanoseconds_from_milliseconds(forward_ms),
+        backward_ns=nanoseconds_from_milliseconds(backward_ms),
+        parameter_bytes=bytes_of(entry, "memory_parameter") if has_memory else 0,
+        activation_bytes=bytes_of(entry, "memory_activation") if has_memory else 0,
+        stated_weight_ns=_weight_ns(entry, backward_ms),
+        stated_weight_bytes=_weight_bytes(entry) if has_memory else None,
+    )
+
+
+def layer_count(entry: Fields) -> int:
+    """Return the number of equal layers that an entry stands for."""
+    return entry.integer("nb_layer", maximum=MOST_LAYERS)
+
+
+def bytes_of(fields: Fields, key: str) -> int:
+    """Return the bytes of a field in megabytes; zero where it is absent."""
+    return bytes_from_megabytes(fields.number(key)) if key in fields else 0
+
+
+def _times(entry: Fields) -> tuple[float, float]:
+    """Return forward and plain backward in milliseconds."""
+    # Both are checked where both are there, though one wins.
+    given = {key: entry.number(key) for key in ("time", "forward_time", "backward_time") if key in entry}
+    forward_ms = given["forward_time"] if "forward_time" in given else entry.number("time")
+    coef = entry.number("backward_coef") if "backward_coef" in entry else 0.0
+    return forward_ms, given.get("backward_time", (1 + coef) * PLAIN_BACKWARD_RATIO * forward_ms)
+
+
+def _weight_ns(entry: Fields, backward_ms: float) -> int | None:
+    """Return the stated time of the weight gradient; None where the entry has none."""
+    if "weight_time" not in entry:
+        return None
+    weight_ms = entry.number("weight_time")
+    if weight_ms > backward_ms:
+        rule = f"must be at most the backward without recomputation ({backward_ms:g}), of which it is a part"
+        raise entry.error("weight_time", rule)
+    return nanoseconds_from_milliseconds(weight_ms)
+
+
+def _weight_bytes(entry: Fields) -> int | None:
+    """Return the stated memory that is held until the weight gradient; None where the entry has none."""
+    return bytes_of(entry, "memory_until_weight") if "memory_until_weight" in entry else None
+
+
+def _require_memory(entry: Fields) -> None:
+    """Refuse memory given in part, and an activation of zero, which is a missing measurement."""
+    for key in ("memory_parameter", "memory_activation"):
+        if key not in entry:
+            raise entry.error(
+                key,
+                "must be given, because another BODY entry has memory",
+                remedy="add it, or leave all memory out of the BODY entries to plan without a limit",
+            )
+    entry.number("memory_activation", above_zero=True)
+
+
+def _kinds(entry: Fields, plain_ms: float) -> dict[str, Mode]:
+    """Return the recompute kinds that an entry offers."""
+    modes = {}
+    for kind, keys in KIND_KEYS.items():
+        mode = _mode(entry, keys, plain_ms)
+        if mode.activation_bytes > 0:
+            modes[kind] = mode
+    if "recompute_kinds" in entry:
+        named = entry.inner("recompute_kinds")
+        for kind in named.values:
+            if not kind.isidentifier() or kind in KIND_KEYS or kind == NONE:
+                rule = f"must name each kind by an identifier other than {', '.join((NONE, *KIND_KEYS))}"
+                raise InputError(value=kind, rule=rule, place=named.place())
+            fields = named.inner(kind)
+            fields.check_known(("memory", "time", "coef"))
+            if ("time" in fields) == ("coef" in fields):
+                raise fields.error("", "must have one of the fields 'time' and 'coef'")
+            fields.number("memory", above_zero=True)
+            modes[kind] = _mode(fields, _Keys("memory", "time", "coef", 0.0), plain_ms)
+    return modes
+
+
+def _mode(fields: Fields, keys: _Keys, plain_ms: float) -> Mode:
+    """Return one kind; its activation is zero where the entry does not offer it."""
+    coef = fields.number(keys.coef) if keys.coef in fields else keys.default_coef
+    backward_ms = (1 + coef) * plain_ms
+    if keys.time in fields:
+        backward_ms = fields.number(keys.time)
+        if backward_ms < plain_ms:
+            raise fields.error(
+                keys.time,
+                f"must be at least the backward without recomputation ({plain_ms:g}), which it includes",
+                remedy="add the backward time to it, or use " + keys.coef,
+            )
+    return Mode(activation_bytes=bytes_of(fields, keys.memory), backward_ns=nanoseconds_from_milliseconds(backward_ms))

@@ -1,0 +1,1 @@
+"""Peak memory of every stage from logs: MindSpore's dry runs, and Megatron-LM's training."""

@@ -1,0 +1,119 @@
+"""Devices and placements of the plan in a file that ``evenflow auto --json`` wrote."""
+
+from pathlib import Path
+
+from evenflow.cluster.cluster import Cluster, Link
+from evenflow.cluster.layout import Layout
+from evenflow.cluster.mesh_plan import MeshPlan, Product, StageOnMesh
+from evenflow.cluster.placement import Placement, parse_code
+from evenflow.errors import InputError
+from evenflow.fields import Fields, as_fields, load_json, read_text
+from evenflow.units import MEGABYTE
+
+_MOST = 10**18
+
+
+def read_mesh_plan(path: Path | str) -> MeshPlan:
+    """Return the stages on their devices in a file that ``evenflow auto --json`` wrote; see `parse_mesh_plan`."""
+    plan = parse_mesh_plan(read_text(path), place=str(path))
+    if plan is None:
+        raise InputError(
+            value=None,
+            rule="must have the fields 'stages' and 'cluster'",
+            place=str(path),
+            remedy="take a file that evenflow auto --json wrote",
+        )
+    return plan
+
+
+def parse_mesh_plan(text: str, *, place: str) -> MeshPlan | None:
+    """Return the stages on their devices in the text of a plan file; None if it is not one of ``evenflow auto``.
+
+    Of its fields, `cluster` and `stages` are read (docs/result-schema.md). `place` names the file in messages.
+
+    Raises:
+        InputError: a field that is missing, of a wrong type or against the others.
+    """
+    fields = as_fields(load_json(text, file=place), file=place)
+    if "stages" not in fields or "cluster" not in fields:
+        return None
+    stages = tuple(_stage(stage) for stage in fields.objects("stages"))
+    if not stages:
+        raise fields.error("stages", "must have at least one stage")
+    with fields.at("cluster"):
+        cluster = _cluster(fields.inner("cluster"))
+    with fields.at("stages"):
+        return MeshPlan(cluster=cluster, stages=stages)
+
+
+def parse_sizes(text: str, *, place: str) -> tuple[int, int]:
+    """Return the tokens of a sequence, and the sequences of a microbatch, that a plan of ``evenflow auto`` is for."""
+    fields = as_fields(load_json(text, file=place), file=place)
+    return fields.integer("sequence", maximum=_MOST), fields.integer("microbatch", maximum=_MOST)
+
+
+def _cluster(fields: Fields) -> Cluster:
+    num_nodes, devices_per_node = fields.integers("mesh", length=2)
+
+    def link(reach: str) -> Link:
+        return Link(
+            bytes_per_s=fields.integer(f"{reach}_bytes_per_s", maximum=_MOST),
+            latency_ns=fields.integer(f"{reach}_latency_ns", minimum=0, maximum=_MOST),
+        )
+
+    return Cluster(
+        name=fields.text("name"),
+        num_nodes=num_nodes,
+        devices_per_node=devices_per_node,
+        memory_bytes=round(fields.number("memory_mb", above_zero=True) * MEGABYTE),
+        intra=link("intra"),
+        inter=link("inter"),
+    )
+
+
+def _stage(fields: Fields) -> StageOnMesh:
+    mesh, devices = fields.integers("mesh"), fields.integers("devices")
+
+    def layout(key: str) -> Layout:
+        inner = fields.inner(key)
+        with fields.at(key):
+            return Layout(
+                shape=inner.integers("shape"),
+                item_bytes=inner.integer("item_bytes", maximum=_MOST),
+                mesh=mesh,
+                placement=_placement(inner, "placement", axes=len(mesh)),
+                devices=devices,
+            )
+
+    def placements(key: str) -> dict[str, Placement]:
+        inner = fields.inner(key)
+        return {name: _placement(inner, name, axes=len(mesh)) for name in inner.values}
+
+    products = fields.inner("products")
+    return StageOnMesh(
+        rank=fields.integer("rank", minimum=0, maximum=_MOST),
+        input=layout("input"),
+        output=None if fields.required("output") is None else layout("output"),
+        parameters=placements("parameters"),
+        updates=placements("updates"),
+        entries=placements("entries"),
+        products={
+            name: Product(
+                reads=_placement(products.inner(name), "reads", axes=len(mesh)),
+                gives=_placement(products.inner(name), "gives", axes=len(mesh)),
+            )
+            for name in products.values
+        },
+    )
+
+
+def _placement(fields: Fields, key: str, *, axes: int) -> Placement:
+    """Return a placement from its code, such as ``S(0) R``."""
+    text = fields.text(key)
+    try:
+        placement = parse_code(text)
+    except ValueError:
+        placement = ()
+    if len(placement) != axes:
+        raise fields.error(key, f"must have R, P or S(dimension) for each of the {axes} axes of the mesh")
+    return placement
