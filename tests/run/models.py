@@ -13,7 +13,7 @@ from evenflow.model import Plan
 from evenflow.run import Hook, Observer, pipeline
 from evenflow.run.measure.verify import Unsplit
 from evenflow.schedule import Schedule
-from evenflow.torch_model.layered import as_layered
+from evenflow.torch_model.rows import as_row
 from tests.run.cases import NUM_STEPS, Answer
 
 VOCABULARY = 24
@@ -60,7 +60,7 @@ def llama_case(plan: Plan, rank: int, *, schedule: Schedule | None = None, **opt
     losses = [pipe.step(data) for _ in range(NUM_STEPS)]
     whole = llama(plan.num_layers, **options)
     if options.get("dropout"):
-        reference = Unsplit(as_layered(whole), loss_fn, partial(torch.optim.SGD, lr=0.0), seed=5)
+        reference = Unsplit(as_row(whole), loss_fn, partial(torch.optim.SGD, lr=0.0), seed=5)
         sums = {name: torch.zeros_like(parameter) for name, parameter in reference.parameters.items()}
         expected = torch.zeros(())
         for _ in range(NUM_STEPS):

@@ -8,21 +8,21 @@ from evenflow.auto.sharding.shard import shard
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.stages.analytic import AnalyticStages
 from evenflow.auto.stages.inter_operator import plan_stages
-from evenflow.auto.trace.captured_layers import LayerKind
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.cluster import Cluster, Link
 from evenflow.cluster.mesh import Mesh, MeshAxis
+from evenflow.torch_model.parts import Part
 
 __all__ = [
     "Accelerator",
     "AnalyticStages",
     "AutoPlan",
     "Cluster",
-    "LayerKind",
     "Link",
     "Mesh",
     "MeshAxis",
     "MeshCosts",
+    "Part",
     "ShardingPlan",
     "StageOption",
     "Training",

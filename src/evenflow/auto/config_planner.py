@@ -43,35 +43,19 @@ def plan_config(
         InputError: a model that transformers does not build as a decoder, an unknown accelerator, dtype or optimizer,
             an efficiency that is no share.
     """
-    from evenflow.auto.row.model_layers import ModelLayer, ModelRow
-    from evenflow.torch_model.decoder import DTYPES, read_decoder
     from evenflow.torch_model.optimizers import OPTIMIZERS, check_optimizer
-    from evenflow.torch_model.parts import Part
-
-    def layer(part: Part, **where: object) -> ModelLayer:
-        return ModelLayer(
-            name=part.name,
-            module=part.module,
-            inputs=part.inputs,
-            named_inputs=part.named_inputs,
-            **where,  # type: ignore[arg-type]
-        )
+    from evenflow.torch_model.training_row import read_decoder
 
     number = parse_dtype(dtype)
     rates, origin = _rates(accelerator, efficiency, cluster, number)
     check_optimizer(optimizer)
     progress("building the model")
-    decoder = read_decoder(
+    row = read_decoder(
         config if isinstance(config, Fields) else as_fields(dict(config), file=name),
         sequence=sequence,
         microbatch=microbatch or cluster.num_devices,
-        dtype=DTYPES[number.short_name],
-    )
-    row = ModelRow(
+        dtype=number,
         name=name,
-        head=layer(decoder.head, path="model.embed_tokens"),
-        body=tuple(layer(part, path=f"model.layers.{index}") for index, part in enumerate(decoder.layers)),
-        tail=layer(decoder.tail, paths={"norm": "model.norm", "lm_head": "lm_head"}),
     )
     found = plan_row(
         row,
@@ -84,7 +68,7 @@ def plan_config(
         processes=processes,
         progress=progress,
     )
-    return replace(found, notes=(origin, *decoder.notes))
+    return replace(found, notes=(origin, *row.notes))
 
 
 def _rates(name: str, efficiency: float, cluster: Cluster, dtype: Dtype) -> tuple[Accelerator, str]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from evenflow.auto.refine import Refined
 from evenflow.auto.sharding.layer_costs import LayerCost, StageOption
@@ -15,9 +14,7 @@ from evenflow.cluster.mesh_plan import Product, StageOnMesh
 from evenflow.cluster.placement import Placement
 from evenflow.model import NONE, Layer, Network, Plan
 from evenflow.simulate import Simulation, simulate
-
-if TYPE_CHECKING:
-    from evenflow.auto.row.model_layers import ModelRow
+from evenflow.torch_model.parts import ModelRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +67,7 @@ class PlacedStage:
 
 
 def placed_stages(
-    two_level: TwoLevelPlan, refined: Refined | None, provider: ShardedStages, row: "ModelRow"
+    two_level: TwoLevelPlan, refined: Refined | None, provider: ShardedStages, row: ModelRow
 ) -> tuple[PlacedStage, ...]:
     """The stages of the refined pipeline on the submeshes of a two-level plan, or of the plan itself."""
     plan, stage_ranks = _pipeline(two_level, refined)
@@ -100,7 +97,7 @@ def placed_stages(
                 devices=where.devices,
                 mesh_shape=sharding.costs.mesh.shape,
                 sharding=words,
-                modules=tuple(path for layer in row.layers[begin:last] for path in layer.modules),
+                modules=tuple(path for layer in row.parts[begin:last] for path in layer.modules),
                 kinds=kinds,
                 recompute={kind: table[chunk][rank] for kind, table in plan.recompute.items() if table[chunk][rank]},
                 option=provider.stage_option(first, end, where.submesh, words),
@@ -111,7 +108,7 @@ def placed_stages(
                 if stage == len(stage_ranks) - 1
                 else provider.boundary(end, where.submesh, words, where.devices, leaving=True),
                 entries={
-                    row.layers[at].modules[0]: sharding.costs.entry(at, sharding.level)[1] for at in range(begin, last)
+                    row.parts[at].modules[0]: sharding.costs.entry(at, sharding.level)[1] for at in range(begin, last)
                 },
                 products=_products(costs, row, begin),
             )
@@ -120,19 +117,19 @@ def placed_stages(
     return tuple(stages)
 
 
-def _parameters(costs: Sequence[LayerCost], row: "ModelRow", begin: int) -> Iterator[tuple[str, ParameterSharding]]:
+def _parameters(costs: Sequence[LayerCost], row: ModelRow, begin: int) -> Iterator[tuple[str, ParameterSharding]]:
     """By full names."""
-    for layer, cost in zip(row.layers[begin : begin + len(costs)], costs, strict=True):
+    for layer, cost in zip(row.parts[begin : begin + len(costs)], costs, strict=True):
         for parameter in cost.plan.parameters:
             for name in parameter.names():
                 yield layer.full_name(name), parameter
 
 
-def _products(costs: Sequence[LayerCost], row: "ModelRow", begin: int) -> dict[str, Product]:
+def _products(costs: Sequence[LayerCost], row: ModelRow, begin: int) -> dict[str, Product]:
     """Of modules that multiply once; where one does so several times, each may be sharded otherwise."""
     found: dict[str, Product] = {}
     several = set()
-    for layer, cost in zip(row.layers[begin : begin + len(costs)], costs, strict=True):
+    for layer, cost in zip(row.parts[begin : begin + len(costs)], costs, strict=True):
         for one in cost.plan.activations:
             if one.reads is None:
                 continue

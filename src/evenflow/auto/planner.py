@@ -15,12 +15,11 @@ from evenflow.cluster.cluster import Cluster
 from evenflow.cluster.mesh_plan import MeshPlan
 from evenflow.errors import InputError
 from evenflow.simulate import Simulation
+from evenflow.torch_model.parts import ModelRow
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
-
-    from evenflow.auto.row.model_layers import ModelRow
 
 ADAM_STATE_BYTES = 12
 """Of mixed precision beside a 16-bit parameter and its gradient: a 32-bit copy and two moments. [ZeRO, §3.1]"""
@@ -37,7 +36,7 @@ def _silent(_words: str) -> None:
 class AutoPlan:
     """The answer, with its evidence."""
 
-    row: "ModelRow"
+    row: ModelRow
     cluster: Cluster
     num_microbatches: int
     provider: ShardedStages
@@ -113,7 +112,7 @@ def plan(
     may be on the meta device. Without an `accelerator` computation costs nothing, so that stages are chosen by
     communication alone. Raises InputError where a model or a layer cannot be traced.
     """
-    from evenflow.auto.row.model_layers import is_row, model_row
+    from evenflow.torch_model.rows import is_row, model_row
 
     if is_row(model):
         row = model_row(model, example_batch, head=head, tail=tail)
@@ -141,7 +140,7 @@ def plan(
 
 
 def plan_row(
-    row: "ModelRow",
+    row: ModelRow,
     cluster: Cluster,
     *,
     num_microbatches: int,
@@ -156,15 +155,15 @@ def plan_row(
 
     Without an accelerator computation costs nothing, so stages are chosen by communication alone.
     """
-    from evenflow.auto.row.model_layers import kinds_of
+    from evenflow.auto.row.layer_kinds import kinds_of
 
     progress("tracing the layers")
     provider = sharded_stages(
-        capture_layers(*kinds_of(row.layers)),
+        capture_layers(*kinds_of(row.parts)),
         cluster,
         name=row.name,
-        has_head=row.head is not None,
-        has_tail=row.tail is not None,
+        has_head=bool(row.head),
+        has_tail=bool(row.tail),
         num_microbatches=num_microbatches,
         accelerator=accelerator,
         optimizer_bytes_per_parameter=optimizer_bytes_per_parameter,

@@ -11,17 +11,18 @@ if TYPE_CHECKING:
     from evenflow.run.aa.plan_checks import plan_checks
     from evenflow.run.engine.adapter import Hook, Observer
     from evenflow.run.engine.assemble import Pipeline, pipeline
-    from evenflow.torch_model.layered import LayeredModel, as_layered
+    from evenflow.torch_model.parts import ModelRow
+    from evenflow.torch_model.rows import as_row
 
-__all__ = ["AACheck", "Hook", "LayeredModel", "Observer", "Pipeline", "as_layered", "pipeline", "plan_checks"]
+__all__ = ["AACheck", "Hook", "ModelRow", "Observer", "Pipeline", "as_row", "pipeline", "plan_checks"]
 
 _HOMES = {
     "AACheck": "evenflow.run.aa.check",
     "Hook": "evenflow.run.engine.adapter",
-    "LayeredModel": "evenflow.torch_model.layered",
+    "ModelRow": "evenflow.torch_model.parts",
     "Observer": "evenflow.run.engine.adapter",
     "Pipeline": "evenflow.run.engine.assemble",
-    "as_layered": "evenflow.torch_model.layered",
+    "as_row": "evenflow.torch_model.rows",
     "pipeline": "evenflow.run.engine.assemble",
     "plan_checks": "evenflow.run.aa.plan_checks",
 }

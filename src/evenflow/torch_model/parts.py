@@ -1,74 +1,115 @@
-"""A part of a model that runs on its own: a layer, or an end of the model, with the inputs it gets."""
+"""A model in parts: modules that run on their own, and the row they stand in. Imports no torch."""
 
-import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import nn
-from torch.utils._pytree import tree_map_only
+from evenflow.errors import InputError
 
-Make = Callable[[torch.Tensor], torch.Tensor]
-"""Makes a tensor like the given one."""
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A module and its inputs, of which only shapes and types matter: they may be on the meta device."""
+    """A module of a model that runs on its own: a layer, or an end of the model.
+
+    `inputs`, where they are known, are one microbatch, of which only shapes and types matter: the tensors may be on the
+    meta device.
+    """
 
     name: str
-    module: nn.Module
-    inputs: tuple[Any, ...]
-    """Positional; the first is what the part before gives, and its gradient is the input gradient."""
+    """The name in messages and results, such as ``LlamaDecoderLayer.3``."""
+    module: "nn.Module"
+    inputs: tuple[Any, ...] = ()
+    """Positional inputs; the first is what the part before hands over, and its gradient is the input gradient."""
     named_inputs: Mapping[str, Any] = field(default_factory=dict)
-    """What the layers share, such as masks and position embeddings."""
+    """Inputs by keyword, such as masks and position embeddings."""
     index_limit: int = 2
     """Integer inputs of a measurement are below this."""
+    path: str = ""
+    """Path of the module in the whole model, with which the names of its parameters begin."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """Path in the whole model by name of the submodule, for a module gathered from several places."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Names of parameters in the whole model by name in the module, where path and name together are not it."""
+    position: int = 0
+    """Place in the whole row, on which random numbers depend."""
+    keeps_shape: bool = False
+    """Whether the result is known to have the shape and type of the input, so that nobody has to try."""
 
     @property
     def takes_gradient(self) -> bool:
         """Whether there is a part before that needs the gradient of the first input."""
         return bool(self.inputs[0].is_floating_point())
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Paths of the gathered modules in the whole model, or the one path."""
+        return tuple(self.paths.values()) or (self.path,)
 
-def copy_with(module: nn.Module, make: Make) -> nn.Module:
-    """A copy of `module` with parameters and buffers from `make`, which the module's own are never copied for."""
-    made: dict[int, Any] = {}
-    for parameter in module.parameters():
-        made[id(parameter)] = nn.Parameter(make(parameter), requires_grad=parameter.requires_grad)
-    for buffer in module.buffers():
-        made[id(buffer)] = make(buffer)
-    return copy.deepcopy(module, made)
-
-
-def made_inputs(values: Any, make: Make) -> Any:
-    """`values`, however nested, with every tensor replaced by one from `make`."""
-    return tree_map_only(torch.Tensor, make, values)
-
-
-def first_tensor(result: Any) -> torch.Tensor:
-    """What a part hands on: its result, or the first of several."""
-    while isinstance(result, Sequence):
-        result = result[0]
-    assert isinstance(result, torch.Tensor)
-    return result
+    def full_name(self, parameter: str) -> str:
+        """Return the name in the whole model of a parameter by its name in the module."""
+        if parameter in self.names:
+            return self.names[parameter]
+        for inside, path in self.paths.items():
+            if parameter.startswith(f"{inside}."):
+                return path + parameter[len(inside) :]
+        return f"{self.path}.{parameter}" if self.path else parameter
 
 
-def make_empty(like: torch.Tensor) -> torch.Tensor:
-    """Without values, on the CPU (or none, under fake tensors)."""
-    return torch.empty(like.shape, dtype=like.dtype, device="cpu")
+Context = Callable[["Tensor", Part], Mapping[str, Any]]
+"""Makes what a part takes by keyword beside its first input, from that input: masks, rotary embeddings."""
 
 
-def maker_of_values(device: torch.device, index_limit: int) -> Make:
-    """Makes tensors with plausible values: small normal numbers, indices below the limit, masks that hide nothing."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRow:
+    """A model as parts in order, each of which takes what the one before hands over.
 
-    def make(like: torch.Tensor) -> torch.Tensor:
-        if like.is_floating_point():
-            return torch.empty(like.shape, dtype=like.dtype, device=device).normal_(std=0.02)
-        if like.dtype == torch.bool:
-            return torch.ones(like.shape, dtype=like.dtype, device=device)
-        count = torch.arange(like.numel(), device=device) % index_limit
-        return count.to(like.dtype).reshape(like.shape)
+    ::
 
-    return make
+        head | body[0]  body[1]  ...  body[n - 1] | tail
+
+    A plan cuts between the layers of the body; the head goes with the first of them, the tail with the last.
+    """
+
+    name: str = "model"
+    head: tuple[Part, ...] = ()
+    body: tuple[Part, ...]
+    tail: tuple[Part, ...] = ()
+    whole: Any = None
+    """The unsplit model, where it is at hand."""
+    context: Context | None = None
+    """Makes the keywords of a part for any input; without it, parts take one tensor."""
+    shared: tuple[tuple[str, ...], ...] = ()
+    """Names of parameters that are one and the same, such as tied embeddings."""
+    notes: tuple[str, ...] = ()
+    """What a user should know about the row, a sentence each."""
+
+    def __post_init__(self) -> None:
+        if not self.body:
+            raise InputError(value=0, rule="must have at least one layer", place=self.name)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Head, body and tail in order."""
+        return self.head + self.body + self.tail
+
+    @property
+    def num_layers(self) -> int:
+        """Number of layers that a plan counts, those of the body."""
+        return len(self.body)
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of parameters of the unsplit model; shared ones count once."""
+        return sum(parameter.numel() for parameter in self.whole.parameters())
+
+
+def shared_names(parts: tuple[Part, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the names of parameters that are one and the same, in groups."""
+    names: dict[int, list[str]] = {}
+    for part in parts:
+        for name, parameter in part.module.named_parameters(prefix=part.path, remove_duplicate=False):
+            names.setdefault(id(parameter), []).append(name)
+    return tuple(tuple(group) for group in names.values() if len(group) > 1)

@@ -9,8 +9,9 @@ torch = pytest.importorskip("torch")
 nn = torch.nn
 
 from evenflow.auto.row.exported_row import exported_row  # noqa: E402
-from evenflow.auto.row.model_layers import ModelRow, kinds_of  # noqa: E402
+from evenflow.auto.row.layer_kinds import kinds_of  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
+from evenflow.torch_model.parts import ModelRow  # noqa: E402
 from tests.auto.modules import Encoder, Gpt, ResNet, SkipMlp, batch_of  # noqa: E402
 
 
@@ -21,7 +22,7 @@ def row_of(model: object, batch: object, *, most_even_layers: int = 8) -> ModelR
 def run(row: ModelRow, batch: dict[str, object]) -> object:
     """The layers one after the other."""
     value = next(iter(batch.values()))
-    for layer in row.layers:
+    for layer in row.parts:
         value = layer.module(value, **{name: batch[name] for name in layer.named_inputs})
     return value
 
@@ -58,16 +59,16 @@ def test_layers_one_after_the_other_are_the_model(make: type) -> None:
     args = batch_of(model)
     row = row_of(model, args)
     check_same_function(model, args, row)
-    names = {layer.full_name(name) for layer in row.layers for name, _ in layer.module.named_parameters()}
+    names = {layer.full_name(name) for layer in row.parts for name, _ in layer.module.named_parameters()}
     assert {name for name, _ in model.named_parameters()} <= names
     assert names <= {name for name, _ in model.named_parameters(remove_duplicate=False)}
-    for layer in row.layers:
+    for layer in row.parts:
         for name, parameter in layer.module.named_parameters():
             assert parameter is model.get_parameter(layer.full_name(name))
 
 
 def modules(row: ModelRow) -> list[tuple[str, ...]]:
-    return [layer.modules for layer in row.layers]
+    return [layer.modules for layer in row.parts]
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +83,10 @@ def encoder() -> ModelRow:
 
 
 def test_blocks_become_equal_layers(gpt: ModelRow) -> None:
-    assert all(parameter.is_meta for layer in gpt.layers for parameter in layer.module.parameters())
+    assert all(parameter.is_meta for layer in gpt.parts for parameter in layer.module.parameters())
     assert modules(gpt) == [("wte", "wpe"), ("blocks.0",), ("blocks.1",), ("blocks.2",), ("ln_f", "head")]
-    assert (gpt.head, gpt.tail) == (gpt.layers[0], gpt.layers[-1])
-    assert kinds_of(gpt.layers)[1] == (0, 1, 1, 1, 2)
+    assert (gpt.head, gpt.tail) == (gpt.parts[:1], gpt.parts[-1:])
+    assert kinds_of(gpt.parts)[1] == (0, 1, 1, 1, 2)
     assert {name for name, _ in gpt.body[0].module.named_parameters()} == {
         name for name, _ in Gpt().blocks[0].named_parameters()
     }
@@ -93,19 +94,19 @@ def test_blocks_become_equal_layers(gpt: ModelRow) -> None:
 
 
 def test_a_tied_parameter_has_the_name_of_where_it_is_used(gpt: ModelRow) -> None:
-    names = [{layer.full_name(name) for name, _ in layer.module.named_parameters()} for layer in (gpt.head, gpt.tail)]
+    names = [{layer.full_name(name) for name, _ in layer.module.named_parameters()} for layer in (*gpt.head, *gpt.tail)]
     assert names == [{"wte.weight", "wpe.weight"}, {"ln_f.weight", "ln_f.bias", "head.weight"}]
 
 
 def test_layers_begin_where_modules_do(encoder: ModelRow) -> None:
     """Norms behind: the norm of the embedding looks like that of a layer, and still is not taken for it."""
     assert modules(encoder) == [("embed", "norm"), ("layers.0",), ("layers.1",), ("layers.2",), ("classify",)]
-    assert kinds_of(encoder.layers)[1] == (0, 1, 1, 1, 2)
+    assert kinds_of(encoder.parts)[1] == (0, 1, 1, 1, 2)
 
 
 def test_what_is_no_parameter_comes_with_the_batch(encoder: ModelRow) -> None:
-    assert [list(layer.named_inputs) for layer in encoder.layers] == [[], ["mask"], ["mask"], ["mask"], []]
-    assert [layer.inputs[0].shape for layer in encoder.layers] == [(2, 8), *[(2, 8, 32)] * 4]
+    assert [list(layer.named_inputs) for layer in encoder.parts] == [[], ["mask"], ["mask"], ["mask"], []]
+    assert [layer.inputs[0].shape for layer in encoder.parts] == [(2, 8), *[(2, 8, 32)] * 4]
 
 
 def test_blocks_of_several_widths_are_several_kinds() -> None:
@@ -117,12 +118,12 @@ def test_blocks_of_several_widths_are_several_kinds() -> None:
         *((f"stages.2.{i}",) for i in range(3)),
         ("fc",),
     ]
-    assert kinds_of(row.layers)[1] == (0, 1, 1, 1, 2, 3, 4, 5, 5, 6)
+    assert kinds_of(row.parts)[1] == (0, 1, 1, 1, 2, 3, 4, 5, 5, 6)
 
 
 def test_a_model_is_not_cut_where_two_tensors_cross() -> None:
     row = row_of(SkipMlp().double(), batch_of(SkipMlp()))
-    assert (row.head, row.tail) == (None, None)
+    assert (row.head, row.tail) == ((), ())
     assert modules(row) == [("a",), ("b", "c", "d"), ("e",)]
     assert modules(row_of(SkipMlp().double(), batch_of(SkipMlp()), most_even_layers=2)) == [
         ("a",),
@@ -210,7 +211,7 @@ def test_forwards_with_a_twist(forward: object, num_layers: int) -> None:
     torch.manual_seed(2)
     model, batch = Lone(forward).double(), (torch.randn(4, 8, dtype=torch.float64),)
     row = row_of(model, batch)
-    assert len(row.layers) == num_layers
+    assert len(row.parts) == num_layers
     check_same_function(model, batch, row)
 
 
@@ -232,12 +233,12 @@ def test_a_model_without_modules() -> None:
     row = row_of(model, batch)
     check_same_function(model, batch, row)
     assert modules(row) == [("first",), ("others.0",), ("others.1",)]
-    assert [[layer.full_name(name) for name, _ in layer.module.named_parameters()] for layer in row.layers] == [
+    assert [[layer.full_name(name) for name, _ in layer.module.named_parameters()] for layer in row.parts] == [
         ["first"],
         ["others.0"],
         ["others.1"],
     ]
-    assert kinds_of(row.layers)[1] == (0, 0, 0)
+    assert kinds_of(row.parts)[1] == (0, 0, 0)
 
 
 class Recurrent(nn.Module):
@@ -321,10 +322,10 @@ def test_models_of_transformers() -> None:
     row = row_of(model, {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)})
     blocks = [(f"model.layers.{index}",) for index in range(3)]
     assert modules(row) == [("model.embed_tokens",), *blocks, ("model.norm", "lm_head")]
-    assert kinds_of(row.layers)[1] == (0, 1, 1, 1, 2)
+    assert kinds_of(row.parts)[1] == (0, 1, 1, 1, 2)
     with torch.no_grad():
         expected = model(tokens).logits
         assert torch.equal(run(row, {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}), expected)
     labelled = row_of(model, {"input_ids": tokens, "labels": tokens})
-    assert list(labelled.layers[-1].named_inputs) == ["labels"]
-    assert labelled.layers[-1].module(torch.randn(2, 8, 32), labels=tokens).shape == ()  # the loss
+    assert list(labelled.parts[-1].named_inputs) == ["labels"]
+    assert labelled.parts[-1].module(torch.randn(2, 8, 32), labels=tokens).shape == ()  # the loss

@@ -11,11 +11,11 @@ nn = torch.nn
 from evenflow.auto.sharding.layer_costs import MeshCosts, stage_costs  # noqa: E402
 from evenflow.auto.sharding.program import Training  # noqa: E402
 from evenflow.auto.sharding.shard import shard  # noqa: E402
-from evenflow.auto.trace.captured_layers import LayerKind  # noqa: E402
 from evenflow.cluster.accelerators import Accelerator  # noqa: E402
 from evenflow.cluster.collectives import collective_ns  # noqa: E402
 from evenflow.cluster.mesh import Mesh, MeshAxis  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
+from evenflow.torch_model.parts import Part  # noqa: E402
 
 WIDTH = 256
 MESH = Mesh(
@@ -32,9 +32,9 @@ def layer() -> object:
 
 
 KINDS = (
-    LayerKind(name="embedding", module=nn.Embedding(512, WIDTH), example_input=TOKENS),
-    LayerKind(name="layer", module=layer(), example_input=HIDDEN),
-    LayerKind(name="head", module=nn.Linear(WIDTH, 512), example_input=HIDDEN),
+    Part(name="embedding", module=nn.Embedding(512, WIDTH), inputs=(TOKENS,)),
+    Part(name="layer", module=layer(), inputs=(HIDDEN,)),
+    Part(name="head", module=nn.Linear(WIDTH, 512), inputs=(HIDDEN,)),
 )
 ORDER = (0, 1, 1, 1, 1, 1, 2)
 
@@ -111,7 +111,7 @@ def test_stages_that_are_none(costs: MeshCosts) -> None:
 
 
 def test_layers_that_do_not_fit_together() -> None:
-    wrong = LayerKind(name="narrow", module=nn.Linear(8, 8), example_input=torch.empty(8, 16, 8))
+    wrong = Part(name="narrow", module=nn.Linear(8, 8), inputs=(torch.empty(8, 16, 8),))
     with pytest.raises(InputError, match="what embedding returns: narrow takes"):
         stage_costs((KINDS[0], wrong), (0, 1), [MESH])
     with pytest.raises(InputError, match="a layer's kind is one of 0 to 0"):

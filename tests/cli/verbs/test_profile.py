@@ -78,17 +78,17 @@ class TestProfile:
     @pytest.mark.parametrize(
         ("change", "options", "message"),
         [
-            ({"model_type": "abacus"}, SIZES, "model_type: a model type that transformers knows"),
-            ({"num_key_value_heads": 3}, SIZES, "LlamaDecoderLayer.0: forward and backward run"),
+            ({"model_type": "abacus"}, SIZES, "model_type must be a decoder that transformers knows"),
+            ({"num_key_value_heads": 3}, SIZES, "LlamaDecoderLayer.0 must run"),
             (
                 {"model_type": "mixtral", "num_local_experts": 4},
                 (*SIZES, "--dtype", "fp32"),
-                "MixtralDecoderLayer.0: forward and backward run",
+                "MixtralDecoderLayer.0 must run",
             ),
             ({}, ("--seq", "64"), "accelerator: times without a device need an accelerator"),
             ({}, ("--seq", "64", "--accelerator", "h10"), "did you mean 'h100'"),
             ({}, (*SIZES, "--efficiency", "0"), "a share above 0"),
-            ({}, (*SIZES, "--tensor-parallel", "3"), "divides by 3 devices"),
+            ({}, (*SIZES, "--tensor-parallel", "3"), "must divide by the 3 devices"),
             ({}, ("--seq", "64", "--device", "cuda"), "PyTorch sees a CUDA device"),
         ],
     )
@@ -119,7 +119,7 @@ def test_options_that_contradict(config, evenflow, options, message):
 
 
 def test_without_pytorch_says_what_to_install(config, evenflow, monkeypatch):
-    monkeypatch.setitem(sys.modules, "evenflow.profiles.from_model", None)
+    monkeypatch.setitem(sys.modules, "evenflow.torch_model.training_row", None)
     result = evenflow("profile", "--model", config, *SIZES)
     assert result.exit_code == 2
     assert "pip install 'evenflow[run]'" in result.stderr

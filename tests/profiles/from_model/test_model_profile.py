@@ -5,30 +5,30 @@ import pytest
 import torch
 from torch import nn
 
+from evenflow.cluster.dtypes import Dtype
 from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.fields import as_fields
 from evenflow.model import NONE, Network
 from evenflow.profiles.from_model import profile
-from evenflow.profiles.from_model.model_profile import ModelProfile, profile_parts, timer
+from evenflow.profiles.from_model.model_profile import ModelProfile, profile_row, timer
 from evenflow.profiles.layer_file import parse_layer_file
-from evenflow.torch_model.decoder import Decoder, read_decoder
+from evenflow.torch_model.parts import ModelRow
+from evenflow.torch_model.training_row import read_decoder
 from tests.torch_model.layers import GptLayer, llama_config
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "configs" / "llama3_70b.json"
 MOE = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 
 
-def decoder(*, tensor_parallel: int = 1, sequence: int = 16, **sizes: object) -> Decoder:
+def decoder(*, tensor_parallel: int = 1, sequence: int = 16, **sizes: object) -> ModelRow:
     config = as_fields(llama_config(**sizes), file="config.json")
-    return read_decoder(config, sequence=sequence, microbatch=1, dtype=torch.bfloat16, tensor_parallel=tensor_parallel)
+    return read_decoder(config, sequence=sequence, microbatch=1, dtype=Dtype.BFLOAT16, tensor_parallel=tensor_parallel)
 
 
-def profiled(parts: Decoder, *, optimizer: str = "adam") -> ModelProfile:
+def profiled(row: ModelRow, *, optimizer: str = "adam") -> ModelProfile:
     find_times = timer(device="fake", accelerator="a100")
-    return profile_parts(
-        parts.layers, head=parts.head, tail=parts.tail, name="m", find_times=find_times, optimizer=optimizer
-    )
+    return profile_row(row, find_times=find_times, optimizer=optimizer)
 
 
 def num_parameters(found: ModelProfile) -> int:
@@ -92,7 +92,7 @@ class TestDecoders:
         left_out = {key: value for key, value in stated.items() if key != "num_key_value_heads"}  # Mistral's own: 8
         found = [
             read_decoder(
-                as_fields(values, file="x"), sequence=8, microbatch=1, dtype=torch.bfloat16, tensor_parallel=2
+                as_fields(values, file="x"), sequence=8, microbatch=1, dtype=Dtype.BFLOAT16, tensor_parallel=2
             ).num_parameters
             for values in (stated, left_out)
         ]
@@ -102,7 +102,7 @@ class TestDecoders:
         # 70,553,706,496 parameters, as its publishers' card rounds to 70.6 B; 6 operations a parameter and token in
         # forward and backward [Kaplan et al., arXiv:2001.08361, §2.1], plus those of attention.
         fields = as_fields(json.loads(EXAMPLE.read_text()), file="config")
-        parts = read_decoder(fields, sequence=8192, microbatch=1, dtype=torch.bfloat16)
+        parts = read_decoder(fields, sequence=8192, microbatch=1, dtype=Dtype.BFLOAT16)
         found = profiled(parts)
         assert num_parameters(found) == parts.num_parameters == 70_553_706_496
         layer = found.layers[0]
@@ -113,12 +113,12 @@ class TestDecoders:
     @pytest.mark.parametrize(
         ("sizes", "message"),
         [
-            ({"model_type": "no_such"}, "config.json: model_type: a model type that transformers knows"),
+            ({"model_type": "no_such"}, "config.json: model_type must be a decoder that transformers knows"),
             ({"model_type": "gpt2"}, "this one has no model.embed_tokens"),
             ({"model_type": 3}, "config.json: model_type must be a text"),
-            ({"hidden_size": "wide"}, "config.json: a model that transformers can build"),
-            ({"num_hidden_layers": 0}, "config.json: a model has at least one layer"),
-            ({"num_attention_heads": 0}, "config.json: a model that transformers can build"),
+            ({"hidden_size": "wide"}, "config.json must describe a llama that transformers can build"),
+            ({"num_hidden_layers": 0}, "config.json must describe at least one layer"),
+            ({"num_attention_heads": 0}, "config.json must describe a llama that transformers can build"),
         ],
     )
     def test_bad_configurations(self, sizes: dict[str, object], message: str) -> None:
@@ -126,7 +126,7 @@ class TestDecoders:
             decoder(**sizes)
 
     def test_shares_must_divide(self) -> None:
-        with pytest.raises(InputError, match=r"config.json: num_attention_heads: divides by 3 devices"):
+        with pytest.raises(InputError, match=r"config.json: num_attention_heads must divide by the 3 devices"):
             decoder(tensor_parallel=3)
 
 
@@ -138,7 +138,7 @@ class TestLayers:
             accelerator="a100", optimizer="sgd", name="mine",
         )  # fmt: skip
         assert isinstance(network, Network)
-        assert [(run.layer.name, run.count) for run in network.runs] == [("layers.0", 2), ("layers.2", 1)]
+        assert [(run.layer.name, run.count) for run in network.runs] == [("GptLayer.0", 2), ("Linear.2", 1)]
         assert network.head.parameter_bytes == 10 * 16 * 8
         assert network.head.weight_ns == network.head.backward_ns
         assert network.kinds == ("full", "none")
@@ -179,7 +179,7 @@ class TestLayers:
             def forward(self, x: torch.Tensor) -> torch.Tensor:
                 return super().forward(x) if x.sum() > 0 else x
 
-        with pytest.raises(InputError, match=r"layers\.0: .*values"):
+        with pytest.raises(InputError, match=r"Branching\.0 must run on .*values"):
             profile([Branching(4, 4)], torch.zeros(2, 4), accelerator="a100")
 
 

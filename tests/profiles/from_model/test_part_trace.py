@@ -2,19 +2,21 @@ import pytest
 import torch
 from torch import nn
 
+from evenflow.cluster.dtypes import Dtype
 from evenflow.fields import as_fields
 from evenflow.model import FULL, NONE
 from evenflow.profiles.from_model.part_trace import Trace, source, trace
-from evenflow.torch_model.decoder import read_decoder
 from evenflow.torch_model.live_storage import StorageLog
-from evenflow.torch_model.parts import Part, maker_of_values
-from evenflow.torch_model.recompute_modes import offered_kinds, recomputing
+from evenflow.torch_model.made_tensors import maker_of_values
+from evenflow.torch_model.parts import Part
+from evenflow.torch_model.recompute import offered_kinds, recomputing
+from evenflow.torch_model.training_row import read_decoder
 from tests.torch_model.layers import GptLayer, gpt_part, llama_config
 
 ALL_KINDS = ("none", "comm", "select", "both", "full")
 
 
-def decoder(*, sequence: int = 32, microbatch: int = 1, dtype: torch.dtype = torch.bfloat16, **sizes: object):
+def decoder(*, sequence: int = 32, microbatch: int = 1, dtype: Dtype = Dtype.BFLOAT16, **sizes: object):
     config = as_fields(llama_config(**sizes), file="config.json")
     return read_decoder(config, sequence=sequence, microbatch=microbatch, dtype=dtype)
 
@@ -29,23 +31,23 @@ def costs(found: Trace) -> object:
     return operators, found.activation_bytes, found.weight_bytes, found.working_bytes
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("dtype", [Dtype.BFLOAT16, Dtype.FLOAT32])
 @pytest.mark.parametrize("kind", ALL_KINDS)
-def test_fake_tensors_say_what_real_ones_do(kind: str, dtype: torch.dtype) -> None:
-    layer = decoder(dtype=dtype, microbatch=2).layers[0]
+def test_fake_tensors_say_what_real_ones_do(kind: str, dtype: Dtype) -> None:
+    layer = decoder(dtype=dtype, microbatch=2).body[0]
     assert trace(layer, kind) == on_real_tensors(layer, kind)
 
 
 @pytest.mark.parametrize("sizes", [{}, {"tie_word_embeddings": True}])
 def test_ends_of_the_model_too(sizes: dict[str, object]) -> None:
     parts = decoder(**sizes)
-    for end in (parts.head, parts.tail):
+    for end in (*parts.head, *parts.tail):
         assert costs(trace(end, NONE)) == costs(on_real_tensors(end, NONE))
 
 
 def test_mixture_of_experts_too() -> None:
     # Which rows an expert gets depends on values, how many there are in all does not.
-    layer = decoder(model_type="mixtral", num_local_experts=4).layers[0]
+    layer = decoder(model_type="mixtral", num_local_experts=4).body[0]
     fake, real = trace(layer, NONE), on_real_tensors(layer, NONE)
     assert (fake.activation_bytes, fake.weight_bytes) == (real.activation_bytes, real.weight_bytes)
 
@@ -56,13 +58,13 @@ def test_activation_of_a_llama_layer_by_hand() -> None:
     # attention: rotated queries and keys, values, result, 32-bit log-sum a head  2 h + 2 k + 2 k + 2 h + 4 a
     # MLP: gate, its activation, up, their product                                4 · 2 f
     h, k, f, a, tokens = 64, 32, 160, 4, 2 * 32
-    found = trace(decoder(microbatch=2).layers[0], NONE)
+    found = trace(decoder(microbatch=2).body[0], NONE)
     assert found.activation_bytes == tokens * (20 * h + 8 + 4 * k + 4 * a + 8 * f)
 
 
 def test_full_recompute_keeps_the_input() -> None:
     tokens, width = 32, 64
-    assert trace(decoder().layers[0], FULL).activation_bytes == 2 * tokens * width
+    assert trace(decoder().body[0], FULL).activation_bytes == 2 * tokens * width
 
 
 def test_gpt_layer_of_the_literature() -> None:
@@ -80,7 +82,7 @@ def test_gpt_layer_of_the_literature() -> None:
 
 def test_causal_attention_counts_half() -> None:
     h, k, f, s = 64, 32, 160, 32
-    found = trace(decoder(sequence=s).layers[0], NONE)
+    found = trace(decoder(sequence=s).body[0], NONE)
     matrices = 2 * h * (2 * h + 2 * k + 3 * f)
     assert sum(operator.flops for operator in found.forward) == s * (matrices + 4 * s * h // 2)
     assert sum(operator.flops for operator in found.backward) == s * (2 * matrices + 10 * s * h // 2)
@@ -89,7 +91,7 @@ def test_causal_attention_counts_half() -> None:
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
 def test_recomputing_adds_operations_and_keeps_less(kind: str) -> None:
-    layer = decoder().layers[0]
+    layer = decoder().body[0]
     plain, found = trace(layer, NONE), trace(layer, kind)
     assert found.forward == plain.forward
     again = sum(operator.flops for operator in found.backward) - sum(operator.flops for operator in plain.backward)
@@ -116,7 +118,7 @@ def test_autograd_for_the_input_alone_does_the_same_work() -> None:
 
 
 def test_the_first_part_has_only_weight_gradients() -> None:
-    found = trace(decoder().head, NONE)
+    found = trace(decoder().head[0], NONE)
     assert found.backward == found.weight != ()
 
 
@@ -126,7 +128,7 @@ def test_attention_with_narrow_values_keeps_no_scores() -> None:
         "num_experts_per_tok": 2, "moe_intermediate_size": 32, "first_k_dense_replace": 1, "q_lora_rank": 32,
         "kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 16, "v_head_dim": 16,
     }  # fmt: skip
-    short, long = (trace(decoder(sequence=s, **sizes).layers[0], NONE).activation_bytes for s in (64, 128))
+    short, long = (trace(decoder(sequence=s, **sizes).body[0], NONE).activation_bytes for s in (64, 128))
     assert long == 2 * short
 
 

@@ -29,7 +29,7 @@ from evenflow.schedule import FAMILIES, Op, one_f_one_b, parse_schedule
 from evenflow.schedule.action import NUM_OPS
 from evenflow.simulate import build_graph, run
 from evenflow.simulate.costs import duration_table
-from evenflow.torch_model.layered import as_layered
+from evenflow.torch_model.rows import as_row
 from tests.run.job.test_launch import job
 from tests.run.models import VOCABULARY, batch, llama, row
 
@@ -37,7 +37,7 @@ PLAN = Plan(schedule="1f1b", num_microbatches=1, layers=((1,),))
 
 
 def stage_modules(model: Any, plan: Plan, **options: Any) -> list[StageModule]:
-    layered = as_layered(model)
+    layered = as_row(model)
     return [StageModule(stage, layered.context, **options) for stage in cut(layered, plan, runnable_order(plan))]
 
 
@@ -49,7 +49,7 @@ def test_stages_one_after_the_other_are_the_model(layers: list[int], attention: 
     inputs, _ = batch(1)
     expected = model(inputs).logits
     hidden: Any = inputs
-    shapes = boundary_shapes(cut(as_layered(model), plan, runnable_order(plan)), as_layered(model).context, inputs)
+    shapes = boundary_shapes(cut(as_row(model), plan, runnable_order(plan)), as_row(model).context, inputs)
     for stage, shape in zip(stage_modules(model, plan), shapes, strict=False):
         assert (hidden.shape, hidden.dtype) == (shape.shape, shape.dtype)
         hidden = stage(hidden)
@@ -58,15 +58,15 @@ def test_stages_one_after_the_other_are_the_model(layers: list[int], attention: 
 
 def test_a_cut_puts_head_and_tail_on_the_ends() -> None:
     plan = Plan(schedule="1f1b", num_microbatches=1, layers=((0, 2),))
-    stages = cut(as_layered(row(2), head_modules=1, tail_modules=1), plan, runnable_order(plan))
+    stages = cut(as_row(row(2), head_modules=1, tail_modules=1), plan, runnable_order(plan))
     assert [[part.name for part in stage.parts] for stage in stages] == [["0"], ["1", "2", "3"]]
 
 
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (lambda: as_layered(nn.Linear(1, 1)), "list of modules"),
-        (lambda: cut(as_layered(row(2)), Plan(schedule="1f1b", num_microbatches=1, layers=((1, 1),)), None), "4"),
+        (lambda: as_row(nn.Linear(1, 1)), "list of modules"),
+        (lambda: cut(as_row(row(2)), Plan(schedule="1f1b", num_microbatches=1, layers=((1, 1),)), None), "4"),
         (lambda: runnable_order(replace(PLAN, sequence_splits=2)), "splits must be 1"),
         (lambda: runnable_order(PLAN, one_f_one_b(num_ranks=2, num_microbatches=3)), "plan has 1"),
         (lambda: runnable_order(PLAN, parse_schedule("0F0", name="inference")), "backwards"),
@@ -94,8 +94,8 @@ def test_first_layers_of_a_cell_recompute_strongest_first() -> None:
 def test_a_kind_without_sub_modules_is_refused() -> None:
     plan = Plan(schedule="1f1b", num_microbatches=1, layers=((2,),), recompute={"select": ((1,),)})
     with pytest.raises(InputError, match=r"0 has none of them.*recompute_modules"):
-        check_kinds(plan, as_layered(row(2)).parts)
-    check_kinds(plan, as_layered(row(2)).parts[1:3], {"select": ("1",)})
+        check_kinds(plan, as_row(row(2)).parts)
+    check_kinds(plan, as_row(row(2)).parts[1:3], {"select": ("1",)})
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_part_inside_a_part_recomputes_once(kind: str, runs: int, norms: int) 
     plain = attention.q_norm.forward
     attention.q_norm.forward = lambda hidden: (seen.append(None), plain(hidden))[1]
     plan = Plan(schedule="1f1b", num_microbatches=1, layers=((1,),), recompute={kind: ((1,),)})
-    check_kinds(plan, as_layered([layer]).parts)
+    check_kinds(plan, as_row([layer]).parts)
     (stage,) = stage_modules([layer], plan)
     stage(torch.randn(2, 4)).sum().backward()
     assert (attention.runs, len(seen)) == (runs, norms)

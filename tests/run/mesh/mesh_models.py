@@ -19,7 +19,8 @@ from evenflow.run.engine.stages import cut
 from evenflow.run.job.models import norm_in_float64
 from evenflow.run.measure.verify import gathered_gradients
 from evenflow.schedule import schedule_of
-from evenflow.torch_model.layered import LayeredModel, as_layered
+from evenflow.torch_model.parts import ModelRow
+from evenflow.torch_model.rows import as_row
 from tests.run.cases import NUM_STEPS, Answer
 from tests.run.models import VOCABULARY, llama, loss_fn
 
@@ -51,7 +52,7 @@ def cluster(num_devices: int) -> Cluster:
     )
 
 
-def mesh_plan(plan: Plan, model: LayeredModel, ranks: Sequence[On], *, with_products: bool = True) -> MeshPlan:
+def mesh_plan(plan: Plan, model: ModelRow, ranks: Sequence[On], *, with_products: bool = True) -> MeshPlan:
     stages = cut(model, plan, schedule_of(plan))
     found = []
     for stage in stages:
@@ -59,7 +60,7 @@ def mesh_plan(plan: Plan, model: LayeredModel, ranks: Sequence[On], *, with_prod
         names = {
             name: parameter
             for part in stage.parts
-            for name, parameter in part.module.named_parameters(prefix=part.name, remove_duplicate=False)
+            for name, parameter in part.module.named_parameters(prefix=part.path, remove_duplicate=False)
         }
         hidden = tuple({TENSOR: REPLICATE, SEQUENCE: 1}.get(axis, 0) for axis in where.axes)
         tokens = tuple(REPLICATE if axis in (TENSOR, SEQUENCE) else 0 for axis in where.axes)
@@ -83,7 +84,7 @@ def mesh_plan(plan: Plan, model: LayeredModel, ranks: Sequence[On], *, with_prod
                     for name, parameter in names.items()
                     if where.axes == (DATA,) and len(where.devices) > 1 and parameter.shape[0] % len(where.devices) == 0
                 },
-                entries={part.name: hidden for part in stage.parts if "embed" not in part.name},
+                entries={part.path: hidden for part in stage.parts if "embed" not in part.path},
                 products={
                     name.removesuffix(".weight"): _product(name, where.axes)
                     for name in names
@@ -118,7 +119,7 @@ def _product(name: str, axes: tuple[str, ...]) -> Product:
 def mesh_case(plan: Plan, ranks: tuple[On, ...], rank: int, *, with_products: bool = True, **options: Any) -> Answer:
     """Two steps on the meshes against the unsplit model's gradients of the whole batch; gradients accumulate."""
     data = batch(plan)
-    layered = as_layered(model(plan, **options))
+    layered = as_row(model(plan, **options))
     where = mesh_plan(plan, layered, ranks, with_products=with_products)
     pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=where)
     losses = [pipe.step(data) for _ in range(NUM_STEPS)]
@@ -172,7 +173,7 @@ def planned_case(plan: Plan, where: MeshPlan, rank: int) -> Answer:
 def training_case(plan: Plan, ranks: tuple[On, ...], rank: int, **options: Any) -> Answer:
     """Three steps of a stock optimizer against the unsplit model's; then the state it began with is loaded again."""
     data = batch(plan)
-    whole, layered = model(plan, **options), as_layered(model(plan, **options))
+    whole, layered = model(plan, **options), as_row(model(plan, **options))
     pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=mesh_plan(plan, layered, ranks))
     begin = {name: value.clone() for name, value in whole.state_dict().items()}
     optimizers = [torch.optim.AdamW(one.parameters(), lr=0.01) for one in (pipe, whole)]

@@ -15,11 +15,11 @@ from evenflow.auto.row.crossings import Cut, DataFlow, call_stack, data_flow, fi
 from evenflow.auto.row.even_layers import Seam
 from evenflow.auto.row.exported import export_forward
 from evenflow.auto.row.layer_groups import Piece, Span, group_layers
-from evenflow.auto.row.model_layers import ModelLayer, ModelRow
 from evenflow.auto.row.segments import SegmentDraft, draft_segment
 from evenflow.auto.trace.capture import capture
 from evenflow.auto.trace.layer_stack import differentiable
 from evenflow.errors import InputError
+from evenflow.torch_model.parts import ModelRow, Part
 
 
 def exported_row(model: nn.Module, example_batch: Any, *, most_even_layers: int) -> ModelRow:
@@ -47,9 +47,9 @@ def exported_row(model: nn.Module, example_batch: Any, *, most_even_layers: int)
     layers = _layers(model, flow, [draft_segment(flow, *_ends(cuts, span)) for span in spans])
     return ModelRow(
         name=type(model).__name__,
-        head=layers[0] if grouping.head else None,
+        head=tuple(layers[:1]) if grouping.head else (),
         body=tuple(layers[grouping.head is not None : len(layers) - (grouping.tail is not None)]),
-        tail=layers[-1] if grouping.tail else None,
+        tail=tuple(layers[-1:]) if grouping.tail else (),
     )
 
 
@@ -78,7 +78,7 @@ def _flops(flow: DataFlow, draft: SegmentDraft) -> int:
     return sum(operator.flops for operator in capture(module, differentiable(inputs), named).operators)
 
 
-def _layers(model: nn.Module, flow: DataFlow, drafts: Sequence[SegmentDraft]) -> list[ModelLayer]:
+def _layers(model: nn.Module, flow: DataFlow, drafts: Sequence[SegmentDraft]) -> list[Part]:
     """With the same names inside of equal layers, those of the first one."""
     used = Counter(path for draft in drafts for path in {path for node in draft.operators for path in call_stack(node)})
     names_inside: dict[Hashable, list[str]] = {}
@@ -92,7 +92,7 @@ def _layers(model: nn.Module, flow: DataFlow, drafts: Sequence[SegmentDraft]) ->
         paths = found or tuple(filter(None, full))
         inputs, named_inputs = _inputs(draft)
         layers.append(
-            ModelLayer(
+            Part(
                 name=f"{type(model.get_submodule(found[0])).__name__}.{found[0]}"
                 if len(found) == 1
                 else " + ".join(paths),

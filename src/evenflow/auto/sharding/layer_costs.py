@@ -20,11 +20,12 @@ from evenflow.auto.sharding.program import ShardingProgram, Training
 from evenflow.auto.sharding.redistribution import RedistributionTable
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.sharding.solution_plan import chosen, plan_of
-from evenflow.auto.trace.captured_layers import CapturedLayers, LayerKind, capture_layers
+from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
 from evenflow.auto.trace.operator_graph import OperatorGraph, Role
 from evenflow.cluster.mesh import Mesh
 from evenflow.cluster.placement import Placement, WholeTensor
 from evenflow.errors import InputError
+from evenflow.torch_model.parts import Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +143,7 @@ _NUMBERS = (
 
 
 def stage_costs(
-    kinds: Sequence[LayerKind],
+    kinds: Sequence[Part],
     order: Sequence[int],
     meshes: Sequence[Mesh],
     *,

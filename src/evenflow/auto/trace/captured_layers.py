@@ -1,28 +1,13 @@
 """The layers of a model as operator graphs: every kind of layer is traced once, on tensors without data."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any
 
 from evenflow.auto.trace.operator_graph import OperatorGraph, Role
 from evenflow.cluster.placement import WholeTensor
 from evenflow.errors import InputError
-
-if TYPE_CHECKING:
-    from torch import nn
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerKind:
-    """Layers that are equal but for the values of their parameters."""
-
-    name: str
-    module: "nn.Module"
-    example_input: Any
-    """One microbatch for all devices of a stage together; the first tensor is what the layer before hands over."""
-    named_inputs: Mapping[str, Any] = field(default_factory=dict)
-    """What it takes by keyword beside that."""
+from evenflow.torch_model.parts import Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +25,7 @@ class CapturedLayers:
         return tuple(_first_input(graph) for graph in self.graphs)
 
 
-def capture_layers(kinds: Sequence[LayerKind], order: Sequence[int]) -> CapturedLayers:
+def capture_layers(kinds: Sequence[Part], order: Sequence[int]) -> CapturedLayers:
     """Trace every kind once; `order` is the kind of every layer.
 
     Raises InputError where a kind cannot be traced, and where layers that follow one another do not take what they
@@ -57,11 +42,11 @@ def capture_layers(kinds: Sequence[LayerKind], order: Sequence[int]) -> Captured
     return CapturedLayers(order=tuple(order), graphs=graphs, longest=longest)
 
 
-def _capture(kind: LayerKind, longest: int) -> OperatorGraph:
+def _capture(kind: Part, longest: int) -> OperatorGraph:
     from evenflow.auto.trace.capture import capture
     from evenflow.auto.trace.layer_stack import STACKED, differentiable, stack
 
-    example = differentiable(kind.example_input)
+    example = differentiable(kind.inputs)
     if longest == 1:
         return capture(kind.module, example, kind.named_inputs)
     graph = capture(stack(kind.module), example, kind.named_inputs)
@@ -75,7 +60,7 @@ def _capture(kind: LayerKind, longest: int) -> OperatorGraph:
     return replace(graph, operators=operators)
 
 
-def _check_order(kinds: Sequence[LayerKind], order: Sequence[int], graphs: Sequence[OperatorGraph]) -> None:
+def _check_order(kinds: Sequence[Part], order: Sequence[int], graphs: Sequence[OperatorGraph]) -> None:
     for before, after in pairwise(order):
         value = graphs[before].outputs[0]
         given = graphs[before].operators[value.operator].outputs[value.output]

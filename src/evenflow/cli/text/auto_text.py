@@ -157,8 +157,8 @@ _PHASES = ("forward", "backward", "update")
 def _names(found: "AutoPlan", stage: "PlacedStage") -> list[str]:
     """A name for each layer of a stage, head and tail included."""
     row = found.row
-    head = [row.head] if row.head and stage.first == 0 else []
-    tail = [row.tail] if row.tail and stage.end == len(row.body) else []
+    head = row.head if stage.first == 0 else ()
+    tail = row.tail if stage.end == len(row.body) else ()
     return [" + ".join(layer.modules) for layer in (*head, *row.body[stage.first : stage.end], *tail)]
 
 

@@ -234,7 +234,7 @@ def _planned(
 ) -> "AutoPlan":
     """The plan of the model in `config`."""
     with torch_extra("two-level planning", place="evenflow auto"):
-        import evenflow.torch_model.decoder  # noqa: F401 - it imports both
+        import evenflow.torch_model.training_row  # noqa: F401 - it imports both
         from evenflow.auto.config_planner import plan_config
     return plan_config(
         config,

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +11,7 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.output_files import check_outputs, write_text
 from evenflow.cli.shared.torch_extra import torch_extra
 from evenflow.cli.text.profile_text import Setting, profile_text
+from evenflow.cluster.dtypes import parse_dtype
 from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.json_text import format_object
@@ -137,35 +137,22 @@ def _profiled(
     config: Fields, name: str, setting: Setting, progress: Callable[[str], None]
 ) -> tuple["ModelProfile", list[str]]:
     """The profile of the model in `config`, and what a user should know about it."""
-    decoder_module, network_module = _torch_modules()
+    with torch_extra("a profile", place="evenflow profile"):
+        from evenflow.profiles.from_model.model_profile import profile_row, timer
+        from evenflow.torch_model.training_row import read_decoder
     efficiency = {} if setting.efficiency is None else {"efficiency": setting.efficiency}
-    find_times = network_module.timer(device=setting.device, accelerator=setting.accelerator, **efficiency)
+    find_times = timer(device=setting.device, accelerator=setting.accelerator, **efficiency)
     progress("building the model")
-    decoder = decoder_module.read_decoder(
+    row = read_decoder(
         config,
         sequence=setting.sequence,
         microbatch=setting.microbatch,
-        dtype=decoder_module.DTYPES[setting.dtype],
+        dtype=parse_dtype(setting.dtype, place="--dtype"),
         tensor_parallel=setting.tensor_parallel,
-    )
-    found = network_module.profile_parts(
-        decoder.layers,
-        head=decoder.head,
-        tail=decoder.tail,
         name=name,
-        find_times=find_times,
-        optimizer=setting.optimizer,
-        progress=progress,
     )
-    return found, [find_times.origin, *decoder.notes]
-
-
-def _torch_modules() -> tuple[ModuleType, ModuleType]:
-    """The modules that need PyTorch and transformers."""
-    with torch_extra("a profile", place="evenflow profile"):
-        from evenflow.profiles.from_model import model_profile as network
-        from evenflow.torch_model import decoder
-    return decoder, network
+    found = profile_row(row, find_times=find_times, optimizer=setting.optimizer, progress=progress)
+    return found, [find_times.origin, *row.notes]
 
 
 @contextmanager

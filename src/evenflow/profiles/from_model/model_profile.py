@@ -1,15 +1,12 @@
 """From parts to a network: every distinct layer is profiled once, equal neighbours become one run."""
 
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from evenflow.cluster.accelerators import EFFICIENCY, accelerator_named
 from evenflow.errors import InputError
@@ -17,9 +14,11 @@ from evenflow.model import NONE, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.profiles.from_model.measure import REPEATS, measure
 from evenflow.profiles.from_model.part_times import PartTimes, Roofline
 from evenflow.profiles.from_model.part_trace import Trace, trace
+from evenflow.torch_model.made_tensors import made_inputs
 from evenflow.torch_model.optimizers import check_optimizer, parameter_bytes
-from evenflow.torch_model.parts import Part, copy_with, first_tensor, made_inputs, make_empty
-from evenflow.torch_model.recompute_modes import offered_kinds
+from evenflow.torch_model.parts import ModelRow, Part
+from evenflow.torch_model.recompute import offered_kinds
+from evenflow.torch_model.rows import model_row, runs_on_fakes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,54 +127,38 @@ def profile(
     Raises:
         InputError: no layers, or as `timer` and `check_optimizer`.
     """
-    if not layers:
-        raise InputError(value=0, rule="a model has at least one layer", place="layers")
     find_times = timer(device=device, accelerator=accelerator, efficiency=efficiency)
-    modules = {"head": head, **{f"layers.{index}": layer for index, layer in enumerate(layers)}, "tail": tail}
-    parts, value = {}, example_input
-    for part_name, module in modules.items():
-        if module is not None:
-            parts[part_name] = Part(name=part_name, module=module, inputs=(value,))
-            if part_name != "tail":
-                value = _result(parts[part_name])
-    bodies = [part for part_name, part in parts.items() if part_name not in ("head", "tail")]
-    found = profile_parts(
-        bodies,
-        head=parts.get("head"),
-        tail=parts.get("tail"),
-        name=name,
-        find_times=find_times,
-        optimizer=optimizer,
-    )
-    return found.network()
+    row = model_row(layers, example_input, head=head, tail=tail, name=name)
+    return profile_row(row, find_times=find_times, optimizer=optimizer).network()
 
 
-def profile_parts(
-    layers: Sequence[Part],
+def profile_row(
+    row: ModelRow,
     *,
-    head: Part | None,
-    tail: Part | None,
-    name: str,
     find_times: Timer,
     optimizer: str,
     progress: Callable[[str], None] = lambda _name: None,
 ) -> ModelProfile:
-    """Profile every distinct part once; `progress` is told which, before it begins."""
+    """Profile every distinct part of `row` once; `progress` is told which, before it begins."""
     check_optimizer(optimizer)
     known: dict[object, PartProfile] = {}
 
-    def found(part: Part, *, is_layer: bool) -> PartProfile:
+    def profiled(part: Part, *, is_layer: bool) -> PartProfile:
         key = is_layer, signature(part)
         if key not in known:
             progress(part.name)
             known[key] = _profile_part(part, find_times, optimizer, is_layer=is_layer)
         return replace(known[key], name=part.name)
 
+    def end(parts: tuple[Part, ...]) -> PartProfile | None:
+        (part,) = parts or (None,)
+        return None if part is None else profiled(part, is_layer=False)
+
     return ModelProfile(
-        name=name,
-        head=None if head is None else found(head, is_layer=False),
-        layers=tuple(found(part, is_layer=True) for part in layers),
-        tail=None if tail is None else found(tail, is_layer=False),
+        name=row.name,
+        head=end(row.head),
+        layers=tuple(profiled(part, is_layer=True) for part in row.body),
+        tail=end(row.tail),
     )
 
 
@@ -208,37 +191,9 @@ def _description(tensor: torch.Tensor) -> Any:
     return (tuple(tensor.shape), tensor.dtype)
 
 
-def _result(part: Part) -> torch.Tensor:
-    """What `part` hands on, on the meta device."""
-    with _runs_on_fakes(part.name), FakeTensorMode(), torch.no_grad():
-        module = copy_with(part.module, make_empty)
-        result = first_tensor(module(*made_inputs(part.inputs, make_empty)))
-        shape, dtype = result.shape, result.dtype
-    return torch.empty(shape, dtype=dtype, device="meta")
-
-
-@contextmanager
-def _runs_on_fakes(name: str) -> Iterator[None]:
-    """Turns whatever stops a part into one message; PyTorch would log a traceback of its own."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    was_disabled, logger.disabled = logger.disabled, True
-    try:
-        yield
-    except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(
-            value=f"{type(error).__name__}: {reason}",
-            rule="forward and backward run on tensors of which shapes are known and values are not",
-            place=name,
-            remedy="check the sizes; a layer that decides by values cannot be profiled",
-        ) from None
-    finally:
-        logger.disabled = was_disabled
-
-
 def _profile_part(part: Part, find_times: Timer, optimizer: str, *, is_layer: bool) -> PartProfile:
     kinds = offered_kinds(part.module) if is_layer else (NONE,)
-    with _runs_on_fakes(part.name):
+    with runs_on_fakes(part.name):
         traces = {kind: trace(part, kind) for kind in kinds}
     parameters = list(part.module.parameters())
     return PartProfile(

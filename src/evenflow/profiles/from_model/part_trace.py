@@ -21,8 +21,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from evenflow.torch_model.live_storage import ExecutedOperator, StorageLog
-from evenflow.torch_model.parts import Make, Part, copy_with, first_tensor, made_inputs, make_empty
-from evenflow.torch_model.recompute_modes import recomputing
+from evenflow.torch_model.made_tensors import Make, copy_with, first_tensor, made_inputs, make_empty
+from evenflow.torch_model.parts import Part
+from evenflow.torch_model.recompute import recomputing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -274,7 +274,7 @@ def named_parameters(stage: Stage) -> Iterator[tuple[str, nn.Parameter]]:
     """The parameters of a stage that are trained, under the names of the unsplit model, each once."""
     seen: set[int] = set()
     for part in stage.submod.parts:
-        for name, parameter in part.module.named_parameters(prefix=part.name):
+        for name, parameter in part.module.named_parameters(prefix=part.path):
             if parameter.requires_grad and id(parameter) not in seen:
                 seen.add(id(parameter))
                 yield name, parameter

@@ -13,14 +13,16 @@ from evenflow.model import Plan
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS
 from evenflow.run.engine.adapter import Hook, LossFunction, Observer, Stage, runtime
 from evenflow.run.engine.order import check_world, runnable_order
-from evenflow.run.engine.recompute_layers import Patterns, check_kinds
+from evenflow.run.engine.recompute_layers import check_kinds
 from evenflow.run.engine.shared_parameters import SharedParameters
 from evenflow.run.engine.stages import StageModule, StageParts, StageSettings, boundary_shapes, cut, weight_builder
 from evenflow.run.mesh.assembly import MeshLoss, check_mesh_plan, mesh_stages, message_of, place_parameters
 from evenflow.run.mesh.parameters import MeshParameters
 from evenflow.run.mesh.stage_modules import device_meshes, placed_like
 from evenflow.schedule import Schedule
-from evenflow.torch_model.layered import LayeredModel, as_layered
+from evenflow.torch_model.parts import ModelRow
+from evenflow.torch_model.recompute import Patterns
+from evenflow.torch_model.rows import as_row
 
 Shared = SharedParameters | MeshParameters
 Batch = tuple[Tensor, Tensor]
@@ -83,7 +85,7 @@ class Pipeline:
         """The parameters of this rank under the names of the unsplit model, each once."""
         seen: set[int] = set()
         for part in self._parts():
-            for name, parameter in part.module.named_parameters(prefix=part.name):
+            for name, parameter in part.module.named_parameters(prefix=part.path):
                 if id(parameter) not in seen:
                     seen.add(id(parameter))
                     yield name, self._shared.updated(parameter)
@@ -96,8 +98,8 @@ class Pipeline:
         """This rank's part of the unsplit model's state_dict: the union over all ranks is the whole of it."""
         state: dict[str, Any] = {}
         for part in self._parts():
-            state.update(part.module.state_dict(prefix=f"{part.name}."))
-            for name, parameter in part.module.named_parameters(prefix=part.name, remove_duplicate=False):
+            state.update(part.module.state_dict(prefix=f"{part.path}."))
+            for name, parameter in part.module.named_parameters(prefix=part.path, remove_duplicate=False):
                 state[name] = self._shared.updated(parameter).detach()
         return state
 
@@ -108,7 +110,7 @@ class Pipeline:
             InputError: a name of this rank is missing.
         """
         for part in self._parts():
-            prefix = f"{part.name}."
+            prefix = f"{part.path}."
             own = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
             try:
                 part.module.load_state_dict(placed_like(part.module, own))
@@ -129,7 +131,7 @@ class Pipeline:
 
 def pipeline(
     plan: Plan,
-    model: nn.Module | Sequence[nn.Module] | LayeredModel,
+    model: nn.Module | Sequence[nn.Module] | ModelRow,
     loss_fn: LossFunction,
     example_batch: Batch,
     *,
@@ -151,7 +153,7 @@ def pipeline(
 
     Args:
         plan: its number of ranks is the world size.
-        model: see `evenflow.run.as_layered`, as for `head_modules` and `tail_modules`.
+        model: see `evenflow.run.as_row`, as for `head_modules` and `tail_modules`.
         loss_fn: ``loss_fn(output, target)`` of one microbatch, a mean over its samples.
         example_batch: inputs and targets, of which only shapes and types matter; the first dimension is split into
             the plan's microbatches.
@@ -168,11 +170,7 @@ def pipeline(
     Raises:
         InputError: plan, model, batch and world size do not fit.
     """
-    layered = (
-        model
-        if isinstance(model, LayeredModel)
-        else as_layered(model, head_modules=head_modules, tail_modules=tail_modules)
-    )
+    row = model if isinstance(model, ModelRow) else as_row(model, head_modules=head_modules, tail_modules=tail_modules)
     schedule = runnable_order(plan, schedule)
     if not dist.is_initialized():
         raise InputError(
@@ -182,30 +180,30 @@ def pipeline(
             remedy="start them with torchrun and call torch.distributed.init_process_group first",
         )
     check_world(plan, dist.get_world_size(), mesh_plan)
-    stages = cut(layered, plan, schedule)
+    stages = cut(row, plan, schedule)
     patterns = {**RECOMPUTE_PARTS, **recompute_modules}
-    check_kinds(plan, [part for part in layered.parts if part.is_body], patterns)
+    check_kinds(plan, row.body, patterns)
     example = microbatch_of(example_batch[0], plan, place="example batch")
-    boundaries = boundary_shapes(stages, layered.context, example)
+    boundaries = boundary_shapes(stages, row.context, example)
     microbatch_of(example_batch[1], plan, place="example batch, targets")
     if mesh_plan is not None:
-        check_mesh_plan(mesh_plan, layered, stages, boundaries)
+        check_mesh_plan(mesh_plan, row, stages, boundaries)
     device = torch.device(device)
     rank = dist.get_rank() if mesh_plan is None else mesh_plan.rank_of(dist.get_rank())
     own = [stage for stage in stages if stage.rank == rank]
     for stage in own:
         _move(stage, device)
     settings = StageSettings(
-        context=layered.context, seed=seed, recompute_modules=patterns, device=device, observer=observer
+        context=row.context, seed=seed, recompute_modules=patterns, device=device, observer=observer
     )
     if mesh_plan is None:
-        shared: Shared = SharedParameters(layered.shared, stages, rank)
+        shared: Shared = SharedParameters(row.shared, stages, rank)
         built = [_stage(stage, boundaries, settings) for stage in own]
         message = boundaries[1]
     else:
         meshes = device_meshes(mesh_plan, device.type)
         place_parameters(own, mesh_plan, meshes)
-        shared = MeshParameters(layered.shared, stages, mesh_plan, rank)
+        shared = MeshParameters(row.shared, stages, mesh_plan, rank)
         built = mesh_stages(own, mesh_plan, meshes, boundaries, settings)
         message = message_of(mesh_plan, boundaries)
         if built[-1].is_last:

@@ -1,21 +1,18 @@
 """Recomputation as planned: whole layers, or parts of a layer chosen by name, under torch.utils.checkpoint."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
 from evenflow.errors import InputError
 from evenflow.model import FULL, NONE, Plan
 from evenflow.model.recompute import ordered_kinds
-from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts
-from evenflow.torch_model.layered import Part
-
-Patterns = Mapping[str, Sequence[str]]
-"""For each kind, glob patterns of names within a layer, as in `RECOMPUTE_PARTS`."""
+from evenflow.model.recompute_parts import RECOMPUTE_PARTS
+from evenflow.torch_model.parts import Part
+from evenflow.torch_model.recompute import Patterns, recomputed_modules, under_checkpoint
 
 
 def kinds_of_cell(plan: Plan, chunk: int, rank: int) -> list[str]:
@@ -42,14 +39,14 @@ def forward_of(
     Raises:
         InputError: no sub-module of the part belongs to the kind.
     """
-    again = partial(checkpoint, use_reentrant=False, context_fn=lambda: (nullcontext(), inside()))
     if kind == NONE:
         return part.module
+    again = partial(under_checkpoint, context_fn=lambda: (nullcontext(), inside()))
     if kind == FULL:
-        return partial(again, part.module)
+        return again(part.module)
     chosen = _chosen(part, kind, patterns)
     for module in chosen:
-        module.forward = partial(again, module.forward)
+        module.forward = again(module.forward)
     return part.module
 
 
@@ -70,7 +67,7 @@ def _chosen(part: Part, kind: str, patterns: Patterns) -> list[nn.Module]:
             place="plan, recompute",
             remedy=remedy,
         )
-    chosen = recomputed_parts(kind, (name for name, _ in part.module.named_modules()), patterns)
+    chosen = recomputed_modules(part.module, kind, patterns)
     if not chosen:
         raise InputError(
             value=kind,
@@ -78,4 +75,4 @@ def _chosen(part: Part, kind: str, patterns: Patterns) -> list[nn.Module]:
             place="plan, recompute",
             remedy=remedy,
         )
-    return [part.module.get_submodule(name) for name in chosen]
+    return chosen

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from evenflow.run.engine.stages import StageParts
-from evenflow.torch_model.layered import Part
+from evenflow.torch_model.parts import Part
 
 
 class SharedParameters:
@@ -58,7 +58,7 @@ class SharedParameters:
 
 def names_of(part: Part) -> list[str]:
     """Names of a part's parameters in the unsplit model, shared ones under each of theirs."""
-    return [name for name, _ in part.module.named_parameters(prefix=part.name, remove_duplicate=False)]
+    return [name for name, _ in part.module.named_parameters(prefix=part.path, remove_duplicate=False)]
 
 
 def share(shared: Sequence[Sequence[str]], homes: Mapping[str, Part]) -> None:
@@ -66,10 +66,10 @@ def share(shared: Sequence[Sequence[str]], homes: Mapping[str, Part]) -> None:
     for names in shared:
         held = [name for name in names if name in homes]
         for name in held[1:]:
-            path, _, last = name.removeprefix(f"{homes[name].name}.").rpartition(".")
+            path, _, last = name.removeprefix(f"{homes[name].path}.").rpartition(".")
             setattr(homes[name].module.get_submodule(path), last, parameter_of(held[0], homes[held[0]]))
 
 
 def parameter_of(name: str, part: Part) -> nn.Parameter:
     """A parameter of a part by its name in the unsplit model."""
-    return part.module.get_parameter(name.removeprefix(f"{part.name}."))
+    return part.module.get_parameter(name.removeprefix(f"{part.path}."))

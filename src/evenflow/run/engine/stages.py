@@ -11,11 +11,12 @@ from torch import Tensor, nn
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS
-from evenflow.run.engine.recompute_layers import Patterns, forward_of, kinds_of_cell
+from evenflow.run.engine.recompute_layers import forward_of, kinds_of_cell
 from evenflow.run.engine.seeds import seed_of, seeded
 from evenflow.run.engine.split_backward import WeightGradients
 from evenflow.schedule import Op, Schedule
-from evenflow.torch_model.layered import Context, LayeredModel, Part
+from evenflow.torch_model.parts import Context, ModelRow, Part
+from evenflow.torch_model.recompute import Patterns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ class StageSettings:
     observer: Any
 
 
-def cut(model: LayeredModel, plan: Plan, schedule: Schedule) -> tuple[StageParts, ...]:
+def cut(model: ModelRow, plan: Plan, schedule: Schedule) -> tuple[StageParts, ...]:
     """All stages of a plan in order: head on the first, ``layers[a:b]`` on each, tail on the last.
 
     Raises:
@@ -54,11 +55,6 @@ def cut(model: LayeredModel, plan: Plan, schedule: Schedule) -> tuple[StageParts
             place="plan, layers",
             remedy="plan for this model, or say which modules are not layers (head_modules, tail_modules)",
         )
-    body = [part for part in model.parts if part.is_body]
-    if not body:
-        raise InputError(value=0, rule="a model has at least one layer", place="model")
-    head = tuple(part for part in model.parts if not part.is_body and part.position < body[0].position)
-    tail = tuple(part for part in model.parts if not part.is_body and part.position > body[-1].position)
     split = set(schedule.stages[schedule.ops == Op.W].tolist())
     places = {
         int(stage): (chunk, rank)
@@ -68,14 +64,16 @@ def cut(model: LayeredModel, plan: Plan, schedule: Schedule) -> tuple[StageParts
     stages, first = [], 0
     for index in range(schedule.num_stages):
         chunk, rank = places[index]
-        layers = tuple(body[first : first + plan.layers[chunk][rank]])
+        layers = tuple(model.body[first : first + plan.layers[chunk][rank]])
         first += len(layers)
         kinds = kinds_of_cell(plan, chunk, rank)
+        head = model.head if index == 0 else ()
+        tail = model.tail if index == schedule.num_stages - 1 else ()
         stages.append(
             StageParts(
                 index=index,
                 rank=rank,
-                parts=(head if index == 0 else ()) + layers + (tail if index == schedule.num_stages - 1 else ()),
+                parts=head + layers + tail,
                 kinds={part.position: kind for part, kind in zip(layers, kinds, strict=True)},
                 splits_backward=index in split,
             )
@@ -115,7 +113,7 @@ class StageModule(nn.Module):
         """The output of the stage for one microbatch."""
         for part, forward in zip(self.parts, self.forwards, strict=True):
             hidden = self.entering(part, hidden)
-            arguments = self.context(hidden, part) if part.is_body and self.context else {}
+            arguments = self.context(hidden, part) if self.context else {}
             with self._random(part, hidden.device):
                 hidden = forward(hidden, **arguments)
         return hidden
@@ -141,7 +139,7 @@ def boundary_shapes(stages: Sequence[StageParts], context: Context | None, examp
         for part in stage.parts:
             if part.keeps_shape:
                 continue
-            arguments = context(hidden, part) if part.is_body and context else {}
+            arguments = context(hidden, part) if context else {}
             state = {
                 name: torch.empty_like(value, device="meta")
                 for name, value in (*part.module.named_parameters(), *part.module.named_buffers())

@@ -10,11 +10,14 @@ from torch.nn import functional
 
 from evenflow.cluster.dtypes import Dtype
 from evenflow.errors import InputError
+from evenflow.fields import Fields
 from evenflow.run.engine.seeds import seed_of, seeded
 from evenflow.run.engine.shared_parameters import names_of, share
 from evenflow.run.job.run_job import RunJob
-from evenflow.torch_model.decoders import MODEL_TYPES
-from evenflow.torch_model.layered import LayeredModel, Part, as_layered
+from evenflow.torch_model.decoder_config import build_decoder
+from evenflow.torch_model.decoder_row import MODEL_TYPES
+from evenflow.torch_model.parts import ModelRow, Part
+from evenflow.torch_model.rows import as_row
 
 _TINY_SIZES = {
     "model_type": "llama",
@@ -27,34 +30,25 @@ _TINY_SIZES = {
 }
 
 
-def build_model(job: RunJob) -> LayeredModel:
-    """The model of a job on the meta device: its shapes, in the job's type, without storage.
+def build_model(job: RunJob) -> ModelRow:
+    """Return the model of a job on the meta device: its shapes, in the job's type, without storage.
 
     Raises:
         InputError: a configuration of another kind of model, or sizes that do not go together.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    values = _values(job)
-    model_type = values.pop("model_type")
-    try:
-        config = AutoConfig.for_model(model_type, **values)
-        if "head_dim" not in values and config.hidden_size % config.num_attention_heads:
-            raise ValueError(f"{config.num_attention_heads} heads do not divide a hidden size of {config.hidden_size}")
-        with torch.device("meta"):
-            # The kernel for all experts at once has no float64.
-            experts = {"experts_implementation": "eager"} if job.dtype is Dtype.FLOAT64 else {}
-            model = AutoModelForCausalLM.from_config(config, **experts).train()
-    except Exception as error:  # noqa: BLE001  transformers checks a configuration with errors of many kinds
+    config = Fields(values=_values(job), file=job.model)
+    is_exact = job.dtype is Dtype.FLOAT64
+    # The kernel for all experts at once has no float64.
+    options: dict[str, Any] = {"experts_implementation": "eager"} if is_exact else {}
+    model = build_decoder(config, dtype=job.dtype, **options)
+    heads, hidden = model.config.num_attention_heads, model.config.hidden_size
+    if "head_dim" not in config and hidden % heads:
         raise InputError(
-            value=job.model,
-            rule=f"the configuration makes a {model_type} ({str(error).splitlines()[-1].strip()})",
-            place="--model",
-            remedy="check its sizes",
-        ) from None
-    if job.dtype is Dtype.FLOAT64:
+            value=heads, rule=f"must divide the hidden size ({hidden})", place=config.place("num_attention_heads")
+        )
+    if is_exact:
         norm_in_float64(model)
-    return as_layered(model.to(getattr(torch, job.dtype)))
+    return as_row(model.to(getattr(torch, job.dtype)))
 
 
 def norm_in_float64(model: nn.Module) -> None:
@@ -70,7 +64,7 @@ def _rms_norm(module: Any, hidden: Tensor) -> Tensor:
     return result
 
 
-def materialise(model: LayeredModel, parts: list[Part], *, seed: int, device: torch.device) -> None:
+def materialise(model: ModelRow, parts: list[Part], *, seed: int, device: torch.device) -> None:
     """Give the modules of `parts` storage and initial values, as transformers does.
 
     Values depend on the seed and the name alone, so that they are the same however the model is split; those of linear
@@ -81,10 +75,10 @@ def materialise(model: LayeredModel, parts: list[Part], *, seed: int, device: to
     for part in parts:
         part.module.to_empty(device=device)
         for path, module in part.module.named_modules():
-            with seeded(seed_of(seed, part.name, path), device):
+            with seeded(seed_of(seed, part.path, path), device):
                 model.whole._init_weights(module)
             for last, parameter in module.named_parameters(recurse=False):
-                name = ".".join(piece for piece in (part.name, path, last) if piece)
+                name = ".".join(piece for piece in (part.path, path, last) if piece)
                 _initialise(module, last, parameter, seed_of(seed, first_names.get(name, name)), _deviation(model))
     share(model.shared, {name: part for part in parts for name in names_of(part)})
 
@@ -137,7 +131,7 @@ def _values(job: RunJob) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in ("dtype", "torch_dtype", "auto_map")} | tokens
 
 
-def _deviation(model: LayeredModel) -> float:
+def _deviation(model: ModelRow) -> float:
     return float(getattr(getattr(model.whole, "config", None), "initializer_range", 0.02))
 
 

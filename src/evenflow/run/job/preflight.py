@@ -14,7 +14,7 @@ from evenflow.run.job.models import build_model
 from evenflow.run.job.run_job import WARM_UP_STEPS, Device, RunJob
 from evenflow.run.mesh.assembly import check_mesh_plan
 from evenflow.simulate import build_graph
-from evenflow.torch_model.layered import LayeredModel
+from evenflow.torch_model.parts import ModelRow
 
 
 def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | None = None) -> RunJob:
@@ -35,7 +35,7 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
     if job.mesh_plan is not None:
         _check_mesh(job, job.mesh_plan, model, stages)
     _check_audit(job)
-    check_kinds(job.plan, [part for part in model.parts if part.is_body])
+    check_kinds(job.plan, model.body)
     needed, there = num_local or job.num_processes, torch.cuda.device_count()
     if job.device is Device.CUDA and there < needed:
         raise InputError(
@@ -47,7 +47,7 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
     return replace(job, device=job.device or (Device.CUDA if there >= needed else Device.CPU))
 
 
-def _check_mesh(job: RunJob, mesh_plan: MeshPlan, model: LayeredModel, stages: Sequence[StageParts]) -> None:
+def _check_mesh(job: RunJob, mesh_plan: MeshPlan, model: ModelRow, stages: Sequence[StageParts]) -> None:
     """Refuse stages on devices that do not fit the pipeline or the model."""
     check_world(job.plan, job.num_processes, mesh_plan)
     tokens = torch.empty(job.microbatch_size, job.sequence_length, dtype=torch.long, device="meta")

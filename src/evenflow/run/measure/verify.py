@@ -12,7 +12,7 @@ from torch.distributed.tensor import DTensor
 from evenflow.run.engine.adapter import LossFunction
 from evenflow.run.engine.assemble import Pipeline
 from evenflow.run.engine.seeds import seed_of
-from evenflow.torch_model.layered import LayeredModel
+from evenflow.torch_model.parts import ModelRow
 
 Optimizer = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 
@@ -20,7 +20,7 @@ Optimizer = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 class Unsplit:
     """A whole Llama, trained microbatch by microbatch in transformers' own forward, with the same random numbers."""
 
-    def __init__(self, model: LayeredModel, loss_fn: LossFunction, optimizer: Optimizer, *, seed: int) -> None:
+    def __init__(self, model: ModelRow, loss_fn: LossFunction, optimizer: Optimizer, *, seed: int) -> None:
         self._whole = model.whole
         self._loss_fn = loss_fn
         self._seed = seed

@@ -18,11 +18,11 @@ from evenflow.run.engine.stages import StageParts, StageSettings, weight_builder
 from evenflow.run.mesh.attention import replicated
 from evenflow.run.mesh.exchange import Exchange
 from evenflow.run.mesh.stage_modules import MeshStageModule, shard_parameters
-from evenflow.torch_model.layered import LayeredModel
+from evenflow.torch_model.parts import ModelRow
 
 
 def check_mesh_plan(
-    plan: MeshPlan, model: LayeredModel, stages: Sequence[StageParts], boundaries: Sequence[Tensor]
+    plan: MeshPlan, model: ModelRow, stages: Sequence[StageParts], boundaries: Sequence[Tensor]
 ) -> None:
     """Refuse a plan of other stages, another model or another microbatch, of which `boundaries` have the shapes.
 
@@ -59,7 +59,7 @@ def _check_parameters(stage: StageParts, where: StageOnMesh) -> None:
     shapes = {
         name: tuple(parameter.shape)
         for part in stage.parts
-        for name, parameter in part.module.named_parameters(prefix=part.name, remove_duplicate=False)
+        for name, parameter in part.module.named_parameters(prefix=part.path, remove_duplicate=False)
     }
     other = sorted(shapes.keys() ^ where.parameters.keys())
     if other:

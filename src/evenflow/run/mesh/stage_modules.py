@@ -22,7 +22,7 @@ from evenflow.cluster.layout import REPLICATED
 from evenflow.cluster.mesh_plan import MeshPlan, Product, StageOnMesh
 from evenflow.run.engine.stages import StageModule, StageParts
 from evenflow.run.mesh.attention import on_mesh, replicated
-from evenflow.torch_model.layered import Context, Part
+from evenflow.torch_model.parts import Context, Part
 
 
 def device_meshes(plan: MeshPlan, device_type: str) -> list[DeviceMesh]:
@@ -47,7 +47,7 @@ def shard_parameters(part: Part, where: Mapping[str, Sequence[int]], mesh: Devic
     """
     for path, module in part.module.named_modules():
         for last, parameter in list(module.named_parameters(recurse=False)):
-            name = ".".join(piece for piece in (part.name, path, last) if piece)
+            name = ".".join(piece for piece in (part.path, path, last) if piece)
             local = distribute_tensor(parameter.detach(), mesh, placements(where[name]), src_data_rank=None)
             setattr(module, last, nn.Parameter(local, requires_grad=parameter.requires_grad))
         for last, buffer in list(module.named_buffers(recurse=False)):
@@ -84,7 +84,7 @@ class MeshStageModule(StageModule):
         )
         for part in stage.parts:
             for path, module in part.module.named_modules():
-                product = where.products.get(".".join(piece for piece in (part.name, path) if piece))
+                product = where.products.get(".".join(piece for piece in (part.path, path) if piece))
                 if product is not None:
                     module.register_forward_pre_hook(partial(_read, product))
                     module.register_forward_hook(partial(_give, product))
@@ -105,9 +105,9 @@ class MeshStageModule(StageModule):
 
     def entering(self, part: Part, hidden: Tensor) -> Tensor:
         """As the plan has it before this part: between layers nothing stays a partial sum, nor does a gradient."""
-        if part.name not in self.entries or not isinstance(hidden, DTensor):
+        if part.path not in self.entries or not isinstance(hidden, DTensor):
             return hidden
-        wanted = placements(self.entries[part.name])
+        wanted = placements(self.entries[part.path])
         local = hidden.redistribute(placements=wanted).to_local(grad_placements=wanted)
         return DTensor.from_local(local, self.mesh, wanted, grad_placements=wanted)
 

@@ -8,8 +8,8 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from evenflow.errors import InputError
-from evenflow.torch_model.decoders import MODEL_TYPES
-from evenflow.torch_model.layered import as_layered
+from evenflow.torch_model.decoder_row import MODEL_TYPES
+from evenflow.torch_model.rows import as_row
 
 SIZES = {
     "vocab_size": 32,
@@ -63,12 +63,12 @@ def test_part_after_part_is_the_model(model_type: str) -> None:
     expected.square().mean().backward()
     gradients = {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
     model.zero_grad()
-    row = as_layered(model)
+    row = as_row(model)
     assert row.num_layers == 4
     hidden = tokens
     for part in row.parts:
         given = hidden
-        hidden = part.module(given, **(row.context(given, part) if part.is_body and row.context else {}))
+        hidden = part.module(given, **(row.context(given, part) if row.context else {}))
         assert not part.keeps_shape or (hidden.shape, hidden.dtype) == (given.shape, given.dtype)
     assert torch.equal(hidden, expected)
     hidden.square().mean().backward()
@@ -80,4 +80,4 @@ def test_part_after_part_is_the_model(model_type: str) -> None:
 @pytest.mark.parametrize("model_type", ["granite", "gpt2"])
 def test_models_that_do_more_between_their_parts_are_refused(model_type: str) -> None:
     with pytest.raises(InputError, match=r"of type deepseek_v2, .*llama"):
-        as_layered(model_of(model_type))
+        as_row(model_of(model_type))

@@ -1,0 +1,104 @@
+"""A decoder of Hugging Face transformers from its config.json, on the meta device: no memory for its weights."""
+
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.utils import logging
+
+from evenflow.cluster.dtypes import Dtype
+from evenflow.errors import InputError
+from evenflow.fields import Fields
+from evenflow.torch_model.decoder_row import DECODER_PARTS, missing_part
+
+_DIVIDED = (
+    "num_attention_heads",
+    "num_key_value_heads",
+    "intermediate_size",
+    "moe_intermediate_size",
+    "shared_expert_intermediate_size",
+    "vocab_size",
+)
+"""Sizes that tensor parallelism divides, where a configuration has them."""
+_NOT_SIZES = ("model_type", "auto_map", "dtype", "torch_dtype")
+"""Fields of a config.json that are given otherwise, or name code of the model's own."""
+
+
+def build_decoder(config: Fields, *, dtype: Dtype, tensor_parallel: int = 1, **options: Any) -> Any:
+    """Return the model that `config` describes, in training mode, on the meta device.
+
+    With `tensor_parallel` devices it is the share of one of them. `options` go to transformers.
+
+    Raises:
+        InputError: a model type that transformers does not know as a decoder, values it refuses, a model built
+            otherwise, sizes that do not divide by `tensor_parallel`.
+    """
+    model_type = config.text("model_type")
+    logging.set_verbosity_error()
+    try:
+        sizes = {key: value for key, value in config.values.items() if key not in _NOT_SIZES}
+        described = AutoConfig.for_model(model_type, **sizes)
+        if tensor_parallel > 1:
+            _share(described, tensor_parallel, config)
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(described, dtype=getattr(torch, dtype), **options)
+    except InputError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever transformers finds wrong with a user's file
+        raise refused(error, config) from None
+    _check_parts(model, config)
+    return model.train()
+
+
+def refused(error: Exception, config: Fields) -> InputError:
+    """Return what transformers says about a configuration as one line."""
+    model_type = config.text("model_type")
+    reason = " ".join(str(error).split())
+    if "Unrecognized model identifier" in reason or "Unrecognized configuration class" in reason:
+        return InputError(
+            value=model_type,
+            rule="must be a decoder that transformers knows, such as llama, mixtral, qwen3, deepseek_v3",
+            place=config.place("model_type"),
+            remedy="profile the layers of a model with code of its own from Python",
+        )
+    shortened = reason if len(reason) < 300 else reason[:297] + "..."
+    return InputError(
+        value=None, rule=f"must describe a {model_type} that transformers can build: {shortened}", place=config.place()
+    )
+
+
+def _check_parts(model: Any, config: Fields) -> None:
+    missing = missing_part(model)
+    if missing is not None:
+        raise InputError(
+            value=config.text("model_type"),
+            rule=f"must be a decoder with {', '.join(DECODER_PARTS)}; this one has no {missing}",
+            place=config.place("model_type"),
+            remedy="profile its layers from Python: evenflow.profiles.from_model.profile",
+        )
+    if not len(model.model.layers):
+        raise InputError(
+            value=0, rule="must describe at least one layer", place=config.place(), remedy="check num_hidden_layers"
+        )
+
+
+def _share(described: Any, tensor_parallel: int, config: Fields) -> None:
+    """Make `described` the model of one device; key and value heads fewer than devices are repeated."""
+    if not getattr(described, "head_dim", None):
+        described.head_dim = described.hidden_size // described.num_attention_heads
+    described.pad_token_id = None  # it may be in another device's share of the vocabulary
+    for key in _DIVIDED:
+        size = getattr(described, key, None)
+        if not size:
+            continue
+        if key == "num_key_value_heads" and tensor_parallel % size == 0:
+            share = 1
+        elif size % tensor_parallel:
+            raise InputError(
+                value=size,
+                rule=f"must divide by the {tensor_parallel} devices of --tensor-parallel",
+                place=config.place(key),
+            )
+        else:
+            share = size // tensor_parallel
+        setattr(described, key, share)

@@ -1,0 +1,52 @@
+"""Layers under a recompute kind: the parts that `evenflow.model.recompute_parts` names run under a checkpoint."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from evenflow.model import NONE
+from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts
+
+Patterns = Mapping[str, Sequence[str]]
+"""For each recompute kind, glob patterns of names within a layer, as in `RECOMPUTE_PARTS`."""
+
+
+def offered_kinds(layer: nn.Module) -> tuple[str, ...]:
+    """Return the kinds that change something in this layer, and ``none``; one that acts as another does is left out."""
+    offered: dict[tuple[str, ...], str] = {}
+    for kind in RECOMPUTE_PARTS:
+        names = _names(layer, kind, RECOMPUTE_PARTS)
+        if names or kind == NONE:
+            offered.setdefault(names, kind)
+    return tuple(offered.values())
+
+
+def recomputed_modules(layer: nn.Module, kind: str, patterns: Patterns = RECOMPUTE_PARTS) -> list[nn.Module]:
+    """Return the submodules that `kind` recomputes, none of which is inside another."""
+    return [layer.get_submodule(name) for name in _names(layer, kind, patterns)]
+
+
+def under_checkpoint(forward: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Return what computes `forward` and, in the backward, computes it again; `options` are those of `checkpoint`."""
+    return partial(checkpoint, forward, use_reentrant=False, **options)
+
+
+@contextmanager
+def recomputing(layer: nn.Module, kind: str) -> Iterator[None]:
+    """While the block runs, forwards of `layer` recompute as `kind` says; the layer is afterwards as it was."""
+    modules = recomputed_modules(layer, kind)
+    for module in modules:
+        module.forward = under_checkpoint(module.forward, preserve_rng_state=False)
+    try:
+        yield
+    finally:
+        for module in modules:
+            del module.forward  # what the class defines shows again
+
+
+def _names(layer: nn.Module, kind: str, patterns: Patterns) -> tuple[str, ...]:
+    return recomputed_parts(kind, (name for name, _ in layer.named_modules()), patterns)

@@ -1,0 +1,130 @@
+"""Modules in order as the row of a model."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from evenflow.errors import InputError
+from evenflow.torch_model.decoder_row import MODEL_TYPES, decoder_row, is_runnable_decoder
+from evenflow.torch_model.made_tensors import copy_with, first_tensor, make_empty
+from evenflow.torch_model.parts import ModelRow, Part, shared_names
+
+Modules: TypeAlias = "nn.Module | Sequence[nn.Module]"
+
+
+def as_row(model: Modules, *, head_modules: int = 0, tail_modules: int = 0) -> ModelRow:
+    """Return the row of a model that runs: a decoder of transformers, or modules in order.
+
+    `head_modules` and `tail_modules` say how many modules at the beginning and end of an ``nn.Sequential``,
+    ``nn.ModuleList`` or list the plan does not count as layers: embedding, norm, output.
+
+    Raises:
+        InputError: a model that is neither, or has no layers beside head and tail.
+    """
+    if isinstance(model, nn.Module) and is_runnable_decoder(model):
+        return decoder_row(model)
+    if not isinstance(model, nn.Sequential | nn.ModuleList) and not (
+        isinstance(model, Sequence) and all(isinstance(module, nn.Module) for module in model)
+    ):
+        raise InputError(
+            value=type(model).__name__,
+            rule="must be an nn.Sequential, an nn.ModuleList, a list of modules, or a causal language model of "
+            f"transformers, of type {', '.join(sorted(MODEL_TYPES))}",
+            place="model",
+            remedy="write the model as modules in order, each with one tensor in and one out",
+        )
+    parts = tuple(
+        Part(name=path, path=path, module=module, position=position)
+        for position, (path, module) in enumerate(_named(model))
+    )
+    end = max(head_modules, len(parts) - tail_modules)
+    return ModelRow(
+        head=parts[:head_modules],
+        body=parts[head_modules:end],
+        tail=parts[end:],
+        whole=model if isinstance(model, nn.Module) else nn.ModuleList(model),
+        shared=shared_names(parts),
+    )
+
+
+def is_row(model: Modules) -> bool:
+    """Whether `model_row` takes `model`: layers in order, each of which, in an ``nn.Sequential``, is trained."""
+    if isinstance(model, nn.Sequential):
+        return all(any(one.requires_grad for one in layer.parameters()) for layer in model)
+    return not isinstance(model, nn.Module) or isinstance(model, nn.ModuleList)
+
+
+def model_row(
+    layers: Modules,
+    example_input: torch.Tensor,
+    *,
+    head: nn.Module | None = None,
+    tail: nn.Module | None = None,
+    name: str = "model",
+) -> ModelRow:
+    """Return the row of layers with the inputs of each, where each takes what the one before hands over.
+
+    `head` takes `example_input`; without it the first layer does. What layers hand over is found by running copies of
+    them on fake tensors, so that nothing is computed and nothing in them changes.
+
+    Raises:
+        InputError: no layers, or one that cannot run so.
+    """
+    if not isinstance(example_input, torch.Tensor):
+        raise InputError(
+            value=type(example_input).__name__, rule="must be one tensor for layers in a row", place="example_batch"
+        )
+    value = torch.empty_like(example_input, device="meta")
+    named = [*_end("head", head), *_named(layers), *_end("tail", tail)]
+    first, end = int(head is not None), len(named) - (tail is not None)
+    parts: list[Part] = []
+    for position, (path, module) in enumerate(named):
+        part_name = f"{type(module).__name__}.{path}"
+        parts.append(Part(name=part_name, module=module, inputs=(value,), path=path, position=position))
+        if position < end:
+            value = _handed_over(parts[-1])
+    return ModelRow(name=name, head=tuple(parts[:first]), body=tuple(parts[first:end]), tail=tuple(parts[end:]))
+
+
+def _end(path: str, module: nn.Module | None) -> list[tuple[str, nn.Module]]:
+    return [] if module is None else [(path, module)]
+
+
+def _named(modules: Modules) -> list[tuple[str, nn.Module]]:
+    """Modules in order with their paths; one that stands in several places is in each of them."""
+    if isinstance(modules, nn.Module):
+        return [(path, module) for path, module in modules._modules.items() if module is not None]
+    return [(str(index), module) for index, module in enumerate(modules)]
+
+
+def _handed_over(part: Part) -> torch.Tensor:
+    """Return what `part` hands over, on the meta device."""
+    with runs_on_fakes(part.name), FakeTensorMode(), torch.no_grad():
+        result = first_tensor(copy_with(part.module, make_empty)(make_empty(part.inputs[0])))
+        shape, dtype = result.shape, result.dtype
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+@contextmanager
+def runs_on_fakes(name: str) -> Iterator[None]:
+    """Turn whatever stops the part called `name` on fake tensors into one message; PyTorch would log a traceback."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    was_disabled, logger.disabled = logger.disabled, True
+    try:
+        yield
+    except (RuntimeError, NotImplementedError, TypeError, ValueError, AssertionError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise InputError(
+            value=f"{type(error).__name__}: {reason}",
+            rule="must run on tensors whose shapes are known and whose values are not",
+            place=name,
+            remedy="check the sizes, and that each layer takes what the one before gives; "
+            "a layer that decides by values cannot run so",
+        ) from None
+    finally:
+        logger.disabled = was_disabled
