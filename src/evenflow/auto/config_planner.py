@@ -3,16 +3,12 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from evenflow.auto.planner import AutoPlan, plan_row
+from evenflow.auto.planner import AutoPlan, TwoLevelRequest, plan_row, silent
 from evenflow.cluster.accelerators import EFFICIENCY, Accelerator, accelerator_named
 from evenflow.cluster.cluster import Cluster
 from evenflow.cluster.dtypes import Dtype, parse_dtype
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields
-
-
-def _silent(_step: str) -> None:
-    """No progress."""
 
 
 def plan_config(
@@ -30,14 +26,14 @@ def plan_config(
     time_limit_s: float = 60.0,
     processes: int = 1,
     name: str = "model",
-    progress: Callable[[str], None] = _silent,
+    progress: Callable[[str], None] = silent,
 ) -> AutoPlan:
     """Return the two-level plan of the decoder that `config`, the contents of a ``config.json``, describes.
 
     A microbatch has `microbatch` sequences of `sequence` tokens for all devices of a stage together, by default one
     for each device of the cluster. Computation runs at the share `efficiency` of the peak of `accelerator`, or of
     `cluster` where that states its own. `optimizer` is one of `evenflow.torch_model.optimizers.OPTIMIZERS`; the other
-    arguments are those of `evenflow.auto.planner.plan_row`.
+    arguments are those of `evenflow.auto.planner.TwoLevelRequest`.
 
     Raises:
         InputError: a model that transformers does not build as a decoder, an unknown accelerator, dtype or optimizer,
@@ -57,18 +53,16 @@ def plan_config(
         dtype=number,
         name=name,
     )
-    found = plan_row(
-        row,
-        cluster,
+    request = TwoLevelRequest(
+        cluster=cluster,
         num_microbatches=num_microbatches,
         accelerator=rates,
         optimizer_bytes_per_parameter=OPTIMIZERS[optimizer](number.item_bytes) - 2 * number.item_bytes,
         schedule=schedule,
         time_limit_s=time_limit_s,
         processes=processes,
-        progress=progress,
     )
-    return replace(found, notes=(origin, *row.notes))
+    return replace(plan_row(row, request, progress=progress), notes=(origin, *row.notes))
 
 
 def _rates(name: str, efficiency: float, cluster: Cluster, dtype: Dtype) -> tuple[Accelerator, str]:

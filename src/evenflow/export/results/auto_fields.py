@@ -26,7 +26,7 @@ def auto_fields(found: AutoPlan, *, setting: dict[str, object], seconds: float) 
         shortage = found.inter.shortage
         assert shortage is not None
         return {
-            "status": found.status,
+            "status": found.status.value,
             **top,
             "smallest_memory_mb": megabytes(shortage.memory_bytes),
             "enough_nodes": shortage.num_nodes,
@@ -35,7 +35,7 @@ def auto_fields(found: AutoPlan, *, setting: dict[str, object], seconds: float) 
         }
     report = report_of(
         found.simulation,
-        status=found.status,
+        status=found.status.value,
         lower_bound_ns=None,
         memory_limit_bytes=found.cluster.memory_bytes,
         solve_seconds=seconds,
