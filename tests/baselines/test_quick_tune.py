@@ -96,7 +96,7 @@ def test_every_step_is_one_of_the_rule(problem):
     layer_ns=st.integers(1, 1000), num_layers=st.integers(4, 16), head_ns=st.integers(0, 3000),
     tail_ns=st.integers(0, 3000), limit=st.integers(200, 900), num_ranks=st.sampled_from([2, 4]),
 )  # fmt: skip
-def test_stage_times_are_the_documents_formula(layer_ns, num_layers, head_ns, tail_ns, limit, num_ranks):
+def test_stage_times_are_the_guides_formula(layer_ns, num_layers, head_ns, tail_ns, limit, num_ranks):
     network = by_the_guide(layer_ns, num_layers, head_ns=head_ns, tail_ns=tail_ns)
     for step in quick_tune(network, num_ranks=num_ranks, num_microbatches=4, memory_limit_bytes=limit):
         ends = [head_ns, *[0] * (num_ranks - 2), tail_ns]

@@ -44,7 +44,7 @@ def read_block(folder: Path, block: str, num_chunks: int) -> Plan:
 
 
 @pytest.mark.parametrize(("block", "num_chunks"), [(ONE_CHUNK, 1), (THREE_CHUNKS, 3)])
-def test_the_printed_blocks_of_document_001_come_out_again(tmp_path: Path, block: str, num_chunks: int):
+def test_the_printed_blocks_of_the_guide_come_out_again(tmp_path: Path, block: str, num_chunks: int):
     plan = read_block(tmp_path, block, num_chunks)
     assert plan.num_layers == 96
     assert format_mindformers(plan) == f"{block}  pp_interleave_num: {num_chunks}\n"

@@ -1,7 +1,7 @@
 from evenflow.export.sapp_text import format_bubbles
 
 # What the [SAPP guide] prints in Step 5.
-DOCUMENT_001 = """————————————— pp:16, vp: 1, micro: 16 ————————————
+GUIDE_TEXT = """————————————— pp:16, vp: 1, micro: 16 ————————————
 --------------------  bubble  --------------------
    real    =   ideal   +   imba    + recompute
   1.1064   =  0.9375   +  0.1382   +  0.0307
@@ -9,8 +9,8 @@ DOCUMENT_001 = """————————————— pp:16, vp: 1, micro: 1
 BUBBLE = {"real": 1.10640004, "ideal": 0.9375, "imbalance": 0.13824, "recompute": 0.0307, "communication": 0.0}
 
 
-def test_the_block_of_document_001():
-    assert format_bubbles(num_ranks=16, num_chunks=1, num_microbatches=16, bubble=BUBBLE) == DOCUMENT_001
+def test_the_block_of_the_guide():
+    assert format_bubbles(num_ranks=16, num_chunks=1, num_microbatches=16, bubble=BUBBLE) == GUIDE_TEXT
 
 
 def test_communication_has_a_column_when_it_shows():

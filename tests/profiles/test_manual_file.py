@@ -9,7 +9,7 @@ from evenflow.export.mindformers import mindformers_lists
 from evenflow.model import Layer, LayerRun, Mode, Network, Plan, cells
 from evenflow.profiles.manual_file import ManualEntry, read_manual_file
 
-DOCUMENT_001 = """# simulate configs
+GUIDE_TEXT = """# simulate configs
 manual1:
   offset:  [[-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0], [-1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1], [1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, -1]]
   recompute: false
@@ -39,8 +39,8 @@ def read(path: Path, text: str, model: Network, *, num_ranks: int, **sizes: int)
     )
 
 
-def test_the_example_of_document_001(tmp_path: Path):
-    (entry,) = read(tmp_path, DOCUMENT_001, network(96), num_ranks=16)
+def test_the_example_of_the_guide(tmp_path: Path):
+    (entry,) = read(tmp_path, GUIDE_TEXT, network(96), num_ranks=16)
     assert (entry.name, entry.file_name, entry.show) == ("manual1", "manual1.svg", True)
     plan = entry.plan
     assert (plan.schedule, plan.num_microbatches, plan.num_chunks, plan.num_layers) == ("interleaved", 16, 3, 96)

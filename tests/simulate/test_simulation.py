@@ -70,7 +70,7 @@ def test_idle_causes_add_up_on_every_rank(simulation: Simulation):
 
 
 @given(simulations())
-def test_the_bubble_table_is_that_of_document_001(simulation: Simulation):
+def test_the_bubble_table_is_that_of_the_guide(simulation: Simulation):
     """Fractions of model time: real = ranks T / model - 1, ideal = (ranks - 1) / (chunks microbatches)."""
     plan, costs, table = simulation.plan, simulation.costs, simulation.bubbles
     units = plan.num_microbatches * plan.sequence_splits

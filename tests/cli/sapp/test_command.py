@@ -70,7 +70,7 @@ class TestBalance:
         assert "mine:\nTo put in yaml configuration:" in out
         assert written(layers) == {"m.yaml"}
 
-    def test_naive_ones_are_skipped_with_the_documents_conditions(self, layers, balance):
+    def test_naive_ones_are_skipped_with_the_guides_conditions(self, layers, balance):
         _, out, _ = balance("-m", "llama2_70b", "-s", 3, "-naive", "-exec", 0)
         assert "naive_all_recomp is skipped: 80 layers do not divide by the 3 cells" in out
         assert "naive_no_recomp is skipped: 80 layers do not divide by the 3 cells" in out

@@ -230,7 +230,7 @@ class TestInit:
         init.write_text(DEMO.read_text().replace("head_memory: 96643", "head_memory: 9664"))
         status, out, err = balance("--init", init, *self.FLAGS[2:])
         assert (status, out) == (2, "")
-        assert "head is not negative" in err
+        assert "must give head a memory that is not negative" in err
         assert not (folder / "layers").exists()
 
 

@@ -11,13 +11,13 @@ from ruamel.yaml import YAML
 from evenflow.cli.main import exit_status
 from evenflow.cli.verbs.guide import interactive_guide
 from evenflow.export.dry_run_text import format_dry_runs
-from evenflow.profiles.memory.guide import guide
+from evenflow.profiles.memory.dry_run_guide import find_dry_runs
 from evenflow.profiles.plan_file import parse_plan
 
 SIXTEEN = ("guide", "--ranks", 16, "--layers", 96, "--recompute", "select,comm,both")
 FOUR = ("guide", "--ranks", 4, "--layers", 80, "--recompute", "full")
 
-DOCUMENT_001 = """\
+GUIDE_TRANSCRIPT = """\
 Please enter the pipeline stage number (0 if none): 16
 Please enter the number of layers (0 if none): 96
 Do you consider full recomputation?[y/n]? n
@@ -54,14 +54,14 @@ model:
 """
 
 
-cached_guide = functools.cache(guide)
+cached_guide = functools.cache(find_dry_runs)
 
 
 @pytest.fixture(autouse=True)
 def _search_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The commands search once for the same sizes and kinds."""
     monkeypatch.setattr(
-        "evenflow.cli.verbs.guide.find_guide",
+        "evenflow.cli.verbs.guide.find_dry_runs",
         lambda ranks, layers, kinds: cached_guide(ranks, layers, frozenset(kinds)),
     )
 
@@ -92,10 +92,10 @@ def ask(*answers: str) -> Result:
 
 
 class TestQuestions:
-    def test_the_transcript_is_that_of_document_001(self):
+    def test_the_transcript_is_that_of_the_guide(self):
         result = ask("16", "96", "n", "y", "y", "y")
         assert result.exit_code == 0
-        assert without_numbers(result.stdout) == without_numbers(DOCUMENT_001)
+        assert without_numbers(result.stdout) == without_numbers(GUIDE_TRANSCRIPT)
         (plan,) = cached_guide(16, 96, frozenset({"select", "comm", "both"})).rounds
         assert f"offset: {[count - 6 for count in plan.layers[0]]}" in result.stdout
 
@@ -204,13 +204,13 @@ class TestVerb:
     @pytest.mark.parametrize(
         ("changes", "says"),
         [
-            (("--ranks", 1), "ranks: a pipeline has 2 to 1000 ranks (got 1)"),
-            (("--ranks", 80), "layers: there are more layers than ranks"),
-            (("--layers", 3), "each of 4 ranks has at least one layer (got 3)"),
+            (("--ranks", 1), "ranks must be from 2 to 1000, got 1"),
+            (("--ranks", 80), "layers must be more than the ranks"),
+            (("--layers", 3), "must be at least one for each of the 4 ranks, got 3"),
             (("--layers", 0), "--layers"),
             (("--recompute", "full,some"), "--recompute: a list of full, both, select, comm"),
             (("--recompute", ""), "--recompute"),
-            (("--recompute", "none,full"), "(got 'none')"),
+            (("--recompute", "none,full"), "'none'"),
             (("--apply", "none.yaml"), "none.yaml"),
             (("--apply", "train.yaml", "--layers", 81), "train.yaml: model.model_config.num_layers"),
             (("--output-folder", "x"), "--output-folder: the folder is for the files of --apply"),

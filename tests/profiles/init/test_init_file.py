@@ -43,7 +43,7 @@ def four(**changes: str) -> str:
 
 
 def parse(text: str) -> InitFile:
-    return parse_init_file(text, file="init.yaml")
+    return parse_init_file(text, place="init.yaml")
 
 
 def plans(text: str) -> tuple[Plan, ...]:
@@ -215,10 +215,10 @@ def refusal(text: str) -> str:
 @pytest.mark.parametrize(
     ("changes", "parts"),
     [
-        ({"pipeline_num": "2"}, ("line 2: pipeline_config.pipeline_num", "3 stages or more")),
+        ({"pipeline_num": "2"}, ("line 2: pipeline_config.pipeline_num", "must be 3 or more")),
         ({"pipeline_num": "four"}, ("line 2: pipeline_config.pipeline_num", "'four'")),
         ({"num_layer": "0"}, ("line 3: pipeline_config.num_layer", "integer from 1")),
-        ({"num_layer": "22"}, ("line 4: pipeline_config.offset", "sum to 2", "got 1")),
+        ({"num_layer": "22"}, ("line 4: pipeline_config.offset must sum to 2, because", "got 1")),
         ({"offset": "[1, 0, 0]"}, ("line 4: pipeline_config.offset", "each of the 4 stages; here are 3")),
         ({"offset": "1"}, ("line 4: pipeline_config.offset", "0, a list of integers")),
         ({"offset": ""}, ("line 4: pipeline_config.offset", "0, a list of integers")),
@@ -234,8 +234,8 @@ def refusal(text: str) -> str:
         ({"tail_memory": ".inf"}, ("line 11: memory_usage.tail_memory", "finite")),
         ({"tail_memory": "1e12"}, ("line 11: memory_usage.tail_memory", "check the unit")),
         ({"stage_id": "[0, 2]"}, ("line 13: memory_usage.body_memories.stage_id", "from 1 to 2", "head_memory")),
-        ({"stage_id": "[2, 2]"}, ("line 13: memory_usage.body_memories.stage_id", "stands once")),
-        ({"stage_id": "[1.0, 2]"}, ("stage_id", "a middle stage")),
+        ({"stage_id": "[2, 2]"}, ("line 13: memory_usage.body_memories.stage_id", "must have every stage once")),
+        ({"stage_id": "[1.0, 2]"}, ("stage_id", "middle stages, from 1 to 2")),
         ({"stage_id": "3"}, ("stage_id", "a list of numbers")),
         ({"stage_id": "[[1, 2], [1, 2]]"}, ("offset", "each round, here 2")),
         ({"memories": "[80]"}, ("line 14: memory_usage.body_memories.memories", "2 stages of stage_id; here are 1")),
@@ -281,8 +281,11 @@ def test_an_unknown_field_is_named_with_the_nearest(field, wrong, near):
         ("{micro_batch_num: 8}", "must have the field 'folder_path'"),
         ("{micro_batch_num: 0, folder_path: t}", "integer from 1"),
         ("{micro_batch_num: 8, folder_path: 3}", "profiling_config.folder_path must be a text"),
-        ("{micro_batch_num: 8, folder_path: t, body_layers: []}", "profiling_config.body_layers: a name or a list"),
-        ("{micro_batch_num: 8, folder_path: t, body_layers: [A, A]}", "a name stands once"),
+        (
+            "{micro_batch_num: 8, folder_path: t, body_layers: []}",
+            "body_layers must be a name or a list of names",
+        ),
+        ("{micro_batch_num: 8, folder_path: t, body_layers: [A, A]}", "must have every name once"),
         ("{micro_batch_num: 8, folder_path: t, head_layer: A}", "did you mean 'head_layers'?"),
     ],
 )

@@ -186,22 +186,22 @@ class TestRefusals:
     def test_too_few_middle_stages_names_those_to_add(self):
         message = refusal(without(measured([EIGHT], TRUTH), 1, 3, 5, 6))
         assert message == (
-            "init.yaml: memory_usage: parameter and activations (full, none) take 3 middle stages, 4 with a constant "
-            "(got 2); add the peaks of stage 1, stage 3"
+            "init.yaml: memory_usage must have peaks of 3 middle stages for parameter and activations (full, none), "
+            "and of 4 for a constant too, got 2; add the peaks of stage 1, stage 3"
         )
 
     def test_equal_layers_hide_the_constant(self):
         runs = measured([dry_run([5] * 8, full=[2, 0, 3, 1, 4, 2, 0, 3])], TRUTH)
         message = refusal(runs)
         assert "all of them have 5 layers, which hides the constant in the parameters" in message
-        assert "['constant', 'parameter']" in message
+        assert "must determine constant, parameter, but" in message
         assert "evenflow guide --ranks 8 --layers 40 --recompute full" in message
 
     def test_a_kind_of_one_end_alone_cannot_be_told_from_it(self):
         runs = measured([dry_run([6, 5, 7, 4, 6, 8, 5, 7], full=[2, 0, 0, 0, 0, 0, 0, 0])], TRUTH)
         message = refusal(runs)
         assert "activation (full) occurs on stage 0 alone" in message
-        assert "['activation (full)', 'head']" in message
+        assert "must determine activation (full), head, but" in message
 
     def test_stages_without_a_layer_that_keeps_everything(self):
         layers = [6, 5, 7, 4, 6, 8, 5, 7]
@@ -224,12 +224,12 @@ class TestRefusals:
 
     def test_a_wrong_end_is_named_by_its_weight(self):
         message = refusal(changed(measured([EIGHT], TRUTH), 0, -2000 * MB))
-        assert "head is not negative (got '-1,500.0" in message
+        assert "must give head a memory that is not negative, got '-1,500.0" in message
         assert "it rests most on stage 0 (+1.00)" in message
 
     def test_an_activation_of_nothing_is_no_activation(self):
         message = refusal(measured([EIGHT], {**TRUTH, "full": -1}))
-        assert "activation (full) is above zero" in message
+        assert "must give activation (full) a memory above zero" in message
 
     def test_rounds_are_named(self):
         rounds = [dry_run([3, 4, 5, 4], full=[1, 2, 0, 1]), dry_run([4, 3, 5, 4], full=[1, 0, 3, 1])]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from evenflow.profiles.memory.guide import FEWEST_RANKS, Guide
+from evenflow.profiles.memory.dry_run_guide import FEWEST_RANKS, Guide
 
 
 def guide_notes(found: Guide, *, asked_ranks: int, configs: Sequence[Path] = (), init_file: Path | None = None) -> str:

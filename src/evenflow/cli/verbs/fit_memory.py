@@ -36,7 +36,7 @@ def fit_memory(init_yaml: str, layer_file: Path | None, json_file: Path | None) 
     outputs = {"--layer-file": layer_file, "--json": json_file}
     check_outputs(outputs, inputs={"INIT.yaml": Path(init_yaml)})
     text, place = options.read_text(init_yaml)
-    init = parse_init_file(text, file=place)
+    init = parse_init_file(text, place=place)
     found = fit(init.dry_runs)
     layers = None
     if layer_file is not None:

@@ -17,8 +17,7 @@ from evenflow.export.results.json_text import format_object
 from evenflow.export.train_yaml import apply_plan
 from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, Plan
 from evenflow.model.recompute import KNOWN_KINDS
-from evenflow.profiles.memory.guide import check_layers, check_ranks
-from evenflow.profiles.memory.guide import guide as find_guide
+from evenflow.profiles.memory.dry_run_guide import check_layers, check_ranks, find_dry_runs
 
 _QUESTIONS = {
     FULL: "Do you consider full recomputation?[y/n]? ",
@@ -64,7 +63,7 @@ def guide(
         raise InputError(
             value=str(output_folder), rule="the folder is for the files of --apply", place="--output-folder"
         )
-    found = find_guide(ranks, layers, _kinds(recompute))
+    found = find_dry_runs(ranks, layers, _kinds(recompute))
     applied = {} if train_yaml is None else _applied(train_yaml, output_folder or train_yaml.parent, found.rounds)
     outputs: dict[str, Path | None] = {f"--apply, round {number}": path for number, (path, _) in applied.items()}
     check_outputs(
@@ -102,7 +101,7 @@ def interactive_guide() -> int:
         kinds = [kind for kind, question in _QUESTIONS.items() if _ask_yes(question)]
     except click.Abort:
         raise Interrupted("\ninterrupted: some questions were not answered") from None
-    found = find_guide(ranks, layers, kinds)
+    found = find_dry_runs(ranks, layers, kinds)
     for text in format_dry_runs(found.rounds):
         click.echo(f"{_now()} - pipeline_balance - OUTPUT - {text}")
     click.echo(f"\n{guide_notes(found, asked_ranks=ranks)}", err=True)

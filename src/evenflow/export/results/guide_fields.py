@@ -3,7 +3,7 @@
 from evenflow.export.mindformers import mindformers_lists
 from evenflow.model import Plan
 from evenflow.model.recompute import KNOWN_KINDS
-from evenflow.profiles.memory.guide import Guide, measured_ranks
+from evenflow.profiles.memory.dry_run_guide import Guide, measured_ranks
 
 
 def guide_fields(guide: Guide) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The network that an init file describes: the memory of a fit, with the times of layers."""
+"""The network that an init file describes: the memory of a fit with the times of layers."""
 
 from evenflow.model import NONE, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.profiles.init.init_times import LayerTimes, PartTime
@@ -8,7 +8,7 @@ from evenflow.profiles.memory.fit import MemoryFit
 
 
 def network_of_fit(fit: MemoryFit, times: LayerTimes, *, name: str) -> Network:
-    """Head, equal body layers and tail; layers offer the kinds that were dry-run and no others.
+    """Return head, equal body layers and tail; layers offer the kinds that were dry-run and no others.
 
     A kind's backward is the plain one and the share of a layer file's default coefficient. Head and tail memory count
     as parameters: what they keep for each microbatch is small and the equations cannot tell it apart.

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.profiles.layer_entry import plain_backward_ns
 from evenflow.profiles.yaml_file import section
@@ -15,12 +14,12 @@ _LLAMA = {
     "body_layers": ("LLamaDecodeLayer",),
     "tail_layers": ("lm_head-Linear", "LlamaRMSNorm"),
 }
-"""The names that count where the file says none. [SAPP guide, Step 3]"""
+"""Names of layers where the file gives none. [SAPP guide, Step 3]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartTime:
-    """One layer, or the whole of head or tail, for one microbatch."""
+    """Times of one layer, or of the whole head or tail, for one microbatch."""
 
     name: str
     forward_ns: int
@@ -29,7 +28,7 @@ class PartTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerTimes:
-    """Head, one body layer, tail."""
+    """Times of the head, of one body layer, and of the tail."""
 
     head: PartTime
     body: PartTime
@@ -38,7 +37,7 @@ class LayerTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profiling:
-    """Timelines of some stages, and what the layers are called in them."""
+    """Where the timelines of some stages are, and the names of the layers in them."""
 
     folder: str
     num_microbatches: int
@@ -46,11 +45,11 @@ class Profiling:
     body_layers: tuple[str, ...]
     tail_layers: tuple[str, ...]
     place: str
-    """For messages."""
+    """Place of the section, for messages."""
 
 
 def read_times(top: Fields) -> LayerTimes | None:
-    """The forward times of `time_config`, with the plain backward."""
+    """Return the forward times of `time_config` with the plain backward; None where the section is absent."""
     if TIMES not in top:
         return None
     fields = section(top, TIMES)
@@ -59,9 +58,7 @@ def read_times(top: Fields) -> LayerTimes | None:
     def part(key: str, *, above_zero: bool = False) -> PartTime:
         forward_ns = nanoseconds_from_milliseconds(fields.number(key, above_zero=above_zero))
         if above_zero and not forward_ns:
-            raise InputError(
-                value=fields.values[key], rule="a layer takes a nanosecond or more", place=fields.place(key)
-            )
+            raise fields.error(key, "must be a nanosecond or more, in milliseconds")
         names = _names(section(top, PROFILING), f"{key}_layers") if PROFILING in top else _LLAMA[f"{key}_layers"]
         return PartTime(name=" + ".join(names), forward_ns=forward_ns, backward_ns=plain_backward_ns(forward_ns))
 
@@ -69,7 +66,7 @@ def read_times(top: Fields) -> LayerTimes | None:
 
 
 def read_profiling(top: Fields) -> Profiling | None:
-    """Where the timelines are and what to look for in them."""
+    """Return where the timelines are and what to look for in them; None where the section is absent."""
     if PROFILING not in top:
         return None
     fields = section(top, PROFILING)
@@ -86,13 +83,13 @@ def read_profiling(top: Fields) -> Profiling | None:
 
 
 def _names(fields: Fields, key: str) -> tuple[str, ...]:
-    """One name or several."""
+    """Return one name or several."""
     value = fields.values.get(key)
     if value is None:
         return _LLAMA[key]
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and name.strip() for name in names):
-        raise InputError(value=value, rule="a name or a list of names", place=fields.place(key))
+        raise fields.error(key, "must be a name or a list of names")
     if len(set(names)) < len(names):
-        raise InputError(value=value, rule="a name stands once", place=fields.place(key))
+        raise fields.error(key, "must have every name once")
     return tuple(names)

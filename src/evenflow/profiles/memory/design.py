@@ -34,7 +34,7 @@ _LEAST_GAIN = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What a design is asked for."""
+    """Sizes that a design must have."""
 
     num_rounds: int
     num_ranks: int
@@ -44,20 +44,20 @@ class Task:
 
     @property
     def most_layers(self) -> int:
-        """Layers of a rank at most: twice those of an even one, so that a dry run is no strange model."""
+        """Most layers of a rank: twice those of an even one, so that a dry run is no strange model."""
         twice_even = 2 * -(-self.num_layers // self.num_ranks)
         return min(twice_even, self.num_layers - self.num_ranks + 1)
 
     @property
     def scales(self) -> FloatArray:
-        """Units of the unknowns (constant, parameter, activation by kind): what they are in an even middle rank."""
+        """Weight of each unknown (constant, parameter, activation by kind) in the peak of an even middle rank."""
         even = self.num_layers / self.num_ranks
         return np.array([1.0, 1 / even] + [2 / (even * self.num_ranks)] * len(self.kinds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Moves:
-    """For each move the layers by kind that a rank and its partner have after it, ``[move][kind]``."""
+    """Layers by kind that a rank and its partner have after each move, ``[move][kind]``."""
 
     own: IntArray
     partner: IntArray
@@ -65,10 +65,10 @@ class _Moves:
 
 
 def find_design(task: Task) -> IntArray:
-    """Layers ``[round][rank][kind]`` of the best design found; equal tasks give equal designs.
+    """Return the layers ``[round][rank][kind]`` of the best design found; equal tasks give equal designs.
 
     Every rank has a layer or more, and none has layers under select alone beside layers under comm alone, which
-    MindFormers cannot express. Needs at least 4 ranks and more layers than ranks (see `guide`).
+    MindFormers cannot express. Needs at least 4 ranks and more layers than ranks (see `dry_run_guide`).
     """
     best, best_number, trials = None, np.inf, 0
     for seed in range(_MOST_STARTS):
@@ -80,12 +80,12 @@ def find_design(task: Task) -> IntArray:
         if trials >= _ENOUGH_TRIALS:
             break
     assert best is not None
-    assert best_number < _SINGULAR, "see `guide` why a regular design exists"
+    assert best_number < _SINGULAR, "see `dry_run_guide` why a regular design exists"
     return _with_best_ends(task, best)
 
 
 def _random_design(task: Task, generator: random.Random) -> IntArray:
-    """Ranks with a random kind each; what is left when each has a layer is dealt out in random portions."""
+    """Return ranks with a random kind each; what is left when each has a layer is dealt out in random portions."""
     design = np.zeros((task.num_rounds, task.num_ranks, len(task.kinds)), dtype=np.int64)
     for counts in design:
         kinds = [generator.randrange(len(task.kinds)) for _ in counts]
@@ -101,7 +101,7 @@ def _random_design(task: Task, generator: random.Random) -> IntArray:
 
 
 def _improved(task: Task, start: IntArray, most_trials: int) -> tuple[IntArray, float, int]:
-    """`start` after exchanges, its condition number, and how many moves were tried."""
+    """Return `start` after exchanges, its condition number, and how many moves were tried."""
     design, trials, unchanged = start.copy(), 0, 0
     rows = _rows(task, np.arange(task.num_ranks), design)
     number = float(_condition_numbers(_gram(rows)))
@@ -125,7 +125,7 @@ def _improved(task: Task, start: IntArray, most_trials: int) -> tuple[IntArray, 
 
 
 def _moves(task: Task, rank: int, counts: IntArray) -> _Moves:
-    """What to try with `rank` and partners at distances 1, 2, 4, … on both sides."""
+    """Return the moves of `rank` with partners at distances 1, 2, 4, … on both sides."""
     distances = [2**exponent for exponent in range(task.num_ranks.bit_length()) if 2**exponent < task.num_ranks]
     others = np.array(sorted({(rank + sign * distance) % task.num_ranks for distance in distances for sign in (1, -1)}))
     units = np.eye(len(task.kinds), dtype=np.int64)
@@ -149,7 +149,7 @@ def _moves(task: Task, rank: int, counts: IntArray) -> _Moves:
 
 
 def _exchanges(task: Task, counts: IntArray) -> tuple[IntArray, IntArray]:
-    """Some layers of one kind that a rank with `counts` has, and as many of any kind, ``[exchange][kind]``."""
+    """Return layers of one kind that a rank with `counts` may give, and as many of any kind, ``[exchange][kind]``."""
     units = np.eye(len(task.kinds), dtype=np.int64)
     most = task.most_layers
     pairs = [
@@ -164,13 +164,13 @@ def _exchanges(task: Task, counts: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _rows(task: Task, ranks: IntArray, counts: IntArray) -> FloatArray:
-    """Scaled rows of the system, zero for the first and the last rank: theirs also have the unknowns head and tail."""
+    """Return scaled rows of the system, zero for first and last rank: theirs have the unknowns head and tail too."""
     is_middle = (ranks > 0) & (ranks < task.num_ranks - 1)
     return np.where(is_middle[..., None], _terms(task, ranks, counts), 0.0)
 
 
 def _terms(task: Task, ranks: IntArray, counts: IntArray) -> FloatArray:
-    """What the constant, the parameters and each kind's activations add to the peaks of `ranks`, scaled."""
+    """Return what the constant, parameters and each kind's activations add to the peaks of `ranks`, scaled."""
     layers = counts.sum(axis=-1)[..., None]
     in_flight = (task.num_ranks - ranks)[..., None]
     terms: FloatArray = np.concatenate([np.ones_like(layers), layers, in_flight * counts], axis=-1) * task.scales
@@ -188,7 +188,7 @@ def _gram(rows: FloatArray) -> FloatArray:
 
 
 def _condition_numbers(grams: FloatArray) -> FloatArray:
-    """Of the matrices with these Gram matrices; of singular ones by how much they lack."""
+    """Return the condition number behind each Gram matrix; of a singular one, how much it lacks."""
     eigenvalues = np.linalg.eigvalsh(grams)
     largest = eigenvalues[..., -1]
     lacking = (eigenvalues < _TINY * largest[..., None]).sum(axis=-1)
@@ -198,7 +198,7 @@ def _condition_numbers(grams: FloatArray) -> FloatArray:
 
 
 def _with_best_ends(task: Task, design: IntArray) -> IntArray:
-    """`design` with first and last ranks that have the layers, of one kind each, by which head and tail are known best.
+    """Return `design` with the layers of first and last ranks, of one kind each, that tell head and tail best.
 
     Head and tail are the difference between a peak and what the middle ranks say of it, which is wrong with variance
     ``x C x`` for coefficients x and the unknowns' covariance C.

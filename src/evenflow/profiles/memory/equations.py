@@ -19,7 +19,7 @@ TAIL = "tail"
 
 
 def coefficients(dry_run: Plan, rank: int, unknowns: Sequence[str]) -> tuple[int, ...]:
-    """How often each of `unknowns` counts in the peak of `rank`: the terms above, or the name of a recompute kind."""
+    """Return how often each of `unknowns` (a term above or a recompute kind) counts in the peak of `rank`."""
     in_flight = dry_run.num_ranks - rank
     terms = {
         CONSTANT: 1,

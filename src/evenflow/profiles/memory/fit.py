@@ -31,7 +31,7 @@ _MOST_OF_HIGHEST_PEAK = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """One unknown."""
+    """The estimate of one unknown."""
 
     name: str
     """`constant`, `parameter`, `head`, `tail`, or the recompute kind whose activation it is."""
@@ -39,40 +39,40 @@ class Estimate:
     standard_error_bytes: int | None
     """None for a constant that was not fitted."""
     weights: tuple[float, ...]
-    """By peak: how much the value moves when that peak moves by one. All zero for a value that was taken as zero."""
+    """How much the value moves when a peak moves by one, by peak; all zero for a value that was taken as zero."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFit:
-    """What the peaks say, and how sure it is."""
+    """The memory of every part, and how sure it is."""
 
     dry_runs: DryRuns
     estimates: tuple[Estimate, ...]
-    """Constant, parameter, activations in cell order, head, tail; the constant also where it was not fitted, as 0."""
+    """Estimates of constant (0 where it was not fitted), parameter, activations in cell order, head and tail."""
     residuals_bytes: tuple[int, ...]
-    """By peak: measured less computed."""
+    """Measured less computed bytes, by peak."""
     constant_fitted: bool
     degrees_of_freedom: int
     """Peaks beyond the unknowns."""
     peak_error_bytes: int
     """Standard error of one peak: from the residuals, never less than `ROUNDING_BYTES`."""
     condition_number: float
-    """How much a relative error of the peaks can grow; of the equations with columns of length one."""
+    """Growth of a relative error of the peaks at most, for equations with columns of length one."""
     notes: tuple[str, ...]
-    """What a reader should know, a sentence each."""
+    """Sentences that a reader should know."""
 
     def value_bytes(self, name: str) -> int:
-        """The value of an unknown."""
+        """Return the value of an unknown."""
         return next(estimate.value_bytes for estimate in self.estimates if estimate.name == name)
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Kinds with an activation, in cell order, `none` last."""
+        """Recompute kinds with an activation, in cell order, `none` last."""
         return tuple(estimate.name for estimate in self.estimates if estimate.name not in _MAY_BE_ZERO)
 
 
 def fit_memory(dry_runs: DryRuns) -> MemoryFit:
-    """Solve the memory equations.
+    """Return the memory of every part, from the equations that the peaks give.
 
     With K recompute kinds, K + 3 middle stages or more are needed for a constant; with K + 2 it is taken as zero.
     A constant, parameter, head or tail that is negative but within its error is taken as zero. Both are noted.
@@ -141,7 +141,7 @@ def _not_negative(dry_runs: DryRuns, unknowns: list[str]) -> tuple[list[str], So
 
 
 def _kinds(dry_runs: DryRuns) -> tuple[str, ...]:
-    """Kinds of layers on the measured stages, and `none`, without which there is no plan to compare with."""
+    """Return the kinds of layers on the measured stages, and `none`, with which every plan is compared."""
     stages = [(dry_runs.rounds[peak.round_index], peak.rank) for peak in dry_runs.peaks]
     return ordered_kinds(
         {NONE, *(kind for plan, rank in stages for kind in plan.recompute if plan.count(kind, 0, rank))}
@@ -149,7 +149,7 @@ def _kinds(dry_runs: DryRuns) -> tuple[str, ...]:
 
 
 def _peak_error(solution: Solution) -> float:
-    """Standard error of one peak, bytes."""
+    """Return the standard error of one peak in bytes."""
     free = solution.degrees_of_freedom
     return max(math.sqrt(solution.squared_residuals / free) if free else 0.0, ROUNDING_BYTES)
 

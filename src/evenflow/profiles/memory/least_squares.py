@@ -12,23 +12,23 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 _SMALLEST = 1e-10
-"""A singular value below this part of the largest is zero: the matrices hold small integers."""
+"""A singular value below this part of the largest counts as zero: the matrices hold small integers."""
 _OUTLIER_RATIO = 10.0
 """A row is out of line when the squared residuals fall to less than this part without it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """The unknowns x that make ``matrix @ x`` closest to the measured values."""
+    """Unknowns x that make ``matrix @ x`` closest to the measured values."""
 
     values: Array
-    """One an unknown."""
+    """Values of the unknowns."""
     weights: Array
-    """``[unknown][row]``: how much a value moves when the measured value of a row moves by one."""
+    """How much a value moves when the measured value of a row moves by one, ``[unknown][row]``."""
     residuals: Array
-    """By row: measured less computed."""
+    """Measured less computed value, by row."""
     leverages: Array
-    """By row, 0 to 1: how much its computed value moves with its measured one."""
+    """How much a computed value moves with its measured one, 0 to 1, by row."""
     condition_number: float
     """Largest over smallest singular value of the scaled matrix."""
 
@@ -39,12 +39,12 @@ class Solution:
 
     @property
     def squared_residuals(self) -> float:
-        """Their sum."""
+        """Sum of the squared residuals."""
         return float(self.residuals @ self.residuals)
 
 
 def solve(matrix: Array, measured: Array) -> Solution:
-    """The least squares solution of a matrix of full column rank."""
+    """Return the least squares solution of a matrix of full column rank."""
     lengths = _lengths(matrix)
     left, singular, right = np.linalg.svd(matrix / lengths, full_matrices=False)
     weights = (right.T / singular) @ left.T / lengths[:, None]
@@ -62,7 +62,7 @@ def solve(matrix: Array, measured: Array) -> Solution:
 
 
 def undetermined(matrix: Array) -> list[int]:
-    """The unknowns that the rows leave open: those that some null vector of the matrix touches."""
+    """Return the unknowns that the rows leave open: those that some null vector of the matrix touches."""
     _, singular, right = np.linalg.svd(matrix / _lengths(matrix))
     rank = int((singular > _SMALLEST * singular[0]).sum())
     open_part = np.abs(right[rank:]).max(axis=0, initial=0.0)
@@ -70,7 +70,7 @@ def undetermined(matrix: Array) -> list[int]:
 
 
 def outliers(solution: Solution) -> list[int]:
-    """Rows without which nearly all disagreement is gone, those that explain it about equally well together.
+    """Return rows without which nearly all disagreement is gone; several where they explain it about equally well.
 
     There are none where nothing would be left to disagree: with less than two rows beyond the unknowns.
     """
@@ -86,6 +86,6 @@ def outliers(solution: Solution) -> list[int]:
 
 
 def _lengths(matrix: Array) -> Array:
-    """The length of every column, one for a column of zeros."""
+    """Return the length of every column, and 1 for a column of zeros."""
     lengths = np.linalg.norm(matrix, axis=0)
     return np.where(lengths > 0, lengths, 1.0)

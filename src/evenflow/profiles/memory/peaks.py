@@ -21,13 +21,13 @@ class Peak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRuns:
-    """Dry runs, all of as many ranks and layers, and the peaks that were measured in them."""
+    """Dry runs of the same numbers of ranks and layers, and the peaks that were measured in them."""
 
     rounds: tuple[Plan, ...]
-    """Plans with one chunk under 1F1B, with as many microbatches as ranks."""
+    """Plans with one chunk under 1F1B and with as many microbatches as ranks."""
     peaks: tuple[Peak, ...]
     place: str
-    """Where the peaks stand, for messages."""
+    """Place of the peaks, for messages."""
 
     @property
     def num_ranks(self) -> int:
@@ -36,11 +36,11 @@ class DryRuns:
 
     @property
     def num_middle(self) -> int:
-        """Peaks of ranks other than the first and the last."""
+        """Number of peaks of ranks other than the first and the last."""
         return sum(0 < peak.rank < self.num_ranks - 1 for peak in self.peaks)
 
     def matrix(self, unknowns: Sequence[str], peaks: Sequence[Peak] | None = None) -> Array:
-        """The equations ``[peak][unknown]``, of `peaks` instead of the measured ones where they are given."""
+        """Return the equations ``[peak][unknown]`` of the measured peaks, or of `peaks` where they are given."""
         rows = [
             coefficients(self.rounds[peak.round_index], peak.rank, unknowns)
             for peak in (self.peaks if peaks is None else peaks)
@@ -48,5 +48,5 @@ class DryRuns:
         return np.array(rows, dtype=np.float64)
 
     def name(self, peak: Peak) -> str:
-        """What a peak is called: ``stage 3``, and with several rounds ``stage 3 of round 1``, counted from 1."""
+        """Return what a peak is called: ``stage 3``, and with several rounds ``stage 3 of round 1``, counted from 1."""
         return f"stage {peak.rank}" + (f" of round {peak.round_index + 1}" if len(self.rounds) > 1 else "")

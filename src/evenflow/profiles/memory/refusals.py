@@ -11,28 +11,29 @@ from evenflow.profiles.memory.least_squares import Solution, outliers, undetermi
 from evenflow.profiles.memory.peaks import DryRuns, Peak
 from evenflow.units import MEGABYTE, megabytes
 
+_MAY_BE_ZERO = (CONSTANT, PARAMETER, HEAD, TAIL)
 _MOST_STAGES = 3
-"""So many stages are named where no single one is to blame."""
+"""Number of stages to name where no single one is to blame."""
 
 
 def label(name: str) -> str:
-    """What an unknown is called: ``parameter``, ``activation (select)``."""
-    return name if name in (CONSTANT, PARAMETER, HEAD, TAIL) else f"activation ({name})"
+    """Return what an unknown is called: ``parameter``, ``activation (select)``."""
+    return name if name in _MAY_BE_ZERO else f"activation ({name})"
 
 
 def with_error(value_bytes: float, error_bytes: float) -> str:
-    """``-812.3 ± 30.1 MB``."""
+    """Return a value with its standard error, like ``-812.3 ± 30.1 MB``."""
     return f"{megabytes(round(value_bytes)):,.1f} ± {megabytes(round(error_bytes)):,.1f} MB"
 
 
 def check_determined(dry_runs: DryRuns, every: Sequence[str], unknowns: Sequence[str], *, needed: int) -> None:
     """Refuse peaks of fewer than `needed` middle stages, and peaks that leave some of `unknowns` open."""
-    kinds = [name for name in every if name not in (CONSTANT, PARAMETER, HEAD, TAIL)]
+    kinds = [name for name in every if name not in _MAY_BE_ZERO]
     if dry_runs.num_middle < needed:
         raise InputError(
             value=dry_runs.num_middle,
-            rule=f"parameter and activations ({', '.join(kinds)}) take {needed} middle stages, {needed + 1} with a "
-            "constant",
+            rule=f"must have peaks of {needed} middle stages for parameter and activations ({', '.join(kinds)}), and "
+            f"of {needed + 1} for a constant too",
             place=dry_runs.place,
             remedy=_what_to_run(dry_runs, unknowns, kinds, missing=needed - dry_runs.num_middle),
         )
@@ -40,8 +41,8 @@ def check_determined(dry_runs: DryRuns, every: Sequence[str], unknowns: Sequence
     open_names = [unknowns[column] for column in undetermined(matrix)]
     if open_names:
         raise InputError(
-            value=[label(name) for name in open_names],
-            rule=f"the measured stages determine every part of the memory, but {_why_open(dry_runs, open_names)}",
+            value=None,
+            rule=f"must determine {', '.join(map(label, open_names))}, but {_why_open(dry_runs, open_names)}",
             place=dry_runs.place,
             remedy=_what_to_run(dry_runs, unknowns, kinds),
         )
@@ -50,9 +51,9 @@ def check_determined(dry_runs: DryRuns, every: Sequence[str], unknowns: Sequence
 def negative(
     dry_runs: DryRuns, unknowns: Sequence[str], solution: Solution, name: str, error_bytes: float
 ) -> InputError:
-    """The refusal of an unknown that is negative, or of an activation that is not above zero."""
+    """Return the refusal of an unknown that is negative, or of an activation that is not above zero."""
     column = unknowns.index(name)
-    kinds = [other for other in unknowns if other not in (CONSTANT, PARAMETER, HEAD, TAIL)]
+    kinds = [other for other in unknowns if other not in _MAY_BE_ZERO]
     cause = suspects(dry_runs, solution)
     if not cause:
         order = np.argsort(-np.abs(solution.weights[column]), kind="stable")[:_MOST_STAGES]
@@ -60,15 +61,15 @@ def negative(
         cause = f"it rests most on {', '.join(shares)}"
     return InputError(
         value=with_error(solution.values[column], error_bytes),
-        rule=f"{label(name)} is {'not negative' if name in (CONSTANT, PARAMETER, HEAD, TAIL) else 'above zero'}",
+        rule=f"must give {label(name)} a memory {'that is not negative' if name in _MAY_BE_ZERO else 'above zero'}",
         place=dry_runs.place,
-        remedy=f"{cause}: check these peaks, their offsets and their recompute counts, or measure the dry runs of "
+        remedy=f"check the peaks, their offsets and their recompute counts ({cause}), or measure the dry runs of "
         f"{_guide(dry_runs, kinds)}",
     )
 
 
 def suspects(dry_runs: DryRuns, solution: Solution) -> str:
-    """The stages whose peak alone is out of line with all others; empty where there is none."""
+    """Return the stages whose peak alone is out of line with all others, as a sentence; empty for none."""
     only_rounded = solution.squared_residuals <= len(solution.residuals) * MEGABYTE**2
     rows = [] if only_rounded else outliers(solution)
     off = (
@@ -87,7 +88,7 @@ def _why_open(dry_runs: DryRuns, names: Sequence[str]) -> str:
     for name, column in columns.items():
         if not column.any():
             return f"no measured stage has layers of {label(name)}"
-        if name not in (CONSTANT, PARAMETER, HEAD, TAIL) and np.count_nonzero(column) == 1:
+        if name not in _MAY_BE_ZERO and np.count_nonzero(column) == 1:
             peak = dry_runs.peaks[int(np.flatnonzero(column)[0])]
             return f"{label(name)} occurs on {dry_runs.name(peak)} alone"
     if CONSTANT in columns and PARAMETER in columns and len(set(columns[PARAMETER].tolist())) == 1:
@@ -96,7 +97,7 @@ def _why_open(dry_runs: DryRuns, names: Sequence[str]) -> str:
 
 
 def _what_to_run(dry_runs: DryRuns, unknowns: Sequence[str], kinds: Sequence[str], *, missing: int = 0) -> str:
-    """Stages of the same dry runs that would do, or the guide to others."""
+    """Return the order to measure stages of the same dry runs that would do, or other dry runs."""
     added: list[Peak] = []
     for peak in _not_measured(dry_runs):
         matrix = dry_runs.matrix(unknowns, [*dry_runs.peaks, *added])

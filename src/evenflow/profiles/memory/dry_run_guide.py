@@ -22,16 +22,16 @@ _MOST_LAYERS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guide:
-    """The dry runs to do, and how well their peaks determine the unknowns."""
+    """Dry runs to do, and how well their peaks determine the unknowns."""
 
     rounds: tuple[Plan, ...]
-    """One dry run each. All have the same ranks: those asked for, or more for 2 and 3 ranks."""
+    """Plans of the dry runs, all with the same ranks: those asked for, or more for 2 and 3 ranks."""
     unknowns: tuple[str, ...]
-    """Constant, parameter, activation of no recomputation and of each kind, head, tail."""
+    """Names: constant, parameter, activation of no recomputation and of each kind, head, tail."""
     condition_number: float
-    """Of the equations of all needed peaks with columns of length one, as `fit_memory` gives it."""
+    """Condition number of the equations of all needed peaks with columns of length one, as `fit_memory` gives it."""
     standard_errors: Mapping[str, float]
-    """Of each unknown where the standard error of a peak is 1; for the memory of one layer, and for activations of
+    """Standard error of each unknown where that of a peak is 1: of the memory of one layer, and of the activations of
     one microbatch."""
 
     @property
@@ -40,8 +40,8 @@ class Guide:
         return self.rounds[0].num_ranks
 
 
-def guide(num_ranks: int, num_layers: int, kinds: Collection[str]) -> Guide:
-    """The fewest dry runs that determine the memory, and of these the best found.
+def find_dry_runs(num_ranks: int, num_layers: int, kinds: Collection[str]) -> Guide:
+    """Return the fewest dry runs that determine the memory, and of these the best found.
 
     With K kinds the middle ranks have 3 + K unknowns: constant, parameter, activation without recomputation and with
     each kind. A round has ``num_ranks - 2`` middle ranks, so ``ceil((3 + K) / (num_ranks - 2))`` rounds are needed.
@@ -54,8 +54,7 @@ def guide(num_ranks: int, num_layers: int, kinds: Collection[str]) -> Guide:
     express every round.
 
     For fewer than `FEWEST_RANKS` ranks the dry runs have more: as many as make one round enough, where there are
-    layers for them. What is asked for is the memory of a layer, which does not depend on the number of ranks, and a
-    simulated compilation needs no devices.
+    layers for them. The memory of a layer does not depend on the number of ranks, and a dry run needs no devices.
 
     Args:
         num_ranks: pipeline ranks, 2 or more.
@@ -94,38 +93,38 @@ def guide(num_ranks: int, num_layers: int, kinds: Collection[str]) -> Guide:
 
 
 def measured_ranks(num_ranks: int, *, round_index: int) -> range:
-    """Ranks whose peaks are needed: all of the first round, the middle ones of the others."""
+    """Return the ranks whose peaks are needed: all of the first round, the middle ones of the others."""
     return range(num_ranks) if round_index == 0 else range(1, num_ranks - 1)
 
 
 def check_ranks(num_ranks: int) -> None:
-    """Raises `InputError` for a number of pipeline ranks that cannot be."""
+    """Refuse a number of pipeline ranks that is too small or too large."""
     if not 2 <= num_ranks <= _MOST_RANKS:
-        raise InputError(value=num_ranks, rule=f"a pipeline has 2 to {_MOST_RANKS} ranks", place="ranks")
+        raise InputError(value=num_ranks, rule=f"must be from 2 to {_MOST_RANKS}", place="ranks")
 
 
 def check_layers(num_layers: int, *, num_ranks: int) -> None:
-    """Raises `InputError` for body layers that are too few for `num_ranks`."""
+    """Refuse body layers that are too few for `num_ranks`, or too many."""
     if num_layers > _MOST_LAYERS:
-        raise InputError(value=num_layers, rule=f"a model has at most {_MOST_LAYERS} layers", place="layers")
+        raise InputError(value=num_layers, rule=f"must be at most {_MOST_LAYERS}", place="layers")
     fewest = max(num_ranks, FEWEST_RANKS) + 1
     if num_layers >= fewest:
         return
     if num_layers == num_ranks:
         rule = (
-            "there are more layers than ranks: with one layer on every rank, what the parameters of a layer take "
-            "cannot be told from the constant that every rank has"
+            "must be more than the ranks: with one layer on every rank, the parameters of a layer cannot be told from "
+            "the constant that every rank has"
         )
     elif num_layers < num_ranks:
-        rule = f"each of {num_ranks} ranks has at least one layer"
+        rule = f"must be at least one for each of the {num_ranks} ranks"
     else:
-        rule = f"memory can be determined from {FEWEST_RANKS} ranks on, and they need {fewest} layers"
+        rule = f"must be at least {fewest}, because dry runs need {FEWEST_RANKS} ranks or more to determine the memory"
     remedy = f"dry-run the model with more layers of the same kind, {fewest} or more"
     raise InputError(value=num_layers, rule=rule, place="layers", remedy=remedy)
 
 
 def _plan(counts: IntArray, kinds: tuple[str, ...]) -> Plan:
-    """The dry run of one round, from layers ``[rank][kind]``."""
+    """Return the dry run of one round, from layers ``[rank][kind]``."""
     return Plan(
         schedule="1f1b",
         num_microbatches=len(counts),
@@ -139,10 +138,8 @@ def _plan(counts: IntArray, kinds: tuple[str, ...]) -> Plan:
 
 
 def _checked_kinds(kinds: Collection[str]) -> tuple[str, ...]:
-    """`kinds` in cell order."""
+    """Return `kinds` in cell order."""
     for kind in kinds:
         if kind not in KNOWN_KINDS:
-            raise InputError(
-                value=kind, rule=f"a recompute kind is one of {', '.join(KNOWN_KINDS)}", place="recompute kinds"
-            )
+            raise InputError(value=kind, rule=f"must be some of {', '.join(KNOWN_KINDS)}", place="recompute kinds")
     return tuple(kind for kind in KNOWN_KINDS if kind in kinds)

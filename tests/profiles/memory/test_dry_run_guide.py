@@ -10,8 +10,8 @@ from evenflow.errors import InputError
 from evenflow.export.mindformers import mindformers_lists
 from evenflow.model import Plan
 from evenflow.profiles.memory.design import Task, find_design
+from evenflow.profiles.memory.dry_run_guide import FEWEST_RANKS, Guide, find_dry_runs, measured_ranks
 from evenflow.profiles.memory.equations import coefficients
-from evenflow.profiles.memory.guide import FEWEST_RANKS, Guide, guide, measured_ranks
 
 KINDS = ("full", "both", "select", "comm")
 some_kinds = st.sets(st.sampled_from(KINDS))
@@ -39,7 +39,7 @@ def system(found: Guide) -> np.ndarray:
 @settings(max_examples=10, deadline=None)
 @given(sizes(), some_kinds, st.randoms(use_true_random=False))
 def test_the_peaks_determine_every_unknown(size, kinds, random):
-    found = guide(*size, kinds)
+    found = find_dry_runs(*size, kinds)
     matrix = system(found)
     assert set(found.unknowns) == {"constant", "parameter", "none", "head", "tail", *kinds}
     assert np.linalg.matrix_rank(matrix) == len(found.unknowns)
@@ -52,7 +52,7 @@ def test_the_peaks_determine_every_unknown(size, kinds, random):
 @given(sizes(), some_kinds)
 def test_no_fewer_rounds_could_do_and_mindformers_can_express_each(size, kinds):
     ranks, layers = size
-    found = guide(ranks, layers, kinds)
+    found = find_dry_runs(ranks, layers, kinds)
     if ranks >= FEWEST_RANKS:
         assert found.num_ranks == ranks
     middle_unknowns = 3 + len(kinds)
@@ -71,11 +71,11 @@ def test_no_fewer_rounds_could_do_and_mindformers_can_express_each(size, kinds):
 @settings(max_examples=4, deadline=None)
 @given(sizes(), some_kinds)
 def test_the_same_question_has_the_same_answer(size, kinds):
-    assert guide(*size, kinds) == guide(*size, sorted(kinds, reverse=True))
+    assert find_dry_runs(*size, kinds) == find_dry_runs(*size, sorted(kinds, reverse=True))
 
 
 def test_standard_errors_and_condition_number_are_those_of_the_equations():
-    found = guide(5, 23, ["full", "comm"])
+    found = find_dry_runs(5, 23, ["full", "comm"])
     matrix = system(found)
     variances = np.diag(np.linalg.inv(matrix.T @ matrix))
     assert [found.standard_errors[name] for name in found.unknowns] == pytest.approx(np.sqrt(variances))
@@ -108,8 +108,8 @@ DOCUMENT_4 = (
     ("size", "kinds", "document"),
     [((16, 96), ("select", "comm", "both"), (DOCUMENT_16,)), ((4, 80), ("full",), DOCUMENT_4)],
 )
-def test_better_than_the_configurations_of_document_001(size, kinds, document):
-    found = guide(*size, kinds)
+def test_better_than_the_configurations_of_the_guide(size, kinds, document):
+    found = find_dry_runs(*size, kinds)
     theirs = Guide(rounds=document, unknowns=found.unknowns, condition_number=0.0, standard_errors={})
     assert len(found.rounds) == len(document)
     matrix = system(theirs)
@@ -151,7 +151,7 @@ def test_as_few_rounds_as_exhaustive_search_finds(ranks, layers, kinds):
             for chosen in combinations_with_replacement(rounds, count)
         )
     )
-    assert len(guide(ranks, layers, kinds).rounds) == fewest
+    assert len(find_dry_runs(ranks, layers, kinds).rounds) == fewest
 
 
 @pytest.mark.parametrize(
@@ -176,25 +176,25 @@ def test_a_design_as_good_as_exhaustive_search_finds(ranks, layers, kinds, num_r
 @pytest.mark.parametrize(
     ("ranks", "layers", "kinds", "says"),
     [
-        (1, 8, (), "ranks: a pipeline has 2 to"),
-        (0, 8, (), "ranks: a pipeline has 2 to"),
-        (10**6, 10**6 + 1, (), "ranks: a pipeline has 2 to"),
-        (4, 10**9, (), "layers: a model has at most"),
-        (4, 3, (), "each of 4 ranks has at least one layer (got 3); dry-run the model with more layers"),
-        (8, 8, (), "cannot be told from the constant that every rank has (got 8)"),
+        (1, 8, (), "ranks must be from 2 to"),
+        (0, 8, (), "ranks must be from 2 to"),
+        (10**6, 10**6 + 1, (), "ranks must be from 2 to"),
+        (4, 10**9, (), "layers must be at most"),
+        (4, 3, (), "must be at least one for each of the 4 ranks, got 3; dry-run the model with more layers"),
+        (8, 8, (), "cannot be told from the constant that every rank has, got 8"),
         (2, 2, (), "5 or more"),
-        (3, 4, (), "memory can be determined from 4 ranks on, and they need 5 layers (got 4)"),
-        (8, 16, ("full", "some"), "recompute kinds: a recompute kind is one of full, both, select, comm (got 'some')"),
-        (8, 16, ("none",), "(got 'none')"),
+        (3, 4, (), "must be at least 5, because dry runs need 4 ranks or more to determine the memory, got 4"),
+        (8, 16, ("full", "some"), "recompute kinds must be some of full, both, select, comm, got 'some'"),
+        (8, 16, ("none",), "got 'none'"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_with_the_reason(ranks, layers, kinds, says):
     with pytest.raises(InputError) as caught:
-        guide(ranks, layers, kinds)
+        find_dry_runs(ranks, layers, kinds)
     assert says in str(caught.value)
 
 
 def test_three_ranks_cannot_do_whatever_the_rounds_so_dry_runs_have_more():
     rounds = every_round(3, 9, 2)
     assert np.linalg.matrix_rank(np.concatenate(rounds)) < 4
-    assert guide(3, 9, ["full"]).num_ranks == guide(2, 9, ["full"]).num_ranks == 6
+    assert find_dry_runs(3, 9, ["full"]).num_ranks == find_dry_runs(2, 9, ["full"]).num_ranks == 6
