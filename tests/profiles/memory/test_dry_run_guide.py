@@ -82,7 +82,7 @@ def test_standard_errors_and_condition_number_are_those_of_the_equations():
     assert found.condition_number == pytest.approx(np.linalg.cond(matrix / np.linalg.norm(matrix, axis=0)))
 
 
-def documents_plan(offset: Sequence[int], each: int, **tables: Sequence[int]) -> Plan:
+def guide_plan(offset: Sequence[int], each: int, **tables: Sequence[int]) -> Plan:
     return Plan(
         schedule="1f1b",
         num_microbatches=len(offset),
@@ -91,22 +91,22 @@ def documents_plan(offset: Sequence[int], each: int, **tables: Sequence[int]) ->
     )
 
 
-DOCUMENT_16 = documents_plan(
+GUIDE_16 = guide_plan(
     [0, 0, -4, -2, 2, -2, -2, 10, -2, -2, -2, 0, 2, 2, 0, 0],
     6,
     both=[0, 5, 0, 1, 1, 3, 2, 2, 1, 3, 2, 6, 1, 5, 5, 1],
     select=[5, 0, 2, 0, 3, 0, 0, 12, 3, 1, 2, 0, 0, 0, 0, 5],
     comm=[0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0],
 )
-DOCUMENT_4 = (
-    documents_plan([0, 1, -1, 0], 20, full=[1, 2, 1, 1]),
-    documents_plan([0, -1, 1, 0], 20, full=[1, 3, 4, 1]),
+GUIDE_4 = (
+    guide_plan([0, 1, -1, 0], 20, full=[1, 2, 1, 1]),
+    guide_plan([0, -1, 1, 0], 20, full=[1, 3, 4, 1]),
 )
 
 
 @pytest.mark.parametrize(
     ("size", "kinds", "document"),
-    [((16, 96), ("select", "comm", "both"), (DOCUMENT_16,)), ((4, 80), ("full",), DOCUMENT_4)],
+    [((16, 96), ("select", "comm", "both"), (GUIDE_16,)), ((4, 80), ("full",), GUIDE_4)],
 )
 def test_better_than_the_configurations_of_the_guide(size, kinds, document):
     found = find_dry_runs(*size, kinds)
