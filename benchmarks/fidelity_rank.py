@@ -15,11 +15,11 @@ from benchmarks.sleeping import SleepingLayer, leave_weights_for_later
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.run import Pipeline, pipeline
-from evenflow.run.job.run_job import ActionRow, RunResult
 from evenflow.run.job.worker import calibrated
 from evenflow.run.measure.calibrate import calibrate
 from evenflow.run.measure.comparison import Comparison, compare
 from evenflow.run.measure.recorder import Recorder, clock_offset_ns
+from evenflow.run.values.run_result import ActionRow, RunResult
 from evenflow.schedule import FAMILIES, schedule_of
 
 WIDTH = 16_384

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 
 from evenflow.model import Plan
 from evenflow.run import pipeline
-from evenflow.run.job.run_job import RunResult
 from evenflow.run.job.worker import calibrated
 from evenflow.run.measure.calibrate import calibrate
 from evenflow.run.measure.comparison import compare
 from evenflow.run.measure.live_memory import memory_meter
 from evenflow.run.measure.recorder import Recorder
+from evenflow.run.values.run_result import RunResult
 from evenflow.schedule import FAMILIES
 
 WIDTH, LENGTH, MICROBATCHES = 128, 64, 8

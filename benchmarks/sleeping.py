@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from evenflow.run.engine.adapter import Stage
+from evenflow.run.engine.runtime_stage import RuntimeStage
 
 _NS_PER_S = 1_000_000_000
 
@@ -49,7 +49,7 @@ class _Sleep(torch.autograd.Function):
         return gradients[0], torch.zeros_like(layer.weight), None
 
 
-def leave_weights_for_later(stage: Stage) -> None:
+def leave_weights_for_later(stage: RuntimeStage) -> None:
     """Where the stage's backward is split, sleep for the weight gradients when it is their turn."""
     if stage.dw_builder is None:
         return

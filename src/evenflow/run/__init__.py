@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from evenflow.run.aa.check import AACheck
     from evenflow.run.aa.plan_checks import plan_checks
-    from evenflow.run.engine.adapter import Hook, Observer
-    from evenflow.run.engine.assemble import Pipeline, pipeline
+    from evenflow.run.assemble import Pipeline, pipeline
+    from evenflow.run.engine.hooks import Hook
+    from evenflow.run.engine.runtime_stage import Observer
     from evenflow.torch_model.parts import ModelRow
     from evenflow.torch_model.rows import as_row
 
@@ -18,12 +19,12 @@ __all__ = ["AACheck", "Hook", "ModelRow", "Observer", "Pipeline", "as_row", "pip
 
 _HOMES = {
     "AACheck": "evenflow.run.aa.check",
-    "Hook": "evenflow.run.engine.adapter",
+    "Hook": "evenflow.run.engine.hooks",
     "ModelRow": "evenflow.torch_model.parts",
-    "Observer": "evenflow.run.engine.adapter",
-    "Pipeline": "evenflow.run.engine.assemble",
+    "Observer": "evenflow.run.engine.runtime_stage",
+    "Pipeline": "evenflow.run.assemble",
     "as_row": "evenflow.torch_model.rows",
-    "pipeline": "evenflow.run.engine.assemble",
+    "pipeline": "evenflow.run.assemble",
     "plan_checks": "evenflow.run.aa.plan_checks",
 }
 

@@ -20,7 +20,7 @@ from evenflow.cluster.dtypes import DTYPES
 from evenflow.errors import RunError
 from evenflow.export.results.json_text import format_object
 from evenflow.run.job import launch
-from evenflow.run.job.run_job import Device, RunJob
+from evenflow.run.values.run_job import Device, RunJob
 from tests.run.job.test_launch import job
 
 verb: ModuleType = importlib.import_module("evenflow.cli.verbs.run")

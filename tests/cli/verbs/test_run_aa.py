@@ -17,7 +17,7 @@ from evenflow.cli.text.aa_text import audit_text, parse_fault, verdict
 from evenflow.errors import InputError
 from evenflow.export.results.aa_fields import aa_fields
 from evenflow.run.job import launch
-from evenflow.run.job.run_job import AAReport, Fault, Mismatch, RankAudit
+from evenflow.run.values.aa_report import AAReport, Direction, Fault, Mismatch, RankAudit
 from tests.cli.verbs.test_run import PLAN, written
 
 
@@ -52,7 +52,7 @@ def test_an_injected_fault_is_found_and_named(tmp_path: Path) -> None:
         (["--aa-check", "--inject-fault", "rank=0,step=21"], "step of a fault is from 1 to 20"),
         (["--aa-check", "--inject-fault", "rank=0,step=3,microbatch=3"], "microbatch of a fault is from 0 to 2"),
         (["--aa-check", *["--inject-fault", "rank=0,step=3"] * 2], "one fault in a step"),
-        (["--aa-check", "--inject-fault", "2"], "a fault is written"),
+        (["--aa-check", "--inject-fault", "2"], "must have the form"),
     ],
 )
 def test_what_cannot_be_checked_is_refused_before_any_process_starts(
@@ -74,9 +74,9 @@ def test_what_cannot_be_checked_is_refused_before_any_process_starts(
     st.integers(0, 99),
     st.integers(1, 99),
     st.none() | st.integers(0, 99),
-    st.sampled_from([None, "forward", "backward"]),
+    st.sampled_from([None, *Direction]),
 )
-def test_a_fault_is_read_as_it_is_written(rank: int, step: int, microbatch: int | None, direction: str | None) -> None:
+def test_a_fault_is_read_as_it_is_written(rank: int, step: int, microbatch: Any, direction: Any) -> None:
     text = f"rank={rank},step={step}"
     text += "" if microbatch is None else f",microbatch={microbatch}"
     text += "" if direction is None else f", op={direction}"
@@ -89,7 +89,7 @@ def test_a_fault_is_read_as_it_is_written(rank: int, step: int, microbatch: int 
      "rank=1,step=1,op=both", "rank=,step=1"],
 )  # fmt: skip
 def test_a_fault_that_is_written_differently_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="a fault is written rank=R,step=S"):
+    with pytest.raises(InputError, match="must have the form rank=R,step=S"):
         parse_fault(text)
 
 
@@ -102,11 +102,12 @@ def audit(**changes: Any) -> RankAudit:
 
 
 def mismatch(step: int) -> Mismatch:
-    return Mismatch(rank=1, stage=3, microbatch=2, step=step, direction="backward", tensor="a.weight", num_different=7)
+    where = {"rank": 1, "stage": 3, "microbatch": 2, "direction": Direction.BACKWARD}
+    return Mismatch(**where, step=step, tensor="a.weight", num_different=7)
 
 
 def test_a_report_says_what_was_found_what_it_cost_and_what_was_not_checked() -> None:
-    ranks = [audit(fits_no_bubble=[(0, "backward")]), audit(mismatches=[mismatch(5), mismatch(2)])]
+    ranks = [audit(fits_no_bubble=[(0, Direction.BACKWARD)]), audit(mismatches=[mismatch(5), mismatch(2)])]
     report = AAReport(ranks=ranks, num_checked_steps=2, checked_step_ns=101_000_000, plain_step_ns=100_000_000)
     text = audit_text(report)
     assert "8 checks in 2 steps, 2 DIFFERENCES" in text

@@ -8,9 +8,9 @@ from torch import nn
 from evenflow.model import Plan
 from evenflow.run import Hook, pipeline
 from evenflow.run.aa.check import AACheck
-from evenflow.run.aa.plan_checks import Direction, RankChecks, plan_checks
-from evenflow.run.engine.adapter import insert_hooks
-from evenflow.run.job.run_job import Fault
+from evenflow.run.aa.plan_checks import RankChecks, plan_checks
+from evenflow.run.engine.hooks import insert_hooks
+from evenflow.run.values.aa_report import Direction, Fault
 from evenflow.schedule import Schedule
 from evenflow.simulate import StageCosts, build_graph, run
 from tests.run.cases import Answer

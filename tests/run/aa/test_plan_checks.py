@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.model import Communication
-from evenflow.run.aa.plan_checks import Check, Direction, RankChecks, plan_checks
+from evenflow.run.aa.plan_checks import Check, RankChecks, plan_checks
+from evenflow.run.values.aa_report import Direction
 from evenflow.schedule import FAMILIES, NUM_OPS, Action, Op, Schedule, make_schedule
 from evenflow.schedule.bubble_formulas import Place, bubbles_by_formula
 from evenflow.simulate import StageCosts, build_graph, run

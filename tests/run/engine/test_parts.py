@@ -14,17 +14,18 @@ from torch.utils.checkpoint import checkpoint
 
 from evenflow.errors import InputError
 from evenflow.model import Communication, Plan
-from evenflow.run.engine.assemble import microbatch_of
+from evenflow.run.assemble import microbatch_of
 from evenflow.run.engine.order import runnable_order
 from evenflow.run.engine.recompute_layers import check_kinds, kinds_of_cell
 from evenflow.run.engine.seeds import seeded
 from evenflow.run.engine.split_backward import WeightGradients
 from evenflow.run.engine.stages import StageModule, boundary_shapes, cut
 from evenflow.run.job.models import build_model, materialise, tokens
-from evenflow.run.job.run_job import Overhead, RankResult, RunJob, RunResult
 from evenflow.run.measure.comparison import compare
 from evenflow.run.measure.live_memory import StorageMeter
 from evenflow.run.measure.verify import gradient_error, loss_error
+from evenflow.run.values.run_job import RunJob
+from evenflow.run.values.run_result import Overhead, RankResult, RunResult
 from evenflow.schedule import FAMILIES, Op, one_f_one_b, parse_schedule
 from evenflow.schedule.action import NUM_OPS
 from evenflow.simulate import build_graph, run

@@ -15,7 +15,8 @@ import pytest
 from evenflow.errors import RunError
 from evenflow.model import Plan
 from evenflow.run.job import launch as launcher
-from evenflow.run.job.run_job import RunJob, StepReport
+from evenflow.run.values.run_job import RunJob
+from evenflow.run.values.run_result import StepReport
 from tests.run.fake_ranks import RESULT
 
 LONG = 60

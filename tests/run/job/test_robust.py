@@ -14,7 +14,7 @@ import pytest
 from evenflow.errors import RunError
 from evenflow.run.job import launch as launcher
 from evenflow.run.job.preflight import checked
-from evenflow.run.job.run_job import StepReport
+from evenflow.run.values.run_result import StepReport
 from tests.run.job.test_launch import LONG, is_alive, job, wait_until
 
 ENDLESS = 1_000_000

@@ -4,8 +4,7 @@ import re
 
 from evenflow.cli.text.tables import aligned
 from evenflow.errors import InputError
-from evenflow.run.aa.plan_checks import Direction
-from evenflow.run.job.run_job import AAReport, Fault, Mismatch
+from evenflow.run.values.aa_report import AAReport, Direction, Fault, Mismatch
 from evenflow.units import milliseconds
 
 _SHOWN = 5
@@ -16,7 +15,7 @@ def parse_fault(text: str) -> Fault:
     """The value of ``--inject-fault``; steps count from 1, as they are printed.
 
     >>> parse_fault("rank=2,step=3,op=backward")
-    Fault(rank=2, step=2, microbatch=None, direction='backward')
+    Fault(rank=2, step=2, microbatch=None, direction=<Direction.BACKWARD: 'backward'>)
     """
     pairs = [part.partition("=") for part in text.replace(" ", "").split(",")]
     fields = {name: value for name, _, value in pairs}
@@ -28,12 +27,12 @@ def parse_fault(text: str) -> Fault:
         or fields.get("op", "forward") not in list(Direction)
     )
     if wrong:
-        raise InputError(value=text, rule=f"a fault is written {_FORM}", place="--inject-fault")
+        raise InputError(value=text, rule=f"must have the form {_FORM}", place="--inject-fault")
     return Fault(
         rank=int(fields["rank"]),
         step=int(fields["step"]) - 1,
         microbatch=int(fields["microbatch"]) if "microbatch" in fields else None,
-        direction=fields.get("op"),
+        direction=Direction(fields["op"]) if "op" in fields else None,
     )
 
 

@@ -3,8 +3,9 @@
 from evenflow.cli.text.aa_text import audit_text
 from evenflow.cli.text.tables import aligned
 from evenflow.draw.measured import measured_svg
-from evenflow.run.job.run_job import RunJob, RunResult, StepReport, Verification
 from evenflow.run.measure.comparison import Comparison
+from evenflow.run.values.run_job import RunJob
+from evenflow.run.values.run_result import RunResult, StepReport, Verification
 from evenflow.simulate import Timeline
 from evenflow.units import megabytes, milliseconds
 

@@ -25,17 +25,10 @@ from evenflow.profiles.plan_file import parse_plan
 from evenflow.run.job.child import message_of
 from evenflow.run.job.launch import launch
 from evenflow.run.job.rank_environment import is_started_by_torchrun, rank_environment
-from evenflow.run.job.run_job import (
-    LEAST_STEPS,
-    TINY,
-    TOLERANCES,
-    Device,
-    Mismatch,
-    RunJob,
-    RunResult,
-    StepReport,
-)
 from evenflow.run.measure.comparison import compare
+from evenflow.run.values.aa_report import Mismatch
+from evenflow.run.values.run_job import LEAST_STEPS, TINY, TOLERANCES, Device, RunJob
+from evenflow.run.values.run_result import RunResult, StepReport
 from evenflow.schedule import schedule_of
 
 

@@ -1,6 +1,6 @@
 """The A/A check of a run: work that was done again inside the bubbles and compared bit for bit."""
 
-from evenflow.run.job.run_job import AAReport
+from evenflow.run.values.aa_report import AAReport
 from evenflow.units import milliseconds
 
 

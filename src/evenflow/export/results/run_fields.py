@@ -2,8 +2,9 @@
 
 from evenflow.export.results.aa_fields import aa_fields
 from evenflow.export.results.json_text import finite
-from evenflow.run.job.run_job import RunJob, RunResult, Verification
 from evenflow.run.measure.comparison import Comparison
+from evenflow.run.values.run_job import RunJob
+from evenflow.run.values.run_result import RunResult, Verification
 from evenflow.simulate import Timeline
 from evenflow.units import megabytes, milliseconds
 

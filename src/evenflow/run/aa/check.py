@@ -19,11 +19,13 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from evenflow.run.aa.bits import flip_bit, num_different
-from evenflow.run.aa.plan_checks import Check, Direction, RankChecks
-from evenflow.run.engine.adapter import Hook, Stage, insert_hooks, take_gradient
-from evenflow.run.engine.assemble import Batch, Pipeline
-from evenflow.run.job.run_job import Fault, Mismatch, RankAudit
+from evenflow.run.aa.plan_checks import Check, RankChecks
+from evenflow.run.assemble import Batch, Pipeline
+from evenflow.run.engine.hooks import Hook, insert_hooks
+from evenflow.run.engine.runtime_stage import RuntimeStage, take_gradient
+from evenflow.run.engine.torch_names import version_of
 from evenflow.run.measure.recorder import Recorder
+from evenflow.run.values.aa_report import Direction, Fault, Mismatch, RankAudit
 from evenflow.schedule import Action, Op
 
 _Gradients = dict[str, Tensor]
@@ -116,8 +118,8 @@ class AACheck:
         )
 
     @contextmanager
-    def computing(self, op: Op, stage: Stage, microbatch: int, loss: Tensor | None = None) -> Iterator[None]:
-        """See `evenflow.run.engine.adapter.Witness`."""
+    def computing(self, op: Op, stage: RuntimeStage, microbatch: int, loss: Tensor | None = None) -> Iterator[None]:
+        """See `evenflow.run.engine.runtime_stage.Witness`."""
         direction = Direction.FORWARD if op is Op.F else Direction.BACKWARD
         key = (stage.stage_index, microbatch, direction)
         is_faulty = key == self._faulty
@@ -141,7 +143,7 @@ class AACheck:
 
     @contextmanager
     def _keeping(
-        self, op: Op, stage: Stage, microbatch: int, loss: Tensor | None, *, is_faulty: bool
+        self, op: Op, stage: RuntimeStage, microbatch: int, loss: Tensor | None, *, is_faulty: bool
     ) -> Iterator[None]:
         """Around a backward or input gradient: keep its graph and what it gives."""
         (output,), (hidden, *_) = stage.fwd_cache[microbatch]
@@ -270,7 +272,7 @@ class AACheck:
         return 2 if direction is Direction.BACKWARD and is_split else 1
 
 
-def named_parameters(stage: Stage) -> Iterator[tuple[str, nn.Parameter]]:
+def named_parameters(stage: RuntimeStage) -> Iterator[tuple[str, nn.Parameter]]:
     """The parameters of a stage that are trained, under the names of the unsplit model, each once."""
     seen: set[int] = set()
     for part in stage.submod.parts:
@@ -304,7 +306,7 @@ def set_apart(
                     there.add_(gradient)
 
 
-def measure_compare_ns(stage: Stage) -> int:
+def measure_compare_ns(stage: RuntimeStage) -> int:
     """How long it takes to compare the gradients of a stage's parameters."""
     parameters = list(stage.submod.parameters())
     recorder = Recorder(stage.device)
@@ -317,16 +319,16 @@ def measure_compare_ns(stage: Stage) -> int:
     return min(end - start for *_, start, end in recorder.rows())
 
 
-def _random_state(stage: Stage) -> Tensor:
+def _random_state(stage: RuntimeStage) -> Tensor:
     device: torch.device = stage.device
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 
 @contextmanager
-def _restored(stage: Stage, state: Tensor | None) -> Iterator[None]:
+def _restored(stage: RuntimeStage, state: Tensor | None) -> Iterator[None]:
     """Random numbers and buffers as they were: after the block nothing tells that it ran."""
     device: torch.device = stage.device
-    buffers = [(buffer, buffer._version, buffer.clone()) for buffer in stage.submod.buffers()]
+    buffers = [(buffer, version_of(buffer), buffer.clone()) for buffer in stage.submod.buffers()]
     forked = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
     with forked if state is not None else nullcontext():
         if state is not None and device.type == "cuda":
@@ -335,6 +337,6 @@ def _restored(stage: Stage, state: Tensor | None) -> Iterator[None]:
             torch.set_rng_state(state)
         yield
     for buffer, version, value in buffers:
-        if buffer._version != version:
+        if version_of(buffer) != version:
             with torch.no_grad():
                 buffer.copy_(value)

@@ -14,25 +14,13 @@ one backward checked; who is asked first goes round, so that whatever fits some 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 
 from evenflow.model import Communication
+from evenflow.run.values.aa_report import Direction, StageWork
 from evenflow.schedule import Action, Op
 from evenflow.simulate import StageCosts, Timeline
 from evenflow.simulate.even_layout import even_layout
-
-
-class Direction(StrEnum):
-    """Which half of the work on a microbatch."""
-
-    FORWARD = "forward"
-    BACKWARD = "backward"
-    """Input and weight gradients, also where a schedule splits them."""
-
-
-Item = tuple[int, Direction]
-"""A stage and what of it is checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,18 +41,18 @@ class RankChecks:
     order: tuple[Action, ...]
     gaps_ns: tuple[int, ...]
     """Behind each action of `order`: until the next one starts, or the step ends."""
-    costs_ns: dict[Item, int]
+    costs_ns: dict[StageWork, int]
     """What a check takes, comparison included."""
     everywhere: bool
     """Whether work that fits no gap is checked all the same, where it costs least."""
 
     @cached_property
-    def items(self) -> tuple[Item, ...]:
+    def items(self) -> tuple[StageWork, ...]:
         """What there is to check."""
         return tuple(self.costs_ns)
 
     @cached_property
-    def uncovered(self) -> tuple[Item, ...]:
+    def uncovered(self) -> tuple[StageWork, ...]:
         """What fits no gap."""
         return tuple(item for item in self.items if not self._fitting(item, self.gaps_ns))
 
@@ -88,17 +76,17 @@ class RankChecks:
                 checks.append(self._check(item, place, number // count))
         return tuple(checks)
 
-    def _places(self, item: Item, gaps_ns: Sequence[int]) -> list[int]:
+    def _places(self, item: StageWork, gaps_ns: Sequence[int]) -> list[int]:
         if not self.everywhere or item not in self.uncovered:
             return self._fitting(item, gaps_ns)
         ready = range(self._ended[item][0][0], len(self.order))
         return [max(ready, key=lambda place: self.gaps_ns[place])]
 
-    def _fitting(self, item: Item, gaps_ns: Sequence[int]) -> list[int]:
+    def _fitting(self, item: StageWork, gaps_ns: Sequence[int]) -> list[int]:
         first = self._ended[item][0][0]
         return [place for place in range(first, len(gaps_ns)) if gaps_ns[place] >= self.costs_ns[item]]
 
-    def _check(self, item: Item, place: int, number: int) -> Check:
+    def _check(self, item: StageWork, place: int, number: int) -> Check:
         """A forward that is still needed, in turn, since it lives anyway; else the work that ended last."""
         stage, direction = item
         ended = [microbatch for at, microbatch in self._ended[item] if at <= place]
@@ -111,9 +99,9 @@ class RankChecks:
         return Check(after=self.order[place], stage=stage, microbatch=microbatch, direction=direction)
 
     @cached_property
-    def _ended(self) -> dict[Item, list[tuple[int, int]]]:
+    def _ended(self) -> dict[StageWork, list[tuple[int, int]]]:
         """Place and microbatch of the actions that end each item's work, in order."""
-        ends: dict[Item, list[tuple[int, int]]] = {item: [] for item in self.items}
+        ends: dict[StageWork, list[tuple[int, int]]] = {item: [] for item in self.items}
         for place, action in enumerate(self.order):
             if action.op is not Op.I:
                 direction = Direction.FORWARD if action.op is Op.F else Direction.BACKWARD

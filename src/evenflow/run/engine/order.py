@@ -1,9 +1,11 @@
 """Whether a plan's order of work can be run, and with how many processes. Imports no torch."""
 
+from collections.abc import Mapping, Sequence
+
 from evenflow.cluster.mesh_plan import MeshPlan
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.schedule import Schedule, check_complete, schedule_of
+from evenflow.schedule import Op, Schedule, check_complete, schedule_of
 from evenflow.schedule.of_plan import check_sizes_of
 
 
@@ -47,3 +49,24 @@ def check_world(plan: Plan, num_processes: int, mesh_plan: MeshPlan | None = Non
         raise InputError(
             value=mesh_plan.num_ranks, rule=f"must lie on the plan's {plan.num_ranks} ranks", place="plan, stages"
         )
+
+
+def answered_backwards(schedule: Schedule, stage: int) -> Mapping[int, Sequence[int]]:
+    """Return, for each forward that `stage` receives, the backwards whose gradients it knows to have arrived by then.
+
+    These are the backwards that the stage before has done since its last forward, by the order of its rank.
+
+    >>> from evenflow.schedule import make_schedule
+    >>> answered_backwards(make_schedule("1f1b", num_ranks=2, num_chunks=1, num_microbatches=4), 1)
+    {0: [], 1: [], 2: [0], 3: [1]}
+    """
+    answered: dict[int, list[int]] = {}
+    done: list[int] = []
+    if stage > 0:
+        for action in schedule.order(schedule.stage_ranks[stage - 1]):
+            if action.stage == stage - 1 and action.op == Op.F:
+                answered[action.microbatch] = done
+                done = []
+            elif action.stage == stage - 1 and action.op in (Op.B, Op.I):
+                done.append(action.microbatch)
+    return answered

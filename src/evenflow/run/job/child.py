@@ -14,7 +14,8 @@ from pathlib import Path
 import msgspec
 
 from evenflow.errors import EvenflowError
-from evenflow.run.job.run_job import Failure, RunJob, StepReport
+from evenflow.run.values.run_job import RunJob
+from evenflow.run.values.run_result import Failure, StepReport
 
 
 def main() -> None:

@@ -17,7 +17,9 @@ import msgspec
 
 from evenflow.errors import RunError
 from evenflow.run.job.rank_environment import RankEnvironment
-from evenflow.run.job.run_job import Failure, Mismatch, RunJob, RunResult, StepReport
+from evenflow.run.values.aa_report import Mismatch
+from evenflow.run.values.run_job import RunJob
+from evenflow.run.values.run_result import Failure, RunResult, StepReport
 
 GRACE_SECONDS = 1.0
 """How long the others may go on after a rank has failed, so that an earlier failure is heard of."""

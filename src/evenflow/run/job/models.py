@@ -13,7 +13,7 @@ from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.run.engine.seeds import seed_of, seeded
 from evenflow.run.engine.shared_parameters import names_of, share
-from evenflow.run.job.run_job import RunJob
+from evenflow.run.values.run_job import RunJob
 from evenflow.torch_model.decoder_config import build_decoder
 from evenflow.torch_model.decoder_row import MODEL_TYPES
 from evenflow.torch_model.parts import ModelRow, Part

@@ -15,27 +15,17 @@ from torch import Tensor, nn
 from evenflow.cluster.mesh_plan import MeshPlan
 from evenflow.run.aa.checked_run import AARun, checks_of_rank
 from evenflow.run.aa.checked_run import report as aa_report
-from evenflow.run.engine.assemble import Batch, Pipeline, pipeline
+from evenflow.run.assemble import Batch, Pipeline, pipeline
 from evenflow.run.engine.stages import cut
 from evenflow.run.job.models import build_model, materialise, next_token_loss, tokens
 from evenflow.run.job.rank_environment import rank_environment
-from evenflow.run.job.run_job import (
-    MOST_MEASURED_STEPS,
-    TOLERANCES,
-    WARM_UP_STEPS,
-    ActionRow,
-    Device,
-    Mismatch,
-    RankResult,
-    RunJob,
-    RunResult,
-    StepReport,
-    Verification,
-)
 from evenflow.run.measure.calibrate import Calibration, calibrate
 from evenflow.run.measure.live_memory import local_part, memory_meter
 from evenflow.run.measure.recorder import Recorder, clock_offset_ns
 from evenflow.run.measure.verify import Unsplit, gathered_gradients, gradient_error, loss_error
+from evenflow.run.values.aa_report import Mismatch
+from evenflow.run.values.run_job import MOST_MEASURED_STEPS, TOLERANCES, WARM_UP_STEPS, Device, RunJob
+from evenflow.run.values.run_result import ActionRow, RankResult, RunResult, StepReport, Verification
 from evenflow.schedule import schedule_of
 
 Report = Callable[[StepReport | Mismatch], None]

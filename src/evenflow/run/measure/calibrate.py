@@ -17,12 +17,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from evenflow.run.engine.adapter import LossFunction, MeshStage, Stage
-from evenflow.run.engine.assemble import Batch, Pipeline
-from evenflow.run.job.run_job import Overhead
+from evenflow.run.assemble import Batch, Pipeline
+from evenflow.run.engine.runtime import LossFunction
+from evenflow.run.engine.runtime_stage import RuntimeStage
 from evenflow.run.measure.live_memory import memory_meter
 from evenflow.run.measure.overhead import measure_overhead
+from evenflow.run.mesh.mesh_stage import MeshStage
 from evenflow.run.mesh.messages import measure_exchanges_ns
+from evenflow.run.values.run_result import Overhead
 
 _REPEATS = 7
 _MESSAGES = 20
@@ -101,7 +103,7 @@ def calibrate(pipe: Pipeline, batch: Batch, loss_fn: LossFunction) -> Calibratio
 
 
 def measure_stage(
-    stage: Stage, example_input: Tensor, example_output: Tensor, targets: Tensor, loss_fn: LossFunction
+    stage: RuntimeStage, example_input: Tensor, example_output: Tensor, targets: Tensor, loss_fn: LossFunction
 ) -> StageMeasurement:
     """Run one stage alone on `example_input`, a microbatch; it leaves gradients in the parameters."""
     alone = _Alone(stage, example_input, example_output, targets, loss_fn)
@@ -132,7 +134,7 @@ class _Alone:
     """A stage without its neighbours."""
 
     def __init__(
-        self, stage: Stage, example_input: Tensor, example_output: Tensor, targets: Tensor, loss_fn: LossFunction
+        self, stage: RuntimeStage, example_input: Tensor, example_output: Tensor, targets: Tensor, loss_fn: LossFunction
     ) -> None:
         self.stage = stage
         self.example_input = example_input

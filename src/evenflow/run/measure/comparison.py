@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.model import Communication
-from evenflow.run.job.run_job import ActionRow, Overhead, RankResult, RunResult
+from evenflow.run.values.run_result import ActionRow, Overhead, RankResult, RunResult
 from evenflow.schedule import Schedule
 from evenflow.simulate import StageCosts, Timeline, build_graph, peak_bytes
 from evenflow.simulate import run as run_on_paper

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+
+from evenflow.run.engine.torch_names import TorchDispatchMode, storage_key, tree_leaves
 
 
 class MemoryMeter(Protocol):
@@ -104,7 +104,7 @@ class StorageMeter(TorchDispatchMode):
 
     def _watch(self, tensor: Tensor) -> None:
         storage = tensor.untyped_storage()
-        key = storage._cdata
+        key = storage_key(storage)
         size = storage.nbytes()
         if key in self._sizes or not size:
             return

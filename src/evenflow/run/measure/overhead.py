@@ -17,9 +17,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from evenflow.run.engine.adapter import Stage, runtime
-from evenflow.run.job.run_job import Overhead
+from evenflow.run.engine.runtime import make_runtime
+from evenflow.run.engine.runtime_stage import RuntimeStage
 from evenflow.run.measure.recorder import Recorder
+from evenflow.run.values.run_result import Overhead
 from evenflow.schedule import Op, f_then_b
 
 _MICROBATCHES = 8
@@ -62,7 +63,7 @@ def _beside_forwards_ns(boundary: Tensor, device: torch.device, group: dist.Proc
     """From a forward's start to the next, less its work, in a pipeline over `group`; this rank's work takes `wait`."""
     recorder = Recorder(device)
     module = _Waiting(wait if device.type == "cpu" else 0.0).to(device)
-    stage = Stage(
+    stage = RuntimeStage(
         module,
         index=dist.get_rank(group),
         num_stages=group.size(),
@@ -74,7 +75,7 @@ def _beside_forwards_ns(boundary: Tensor, device: torch.device, group: dist.Proc
         group=group,
     )
     schedule = f_then_b(num_ranks=group.size(), num_microbatches=_MICROBATCHES)
-    engine = runtime([stage], schedule, lambda output, _target: output.flatten()[0])
+    engine = make_runtime([stage], schedule, lambda output, _target: output.flatten()[0])
     one = torch.zeros_like(boundary, device=device, requires_grad=False)
     batch = one.expand(_MICROBATCHES, *one.shape).flatten(0, 1)
     beside: list[int] = []

@@ -5,7 +5,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from evenflow.run.job.run_job import ActionRow
+from evenflow.run.values.run_result import ActionRow
 from evenflow.schedule import Op
 
 _EXCHANGES = 50

@@ -9,8 +9,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from evenflow.run.engine.adapter import LossFunction
-from evenflow.run.engine.assemble import Pipeline
+from evenflow.run.assemble import Pipeline
+from evenflow.run.engine.runtime import LossFunction
 from evenflow.run.engine.seeds import seed_of
 from evenflow.torch_model.parts import ModelRow
 

@@ -13,10 +13,11 @@ from evenflow.cluster.mesh_plan import MeshPlan, StageOnMesh
 from evenflow.cluster.placement import WholeTensor, code, is_even
 from evenflow.cluster.resharding import plan_resharding
 from evenflow.errors import InputError
-from evenflow.run.engine.adapter import Links, LossFunction, MeshStage
+from evenflow.run.engine.runtime import LossFunction
 from evenflow.run.engine.stages import StageParts, StageSettings, weight_builder
 from evenflow.run.mesh.attention import replicated
 from evenflow.run.mesh.exchange import Exchange
+from evenflow.run.mesh.mesh_stage import Links, MeshStage
 from evenflow.run.mesh.stage_modules import MeshStageModule, shard_parameters
 from evenflow.torch_model.parts import ModelRow
 

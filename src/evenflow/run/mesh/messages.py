@@ -9,8 +9,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from evenflow.cluster.mesh_plan import MeshPlan
-from evenflow.run.engine.adapter import MeshStage
 from evenflow.run.mesh.exchange import Exchange, finish
+from evenflow.run.mesh.mesh_stage import MeshStage
 
 _TIMES = 20
 

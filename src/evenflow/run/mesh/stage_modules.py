@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard, distribute_tensor
-from torch.utils._pytree import tree_map
 
 from evenflow.cluster.layout import REPLICATED
 from evenflow.cluster.mesh_plan import MeshPlan, Product, StageOnMesh
 from evenflow.run.engine.stages import StageModule, StageParts
+from evenflow.run.engine.torch_names import tree_map
 from evenflow.run.mesh.attention import on_mesh, replicated
 from evenflow.torch_model.parts import Context, Part
 

@@ -11,9 +11,11 @@ from evenflow.cluster.mesh_plan import MeshPlan
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS
-from evenflow.run.engine.adapter import Hook, LossFunction, Observer, Stage, runtime
+from evenflow.run.engine.hooks import Hook, insert_hooks
 from evenflow.run.engine.order import check_world, runnable_order
 from evenflow.run.engine.recompute_layers import check_kinds
+from evenflow.run.engine.runtime import LossFunction, make_runtime
+from evenflow.run.engine.runtime_stage import Observer, RuntimeStage
 from evenflow.run.engine.shared_parameters import SharedParameters
 from evenflow.run.engine.stages import StageModule, StageParts, StageSettings, boundary_shapes, cut, weight_builder
 from evenflow.run.mesh.assembly import MeshLoss, check_mesh_plan, mesh_stages, message_of, place_parameters
@@ -36,7 +38,7 @@ class Pipeline:
         self,
         *,
         schedule: Schedule,
-        stages: Sequence[Stage],
+        stages: Sequence[RuntimeStage],
         loss_fn: LossFunction,
         shared: Shared,
         message: Tensor,
@@ -50,7 +52,8 @@ class Pipeline:
         self.mesh_plan = mesh_plan
         self.message = message
         """What the first device sends to the next stage for one microbatch, on the meta device."""
-        self.runtime = runtime(stages, schedule, loss_fn, hooks=hooks)
+        self.runtime = make_runtime(stages, schedule, loss_fn)
+        insert_hooks(self.runtime, hooks)
         self.num_steps = 0
         """Steps done, which the random numbers depend on; set it when training goes on from a checkpoint."""
         self._shared = shared
@@ -164,8 +167,8 @@ def pipeline(
         seed: makes dropout the same however the model is split. Without it, random numbers come as they come.
         recompute_modules: glob patterns of the sub-modules that each kind but ``full`` runs again, by their names in a
             layer; see `evenflow.model.recompute_parts`.
-        observer: see `evenflow.run.engine.adapter.Observer`.
-        hooks: see `evenflow.run.engine.adapter.Hook`.
+        observer: see `evenflow.run.engine.runtime_stage.Observer`.
+        hooks: see `evenflow.run.engine.hooks.Hook`.
 
     Raises:
         InputError: plan, model, batch and world size do not fit.
@@ -220,8 +223,8 @@ def pipeline(
     )
 
 
-def _stage(stage: StageParts, boundaries: Sequence[Tensor], settings: StageSettings) -> Stage:
-    return Stage(
+def _stage(stage: StageParts, boundaries: Sequence[Tensor], settings: StageSettings) -> RuntimeStage:
+    return RuntimeStage(
         StageModule(stage, settings.context, seed=settings.seed, recompute_modules=settings.recompute_modules),
         index=stage.index,
         num_stages=len(boundaries) - 1,

@@ -7,24 +7,23 @@ import torch
 from torch.distributed.pipelining import schedules
 
 from evenflow.errors import InputError
-from evenflow.run.engine import adapter
+from evenflow.run.engine import torch_names
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), [(owner, name) for owner, names in adapter.OVERRIDDEN.items() for name in names]
+    ("owner", "name"), [(owner, name) for owner, names in torch_names.USED.items() for name in names]
 )
 def test_what_is_overridden_or_called_is_there(owner: type, name: str) -> None:
-    bases = [base for base in owner.__mro__ if base is not object]
-    assert any(name in vars(base) for base in bases), f"torch {torch.__version__} has no {owner.__name__}.{name}"
+    assert hasattr(owner, name), f"torch {torch.__version__} has no {owner.__name__}.{name}"
 
 
 def test_the_installed_release_is_the_pinned_one() -> None:
-    assert torch.__version__.startswith(f"{adapter.TORCH_VERSIONS}.")
+    assert torch.__version__.startswith(f"{torch_names.TORCH_VERSIONS}.")
 
 
 def test_a_release_without_a_name_is_refused_by_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(schedules, "_PipelineScheduleRuntime")
     with pytest.raises(InputError) as caught:
-        runpy.run_path(adapter.__file__)
-    for word in (torch.__version__, adapter.TORCH_VERSIONS, "_PipelineScheduleRuntime", "evenflow[run]"):
+        runpy.run_path(torch_names.__file__)
+    for word in (torch.__version__, torch_names.TORCH_VERSIONS, "_PipelineScheduleRuntime", "evenflow[run]"):
         assert word in str(caught.value)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evenflow.run.engine.adapter import _answered
+from evenflow.run.engine.order import answered_backwards
 from evenflow.schedule import FAMILIES, Op, make_schedule
 
 
@@ -10,11 +10,11 @@ from evenflow.schedule import FAMILIES, Op, make_schedule
 def test_a_forward_says_which_backwards_came_before_it(family: str) -> None:
     chunks = FAMILIES[family].num_chunks or 2
     schedule = make_schedule(family, num_ranks=3, num_chunks=chunks, num_microbatches=6)
-    assert not _answered(schedule, 0), "no stage is before the first"
+    assert not answered_backwards(schedule, 0), "no stage is before the first"
     for stage in range(1, schedule.num_stages):
         order = [a for a in schedule.order(schedule.stage_ranks[stage - 1]) if a.stage == stage - 1]
         seen: set[int] = set()
-        answered = _answered(schedule, stage)
+        answered = answered_backwards(schedule, stage)
         for action in order:
             if action.op == Op.F:
                 seen |= set(answered[action.microbatch])
@@ -25,4 +25,4 @@ def test_a_forward_says_which_backwards_came_before_it(family: str) -> None:
 def test_in_1f1b_each_forward_of_the_steady_phase_answers_for_one_backward() -> None:
     # Rank 0 of two runs F0 F1 B0 F2 B1 F3 B2 B3: what it sends for microbatch 2 says that gradient 0 has come.
     schedule = make_schedule("1f1b", num_ranks=2, num_chunks=1, num_microbatches=4)
-    assert _answered(schedule, 1) == {0: [], 1: [], 2: [0], 3: [1]}
+    assert answered_backwards(schedule, 1) == {0: [], 1: [], 2: [0], 3: [1]}

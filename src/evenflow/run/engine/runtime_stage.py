@@ -1,0 +1,190 @@
+"""A stage as torch's runtime executes it; `evenflow.run.engine.runtime` says what is changed."""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from evenflow.run.engine.torch_names import PipelineStage, ReceiveInfo, buffer_of
+from evenflow.schedule import Op
+
+Sends = dict[int, list[tuple[dist.Work, dist.P2POp]]]
+"""Messages on the way with their tensors, by microbatch."""
+
+
+class Observer(Protocol):
+    """Is told when the actions of this rank compute."""
+
+    def begin(self, op: Op, stage: int, microbatch: int) -> None:
+        """An action starts: its input is there."""
+
+    def end(self) -> None:
+        """The action that began last has ended; called again when its loss has been computed."""
+
+
+class Witness(Protocol):
+    """Sees what a stage computes, such as to compute it again."""
+
+    def computing(
+        self, op: Op, stage: "RuntimeStage", microbatch: int, loss: Tensor | None = None
+    ) -> AbstractContextManager[None]:
+        """Around an action's work. Before a backward, the stage's ``fwd_cache`` and ``grad_recv_info`` have its inputs;
+        after it ``bwd_cache`` has the gradient of its input. `loss` is what a backward of the last stage begins with.
+        """
+
+
+class RuntimeStage(PipelineStage):
+    """A stage of the runtime whose buffers live only as long as they are needed.
+
+    `module` has a field `microbatch`, which is set before its forward. `weight_builder` gives, after an input gradient,
+    the function that computes the weight gradients which were left out.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        index: int,
+        num_stages: int,
+        device: torch.device,
+        example_input: Tensor,
+        example_output: Tensor,
+        weight_builder: Callable[[], Callable[[], None]] | None,
+        observer: Observer | None,
+        group: dist.ProcessGroup | None = None,
+    ) -> None:
+        super().__init__(
+            module,
+            index,
+            num_stages,
+            device,
+            input_args=example_input,
+            output_args=example_output,
+            dw_builder=weight_builder,
+            group=group,
+        )
+        self.example_input, self.example_output = example_input, example_output
+        self.observer = observer
+        self.answered: Mapping[int, Sequence[int]] = {}
+        """Backwards that the stage before has done, by the forward that it sends next: their sends have ended."""
+        self.witness: Witness | None = None
+        self.keeps_graph = False
+        """Whether the next backward leaves its graph to be run again."""
+        self.forward_sends: Sends = {}
+        self.backward_sends: Sends = {}
+
+    def _setup_forward_recv_info(self, num_microbatches: int, has_backward: bool) -> None:
+        super()._setup_forward_recv_info(1, has_backward)
+        (infos,) = self.args_recv_info.values()
+        self.args_recv_info.update({index: _without_buffers(infos) for index in range(num_microbatches)})
+
+    def _create_grad_recv_info(self, act_send_info: dict[int, list[int]]) -> tuple[ReceiveInfo, ...]:
+        return _without_buffers(super()._create_grad_recv_info(act_send_info))
+
+    def _get_recv_ops(self, recv_infos: tuple[ReceiveInfo, ...]) -> list[dist.P2POp]:
+        for info in recv_infos:
+            if not info.is_root_arg and info.tensor_meta is not None:
+                info.buffer = buffer_of(info.tensor_meta, self.device)
+        return super()._get_recv_ops(recv_infos)
+
+    def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
+        """Post the sends here and leave none to the runtime, which would keep them to the end of the step."""
+        self.forward_sends[fwd_chunk_id] = post(super().get_fwd_send_ops(fwd_chunk_id))
+        return []
+
+    def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
+        """As `get_fwd_send_ops`."""
+        self.backward_sends[bwd_chunk_id] = post(super().get_bwd_send_ops(bwd_chunk_id))
+        return []
+
+    def finish_sends(self) -> None:
+        """Wait for what is still on the way."""
+        for sends in (self.backward_sends, self.forward_sends):
+            for microbatch in list(sends):
+                _finish(sends, microbatch)
+
+    def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
+        """As the runtime's; afterwards only the graph holds the input, whose coming says what has been received."""
+        for microbatch in self.answered.get(fwd_chunk_id, ()):
+            _finish(self.backward_sends, microbatch)
+        self.submod.microbatch = fwd_chunk_id
+        self._begin(Op.F, fwd_chunk_id)
+        with self._witnessed(Op.F, fwd_chunk_id):
+            output = super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
+        self.end_action()
+        _drop_buffers(self.args_recv_info[fwd_chunk_id])
+        return output
+
+    def backward_one_chunk(
+        self, bwd_chunk_id: int, loss: Tensor | None = None, full_backward: bool = True, last_backward: bool = False
+    ) -> None:
+        """As the runtime's; the gradient that came says that the receiver has the output, so its send has ended."""
+        _finish(self.forward_sends, bwd_chunk_id)
+        op = Op.B if full_backward else Op.I
+        self._begin(op, bwd_chunk_id)
+        with self._witnessed(op, bwd_chunk_id, loss):
+            super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
+        self.end_action()
+        _drop_buffers(self.grad_recv_info[bwd_chunk_id])
+
+    def backward_weight_one_chunk(self, bwd_chunk_id: int, last_backward: bool = False) -> None:
+        """As the runtime's."""
+        self._begin(Op.W, bwd_chunk_id)
+        with self._witnessed(Op.W, bwd_chunk_id):
+            super().backward_weight_one_chunk(bwd_chunk_id, last_backward)
+        self.end_action()
+
+    def backward_maybe_with_nosync(
+        self, backward_type: Any, bwd_kwargs: dict[str, Any], last_backward: bool = False
+    ) -> Any:
+        """As the runtime's, which has no way to keep a graph."""
+        if not self.keeps_graph:
+            return super().backward_maybe_with_nosync(backward_type, bwd_kwargs, last_backward)
+        assert backward_type == "full", "backwards are split by a weight builder"
+        torch.autograd.backward(bwd_kwargs["stage_output"], bwd_kwargs["output_grads"], retain_graph=True)
+        return tuple(take_gradient(value) for value in bwd_kwargs["input_values"]), None
+
+    def _witnessed(self, op: Op, microbatch: int, loss: Tensor | None = None) -> AbstractContextManager[None]:
+        if self.witness is None:
+            return nullcontext()
+        return self.witness.computing(op, self, microbatch, loss)
+
+    def _begin(self, op: Op, microbatch: int) -> None:
+        if self.observer is not None:
+            self.observer.begin(op, self.stage_index, microbatch)
+
+    def end_action(self) -> None:
+        """Tell the observer that the action has ended."""
+        if self.observer is not None:
+            self.observer.end()
+
+
+def take_gradient(leaf: Tensor) -> Tensor | None:
+    """The gradient of a stage's input, which is left without."""
+    gradient, leaf.grad = leaf.grad, None
+    return gradient
+
+
+def _finish(sends: Sends, microbatch: int) -> None:
+    for work, _ in sends.pop(microbatch, ()):
+        work.wait()
+
+
+def post(ops: list[dist.P2POp]) -> list[tuple[dist.Work, dist.P2POp]]:
+    """Start messages, each by itself; return their handles with their tensors."""
+    return [(op.op(op.tensor, group=op.group, tag=op.tag, group_dst=op.group_peer), op) for op in ops]
+
+
+def _without_buffers(infos: tuple[ReceiveInfo, ...]) -> tuple[ReceiveInfo, ...]:
+    copies = tuple(copy.copy(info) for info in infos)
+    _drop_buffers(copies)
+    return copies
+
+
+def _drop_buffers(infos: tuple[ReceiveInfo, ...]) -> None:
+    for info in infos:
+        info.buffer = None

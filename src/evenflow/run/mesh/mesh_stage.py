@@ -1,0 +1,89 @@
+"""A stage of the runtime on several devices."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from evenflow.run.engine.runtime_stage import RuntimeStage, post
+from evenflow.run.mesh.exchange import Exchange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """What a stage on several devices exchanges with its neighbours; None where there is no neighbour."""
+
+    activations_in: Exchange | None
+    activations_out: Exchange | None
+    gradients_in: Exchange | None
+    gradients_out: Exchange | None
+
+
+class MeshStage(RuntimeStage):
+    """A stage on several devices, each of which runs this with its part of everything.
+
+    The runtime sees the pipeline alone: rank `rank` of `num_ranks`. What passes between stages may lie otherwise on the
+    devices of the one than on those of the other, so every device exchanges parts with several others.
+    """
+
+    def __init__(
+        self, module: nn.Module, *, rank: int, num_ranks: int, links: Links, example_output: Tensor, **others: Any
+    ) -> None:
+        super().__init__(module, example_output=example_output, **others)
+        self.group_rank, self.group_size = rank, num_ranks
+        self.links = links
+        self._dtype = example_output.dtype  # of what passes between stages
+        self._arriving: dict[tuple[Exchange, int], list[dist.P2POp]] = {}
+
+    def _warmup_forward_vote(self, has_backward: bool, received_acc: Tensor | None = None) -> Tensor:
+        """All shapes are given, on every stage: nothing to ask the others."""
+        return torch.ones(1, dtype=torch.int32, device=self.device)
+
+    def _warmup_backward_result(self, received_result: Tensor | None = None) -> Tensor:
+        """As `_warmup_forward_vote`."""
+        return torch.ones(1, dtype=torch.int32, device=self.device)
+
+    def get_fwd_recv_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
+        """Ask for the parts that make up this device's."""
+        return self._asked(self.links.activations_in, fwd_chunk_id)
+
+    def get_bwd_recv_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
+        """As `get_fwd_recv_ops`."""
+        return self._asked(self.links.gradients_in, bwd_chunk_id)
+
+    def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
+        """See `Stage`."""
+        if self.links.activations_out is not None:
+            (output,), _ = self.fwd_cache[fwd_chunk_id]
+            self.forward_sends[fwd_chunk_id] = post(self.links.activations_out.sends(output.detach()))
+        return []
+
+    def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
+        """See `Stage`."""
+        if self.links.gradients_out is not None:
+            (gradient,) = self.bwd_cache.pop(bwd_chunk_id)
+            assert gradient is not None
+            self.backward_sends[bwd_chunk_id] = post(self.links.gradients_out.sends(gradient))
+        return []
+
+    def _asked(self, exchange: Exchange | None, microbatch: int) -> list[dist.P2POp]:
+        if exchange is None:
+            return []
+        asked = exchange.receives(dtype=self._dtype, device=self.device)
+        self._arriving[exchange, microbatch] = asked
+        return asked
+
+    def _retrieve_recv_activations(self, fwd_chunk_id: int) -> tuple[Tensor, ...]:
+        return (self._taken(self.links.activations_in, fwd_chunk_id).requires_grad_(),)
+
+    def _retrieve_recv_grads(self, bwd_chunk_id: int) -> tuple[Tensor, ...]:
+        return (self._taken(self.links.gradients_in, bwd_chunk_id),)
+
+    def _taken(self, exchange: Exchange | None, microbatch: int) -> Tensor:
+        assert exchange is not None
+        asked = self._arriving.pop((exchange, microbatch))
+        taken = exchange.arrived(asked, None, dtype=self._dtype, device=self.device)
+        assert taken is not None
+        return taken
