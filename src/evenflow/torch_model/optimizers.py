@@ -20,7 +20,7 @@ OPTIMIZERS: Mapping[str, Callable[[int], int]] = {
 def check_optimizer(name: str) -> None:
     """Raise `InputError` for a name that is not in `OPTIMIZERS`."""
     if name not in OPTIMIZERS:
-        raise InputError(value=name, rule=f"one of {', '.join(OPTIMIZERS)}", place="optimizer")
+        raise InputError(value=name, rule=f"must be one of {', '.join(OPTIMIZERS)}", place="optimizer")
 
 
 def parameter_bytes(parameters: Iterable[torch.Tensor], optimizer: str) -> int:

@@ -85,11 +85,11 @@ class TestProfile:
                 (*SIZES, "--dtype", "fp32"),
                 "MixtralDecoderLayer.0 must run",
             ),
-            ({}, ("--seq", "64"), "accelerator: times without a device need an accelerator"),
+            ({}, ("--seq", "64"), "accelerator must be given where no device"),
             ({}, ("--seq", "64", "--accelerator", "h10"), "did you mean 'h100'"),
             ({}, (*SIZES, "--efficiency", "0"), "a share above 0"),
             ({}, (*SIZES, "--tensor-parallel", "3"), "must divide by the 3 devices"),
-            ({}, ("--seq", "64", "--device", "cuda"), "PyTorch sees a CUDA device"),
+            ({}, ("--seq", "64", "--device", "cuda"), "must be a device that PyTorch sees"),
         ],
     )
     def test_bad_input(self, config, evenflow, change, options, message):
@@ -119,7 +119,7 @@ def test_options_that_contradict(config, evenflow, options, message):
 
 
 def test_without_pytorch_says_what_to_install(config, evenflow, monkeypatch):
-    monkeypatch.setitem(sys.modules, "evenflow.torch_model.training_row", None)
+    monkeypatch.setitem(sys.modules, "evenflow.profiles.from_model.model_profile", None)
     result = evenflow("profile", "--model", config, *SIZES)
     assert result.exit_code == 2
     assert "pip install 'evenflow[run]'" in result.stderr

@@ -11,7 +11,8 @@ from evenflow.export.layer_writer import format_layer_file
 from evenflow.fields import as_fields
 from evenflow.model import NONE, Network
 from evenflow.profiles.from_model import profile
-from evenflow.profiles.from_model.model_profile import ModelProfile, profile_row, timer
+from evenflow.profiles.from_model.model_profile import ModelProfile, profile_row
+from evenflow.profiles.from_model.timers import timer
 from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.torch_model.parts import ModelRow
 from evenflow.torch_model.training_row import read_decoder
@@ -27,8 +28,8 @@ def decoder(*, tensor_parallel: int = 1, sequence: int = 16, **sizes: object) ->
 
 
 def profiled(row: ModelRow, *, optimizer: str = "adam") -> ModelProfile:
-    find_times = timer(device="fake", accelerator="a100")
-    return profile_row(row, find_times=find_times, optimizer=optimizer)
+    times = timer(device="fake", accelerator="a100")
+    return profile_row(row, timer=times, optimizer=optimizer)
 
 
 def num_parameters(found: ModelProfile) -> int:
@@ -159,11 +160,11 @@ class TestLayers:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({}, "need an accelerator"),
+            ({}, "accelerator must be given"),
             ({"accelerator": "abacus"}, "one of a100"),
-            ({"accelerator": "a100", "efficiency": 1.5}, "a share above 0"),
-            ({"accelerator": "a100", "optimizer": "adamw"}, "one of adam"),
-            ({"device": "tpu"}, "one of fake, cpu, cuda"),
+            ({"accelerator": "a100", "efficiency": 1.5}, "efficiency must be a share above 0"),
+            ({"accelerator": "a100", "optimizer": "adamw"}, "optimizer must be one of adam"),
+            ({"device": "tpu"}, "device must be one of fake, cpu, cuda"),
         ],
     )
     def test_bad_options(self, options: dict[str, object], message: str) -> None:

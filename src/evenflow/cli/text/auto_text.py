@@ -1,6 +1,6 @@
 """A two-level plan as text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from evenflow.cli.text.tables import aligned, bubble_table
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from evenflow.cluster.cluster import Submesh
 
 
-def auto_text(found: "AutoPlan", notes: Sequence[str], *, microbatch: int, sequence: int, seconds: float) -> str:
+def auto_text(found: "AutoPlan", *, microbatch: int, sequence: int, seconds: float) -> str:
     """Headline, stages, costs by part, shardings, alternatives, refinement, notes."""
     cluster, simulation = found.cluster, found.simulation
     mesh = f"{cluster.num_nodes}x{cluster.devices_per_node}"
@@ -31,7 +31,7 @@ def auto_text(found: "AutoPlan", notes: Sequence[str], *, microbatch: int, seque
         *_shardings(found),
         _alternatives(found),
         _refinement(found),
-        "\n".join(f"note: {note}" for note in notes),
+        "\n".join(f"note: {note}" for note in found.notes),
     ]
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 

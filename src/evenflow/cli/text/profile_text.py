@@ -1,6 +1,5 @@
 """A profile of a model as text."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,12 +36,12 @@ class Setting:
         }
 
 
-def profile_text(found: "ModelProfile", setting: Setting, notes: Sequence[str]) -> str:
+def profile_text(found: "ModelProfile", setting: Setting) -> str:
     """What was found about every distinct part, under which recompute kind, and where the times come from."""
     microbatch = f"{setting.microbatch} x {setting.sequence} tokens, {setting.dtype}, {setting.optimizer}"
     shared = f", on one of {setting.tensor_parallel} devices" if setting.tensor_parallel > 1 else ""
     head = f"{found.name}: {len(found.layers)} layers; a microbatch is {microbatch}{shared}"
-    paragraphs = [head, _part_table(found), _kind_table(found), "\n".join(f"note: {note}" for note in notes)]
+    paragraphs = [head, _part_table(found), _kind_table(found), "\n".join(f"note: {note}" for note in found.notes)]
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 

@@ -286,7 +286,7 @@ def _answer(
         picture = two_level_svg(found.simulation, found.cluster, found.stages, title=title)
         write_text(svg_file, picture, option="--svg")
         written.append(svg_file)
-    click.echo(auto_text(found, found.notes, microbatch=setting.microbatch, sequence=setting.sequence, seconds=seconds))
+    click.echo(auto_text(found, microbatch=setting.microbatch, sequence=setting.sequence, seconds=seconds))
     if written:
         click.echo("\nwrote " + ", ".join(map(str, written)))
     return 0

@@ -11,7 +11,6 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.output_files import check_outputs, write_text
 from evenflow.cli.shared.torch_extra import torch_extra
 from evenflow.cli.text.profile_text import Setting, profile_text
-from evenflow.cluster.dtypes import parse_dtype
 from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.json_text import format_object
@@ -106,14 +105,14 @@ def profile(
         efficiency=efficiency,
     )
     with shown_part() as progress:
-        found, notes = _profiled(config, model_name(path, place), setting, progress)
+        found = _profiled(config, model_name(path, place), setting, progress)
     layers = format_layer_file(found.network())
     if layer_file is not None:
         write_text(layer_file, layers, option="--output")
     if json_file is not None:
-        write_text(json_file, format_object(profile_fields(found, notes, setting=setting.fields())), option="--json")
+        write_text(json_file, format_object(profile_fields(found, setting=setting.fields())), option="--json")
     written = [str(path) for path in (layer_file, json_file) if path is not None]
-    paragraphs = [profile_text(found, setting, notes), *(["wrote " + ", ".join(written)] if written else [])]
+    paragraphs = [profile_text(found, setting), *(["wrote " + ", ".join(written)] if written else [])]
     click.echo("\n\n".join(paragraphs), err=layer_file is None)
     if layer_file is None:
         click.echo(layers, nl=False)
@@ -133,26 +132,23 @@ def model_name(path: str, place: str) -> str:
     return file.parent.name if file.stem == "config" else file.stem
 
 
-def _profiled(
-    config: Fields, name: str, setting: Setting, progress: Callable[[str], None]
-) -> tuple["ModelProfile", list[str]]:
-    """The profile of the model in `config`, and what a user should know about it."""
+def _profiled(config: Fields, name: str, setting: Setting, progress: Callable[[str], None]) -> "ModelProfile":
+    """Profile the model in `config`."""
     with torch_extra("a profile", place="evenflow profile"):
-        from evenflow.profiles.from_model.model_profile import profile_row, timer
-        from evenflow.torch_model.training_row import read_decoder
-    efficiency = {} if setting.efficiency is None else {"efficiency": setting.efficiency}
-    find_times = timer(device=setting.device, accelerator=setting.accelerator, **efficiency)
-    progress("building the model")
-    row = read_decoder(
+        from evenflow.profiles.from_model.model_profile import profile_config
+    return profile_config(
         config,
         sequence=setting.sequence,
         microbatch=setting.microbatch,
-        dtype=parse_dtype(setting.dtype, place="--dtype"),
         tensor_parallel=setting.tensor_parallel,
+        device=setting.device,
+        accelerator=setting.accelerator,
+        dtype=setting.dtype,
+        optimizer=setting.optimizer,
         name=name,
+        progress=progress,
+        **({} if setting.efficiency is None else {"efficiency": setting.efficiency}),
     )
-    found = profile_row(row, find_times=find_times, optimizer=setting.optimizer, progress=progress)
-    return found, [find_times.origin, *row.notes]
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """The profile of a model that never ran: memory and time of every distinct part."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from evenflow.units import megabytes, milliseconds
@@ -9,9 +9,7 @@ if TYPE_CHECKING:  # loads torch
     from evenflow.profiles.from_model.model_profile import ModelProfile
 
 
-def profile_fields(
-    profile: "ModelProfile", notes: Sequence[str], *, setting: Mapping[str, object]
-) -> dict[str, object]:
+def profile_fields(profile: "ModelProfile", *, setting: Mapping[str, object]) -> dict[str, object]:
     """Return every distinct part under every recompute kind; `setting` is what was asked for, in fields of its own."""
     return {
         "name": profile.name,
@@ -27,7 +25,7 @@ def profile_fields(
                 "forward_flops": part.forward_flops,
                 "forward_ms": milliseconds(part.times.forward_ns),
                 "weight_ms": milliseconds(part.times.weight_ns),
-                "until_weight_mb": megabytes(part.weight_bytes),
+                "until_weight_mb": megabytes(part.until_weight_bytes),
                 "spread": part.times.spread,
                 "recompute": {
                     kind: {
@@ -40,5 +38,5 @@ def profile_fields(
             }
             for role, part, count in profile.parts
         ],
-        "notes": list(notes),
+        "notes": list(profile.notes),
     }

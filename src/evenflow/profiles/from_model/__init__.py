@@ -3,6 +3,6 @@
 Importing this loads torch, so import it where it is needed.
 """
 
-from evenflow.profiles.from_model.model_profile import profile
+from evenflow.profiles.from_model.model_profile import profile, profile_config
 
-__all__ = ["profile"]
+__all__ = ["profile", "profile_config"]

@@ -35,7 +35,7 @@ def measure(part: Part, kinds: Sequence[str], *, device: torch.device) -> PartTi
     except (RuntimeError, MemoryError) as error:
         raise InputError(
             value=" ".join(str(error).split())[:200],
-            rule=f"forward and backward run on {device.type}",
+            rule=f"must run forward and backward on {device.type}",
             place=part.name,
             remedy="make sequence or microbatch smaller, or take times from an accelerator with --device fake",
         ) from None
@@ -68,7 +68,7 @@ def _measure(part: Part, kinds: Sequence[str], device: torch.device) -> PartTime
 
 
 class _Runs:
-    """Repeats the same forward and backward."""
+    """The same forward and backward, to be repeated."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class _Runs:
         self._token = torch.zeros((), requires_grad=True)
 
     def once(self, *, whole: bool) -> tuple[int, int]:
-        """Nanoseconds of a forward and of its backward; the backward of the input alone where it is not `whole`."""
+        """Return nanoseconds of a forward and its backward, which is that of the input alone unless it is `whole`."""
         inputs = list(self._inputs)
         if self._takes_gradient:
             inputs[0] = source(self._token, [inputs[0].detach()], [])
@@ -106,14 +106,14 @@ class _Runs:
 
 
 def _waiting(device: torch.device) -> Callable[[], None]:
-    """What waits for the device to finish; the CPU has finished when a call returns."""
+    """Return what waits for the device to finish; the CPU has finished when a call returns."""
     if device.type == "cpu":
         return lambda: None
     return lambda: torch.accelerator.synchronize(device)
 
 
 def _weight_share(backwards: Sequence[int], input_gradients: Sequence[int]) -> float:
-    """The share of the weight gradient, from the fastest of each: what disturbs a run only makes it longer."""
+    """Return the share of the weight gradient, from the fastest runs: a disturbance only makes a run longer."""
     return max(0.0, 1 - min(input_gradients) / min(backwards)) if input_gradients else 1.0
 
 

@@ -1,49 +1,26 @@
-"""From parts to a network: every distinct layer is profiled once, equal neighbours become one run."""
+"""The profile of a model that never ran: every distinct part is profiled once, equal neighbours become one run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
 
 import torch
 from torch import nn
 
-from evenflow.cluster.accelerators import EFFICIENCY, accelerator_named
-from evenflow.errors import InputError
+from evenflow.cluster.accelerators import EFFICIENCY
+from evenflow.cluster.dtypes import parse_dtype
+from evenflow.fields import Fields, as_fields
 from evenflow.model import NONE, EndBlock, Layer, LayerRun, Mode, Network
-from evenflow.profiles.from_model.measure import REPEATS, measure
-from evenflow.profiles.from_model.part_times import PartTimes, Roofline
-from evenflow.profiles.from_model.part_trace import Trace, trace
-from evenflow.torch_model.made_tensors import made_inputs
-from evenflow.torch_model.optimizers import check_optimizer, parameter_bytes
+from evenflow.profiles.from_model.part_profile import PartProfile, profile_part, signature
+from evenflow.profiles.from_model.timers import FAKE, Timer, timer
+from evenflow.torch_model.optimizers import check_optimizer
 from evenflow.torch_model.parts import ModelRow, Part
-from evenflow.torch_model.recompute import offered_kinds
-from evenflow.torch_model.rows import model_row, runs_on_fakes
+from evenflow.torch_model.rows import model_row
+from evenflow.torch_model.training_row import read_decoder
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timer:
-    """Where the times of parts come from."""
-
-    times: Callable[[Part, Mapping[str, Trace]], PartTimes]
-    """Of a part whose traces by recompute kind are known."""
-    origin: str
-    """One sentence for people."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartProfile:
-    """What was found out about a part, for one microbatch."""
-
-    name: str
-    num_parameters: int
-    parameter_bytes: int
-    forward_flops: int
-    activation_bytes: Mapping[str, int]
-    """By recompute kind; ends of the model have ``none`` only."""
-    weight_bytes: int
-    working_bytes: Mapping[str, int]
-    times: PartTimes
+def _silent(_step: str) -> None:
+    """Show no progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +31,8 @@ class ModelProfile:
     head: PartProfile | None
     layers: tuple[PartProfile, ...]
     tail: PartProfile | None
+    notes: tuple[str, ...] = ()
+    """Where the times come from, and what else a user should know, a sentence each."""
 
     @property
     def runs(self) -> list[tuple[PartProfile, int]]:
@@ -69,7 +48,7 @@ class ModelProfile:
         return [*head, *(("BODY", layer, count) for layer, count in self.runs), *tail]
 
     def network(self) -> Network:
-        """The network to plan for; its constant is the largest working memory of a layer under any kind."""
+        """Return the network to plan for; its constant is the largest working memory of a layer under any kind."""
         return Network(
             name=self.name,
             runs=tuple(LayerRun(layer=_layer(layer), count=count) for layer, count in self.runs),
@@ -79,33 +58,6 @@ class ModelProfile:
         )
 
 
-def timer(*, device: str, accelerator: str | None = None, efficiency: float = EFFICIENCY) -> Timer:
-    """Times from a device, ``cpu`` or ``cuda``, or, where that is ``fake``, from what is known of an accelerator.
-
-    Raises:
-        InputError: an unknown or missing accelerator, a device that is not there, an efficiency that is no share.
-    """
-    if device == "fake":
-        if accelerator is None:
-            raise InputError(
-                value=None, rule="times without a device need an accelerator", place="accelerator", remedy="name one"
-            )
-        if not 0 < efficiency <= 1:
-            raise InputError(value=efficiency, rule="a share above 0 and at most 1", place="efficiency")
-        roofline = Roofline(accelerator=accelerator_named(accelerator), efficiency=efficiency)
-        return Timer(times=lambda _part, traces: roofline.times(traces), origin=roofline.origin())
-    if device not in ("cpu", "cuda"):
-        raise InputError(value=device, rule="one of fake, cpu, cuda", place="device")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise InputError(
-            value=device, rule="PyTorch sees a CUDA device", place="device", remedy="use fake with an accelerator"
-        )
-    return Timer(
-        times=lambda part, traces: measure(part, list(traces), device=torch.device(device)),
-        origin=f"times are measured on {device}, the median of {REPEATS}",
-    )
-
-
 def profile(
     layers: Sequence[nn.Module],
     example_input: torch.Tensor,
@@ -113,12 +65,12 @@ def profile(
     head: nn.Module | None = None,
     tail: nn.Module | None = None,
     name: str = "model",
-    device: str = "fake",
+    device: str = FAKE,
     accelerator: str | None = None,
     efficiency: float = EFFICIENCY,
     optimizer: str = "adam",
 ) -> Network:
-    """The network of a model given as an ordered list of layers, each of which takes what the one before gives.
+    """Return the network of a model given as layers in order, each of which takes what the one before hands over.
 
     `head` takes `example_input`, of which shape and type matter; without a head the first layer does. `tail` gives the
     loss. Modules and input may be on the meta device, so a model needs no memory; nothing is changed in them. Of a
@@ -127,17 +79,48 @@ def profile(
     Raises:
         InputError: no layers, or as `timer` and `check_optimizer`.
     """
-    find_times = timer(device=device, accelerator=accelerator, efficiency=efficiency)
+    times = timer(device=device, accelerator=accelerator, efficiency=efficiency)
     row = model_row(layers, example_input, head=head, tail=tail, name=name)
-    return profile_row(row, find_times=find_times, optimizer=optimizer).network()
+    return profile_row(row, timer=times, optimizer=optimizer).network()
+
+
+def profile_config(
+    config: Fields | Mapping[str, object],
+    *,
+    sequence: int,
+    microbatch: int = 1,
+    tensor_parallel: int = 1,
+    device: str = FAKE,
+    accelerator: str | None = None,
+    efficiency: float = EFFICIENCY,
+    dtype: str = "bf16",
+    optimizer: str = "adam",
+    name: str = "model",
+    progress: Callable[[str], None] = _silent,
+) -> ModelProfile:
+    """Return the profile of the decoder that `config`, the contents of a ``config.json``, describes.
+
+    A microbatch has `microbatch` sequences of `sequence` tokens on one device, which has its share of every layer where
+    `tensor_parallel` devices share them.
+
+    Raises:
+        InputError: as `read_decoder`, `timer` and `check_optimizer`.
+    """
+    times = timer(device=device, accelerator=accelerator, efficiency=efficiency)
+    progress("building the model")
+    row = read_decoder(
+        config if isinstance(config, Fields) else as_fields(dict(config), file=name),
+        sequence=sequence,
+        microbatch=microbatch,
+        dtype=parse_dtype(dtype),
+        tensor_parallel=tensor_parallel,
+        name=name,
+    )
+    return profile_row(row, timer=times, optimizer=optimizer, progress=progress)
 
 
 def profile_row(
-    row: ModelRow,
-    *,
-    find_times: Timer,
-    optimizer: str,
-    progress: Callable[[str], None] = lambda _name: None,
+    row: ModelRow, *, timer: Timer, optimizer: str, progress: Callable[[str], None] = _silent
 ) -> ModelProfile:
     """Profile every distinct part of `row` once; `progress` is told which, before it begins."""
     check_optimizer(optimizer)
@@ -147,7 +130,7 @@ def profile_row(
         key = is_layer, signature(part)
         if key not in known:
             progress(part.name)
-            known[key] = _profile_part(part, find_times, optimizer, is_layer=is_layer)
+            known[key] = profile_part(part, timer, optimizer, is_layer=is_layer)
         return replace(known[key], name=part.name)
 
     def end(parts: tuple[Part, ...]) -> PartProfile | None:
@@ -159,78 +142,33 @@ def profile_row(
         head=end(row.head),
         layers=tuple(profiled(part, is_layer=True) for part in row.body),
         tail=end(row.tail),
+        notes=(timer.origin, *row.notes),
     )
 
 
-def signature(part: Part) -> object:
-    """Equal for parts that cost the same: classes, attributes, shapes of parameters and inputs.
-
-    A layer's number in the model is no difference.
-    """
-    modules = tuple(
-        (name, type(module), tuple(sorted(_attributes(module).items()))) for name, module in part.module.named_modules()
-    )
-    tensors = [*part.module.named_parameters(), *part.module.named_buffers()]
-    shapes = tuple((name, tensor.shape, tensor.dtype, tensor.requires_grad) for name, tensor in tensors)
-    return modules, shapes, repr(made_inputs((part.inputs, dict(part.named_inputs)), _description))
-
-
-def _attributes(module: nn.Module) -> dict[str, str]:
-    """What a class adds to a module, as text; of objects only what they are."""
-    apart = {*vars(nn.Module()), "layer_idx", "layer_id", "layer_number"}
-    return {key: _text(value) for key, value in vars(module).items() if key not in apart}
-
-
-def _text(value: object) -> str:
-    if value is None or isinstance(value, bool | int | float | str | tuple | list | dict):
-        return repr(value)
-    return str(getattr(value, "__qualname__", type(value).__qualname__))
-
-
-def _description(tensor: torch.Tensor) -> Any:
-    return (tuple(tensor.shape), tensor.dtype)
-
-
-def _profile_part(part: Part, find_times: Timer, optimizer: str, *, is_layer: bool) -> PartProfile:
-    kinds = offered_kinds(part.module) if is_layer else (NONE,)
-    with runs_on_fakes(part.name):
-        traces = {kind: trace(part, kind) for kind in kinds}
-    parameters = list(part.module.parameters())
-    return PartProfile(
-        name=part.name,
-        num_parameters=sum(tensor.numel() for tensor in parameters),
-        parameter_bytes=parameter_bytes(parameters, optimizer),
-        forward_flops=sum(operator.flops for operator in traces[NONE].forward),
-        activation_bytes={kind: found.activation_bytes for kind, found in traces.items()},
-        weight_bytes=traces[NONE].weight_bytes,
-        working_bytes={kind: found.working_bytes for kind, found in traces.items()},
-        times=find_times.times(part, traces),
-    )
-
-
-def _layer(found: PartProfile) -> Layer:
+def _layer(profile: PartProfile) -> Layer:
     return Layer(
-        name=found.name,
-        forward_ns=found.times.forward_ns,
-        parameter_bytes=found.parameter_bytes,
+        name=profile.name,
+        forward_ns=profile.times.forward_ns,
+        parameter_bytes=profile.parameter_bytes,
         modes={
-            kind: Mode(activation_bytes=size, backward_ns=found.times.backward_ns[kind])
-            for kind, size in found.activation_bytes.items()
+            kind: Mode(activation_bytes=size, backward_ns=profile.times.backward_ns[kind])
+            for kind, size in profile.activation_bytes.items()
         },
-        stated_weight_ns=found.times.weight_ns,
-        stated_weight_bytes=found.weight_bytes,
+        stated_weight_ns=profile.times.weight_ns,
+        stated_weight_bytes=profile.until_weight_bytes,
     )
 
 
-def _end_block(found: PartProfile | None) -> EndBlock:
-    if found is None:
+def _end_block(profile: PartProfile | None) -> EndBlock:
+    if profile is None:
         return EndBlock()
     return EndBlock(
-        name=found.name,
-        forward_ns=found.times.forward_ns,
-        backward_ns=found.times.backward_ns[NONE],
-        parameter_bytes=found.parameter_bytes,
-        activation_bytes=found.activation_bytes[NONE],
-        stated_weight_ns=found.times.weight_ns,
-        stated_weight_bytes=found.weight_bytes,
+        name=profile.name,
+        forward_ns=profile.times.forward_ns,
+        backward_ns=profile.times.backward_ns[NONE],
+        parameter_bytes=profile.parameter_bytes,
+        activation_bytes=profile.activation_bytes[NONE],
+        stated_weight_ns=profile.times.weight_ns,
+        stated_weight_bytes=profile.until_weight_bytes,
     )

@@ -1,4 +1,4 @@
-"""Where times come from: the same five numbers of a part, computed from its operators or measured on a device."""
+"""Times of a part, and how they follow from its operators at the rates of an accelerator."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -15,11 +15,11 @@ class PartTimes:
 
     forward_ns: int
     backward_ns: Mapping[str, int]
-    """The whole backward by recompute kind; never below that of ``none``."""
+    """Nanoseconds of the whole backward by recompute kind; never below that of ``none``."""
     weight_ns: int
-    """The weight gradient, a part of the backward without recomputation."""
+    """Nanoseconds of the weight gradient, a part of the backward without recomputation."""
     spread: float | None = None
-    """Of measured forwards and backwards, the largest (slowest - fastest) / median; None where nothing was measured."""
+    """The largest (slowest - fastest) / median of measured forwards and backwards; None where nothing was measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,14 +30,14 @@ class Roofline:
     efficiency: float
 
     def time_ns(self, operators: Iterable[ExecutedOperator]) -> int:
-        """The time of all `operators` in turn, rounded up."""
+        """Return the time of all `operators` in turn, rounded up."""
         device = self.accelerator.reaching(self.efficiency)
         return math.ceil(
             sum(device.operator_ns(flops=one.flops, moved_bytes=one.moved_bytes, dtype=one.dtype) for one in operators)
         )
 
     def times(self, traces: Mapping[str, Trace]) -> PartTimes:
-        """The times of a part from its traces by recompute kind."""
+        """Return the times of a part from its traces by recompute kind."""
         plain = traces["none"]
         backward_ns = {kind: self.time_ns(trace.backward) for kind, trace in traces.items()}
         return PartTimes(
@@ -45,7 +45,7 @@ class Roofline:
         )
 
     def origin(self) -> str:
-        """One sentence for people."""
+        """Say where the times come from, as a sentence."""
         device = self.accelerator
         peaks = ", ".join(f"{rate / 1e12:g} TFLOPS {dtype}" for dtype, rate in device.flops_per_s_of.items())
         return (

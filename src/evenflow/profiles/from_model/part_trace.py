@@ -28,22 +28,22 @@ from evenflow.torch_model.recompute import recomputing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What a part does for one microbatch under one recompute kind."""
+    """The operators of a part for one microbatch under one recompute kind, and what stays alive."""
 
     forward: tuple[ExecutedOperator, ...]
     backward: tuple[ExecutedOperator, ...]
     weight: tuple[ExecutedOperator, ...]
-    """Those of the backward that only the weight gradients need."""
+    """The operators of the backward that only the weight gradients need."""
     activation_bytes: int
-    """Alive from the forward on, until the backward."""
-    weight_bytes: int
-    """Alive between the input gradient and the weight gradient; meaningful without recomputation."""
+    """Bytes alive from the forward to the backward."""
+    until_weight_bytes: int
+    """Bytes alive between the input gradient and the weight gradient; meaningful without recomputation."""
     working_bytes: int
-    """What forward or backward need at their peak beyond the activation; gradients of parameters are not in it."""
+    """Bytes that forward or backward need at their peak beyond the activation, without gradients of parameters."""
 
 
 def trace(part: Part, kind: str, *, make: Make = make_empty, fake: bool = True) -> Trace:
-    """Run `part` once, on fake tensors unless told otherwise, with tensors from `make`."""
+    """Run `part` once forward and backward, on fake tensors unless told otherwise, with tensors from `make`."""
     with _tensors(fake=fake):
         module = copy_with(part.module, make)
         named = made_inputs(dict(part.named_inputs), make)
@@ -78,7 +78,7 @@ class _FusedAttention(TorchFunctionMode):
 
 
 class _Source(torch.autograd.Function):
-    """Gives the input as if a part before had made it, and notes the gradient that comes back for it.
+    """Hands over the input as if a part before had made it, and notes the gradient that comes back for it.
 
     A leaf would do neither: autograd holds on to leaves, which the input of a layer is not.
     """
@@ -95,7 +95,10 @@ class _Source(torch.autograd.Function):
 
 
 def source(token: torch.Tensor, value: list[torch.Tensor], noted: list[torch.Tensor]) -> torch.Tensor:
-    """The tensor that `value` holds, taken out of it, as a result of the leaf `token`; `noted` gets its gradient."""
+    """Return the tensor that `value` holds, taken out of it, as a result of the leaf `token`.
+
+    `noted` gets its gradient in the backward.
+    """
     result = _Source.apply(token, value, noted)
     assert isinstance(result, torch.Tensor)
     return result
@@ -126,13 +129,13 @@ def _run(
         backward=tuple(backward),
         weight=tuple(weight),
         activation_bytes=activation_bytes,
-        weight_bytes=_waiting_bytes(weight, log),
+        until_weight_bytes=_waiting_bytes(weight, log),
         working_bytes=max(working_bytes, log.peak_bytes - activation_bytes),
     )
 
 
 def _weight_operators(backward: Sequence[ExecutedOperator], input_gradient: set[int]) -> list[ExecutedOperator]:
-    """The operators from which the gradient of the input does not follow."""
+    """Return the operators from which the gradient of the input does not follow."""
     needed, weight = set(input_gradient), []
     for operator in reversed(backward):
         if operator.writes & needed:

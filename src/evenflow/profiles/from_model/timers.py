@@ -1,0 +1,60 @@
+"""Where the times of a model's parts come from: a device that runs them, or the rates of an accelerator."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from evenflow.cluster.accelerators import EFFICIENCY, accelerator_named
+from evenflow.errors import InputError
+from evenflow.profiles.from_model.measure import REPEATS, measure
+from evenflow.profiles.from_model.part_times import PartTimes, Roofline
+from evenflow.profiles.from_model.part_trace import Trace
+from evenflow.torch_model.parts import Part
+
+FAKE, DEVICES = "fake", ("cpu", "cuda")
+"""Times without a device, and the devices that measure them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timer:
+    """A source of times."""
+
+    times: Callable[[Part, Mapping[str, Trace]], PartTimes]
+    """Gives the times of a part from the part and its traces by recompute kind."""
+    origin: str
+    """Where the times come from, as a sentence."""
+
+
+def timer(*, device: str, accelerator: str | None = None, efficiency: float = EFFICIENCY) -> Timer:
+    """Return what times parts on `device`, or, for ``fake``, at the share `efficiency` of an accelerator's rates.
+
+    Raises:
+        InputError: an unknown or missing accelerator, a device that is not there, an efficiency that is no share.
+    """
+    if device == FAKE:
+        return _computed(accelerator, efficiency)
+    if device not in DEVICES:
+        raise InputError(value=device, rule=f"must be one of {', '.join((FAKE, *DEVICES))}", place="device")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError(
+            value=device,
+            rule="must be a device that PyTorch sees",
+            place="device",
+            remedy="take times from an accelerator's rates: fake",
+        )
+    return Timer(
+        times=lambda part, traces: measure(part, list(traces), device=torch.device(device)),
+        origin=f"times are measured on {device}, the median of {REPEATS}",
+    )
+
+
+def _computed(accelerator: str | None, efficiency: float) -> Timer:
+    if accelerator is None:
+        raise InputError(
+            value=None, rule="must be given where no device measures times", place="accelerator", remedy="name one"
+        )
+    if not 0 < efficiency <= 1:
+        raise InputError(value=efficiency, rule="must be a share above 0 and at most 1", place="efficiency")
+    roofline = Roofline(accelerator=accelerator_named(accelerator), efficiency=efficiency)
+    return Timer(times=lambda _part, traces: roofline.times(traces), origin=roofline.origin())
