@@ -11,9 +11,11 @@ from itertools import pairwise
 
 from evenflow.auto.config_planner import plan_config
 from evenflow.auto.planner import AutoPlan
+from evenflow.auto.sharding.memory_levels import Level
 from evenflow.auto.stages.analytic import AnalyticStages
 from evenflow.auto.stages.candidates import StageCost
-from evenflow.auto.stages.inter_operator import Stage, TwoLevelPlan
+from evenflow.auto.stages.mesh_sharding import MeshSharding
+from evenflow.auto.stages.two_level_plan import SubmeshStage, TwoLevelPlan
 from evenflow.cluster.cluster import Cluster, Link, Submesh, assign, submeshes
 from evenflow.units import milliseconds
 
@@ -59,9 +61,9 @@ class Row:
 
 def measure(setting: Setting) -> Row:
     found = planned(setting)
-    alone = Submesh(1, 1)
-    network = replace(found.provider.network_on(alone, "1 fastest"), constant_bytes=0)
-    layer = found.provider.boundary(1, alone, "1 fastest", range(1))
+    alone, fastest = Submesh(1, 1), MeshSharding((1,), Level.FASTEST)
+    network = replace(found.provider.network_on(alone, fastest), constant_bytes=0)
+    layer = found.provider.boundary(1, alone, fastest, range(1))
     analytic = AnalyticStages(
         network=network,
         cluster=found.cluster,
@@ -129,7 +131,12 @@ def even_plans(analytic: AnalyticStages, num_microbatches: int) -> Iterator[tupl
 
 
 def even_plan(
-    analytic: AnalyticStages, shape: Submesh, bounds: list[int], sharding: str, recompute: str, num_microbatches: int
+    analytic: AnalyticStages,
+    shape: Submesh,
+    bounds: list[int],
+    sharding: MeshSharding,
+    recompute: str,
+    num_microbatches: int,
 ) -> TwoLevelPlan | None:
     """A 1F1B pipeline of equal submeshes, or None where it does not fit."""
     cluster, count = analytic.cluster, len(bounds) - 1
@@ -141,7 +148,7 @@ def even_plan(
         held = cost.static_bytes + min(num_microbatches, count - place) * cost.activation_bytes
         if held > cluster.memory_bytes:
             return None
-        stages.append(Stage(first=first, end=end, submesh=shape, devices=devices, cost=cost))
+        stages.append(SubmeshStage(first=first, end=end, submesh=shape, devices=devices, cost=cost))
     return TwoLevelPlan(
         cluster=cluster,
         schedule="1f1b",
@@ -159,7 +166,9 @@ def even_plan(
     )
 
 
-def _cost(analytic: AnalyticStages, first: int, end: int, shape: Submesh, sharding: str, recompute: str) -> StageCost:
+def _cost(
+    analytic: AnalyticStages, first: int, end: int, shape: Submesh, sharding: MeshSharding, recompute: str
+) -> StageCost:
     return next(
         cost for cost in analytic.options(first, end, shape) if (cost.sharding, cost.recompute) == (sharding, recompute)
     )

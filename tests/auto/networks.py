@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from evenflow.auto.stages.analytic import AnalyticStages
-from evenflow.cluster.cluster import Cluster
+from evenflow.auto.stages.candidates import Asker, Candidates, evaluate
+from evenflow.cluster.cluster import Cluster, submeshes
 from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
 
 FULL_ACTIVATION = 100
@@ -34,4 +35,15 @@ def network(forwards_ns: Sequence[int], *, head: EndBlock | None = None, tail: E
 def stages(of: Network, cluster: Cluster, *, num_microbatches: int = 8, samples: int = 4) -> AnalyticStages:
     return AnalyticStages(
         network=of, cluster=cluster, num_microbatches=num_microbatches, samples=samples, boundary_bytes=400
+    )
+
+
+def everything(provider: AnalyticStages) -> Candidates:
+    """Every stage, without limits."""
+    return evaluate(
+        Asker(provider, None),
+        submeshes(provider.cluster),
+        num_microbatches=provider.num_microbatches,
+        first_in_flight=1,
+        memory_limit_bytes=None,
     )

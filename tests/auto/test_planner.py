@@ -8,8 +8,10 @@ import pytest
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
-from evenflow.auto.placed_stages import placed_simulation  # noqa: E402
+from evenflow.auto.placed_pipeline import simulated  # noqa: E402
 from evenflow.auto.planner import AutoPlan, plan  # noqa: E402
+from evenflow.auto.sharding.memory_levels import Level  # noqa: E402
+from evenflow.auto.stages.mesh_sharding import MeshSharding  # noqa: E402
 from evenflow.cluster.accelerators import Accelerator  # noqa: E402
 from evenflow.cluster.cluster import Cluster, Link  # noqa: E402
 from evenflow.cluster.layout import REPLICATED  # noqa: E402
@@ -17,7 +19,7 @@ from evenflow.cluster.placement import REPLICATE  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
 from evenflow.model import FULL, NONE  # noqa: E402
 from evenflow.simulate import simulate  # noqa: E402
-from evenflow.solve.outcome import Status  # noqa: E402
+from evenflow.solve import Status  # noqa: E402
 
 WIDTH = 256
 HIDDEN = torch.empty(8, 64, WIDTH, device="meta")
@@ -92,7 +94,7 @@ def test_fast_links_make_one_stage_of_split_operators(fast_pair: AutoPlan) -> No
     best = fast_pair.stages[0].option
     # Two devices share the work: half of what one device takes for four layers and the tail.
     one = fast_pair.provider
-    alone = one.stage_option(0, 4, next(iter(one.costs)), "1 fastest")
+    alone = one.stage_option(0, 4, next(iter(one.costs)), MeshSharding((1,), Level.FASTEST))
     assert best.compute_ns == pytest.approx(alone.compute_ns / 2, rel=0.1)
     assert best.communication_ns + best.resharding_ns < best.compute_ns
 
@@ -112,9 +114,9 @@ def test_one_token_at_a_time_splits_columns_then_rows() -> None:
 
 
 def test_plan_is_what_was_simulated(slow_pair: AutoPlan) -> None:
-    two_level = slow_pair.inter.shortest
+    two_level = slow_pair.search.shortest
     assert two_level is not None
-    placed = placed_simulation(two_level, None, slow_pair.provider)
+    placed = simulated(two_level, slow_pair.provider)
     assert placed.costs.forward_ns.tolist() == [stage.cost.forward_ns for stage in two_level.stages]
     assert placed.costs.backward_ns.tolist() == [stage.cost.backward_ns for stage in two_level.stages]
     assert placed.makespan_ns == two_level.timeline.makespan_ns
@@ -144,7 +146,7 @@ def test_too_little_memory_says_how_much_would_do(slow_pair: AutoPlan) -> None:
     found = planned(cluster(2, 1, 2**20))
     assert found.status is Status.INFEASIBLE
     assert found.stages == ()
-    shortage = found.inter.shortage
+    shortage = found.search.shortage
     assert shortage is not None
     assert planned(cluster(2, 1, shortage.memory_bytes)).status is not Status.INFEASIBLE
     assert planned(cluster(2, 1, shortage.memory_bytes - 1)).status is Status.INFEASIBLE
@@ -153,9 +155,9 @@ def test_too_little_memory_says_how_much_would_do(slow_pair: AutoPlan) -> None:
 def test_more_memory_is_never_slower(slow_pair: AutoPlan) -> None:
     limited = planned(cluster(2, 1, max(slow_pair.simulation.peak_memory_bytes) * 3 // 4))
     check(limited)
-    assert slow_pair.inter.plan is not None
-    assert limited.inter.plan is not None
-    assert limited.inter.plan.step_ns >= slow_pair.inter.plan.step_ns
+    assert slow_pair.search.plan is not None
+    assert limited.search.plan is not None
+    assert limited.search.plan.step_ns >= slow_pair.search.plan.step_ns
 
 
 def test_layers_that_are_no_row() -> None:

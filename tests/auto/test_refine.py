@@ -6,7 +6,8 @@ import pytest
 
 from evenflow.auto.refine import Refinement, refine
 from evenflow.auto.stages.analytic import AnalyticStages
-from evenflow.auto.stages.inter_operator import TwoLevelPlan, plan_stages
+from evenflow.auto.stages.stage_search import plan_stages
+from evenflow.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
 from evenflow.cluster.cluster import Link, Submesh
 from evenflow.model import EndBlock
 from evenflow.simulate import simulate
@@ -22,8 +23,12 @@ TAIL = EndBlock(forward_ns=50_000, backward_ns=100_000, parameter_bytes=800)
 @pytest.fixture(scope="module")
 def pipeline() -> TwoLevelPlan:
     """Ten layers and a head on four devices: the best cut that recomputes whole stages or nothing."""
-    answer = plan_stages(lambda one: provider(), CLUSTER, num_microbatches=8)
-    return next(plan for plan in answer.alternatives if {stage.submesh for stage in plan.stages} == {Submesh(1, 1)})
+    alternatives = plan_stages(provider()).alternatives
+    return next(plan for plan in alternatives if {stage.submesh for stage in plan.stages} == {Submesh(1, 1)})
+
+
+def outcome(plan: TwoLevelPlan) -> StagesOutcome:
+    return StagesOutcome(plan=plan, alternatives=(plan,), shortage=None, num_evaluated=1, num_possible=1)
 
 
 def provider() -> AnalyticStages:
@@ -32,7 +37,7 @@ def provider() -> AnalyticStages:
 
 @pytest.fixture(scope="module")
 def refinement(pipeline: TwoLevelPlan) -> Refinement:
-    return refine(pipeline, provider(), time_limit_s=8)
+    return refine(outcome(pipeline), provider(), time_limit_s=8)
 
 
 def test_recomputing_single_layers_is_shorter(pipeline: TwoLevelPlan, refinement: Refinement) -> None:
@@ -59,4 +64,4 @@ def test_longer_plans_save_nothing(refinement: Refinement) -> None:
 def test_different_submeshes_are_left_alone(pipeline: TwoLevelPlan) -> None:
     first, *others = pipeline.stages
     uneven = replace(pipeline, stages=(replace(first, submesh=Submesh(1, 2)), *others))
-    assert refine(uneven, provider()) is None
+    assert refine(outcome(uneven), provider()) is None

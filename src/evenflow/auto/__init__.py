@@ -7,7 +7,8 @@ from evenflow.auto.sharding.program import Training
 from evenflow.auto.sharding.shard import shard
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.stages.analytic import AnalyticStages
-from evenflow.auto.stages.inter_operator import plan_stages
+from evenflow.auto.stages.request import TwoLevelRequest
+from evenflow.auto.stages.stage_search import plan_stages
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.cluster import Cluster, Link
 from evenflow.cluster.mesh import Mesh, MeshAxis
@@ -26,6 +27,7 @@ __all__ = [
     "ShardingPlan",
     "StageOption",
     "Training",
+    "TwoLevelRequest",
     "plan",
     "plan_config",
     "plan_stages",

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from evenflow.auto.planner import AutoPlan, TwoLevelRequest, plan_row, silent
+from evenflow.auto.planner import AutoPlan, plan_row
+from evenflow.auto.stages.request import TwoLevelRequest, silent
 from evenflow.cluster.accelerators import EFFICIENCY, Accelerator, accelerator_named
 from evenflow.cluster.cluster import Cluster
 from evenflow.cluster.dtypes import Dtype, parse_dtype
@@ -33,7 +34,7 @@ def plan_config(
     A microbatch has `microbatch` sequences of `sequence` tokens for all devices of a stage together, by default one
     for each device of the cluster. Computation runs at the share `efficiency` of the peak of `accelerator`, or of
     `cluster` where that states its own. `optimizer` is one of `evenflow.torch_model.optimizers.OPTIMIZERS`; the other
-    arguments are those of `evenflow.auto.planner.TwoLevelRequest`.
+    arguments are those of `evenflow.auto.TwoLevelRequest`.
 
     Raises:
         InputError: a model that transformers does not build as a decoder, an unknown accelerator, dtype or optimizer,

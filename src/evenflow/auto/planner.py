@@ -1,68 +1,50 @@
-"""The two-level plan of a model: operators sharded on every submesh, stages chosen, the pipeline refined."""
+"""The two-level plan of a model: operators sharded on every submesh, stages chosen, the pipeline refined.
+
+row of layers -> costs of stages on submeshes -> stages -> refinement -> what runs where
+
+Every step takes the values of those before it and returns one; `plan_row` hands them down.
+"""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evenflow.auto.placed_stages import PlacedStage, placed_simulation, placed_stages
+from evenflow.auto.placed_pipeline import PlacedPipeline, PlacedStage, place
 from evenflow.auto.refine import Refined, Refinement, refine
-from evenflow.auto.stages.inter_operator import InterAnswer, TwoLevelPlan, plan_stages
+from evenflow.auto.stages.request import ADAM_STATE_BYTES, TwoLevelRequest, silent
 from evenflow.auto.stages.sharded_stages import ShardedStages, sharded_stages
-from evenflow.auto.trace.captured_layers import capture_layers
+from evenflow.auto.stages.stage_search import plan_stages
+from evenflow.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
 from evenflow.cluster.accelerators import A100, Accelerator
 from evenflow.cluster.cluster import Cluster
 from evenflow.cluster.mesh_plan import MeshPlan
 from evenflow.errors import InputError
 from evenflow.simulate import Simulation
-from evenflow.solve.outcome import Status
+from evenflow.solve import Status
 from evenflow.torch_model.parts import ModelRow
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
-ADAM_STATE_BYTES = 12
-"""Bytes that mixed precision keeps beside a 16-bit parameter and its gradient: a 32-bit copy and two moments.
-[ZeRO, arXiv:1910.02054, §3.1]"""
-
 EVEN_LAYERS_PER_DEVICE = 4
 """Layers per device of a model that does not repeat itself: enough for even stages, few enough to solve each."""
 
 
-def silent(_step: str) -> None:
-    """Show no progress."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TwoLevelRequest:
-    """What a two-level plan is asked for, beside the model."""
-
-    cluster: Cluster
-    num_microbatches: int = 16
-    """Microbatches of one step."""
-    accelerator: Accelerator | None = A100
-    """Rates of one device. Without them computation costs nothing, and stages are chosen by communication alone."""
-    optimizer_bytes_per_parameter: int = ADAM_STATE_BYTES
-    """Bytes kept for each parameter beside itself and its gradient."""
-    schedule: str = "1f1b"
-    """The schedule that stages are chosen for; the refinement tries others."""
-    time_limit_s: float = 60.0
-    """Seconds for each integer program of a sharding, and for the refinement as a whole."""
-    processes: int = 1
-    """Processes that solve integer programs side by side."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class AutoPlan:
-    """A two-level plan with its evidence."""
+    """The two-level plan, with its evidence, or why there is none."""
 
     row: ModelRow
     request: TwoLevelRequest
     provider: ShardedStages
-    inter: InterAnswer
+    """What stages cost on the submeshes of the cluster."""
+    search: StagesOutcome
+    """The stages that were chosen, with alternatives."""
     refinement: Refinement | None
-    """None where there is no plan, and where no near-best plan has equal submeshes."""
+    """None where there is no plan, and where no near plan has equal submeshes."""
+    pipeline: PlacedPipeline | None
+    """None where there is no plan."""
     notes: tuple[str, ...] = ()
     """What a user should know about the times and the memory, a sentence each."""
 
@@ -79,7 +61,7 @@ class AutoPlan:
     @property
     def two_level(self) -> TwoLevelPlan | None:
         """The near-best plan by equation 2 with the shortest simulated step."""
-        return self.inter.shortest
+        return self.search.shortest
 
     @property
     def refined(self) -> Refined | None:
@@ -96,28 +78,25 @@ class AutoPlan:
         is_proven = self.two_level.step_ns == self.two_level.lower_bound_ns
         return Status.OPTIMAL if is_proven else Status.FEASIBLE
 
-    @cached_property
+    @property
     def stages(self) -> tuple[PlacedStage, ...]:
-        """The stages in the order of the model, with what runs where; empty without a plan."""
-        if self.two_level is None:
-            return ()
-        return placed_stages(self._base, self.refined, self.provider, self.row)
+        """What runs where, in the order of the model; nothing without a plan."""
+        return self.pipeline.stages if self.pipeline else ()
 
     @property
     def mesh_plan(self) -> MeshPlan:
-        """What `evenflow.run.pipeline` needs to run the plan, which there must be."""
-        return MeshPlan(cluster=self.cluster, stages=tuple(stage.on_mesh() for stage in self.stages))
-
-    @cached_property
-    def simulation(self) -> Simulation:
-        """The pipeline of the plan, which there must be, on its submeshes, each message with its own time."""
-        return placed_simulation(self._base, self.refined, self.provider)
+        """What running it needs, as `evenflow.run.pipeline` takes it. Only where there is a plan."""
+        return self._placed.mesh_plan
 
     @property
-    def _base(self) -> TwoLevelPlan:
-        """The plan with the submeshes of the answer."""
-        assert self.two_level is not None
-        return _with_equal_submeshes(self.inter) or self.two_level if self.refined else self.two_level
+    def simulation(self) -> Simulation:
+        """The pipeline on its submeshes, each message with its own time. Only where there is a plan."""
+        return self._placed.simulation
+
+    @property
+    def _placed(self) -> PlacedPipeline:
+        assert self.pipeline is not None
+        return self.pipeline
 
 
 def plan(
@@ -145,8 +124,6 @@ def plan(
     Raises:
         InputError: a model or a layer that cannot be traced.
     """
-    from evenflow.torch_model.rows import is_row, model_row
-
     request = TwoLevelRequest(
         cluster=cluster,
         num_microbatches=num_microbatches,
@@ -156,11 +133,10 @@ def plan(
         time_limit_s=time_limit_s,
         processes=processes,
     )
+    from evenflow.torch_model.rows import is_row, model_row
+
     if is_row(model):
         return plan_row(model_row(model, example_batch, head=head, tail=tail), request)
-
-    from evenflow.auto.row.exported_row import exported_row
-
     if head is not None or tail is not None:
         raise InputError(
             value=type(model).__name__,
@@ -168,55 +144,24 @@ def plan(
             place="model",
             remedy="leave them out where they are parts of this module",
         )
-    return plan_row(
-        exported_row(model, example_batch, most_even_layers=EVEN_LAYERS_PER_DEVICE * cluster.num_devices), request
-    )
+    from evenflow.auto.row.exported_row import exported_row
+
+    most_layers = EVEN_LAYERS_PER_DEVICE * cluster.num_devices
+    return plan_row(exported_row(model, example_batch, most_even_layers=most_layers), request)
 
 
 def plan_row(row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str], None] = silent) -> AutoPlan:
     """Return the two-level plan of a row of layers; `progress` is told each step before it begins."""
-    from evenflow.auto.row.layer_kinds import kinds_of
-
-    progress("tracing the layers")
-    provider = sharded_stages(
-        capture_layers(*kinds_of(row.parts)),
-        request.cluster,
-        name=row.name,
-        has_head=bool(row.head),
-        has_tail=bool(row.tail),
-        num_microbatches=request.num_microbatches,
-        accelerator=request.accelerator,
-        optimizer_bytes_per_parameter=request.optimizer_bytes_per_parameter,
-        time_limit_s=request.time_limit_s,
-        processes=request.processes,
-        progress=progress,
-    )
+    provider = sharded_stages(row, request, progress=progress)
     progress("choosing the stages")
-    inter = plan_stages(
-        lambda larger: replace(provider, cluster=larger),
-        request.cluster,
-        num_microbatches=request.num_microbatches,
-        schedule=request.schedule,
-    )
-    refinement = _refined(inter, provider, request, progress)
-    return AutoPlan(row=row, request=request, provider=provider, inter=inter, refinement=refinement)
-
-
-def _refined(
-    inter: InterAnswer, provider: ShardedStages, request: TwoLevelRequest, progress: Callable[[str], None]
-) -> Refinement | None:
-    """Let the exact solver try the submeshes of the shortest plan it can take."""
-    equal = _with_equal_submeshes(inter)
-    if inter.shortest is None or equal is None:
-        return None
+    search = plan_stages(provider, schedule=request.schedule)
     progress("refining the pipeline")
-    refinement = refine(equal, provider, time_limit_s=request.time_limit_s)
-    if refinement is None:
-        return None
-    return replace(refinement, two_level_ns=inter.shortest.timeline.makespan_ns)
-
-
-def _with_equal_submeshes(inter: InterAnswer) -> TwoLevelPlan | None:
-    """Return the shortest simulated plan with equal submeshes, which the exact solver takes for equal ranks."""
-    equal = [one for one in inter.alternatives if len({stage.submesh for stage in one.stages}) == 1]
-    return min(equal, key=lambda one: one.timeline.makespan_ns, default=None)
+    refinement = refine(search, provider, time_limit_s=request.time_limit_s)
+    return AutoPlan(
+        row=row,
+        request=request,
+        provider=provider,
+        search=search,
+        refinement=refinement,
+        pipeline=place(search, refinement, provider, row),
+    )

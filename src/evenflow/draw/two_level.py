@@ -8,7 +8,7 @@ Timeline, Memory                   as `svg`
 
 from collections.abc import Sequence
 
-from evenflow.auto.placed_stages import PlacedStage
+from evenflow.auto.placed_pipeline import PlacedStage
 from evenflow.cluster.cluster import Cluster
 from evenflow.draw.elements import document, fit_text, group, rect, text
 from evenflow.draw.figures import plan_figures

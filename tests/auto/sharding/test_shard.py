@@ -20,6 +20,7 @@ from evenflow.cluster.accelerators import Accelerator  # noqa: E402
 from evenflow.cluster.mesh import Mesh, MeshAxis  # noqa: E402
 from evenflow.cluster.placement import REPLICATE  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
+from evenflow.solve import Status  # noqa: E402
 
 FAST = MeshAxis(size=4, bandwidth_bytes_per_s=300 * 10**9, latency_ns=5_000)
 SLOW = MeshAxis(size=2, bandwidth_bytes_per_s=12 * 10**9, latency_ns=20_000)
@@ -80,7 +81,7 @@ MEGATRON = {"q_proj": 0, "k_proj": 0, "v_proj": 0, "o_proj": 1, "up": 0, "down":
 @pytest.mark.parametrize("accelerator", [None, ACCELERATOR])
 def test_large_model_on_a_fast_axis_is_split_as_megatron_does(accelerator: Accelerator | None) -> None:
     plan = shard(blocks(1, 4096), hidden(1, 1024, 4096), Mesh(axes=(FAST,), accelerator=accelerator))
-    assert plan.status == "optimal"
+    assert plan.status is Status.OPTIMAL
     assert plan.gap == 0
     kept = placed(plan)
     assert {name: kept[name] for name in MEGATRON} == {name: (where,) for name, where in MEGATRON.items()}
@@ -176,20 +177,23 @@ def test_memory_limit_is_kept_and_more_memory_is_never_worse() -> None:
     needed = free.memory.total_bytes
     assert shard_graph(graph, mesh, TABLE, training=Training(), memory_limit_bytes=needed).cost == free.cost
     none = shard_graph(graph, mesh, TABLE, training=Training(), memory_limit_bytes=1)
-    assert none.status == "infeasible"
+    assert none.status is Status.INFEASIBLE
     assert none.cost is None
     smallest = none.smallest_memory_bytes
     assert smallest is not None
     last = None
     for limit in (smallest, (smallest + needed) // 2, needed):
         plan = shard_graph(graph, mesh, TABLE, training=Training(), memory_limit_bytes=limit)
-        assert plan.status == "optimal"
+        assert plan.status is Status.OPTIMAL
         assert plan.memory is not None
         assert plan.cost is not None
         assert plan.memory.total_bytes <= limit
         assert last is None or plan.cost.total_ns <= last
         last = plan.cost.total_ns
-    assert shard_graph(graph, mesh, TABLE, training=Training(), memory_limit_bytes=smallest - 1).status == "infeasible"
+    assert (
+        shard_graph(graph, mesh, TABLE, training=Training(), memory_limit_bytes=smallest - 1).status
+        is Status.INFEASIBLE
+    )
 
 
 def test_little_memory_shards_parameters_and_optimizer_state() -> None:
@@ -231,7 +235,7 @@ def test_hundreds_of_devices_from_one_process() -> None:
     nodes = MeshAxis(size=32, bandwidth_bytes_per_s=25 * 10**9, latency_ns=20_000)
     node = MeshAxis(size=8, bandwidth_bytes_per_s=300 * 10**9, latency_ns=5_000)
     plan = shard(blocks(2, 2048), hidden(64, 256, 2048), Mesh(axes=(nodes, node), accelerator=ACCELERATOR))
-    assert plan.status == "optimal"
+    assert plan.status is Status.OPTIMAL
     assert plan.replicated_operators == ()
 
 

@@ -74,10 +74,10 @@ def test_small_to_send() -> None:
     assert len(pickle.dumps(provider)) < 5000
 
 
-@pytest.mark.parametrize("change", [{"samples": 0}, {"boundary_bytes": 0}])
+@pytest.mark.parametrize("change", [{"samples": 0}, {"boundary_bytes": 0}, {"num_microbatches": 0}])
 def test_empty_microbatches_are_refused(change: dict[str, int]) -> None:
     from evenflow.auto.stages.analytic import AnalyticStages
 
     values = {"num_microbatches": 1, "samples": 1, "boundary_bytes": 1, **change}
-    with pytest.raises(InputError, match="at least 1"):
+    with pytest.raises(InputError, match="must be at least 1, got 0"):
         AnalyticStages(network=network([1]), cluster=CLUSTER, **values)

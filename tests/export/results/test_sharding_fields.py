@@ -4,6 +4,7 @@ import json
 
 from evenflow.auto.sharding.sharding_plan import CostParts, DeviceMemory, ParameterSharding, ShardingPlan
 from evenflow.export.results.sharding_fields import format_sharding
+from evenflow.solve import Status
 
 
 def test_a_plan() -> None:
@@ -16,7 +17,7 @@ def test_a_plan() -> None:
         update=(1, 0),
     )
     plan = ShardingPlan(
-        status="feasible",
+        status=Status.FEASIBLE,
         mesh_shape=(2, 4),
         memory_limit_bytes=2**20,
         lower_bound_ns=8_000_000,
@@ -52,7 +53,7 @@ def test_a_plan() -> None:
 
 def test_no_plan() -> None:
     plan = ShardingPlan(
-        status="infeasible",
+        status=Status.INFEASIBLE,
         mesh_shape=(4,),
         memory_limit_bytes=2**20,
         lower_bound_ns=0,

@@ -13,7 +13,7 @@ from itertools import groupby, repeat
 from multiprocessing import get_context
 
 from evenflow.auto.sharding.builder import build
-from evenflow.auto.sharding.memory_levels import LEVELS, levels_problem, solve_levels
+from evenflow.auto.sharding.memory_levels import Level, levels_problem, solve_levels
 from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rules
 from evenflow.auto.sharding.pairwise_milp import PairwiseSolution
 from evenflow.auto.sharding.program import ShardingProgram, Training
@@ -46,8 +46,8 @@ class StageOption:
     """Parameters, gradients and optimizer state."""
     activation_bytes: int
     """For each microbatch in flight."""
-    sharding: str
-    """``fastest``, ``fast``, ``balanced``, ``small`` or ``smallest``: how dear memory was."""
+    level: Level
+    """How dear memory was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,18 +91,18 @@ class MeshCosts:
                 rule=f"a stage is a run of some of the layers [0, {len(self.order)})",
                 place="stage",
             )
-        return tuple(self._option(first, end, level) for level in range(len(self.layers[0])))
+        return tuple(self._option(first, end, level) for level in Level)
 
-    def entry(self, layer: int, level: int) -> tuple[WholeTensor, Placement]:
+    def entry(self, layer: int, level: Level) -> tuple[WholeTensor, Placement]:
         """What comes into a layer, and how it lies on the mesh."""
         kind = self.order[layer]
         return self.handed_over[kind], self.layers[kind][level].entry
 
-    def exit(self, layer: int, level: int) -> tuple[WholeTensor, Placement]:
+    def exit(self, layer: int, level: Level) -> tuple[WholeTensor, Placement]:
         """What goes out of a layer into the next one, and how it lies on the mesh before that."""
         return self.handed_over[self.order[layer + 1]], self.layers[self.order[layer]][level].exit
 
-    def between(self, start: int, level: int) -> tuple[int, int]:
+    def between(self, start: int, level: Level) -> tuple[int, int]:
         """Forward and backward redistribution of a microbatch where layer `start` begins another kind."""
         before, after = (self.layers[self.order[layer]][level] for layer in (start - 1, start))
         moves = RedistributionTable(mesh=self.mesh).of(self.handed_over[self.order[start]])
@@ -114,7 +114,7 @@ class MeshCosts:
 
         return cost(before.exit, after.entry), cost(after.gradient_exit, before.gradient_entry)
 
-    def _option(self, first: int, end: int, level: int) -> StageOption:
+    def _option(self, first: int, end: int, level: Level) -> StageOption:
         runs = [(self.layers[kind][level], len(list(run))) for kind, run in groupby(self.order[first:end])]
         numbers = {
             name: sum(getattr(cost.base, name) + count * getattr(cost.slope, name) for cost, count in runs)
@@ -243,8 +243,8 @@ def _layer_cost(
     plan = plan_of(program, found, memory_limit_bytes=None, smallest_memory_bytes=None, solve_seconds=0.0)
     assert plan.cost is not None
     return LayerCost(
-        base=_option(base, 0),
-        slope=_option(slope, 0),
+        base=_option(base, Level.FASTEST),
+        slope=_option(slope, Level.FASTEST),
         entry=chosen(program, found.choices, inputs[0]).outputs[0],
         exit=next(placement for backward, placement in results if not backward),
         gradient_entry=chosen(program, found.choices, tangents[0]).outputs[0] if tangents else None,
@@ -274,5 +274,5 @@ def _numbers(program: ShardingProgram, found: PairwiseSolution) -> dict[str, int
     }
 
 
-def _option(numbers: Mapping[str, int], level: int) -> StageOption:
-    return StageOption(**numbers, sharding=LEVELS[level])
+def _option(numbers: Mapping[str, int], level: Level) -> StageOption:
+    return StageOption(**numbers, level=level)

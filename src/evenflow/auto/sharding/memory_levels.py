@@ -6,6 +6,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from itertools import pairwise
 
 import numpy as np
@@ -17,14 +18,26 @@ from evenflow.auto.trace.operator_graph import Role
 from evenflow.cluster.placement import WholeTensor
 from evenflow.errors import InputError
 
-_PRICES = (1e-3, 0.2, 1.0, 100.0)
-"""Of memory, for the shardings after the fastest: what all memory of the fastest one costs, in steps of it.
+
+class Level(IntEnum):
+    """How dear memory was when a sharding was chosen: from the fastest sharding to the one with the least memory."""
+
+    FASTEST = 0
+    FAST = 1
+    BALANCED = 2
+    SMALL = 3
+    SMALLEST = 4
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+_PRICES = {Level.FAST: 1e-3, Level.BALANCED: 0.2, Level.SMALL: 1.0, Level.SMALLEST: 100.0}
+"""Prices of memory: what all memory of the fastest sharding costs, in steps of it.
 
 The last makes memory nearly all that counts. Every kind of layer is solved at the same price of a byte, as the best
 sharding of the whole stage under a memory limit would be. Without a row for the limit the program reduces well.
 """
-LEVELS = ("fastest", "fast", "balanced", "small", "smallest")
-"""Of each price."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +139,7 @@ def solve_levels(problem: LevelsProblem, time_limit_s: float) -> list[list[Pairw
             )
     time_ns = sum(found[0].cost for found in levels.values())
     size = sum(problem.programs[kind].memory_of(found[0].choices) for kind, found in levels.items())
-    for level, price in enumerate(_PRICES, 1):
+    for level, price in _PRICES.items():
         for kind in problem.order:
             program = _suiting(problem, kind, levels, level)
             found = _priced(program, price * max(1, time_ns) / max(1, size), levels[kind][0], time_limit_s)

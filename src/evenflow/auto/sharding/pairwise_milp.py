@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.auto.sharding.pairwise import Costs, Pairwise, Reduction
+from evenflow.solve import Status
 from evenflow.solve.backends.highs import Program
 
 _MEGABYTE = 2**20
@@ -20,29 +21,28 @@ _MEGABYTE = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairwiseSolution:
-    """What was found."""
+    """How a solve ended, and the cheapest choices that it found."""
 
-    status: str
-    """``optimal``, ``feasible`` (time ran out, `lower_bound` says how far it may be), ``infeasible`` or ``none`` (no
-    point was found in time)."""
+    status: Status
+    """Where the time ran out, `lower_bound` says how far the choices may be from the cheapest."""
     choices: tuple[int, ...]
     cost: int
     lower_bound: int
 
 
-_INFEASIBLE = PairwiseSolution(status="infeasible", choices=(), cost=0, lower_bound=0)
+_INFEASIBLE = PairwiseSolution(status=Status.INFEASIBLE, choices=(), cost=0, lower_bound=0)
 
 
 def solve(program: Pairwise, *, memory_limit: int | None = None, time_limit_s: float = 60.0) -> PairwiseSolution:
     """The cheapest choices whose memory is within the limit."""
     started = time.monotonic()
     free = _solve(program, None, time_limit_s)
-    if memory_limit is None or free.status == "infeasible":
+    if memory_limit is None or free.status is Status.INFEASIBLE:
         return free
-    if free.status == "optimal" and program.memory_of(free.choices) <= memory_limit:
+    if free.status is Status.OPTIMAL and program.memory_of(free.choices) <= memory_limit:
         return free
     bounded = _solve(program, memory_limit, max(1.0, time_limit_s - (time.monotonic() - started)))
-    if bounded.status == "none" and free.choices and program.memory_of(free.choices) <= memory_limit:
+    if bounded.status is Status.TIMEOUT and free.choices and program.memory_of(free.choices) <= memory_limit:
         return free
     return bounded
 
@@ -58,7 +58,7 @@ def least_memory(program: Pairwise, *, time_limit_s: float = 60.0) -> int | None
         edges={pair: np.where(np.isfinite(costs), 0.0, np.inf) for pair, costs in program.edges.items()},
     )
     found = _solve(allowed, None, time_limit_s)
-    return None if found.status == "infeasible" else found.lower_bound
+    return None if found.status is Status.INFEASIBLE else found.lower_bound
 
 
 def _solve(program: Pairwise, memory_limit: int | None, time_limit_s: float) -> PairwiseSolution:
@@ -68,7 +68,7 @@ def _solve(program: Pairwise, memory_limit: int | None, time_limit_s: float) -> 
     if not reduction.costs:
         choices = program.settled(reduction.expand({}))
         cost = program.cost_of(choices)
-        return PairwiseSolution(status="optimal", choices=choices, cost=cost, lower_bound=cost)
+        return PairwiseSolution(status=Status.OPTIMAL, choices=choices, cost=cost, lower_bound=cost)
     return _search(program, reduction, memory_limit, time_limit_s)
 
 
@@ -95,13 +95,13 @@ def _search(program: Pairwise, reduction: Reduction, memory_limit: int | None, t
     bound = found.bound * scale + reduction.constant
     lower_bound = int(np.ceil(bound - 0.5)) if np.isfinite(bound) else 0
     if found.values is None:
-        return PairwiseSolution(status="none", choices=(), cost=0, lower_bound=max(0, lower_bound))
+        return PairwiseSolution(status=Status.TIMEOUT, choices=(), cost=0, lower_bound=max(0, lower_bound))
     values = found.values
     choices = program.settled(reduction.expand({i: int(np.argmax(values[chosen])) for i, chosen in columns.items()}))
     cost = program.cost_of(choices)
     optimal = found.status == "optimal"
     return PairwiseSolution(
-        status="optimal" if optimal else "feasible",
+        status=Status.OPTIMAL if optimal else Status.FEASIBLE,
         choices=choices,
         cost=cost,
         lower_bound=cost if optimal else max(0, min(lower_bound, cost)),

@@ -12,6 +12,7 @@ from evenflow.auto.sharding.solution_plan import plan_of
 from evenflow.auto.trace.operator_graph import OperatorGraph
 from evenflow.cluster.mesh import Mesh
 from evenflow.errors import InputError
+from evenflow.solve import Status
 
 if TYPE_CHECKING:
     from torch import nn
@@ -60,7 +61,7 @@ def shard_graph(
     started = time.monotonic()
     program = build(graph, mesh, training, table)
     found = solve(program.pairwise, memory_limit=memory_limit_bytes, time_limit_s=time_limit_s)
-    smallest = least_memory(program.pairwise, time_limit_s=time_limit_s) if found.status == "infeasible" else None
+    smallest = least_memory(program.pairwise, time_limit_s=time_limit_s) if found.status is Status.INFEASIBLE else None
     return plan_of(
         program,
         found,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evenflow.cluster.placement import Placement, describe
+from evenflow.solve import Status
 
 _LAYERS = re.compile(r"(?<![^.])([0-9]+)-([0-9]+)(?![^.])")
 
@@ -122,9 +123,8 @@ class CostParts:
 class ShardingPlan:
     """The result of `evenflow.auto.shard`."""
 
-    status: str
-    """``optimal``; ``feasible``: time ran out, the gap says how far; ``infeasible``: no sharding fits in memory;
-    ``timeout``: the time ran out before any was found."""
+    status: Status
+    """Whether the sharding is proven to be the fastest within the limit, or why there is none."""
     mesh_shape: tuple[int, ...]
     memory_limit_bytes: int | None
     lower_bound_ns: int

@@ -17,8 +17,6 @@ from evenflow.auto.sharding.sharding_plan import (
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role
 from evenflow.cluster.placement import Placement
 
-_STATUS = {"none": "timeout"}
-
 
 def plan_of(
     program: ShardingProgram,
@@ -30,7 +28,7 @@ def plan_of(
 ) -> ShardingPlan:
     """The plan of a solution, if it has one."""
     plan = ShardingPlan(
-        status=_STATUS.get(found.status, found.status),
+        status=found.status,
         mesh_shape=program.mesh.shape,
         memory_limit_bytes=memory_limit_bytes,
         lower_bound_ns=found.lower_bound,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from evenflow.auto.stages.candidates import StageCost, run_costs
+from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.cluster.cluster import Cluster, Submesh
 from evenflow.cluster.collectives import collective_ns
 from evenflow.cluster.layout import Layout
@@ -39,9 +40,11 @@ class AnalyticStages:
     """What a layer hands on for one microbatch."""
 
     def __post_init__(self) -> None:
-        for name, value in (("samples", self.samples), ("boundary bytes", self.boundary_bytes)):
-            if value < 1:
-                raise InputError(value=value, rule=f"{name} of a microbatch are at least 1", place=self.network.name)
+        for name in ("num_microbatches", "samples", "boundary_bytes"):
+            if getattr(self, name) < 1:
+                raise InputError(
+                    value=getattr(self, name), rule="must be at least 1", place=f"{self.network.name}, {name}"
+                )
 
     def __getstate__(self) -> dict[str, object]:
         """Without what was computed, so that it is small to send."""
@@ -63,6 +66,10 @@ class AnalyticStages:
                 ends[place].append(block)
         return ends
 
+    def on(self, cluster: Cluster) -> "AnalyticStages":
+        """Return the same network on another cluster."""
+        return replace(self, cluster=cluster)
+
     def options(self, first: int, end: int, submesh: Submesh) -> Sequence[StageCost]:
         """One for every way to share out the devices, and every recompute kind."""
         return [
@@ -77,56 +84,49 @@ class AnalyticStages:
         link = self.cluster.intra if near else self.cluster.inter
         return 2 * link.transfer_ns(self.boundary_bytes // submesh.num_devices)
 
-    def network_on(self, submesh: Submesh, sharding: str) -> Network:
+    def network_on(self, submesh: Submesh, sharding: MeshSharding) -> Network:
         """The network with what each device of a submesh has of it."""
         return self._sums[submesh, sharding][0]
 
     def boundary(
-        self, first: int, submesh: Submesh, sharding: str, devices: Sequence[int], *, leaving: bool = False
+        self, first: int, submesh: Submesh, sharding: MeshSharding, devices: Sequence[int], *, leaving: bool = False
     ) -> Layout:
         """Samples over data-parallel parts, the sequence over tensor-parallel ones; in bytes."""
-        data, tensor = _parts(sharding)
         return Layout(
             shape=(self.samples, max(1, self.boundary_bytes // self.samples)),
             item_bytes=1,
-            mesh=(data, tensor),
+            mesh=sharding.mesh,
             placement=(0, 1),
             devices=tuple(devices),
         )
 
-    def shardings(self, submesh: Submesh) -> tuple[str, ...]:
-        """``data 2 x tensor 4`` and so on, for every number of data-parallel parts that divides samples and devices."""
+    def shardings(self, submesh: Submesh) -> tuple[MeshSharding, ...]:
+        """Data x tensor parallelism for every number of data-parallel parts that divides samples and devices."""
         devices = submesh.num_devices
         parts = [data for data in range(1, devices + 1) if devices % data == 0 and self.samples % data == 0]
-        return tuple(f"data {data} x tensor {devices // data}" for data in parts)
+        return tuple(MeshSharding((data, devices // data)) for data in parts)
 
     @cached_property
     def _sums(self) -> "_Networks":
         return _Networks(self)
 
 
-class _Networks(dict[tuple[Submesh, str], tuple[Network, LayerSums]]):
+class _Networks(dict[tuple[Submesh, MeshSharding], tuple[Network, LayerSums]]):
     """Networks on submeshes, made when they are first asked for."""
 
     def __init__(self, stages: AnalyticStages) -> None:
         super().__init__()
         self.stages = stages
 
-    def __missing__(self, key: tuple[Submesh, str]) -> tuple[Network, LayerSums]:
+    def __missing__(self, key: tuple[Submesh, MeshSharding]) -> tuple[Network, LayerSums]:
         network = _on_submesh(self.stages, *key)
         self[key] = network, layer_sums(network)
         return self[key]
 
 
-def _parts(sharding: str) -> tuple[int, int]:
-    """Data- and tensor-parallel parts."""
-    words = sharding.split()
-    return int(words[1]), int(words[4])
-
-
-def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: str) -> Network:
+def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: MeshSharding) -> Network:
     """What every device has of each layer, and what it waits for in collectives."""
-    data, tensor = _parts(sharding)
+    data, tensor = sharding.mesh
     devices, cluster = submesh.num_devices, stages.cluster
     # Tensor-parallel groups are neighbours; data-parallel ones reach across.
     tensor_axis = mesh_axis(tensor, cluster.intra if tensor <= submesh.devices_per_node else cluster.inter)

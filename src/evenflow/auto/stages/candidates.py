@@ -15,7 +15,8 @@ from typing import Protocol
 import numpy as np
 
 from evenflow.auto.stages.dynamic_program import CandidateCosts
-from evenflow.cluster.cluster import Submesh
+from evenflow.auto.stages.mesh_sharding import MeshSharding
+from evenflow.cluster.cluster import Cluster, Submesh
 from evenflow.cluster.layout import Layout
 from evenflow.model import NONE, Network
 from evenflow.simulate.costs import LayerSums
@@ -32,8 +33,7 @@ class StageCost:
     """Parameters, gradients and optimizer state."""
     activation_bytes: int
     """For each microbatch in flight."""
-    sharding: str
-    """What tells it from other ways, in words."""
+    sharding: MeshSharding
     recompute: str = NONE
     """The kind of all its layers."""
 
@@ -50,6 +50,20 @@ class StageProvider(Protocol):
     """
 
     @property
+    def cluster(self) -> Cluster:
+        """The devices that stages are chosen for."""
+        ...
+
+    @property
+    def num_microbatches(self) -> int:
+        """Microbatches per step."""
+        ...
+
+    def on(self, cluster: Cluster) -> "StageProvider":
+        """The same costs on another number of nodes, to say how many would do."""
+        ...
+
+    @property
     def kinds(self) -> Sequence[Hashable]:
         """One value a layer; layers of equal values cost the same. What only the first or last has tells it apart."""
         ...
@@ -62,18 +76,18 @@ class StageProvider(Protocol):
         """What a stage that begins with layer `first` waits at least for its input, and to send the gradient back."""
         ...
 
-    def network_on(self, submesh: Submesh, sharding: str) -> Network:
+    def network_on(self, submesh: Submesh, sharding: MeshSharding) -> Network:
         """The network with the costs of every single layer on a submesh."""
         ...
 
     def boundary(
-        self, first: int, submesh: Submesh, sharding: str, devices: Sequence[int], *, leaving: bool = False
+        self, first: int, submesh: Submesh, sharding: MeshSharding, devices: Sequence[int], *, leaving: bool = False
     ) -> Layout:
         """How what enters layer `first` lies on the devices of the stage that it enters, or of the one it leaves."""
         ...
 
 
-def run_costs(network: Network, sums: LayerSums, first: int, end: int, sharding: str) -> list[StageCost]:
+def run_costs(network: Network, sums: LayerSums, first: int, end: int, sharding: MeshSharding) -> list[StageCost]:
     """What layers [first, end) of a network on a submesh cost as a stage, under each recompute kind."""
     blocks = [network.head] * (first == 0) + [network.tail] * (end == network.num_layers)
     static = int(sums.parameter_bytes[end] - sums.parameter_bytes[first]) + network.constant_bytes
@@ -156,7 +170,9 @@ def evaluate(
 def pareto(costs: Iterable[StageCost]) -> tuple[StageCost, ...]:
     """The ways of which no other is as good in time and both kinds of memory, fastest first."""
     kept: list[StageCost] = []
-    for cost in sorted(costs, key=lambda cost: (cost.cost_ns, cost.static_bytes, cost.activation_bytes, cost.sharding)):
+    for cost in sorted(
+        costs, key=lambda cost: (cost.cost_ns, cost.static_bytes, cost.activation_bytes, str(cost.sharding))
+    ):
         if not any(
             other.static_bytes <= cost.static_bytes and other.activation_bytes <= cost.activation_bytes
             for other in kept

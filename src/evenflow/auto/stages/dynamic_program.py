@@ -87,7 +87,7 @@ class StagePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagesAnswer:
+class StagePlans:
     """The best plan, with what else was met."""
 
     best: StagePlan | None
@@ -107,7 +107,7 @@ def best_stages(
     num_microbatches: int,
     in_flight: Sequence[int],
     memory_limit_bytes: int,
-) -> StagesAnswer:
+) -> StagePlans:
     """The stages and submeshes that use all devices and minimise the time of a step.
 
     ``in_flight[s]`` is how many activations the s-th stage from the end holds, for s from 1 to the smaller of layers
@@ -291,14 +291,14 @@ class _ThresholdSearch:
         wanted = (self.values[low] + self.values[high]) / 2
         return min(high, max(low, int(np.searchsorted(self.values, wanted))))
 
-    def answer(self) -> StagesAnswer:
+    def answer(self) -> StagePlans:
         """The best plan that was met for every number of stages, each with its bound."""
         alternatives = tuple(
             replace(plan, step_ns=step, lower_bound_ns=min(step, self._bound(count)))
             for count, (step, plan) in sorted(self.found.items())
         )
         best = min(alternatives, key=lambda plan: plan.step_ns, default=None)
-        return StagesAnswer(best=best, alternatives=alternatives, num_programs=len(self.solved))
+        return StagePlans(best=best, alternatives=alternatives, num_programs=len(self.solved))
 
     def _bound(self, num_stages: int) -> int:
         """What no plan of so many stages undercuts, from the thresholds that were solved; the best of all is proven."""

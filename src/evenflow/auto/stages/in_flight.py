@@ -8,21 +8,27 @@ SCHEDULES = ("1f1b", "eager-1f1b", "f-then-b")
 """Families whose step follows equation 2, and where what a stage holds depends on the stages behind it alone."""
 
 
+def assumed_schedule(name: str) -> str:
+    """Return the family of a schedule that stages can be chosen for. Raises InputError for any other."""
+    family = family_name(name)
+    if family not in SCHEDULES:
+        raise InputError(
+            value=name,
+            rule=f"must be one of {', '.join(SCHEDULES)} for stages to be chosen",
+            place="schedule",
+            remedy="choose one of these: the refinement tries further schedules afterwards",
+        )
+    return family
+
+
 def in_flight_microbatches(schedule: str, *, num_microbatches: int, most_stages: int) -> tuple[int, ...]:
-    """Activations that the s-th stage from the end holds at most, indexed by s from 1 to `most_stages`; first a 0.
+    """Return how many activations the s-th stage from the end holds at most, for s from 0 (none) to `most_stages`.
 
     Raises InputError for a schedule that the dynamic program cannot assume.
 
     >>> in_flight_microbatches("1f1b", num_microbatches=3, most_stages=5)
     (0, 1, 2, 3, 3, 3)
     """
-    name = family_name(schedule)
-    if name not in SCHEDULES:
-        raise InputError(
-            value=schedule,
-            rule=f"stages are chosen for one of the schedules {', '.join(SCHEDULES)}",
-            place="schedule",
-            remedy="refinement tries further schedules afterwards",
-        )
+    name = assumed_schedule(schedule)
     order = make_schedule(name, num_ranks=most_stages, num_chunks=1, num_microbatches=num_microbatches)
     return (0, *(int(live_vectors(order, most_stages - position).max()) for position in range(1, most_stages + 1)))

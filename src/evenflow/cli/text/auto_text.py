@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING
 
 from evenflow.cli.text.tables import aligned, bubble_table
 from evenflow.cluster.placement import describe
+from evenflow.solve import Status
 from evenflow.units import megabytes, milliseconds
 
 if TYPE_CHECKING:
-    from evenflow.auto.placed_stages import PlacedStage
+    from evenflow.auto.placed_pipeline import PlacedStage
     from evenflow.auto.planner import AutoPlan
     from evenflow.auto.sharding.sharding_plan import ShardingPlan
-    from evenflow.auto.stages.inter_operator import TwoLevelPlan
+    from evenflow.auto.stages.mesh_sharding import MeshSharding
+    from evenflow.auto.stages.two_level_plan import TwoLevelPlan
     from evenflow.cluster.cluster import Submesh
 
 
@@ -38,8 +40,8 @@ def auto_text(found: "AutoPlan", *, microbatch: int, sequence: int, seconds: flo
 
 def shortage_text(found: "AutoPlan") -> str:
     """Why there is no plan, and what would do."""
-    assert found.inter.shortage is not None
-    return f"infeasible: {found.inter.shortage.message(found.cluster)}"
+    assert found.search.shortage is not None
+    return f"infeasible: {found.search.shortage.message(found.cluster)}"
 
 
 def _stage_table(found: "AutoPlan") -> str:
@@ -52,7 +54,7 @@ def _stage_table(found: "AutoPlan") -> str:
             _span(stage.first, stage.end),
             str(stage.submesh),
             _span(stage.devices.start, stage.devices.stop),
-            stage.sharding,
+            str(stage.sharding),
             ", ".join(f"{kind} {count}" for kind, count in stage.recompute.items()) or "none",
             f"{milliseconds(int(costs.forward_ns[stage.stage])):,.3f}",
             f"{milliseconds(int(costs.backward_ns[stage.stage])):,.3f}",
@@ -77,14 +79,8 @@ def _evidence(found: "AutoPlan", seconds: float) -> Iterator[str]:
         f"stages: {milliseconds(two_level.step_ns):,.3f} ms by the pipeline's equation, no other stages take less than "
         f"{milliseconds(two_level.lower_bound_ns):,.3f} ms (gap {gap:.2f} %)"
     )
-    programs = [
-        level.plan
-        for costs in found.provider.costs.values()
-        for one in costs
-        for levels in one.layers
-        for level in levels
-    ]
-    proven = sum(plan.status == "optimal" for plan in programs)
+    programs = list(found.provider.solved_programs())
+    proven = sum(plan.status is Status.OPTIMAL for plan in programs)
     yield f"shardings: {proven} of {len(programs)} integer programs solved to proven optimality"
     peak = megabytes(max(simulation.peak_memory_bytes))
     yield f"memory: peak {peak:,.0f} MB of {limit:,.0f} MB"
@@ -117,18 +113,17 @@ def _messages_ms(found: "AutoPlan") -> list[float]:
 
 def _shardings(found: "AutoPlan") -> Iterator[str]:
     """Of every kind of layer under every sharding in use: parameters, activations, collectives."""
-    used: dict[tuple[Submesh, str, int], list[PlacedStage]] = {}
+    used: dict[tuple[Submesh, MeshSharding, int], list[PlacedStage]] = {}
     for stage in found.stages:
-        for kind in dict.fromkeys(stage.kinds):
+        for kind in stage.shardings:
             used.setdefault((stage.submesh, stage.sharding, kind), []).append(stage)
-    for (submesh, words, kind), stages in used.items():
-        sharding = found.provider.shardings(submesh)[words]
-        plan = sharding.costs.layers[kind][sharding.level].plan
+    for (submesh, sharding, kind), stages in used.items():
+        plan = stages[0].shardings[kind]
         names = [
             name for stage in stages for name, one in zip(_names(found, stage), stage.kinds, strict=True) if one == kind
         ]
         where = f"stage{'s' if len(stages) > 1 else ''} {', '.join(str(stage.stage) for stage in stages)}"
-        lines = [f"{names[0]}{f' … {names[-1]}' if len(names) > 1 else ''} ({where}: {words} on {submesh})"]
+        lines = [f"{names[0]}{f' … {names[-1]}' if len(names) > 1 else ''} ({where}: {sharding} on {submesh})"]
         lines += [f"  {parameter.text()}" for parameter in plan.parameters]
         inputs = [one for one in plan.activations if one.name.startswith("input ")]
         results = [one for one in plan.activations if one not in inputs]
@@ -165,7 +160,7 @@ def _names(found: "AutoPlan", stage: "PlacedStage") -> list[str]:
 def _alternatives(found: "AutoPlan") -> str:
     """The best stages of every number, the answer's marked."""
     rows = []
-    for plan in found.inter.alternatives:
+    for plan in found.search.alternatives:
         mark = "*" if plan is found.two_level else ""
         rows.append(
             [
@@ -178,7 +173,7 @@ def _alternatives(found: "AutoPlan") -> str:
             ]
         )
     table = aligned(["", "stages", "submeshes", "by equation ms", "bound ms", "simulated ms"], rows, left={0, 2})
-    return f"alternatives ({found.inter.num_evaluated:,} different stages evaluated)\n{table}"
+    return f"alternatives ({found.search.num_evaluated:,} different stages evaluated)\n{table}"
 
 
 def _submeshes(plan: "TwoLevelPlan") -> str:
@@ -197,7 +192,7 @@ def _refinement(found: "AutoPlan") -> str:
     rows = [
         [
             f"{one.schedule}, {one.num_chunks} chunk{'s' if one.num_chunks > 1 else ''}",
-            one.sharding,
+            str(one.sharding),
             one.outcome.status.value,
             "-" if one.timeline is None else f"{milliseconds(one.timeline.makespan_ns):,.3f}",
             f"{milliseconds(one.outcome.lower_bound_ns):,.3f}",

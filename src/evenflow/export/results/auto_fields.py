@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from evenflow.auto.placed_stages import PlacedStage
+from evenflow.auto.placed_pipeline import PlacedStage
 from evenflow.auto.planner import AutoPlan
 from evenflow.auto.refine import Refined
-from evenflow.auto.stages.inter_operator import TwoLevelPlan
+from evenflow.auto.stages.two_level_plan import TwoLevelPlan
 from evenflow.cluster.cluster import Cluster
 from evenflow.cluster.layout import Layout
 from evenflow.cluster.placement import code
@@ -18,12 +18,12 @@ def auto_fields(found: AutoPlan, *, setting: dict[str, object], seconds: float) 
     """Return the plan, its stages and their shardings, or why there is none; `setting` is what was asked for."""
     top = {"model": found.row.name, "cluster": _cluster(found.cluster), **setting}
     searched = {
-        "alternatives": [_two_level(plan) for plan in found.inter.alternatives],
-        "evaluated_stages": found.inter.num_evaluated,
-        "possible_stages": found.inter.num_possible,
+        "alternatives": [_two_level(plan) for plan in found.search.alternatives],
+        "evaluated_stages": found.search.num_evaluated,
+        "possible_stages": found.search.num_possible,
     }
     if found.two_level is None:
-        shortage = found.inter.shortage
+        shortage = found.search.shortage
         assert shortage is not None
         return {
             "status": found.status.value,
@@ -76,7 +76,7 @@ def _two_level(plan: TwoLevelPlan) -> dict[str, object]:
             {
                 "layers": [stage.first, stage.end],
                 "submesh": list(stage.submesh),
-                "sharding": stage.cost.sharding,
+                "sharding": str(stage.cost.sharding),
                 "recompute": stage.cost.recompute,
             }
             for stage in plan.stages
@@ -94,7 +94,7 @@ def _stage(stage: PlacedStage) -> dict[str, object]:
         "submesh": list(stage.submesh),
         "devices": list(stage.devices),
         "mesh": stage.mesh_shape,
-        "sharding": stage.sharding,
+        "sharding": str(stage.sharding),
         "kinds": stage.kinds,
         "recompute": dict(stage.recompute),
         "forward_ms": milliseconds(option.forward_ns),
@@ -126,15 +126,11 @@ def _layout(layout: Layout) -> dict[str, object]:
 
 def _shardings(found: AutoPlan) -> Iterator[dict[str, object]]:
     """Of every kind of layer under every sharding that the stages use."""
-    used = dict.fromkeys((stage.submesh, stage.sharding, kind) for stage in found.stages for kind in stage.kinds)
-    for submesh, words, kind in used:
-        sharding = found.provider.shardings(submesh)[words]
-        yield {
-            "submesh": list(submesh),
-            "sharding": words,
-            "kind": kind,
-            **sharding_fields(sharding.costs.layers[kind][sharding.level].plan),
-        }
+    used = {
+        (stage.submesh, stage.sharding, kind): plan for stage in found.stages for kind, plan in stage.shardings.items()
+    }
+    for (submesh, sharding, kind), plan in used.items():
+        yield {"submesh": list(submesh), "sharding": str(sharding), "kind": kind, **sharding_fields(plan)}
 
 
 def _refined(one: Refined) -> dict[str, object]:
@@ -143,7 +139,7 @@ def _refined(one: Refined) -> dict[str, object]:
     return {
         "schedule": one.schedule,
         "chunks": one.num_chunks,
-        "sharding": one.sharding,
+        "sharding": str(one.sharding),
         "status": outcome.status.value,
         "makespan_ms": None if timeline is None else milliseconds(timeline.makespan_ns),
         "lower_bound_ms": None if bound is None else milliseconds(bound),

@@ -16,7 +16,7 @@ def sharding_fields(plan: ShardingPlan) -> dict[str, object]:
     cost, memory = plan.cost, plan.memory
     limit, smallest = plan.memory_limit_bytes, plan.smallest_memory_bytes
     return {
-        "status": plan.status,
+        "status": plan.status.value,
         "mesh": plan.mesh_shape,
         "step_ms": None if cost is None else milliseconds(cost.total_ns),
         "lower_bound_ms": milliseconds(plan.lower_bound_ns),

@@ -2,19 +2,16 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenflow.auto.stages.analytic import AnalyticStages
-from evenflow.auto.stages.candidates import Asker, Candidates, StageCost, asking, evaluate, pareto
 from evenflow.auto.stages.dynamic_program import NEAR_PERCENT, best_stages, has_plan, least_memory_bytes
 from evenflow.auto.stages.in_flight import in_flight_microbatches
-from evenflow.auto.stages.inter_operator import plan_stages
-from evenflow.cluster.cluster import Cluster, Link, submeshes
+from evenflow.auto.stages.stage_search import plan_stages
+from evenflow.cluster.cluster import Cluster, Link
 from evenflow.errors import InputError
-from tests.auto.networks import network, stages
+from tests.auto.networks import everything, network, stages
 from tests.auto.oracles import mesh
 
 LINKS = {"intra": Link(bytes_per_s=10**9, latency_ns=5), "inter": Link(bytes_per_s=10**8, latency_ns=20)}
@@ -26,24 +23,12 @@ CLUSTERS = st.builds(
 )
 
 
-def everything(provider: AnalyticStages) -> Candidates:
-    return evaluate(
-        Asker(provider, None),
-        submeshes(provider.cluster),
-        num_microbatches=provider.num_microbatches,
-        first_in_flight=1,
-        memory_limit_bytes=None,
-    )
-
-
 @given(forwards=FORWARDS, cluster=CLUSTERS, num_microbatches=st.integers(1, 9), name=st.sampled_from(["1f1b", "gpipe"]))
 @settings(max_examples=80, deadline=None)
 def test_pruning_loses_nothing(forwards: list[int], cluster: Cluster, num_microbatches: int, name: str) -> None:
-    def provider_for(one: Cluster) -> AnalyticStages:
-        return stages(network(forwards), one, num_microbatches=num_microbatches)
-
-    answer = plan_stages(provider_for, cluster, num_microbatches=num_microbatches, schedule=name)
-    costs = everything(provider_for(cluster)).costs
+    provider = stages(network(forwards), cluster, num_microbatches=num_microbatches)
+    answer = plan_stages(provider, schedule=name)
+    costs = everything(provider).costs
     most = min(len(forwards), cluster.num_devices)
     sizes = {
         "num_devices": cluster.num_devices,
@@ -75,7 +60,7 @@ def test_pruning_loses_nothing(forwards: list[int], cluster: Cluster, num_microb
 def test_plans_hold_what_they_promise(forwards: list[int], cluster: Cluster, num_microbatches: int) -> None:
     cluster = replace(cluster, memory_bytes=10**6)
     provider = stages(network(forwards), cluster, num_microbatches=num_microbatches)
-    answer = plan_stages(lambda _: provider, cluster, num_microbatches=num_microbatches)
+    answer = plan_stages(provider)
     for plan in answer.alternatives:
         assert [0, *(stage.end for stage in plan.stages)] == [*(stage.first for stage in plan.stages), len(forwards)]
         devices = [device for stage in plan.stages for device in stage.devices]
@@ -100,7 +85,7 @@ def test_plans_hold_what_they_promise(forwards: list[int], cluster: Cluster, num
 def test_equation_2_is_the_simulation_for_equal_stages_without_messages() -> None:
     free = Link(bytes_per_s=10**18)
     cluster = mesh(1, 4, intra=free, inter=free, memory_bytes=10**6)
-    answer = plan_stages(lambda one: stages(network([100] * 4), one, num_microbatches=6), cluster, num_microbatches=6)
+    answer = plan_stages(stages(network([100] * 4), cluster, num_microbatches=6))
     pipeline = next(plan for plan in answer.alternatives if len(plan.stages) == 4)
     # Four stages of 300 ns, six microbatches; each message takes a nanosecond there and one back.
     assert pipeline.step_ns == (4 + 6 - 1) * 300 + 3 * 2
@@ -110,19 +95,19 @@ def test_equation_2_is_the_simulation_for_equal_stages_without_messages() -> Non
 def test_slow_links_make_pipelines_fast_ones_do_not() -> None:
     """Between nodes a pipeline sends 400 bytes a stage, tensor parallelism 800 a layer and direction."""
     slow = {"intra": Link(bytes_per_s=10**12), "inter": Link(bytes_per_s=2 * 10**8)}
-    one_sample = {"num_microbatches": 32, "samples": 1}
     answer = plan_stages(
-        lambda one: stages(network([10_000] * 8), one, **one_sample),
-        mesh(2, 4, memory_bytes=10**6, **slow),
-        num_microbatches=32,
+        stages(network([10_000] * 8), mesh(2, 4, memory_bytes=10**6, **slow), num_microbatches=32, samples=1)
     )
     assert {stage.submesh.num_nodes for stage in answer.plan.stages} == {1}
     assert len(answer.plan.stages) >= 2
     fast = Link(bytes_per_s=10**12)
     answer = plan_stages(
-        lambda one: stages(network([10_000] * 8), one, **one_sample),
-        mesh(2, 4, memory_bytes=10**6, intra=fast, inter=fast),
-        num_microbatches=32,
+        stages(
+            network([10_000] * 8),
+            mesh(2, 4, memory_bytes=10**6, intra=fast, inter=fast),
+            num_microbatches=32,
+            samples=1,
+        )
     )
     assert [str(stage.submesh) for stage in answer.plan.stages] == ["2x4"]
 
@@ -130,7 +115,7 @@ def test_slow_links_make_pipelines_fast_ones_do_not() -> None:
 def test_shortage_says_what_would_do() -> None:
     """Four layers of 800 static bytes on one device of 1,000; more devices share parameters by tensor parallelism."""
     cluster = mesh(1, 1, memory_bytes=1000, **LINKS)
-    answer = plan_stages(lambda one: stages(network([100] * 4), one), cluster, num_microbatches=8)
+    answer = plan_stages(stages(network([100] * 4), cluster))
     assert answer.plan is None
     assert answer.shortest is None
     # On one device: all parameters, and one microbatch of activations under full recompute.
@@ -138,60 +123,11 @@ def test_shortage_says_what_would_do() -> None:
     enough = answer.shortage.num_nodes
     for nodes, fits in ((enough, True), (enough - 1, False)):
         larger = replace(cluster, num_nodes=nodes)
-        found = plan_stages(lambda one: stages(network([100] * 4), one), larger, num_microbatches=8)
+        found = plan_stages(stages(network([100] * 4), larger))
         assert (found.plan is not None) == fits
     assert f"or with {enough} devices ({enough} x 1)" in answer.shortage.message(cluster)
 
 
-def test_no_microbatches_are_refused() -> None:
-    with pytest.raises(InputError, match="microbatches is at least 1"):
-        plan_stages(lambda one: stages(network([1]), one), mesh(1, 1), num_microbatches=0)
-
-
-def test_equal_runs_are_asked_for_once() -> None:
-    provider = stages(network([100] * 12), mesh(2, 4, memory_bytes=10**6, **LINKS))
-    found = everything(provider)
-    assert found.num_possible == 4 * 12 * 13 // 2
-    assert found.num_evaluated == 4 * 12
-
-
-def test_processes_find_the_same() -> None:
-    provider = stages(network([100, 200, 300]), mesh(1, 2, **LINKS))
-    here = everything(provider)
-    with asking(provider, processes=2) as asker:
-        there = evaluate(
-            asker, submeshes(provider.cluster), num_microbatches=8, first_in_flight=1, memory_limit_bytes=None
-        )
-    assert here.options == there.options
-    assert np.array_equal(here.costs.cost_ns, there.costs.cost_ns)
-
-
-@given(
-    st.lists(
-        st.builds(
-            StageCost,
-            forward_ns=st.integers(0, 3),
-            backward_ns=st.integers(0, 3),
-            static_bytes=st.integers(0, 3),
-            activation_bytes=st.integers(0, 3),
-            sharding=st.sampled_from("abc"),
-        ),
-        max_size=8,
-    )
-)
-def test_pareto_keeps_what_nothing_beats(costs: list[StageCost]) -> None:
-    kept = pareto(costs)
-    measures = [(cost.cost_ns, cost.static_bytes, cost.activation_bytes) for cost in kept]
-    assert measures == sorted(set(measures))
-    for cost in costs:
-        assert any(
-            all(
-                mine <= its
-                for mine, its in zip(one, (cost.cost_ns, cost.static_bytes, cost.activation_bytes), strict=True)
-            )
-            for one in measures
-        )
-    for one in measures:
-        assert not any(
-            other != one and all(mine <= its for mine, its in zip(other, one, strict=True)) for other in measures
-        )
+def test_schedules_that_equation_2_does_not_describe_are_refused() -> None:
+    with pytest.raises(InputError, match=r"schedule must be one of 1f1b, eager-1f1b, f-then-b .*, got 'zb-h1'"):
+        plan_stages(stages(network([1]), mesh(1, 1)), schedule="zb-h1")

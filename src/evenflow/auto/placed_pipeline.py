@@ -1,0 +1,228 @@
+"""What runs where: the stages of a plan with their devices, layers and the placement of every parameter."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from evenflow.auto.refine import Refined, Refinement
+from evenflow.auto.sharding.layer_costs import LayerCost, StageOption
+from evenflow.auto.sharding.sharding_plan import ParameterSharding, ShardingPlan
+from evenflow.auto.stages.mesh_sharding import MeshSharding
+from evenflow.auto.stages.sharded_stages import ShardedStages, in_runs
+from evenflow.auto.stages.two_level_plan import StagesOutcome, SubmeshStage, TwoLevelPlan
+from evenflow.cluster.cluster import Cluster, Submesh
+from evenflow.cluster.layout import Layout
+from evenflow.cluster.mesh_plan import MeshPlan, Product, StageOnMesh
+from evenflow.cluster.placement import Placement
+from evenflow.model import NONE, Layer, Network, Plan
+from evenflow.simulate import Simulation, simulate
+from evenflow.torch_model.parts import ModelRow, Part
+
+_Layers = list[tuple[Part, LayerCost]]
+"""Layers of a stage, each with what it costs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedStage:
+    """A stage of the pipeline."""
+
+    stage: int
+    rank: int
+    """Its submesh's place among all, the same for the chunks of a rank."""
+    first: int
+    end: int
+    """Layers of the body; the first stage has the head too, the last one the tail."""
+    submesh: Submesh
+    devices: range
+    mesh_shape: tuple[int, ...]
+    """The devices in order, the last axis varying fastest."""
+    sharding: MeshSharding
+    modules: tuple[str, ...]
+    """Paths in the whole model, in order, head and tail included."""
+    kinds: tuple[int, ...]
+    """The kind of every layer, head and tail included."""
+    shardings: Mapping[int, ShardingPlan]
+    """The operators of a layer, by the layer's kind."""
+    recompute: Mapping[str, int]
+    """Layers by recompute kind; they are the first of the stage. The others keep everything."""
+    option: StageOption
+    """Times by part, without recomputation."""
+    placements: Mapping[str, Placement]
+    """Placement of every parameter, by its full name."""
+    updates: Mapping[str, Placement]
+    """Placement of a parameter's optimizer state, where that lies otherwise."""
+    entry: Layout
+    """The layout of what comes in on the devices: for the first stage what the model takes."""
+    exit: Layout | None
+    """The layout of what goes to the next stage; None for the last stage."""
+    entries: Mapping[str, Placement]
+    """Placement of what comes into each layer, by its first module."""
+    products: Mapping[str, Product]
+    """Products with a weight, by the full name of the module that holds it."""
+
+    def on_mesh(self) -> StageOnMesh:
+        """Return what running the stage needs of it."""
+        return StageOnMesh(
+            rank=self.rank,
+            input=self.entry,
+            output=self.exit,
+            parameters=self.placements,
+            updates=self.updates,
+            entries=self.entries,
+            products=self.products,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacedPipeline:
+    """The pipeline of a two-level plan, refined where that is shorter, on its devices."""
+
+    cluster: Cluster
+    stages: tuple[PlacedStage, ...]
+    """In the order of the model."""
+    simulation: Simulation
+    """Each message has its own time."""
+
+    @property
+    def mesh_plan(self) -> MeshPlan:
+        """What running it needs, as `evenflow.run.pipeline` takes it."""
+        return MeshPlan(cluster=self.cluster, stages=tuple(stage.on_mesh() for stage in self.stages))
+
+
+def place(
+    stages: StagesOutcome, refinement: Refinement | None, provider: ShardedStages, row: ModelRow
+) -> PlacedPipeline | None:
+    """Put the refined pipeline, or the shortest two-level plan, on its devices; None where there is no plan."""
+    refined = refinement.best if refinement else None
+    base = refinement.base if refinement and refined else stages.shortest
+    if base is None:
+        return None
+    simulation = simulated(base, provider) if refined is None else _refined_simulation(refined)
+    return PlacedPipeline(
+        cluster=base.cluster,
+        stages=tuple(_placed_stages(base, refined, simulation, provider, row)),
+        simulation=simulation,
+    )
+
+
+def _placed_stages(
+    base: TwoLevelPlan, refined: Refined | None, simulation: Simulation, provider: ShardedStages, row: ModelRow
+) -> Iterator[PlacedStage]:
+    """The stages of a simulated plan on the submeshes of `base`."""
+    plan, schedule = simulation.plan, simulation.timeline.schedule
+    chunk_of = {stage: chunk for chunk, stages in enumerate(schedule.stage_table.tolist()) for stage in stages}
+    first = 0
+    for stage, rank in enumerate(schedule.stage_ranks):
+        chunk, where = chunk_of[stage], base.stages[rank]
+        end = first + plan.layers[chunk][rank]
+        sharding = refined.sharding if refined else where.cost.sharding
+        recompute = {kind: table[chunk][rank] for kind, table in plan.recompute.items() if table[chunk][rank]}
+        bare = _placed(stage, rank, (first, end), where, sharding, provider, row)
+        yield replace(bare, recompute=recompute)
+        first = end
+
+
+def _placed(
+    stage: int,
+    rank: int,
+    span: tuple[int, int],
+    where: SubmeshStage,
+    sharding: MeshSharding,
+    provider: ShardedStages,
+    row: ModelRow,
+) -> PlacedStage:
+    """Layers `span` of the body on the submesh of `where`, without recomputation."""
+    first, end = span
+    submesh, devices, places = where.submesh, where.devices, provider.with_ends(first, end)
+    kinds = tuple(provider.order[at] for at in places)
+    costs = {kind: provider.layer_cost(submesh, sharding, kind) for kind in kinds}
+    layers = [(row.parts[at], costs[provider.order[at]]) for at in places]
+    parameters = dict(_parameters(layers))
+    is_last = end == len(provider.body)
+    return PlacedStage(
+        stage=stage,
+        rank=rank,
+        first=first,
+        end=end,
+        submesh=submesh,
+        devices=devices,
+        mesh_shape=sharding.mesh,
+        sharding=sharding,
+        modules=tuple(path for layer, _ in layers for path in layer.modules),
+        kinds=kinds,
+        shardings={kind: cost.plan for kind, cost in costs.items()},
+        recompute={},
+        option=provider.stage_option(first, end, submesh, sharding),
+        placements={name: one.kept for name, one in parameters.items()},
+        updates={name: one.update for name, one in parameters.items() if one.update != one.kept},
+        entry=provider.boundary(first, submesh, sharding, devices),
+        exit=None if is_last else provider.boundary(end, submesh, sharding, devices, leaving=True),
+        entries={layer.modules[0]: cost.entry for layer, cost in layers},
+        products=_products(layers),
+    )
+
+
+def _parameters(layers: _Layers) -> Iterator[tuple[str, ParameterSharding]]:
+    """Every parameter by its full name."""
+    for layer, cost in layers:
+        for parameter in cost.plan.parameters:
+            for name in parameter.names():
+                yield layer.full_name(name), parameter
+
+
+def _products(layers: _Layers) -> dict[str, Product]:
+    """Products of modules that multiply once; where one does so several times, each may be sharded otherwise."""
+    products: dict[str, Product] = {}
+    several = set()
+    for layer, cost in layers:
+        for one in cost.plan.activations:
+            if one.reads is None:
+                continue
+            name = layer.full_name(f"{one.name}.weight").removesuffix(".weight")
+            if name in products:
+                several.add(name)
+            products[name] = Product(reads=one.reads, gives=one.placement)
+    return {name: one for name, one in products.items() if name not in several}
+
+
+def _refined_simulation(refined: Refined) -> Simulation:
+    """The solver's plan with the time of each message."""
+    assert refined.outcome.simulation is not None
+    assert refined.timeline is not None
+    return replace(refined.outcome.simulation, timeline=refined.timeline)
+
+
+def simulated(plan: TwoLevelPlan, provider: ShardedStages) -> Simulation:
+    """Simulate a two-level plan with the time of each message."""
+    pipeline = Plan(
+        schedule=plan.schedule,
+        num_microbatches=plan.num_microbatches,
+        layers=(tuple(stage.end - stage.first for stage in plan.stages),),
+        recompute={
+            kind: (tuple((stage.end - stage.first) * (stage.cost.recompute == kind) for stage in plan.stages),)
+            for kind in {stage.cost.recompute for stage in plan.stages} - {NONE}
+        },
+    )
+    found = simulate(_network(plan, provider), pipeline, communication=plan.communication)
+    return replace(found, timeline=plan.timeline)
+
+
+def _network(plan: TwoLevelPlan, provider: ShardedStages) -> Network:
+    """The network with every layer as its own stage's submesh and sharding has it.
+
+    Working memory differs between stages and is one number of a network: it is that of the least, and the first layer
+    of another stage holds the rest as if it were parameters.
+    """
+    networks = [provider.network_on(stage.submesh, stage.cost.sharding) for stage in plan.stages]
+    constant = min(network.constant_bytes for network in networks)
+    layers: list[Layer] = []
+    for stage, network in zip(plan.stages, networks, strict=True):
+        first, *others = network.layers[stage.first : stage.end]
+        more = network.constant_bytes - constant
+        layers += [replace(first, parameter_bytes=first.parameter_bytes + more), *others]
+    return Network(
+        name=provider.name,
+        runs=in_runs(layers),
+        head=networks[0].head,
+        tail=networks[-1].tail,
+        constant_bytes=constant,
+    )

@@ -1,0 +1,45 @@
+"""What a two-level plan is asked for, beside the model."""
+
+from dataclasses import dataclass
+
+from evenflow.auto.stages.in_flight import assumed_schedule
+from evenflow.cluster.accelerators import A100, Accelerator
+from evenflow.cluster.cluster import Cluster
+from evenflow.errors import InputError
+
+ADAM_STATE_BYTES = 12
+"""Bytes that mixed precision keeps beside a 16-bit parameter and its gradient: a 32-bit copy and two moments.
+[ZeRO, arXiv:1910.02054, §3.1]"""
+
+
+def silent(_step: str) -> None:
+    """Show no progress."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoLevelRequest:
+    """The cluster, how a model is trained on it, at which rates its operators run, and how long to search.
+
+    Raises InputError for sizes below their least and for a schedule that stages cannot be chosen for.
+    """
+
+    cluster: Cluster
+    num_microbatches: int = 16
+    """Microbatches of one step."""
+    accelerator: Accelerator | None = A100
+    """Rates of one device. Without them computation costs nothing, and stages are chosen by communication alone."""
+    optimizer_bytes_per_parameter: int = ADAM_STATE_BYTES
+    """Bytes kept for each parameter beside itself and its gradient."""
+    schedule: str = "1f1b"
+    """The schedule that stages are chosen for; the refinement tries others."""
+    time_limit_s: float = 60.0
+    """Seconds for each integer program of a sharding, and for the refinement as a whole."""
+    processes: int = 1
+    """Processes that solve integer programs side by side."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("num_microbatches", 1), ("optimizer_bytes_per_parameter", 0), ("processes", 1)):
+            value = getattr(self, name)
+            if value < least:
+                raise InputError(value=value, rule=f"must be at least {least}", place=name)
+        assumed_schedule(self.schedule)

@@ -1,0 +1,200 @@
+"""The inter-operator pass: stages, submeshes and devices for a whole network, or what would be needed for that."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+from evenflow.auto.stages.candidates import Asker, Candidates, StageCost, StageProvider, asking, evaluate
+from evenflow.auto.stages.dynamic_program import (
+    NEAR_PERCENT,
+    StagePlan,
+    StagePlans,
+    best_stages,
+    has_plan,
+    least_memory_bytes,
+)
+from evenflow.auto.stages.in_flight import assumed_schedule, in_flight_microbatches
+from evenflow.auto.stages.two_level_plan import Shortage, StagesOutcome, SubmeshStage, TwoLevelPlan
+from evenflow.cluster.cluster import Cluster, assign, submeshes
+from evenflow.errors import InputError
+
+_MOST_DEVICES = 4096
+"""Beyond this many, more devices are not tried."""
+
+
+def plan_stages(provider: StageProvider, *, schedule: str = "1f1b", processes: int = 1) -> StagesOutcome:
+    """Choose stages and submeshes that minimise the step by equation 2, within the memory of the devices.
+
+    `provider` gives the costs on its cluster; those of larger clusters are asked for only to say how many devices would
+    do. Raises InputError for sizes that make no sense.
+    """
+    family = assumed_schedule(schedule)
+    with asking(provider, processes=processes) as asker:
+        search = _StageSearch(asker=asker, schedule=family)
+        candidates = search.candidates()
+        plans = search.best(candidates)
+        shortage = None
+        if plans.best is None:
+            shortage = Shortage(memory_bytes=search.least_memory(), num_nodes=_enough_nodes(search))
+    laid_out = {plan: search.laid_out(plan, candidates) for plan in plans.alternatives}
+    return StagesOutcome(
+        plan=laid_out[plans.best] if plans.best else None,
+        alternatives=tuple(laid_out.values()),
+        shortage=shortage,
+        num_evaluated=candidates.num_evaluated,
+        num_possible=candidates.num_possible,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StageSearch:
+    """One cluster with its costs."""
+
+    asker: Asker
+    schedule: str
+
+    @property
+    def provider(self) -> StageProvider:
+        return self.asker.provider
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.provider.cluster
+
+    @property
+    def num_microbatches(self) -> int:
+        return self.provider.num_microbatches
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.provider.kinds)
+
+    @cached_property
+    def in_flight(self) -> tuple[int, ...]:
+        most = min(self.num_layers, self.cluster.num_devices)
+        return in_flight_microbatches(self.schedule, num_microbatches=self.num_microbatches, most_stages=most)
+
+    def candidates(self) -> Candidates:
+        """The stages that can be part of a plan about as good as the even ones."""
+        even_ns = min(self._even_steps(), default=None)
+        near_ns = None if even_ns is None else even_ns * NEAR_PERCENT // 100
+        return self.candidates_within(self.cluster.memory_bytes, near_ns)
+
+    def candidates_within(self, memory_limit_bytes: int | None, incumbent_ns: int | None) -> Candidates:
+        """The stages that fit and are not too slow."""
+        return evaluate(
+            self.asker,
+            submeshes(self.cluster),
+            num_microbatches=self.num_microbatches,
+            first_in_flight=self.in_flight[1],
+            memory_limit_bytes=memory_limit_bytes,
+            incumbent_ns=incumbent_ns,
+        )
+
+    def _even_steps(self) -> Iterator[int]:
+        """The steps of plans with equal submeshes and evenly many layers, where they fit: a first incumbent."""
+        cuts = {}
+        for shape in submeshes(self.cluster):
+            count, rest = divmod(self.cluster.num_devices, shape.num_devices)
+            if not rest and count <= self.num_layers:
+                cuts[shape] = [self.num_layers * stage // count for stage in range(count + 1)]
+        runs = [(first, end, shape) for shape, bounds in cuts.items() for first, end in pairwise(bounds)]
+        options = dict(zip(runs, self.asker.ask(runs), strict=True))
+        for shape, bounds in cuts.items():
+            costs = [options[first, end, shape] for first, end in pairwise(bounds)]
+            times = [self._fastest_ns(some, len(costs) - place) for place, some in enumerate(costs)]
+            fitting = [cost_ns for cost_ns in times if cost_ns is not None]
+            if len(fitting) == len(times):
+                entries = sum(self.provider.entry_ns(first, shape) for first in bounds[1:-1])
+                yield sum(fitting) + entries + (self.num_microbatches - 1) * max(fitting)
+
+    def _fastest_ns(self, options: Sequence[StageCost], position: int) -> int | None:
+        """The cost of the fastest option that fits at a position counted from the end; None where none does."""
+        room, live = self.cluster.memory_bytes, self.in_flight[position]
+        fitting = (cost.cost_ns for cost in options if cost.static_bytes + live * cost.activation_bytes <= room)
+        return min(fitting, default=None)
+
+    def best(self, candidates: Candidates) -> StagePlans:
+        """The dynamic program."""
+        return best_stages(
+            candidates.costs,
+            num_devices=self.cluster.num_devices,
+            num_microbatches=self.num_microbatches,
+            in_flight=self.in_flight,
+            memory_limit_bytes=self.cluster.memory_bytes,
+        )
+
+    def least_memory(self) -> int:
+        """The smallest memory of a device with which a plan exists."""
+        costs = self.candidates_within(None, None).costs
+        least = least_memory_bytes(costs, num_devices=self.cluster.num_devices, in_flight=self.in_flight)
+        if least is None:
+            raise InputError(
+                value=self.cluster.num_devices,
+                rule="some way to shard some cut of the model uses all devices",
+                place=f"{self.cluster.name}, mesh",
+                remedy="use fewer devices, or microbatches of more samples",
+            )
+        return least
+
+    def laid_out(self, plan: StagePlan, candidates: Candidates) -> TwoLevelPlan:
+        """On devices, with what is sent between stages."""
+        places = assign(self.cluster, [stage.submesh for stage in plan.stages])
+        stages = tuple(
+            SubmeshStage(
+                first=choice.first,
+                end=choice.end,
+                submesh=choice.submesh,
+                devices=devices,
+                cost=candidates.options[choice.first, choice.end, choice.submesh][choice.option],
+            )
+            for choice, devices in zip(plan.stages, places, strict=True)
+        )
+        return TwoLevelPlan(
+            cluster=self.cluster,
+            schedule=self.schedule,
+            num_microbatches=self.num_microbatches,
+            stages=stages,
+            boundaries=tuple(
+                (
+                    self.provider.boundary(
+                        after.first, before.submesh, before.cost.sharding, before.devices, leaving=True
+                    ),
+                    self.provider.boundary(after.first, after.submesh, after.cost.sharding, after.devices),
+                )
+                for before, after in pairwise(stages)
+            ),
+            step_ns=plan.step_ns,
+            lower_bound_ns=plan.lower_bound_ns,
+        )
+
+
+def _enough_nodes(search: _StageSearch) -> int | None:
+    """A number of nodes that would do when one less would not, found by doubling and halving."""
+
+    def enough(num_nodes: int) -> bool:
+        larger = replace(search.cluster, num_nodes=num_nodes)
+        with asking(search.provider.on(larger)) as asker:
+            other = _StageSearch(asker=asker, schedule=search.schedule)
+            candidates = other.candidates_within(larger.memory_bytes, None)
+        try:
+            return has_plan(
+                candidates.costs,
+                num_devices=larger.num_devices,
+                in_flight=other.in_flight,
+                memory_limit_bytes=larger.memory_bytes,
+            )
+        except InputError:  # too many layers and devices to tell
+            return False
+
+    too_few, nodes = search.cluster.num_nodes, 2 * search.cluster.num_nodes
+    most_nodes = _MOST_DEVICES // search.cluster.devices_per_node
+    while nodes <= most_nodes and not enough(nodes):
+        too_few, nodes = nodes, 2 * nodes
+    if nodes > most_nodes:
+        return None
+    while nodes - too_few > 1:
+        middle = (too_few + nodes) // 2
+        too_few, nodes = (too_few, middle) if enough(middle) else (middle, nodes)
+    return nodes

@@ -1,0 +1,124 @@
+"""Stages on submeshes of a cluster, what they exchange, and why there may be none."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from evenflow.auto.stages.candidates import StageCost
+from evenflow.auto.stages.dynamic_program import NEAR_PERCENT
+from evenflow.cluster.cluster import Cluster, Submesh
+from evenflow.cluster.layout import Layout
+from evenflow.cluster.resharding import ReshardingPlan, plan_resharding
+from evenflow.model import Communication
+from evenflow.schedule import NUM_OPS, Op, make_schedule
+from evenflow.simulate import Timeline, build_graph, run
+from evenflow.simulate.costs import duration_table
+from evenflow.units import MEGABYTE, megabytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmeshStage:
+    """Layers [first, end) on devices of the cluster."""
+
+    first: int
+    end: int
+    submesh: Submesh
+    devices: range
+    cost: StageCost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    """Why there is no plan, and what would do."""
+
+    memory_bytes: int
+    """The smallest memory of a device with which this cluster has a plan."""
+    num_nodes: int | None
+    """The first number of nodes, doubled and then halved back, with which these devices have one, if any was found."""
+
+    def message(self, cluster: Cluster) -> str:
+        """One sentence."""
+        least_mb = -(-self.memory_bytes // MEGABYTE)  # rounded up, so that it does
+        needed = f"{least_mb:,} MB a device instead of {megabytes(cluster.memory_bytes):,.0f} MB"
+        words = f"the model does not fit on {cluster.name}, however it is cut and sharded; it would with {needed}"
+        if self.num_nodes is not None:
+            devices = self.num_nodes * cluster.devices_per_node
+            words += f", or with {devices} devices ({self.num_nodes} x {cluster.devices_per_node})"
+        return words
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoLevelPlan:
+    """Stages on submeshes, each with one of its provider's shardings."""
+
+    cluster: Cluster
+    schedule: str
+    num_microbatches: int
+    stages: tuple[SubmeshStage, ...]
+    boundaries: tuple[tuple[Layout, Layout], ...]
+    """Between every two stages, how what passes lies on the devices of the one and of the other."""
+    step_ns: int
+    """By equation 2, for which the stages were chosen."""
+    lower_bound_ns: int
+    """No stages on submeshes take less by equation 2."""
+
+    @cached_property
+    def activations(self) -> tuple[ReshardingPlan, ...]:
+        """From every stage but the last to the next."""
+        return tuple(plan_resharding(before, after, self.cluster) for before, after in self.boundaries)
+
+    @cached_property
+    def gradients(self) -> tuple[ReshardingPlan, ...]:
+        """Back from there, with the layouts exchanged."""
+        return tuple(plan_resharding(after, before, self.cluster) for before, after in self.boundaries)
+
+    @property
+    def communication(self) -> Communication:
+        """The slowest message between stages, where one number has to stand for all."""
+        return Communication(
+            transfer_ns=max((plan.cost_ns for plan in (*self.activations, *self.gradients)), default=0)
+        )
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The schedule simulated exactly, each message with its own time."""
+        num_stages = len(self.stages)
+        order = make_schedule(self.schedule, num_ranks=num_stages, num_chunks=1, num_microbatches=self.num_microbatches)
+        forward = np.array([stage.cost.forward_ns for stage in self.stages], dtype=np.int64)
+        backward = np.array([stage.cost.backward_ns for stage in self.stages], dtype=np.int64)
+        messages = np.zeros((num_stages, NUM_OPS), dtype=np.int64)
+        messages[1:, Op.F] = [plan.cost_ns for plan in self.activations]
+        messages[:-1, Op.B] = [plan.cost_ns for plan in self.gradients]
+        durations = duration_table(forward, backward, np.zeros_like(backward))
+        return run(build_graph(order), durations, messages.reshape(-1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagesOutcome:
+    """How a search for stages ended: the plan with what else was considered, or why there is none."""
+
+    plan: TwoLevelPlan | None
+    alternatives: tuple[TwoLevelPlan, ...]
+    """The best that was met for every number of stages, the plan itself included."""
+    shortage: Shortage | None
+    num_evaluated: int
+    """Stages whose cost was asked for, of `num_possible` runs of layers on submeshes."""
+    num_possible: int
+
+    @property
+    def shortest(self) -> TwoLevelPlan | None:
+        """Of the alternatives within `NEAR_PERCENT` of the plan the one with the shortest simulated step, messages
+        included.
+        """
+        if self.plan is None:
+            return None
+        near_ns = self.plan.step_ns * NEAR_PERCENT // 100
+        near = [plan for plan in self.alternatives if plan.step_ns <= near_ns]
+        return min(near, key=lambda plan: plan.timeline.makespan_ns)
+
+    @property
+    def shortest_equal(self) -> TwoLevelPlan | None:
+        """The shortest simulated plan with equal submeshes, which the exact solver takes for equal ranks."""
+        equal = [plan for plan in self.alternatives if len({stage.submesh for stage in plan.stages}) == 1]
+        return min(equal, key=lambda plan: plan.timeline.makespan_ns, default=None)
