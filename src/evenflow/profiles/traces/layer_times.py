@@ -1,4 +1,4 @@
-"""The time of head, body and tail: the mean of samples, with how far they lie apart."""
+"""Times of head, body and tail: means of samples, with how far the samples lie apart."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from evenflow.profiles.traces.samples import FileSamples, Sample
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Smallest, middle and largest sample, over layers, steps and files; nanoseconds."""
+    """Smallest, middle and largest sample in nanoseconds, over layers, steps and files."""
 
     minimum_ns: int
     median_ns: int
@@ -27,11 +27,11 @@ class BlockTime:
     forward_ns: int
     forward_spread: Spread
     backward_ns: int | None
-    """None where no trace shows the whole backward: then it is taken as twice the forward."""
+    """Nanoseconds of the backward; None where no trace shows the whole of it."""
     backward_spread: Spread | None
     num_samples: int
     scopes: tuple[str, ...]
-    """Names in the traces that were counted."""
+    """Names of the scopes that were counted."""
     files: tuple[str, ...]
 
     @property
@@ -41,7 +41,7 @@ class BlockTime:
 
 
 def block_time(files: Sequence[FileSamples], role: str, names: Sequence[str]) -> BlockTime | None:
-    """The mean over layers, steps and files; a head's or tail's layers add up within a step."""
+    """Return the mean over layers, steps and files, or None; the layers of a head or tail add up within a step."""
     forwards: list[Fraction] = []
     backwards: list[Fraction] = []
     scopes: dict[str, None] = {}
@@ -74,7 +74,7 @@ def block_time(files: Sequence[FileSamples], role: str, names: Sequence[str]) ->
 
 
 def _by_step(samples: Iterable[Sample]) -> list[list[Sample]]:
-    """Samples of one file that are of one step."""
+    """Return the samples of one file, grouped by step."""
     steps: dict[int, list[Sample]] = {}
     for sample in samples:
         steps.setdefault(sample.step, []).append(sample)

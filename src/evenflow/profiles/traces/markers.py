@@ -16,7 +16,7 @@ def is_step(name: str) -> bool:
 
 
 def complete_steps(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Steps in order; of marks that overlap, as host and device may both have one, the first counts.
+    """Return the steps in order; of marks that overlap, as host and device may both have one, the first counts.
 
     >>> complete_steps([(10, 20), (0, 10), (12, 22)])
     [(0, 10), (10, 20)]

@@ -1,9 +1,10 @@
-"""Which scopes of a trace are the head, the body and the tail."""
+"""Names of layers, and the scopes of a trace that they match."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from evenflow.errors import InputError
 
@@ -12,6 +13,7 @@ HEAD, BODY, TAIL = "head", "body", "tail"
 _PREFIX = re.compile(r"^(?:nn\.Module: )?(?:\d+-)?")
 _SUFFIX = re.compile(r"[_.\-\s#:]*\d+$")
 _MOST_SHOWN = 12
+_MOST_NAMES = 50_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,23 +31,23 @@ class LayerNames:
     def __post_init__(self) -> None:
         every = [*self.head, *self.body, *self.tail]
         if not self.body:
-            raise InputError(value=self.body, rule="at least one layer name for the body", place="layer names")
+            raise InputError(value=self.body, rule="must have at least one name for the body", place="layer names")
         for name in every:
             if not name.strip() or every.count(name) > 1:
-                rule = "a name is one of head, body or tail" if name.strip() else "a layer name is not empty"
+                rule = "must have every name once" if name.strip() else "must not be empty"
                 raise InputError(value=name, rule=rule, place="layer names")
 
     def of(self, role: str) -> tuple[str, ...]:
-        """The names of head, body or tail."""
+        """Return the names of head, body or tail."""
         return {HEAD: self.head, BODY: self.body, TAIL: self.tail}[role]
 
 
 class Match(NamedTuple):
-    """What a scope is."""
+    """The layer that a scope is."""
 
     role: str
     name: str
-    """The one of the layer names that it contains."""
+    """Layer name that the scope contains."""
 
 
 class NameMatcher:
@@ -59,14 +61,14 @@ class NameMatcher:
         self._known: dict[str, Match | None] = {}
 
     def __call__(self, scope: str) -> Match | None:
-        """The layer that `scope` is, if any."""
+        """Return the layer that `scope` is, or None."""
         if scope in self._known:
             return self._known[scope]
         if len(self._known) >= self._MOST_REMEMBERED:
             self._known.clear()
-        found = next((match for match in self._matches if match.name in scope), None)
-        self._known[scope] = found
-        return found
+        layer = next((match for match in self._matches if match.name in scope), None)
+        self._known[scope] = layer
+        return layer
 
 
 def is_numbered(scope: str) -> bool:
@@ -78,8 +80,14 @@ def is_numbered(scope: str) -> bool:
     return any(character.isdigit() for character in scope)
 
 
+def count_name(counts: Counter[Any], key: object) -> None:
+    """Count a name, unless there are so many that they only cost memory."""
+    if key in counts or len(counts) < _MOST_NAMES:
+        counts[key] += 1
+
+
 def names_there(counts: Mapping[str, int]) -> str:
-    """Scope names for a message, without their numbers, most frequent first.
+    """Return scope names for a message, without their numbers, most frequent first.
 
     >>> names_there({"0-Layer": 8, "1-Layer": 8, "nn.Module: Linear_0": 2})
     "'Layer' (16), 'Linear' (2)"

@@ -5,26 +5,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenflow.errors import InputError
-from evenflow.profiles.traces.chrome import ChromeCollector
-from evenflow.profiles.traces.events import read_events
+from evenflow.errors import FileError, InputError
+from evenflow.profiles.traces.formats.chrome import read_chrome_trace
+from evenflow.profiles.traces.formats.nsight import read_report
+from evenflow.profiles.traces.formats.nsight_tables import MAGIC
 from evenflow.profiles.traces.layer_times import BlockTime, block_time
 from evenflow.profiles.traces.names import BODY, HEAD, TAIL, LayerNames, NameMatcher, names_there
-from evenflow.profiles.traces.nsight import MAGIC, read_report
 from evenflow.profiles.traces.samples import FileSamples, samples_of
-from evenflow.profiles.traces.timeline import Timeline
-
-SUFFIXES = (".json", ".json.gz", ".sqlite")
-_ASCEND_FILES = ("trace_view", "msprof")
-"""How the timelines in an Ascend folder are named; other JSON files lie beside them."""
+from evenflow.profiles.traces.trace import Trace
+from evenflow.profiles.traces.trace_files import trace_files
 
 TraceProgress = Callable[[int, int], None]
-"""Bytes read and bytes in all."""
+"""Called with the bytes read and the bytes in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReport:
-    """What was counted of one file."""
+    """Steps and layers that were counted of one file."""
 
     file: str
     source: str
@@ -36,11 +33,11 @@ class FileReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceTimes:
-    """What a folder of traces says."""
+    """Times of head, body and tail from a folder of traces."""
 
     head: BlockTime | None
     bodies: tuple[BlockTime, ...]
-    """One for each body name, in the order of the names."""
+    """Times of the body names, in their order."""
     tail: BlockTime | None
     files: tuple[FileReport, ...]
     notes: tuple[str, ...]
@@ -54,7 +51,7 @@ def read_traces(
     names: LayerNames | None = None,
     progress: TraceProgress | None = None,
 ) -> TraceTimes:
-    """The times in the traces of a folder (or in one file): Ascend, PyTorch, Nsight Systems.
+    """Return the times in the traces of a folder (or in one file): Ascend, PyTorch, Nsight Systems.
 
     `num_microbatches` is that of the profiled run; no stage may have more than `num_layers` layers. A head or tail of
     the default names may be missing; every other name must be in some trace.
@@ -64,15 +61,15 @@ def read_traces(
     """
     names = names or LayerNames()
     if num_microbatches < 1:
-        raise InputError(value=num_microbatches, rule="a step has at least one microbatch", place="microbatches")
+        raise InputError(value=num_microbatches, rule="must be at least 1", place="microbatches")
     paths = trace_files(Path(folder))
-    timelines = _read_files(paths, NameMatcher(names), progress)
+    traces = _read_files(paths, NameMatcher(names), progress)
     scopes: Counter[str] = Counter()
-    for timeline in timelines:
-        scopes.update(timeline.scopes)
-    files = [samples_of(timeline, num_microbatches=num_microbatches) for timeline in timelines if timeline.occurrences]
+    for trace in traces:
+        scopes.update(trace.scopes)
+    files = [samples_of(trace, num_microbatches=num_microbatches) for trace in traces if trace.occurrences]
     notes = [note for file in files for note in file.notes]
-    notes += [f"{timeline.file}: none of the layers" for timeline in timelines if not timeline.occurrences]
+    notes += [f"{trace.file}: none of the layers" for trace in traces if not trace.occurrences]
     notes += _check_names(files, names, scopes, place=str(folder))
     _check_layers(files, num_layers)
     return TraceTimes(
@@ -94,52 +91,10 @@ def read_traces(
     )
 
 
-def trace_files(folder: Path) -> list[Path]:
-    """The traces in a folder, in order of their numbers; a file is itself.
-
-    Raises:
-        InputError: no folder, or no trace in it.
-    """
-    if folder.is_file():
-        return [folder]
-    try:
-        entries = sorted(folder.iterdir(), key=_natural)
-    except OSError as error:
-        raise InputError(
-            value=str(folder), rule=f"a folder that can be read ({error.strerror})", place="traces"
-        ) from None
-    found = [path for path in entries if path.name.endswith(SUFFIXES) and path.is_file()]
-    ascend = [path for path in found if path.name.startswith(_ASCEND_FILES)]
-    if not found:
-        reports = [path.name for path in entries if path.suffix == ".nsys-rep"]
-        raise InputError(
-            value=[path.name for path in entries[:5]],
-            rule=f"a folder with traces: files that end in {', '.join(SUFFIXES)}",
-            place=str(folder),
-            remedy=f"run nsys export --type sqlite {reports[0]}" if reports else "put the trace of each stage there",
-        )
-    return ascend or found
-
-
-def _natural(path: Path) -> list[tuple[int, int | str]]:
-    """Sorts trace_view2 before trace_view10."""
-    key: list[tuple[int, int | str]] = []
-    for character in path.name:
-        if character.isdecimal():
-            digit = int(character)
-            if key and isinstance(key[-1][1], int):
-                key[-1] = (0, key[-1][1] * 10 + digit)
-            else:
-                key.append((0, digit))
-        else:
-            key.append((1, character))
-    return key
-
-
-def _read_files(paths: Sequence[Path], matcher: NameMatcher, progress: TraceProgress | None) -> list[Timeline]:
-    """The timelines of all files."""
+def _read_files(paths: Sequence[Path], matcher: NameMatcher, progress: TraceProgress | None) -> list[Trace]:
+    """Return what all files say; a report of several processes is several traces."""
     sizes = [path.stat().st_size for path in paths]
-    timelines: list[Timeline] = []
+    traces: list[Trace] = []
     for index, path in enumerate(paths):
         before, total = sum(sizes[:index]), sum(sizes)
 
@@ -148,22 +103,19 @@ def _read_files(paths: Sequence[Path], matcher: NameMatcher, progress: TraceProg
                 progress(min(before + count, total), total)
 
         if path.suffix == ".sqlite" or _first_bytes(path) == MAGIC:
-            timelines += read_report(path, matcher, on_bytes=on_bytes)
+            traces += read_report(path, matcher, on_bytes=on_bytes)
         else:
-            collector = ChromeCollector(path, matcher)
-            for events in read_events(path, on_bytes=on_bytes):
-                collector.add(events)
-            timelines.append(collector.timeline())
-    return timelines
+            traces.append(read_chrome_trace(path, matcher, on_bytes=on_bytes))
+    return traces
 
 
 def _first_bytes(path: Path) -> bytes:
-    """What a file begins with."""
+    """Return the beginning of a file."""
     try:
         with path.open("rb") as file:
             return file.read(len(MAGIC))
     except OSError as error:
-        raise InputError(value=path.name, rule=f"the file can be read ({error.strerror})", place=str(path)) from None
+        raise FileError.from_os(path, error) from None
 
 
 def _check_names(files: Sequence[FileSamples], names: LayerNames, scopes: Counter[str], *, place: str) -> list[str]:
@@ -178,7 +130,7 @@ def _check_names(files: Sequence[FileSamples], names: LayerNames, scopes: Counte
         if role == BODY or names.of(role) != default.of(role):
             raise InputError(
                 value=missing[0],
-                rule=f"a {role} layer of this name is in a trace, within a forward; there are {names_there(scopes)}",
+                rule=f"must have a {role} layer of this name within a forward; it has {names_there(scopes)}",
                 place=place,
                 remedy=f"name the layers of your model with --{role}",
             )
@@ -187,24 +139,25 @@ def _check_names(files: Sequence[FileSamples], names: LayerNames, scopes: Counte
 
 
 def _check_layers(files: Sequence[FileSamples], num_layers: int | None) -> None:
+    """Refuse fewer layers than a stage runs."""
     for file in files:
         if num_layers is not None and (file.num_layers or 0) > num_layers:
             raise InputError(
                 value=num_layers,
-                rule=f"a stage has no more layers than the model; this one runs {file.num_layers}",
+                rule=f"must be at least the {file.num_layers} that this stage runs",
                 place=f"{file.file}: layers",
                 remedy="check the number of layers and the names of the body",
             )
 
 
 def _layer_time(files: Sequence[FileSamples], name: str, *, place: str) -> BlockTime:
-    """The time of a layer kind."""
+    """Return the time of a layer kind."""
     block = block_time(files, BODY, (name,))
     assert block is not None
     if block.forward_ns < 1:
         raise InputError(
             value=name,
-            rule="a layer takes time, but its scopes launch nothing on the device",
+            rule="must have layers that take time, but the scopes of this one launch nothing on the device",
             place=place,
             remedy="profile the host and the device together",
         )

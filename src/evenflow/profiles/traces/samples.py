@@ -1,4 +1,4 @@
-"""From what layers did in the steps of a trace to the time of one layer for one microbatch.
+"""Samples of the time of one layer for one microbatch, from the steps of a trace.
 
 A sample is one layer in one counted step of one file: its total there, divided by the microbatches. The mean of the
 samples is the layer's time, and how far they lie apart its spread.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from evenflow.profiles.traces.names import BODY, Match, is_numbered
 from evenflow.profiles.traces.steps import find_steps
-from evenflow.profiles.traces.timeline import Timeline
+from evenflow.profiles.traces.trace import Trace
 
 UNSTABLE_STEPS = 2
 """The first steps, in which the device warms up; left out where there are more."""
@@ -31,13 +31,13 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSamples:
-    """What one file gave."""
+    """Samples from one file, and how they were found."""
 
     file: str
     source: str
     num_steps: int
     counted_steps: int
-    """The last ones."""
+    """Number of steps that count: the last ones."""
     steps_from: str
     num_layers: int | None
     """Body layers of the stage; None where their names and the steps do not tell."""
@@ -45,13 +45,13 @@ class FileSamples:
     notes: Sequence[str]
 
 
-def samples_of(timeline: Timeline, *, num_microbatches: int) -> FileSamples:
-    """The samples of one file.
+def samples_of(trace: Trace, *, num_microbatches: int) -> FileSamples:
+    """Return the samples of one file.
 
     Raises:
-        InputError: the steps cannot be told, or do not have `num_microbatches`.
+        InputError: a trace whose steps cannot be told, or do not have `num_microbatches`.
     """
-    steps = find_steps(timeline, num_microbatches=num_microbatches)
+    steps = find_steps(trace, num_microbatches=num_microbatches)
     first = steps.number - max(steps.number - UNSTABLE_STEPS, 1)
     samples, unusual, layers = [], set(), 0
     for (match, scope), totals in steps.totals.items():
@@ -75,7 +75,7 @@ def samples_of(timeline: Timeline, *, num_microbatches: int) -> FileSamples:
             for step, total in sorted(totals.items())
             if step >= first and total.forwards
         ]
-    name = Path(timeline.file).name
+    name = Path(trace.file).name
     notes = [
         f"{name}: a layer runs forward {runs} times a step, not {num_microbatches}; its time is that of the step "
         f"divided by {num_microbatches}: right for sequences in parts, wrong if the run had other microbatches"
@@ -83,12 +83,12 @@ def samples_of(timeline: Timeline, *, num_microbatches: int) -> FileSamples:
     ]
     is_guess = steps.origin == "counted forwards" and not all(is_numbered(scope) for _, scope in steps.totals)
     return FileSamples(
-        file=timeline.file,
-        source=timeline.source,
+        file=trace.file,
+        source=trace.source,
         num_steps=steps.number,
         counted_steps=steps.number - first,
         steps_from=steps.origin,
         num_layers=None if is_guess else layers,
         samples=samples,
-        notes=[*timeline.notes, *notes],
+        notes=[*trace.notes, *notes],
     )

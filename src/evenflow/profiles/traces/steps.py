@@ -1,4 +1,4 @@
-"""Which step each forward and backward of a trace belongs to.
+"""The steps of a trace, and what each layer did in them.
 
 A step has M microbatches, so every layer runs forward M times in it. That rule checks the step markers, and replaces
 them where a trace has none that fit:
@@ -16,15 +16,15 @@ from dataclasses import dataclass
 
 from evenflow.errors import InputError
 from evenflow.profiles.traces.names import BODY, Match, is_numbered
-from evenflow.profiles.traces.timeline import BACKWARD, FORWARD, Occurrence, StepMarkers, Timeline
+from evenflow.profiles.traces.trace import BACKWARD, FORWARD, Occurrence, StepMarkers, Trace
 
 LayerKey = tuple[Match, str]
-"""One layer: what it is, and its scope."""
+"""One layer: its kind, and its scope."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTotal:
-    """What one layer did in one step."""
+    """Forwards and backwards of one layer in one step."""
 
     forwards: int = 0
     forward_ns: int = 0
@@ -37,20 +37,20 @@ class Steps:
     """The steps of a trace."""
 
     origin: str
-    """How they were told apart."""
+    """How the steps were told apart."""
     number: int
     totals: Mapping[LayerKey, Mapping[int, StepTotal]]
-    """By layer and step; layers without a forward are left out."""
+    """Totals by layer and step; layers without a forward are left out."""
 
 
-def find_steps(timeline: Timeline, *, num_microbatches: int) -> Steps:
-    """The steps of a trace, by the first way to tell them that agrees with the microbatches.
+def find_steps(trace: Trace, *, num_microbatches: int) -> Steps:
+    """Return the steps of a trace, by the first way to tell them that agrees with the microbatches.
 
     Raises:
-        InputError: no way does.
+        InputError: no way agrees.
     """
-    layers = _by_layer(timeline.occurrences)
-    by_marker = [_between(layers, markers) for markers in timeline.markers if markers.windows]
+    layers = _by_layer(trace.occurrences)
+    by_marker = [_between(layers, markers) for markers in trace.markers if markers.windows]
     counted = _counted(layers, num_microbatches)
     for steps in [*by_marker, *([counted] if counted else [])]:
         if _agrees(steps, num_microbatches):
@@ -65,29 +65,29 @@ def find_steps(timeline: Timeline, *, num_microbatches: int) -> Steps:
     seen.append(f"{min(total)} to {max(total)} times in all" if len(total) > 1 else f"{min(total)} times in all")
     raise InputError(
         value=num_microbatches,
-        rule=f"a layer runs forward once for each microbatch of a step; here it runs {', '.join(seen)}"
+        rule=f"must be how often a layer runs forward in a step; here it runs {', '.join(seen)}"
         + ("" if by_marker else ", and no marker such as ProfilerStep#1 tells the steps"),
-        place=f"{timeline.file}: microbatches",
+        place=f"{trace.file}: microbatches",
         remedy="give the microbatches of the profiled run, and profile whole steps",
     )
 
 
 def _by_layer(occurrences: Iterable[Occurrence]) -> dict[LayerKey, dict[str, list[Occurrence]]]:
-    """Occurrences by layer and phase, each in order of time; layers without a forward are left out."""
-    found: dict[LayerKey, dict[str, list[Occurrence]]] = defaultdict(lambda: {FORWARD: [], BACKWARD: []})
+    """Return occurrences by layer and phase, each in order of time; layers without a forward are left out."""
+    layers: dict[LayerKey, dict[str, list[Occurrence]]] = defaultdict(lambda: {FORWARD: [], BACKWARD: []})
     for occurrence in sorted(occurrences, key=lambda occurrence: occurrence.start_ns):
-        found[occurrence.match, occurrence.scope][occurrence.phase].append(occurrence)
-    return {key: phases for key, phases in found.items() if phases[FORWARD]}
+        layers[occurrence.match, occurrence.scope][occurrence.phase].append(occurrence)
+    return {key: phases for key, phases in layers.items() if phases[FORWARD]}
 
 
 def _checked(layers: Iterable[LayerKey]) -> list[LayerKey]:
-    """The layers that must run once for each microbatch: of the body, where there are any."""
+    """Return the layers that must run once for each microbatch: those of the body, where there are any."""
     keys = list(layers)
     return [key for key in keys if key[0].role == BODY] or keys
 
 
 def _between(layers: Mapping[LayerKey, Mapping[str, Sequence[Occurrence]]], markers: StepMarkers) -> Steps:
-    """Steps from markers; what starts outside all of them is in none."""
+    """Return steps from markers; what starts outside all of them is in none."""
     starts = [start for start, _ in markers.windows]
 
     def step_of(occurrence: Occurrence) -> int:
@@ -98,14 +98,14 @@ def _between(layers: Mapping[LayerKey, Mapping[str, Sequence[Occurrence]]], mark
         origin=markers.name,
         number=len(starts),
         totals={
-            key: _totals((step_of(one), one) for found in phases.values() for one in found)
+            key: _totals((step_of(run), run) for runs in phases.values() for run in runs)
             for key, phases in layers.items()
         },
     )
 
 
 def _counted(layers: Mapping[LayerKey, Mapping[str, Sequence[Occurrence]]], num_microbatches: int) -> Steps | None:
-    """Steps from the number of forwards of each numbered layer; a single step where no layer is numbered."""
+    """Return steps from the number of forwards of each numbered layer; a single step where no layer is numbered."""
     numbers = {len(layers[key][FORWARD]) for key in _checked(layers) if is_numbered(key[1])}
     if len(numbers) > 1:
         return None
@@ -115,7 +115,7 @@ def _counted(layers: Mapping[LayerKey, Mapping[str, Sequence[Occurrence]]], num_
         number=number,
         totals={
             key: _totals(
-                (place * number // len(found), one) for found in phases.values() for place, one in enumerate(found)
+                (place * number // len(runs), run) for runs in phases.values() for place, run in enumerate(runs)
             )
             for key, phases in layers.items()
         },
@@ -123,7 +123,7 @@ def _counted(layers: Mapping[LayerKey, Mapping[str, Sequence[Occurrence]]], num_
 
 
 def _totals(placed: Iterator[tuple[int, Occurrence]]) -> dict[int, StepTotal]:
-    """Sums by step of occurrences with their step."""
+    """Return the sums by step of occurrences with their step."""
     sums: dict[int, dict[str, list[int]]] = defaultdict(lambda: {FORWARD: [0, 0], BACKWARD: [0, 0]})
     for step, occurrence in placed:
         if step >= 0:
@@ -142,7 +142,7 @@ def _totals(placed: Iterator[tuple[int, Occurrence]]) -> dict[int, StepTotal]:
 
 
 def _counts(steps: Steps, key: LayerKey) -> set[int]:
-    """How often a layer runs forward in a step."""
+    """Return how often a layer runs forward in a step, over all steps."""
     nothing = StepTotal()
     return {steps.totals[key].get(step, nothing).forwards for step in range(steps.number)}
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evenflow.profiles.traces.names import NameMatcher
-from evenflow.profiles.traces.timeline import BACKWARD, FORWARD, Occurrence
+from evenflow.profiles.traces.trace import BACKWARD, FORWARD, Occurrence
 
 SCOPE_PROCESS = "Scope Layer"
 PASSES = {"Default": FORWARD, "Gradients": BACKWARD, "recompute_Default": "recompute"}
@@ -24,7 +24,7 @@ PASSES = {"Default": FORWARD, "Gradients": BACKWARD, "recompute_Default": "recom
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a trace."""
+    """One row of a trace, as a range on the device."""
 
     name: str
     start_ns: int
@@ -32,13 +32,13 @@ class Row:
 
 
 def occurrences_of(passes: Sequence[Row], layers: Iterable[Row], matcher: NameMatcher) -> list[Occurrence]:
-    """Forwards and backwards of layers: rows within a pass that no other layer's row surrounds.
+    """Return forwards and backwards of layers: rows within a pass that no other layer's row surrounds.
 
     So the norms inside a decoder layer are part of it, and the norm after the last one is the tail's.
     """
     passes = sorted(passes, key=lambda row: row.start_ns)
     starts = [row.start_ns for row in passes]
-    found = []
+    occurrences = []
     free_from = None
     for row in sorted(layers, key=lambda row: (row.start_ns, -row.end_ns)):
         if free_from is not None and row.start_ns < free_from:
@@ -51,5 +51,7 @@ def occurrences_of(passes: Sequence[Row], layers: Iterable[Row], matcher: NameMa
         phase = PASSES[passes[index].name]
         if phase in (FORWARD, BACKWARD):
             time_ns = row.end_ns - row.start_ns
-            found.append(Occurrence(match=match, scope=row.name, phase=phase, start_ns=row.start_ns, time_ns=time_ns))
-    return found
+            occurrences.append(
+                Occurrence(match=match, scope=row.name, phase=phase, start_ns=row.start_ns, time_ns=time_ns)
+            )
+    return occurrences

@@ -1,4 +1,4 @@
-"""What a reader finds in one trace, whatever its format."""
+"""The contents of one trace, whatever its format."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,36 +10,36 @@ FORWARD, BACKWARD = "forward", "backward"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """One layer at work on one microbatch."""
+    """One forward or backward of one layer, for one microbatch."""
 
     match: Match
     scope: str
-    """The scope's name in the trace, which tells one layer from another where it is numbered."""
+    """Name of the scope in the trace, which tells one layer from another where it is numbered."""
     phase: str
     start_ns: int
-    """Decides the step; on the clock of the step markers."""
+    """Start on the clock of the step markers; it decides the step."""
     time_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepMarkers:
-    """A way in which a trace may tell its steps."""
+    """One way in which a trace tells its steps."""
 
     name: str
     windows: Sequence[tuple[int, int]]
-    """Start and end of whole steps, in order, nanoseconds."""
+    """Start and end of whole steps in nanoseconds, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timeline:
-    """The layers that one process ran."""
+class Trace:
+    """The layers that one process ran, as a profiler recorded them."""
 
     file: str
     source: str
-    """The kind of trace, and what a time is."""
+    """Kind of the trace, and what its times are."""
     occurrences: Sequence[Occurrence]
     markers: Sequence[StepMarkers]
-    """The best first; none where the trace does not tell."""
+    """Ways to tell the steps, the best first; none where the trace has no marks."""
     scopes: Mapping[str, int] = field(default_factory=dict)
-    """Names of the scopes that are there, with how often, for messages."""
+    """Names of scopes with their numbers, for messages."""
     notes: Sequence[str] = ()

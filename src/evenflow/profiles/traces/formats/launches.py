@@ -16,16 +16,18 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from evenflow.profiles.traces.columns import Integers
+from evenflow.profiles.traces.formats.columns import Integers, Table, joined
 from evenflow.profiles.traces.names import Match
-from evenflow.profiles.traces.timeline import BACKWARD, FORWARD, Occurrence
+from evenflow.profiles.traces.trace import BACKWARD, FORWARD, Occurrence
 
+AUTOGRAD_NODE = "autograd::engine::evaluate_function"
+"""The range in which autograd evaluates a node of the backward."""
 _NOTHING = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A range on a host thread that is a layer."""
+    """A layer, as a range on a host thread."""
 
     thread: int
     start_ns: int
@@ -36,7 +38,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class BackwardNode:
-    """A range on a host thread in which autograd evaluates one node."""
+    """The evaluation of one node by autograd, as a range on a host thread."""
 
     thread: int
     start_ns: int
@@ -45,7 +47,7 @@ class BackwardNode:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A backward node came from what ran at that time on that thread."""
+    """A link from what ran at a time on a thread to the backward node that it made."""
 
     forward_thread: int
     forward_ns: int
@@ -55,7 +57,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What was launched: equal arrays, one entry a kernel."""
+    """Work on the device and its launches: arrays of one entry for each kernel."""
 
     thread: Integers
     launch_ns: Integers
@@ -64,15 +66,32 @@ class Work:
     is_collective: npt.NDArray[np.bool_]
 
 
+def work_of_launches(calls: Table, kernels: Table) -> Work:
+    """Join kernels, copies and fills to the calls that launched them, by their correlation.
+
+    `calls` has the columns correlation, thread, time; `kernels` has correlation, start, end, is collective.
+    """
+    called, thread, launch_ns = calls.columns()
+    correlation, start, end, is_collective = kernels.columns()
+    call, kernel = joined(called, correlation)
+    return Work(
+        thread=thread[call],
+        launch_ns=launch_ns[call],
+        start_ns=start[kernel],
+        end_ns=end[kernel],
+        is_collective=is_collective[kernel].astype(np.bool_),
+    )
+
+
 @dataclass(slots=True)
 class _Thread:
-    """Which region a thread is in from each time on; regions are indices, scopes first, then backward nodes."""
+    """Regions of a thread from each time on; regions are indices, scopes first, then backward nodes."""
 
     times: list[int] = field(default_factory=list)
     regions: list[int] = field(default_factory=list)
 
     def region_at(self, time_ns: int) -> int:
-        """The region at a time."""
+        """Return the region at a time."""
         index = bisect_right(self.times, time_ns) - 1
         return self.regions[index] if index >= 0 else _NOTHING
 
@@ -80,7 +99,7 @@ class _Thread:
 def occurrences_of(
     scopes: Sequence[Scope], nodes: Sequence[BackwardNode], links: Iterable[Link], work: Work
 ) -> tuple[list[Occurrence], bool]:
-    """Forwards and backwards of the layers with their device time, and whether some forwards were recomputed.
+    """Return forwards and backwards of the layers with their device time, and whether some forwards were recomputed.
 
     A scope inside another layer's scope is part of that layer. One inside a backward node is a recomputation: its work
     is neither forward nor backward.
@@ -121,7 +140,7 @@ def occurrences_of(
 def _regions(
     scopes: Sequence[Scope], nodes: Sequence[BackwardNode]
 ) -> tuple[dict[int, _Thread], list[bool], list[bool]]:
-    """The innermost region at any time of each thread; which scopes are inside another, and which are repeated."""
+    """Return the innermost region of each thread at any time, and which scopes are inside another, which repeated."""
     ranges: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
     items: list[Scope | BackwardNode] = [*scopes, *nodes]
     for region, item in enumerate(items):
@@ -156,7 +175,7 @@ def _regions(
 def _owners(
     num_scopes: int, nodes: Sequence[BackwardNode], links: Iterable[Link], threads: dict[int, _Thread]
 ) -> tuple[list[int], list[bool]]:
-    """The scope that each backward node belongs to, and whether a link says so.
+    """Return the scope that each backward node belongs to, and whether a link says so.
 
     A node without a link, such as the accumulation of a weight's gradient, runs right after the node that it follows
     from and belongs where that does.
@@ -184,7 +203,7 @@ def _owners(
 
 
 def _regions_of_work(work: Work, threads: dict[int, _Thread]) -> Integers:
-    """The region in which each kernel was launched."""
+    """Return the region in which each kernel was launched."""
     regions = np.full(len(work.thread), _NOTHING, dtype=np.int64)
     for thread, line in threads.items():
         here = np.flatnonzero(work.thread == thread)
@@ -194,7 +213,7 @@ def _regions_of_work(work: Work, threads: dict[int, _Thread]) -> Integers:
 
 
 def _union(spans: list[tuple[int, int]]) -> int:
-    """Time that at least one of the intervals covers."""
+    """Return the time that at least one of the intervals covers."""
     total, covered_to = 0, None
     for start, end in sorted(spans):
         if covered_to is None or start > covered_to:

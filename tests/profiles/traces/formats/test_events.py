@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.profiles.traces import events as reading
-from evenflow.profiles.traces.events import read_events, time_ns, times_ns
+from evenflow.profiles.traces.formats import events as reading
+from evenflow.profiles.traces.formats.events import read_events, time_ns, times_ns
 from tests.profiles.traces import builders
 
 texts = st.text(max_size=8) | st.sampled_from(["}, {", '"', "\\", '"}], "x": [{', "[", "traceEvents"])
@@ -127,12 +127,12 @@ def test_a_time_is_right_or_refused(value: str | float):
     [
         (b"", "the file is empty"),
         (b"  \n ", "the file is empty"),
-        (b"stage,time\n1,2\n", "a JSON array of events"),
-        (b'{"schemaVersion": 1}', "a JSON array of events"),
-        (b'[{"name": "a"}', "ends before its last bracket"),
+        (b"stage,time\n1,2\n", "must be a JSON array of events"),
+        (b'{"schemaVersion": 1}', "must be a JSON array of events"),
+        (b'[{"name": "a"}', "it ends before its last bracket"),
         (b'[{"name": "a"} {"name": "b"}]', "not JSON"),
-        (b'[{"name": 3}]', "a list of events"),
-        (b"\x1f\x8b\x08\x00broken", "the gzip file is whole"),
+        (b'[{"name": 3}]', "must be a list of events"),
+        (b"\x1f\x8b\x08\x00broken", "not a whole gzip file"),
     ],
 )
 def test_messages(tmp_path: Path, data: bytes, message: str):

@@ -28,14 +28,14 @@ class Table:
         self._batches.clear()
 
     def columns(self) -> Integers:
-        """All rows, shape ``[width, rows]``."""
+        """Return all rows, shape ``[width, rows]``."""
         return np.concatenate([np.zeros((self._width, 0), dtype=np.int64), *self._batches], axis=1)
 
 
 def joined(keys: Integers, wanted: Integers) -> tuple[Integers, Integers]:
-    """Pairs of equal values: indices into `keys`, and into `wanted`; a value that `keys` has twice counts once."""
+    """Return pairs of equal values as indices into `keys` and `wanted`; a value that `keys` has twice counts once."""
     order = np.argsort(keys, kind="stable")
     place = np.searchsorted(keys[order], wanted)
-    found = np.flatnonzero(place < len(keys))
-    found = found[keys[order[place[found]]] == wanted[found]]
-    return order[place[found]], found
+    inside = np.flatnonzero(place < len(keys))
+    equal = inside[keys[order[place[inside]]] == wanted[inside]]
+    return order[place[equal]], equal

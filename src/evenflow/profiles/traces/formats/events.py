@@ -7,7 +7,7 @@ text is read in blocks and cut after the last event that is whole:
                                    ^ cut; the rest waits for the next block
 
 What stands before the cut is decoded at once, and only the fields below. A wrong cut, as inside a list of objects,
-cannot go unnoticed, because what it leaves is not JSON; then the brackets are counted from the start of the block.
+does not go unnoticed, because it leaves text that is not JSON; then brackets are counted from the start of the block.
 """
 
 import gzip
@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from evenflow.errors import InputError
+from evenflow.errors import FileError, InputError
 
 BLOCK_BYTES = 2**19
 MOST_HEADER_BYTES = 64 * 2**20
@@ -36,7 +36,7 @@ _LARGEST_NS = 2**62
 
 
 class EventArgs(msgspec.Struct, gc=False):
-    """The arguments of an event that are of use."""
+    """Arguments of an event that are of use."""
 
     name: Any = None
     correlation: Any = None
@@ -60,7 +60,7 @@ _DECODER = msgspec.json.Decoder(list[Event])
 
 
 def times_ns(microseconds: Sequence[int | float | str | None], *, file: str) -> npt.NDArray[np.int64]:
-    """`time_ns` of each, fast where they are numbers."""
+    """Return `time_ns` of each; fast for numbers."""
     if set(map(type, microseconds)) <= {int, float}:
         times = np.array(microseconds, dtype=np.float64) * 1000
         if not len(times) or np.abs(times).max() < 2**53:
@@ -69,23 +69,24 @@ def times_ns(microseconds: Sequence[int | float | str | None], *, file: str) -> 
 
 
 def time_ns(microseconds: int | float | str | None, *, file: str) -> int:
-    """Integer nanoseconds; of text, as in Ascend's traces, exactly to its digits.
+    """Return integer nanoseconds; of text, as in Ascend's traces, exactly to its digits.
 
     A number with a fraction was a double before it was written, so it is one here too: exact to the nanosecond up to
     2^52 ns (52 days, where newer Kineto starts to count), to 0.2 us since 1970.
     """
-    found = _LARGEST_NS
+    nanoseconds = _LARGEST_NS
     if isinstance(microseconds, str):
-        found = _nanoseconds_of_text(microseconds)
+        nanoseconds = _nanoseconds_of_text(microseconds)
     elif microseconds is not None and abs(microseconds) < _LARGEST_NS // 1000:
-        found = round(microseconds * 1000)
-    if abs(found) < _LARGEST_NS:
-        return found
-    raise InputError(value=str(microseconds)[:40], rule="every event has a time in microseconds", place=file)
+        nanoseconds = round(microseconds * 1000)
+    if abs(nanoseconds) < _LARGEST_NS:
+        return nanoseconds
+    rule = "must have a time in microseconds for every event"
+    raise InputError(value=str(microseconds)[:40], rule=rule, place=file)
 
 
 def _nanoseconds_of_text(text: str) -> int:
-    """Nanoseconds of a decimal number of microseconds; `_LARGEST_NS` when it is none."""
+    """Return the nanoseconds of a decimal number of microseconds; `_LARGEST_NS` for other text."""
     whole, _, fraction = text.partition(".")
     if whole.isdecimal() and len(fraction) <= 3 and (fraction.isdecimal() or not fraction):
         return int(whole[:30] + fraction.ljust(3, "0"))
@@ -98,7 +99,7 @@ def _nanoseconds_of_text(text: str) -> int:
 
 
 def read_events(path: Path, *, on_bytes: Callable[[int], None]) -> Iterator[list[Event]]:
-    """Batches of the events of a file, in order; `on_bytes` hears how many bytes of the file have been read.
+    """Yield batches of the events of a file, in order; `on_bytes` hears how many bytes of the file have been read.
 
     Raises:
         InputError: a file that cannot be read, is empty, cut off, not JSON, or not a trace.
@@ -113,15 +114,9 @@ def read_events(path: Path, *, on_bytes: Callable[[int], None]) -> Iterator[list
             else:
                 yield from _batches(file.read, path, lambda: on_bytes(file.tell()))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(
-            value=path.name,
-            rule=f"the gzip file is whole ({error})",
-            place=str(path),
-            remedy="copy it again; it is cut off or damaged",
-        ) from None
+        raise FileError(path, reason=f"not a whole gzip file ({error})", remedy="copy it again") from None
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(value=path.name, rule=f"the file can be read ({reason})", place=str(path)) from None
+        raise FileError.from_os(path, error) from None
 
 
 def _batches(read: Callable[[int], bytes], path: Path, on_block: Callable[[], None]) -> Iterator[list[Event]]:
@@ -145,7 +140,7 @@ def _batches(read: Callable[[int], bytes], path: Path, on_block: Callable[[], No
 
 
 def _start(read: Callable[[int], bytes], path: Path) -> tuple[bytes, bool]:
-    """What follows the bracket that opens the events, and whether that bracket is inside an object."""
+    """Return what follows the bracket that opens the events, and whether that bracket is inside an object."""
     header = b""
     while len(header) < MOST_HEADER_BYTES:
         block = read(BLOCK_BYTES if header else 2**16)
@@ -155,25 +150,24 @@ def _start(read: Callable[[int], bytes], path: Path) -> tuple[bytes, bool]:
             return text[1:], False
         if text and text[:1] != b"{":
             break
-        found = _EVENTS_KEY.search(text)
-        if found:
-            return text[found.end() :], True
+        key = _EVENTS_KEY.search(text)
+        if key:
+            return text[key.end() :], True
         if not block:
             break
     if not header.strip():
-        raise InputError(
-            value=path.name, rule="a trace has events; the file is empty", place=str(path), remedy="profile again"
-        )
+        rule = "must have events, but the file is empty"
+        raise InputError(value=None, rule=rule, place=str(path), remedy="profile again")
     raise InputError(
         value=header[:40].decode("utf-8", "replace"),
-        rule="a trace is a JSON array of events, or an object with them under 'traceEvents'",
+        rule="must be a JSON array of events, or an object with them under 'traceEvents'",
         place=str(path),
         remedy="leave only traces in the folder; if it is one, it is cut off",
     )
 
 
 def _decode(buffer: bytes, path: Path, *, taken: int, at_end: bool) -> tuple[list[Event], int, bool]:
-    """The whole events at the start of `buffer`, the bytes they took, and whether the array has ended."""
+    """Return the whole events at the start of `buffer`, the bytes they took, and whether the array has ended."""
     separator = None if at_end else _last_separator(buffer)
     if separator is not None:
         end, following = separator
@@ -189,25 +183,25 @@ def _decode(buffer: bytes, path: Path, *, taken: int, at_end: bool) -> tuple[lis
     except msgspec.ValidationError as error:
         raise _not_an_event(error, path) from None
     except (msgspec.DecodeError, RecursionError) as error:
-        place = f"{path}, in the {max(len(buffer), 1):,} bytes from byte {taken:,} of the events"
-        raise InputError(value=path.name, rule=f"not JSON: {error}", place=place, remedy="profile again") from None
+        reason = f"not JSON in the {max(len(buffer), 1):,} bytes from byte {taken:,} of the events: {error}"
+        raise FileError(path, reason=reason, remedy="profile again") from None
 
 
 def _last_separator(buffer: bytes) -> tuple[int, int] | None:
-    """The end of the last event that another one follows, and the start of that one."""
+    """Return the end of the last event that another one follows, and the start of that one."""
     end = len(buffer)
     for _ in range(64):
         end = buffer.rfind(b"}", 0, end)
         if end < 0:
             return None
-        found = _SEPARATOR.match(buffer, end)
-        if found:
-            return end + 1, found.end() - 1
+        separator = _SEPARATOR.match(buffer, end)
+        if separator:
+            return end + 1, separator.end() - 1
     return None
 
 
 def _whole_events(buffer: bytes) -> tuple[int, int, bool]:
-    """Counts brackets: the end of the last whole event, where reading goes on, and whether the array has ended."""
+    """Count brackets: the end of the last whole event, where reading goes on, and whether the array has ended."""
     depth, end = 0, 0
     for token in _TOKEN.finditer(buffer):
         character = token[0]
@@ -226,7 +220,7 @@ def _whole_events(buffer: bytes) -> tuple[int, int, bool]:
 
 
 def _check_end(tail: bytes, read: Callable[[int], bytes], path: Path, *, is_object: bool) -> None:
-    """What follows the events closes the file."""
+    """Refuse a file that does not close after its events."""
     last = tail.rstrip()[-1:]
     while block := read(BLOCK_BYTES):
         last = block.rstrip()[-1:] or last
@@ -234,14 +228,12 @@ def _check_end(tail: bytes, read: Callable[[int], bytes], path: Path, *, is_obje
         raise _cut_off(path)
 
 
-def _cut_off(path: Path) -> InputError:
-    return InputError(
-        value=path.name,
-        rule="the trace is whole, but the file ends before its last bracket",
-        place=str(path),
-        remedy="wait until the profiler has written it, or copy it again",
-    )
+def _cut_off(path: Path) -> FileError:
+    """Return the refusal of a file that is not all there."""
+    reason = "it ends before its last bracket"
+    return FileError(path, reason=reason, remedy="wait until the profiler has written it, or copy it again")
 
 
 def _not_an_event(error: Exception, path: Path) -> InputError:
-    return InputError(value=str(error), rule="a trace is a list of events", place=str(path), remedy="profile again")
+    """Return the refusal of a field that no event of a trace has."""
+    return InputError(value=str(error), rule="must be a list of events", place=str(path), remedy="profile again")

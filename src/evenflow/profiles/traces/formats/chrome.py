@@ -1,0 +1,116 @@
+"""Ascend's ``trace_view.json`` and PyTorch's Kineto traces: one pass over the events, then what they mean together.
+
+Three layouts, told apart by what is there:
+
+- Ascend with a ``Scope Layer`` process (MindSpore): rows of layers on the device, see `scope_rows`.
+- Ascend without (torch_npu): ranges on the host, ``torch_to_npu`` flows from operators to kernels.
+- Kineto: ranges on the host, kernels and launches with one ``correlation``; without kernels, operators of the CPU.
+
+The last two name links from forward to backward by ``fwdbwd`` flows; see `launches`.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from evenflow.errors import InputError
+from evenflow.profiles.traces.formats import launches, scope_rows
+from evenflow.profiles.traces.formats.chrome_collector import ChromeCollector
+from evenflow.profiles.traces.formats.columns import joined
+from evenflow.profiles.traces.formats.events import read_events
+from evenflow.profiles.traces.formats.launches import Work, work_of_launches
+from evenflow.profiles.traces.formats.scope_rows import PASSES, SCOPE_PROCESS
+from evenflow.profiles.traces.markers import complete_steps
+from evenflow.profiles.traces.names import NameMatcher
+from evenflow.profiles.traces.trace import StepMarkers, Trace
+
+
+def read_chrome_trace(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[int], None]) -> Trace:
+    """Return what a file says; `on_bytes` hears how many bytes of it have been read.
+
+    Raises:
+        InputError: a file that is damaged or no trace, or kernels that nothing joins to the host.
+    """
+    collector = ChromeCollector(path, matcher)
+    for events in read_events(path, on_bytes=on_bytes):
+        collector.add(events)
+    scope_pids = {pid for pid, name in collector.processes.items() if name == SCOPE_PROCESS}
+    return _scope_trace(collector, scope_pids) if scope_pids else _host_trace(collector)
+
+
+def _host_trace(collected: ChromeCollector) -> Trace:
+    """Return the layers by ranges on the host."""
+    work, source = _work(collected)
+    occurrences, recomputed = launches.occurrences_of(collected.scopes, collected.nodes, collected.links, work)
+    note = f"{Path(collected.file).name}: layers recompute; that time is in neither forward nor backward"
+    return Trace(
+        file=collected.file,
+        source=source,
+        occurrences=occurrences,
+        markers=[StepMarkers(name="ProfilerStep", windows=complete_steps(collected.steps))],
+        scopes=collected.counts,
+        notes=[note] if recomputed else [],
+    )
+
+
+def _scope_trace(collected: ChromeCollector, pids: set[object]) -> Trace:
+    """Return the layers by MindSpore's rows. Their operators repeat once a step; host marks run ahead of the device."""
+    rows = [(tid, row) for pid, tid, row in collected.rows if pid in pids]
+    passes = [row for tid, row in rows if row.name in PASSES and tid in (0, "0")]
+    layers = [row for _, row in rows if collected.matcher(row.name)]
+    starts, operator = sorted(collected.operator_starts), collected.operator.rpartition("/")[2]
+    return Trace(
+        file=collected.file,
+        source="Ascend, scope rows: time on the device from first to last operator",
+        occurrences=scope_rows.occurrences_of(passes, layers, collected.matcher),
+        markers=[
+            StepMarkers(name=f"repeats of {operator}", windows=list(pairwise(starts))),
+            StepMarkers(name="ProfilerStep", windows=complete_steps(collected.steps)),
+        ],
+        scopes={
+            name: count for (pid, name), count in collected.row_counts.items() if pid in pids and name not in PASSES
+        },
+    )
+
+
+def _work(collected: ChromeCollector) -> tuple[Work, str]:
+    """Return what ran, with where it was launched, and what its times are."""
+    if collected.flows:
+        return _npu_work(collected), "Ascend, host ranges: time in which the device is busy"
+    if collected.kernels:
+        work = work_of_launches(collected.launches, collected.kernels)
+        if not len(work.thread):
+            link = "a launch of the same correlation (cuda_runtime)"
+            raise _not_joined(collected.file, link, "CPU and CUDA")
+        return work, "PyTorch: time in which the device is busy"
+    if "Ascend Hardware" in collected.processes.values():
+        raise _not_joined(collected.file, "a torch_to_npu flow", "CPU and NPU")
+    thread, start, end = collected.operators.columns()
+    nothing = np.zeros(len(thread), dtype=np.bool_)
+    work = Work(thread=thread, launch_ns=start, start_ns=start, end_ns=end, is_collective=nothing)
+    return work, "PyTorch on the CPU: time in operators"
+
+
+def _npu_work(collected: ChromeCollector) -> Work:
+    """Return the kernels at the ends of flows, joined by thread and start."""
+    launch_thread, launch_ns, kernel_thread, kernel_ns = collected.flows.columns()
+    thread, start, end, is_collective = collected.bare_rows.columns()
+    origin, threads = int(kernel_ns.min()), collected.num_threads
+    row, flow = joined((start - origin) * threads + thread, (kernel_ns - origin) * threads + kernel_thread)
+    if not len(flow):
+        raise _not_joined(collected.file, "a torch_to_npu flow", "CPU and NPU")
+    return Work(
+        thread=launch_thread[flow],
+        launch_ns=launch_ns[flow],
+        start_ns=start[row],
+        end_ns=end[row],
+        is_collective=is_collective[row].astype(np.bool_),
+    )
+
+
+def _not_joined(file: str, link: str, activities: str) -> InputError:
+    """Return the refusal of kernels of which nothing on the host is known."""
+    rule = f"must join the kernels of the device to the host by {link}, and joins none"
+    return InputError(value=None, rule=rule, place=file, remedy=f"profile the activities {activities} together")
