@@ -83,7 +83,8 @@ def _measure(plan: Plan, stage_ms: float, recorder: Recorder) -> Fidelity | None
     """Calibrate, run some steps, compare, several times: on rank 0 the round with the median error."""
     batch = (torch.zeros(plan.num_microbatches, WIDTH),) * 2
     model = [_layer(stage_ms, index) for index in range(plan.num_layers)]
-    pipe = pipeline(plan, model, _loss, batch, observer=recorder)
+    pipe = pipeline(plan, model, _loss, batch)
+    pipe.observe(recorder)
     for stage in pipe.stages:
         leave_weights_for_later(stage)
     _step(pipe, batch, recorder, is_awake=True)

@@ -56,7 +56,8 @@ def _peaks(plan: Plan) -> tuple[list[int], list[int]] | None:
     """Predicted and measured peak bytes of every rank, on rank 0."""
     batch = (torch.randn(2 * plan.num_microbatches, LENGTH, WIDTH),) * 2
     recorder = Recorder(torch.device("cpu"))
-    pipe = pipeline(plan, [_Layer() for _ in range(plan.num_layers)], _loss, batch, observer=recorder)
+    pipe = pipeline(plan, [_Layer() for _ in range(plan.num_layers)], _loss, batch)
+    pipe.observe(recorder)
     calibration = calibrate(pipe, batch, _loss)
     pipe.step(batch)  # makes the gradients
     parameters = list(pipe.parameters())

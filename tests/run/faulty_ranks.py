@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from evenflow.run.assemble import Pipeline
+from evenflow.run.assembly.pipeline import Pipeline
 from evenflow.run.job import child
 
 STEP = 2

@@ -12,7 +12,6 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from evenflow.model import Plan
 from evenflow.run import Hook, Observer, pipeline
 from evenflow.run.measure.verify import Unsplit
-from evenflow.schedule import Schedule
 from evenflow.torch_model.rows import as_row
 from tests.run.cases import NUM_STEPS, Answer
 
@@ -53,10 +52,10 @@ def batch(num_microbatches: int) -> tuple[Tensor, Tensor]:
     return inputs, torch.randint(VOCABULARY, inputs.shape, generator=generator)
 
 
-def llama_case(plan: Plan, rank: int, *, schedule: Schedule | None = None, **options: Any) -> Answer:
+def llama_case(plan: Plan, rank: int, **options: Any) -> Answer:
     """Steps of the pipeline against the unsplit model's gradients of the whole batch; gradients accumulate."""
     data = batch(plan.num_microbatches)
-    pipe = pipeline(plan, llama(plan.num_layers, **options), loss_fn, data, schedule=schedule, seed=5)
+    pipe = pipeline(plan, llama(plan.num_layers, **options), loss_fn, data, seed=5)
     losses = [pipe.step(data) for _ in range(NUM_STEPS)]
     whole = llama(plan.num_layers, **options)
     if options.get("dropout"):
@@ -136,7 +135,8 @@ def buffers_case(plan: Plan, rank: int) -> Answer:
     buffers = Buffers()
     data = batch(plan.num_microbatches)
     observer: Observer = buffers
-    pipe = pipeline(plan, llama(plan.num_layers), loss_fn, data, observer=observer)
+    pipe = pipeline(plan, llama(plan.num_layers), loss_fn, data)
+    pipe.observe(observer)
     pipe.step(data)
     buffers.stages = pipe.stages
     pipe.step(data)
@@ -152,7 +152,8 @@ def hooks_case(plan: Plan, rank: int, *, after: list[Any]) -> Answer:
             (str(action), sorted(engine.stage(action.stage).fwd_cache))))
         for action in after
     ]  # fmt: skip
-    pipe = pipeline(plan, llama(plan.num_layers), loss_fn, data, hooks=hooks if rank == 0 else ())
+    pipe = pipeline(plan, llama(plan.num_layers), loss_fn, data)
+    pipe.add_hooks(hooks if rank == 0 else ())
     pipe.step(data)
     pipe.step(data)
     return Answer(found=seen)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from evenflow.run.aa.check import AACheck
     from evenflow.run.aa.plan_checks import plan_checks
-    from evenflow.run.assemble import Pipeline, pipeline
+    from evenflow.run.assembly.build import pipeline
+    from evenflow.run.assembly.pipeline import Pipeline
     from evenflow.run.engine.hooks import Hook
     from evenflow.run.engine.runtime_stage import Observer
     from evenflow.torch_model.parts import ModelRow
@@ -22,9 +23,9 @@ _HOMES = {
     "Hook": "evenflow.run.engine.hooks",
     "ModelRow": "evenflow.torch_model.parts",
     "Observer": "evenflow.run.engine.runtime_stage",
-    "Pipeline": "evenflow.run.assemble",
+    "Pipeline": "evenflow.run.assembly.pipeline",
     "as_row": "evenflow.torch_model.rows",
-    "pipeline": "evenflow.run.assemble",
+    "pipeline": "evenflow.run.assembly.build",
     "plan_checks": "evenflow.run.aa.plan_checks",
 }
 

@@ -36,7 +36,6 @@ def aa_case(
     plan: Plan,
     rank: int,
     *,
-    schedule: Schedule | None = None,
     is_llama: bool = True,
     seed: int | None = 5,
     **options: Any,
@@ -45,7 +44,7 @@ def aa_case(
     data = batch(plan.num_microbatches)
     model = llama(plan.num_layers, **options) if is_llama else row(plan.num_layers)
     ends = {} if is_llama else {"head_modules": 1, "tail_modules": 1}
-    pipe = pipeline(plan, model, loss_fn, data, schedule=schedule, seed=seed, **ends)
+    pipe = pipeline(plan, model, loss_fn, data, seed=seed, **ends)
     checks = checks_of(pipe.schedule, rank)
     turns = [checks.turn(number) for number in range(2 * pipe.schedule.num_chunks)]
     faults: dict[int, Fault] = {}
@@ -65,13 +64,10 @@ def aa_case(
     return Answer(found=(check.audit(), sum(map(len, turns)), [(one.step, one.direction) for one in faults.values()]))
 
 
-def same_case(plan: Plan, rank: int, *, seed: int | None = 5, schedule: Schedule | None = None) -> Answer:
+def same_case(plan: Plan, rank: int, *, seed: int | None = 5) -> Answer:
     """The largest difference of a gradient between steps with checks and without."""
     data = batch(plan.num_microbatches)
-    plain, pipe = (
-        pipeline(plan, llama(plan.num_layers, dropout=0.2), loss_fn, data, schedule=schedule, seed=seed)
-        for _ in range(2)
-    )
+    plain, pipe = (pipeline(plan, llama(plan.num_layers, dropout=0.2), loss_fn, data, seed=seed) for _ in range(2))
     check = AACheck(pipe, checks_of(pipe.schedule, rank))
     for _ in range(2):  # gradients accumulate
         for run_step in (plain.step, check.step):

@@ -15,13 +15,13 @@ from evenflow.run.aa.check import set_apart
 from evenflow.schedule import FAMILIES
 from tests.run.aa.aa_models import FAULTY_RANK, aa_case, many_checks_case, same_case, stateful_case
 from tests.run.cases import NUM_RANKS, Answer, run_group
-from tests.run.engine.test_processes import V_PLAN, V_SCHEDULE, family_plan, own_order_plan
+from tests.run.engine.test_processes import V_PLAN, family_plan, own_order_plan
 
 NUM_CLEAN_STEPS = 28
 
 CASES: dict[str, Callable[[int], Answer]] = {
     **{name: partial(aa_case, family_plan(name)) for name in FAMILIES},
-    "in a V, split on rank 1": partial(aa_case, V_PLAN, schedule=V_SCHEDULE, tied=True),
+    "in a V, split on rank 1": partial(aa_case, V_PLAN, tied=True),
     "its own order": partial(aa_case, own_order_plan(5)),
     "row": partial(
         aa_case,
@@ -32,7 +32,7 @@ CASES: dict[str, Callable[[int], Answer]] = {
 SAME: dict[str, Callable[[int], Answer]] = {
     "dropout": partial(same_case, family_plan("interleaved")),
     "dropout that is not seeded": partial(same_case, family_plan("zb-h1"), seed=None),
-    "stages in a V": partial(same_case, V_PLAN, schedule=V_SCHEDULE),
+    "stages in a V": partial(same_case, V_PLAN),
 }
 MANY = partial(
     many_checks_case,

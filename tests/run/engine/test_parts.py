@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from evenflow.errors import InputError
 from evenflow.model import Communication, Plan
-from evenflow.run.assemble import microbatch_of
+from evenflow.run.assembly.build import microbatch_of
 from evenflow.run.engine.order import runnable_order
 from evenflow.run.engine.recompute_layers import check_kinds, kinds_of_cell
 from evenflow.run.engine.seeds import seeded
@@ -26,7 +26,7 @@ from evenflow.run.measure.live_memory import StorageMeter
 from evenflow.run.measure.verify import gradient_error, loss_error
 from evenflow.run.values.run_job import RunJob
 from evenflow.run.values.run_result import Overhead, RankResult, RunResult
-from evenflow.schedule import FAMILIES, Op, one_f_one_b, parse_schedule
+from evenflow.schedule import FAMILIES, Op
 from evenflow.schedule.action import NUM_OPS
 from evenflow.simulate import build_graph, run
 from evenflow.simulate.costs import duration_table
@@ -69,8 +69,8 @@ def test_a_cut_puts_head_and_tail_on_the_ends() -> None:
         (lambda: as_row(nn.Linear(1, 1)), "list of modules"),
         (lambda: cut(as_row(row(2)), Plan(schedule="1f1b", num_microbatches=1, layers=((1, 1),)), None), "4"),
         (lambda: runnable_order(replace(PLAN, sequence_splits=2)), "splits must be 1"),
-        (lambda: runnable_order(PLAN, one_f_one_b(num_ranks=2, num_microbatches=3)), "plan has 1"),
-        (lambda: runnable_order(PLAN, parse_schedule("0F0", name="inference")), "backwards"),
+        (lambda: runnable_order(replace(PLAN, order=("0F0,0F1,0B0,0B1",))), "plan has 1"),
+        (lambda: runnable_order(replace(PLAN, order=("0F0",))), "must have backwards"),
     ],
 )
 def test_what_does_not_fit_is_refused(model: Any, message: str) -> None:

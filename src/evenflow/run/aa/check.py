@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from evenflow.run.aa.bits import flip_bit, num_different
 from evenflow.run.aa.plan_checks import Check, RankChecks
-from evenflow.run.assemble import Batch, Pipeline
+from evenflow.run.assembly.pipeline import Batch, Pipeline
 from evenflow.run.engine.hooks import Hook, insert_hooks
 from evenflow.run.engine.runtime_stage import RuntimeStage, take_gradient
 from evenflow.run.engine.torch_names import version_of

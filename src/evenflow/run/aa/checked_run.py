@@ -12,7 +12,7 @@ from torch import Tensor
 from evenflow.model import Communication
 from evenflow.run.aa.check import AACheck, measure_compare_ns
 from evenflow.run.aa.plan_checks import RankChecks, plan_checks
-from evenflow.run.assemble import Batch, Pipeline
+from evenflow.run.assembly.pipeline import Batch, Pipeline
 from evenflow.run.measure.comparison import costs_of
 from evenflow.run.values.aa_report import AAReport, Fault, Mismatch, RankAudit
 from evenflow.run.values.run_result import Overhead, RankResult

@@ -5,15 +5,14 @@ from collections.abc import Mapping, Sequence
 from evenflow.cluster.mesh_plan import MeshPlan
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.schedule import Op, Schedule, check_complete, schedule_of
-from evenflow.schedule.of_plan import check_sizes_of
+from evenflow.schedule import Op, Schedule, schedule_of
 
 
-def runnable_order(plan: Plan, schedule: Schedule | None = None) -> Schedule:
-    """Return the order of work of `plan`, or `schedule` in its place, if the runtime can execute it.
+def runnable_order(plan: Plan) -> Schedule:
+    """Return the order of work of `plan` if the runtime can execute it.
 
     Raises:
-        InputError: an order of other sizes than the plan's, incomplete, with split sequences, or without backwards.
+        InputError: an order that is incomplete, has split sequences, or has no backwards.
     """
     if plan.sequence_splits != 1:
         raise InputError(
@@ -22,11 +21,7 @@ def runnable_order(plan: Plan, schedule: Schedule | None = None) -> Schedule:
             place="plan, sequence_splits",
             remedy="plan with --sequence-splits 1",
         )
-    if schedule is None:
-        schedule = schedule_of(plan)
-    else:
-        check_sizes_of(plan, schedule)
-        check_complete(schedule)
+    schedule = schedule_of(plan)
     if schedule.is_forward_only:
         raise InputError(value=schedule.name, rule="must have backwards, since it trains", place="schedule")
     return schedule

@@ -54,7 +54,6 @@ class RuntimeStage(PipelineStage):
         example_input: Tensor,
         example_output: Tensor,
         weight_builder: Callable[[], Callable[[], None]] | None,
-        observer: Observer | None,
         group: dist.ProcessGroup | None = None,
     ) -> None:
         super().__init__(
@@ -68,7 +67,7 @@ class RuntimeStage(PipelineStage):
             group=group,
         )
         self.example_input, self.example_output = example_input, example_output
-        self.observer = observer
+        self.observer: Observer | None = None
         self.answered: Mapping[int, Sequence[int]] = {}
         """Backwards that the stage before has done, by the forward that it sends next: their sends have ended."""
         self.witness: Witness | None = None

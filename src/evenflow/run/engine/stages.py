@@ -39,7 +39,8 @@ class StageSettings:
     seed: int | None
     recompute_modules: Patterns
     device: torch.device
-    observer: Any
+    shared: Sequence[Sequence[str]]
+    """Names of parameters that are one and the same, such as tied embeddings."""
 
 
 def cut(model: ModelRow, plan: Plan, schedule: Schedule) -> tuple[StageParts, ...]:

@@ -11,7 +11,7 @@ from evenflow.run.engine.order import check_world, runnable_order
 from evenflow.run.engine.recompute_layers import check_kinds
 from evenflow.run.engine.stages import StageParts, boundary_shapes, cut
 from evenflow.run.job.models import build_model
-from evenflow.run.mesh.assembly import check_mesh_plan
+from evenflow.run.mesh.check import check_mesh_plan
 from evenflow.run.values.run_job import WARM_UP_STEPS, Device, RunJob
 from evenflow.simulate import build_graph
 from evenflow.torch_model.parts import ModelRow

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from evenflow.cluster.mesh_plan import MeshPlan
 from evenflow.run.aa.checked_run import AARun, checks_of_rank
 from evenflow.run.aa.checked_run import report as aa_report
-from evenflow.run.assemble import Batch, Pipeline, pipeline
+from evenflow.run.assembly.build import pipeline
+from evenflow.run.assembly.pipeline import Batch, Pipeline
 from evenflow.run.engine.stages import cut
 from evenflow.run.job.models import build_model, materialise, next_token_loss, tokens
 from evenflow.run.job.rank_environment import rank_environment
@@ -132,7 +133,7 @@ class _Trainer:
         own = [stage for stage in cut(self.model, self.job.plan, schedule) if stage.rank == self.rank]
         parts = [part for stage in own for part in stage.parts]
         materialise(self.model, parts, seed=self.job.seed, device=self.device)
-        return pipeline(
+        pipe = pipeline(
             self.job.plan,
             self.model,
             next_token_loss,
@@ -140,8 +141,9 @@ class _Trainer:
             mesh_plan=self.job.mesh_plan,
             device=self.device,
             seed=self.job.seed,
-            observer=self.recorder,
         )
+        pipe.observe(self.recorder)
+        return pipe
 
     def _aa_check(self, own: RankResult, calibration: Calibration, tell: Report) -> AARun:
         checks = checks_of_rank(

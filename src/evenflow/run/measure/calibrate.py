@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from evenflow.run.assemble import Batch, Pipeline
+from evenflow.run.assembly.pipeline import Batch, Pipeline
 from evenflow.run.engine.runtime import LossFunction
 from evenflow.run.engine.runtime_stage import RuntimeStage
 from evenflow.run.measure.live_memory import memory_meter

@@ -71,9 +71,9 @@ def _beside_forwards_ns(boundary: Tensor, device: torch.device, group: dist.Proc
         example_input=boundary,
         example_output=boundary,
         weight_builder=None,
-        observer=recorder,
         group=group,
     )
+    stage.observer = recorder
     schedule = f_then_b(num_ranks=group.size(), num_microbatches=_MICROBATCHES)
     engine = make_runtime([stage], schedule, lambda output, _target: output.flatten()[0])
     one = torch.zeros_like(boundary, device=device, requires_grad=False)

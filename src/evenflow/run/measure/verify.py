@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from evenflow.run.assemble import Pipeline
+from evenflow.run.assembly.pipeline import Pipeline
 from evenflow.run.engine.runtime import LossFunction
 from evenflow.run.engine.seeds import seed_of
 from evenflow.torch_model.parts import ModelRow

@@ -1,0 +1,145 @@
+"""This rank's part of a model in training."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from evenflow.cluster.mesh_plan import MeshPlan
+from evenflow.errors import InputError
+from evenflow.run.engine.hooks import Hook, insert_hooks
+from evenflow.run.engine.runtime import LossFunction, make_runtime
+from evenflow.run.engine.runtime_stage import Observer, RuntimeStage
+from evenflow.run.engine.shared_parameters import SharedParameters
+from evenflow.run.mesh.mesh_loss import MeshLoss
+from evenflow.run.mesh.parameters import MeshParameters
+from evenflow.run.mesh.stage_modules import placed_like
+from evenflow.schedule import Schedule
+from evenflow.torch_model.parts import Part
+
+Batch = tuple[Tensor, Tensor]
+"""Inputs and targets, each of shape [batch, ...]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankStages:
+    """The stages of this rank, ready to compute, and what they have in common."""
+
+    stages: Sequence[RuntimeStage]
+    """Stages in the order of the pipeline."""
+    shared: SharedParameters | MeshParameters
+    """Gradients that other devices have a part of."""
+    loss_fn: LossFunction
+    """Loss of one microbatch on this device."""
+    message: Tensor
+    """Tensor that the first device sends to the next stage for one microbatch, on the meta device."""
+
+
+class Pipeline:
+    """This rank's part of a model in training. Make one with `evenflow.run.pipeline`."""
+
+    def __init__(
+        self,
+        rank_stages: RankStages,
+        schedule: Schedule,
+        *,
+        example_batch: Batch,
+        mesh_plan: MeshPlan | None = None,
+    ) -> None:
+        self.schedule = schedule
+        self.mesh_plan = mesh_plan
+        self.stages = tuple(rank_stages.stages)
+        self.loss_fn = rank_stages.loss_fn
+        self.message = rank_stages.message
+        """Tensor that the first device sends to the next stage for one microbatch, on the meta device."""
+        self.runtime = make_runtime(self.stages, schedule, self.loss_fn)
+        self.num_steps = 0
+        """Steps done, which the random numbers depend on; set it when training goes on from a checkpoint."""
+        self._shared = rank_stages.shared
+        self._shapes = tuple(tuple(tensor.shape) for tensor in example_batch)
+
+    def step(self, batch: Batch) -> Tensor | None:
+        """Run forward and backward of all microbatches; gradients are added to what the parameters hold.
+
+        Return the mean of the microbatches' losses on the rank of the last stage, None on the others. Every rank gives
+        the whole batch, of the example's shape; only the first stage reads the inputs, only the last the targets.
+        """
+        shapes = tuple(tuple(tensor.shape) for tensor in batch)
+        if shapes != self._shapes:
+            raise InputError(
+                value=shapes,
+                rule=f"must have the shapes of the example batch, {self._shapes}",
+                place="batch",
+                remedy="drop or fill up the last batch of an epoch",
+            )
+        for stage in self.stages:
+            stage.submod.step = self.num_steps
+        first, last = self.stages[0], self.stages[-1]
+        inputs = batch[0].to(first.device) if first.is_first else None
+        targets = batch[1].to(last.device) if last.is_last else None
+        self._shared.before_step()
+        loss = self.runtime.run(inputs, targets)
+        self._shared.after_step()
+        self.num_steps += 1
+        return self.loss_fn.total(loss) if loss is not None and isinstance(self.loss_fn, MeshLoss) else loss
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Yield the parameters of this rank under the names of the unsplit model, each once."""
+        seen: set[int] = set()
+        for part in self._parts():
+            for name, parameter in part.module.named_parameters(prefix=part.path):
+                if id(parameter) not in seen:
+                    seen.add(id(parameter))
+                    yield name, self._shared.updated(parameter)
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Yield the parameters for an optimizer of this rank."""
+        return (parameter for _, parameter in self.named_parameters())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return this rank's part of the unsplit model's state_dict; all ranks together have the whole of it."""
+        state: dict[str, Any] = {}
+        for part in self._parts():
+            state.update(part.module.state_dict(prefix=f"{part.path}."))
+            for name, parameter in part.module.named_parameters(prefix=part.path, remove_duplicate=False):
+                state[name] = self._shared.updated(parameter).detach()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load this rank's part out of the whole model's state_dict; names of other ranks are left alone.
+
+        Raises:
+            InputError: a name of this rank is missing.
+        """
+        for part in self._parts():
+            prefix = f"{part.path}."
+            own = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+            try:
+                part.module.load_state_dict(placed_like(part.module, own))
+            except RuntimeError as error:
+                raise InputError(
+                    value=None, rule=f"must fit the model in {part.name}: {error}", place="state_dict"
+                ) from None
+        self._shared.loaded()
+
+    def train(self, mode: bool = True) -> None:
+        """Switch dropout and the like on or off, as `torch.nn.Module.train` does."""
+        for stage in self.stages:
+            stage.submod.train(mode)
+
+    def observe(self, observer: Observer) -> None:
+        """Tell `observer` when the actions of this rank compute, from now on."""
+        for stage in self.stages:
+            stage.observer = observer
+
+    def add_hooks(self, hooks: Sequence[Hook]) -> None:
+        """Call `hooks` behind their actions in every step from now on.
+
+        Raises:
+            InputError: a hook follows an action of another rank.
+        """
+        insert_hooks(self.runtime, hooks)
+
+    def _parts(self) -> list[Part]:
+        return [part for stage in self.stages for part in stage.submod.parts]

@@ -1,0 +1,71 @@
+"""Whether a plan of stages on several devices fits the pipeline and the model."""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from evenflow.cluster.mesh_plan import MeshPlan, StageOnMesh
+from evenflow.cluster.placement import WholeTensor, code, is_even
+from evenflow.errors import InputError
+from evenflow.run.engine.stages import StageParts
+from evenflow.torch_model.parts import ModelRow
+
+
+def check_mesh_plan(
+    plan: MeshPlan, model: ModelRow, stages: Sequence[StageParts], boundaries: Sequence[Tensor]
+) -> None:
+    """Refuse a plan of other stages, another model or another microbatch, of which `boundaries` have the shapes.
+
+    Raises:
+        InputError: says what differs.
+    """
+    if len(plan.stages) != len(stages):
+        raise InputError(value=len(plan.stages), rule=f"the pipeline has {len(stages)} stages", place="plan, stages")
+    for stage, where in zip(stages, plan.stages, strict=True):
+        if stage.rank != where.rank:
+            raise InputError(
+                value=where.rank, rule=f"stage {stage.index} is on rank {stage.rank}", place="plan, stages"
+            )
+        given, planned = tuple(boundaries[stage.index].shape), where.input.shape
+        if given != planned:
+            raise InputError(
+                value=list(given),
+                rule=f"what comes into stage {stage.index} has the shape that the plan was made for, {list(planned)}",
+                place="microbatch" if stage.index == 0 else "model",
+                remedy="run the model, the sequences and the microbatch of the plan, or plan for these",
+            )
+        _check_parameters(stage, where)
+    for name, module in model.whole.named_modules():
+        if (isinstance(module, nn.Dropout) and module.p > 0) or getattr(module, "attention_dropout", 0):
+            raise InputError(
+                value=name,
+                rule="a stage on several devices has no dropout: its random numbers would depend on the placement",
+                place="model",
+                remedy="set dropout to 0",
+            )
+
+
+def _check_parameters(stage: StageParts, where: StageOnMesh) -> None:
+    shapes = {
+        name: tuple(parameter.shape)
+        for part in stage.parts
+        for name, parameter in part.module.named_parameters(prefix=part.path, remove_duplicate=False)
+    }
+    other = sorted(shapes.keys() ^ where.parameters.keys())
+    if other:
+        whose = "model" if other[0] in shapes else "plan"
+        raise InputError(
+            value=other[0],
+            rule=f"plan and model have the same parameters in stage {stage.index}, and this one is only in the {whose}",
+            place="plan, stages",
+            remedy="run the model that the plan was made for",
+        )
+    for name, shape in shapes.items():
+        placement = where.parameters[name]
+        if not is_even(WholeTensor(shape=shape, item_bytes=1), placement, where.mesh):
+            raise InputError(
+                value=code(placement),
+                rule=f"{name} of shape {shape} is split into equal parts on the {where.mesh} devices of its stage",
+                place="plan, stages",
+                remedy="run the model that the plan was made for",
+            )

@@ -1,0 +1,96 @@
+"""This device's part of a pipeline whose stages lie on several devices: a two-level plan put together."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
+
+from evenflow.cluster.layout import shape_of
+from evenflow.cluster.mesh_plan import MeshPlan
+from evenflow.cluster.resharding import plan_resharding
+from evenflow.run.engine.stages import StageParts, StageSettings, weight_builder
+from evenflow.run.mesh.exchange import Exchange
+from evenflow.run.mesh.mesh_stage import Links, MeshStage
+from evenflow.run.mesh.stage_modules import MeshStageModule, shard_parameters
+
+
+def mesh_stages(
+    own: Sequence[StageParts],
+    plan: MeshPlan,
+    meshes: Sequence[DeviceMesh],
+    boundaries: Sequence[Tensor],
+    settings: StageSettings,
+) -> list[MeshStage]:
+    """The runtime's stages on this device; `boundaries` are as of the unsplit model. Every process calls it."""
+    groups = [dist.new_group([rank]) for rank in range(dist.get_world_size())]
+    me = dist.get_rank()
+    built = []
+    for stage in own:
+        where = plan.stages[stage.index]
+        module = MeshStageModule(
+            stage,
+            settings.context,
+            where=where,
+            mesh=meshes[stage.index],
+            seed=settings.seed,
+            recompute_modules=settings.recompute_modules,
+        )
+        taken, given = boundaries[stage.index], boundaries[stage.index + 1]
+        built.append(
+            MeshStage(
+                module,
+                rank=stage.rank,
+                num_ranks=plan.num_ranks,
+                links=_links(plan, stage.index, taken.element_size()),
+                index=stage.index,
+                num_stages=len(plan.stages),
+                device=settings.device,
+                # The batch is there on every device.
+                example_input=_like(taken, shape_of(where.input.boxes[me])) if stage.index else taken,
+                example_output=_like(given, shape_of(where.output.boxes[me]))
+                if where.output
+                else _like(given, (given.shape[0] // module.num_output_parts, *given.shape[1:])),
+                weight_builder=weight_builder(stage),
+                group=groups[me],
+            )
+        )
+    return built
+
+
+def place_parameters(stages: Sequence[StageParts], plan: MeshPlan, meshes: Sequence[DeviceMesh]) -> None:
+    """Replace the parameters of this rank's stages by this device's parts."""
+    for stage in stages:
+        for part in stage.parts:
+            shard_parameters(part, plan.stages[stage.index].parameters, meshes[stage.index])
+
+
+def message_of(plan: MeshPlan, boundaries: Sequence[Tensor]) -> Tensor:
+    """What the first device hands to the next stage, on the meta device: on all processes the same."""
+    first = plan.stages[0]
+    layout = first.output or first.input
+    return _like(boundaries[1], shape_of(layout.boxes[first.devices[0]]))
+
+
+def _links(plan: MeshPlan, index: int, item_bytes: int) -> Links:
+    def exchange(source: int, target: int, *, backward: bool) -> Exchange | None:
+        if not (source >= 0 and target < len(plan.stages)):
+            return None
+        before, after = plan.stages[source].output, plan.stages[target].input
+        assert before is not None
+        layouts = (after, before) if backward else (before, after)
+        sender, receiver = (replace(one, item_bytes=item_bytes) for one in layouts)
+        return Exchange(plan_resharding(sender, receiver, plan.cluster))
+
+    return Links(
+        activations_in=exchange(index - 1, index, backward=False),
+        activations_out=exchange(index, index + 1, backward=False),
+        gradients_in=exchange(index, index + 1, backward=True),
+        gradients_out=exchange(index - 1, index, backward=True),
+    )
+
+
+def _like(tensor: Tensor, shape: Sequence[int]) -> Tensor:
+    return torch.empty(shape, dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad)
