@@ -19,30 +19,30 @@ FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schedules"
 FORWARD_NS, BACKWARD_NS = 1_000_000, 2_000_000
 
 SIZES = {"naive": (4, 1, 4), "interleaved-remainder-last": (4, 2, 9)}
-"""Ranks, chunks and microbatches of the pictures that differ from the usual."""
+"""Ranks, chunks and microbatches of families whose picture needs other sizes than the usual ones."""
 
 SPLIT_FAMILIES = (
     ("zb-h1", 1, 1), ("zb-h2", 1, 1), ("zbv", 2, 1), ("v-half", 2, 1), ("v-min", 2, 1), ("dualpipe-v", 2, 1)
 )  # fmt: skip
-"""Names, chunks and sequence splits in the tables."""
+"""Name, chunks and sequence splits of each family with split backwards, for the tables."""
 
 CHOICES = {
-    "many more microbatches than ranks, and memory is short": "[1f1b](1f1b.md)",
+    "many more microbatches than ranks, and little memory": "[1f1b](1f1b.md)",
     "few microbatches for the number of ranks": "[interleaved](interleaved.md); more chunks idle less, and send more "
     "messages",
-    "the same, fast links, and it does not fit": "[interleaved-less-memory](interleaved-less-memory.md): as short with "
-    "free messages, longer with slow ones",
+    "the same and fast links, and interleaved does not fit": "[interleaved-less-memory](interleaved-less-memory.md): "
+    "as short with free messages, longer with slow ones",
     "an engine that splits backwards": "[zbv](zbv.md): the memory of 1f1b, and less idle time than interleaved with as "
-    "many chunks; [zb-h1](zb-h1.md) with one chunk a rank",
-    "the same, and memory decides": "[v-half](v-half.md), half the activations of 1f1b and one, where no times differ "
-    "much; [v-min](v-min.md), a third and one, where they are nearly equal",
-    "the same with one chunk a rank, short weight gradients, and memory to spare": "[zb-h2](zb-h2.md)",
-    "messages that hide only behind a forward and a backward at the same time": "[dualpipe-v](dualpipe-v.md)",
+    "many chunks; with one chunk per rank, [zb-h1](zb-h1.md)",
+    "the same, and memory decides": "[v-half](v-half.md) where times do not differ much: half the activations of 1f1b "
+    "plus one; [v-min](v-min.md) where they are nearly equal: a third plus one",
+    "the same with one chunk per rank, short weight gradients, and memory to spare": "[zb-h2](zb-h2.md)",
+    "messages that can only be hidden behind a forward and a backward at the same time": "[dualpipe-v](dualpipe-v.md)",
     "slow links between ranks, and memory to spare": "[eager-1f1b](eager-1f1b.md)",
     "long sequences": "[1f1b](1f1b.md) or interleaved with `--sequence-splits` (Seq1F1B): parts count as microbatches "
     "and keep less",
-    "activations that hardly matter, or a framework that runs nothing else": "[f-then-b](f-then-b.md)",
-    "need of something to compare with": "[naive](naive.md)",
+    "small activations, or a framework that runs nothing else": "[f-then-b](f-then-b.md)",
+    "no schedule yet, and want something to compare with": "[naive](naive.md)",
 }
 
 NOTES = {
@@ -50,16 +50,16 @@ NOTES = {
 ### Several chunks
 
 With `--chunks 2` or more all microbatches pass one chunk before the next begins: looped breadth-first. For m ≥ p it
-idles as little as interleaved 1F1B, and keeps all m microbatches. Its merit is elsewhere: all work of a chunk comes in
-one go, so weights that are sharded over data-parallel ranks are gathered once a step and direction.
+idles as little as interleaved 1F1B, and keeps all m microbatches. Its merit lies elsewhere: all work of a chunk comes
+in one go, so weights that are sharded over data-parallel ranks are gathered once per step and direction.
 """,
     "1f1b": """\
 ### How much it saves
 
-Beside F-then-B, 1F1B takes the same time and keeps p − r instead of m microbatches on rank r. For m ≥ p the fullest
-rank saves 1 − p / m of its activations, and the average over ranks is 1 − (p + 1) / (2 m). The 37.5 % that are often
-quoted are this average for 4 ranks and 4 microbatches: 4 + 3 + 2 + 1 activations instead of 4 · 4. The fullest rank
-saves nothing then. No other case with m ≥ p has this average. Memory that is no activation makes the share of the whole
+1F1B takes as long as F-then-B and keeps p − r instead of m microbatches on rank r. For m ≥ p the fullest rank saves
+1 − p / m of its activations, and the average over ranks is 1 − (p + 1) / (2 m). The often quoted 37.5 % are this
+average for 4 ranks and 4 microbatches: 4 + 3 + 2 + 1 activations instead of 4 · 4. The fullest rank saves nothing
+then. No other case with m ≥ p has this average. Counted against all memory, parameters included, the saving is
 smaller.
 
 ### Where the bubbles are
@@ -71,22 +71,24 @@ backwards, and the rank has only p − r forwards to run until then.
     "interleaved": """\
 ### Any number of microbatches
 
-Microbatches that do not fill a group of p join the first group. The order stays symmetric, and the bubble that of a
-number that p divides. [Remainder last](interleaved-remainder-last.md) shows what the published order does instead.
+Microbatches that do not fill a group of p join the first group. The order stays symmetric, and the bubble stays that
+of a number that p divides. [Remainder last](interleaved-remainder-last.md) shows what the published order does
+instead.
 """,
     "zb-h2": """\
 ### What it gains
 
 With f = i = w it takes as long as [zb-h1](zb-h1.md): both wait for fill and drain only, and a step ends with its last
-rank. ZB-H2 has this wait at the ends of the ranks alone. The paper fills it with the next step, whose optimizer step
-is rolled back where a late check fails; one synchronous step cannot. It gains where input gradients take longer than
-forwards, or weight gradients are short: x = max(f, i − f, f + i − 2 w) instead of max(f, i, f + i − w).
+rank. ZB-H2 waits only before the first and after the last action of each rank. The paper fills this time with the next
+step, whose optimizer step is rolled back where a late check fails; a single synchronous step cannot do that. ZB-H2
+gains where input gradients take longer than forwards, or where weight gradients are short: x = max(f, i − f, f + i − 2 w)
+instead of max(f, i, f + i − w).
 """,
     "zbv": """\
 ### Fewer microbatches
 
-From 2 p − 1 microbatches on no rank waits between its own actions if f = i = w. From p on the step is as short, with
-some of the waiting before the first gradients.
+If f = i = w, no rank waits between its own actions from 2 p − 1 microbatches on. From p microbatches on the step is
+equally short, with some of the waiting before the first gradients.
 """,
     "v-half": """\
 ### Unequal times
@@ -103,20 +105,20 @@ microbatch, and the bubble grows with their number. Take [v-half](v-half.md) the
     "dualpipe-v": """\
 ### Pairs
 
-The order puts a forward before a backward where DualPipe runs both at the same time, to hide the messages of one
-behind the work of the other. The simulator runs one action of a rank at a time, so what a pair gains is not in its
-numbers.
+Where DualPipe runs a forward and a backward at the same time, to hide the messages of one behind the work of the
+other, this order runs them one after the other. The simulator runs one action of a rank at a time, so its numbers do
+not include what such a pair gains.
 
 ### Fewer than two microbatches a rank
 
-The published phases need 2 p microbatches. With fewer, the order is that for 2 p without those that do not exist; it
-idles more, and [zbv](zbv.md) is shorter.
+The published phases need 2 p microbatches. With fewer, the order is that for 2 p microbatches without those that do
+not exist; it idles more, and [zbv](zbv.md) is shorter.
 """,
 }
 
 
 def pages() -> dict[str, str]:
-    """The files of the folder, by name."""
+    """Return the text of each file of the folder by its name."""
     files = {"which.md": _comparison()}
     for name, family in FAMILIES.items():
         files[f"{name}.md"], files[f"{name}.svg"] = _page(name, family)
@@ -133,7 +135,7 @@ def _simulation(
     per_rank: int = 0,
     parts: tuple[int, int, int] = (2, 2, 2),
 ) -> Simulation:
-    """A family on equal stages; with `per_rank`, a whole microbatch takes that many forward times on a rank.
+    """Simulate a family on equal stages; with `per_rank`, a microbatch takes that many forward times on a rank.
 
     `parts` are the times of forward, input and weight gradient in halves of a millisecond.
     """
@@ -146,7 +148,7 @@ def _simulation(
 
 
 def _page(name: str, family: Family) -> tuple[str, str]:
-    """Text and picture of a family."""
+    """Return the page and the picture of a family."""
     ranks, chunks, microbatches = SIZES.get(name, (4, family.num_chunks or (2 if "interleaved" in name else 1), 8))
     simulation = _simulation(name, ranks, chunks, microbatches)
     formula = [
@@ -182,21 +184,22 @@ def _page(name: str, family: Family) -> tuple[str, str]:
 
 
 def _comparison() -> str:
-    """The page that helps to choose."""
+    """Return the page that compares all families."""
     return f"""\
 # Which schedule when
 
 {_choices()}
 
-`evenflow plan --schedule NAME` finds the best cut and recomputation for one of them. What counts is the step time of
-these plans: a schedule that keeps less needs less recomputation.
+`evenflow plan --schedule NAME` finds the best cut and recomputation for one of them. Compare the step times of these
+plans and not idle shares alone: a schedule that keeps less needs less recomputation.
 
 ## Measured
 
-8 equal ranks; a microbatch takes a rank 4 ms forward and 8 ms backward, half of it for the weights, shared by its
-chunks or parts. `idle` is the share of all ranks' time with free messages, `with messages` the same when each takes
-0.5 ms (a part its share). `fullest` and `mean` are live activations at their peak, of the fullest rank and averaged
-over ranks, in microbatches of a whole rank.
+There are 8 equal ranks. A microbatch takes a rank 4 ms forward and 8 ms backward, half of it for the weights; the
+chunks of a rank, or the parts of a sequence, share this time evenly. `idle` is the idle share of all ranks' time with
+free messages; `with messages` is the same when each message takes 0.5 ms (for a part of a sequence, its share of that).
+`fullest` and `mean` are peaks of live activations, on the fullest rank and averaged over ranks, in units of what one
+microbatch keeps on a whole rank.
 
 {_measured(8)}
 
@@ -204,14 +207,14 @@ over ranks, in microbatches of a whole rank.
 
 ## Unequal times
 
-Idle share of the same ranks with 32 microbatches and free messages, by the ratio f : i : w of forward, input gradient
-and weight gradient. Whole backwards idle the same for every ratio.
+The table shows the idle share of the same ranks with 32 microbatches and free messages, by the ratio f : i : w of
+forward, input gradient and weight gradient. Schedules with whole backwards idle the same for every ratio.
 
 {_unequal(32)}
 
 ## A remainder of microbatches
 
-Idle share on 4 ranks with 2 chunks, backwards as long as forwards and twice as long.
+The table shows the idle share on 4 ranks with 2 chunks, with backwards as long as forwards and twice as long.
 [interleaved](interleaved.md) merges the remainder into the first group,
 [interleaved-remainder-last](interleaved-remainder-last.md) runs it last.
 
@@ -222,12 +225,12 @@ These pages are made by `make schedule-pages`.
 
 
 def _choices() -> str:
-    """What to take, as a table."""
+    """Return the table of what to take when."""
     return "\n".join(["| you have | take |", "|---|---|", *(f"| {need} | {take} |" for need, take in CHOICES.items())])
 
 
 def _measured(microbatches: int) -> str:
-    """The table for one number of microbatches."""
+    """Return the table of measured shares and memory for one number of microbatches."""
     cases = [
         ("naive", 1, 1), ("f-then-b", 1, 1), ("1f1b", 1, 1), ("1f1b", 1, 4), ("eager-1f1b", 1, 1),
         ("interleaved-less-memory", 2, 1), ("interleaved-less-memory", 4, 1), ("interleaved", 2, 1),
@@ -246,7 +249,7 @@ def _measured(microbatches: int) -> str:
 
 
 def _unequal(microbatches: int) -> str:
-    """Idle share by the ratio of forward, input and weight gradient."""
+    """Return the table of idle shares by the ratio of forward, input gradient and weight gradient."""
     ratios = {"1 : 1 : 1": (2, 2, 2), "2 : 2 : 1": (2, 2, 1), "4 : 5 : 3": (4, 5, 3), "3 : 2 : 2": (3, 2, 2),
               "1 : 2 : 1": (2, 4, 2)}  # fmt: skip
     lines = [f"| {microbatches} microbatches | {' | '.join(ratios)} |", f"|---|{'--:|' * len(ratios)}"]
@@ -257,7 +260,7 @@ def _unequal(microbatches: int) -> str:
 
 
 def _remainders() -> str:
-    """Both ways to treat a remainder."""
+    """Return the table of both ways to treat a remainder of microbatches."""
     lines = ["| microbatches | interleaved | remainder last, b = f | remainder last, b = 2 f |", "|--:|--:|--:|--:|"]
     for microbatches in range(4, 14):
         row = [str(microbatches), _percent(_idle(_simulation("interleaved", 4, 2, microbatches)))]
@@ -270,7 +273,7 @@ def _remainders() -> str:
 
 
 def _idle(simulation: Simulation) -> Fraction:
-    """Idle share of all ranks' time."""
+    """Return the idle share of all ranks' time."""
     timeline = simulation.timeline
     return 1 - Fraction(int(timeline.busy_ns.sum()), timeline.makespan_ns * timeline.schedule.num_ranks)
 
