@@ -81,8 +81,8 @@ instead.
 With f = i = w it takes as long as [zb-h1](zb-h1.md): both wait for fill and drain only, and a step ends with its last
 rank. ZB-H2 waits only before the first and after the last action of each rank. The paper fills this time with the next
 step, whose optimizer step is rolled back where a late check fails; a single synchronous step cannot do that. ZB-H2
-gains where input gradients take longer than forwards, or where weight gradients are short: x = max(f, i − f, f + i − 2 w)
-instead of max(f, i, f + i − w).
+gains where input gradients take longer than forwards, or where weight gradients are short:
+x = max(f, i − f, f + i − 2 w) instead of max(f, i, f + i − w).
 """,
     "zbv": """\
 ### Fewer microbatches
