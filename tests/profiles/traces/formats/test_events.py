@@ -2,7 +2,10 @@
 
 import gzip
 import json
+import subprocess
+import sys
 import tempfile
+import textwrap
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from evenflow.errors import InputError
 from evenflow.profiles.traces.formats import events as reading
 from evenflow.profiles.traces.formats.events import read_events, time_ns, times_ns
 from tests.profiles.traces import builders
+from tests.profiles.traces.rows import SCOPE_PROCESS, row
 
 texts = st.text(max_size=8) | st.sampled_from(["}, {", '"', "\\", '"}], "x": [{', "[", "traceEvents"])
 arguments = st.dictionaries(
@@ -152,3 +156,39 @@ def test_progress_hears_of_every_byte(tmp_path: Path):
     assert heard == sorted(heard)
     assert len(heard) > 3
     assert heard[-1] == path.stat().st_size
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the address space of a process")
+def test_a_large_file_needs_little_memory(tmp_path: Path):
+    """The same limit on the size of the process does not do for `json.load`."""
+    path = tmp_path / "trace_view0.json"
+    operator = json.dumps(
+        {"name": "Default/network-MFPipelineWithLossScaleCell/layers-CellList/0-LLamaDecodeLayer/Mul-op7", "pid": 9,
+         "tid": 2, "ts": "1740000000000000.123", "dur": 12.3, "ph": "X", "args": {"Task Type": "AI_CORE", "Id": 7}}
+    )  # fmt: skip
+    rows = [row("Default", 0, 10**6, tid=0), row("0-LLamaDecodeLayer", 0, 11), SCOPE_PROCESS]
+    filler = (operator + ",\n") * 1000
+    with path.open("w") as file:
+        file.write("[")
+        for _ in range(300):
+            file.write(filler)
+        file.write(",\n".join(map(json.dumps, rows)) + "]")
+    assert path.stat().st_size > 55 * 2**20
+    program = textwrap.dedent(
+        """
+        import json, resource, sys
+        from evenflow.profiles.traces import read_traces
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + 64 * 2**20,) * 2)
+        if sys.argv[2] == "stream":
+            print(read_traces(sys.argv[1], num_microbatches=1).bodies[0].forward_ns)
+        else:
+            json.load(open(sys.argv[1]))
+        """
+    )
+    outcomes = {
+        how: subprocess.run([sys.executable, "-c", program, str(path), how], capture_output=True, text=True)
+        for how in ("stream", "load")
+    }
+    assert outcomes["stream"].stdout == "11000\n", outcomes["stream"].stderr
+    assert "MemoryError" in outcomes["load"].stderr

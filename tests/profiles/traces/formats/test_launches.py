@@ -1,0 +1,61 @@
+"""Kernels belong to the scope or backward node that launched them."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenflow.profiles.traces.formats.launches import BackwardNode, Link, Scope, Work, occurrences_of
+from evenflow.profiles.traces.names import Match
+
+LAYER = Match("body", "Layer")
+
+
+def scope(start_ns, end_ns, name="Layer_0"):
+    return Scope(thread=0, start_ns=start_ns, end_ns=end_ns, match=LAYER, name=name)
+
+
+def work(*kernels, collective=()):
+    """Kernels of thread, launch, start, end."""
+    columns = np.array(kernels, dtype=np.int64).reshape(-1, 4).T
+    is_collective = np.isin(np.arange(len(kernels)), list(collective))
+    thread, launch_ns, start_ns, end_ns = columns
+    return Work(thread=thread, launch_ns=launch_ns, start_ns=start_ns, end_ns=end_ns, is_collective=is_collective)
+
+
+def times(*arguments):
+    occurrences, repeated = occurrences_of(*arguments)
+    return {(run.scope, run.phase): run.time_ns for run in occurrences}, repeated
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=8))
+def test_the_time_of_a_layer_is_the_union_of_its_kernels(spans):
+    kernels = [(0, 5, start, start + length) for start, length in spans]
+    covered = {moment for start, length in spans for moment in range(start, start + length)}
+    assert times([scope(0, 10)], [], [], work(*kernels)) == ({("Layer_0", "forward"): len(covered)}, False)
+
+
+def test_a_backward_node_belongs_to_the_layer_that_made_it_and_so_does_what_follows_it():
+    scopes = [scope(0, 10), scope(10, 20, "Layer_1")]
+    nodes = [BackwardNode(1, 100, 110), BackwardNode(1, 110, 115), BackwardNode(1, 120, 130)]
+    links = [Link(0, 12, 1, 100), Link(0, 3, 1, 120)]
+    kernels = work((0, 1, 0, 2), (0, 11, 2, 5), (1, 105, 30, 37), (1, 112, 40, 41), (1, 125, 50, 53), collective=[3])
+    expected = {
+        ("Layer_0", "forward"): 2, ("Layer_1", "forward"): 3, ("Layer_0", "backward"): 3,
+        ("Layer_1", "backward"): 7,  # the collective of a node without a link is that of the gradients
+    }  # fmt: skip
+    assert times(scopes, nodes, links, kernels) == (expected, False)
+
+
+def test_a_scope_within_a_backward_node_is_a_recomputation():
+    scopes = [scope(0, 10), scope(102, 106)]
+    nodes = [BackwardNode(0, 100, 120)]
+    kernels = work((0, 1, 0, 2), (0, 103, 10, 90), (0, 110, 90, 94))
+    assert times(scopes, nodes, [Link(0, 4, 0, 100)], kernels) == (
+        {("Layer_0", "forward"): 2, ("Layer_0", "backward"): 4},
+        True,
+    )
+
+
+def test_a_scope_within_another_is_part_of_it():
+    scopes = [scope(0, 10), scope(2, 8, "inner_Layer")]
+    assert times(scopes, [], [], work((0, 1, 0, 2), (0, 5, 3, 7))) == ({("Layer_0", "forward"): 6}, False)
