@@ -274,25 +274,6 @@ def test_an_unknown_field_is_named_with_the_nearest(field, wrong, near):
     assert f"{wrong} is an unknown field; did you mean '{near}'?" in message
 
 
-@pytest.mark.parametrize(
-    ("section", "part"),
-    [
-        ("{folder_path: t}", "must have the field 'micro_batch_num'"),
-        ("{micro_batch_num: 8}", "must have the field 'folder_path'"),
-        ("{micro_batch_num: 0, folder_path: t}", "integer from 1"),
-        ("{micro_batch_num: 8, folder_path: 3}", "profiling_config.folder_path must be a text"),
-        (
-            "{micro_batch_num: 8, folder_path: t, body_layers: []}",
-            "body_layers must be a name or a list of names",
-        ),
-        ("{micro_batch_num: 8, folder_path: t, body_layers: [A, A]}", "must have every name once"),
-        ("{micro_batch_num: 8, folder_path: t, head_layer: A}", "did you mean 'head_layers'?"),
-    ],
-)
-def test_a_bad_profiling_section_is_named(section, part):
-    assert part in refusal(f"{FOUR}profiling_config: {section}\n")
-
-
 def test_a_missing_section_is_named():
     assert "must have the field 'memory_usage'" in refusal(FOUR[: FOUR.index("memory_usage")])
 

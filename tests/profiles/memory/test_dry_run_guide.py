@@ -1,5 +1,5 @@
-from collections.abc import Iterator, Sequence
-from itertools import combinations_with_replacement, product
+from collections.abc import Sequence
+from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from evenflow.errors import InputError
 from evenflow.export.mindformers import mindformers_lists
 from evenflow.model import Plan
-from evenflow.profiles.memory.design import Task, find_design
 from evenflow.profiles.memory.dry_run_guide import FEWEST_RANKS, Guide, find_dry_runs, measured_ranks
 from evenflow.profiles.memory.equations import coefficients
+from tests.profiles.memory.every_round import every_round
 
 KINDS = ("full", "both", "select", "comm")
 some_kinds = st.sets(st.sampled_from(KINDS))
@@ -119,26 +119,6 @@ def test_better_than_the_configurations_of_the_guide(size, kinds, document):
         assert found.standard_errors[name] < np.sqrt(variance)
 
 
-def contents(num_layers: int, num_kinds: int) -> Iterator[tuple[int, ...]]:
-    """Every way to give the layers of a rank one of the kinds."""
-    return (counts for counts in product(range(num_layers + 1), repeat=num_kinds) if sum(counts) == num_layers)
-
-
-def every_round(num_ranks: int, num_layers: int, num_kinds: int) -> list[np.ndarray]:
-    """The middle rows of every dry run with a layer or more on each rank."""
-    middle = range(1, num_ranks - 1)
-    rounds = []
-    for layers in product(range(1, num_layers), repeat=len(middle)):
-        if sum(layers) <= num_layers - 2:
-            for cells in product(*(contents(count, num_kinds) for count in layers)):
-                rows = [
-                    (1, sum(cell), *((num_ranks - rank) * count for count in cell))
-                    for rank, cell in zip(middle, cells, strict=True)
-                ]
-                rounds.append(np.array(rows))
-    return rounds
-
-
 @pytest.mark.parametrize(("ranks", "layers", "kinds"), [(4, 5, ()), (4, 6, ()), (4, 5, ("full",)), (5, 6, ("comm",))])
 def test_as_few_rounds_as_exhaustive_search_finds(ranks, layers, kinds):
     rounds = every_round(ranks, layers, 1 + len(kinds))
@@ -152,25 +132,6 @@ def test_as_few_rounds_as_exhaustive_search_finds(ranks, layers, kinds):
         )
     )
     assert len(find_dry_runs(ranks, layers, kinds).rounds) == fewest
-
-
-@pytest.mark.parametrize(
-    ("ranks", "layers", "kinds", "num_rounds"),
-    [(5, 8, ("none",), 1), (6, 9, ("none", "full"), 1), (4, 5, ("none", "full"), 2)],
-)
-def test_a_design_as_good_as_exhaustive_search_finds(ranks, layers, kinds, num_rounds):
-    task = Task(num_rounds=num_rounds, num_ranks=ranks, num_layers=layers, kinds=kinds)
-    rounds = [rows for rows in every_round(ranks, layers, len(kinds)) if rows[:, 1].max() <= task.most_layers]
-    systems = np.array([np.concatenate(chosen) for chosen in combinations_with_replacement(rounds, num_rounds)])
-    with np.errstate(divide="ignore"):
-        best = np.linalg.cond(systems * task.scales).min()
-    found = [
-        (1, sum(counts), *((ranks - rank) * counts))
-        for design in find_design(task)
-        for rank, counts in enumerate(design)
-        if 0 < rank < ranks - 1
-    ]
-    assert np.linalg.cond(np.array(found) * task.scales) <= 1.02 * best
 
 
 @pytest.mark.parametrize(
