@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: what the numbers in the documentation come from, a command for each."""
+"""`python -m benchmarks`: a command for each table of numbers in the documentation."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ from evenflow.units import megabytes
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
 @click.pass_context
 def benchmarks(context: click.Context) -> None:
-    """Measure evenflow; without a command, everything."""
+    """Measure evenflow; without a command, everything that needs no torch."""
     if context.invoked_subcommand is None:
         context.invoke(simulator_command)
         context.invoke(traces_command)
@@ -27,7 +27,7 @@ def benchmarks(context: click.Context) -> None:
 
 @benchmarks.command("list")
 def list_command() -> None:
-    """The names of the cases."""
+    """List the cases with their sizes and limits."""
     for case in named.cases().values():
         sizes = f"{case.num_ranks} x {case.num_chunks} x {case.num_microbatches}"
         limit = f"{megabytes(case.memory_limit_bytes):,.0f} MB, {case.time_limit_s:g} s"
@@ -54,7 +54,7 @@ def plans_command(
 @benchmarks.command("simulator")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all speeds.")
 def simulator_command(json_path: Path | None = None) -> None:
-    """Actions per second of the simulator, and how its cost grows."""
+    """Measure actions per second of the simulator, and how its cost grows."""
     speeds, growth = simulator.measure_all()
     click.echo(simulator.report(speeds, growth))
     if json_path:
@@ -66,7 +66,7 @@ def simulator_command(json_path: Path | None = None) -> None:
 @click.option("--size", "size_mb", type=click.IntRange(min=1), default=800, show_default=True, help="Megabytes a file.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all speeds.")
 def traces_command(size_mb: int = 800, json_path: Path | None = None) -> None:
-    """Megabytes a second and peak memory of reading traces, beside json.load (which needs some 6 bytes a byte)."""
+    """Measure speed and peak memory of reading traces, beside json.load (which needs some 6 bytes a byte)."""
     speeds = traces.measure_traces(size_mb)
     click.echo(traces.report(speeds))
     if json_path:
@@ -79,7 +79,7 @@ def traces_command(size_mb: int = 800, json_path: Path | None = None) -> None:
 )
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all rates.")
 def zero_bubble_command(order_seconds: float = 10.0, json_path: Path | None = None) -> None:
-    """Bubble rates under the published settings of the zero-bubble schedules, beside the published rates."""
+    """Compare bubble rates with those published for the zero-bubble schedules, under their settings."""
     settings = list(zero_bubble.settings())
     rates = [rate for setting in settings for rate in zero_bubble.families(setting)]
     rates += [rate for setting in settings for rate in zero_bubble.orders(setting, seconds=order_seconds)]
@@ -91,21 +91,21 @@ def zero_bubble_command(order_seconds: float = 10.0, json_path: Path | None = No
 @benchmarks.command("auto")
 @click.argument("names", nargs=-1)
 def auto_command(names: tuple[str, ...] = ()) -> None:
-    """Two-level plans beside plans as people write them; settings whose names begin with NAMES, or all. Needs torch."""
+    """Compare two-level plans with hand-written ones: all settings, or those that begin with NAMES. Needs torch."""
     chosen = [one for one in auto.SETTINGS if not names or one.name.startswith(names)]
     click.echo(auto.report([auto.measure(one) for one in chosen]))
 
 
 @benchmarks.command("sharding")
 def sharding_command() -> None:
-    """How long the sharding of operators takes, for a block and for whole models. Needs torch."""
+    """Measure how long operator sharding takes, for a block and for whole models. Needs torch."""
     click.echo(sharding.report(sharding.measure_all()))
 
 
 @benchmarks.command("stages")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all times.")
 def stages_command(json_path: Path | None = None) -> None:
-    """Stages on submeshes: the dynamic program beside a straightforward one with six loops, both compiled."""
+    """Compare the dynamic program over stages with a straightforward one of six loops, both compiled."""
     speeds = stages.measure_all()
     click.echo(stages.report(speeds))
     if json_path:
@@ -118,7 +118,7 @@ def stages_command(json_path: Path | None = None) -> None:
 @click.argument("names", nargs=-1)
 @click.option("--time-limit", type=float, default=30.0, show_default=True, help="Seconds for each row.")
 def orders_command(names: tuple[str, ...] = (), time_limit: float = 30.0) -> None:
-    """What orders of their own gain over schedule families. Example: python -m benchmarks orders 70b-8x1"""
+    """Measure the gain of searched orders over schedule families. Example: python -m benchmarks orders 70b-8x1"""
     every = named.cases()
     unknown = [name for name in names if name not in every]
     if unknown:
@@ -134,7 +134,7 @@ def orders_command(names: tuple[str, ...] = (), time_limit: float = 30.0) -> Non
 @click.option("--write", is_flag=True, help="Write the tables into docs/fidelity.md.")
 @click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all cases.")
 def fidelity_command(ranks: tuple[int, ...], stage_ms: tuple[float, ...], write: bool, json_path: Path | None) -> None:
-    """Predicted against measured step times and peak memory, on real processes (20 minutes)."""
+    """Compare predicted with measured step times and peak memory, on real processes (20 minutes)."""
     memory = fidelity.measure_memory()
     click.echo(fidelity.memory_report(memory))
     cases = fidelity.measure(ranks, stage_ms)
@@ -151,7 +151,7 @@ def fidelity_command(ranks: tuple[int, ...], stage_ms: tuple[float, ...], write:
 @click.option("--checks", type=click.IntRange(min=1), default=aa.CHECKS_OF_SOUND_WORK, show_default=True,
               help="Checks of sound work.")  # fmt: skip
 def aa_command(steps: int, checks: int) -> None:
-    """Cost of the A/A check in step time, and many checks of sound work. Needs torch and transformers."""
+    """Measure the cost of the A/A check, and check sound work many times. Needs torch and transformers."""
     click.echo(aa.report(aa.measure_costs(steps)))
     done, mismatches = aa.check_sound_work(checks)
     click.echo(f"\n{done:,} checks of sound work: {mismatches} differences")
@@ -162,7 +162,7 @@ def aa_command(steps: int, checks: int) -> None:
 @click.argument("reader", type=click.Choice(traces.READERS))
 @click.argument("path", type=click.Path(path_type=Path))
 def one_trace_command(reader: str, path: Path) -> None:
-    """Seconds and peak memory of one reading, as JSON on stdout."""
+    """Print seconds and peak memory of one reading as JSON."""
     click.echo(json.dumps(traces.read_one(reader, path)))
 
 
@@ -170,7 +170,7 @@ def one_trace_command(reader: str, path: Path) -> None:
 @click.argument("name")
 @click.option("--time-limit", type=float, required=True)
 def one_command(name: str, time_limit: float) -> None:
-    """One case in this process, its measurement as JSON on stdout: what --isolated starts."""
+    """Plan one case in this process and print its measurement as JSON; --isolated starts this."""
     if name == "warm-up":
         click.echo(measure.warm_up())
     else:

@@ -24,28 +24,28 @@ CHECKS_OF_SOUND_WORK = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AACost:
-    """One plan."""
+    """The cost of the checks under one plan."""
 
     name: str
     plain_step_ms: float
     checked_step_ms: float
     fast_cost: float
-    """The cost by the fastest quarter of both kinds of steps: what other work on the machine disturbs least."""
+    """The cost by the fastest quarter of both kinds of steps, which other work on the machine disturbs least."""
     num_steps: int
     checks_per_step: float
     covered: int
-    """Pairs of a stage and a direction that are checked."""
+    """Number of pairs of a stage and a direction that are checked."""
     of: int
     mismatches: int
 
     @property
     def cost(self) -> float:
-        """0.01 means that steps with checks are one per cent longer."""
+        """The cost as a share of the step: 0.01 means that steps with checks are one per cent longer."""
         return self.checked_step_ms / self.plain_step_ms - 1
 
 
 def plans() -> dict[str, Plan]:
-    """Equal and unequal stages of the families; a layer takes 10 ms forward and 20 ms backward."""
+    """Return plans with equal and unequal stages; a layer takes 10 ms forward and 20 ms backward."""
 
     def plan(schedule: str, num_microbatches: int, layers: tuple[tuple[int, ...], ...]) -> Plan:
         return Plan(schedule=schedule, num_microbatches=num_microbatches, layers=layers)
@@ -61,12 +61,12 @@ def plans() -> dict[str, Plan]:
 
 
 def measure_costs(num_steps: int) -> list[AACost]:
-    """Every plan for `num_steps` steps."""
+    """Measure every plan for `num_steps` steps."""
     return [_cost(name, _on_processes(partial(_sleeping, plan, num_steps))) for name, plan in plans().items()]
 
 
 def check_sound_work(num_checks: int) -> tuple[int, int]:
-    """Checks that were done and mismatches that were found, training with dropout on real processes."""
+    """Train with dropout on real processes; return the number of checks done and of mismatches found."""
     plan = Plan(
         schedule="interleaved",
         num_microbatches=4,
@@ -78,7 +78,7 @@ def check_sound_work(num_checks: int) -> tuple[int, int]:
 
 
 def report(costs: list[AACost]) -> str:
-    """A row a plan."""
+    """Return a table with a row for each plan."""
     header = [
         "plan",
         "step ms",
@@ -128,7 +128,7 @@ def _cost(name: str, ranks: list[Any]) -> AACost:
 
 
 def _fast_ns(ranks: list[Any], *, has_checks: bool) -> float:
-    """The mean of the fastest quarter of the steps with checks, or of those without."""
+    """Return the mean of the fastest quarter of the steps with checks, or of those without."""
     steps = zip(*(steps for _, steps, _ in ranks), strict=True)
     times = sorted(
         max(end for *_, end in step) - min(start for _, start, _ in step) for step in steps if step[0][0] is has_checks
@@ -230,7 +230,7 @@ def _sound(plan: Plan, num_checks: int) -> tuple[int, int]:
 
 
 def _on_processes(work: Callable[[], Any]) -> list[Any]:
-    """What `work` gives on every rank, each a process of its own."""
+    """Run `work` on every rank, each in a process of its own, and return the results."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Two-level plans beside plans as people write them, all simulated with the same costs of layers and links.
+"""Two-level plans beside hand-written plans, all simulated with the same costs of layers and links.
 
 Hand-written plans are data x tensor x pipeline grids: layers dealt evenly, Megatron's column-row split inside each,
 all layers recomputed where nothing less fits (`evenflow.auto.stages.analytic` on the times of one device). Working
@@ -32,7 +32,7 @@ class Setting:
     mesh: tuple[int, int]
     microbatches: int
     microbatch: int
-    """Sequences."""
+    """Sequences of a microbatch."""
 
 
 SETTINGS = (
@@ -48,11 +48,11 @@ SETTINGS = (
 class Row:
     setting: Setting
     data_ns: int | None
-    """Pure data parallelism; None: does not fit."""
+    """The step under pure data parallelism; None where it does not fit."""
     rule_ns: int | None
-    """Tensor parallelism over a node, pipeline over nodes."""
+    """The step with tensor parallelism inside nodes and a pipeline over nodes."""
     grid_ns: int | None
-    """The best grid."""
+    """The step of the best grid."""
     grid: str
     two_level_ns: int
     refined_ns: int
@@ -113,7 +113,7 @@ def planned(setting: Setting) -> AutoPlan:
 
 
 def even_plans(analytic: AnalyticStages, num_microbatches: int) -> Iterator[tuple[str, int]]:
-    """The simulated step of every grid that fits, by its name."""
+    """Return the simulated step of every grid that fits, by its name."""
     cluster, num_layers = analytic.cluster, analytic.network.num_layers
     for shape in submeshes(cluster):
         count, rest = divmod(cluster.num_devices, shape.num_devices)
@@ -138,7 +138,7 @@ def even_plan(
     recompute: str,
     num_microbatches: int,
 ) -> TwoLevelPlan | None:
-    """A 1F1B pipeline of equal submeshes, or None where it does not fit."""
+    """Simulate a 1F1B pipeline on equal submeshes; None where it does not fit."""
     cluster, count = analytic.cluster, len(bounds) - 1
     stages = []
     for place, (devices, (first, end)) in enumerate(
@@ -175,7 +175,7 @@ def _cost(
 
 
 def report(rows: list[Row]) -> str:
-    """One table, milliseconds of a step."""
+    """Return the table, in milliseconds of a step."""
     header = ["setting", "data parallel", "tensor in node", "best grid", "two-level", "refined", "gain", "best grid is"]
     lines = [
         [

@@ -26,12 +26,12 @@ from evenflow.units import MEGABYTE, bytes_from_megabytes, nanoseconds_from_mill
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 GIGABYTE = 1024 * MEGABYTE
 EXTRA_BACKWARD = {FULL: 0.5, SELECT: 0.04, COMM: 0.125, BOTH: 0.165}
-"""What a recompute kind adds to the backward, as a part of it: the layer file's defaults."""
+"""The share of the backward that each recompute kind adds: the layer file's defaults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One input of `evenflow.plan`."""
+    """A named input of `evenflow.plan`."""
 
     name: str
     network: Network
@@ -41,22 +41,22 @@ class Case:
     memory_limit_bytes: int
     less_memory: bool = False
     time_limit_s: float = 60.0
-    """About twice what the planner is meant to need."""
+    """About twice the time that the planner should need."""
 
     @property
     def request(self) -> Request:
-        """What the planner is asked for."""
+        """Return the request to the planner."""
         sizes = Sizes(num_ranks=self.num_ranks, num_chunks=self.num_chunks, num_microbatches=self.num_microbatches)
         return Request(network=self.network, sizes=sizes, memory_limit_bytes=self.memory_limit_bytes)
 
     @property
     def schedule(self) -> str:
-        """The family of the order."""
+        """The schedule family."""
         return default_family(num_chunks=self.num_chunks, less_memory=self.less_memory)
 
 
 def layer(name: str, forward_ms: float, parameter_mb: float, **activation_mb: float) -> Layer:
-    """A layer from its forward time, parameters and the activation of every kind; backward is twice the forward."""
+    """Make a layer from its forward time, parameters and activation by kind; the backward is twice the forward."""
     modes = {
         kind: Mode(
             activation_bytes=bytes_from_megabytes(size),
@@ -73,7 +73,7 @@ def layer(name: str, forward_ms: float, parameter_mb: float, **activation_mb: fl
 
 
 def end_block(forward_ms: float, parameter_mb: float) -> EndBlock:
-    """A head or tail."""
+    """Make a head or tail."""
     return EndBlock(
         forward_ns=nanoseconds_from_milliseconds(forward_ms),
         backward_ns=nanoseconds_from_milliseconds(2 * forward_ms),
@@ -82,7 +82,7 @@ def end_block(forward_ms: float, parameter_mb: float) -> EndBlock:
 
 
 def network(name: str, *runs: tuple[Layer, int], head: tuple[float, float], tail: tuple[float, float]) -> Network:
-    """Runs of (layer, count); head and tail are (forward ms, parameters MB)."""
+    """Make a network from runs of (layer, count); head and tail are (forward ms, parameters MB)."""
     return Network(
         name=name,
         runs=tuple(LayerRun(layer=kind, count=count) for kind, count in runs),
@@ -92,7 +92,7 @@ def network(name: str, *runs: tuple[Layer, int], head: tuple[float, float], tail
 
 
 def built_networks() -> Mapping[str, Network]:
-    """The networks without a layer file, by name."""
+    """Return the networks that have no layer file, by name."""
     moe = layer("moe", 5.3, 1400, none=620, select=430, full=40)
     wide = layer("decoder", 9.1, 1900, none=390, select=270, full=34)
     small = layer("decoder", 4.0, 900, none=200, select=130, full=16)
@@ -136,7 +136,7 @@ def built_networks() -> Mapping[str, Network]:
 
 
 def cases() -> Mapping[str, Case]:
-    """All cases by name, smallest first; reads the layer files of examples/."""
+    """Return all cases by name, smallest first; reads the layer files of examples/."""
     built = built_networks()
     llama70 = read_layer_file(EXAMPLES / "llama2_70b.json")
     llama175 = read_layer_file(EXAMPLES / "llama2_175b.json")

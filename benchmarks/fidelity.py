@@ -21,18 +21,18 @@ STAGE_MS = (10.0, 50.0)
 
 
 def measure(ranks: Sequence[int] = RANKS, stage_ms: Sequence[float] = STAGE_MS) -> list[dict[str, Any]]:
-    """All cases: the fields of `benchmarks.fidelity_rank.Fidelity`, and its error."""
+    """Measure all cases: the fields of `benchmarks.fidelity_rank.Fidelity`, and its error."""
     cases = [case for count in ranks for case in _start("benchmarks.fidelity_rank", count, *map(str, stage_ms))]
     return [case | {"error": case["predicted_ms"] / case["measured_ms"] - 1} for case in cases]
 
 
 def measure_memory() -> list[dict[str, Any]]:
-    """Peak bytes of every rank, predicted and measured; see `benchmarks.memory_rank`."""
+    """Measure the peak bytes of every rank beside the predicted ones; see `benchmarks.memory_rank`."""
     return _start("benchmarks.memory_rank", 4)
 
 
 def _start(module: str, num_ranks: int, *arguments: str) -> list[dict[str, Any]]:
-    """What the ranks of a benchmark write."""
+    """Run the ranks of a benchmark and return the JSON that they write."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "found.json"
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
@@ -43,7 +43,7 @@ def _start(module: str, num_ranks: int, *arguments: str) -> list[dict[str, Any]]
 
 
 def memory_report(cases: Sequence[dict[str, Any]]) -> str:
-    """Peaks by rank in KB, and the largest error of a rank in %."""
+    """Return the table of peaks by rank in KB, with the largest error of a rank in %."""
     rows = []
     for case in cases:
         pairs = list(zip(case["predicted"], case["measured"], strict=True))
@@ -54,7 +54,7 @@ def memory_report(cases: Sequence[dict[str, Any]]) -> str:
 
 
 def report(cases: Sequence[dict[str, Any]]) -> str:
-    """A table of errors in %, a row for each schedule, and the steps behind it."""
+    """Return the table of errors in %, with a row for each schedule."""
     columns = sorted({(case["num_ranks"], case["stage_ms"]) for case in cases})
     errors = {(case["schedule"], case["num_ranks"], case["stage_ms"]): case["error"] for case in cases}
     names = list(dict.fromkeys(case["schedule"] for case in cases))
@@ -71,7 +71,7 @@ def report(cases: Sequence[dict[str, Any]]) -> str:
 
 
 def details(cases: Sequence[dict[str, Any]]) -> str:
-    """Every case with its steps and its calibration."""
+    """Return a table of every case with its steps and its calibration."""
     header = ["schedule", "ranks", "stage ms", "predicted ms", "measured ms", "longest ms", "error %"]
     header += ["message ms", "action ms", "send ms", "receive ms"]
     rows = [
@@ -89,7 +89,7 @@ def details(cases: Sequence[dict[str, Any]]) -> str:
 
 
 def write(name: str, text: str, page: Path = PAGE) -> None:
-    """Put a table into the page, between the marks of its name."""
+    """Write a table into docs/fidelity.md, between the marks of its name."""
     before = page.read_text(encoding="utf-8")
     begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
     after, count = re.subn(

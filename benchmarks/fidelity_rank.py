@@ -23,7 +23,7 @@ from evenflow.run.values.run_result import ActionRow, RunResult
 from evenflow.schedule import FAMILIES, schedule_of
 
 WIDTH = 16_384
-"""Numbers of a boundary tensor, which is 64 KB."""
+"""How many numbers a boundary tensor has: 64 KB."""
 MICROBATCHES = {4: 5, 8: 8}
 SLOW_MS = 50.0
 ROUNDS = 3
@@ -33,26 +33,26 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fidelity:
-    """One case: times in ms."""
+    """One measured case, with times in ms."""
 
     schedule: str
     num_ranks: int
     num_microbatches: int
     stage_ms: float
-    """The shortest forward."""
+    """The shortest forward of a stage."""
     predicted_ms: float
     measured_ms: float
-    """The shortest step: what else the machine does only makes steps longer."""
+    """The shortest measured step: other work on the machine only makes steps longer."""
     longest_ms: float
     message_ms: float
     action_ms: float
     send_ms: float
     receive_ms: float
-    """Overheads of the runtime."""
+    """Measured overheads of the runtime."""
 
     @property
     def error(self) -> float:
-        """Of the prediction."""
+        """The predicted step over the measured one, minus one."""
         return self.predicted_ms / self.measured_ms - 1
 
 
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def _measure(plan: Plan, stage_ms: float, recorder: Recorder) -> Fidelity | None:
-    """Calibrate, run some steps, compare, several times: on rank 0 the round with the median error."""
+    """Calibrate, run some steps and compare, several times; return the round with the median error on rank 0."""
     batch = (torch.zeros(plan.num_microbatches, WIDTH),) * 2
     model = [_layer(stage_ms, index) for index in range(plan.num_layers)]
     pipe = pipeline(plan, model, _loss, batch)
@@ -134,7 +134,7 @@ def _case(plan: Plan, stage_ms: float, comparison: Comparison, result: RunResult
 
 
 def _step(pipe: Pipeline, batch: tuple[Tensor, Tensor], recorder: Recorder, *, is_awake: bool) -> list[ActionRow]:
-    """One step, in which all ranks begin together as in the simulation."""
+    """Run a step in which all ranks begin together, as in the simulation."""
     for stage in pipe.stages:
         for part in stage.submod.parts:
             part.module.is_awake = is_awake
@@ -145,7 +145,7 @@ def _step(pipe: Pipeline, batch: tuple[Tensor, Tensor], recorder: Recorder, *, i
 
 
 def _layer(stage_ms: float, index: int) -> SleepingLayer:
-    """Uneven: up to 30 % longer, as their place has it."""
+    """Make a layer of uneven time: up to 30 % longer, by its place."""
     forward_ns = round(stage_ms * NS_PER_MS * (1 + index * 3 % 4 / 10))
     return SleepingLayer(forward_ns=forward_ns, input_ns=forward_ns, weight_ns=forward_ns // 2)
 

@@ -1,4 +1,4 @@
-"""One case planned, watched and checked."""
+"""Planning of one case, watched and checked."""
 
 import resource
 import sys
@@ -12,14 +12,14 @@ from evenflow.simulate import simulate
 from evenflow.solve import Outcome, Progress, Status, solve
 
 CLOSE = 1.005
-"""A plan is close to the best of its run from here."""
+"""The ratio to the best plan of a run up to which a plan counts as close."""
 PROVEN_GAP = 2e-6
-"""Linear programs are solved in floating point, so a proof leaves this part of the makespan open at most."""
+"""The share of the makespan that a proof may leave open, since linear programs are solved in floating point."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """What was known at one moment of a solve; seconds from the call."""
+    """Plan and bound at one moment of a solve; seconds count from the call."""
 
     seconds: float
     makespan_ns: int | None
@@ -28,7 +28,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """A solve of one case."""
+    """The measurement of one case."""
 
     case: str
     status: str
@@ -39,27 +39,27 @@ class Measurement:
     peak_bytes: int | None
     memory_limit_bytes: int
     peak_process_bytes: int
-    """The highest memory of the process so far."""
+    """The highest memory of the process so far, in MB."""
     points: Sequence[Point]
-    """Whenever plan or bound changed."""
+    """Every moment at which plan or bound changed."""
     plan: dict[str, object] | None
     """Layers and recompute counts of every cell."""
     faults: Sequence[str]
-    """What is wrong with the outcome; empty when all is well."""
+    """Faults of the outcome; empty when all is well."""
 
     @property
     def gap(self) -> float | None:
-        """The part of the makespan that is not proven to be needed."""
+        """The share of the makespan that is not proven to be needed."""
         return None if self.makespan_ns is None else 1 - self.lower_bound_ns / self.makespan_ns
 
     @property
     def first_plan_seconds(self) -> float | None:
-        """Until there was a plan."""
+        """Seconds until there was a plan."""
         return next((point.seconds for point in self.points if point.makespan_ns is not None), None)
 
     @property
     def close_seconds(self) -> float | None:
-        """Until a plan was within 0.5 % of the best of this run."""
+        """Seconds until a plan was within 0.5 % of the best of this run."""
         best = self.makespan_ns
         if best is None:
             return None
@@ -69,12 +69,12 @@ class Measurement:
 
     @property
     def proof_seconds(self) -> float | None:
-        """Until the plan was proven optimal."""
+        """Seconds until the plan was proven optimal."""
         return self.seconds if self.status == Status.OPTIMAL.value else None
 
 
 def measure(case: Case, time_limit_s: float) -> Measurement:
-    """Plan `case` within the time limit, and check what comes back."""
+    """Plan `case` within the time limit, and check the outcome."""
     points: list[Point] = []
     began = time.monotonic()
 
@@ -103,7 +103,7 @@ def measure(case: Case, time_limit_s: float) -> Measurement:
 
 
 def faults(case: Case, outcome: Outcome, points: Sequence[Point]) -> list[str]:
-    """Whatever in `outcome` does not hold when its plan is simulated afresh."""
+    """Return every claim of `outcome` that does not hold when its plan is simulated afresh."""
     found = outcome.plan
     if found is None:
         return [] if outcome.status is Status.TIMEOUT else [f"status {outcome.status.value}, but every case has a plan"]
@@ -136,13 +136,13 @@ def faults(case: Case, outcome: Outcome, points: Sequence[Point]) -> list[str]:
 
 
 def plan_numbers(found: Plan) -> dict[str, object]:
-    """The plan as plain numbers."""
+    """Return the plan as plain numbers."""
     kinds = {kind: table for kind, table in found.recompute.items() if kind != NONE and any(map(any, table))}
     return {"schedule": found.schedule, "layers": found.layers, "recompute": kinds}
 
 
 def warm_up() -> float:
-    """Solve something tiny, and something with many actions, so that compiled code is loaded; returns the seconds."""
+    """Solve a tiny problem and one with many actions, so that compiled code is loaded; return the seconds."""
     began = time.monotonic()
     for num_ranks, num_chunks, num_microbatches in ((2, 1, 4), (2, 2, 4), (64, 1, 400)):
         measure(

@@ -27,7 +27,7 @@ from evenflow.schedule import FAMILIES
 WIDTH, LENGTH, MICROBATCHES = 128, 64, 8
 LAYERS = (3, 2, 3, 2)
 FULL = (1, 0, 2, 0)
-"""Layers that recompute, in the second half of the cases."""
+"""The layers that recompute, in the second half of the cases."""
 SCHEDULES = ("f-then-b", "1f1b", "zb-h1", "interleaved", "zbv")
 
 
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def _peaks(plan: Plan) -> tuple[list[int], list[int]] | None:
-    """Predicted and measured peak bytes of every rank, on rank 0."""
+    """Return the predicted and measured peak bytes of every rank, on rank 0."""
     batch = (torch.randn(2 * plan.num_microbatches, LENGTH, WIDTH),) * 2
     recorder = Recorder(torch.device("cpu"))
     pipe = pipeline(plan, [_Layer() for _ in range(plan.num_layers)], _loss, batch)

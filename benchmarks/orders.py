@@ -1,4 +1,4 @@
-"""What an order of its own gains over the best plan of a schedule family, with limits that are wide and tight."""
+"""The gain of a searched order over the best plan of a schedule family, with wide and with tight limits."""
 
 import sys
 import time
@@ -16,7 +16,7 @@ from evenflow.units import megabytes, milliseconds
 
 STANDARD = ("70b-8x1", "70b-8x2", "175b-16x1", "175b-16x3", "moe-16x2x32")
 TIGHT = 0.1
-"""Tight limits are the smallest for which the default family has a plan, and this part of the way to the case's own."""
+"""A tight limit lies this share of the way from the smallest limit of the default family to the case's own."""
 HEADER = (
     "case", "limit MB", "split", "best family", "family ms", "order ms", "gain %", "same cells %", "any cells %", "s"
 )  # fmt: skip
@@ -59,7 +59,7 @@ def _row(case: Case, *, split_backward: bool, time_limit_s: float) -> list[str]:
 
 
 def _found(case: Case, outcome: object) -> Iterator[str]:
-    """Families, makespans, gain, and how far the bounds are below; checked by a simulation of the plan."""
+    """Return families, makespans, gain and bounds of one row, checked by a simulation of the plan."""
     if not isinstance(outcome, OrderedOutcome) or outcome.plan is None or outcome.family.plan is None:
         yield from ["-"] * 6
         return

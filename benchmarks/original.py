@@ -14,7 +14,7 @@ PLANS = Path(__file__).with_name("original_plans.json")
 
 
 def original_simulations(cases: Mapping[str, Case]) -> dict[str, Simulation]:
-    """Those of `cases` for which the original's plan is known."""
+    """Return the cases for which the original's plan is known."""
     plans = json.loads(PLANS.read_text(encoding="utf-8"))["plans"]
     return {name: simulate(case.network, _plan(case, plans[name])) for name, case in cases.items() if name in plans}
 

@@ -1,4 +1,4 @@
-"""Plan quality: every case solved, checked and put into a table."""
+"""Plan quality: solves every case, checks it and puts it into a table."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ HEADER = ("case", "status", "makespan ms", "bound ms", "gap %", "first s", "0.5 
 
 
 def run_plans(cases: Mapping[str, Case], *, time_limit_s: float | None, isolated: bool, json_path: Path | None) -> int:
-    """Measure `cases`, print the tables, write the JSON file; returns the exit status, 1 when any check failed."""
+    """Measure `cases`, print the tables, write the JSON file; return the exit status, 1 when any check failed."""
     rest = "; then a new process for each case, which loads them" if isolated else ""
     warm = float(_in_a_process("warm-up", "0")) if isolated else warm_up()
     print(f"warm-up: {warm:.1f} s for tiny solves that fill the cache of compiled code{rest}", flush=True)
@@ -38,7 +38,7 @@ def run_plans(cases: Mapping[str, Case], *, time_limit_s: float | None, isolated
 
 
 def plan_table(rows: Iterable[Measurement], *, with_process_memory: bool = False) -> str:
-    """One row a case; `process MB` is the planner's own memory, honest only where every case had its own process."""
+    """Return a row for each case; `process MB` is only honest where every case had its own process."""
     header = (*HEADER, "process MB") if with_process_memory else HEADER
     return aligned(header, [_row(row)[: len(header)] for row in rows])
 
@@ -64,7 +64,7 @@ def _seconds(value: float | None) -> str:
 
 
 def original_table(cases: Mapping[str, Case], rows: Iterable[Measurement]) -> str:
-    """The original's plans under evenflow's simulator, beside the plans just found."""
+    """Return the table of the original's plans under evenflow's simulator, beside the plans just found."""
     ours = {row.case: row.makespan_ns for row in rows}
     lines = []
     for name, simulation in original_simulations(cases).items():
@@ -85,7 +85,7 @@ def original_table(cases: Mapping[str, Case], rows: Iterable[Measurement]) -> st
 
 
 def _longer_than_original(cases: Mapping[str, Case], rows: Iterable[Measurement]) -> list[str]:
-    """Cases where the original's plan fits and takes less time than the one just found."""
+    """Return the cases where the original's plan fits and is shorter than the plan just found."""
     ours = {row.case: row.makespan_ns for row in rows}
     faults = []
     for name, simulation in original_simulations(cases).items():
@@ -96,13 +96,13 @@ def _longer_than_original(cases: Mapping[str, Case], rows: Iterable[Measurement]
 
 
 def _in_a_process(name: str, time_limit: str) -> str:
-    """What `python -m benchmarks one` prints for a case."""
+    """Run `python -m benchmarks one` for a case and return its measurement."""
     command = [sys.executable, "-m", "benchmarks", "one", name, "--time-limit", time_limit]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def to_json(row: Measurement) -> str:
-    """A measurement as text; `_from_json` is the inverse."""
+    """Return a measurement as text; `_from_json` is the inverse."""
     return json.dumps(asdict(row))
 
 
@@ -112,5 +112,5 @@ def _from_json(text: str) -> Measurement:
 
 
 def _write(path: Path, rows: Sequence[Measurement]) -> None:
-    """All measurements as one JSON object."""
+    """Return all measurements as one JSON object."""
     path.write_text(json.dumps({"measurements": [asdict(row) for row in rows]}, indent=1) + "\n", encoding="utf-8")

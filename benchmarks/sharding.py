@@ -1,4 +1,4 @@
-"""How long operator sharding takes: trace, strategies and integer program, each case with nothing remembered."""
+"""Time of operator sharding: trace, strategies and integer program, each case with nothing remembered."""
 
 import time
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ FAST, SLOW = 200 * 10**9, 25 * 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardingSpeed:
-    """One case."""
+    """The measurement of one case."""
 
     name: str
     mesh: tuple[int, ...]
@@ -25,14 +25,14 @@ class ShardingSpeed:
 
 
 def measure_all() -> list[ShardingSpeed]:
-    """A block alone, then whole models; a tiny one first, which loads everything."""
+    """Measure a block alone, then whole models; a tiny model comes first and loads everything."""
     _measure("", _model(1, tiny=True), (1, 2))
     cases = [_measure("block", _block(), (4, 8))]
     return cases + [_measure(f"model, {layers} layers", _model(layers), (64, 8)) for layers in LAYERS]
 
 
 def report(speeds: list[ShardingSpeed]) -> str:
-    """A row a case; the last column compares with the model of one layer."""
+    """Return a row for each case; the last column compares with the model of one layer."""
     one_layer = next(speed.seconds for speed in speeds if speed.name == "model, 1 layers")
     rows = [
         [
@@ -83,7 +83,7 @@ def _config(layers: int, *, tiny: bool = False) -> Any:
 
 
 def _model(layers: int, *, tiny: bool = False) -> tuple[Any, Any]:
-    """A whole Llama with its loss, 512 sequences for all devices."""
+    """Make a whole Llama with its loss, and 512 sequences for all devices."""
     import torch
     from transformers import LlamaForCausalLM
 
@@ -94,7 +94,7 @@ def _model(layers: int, *, tiny: bool = False) -> tuple[Any, Any]:
 
 
 def _block() -> tuple[Any, Any]:
-    """One layer with its rotary embedding, 32 sequences."""
+    """Make one layer with its rotary embedding, and 32 sequences."""
     import torch
     from torch import nn
     from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding

@@ -15,7 +15,7 @@ from evenflow.simulate import Graph, build_graph, compiled, run
 from evenflow.simulate.kernels import longest_path
 
 SIZES = ((16, 3, 16), (16, 4, 64), (64, 4, 512))
-"""Ranks, chunks, microbatches."""
+"""Sizes: ranks, chunks, microbatches."""
 GROWTH_SIZES = tuple((16, 4, 2**power) for power in range(4, 13))
 REPEATS = 7
 SECONDS_A_REPEAT = 0.2
@@ -23,28 +23,28 @@ SECONDS_A_REPEAT = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """Medians of several repeats."""
+    """The speed at one size: medians of several repeats."""
 
     num_ranks: int
     num_chunks: int
     num_microbatches: int
     num_actions: int
     repeated_ns: float
-    """One evaluation: the compiled longest path over a built graph, with new durations each time."""
+    """Nanoseconds of one evaluation: the compiled longest path over a built graph, with new durations each time."""
     schedule_ns: float
     graph_ns: float
     timeline_ns: float
-    """From durations to the start and end of every action."""
+    """Nanoseconds from durations to the start and end of every action."""
 
     @property
     def end_to_end_ns(self) -> float:
-        """Schedule, graph and timeline."""
+        """Nanoseconds of schedule, graph and timeline together."""
         return self.schedule_ns + self.graph_ns + self.timeline_ns
 
 
 @contextmanager
 def always_compiled() -> Iterator[None]:
-    """Small inputs compiled too: the simulator runs them in plain Python, which is faster than importing a compiler."""
+    """Compile small inputs too: the simulator runs them in plain Python, which is faster than importing a compiler."""
     threshold = compiled.COMPILE_FROM_ACTIONS
     compiled.COMPILE_FROM_ACTIONS = 0
     try:
@@ -54,7 +54,7 @@ def always_compiled() -> Iterator[None]:
 
 
 def measure(num_ranks: int, num_chunks: int, num_microbatches: int) -> Speed:
-    """The speed at one size, stages of random durations."""
+    """Measure the speed at one size, with stages of random durations."""
 
     def schedule_again() -> Schedule:
         return make_schedule(
@@ -80,7 +80,7 @@ def measure(num_ranks: int, num_chunks: int, num_microbatches: int) -> Speed:
 
 
 def _median_ns(call: Callable[[], object]) -> float:
-    """Nanoseconds of one call, the median of `REPEATS` rounds of equally many calls."""
+    """Return the nanoseconds of one call, the median of `REPEATS` rounds of equally many calls."""
     call()
     began = time.perf_counter()
     call()
@@ -95,7 +95,7 @@ def _median_ns(call: Callable[[], object]) -> float:
 
 
 def _repeated_ns(graph: Graph, durations: Any) -> float:
-    """One evaluation as the search makes it: called from compiled code, the durations changed before each."""
+    """Measure one evaluation as the search makes it: from compiled code, with new durations before each."""
     import numba
 
     evaluate = compiled.compiled(longest_path)
@@ -113,7 +113,7 @@ def _repeated_ns(graph: Graph, durations: Any) -> float:
 
 
 def speed_table(speeds: list[Speed]) -> str:
-    """A row a size; speeds in millions of actions a second, parts of the end-to-end time in ns an action."""
+    """Return a row for each size: speeds in millions of actions per second, parts of the whole in ns per action."""
     header = ["ranks x chunks x mb", "actions", "repeated M/s", "end to end M/s", "schedule", "graph", "timeline ns"]
     rows = []
     for speed in speeds:
@@ -131,20 +131,20 @@ def speed_table(speeds: list[Speed]) -> str:
 
 
 def growth_exponent(speeds: list[Speed], time_of: Callable[[Speed], float]) -> float:
-    """The slope of log time over log actions, by least squares: 1 is linear."""
+    """Return the slope of log time over log actions, by least squares: 1 is linear."""
     actions = np.log([speed.num_actions for speed in speeds])
     times = np.log([time_of(speed) for speed in speeds])
     return float(np.polyfit(actions, times, 1)[0])
 
 
 def measure_all() -> tuple[list[Speed], list[Speed]]:
-    """Speeds at `SIZES` and at `GROWTH_SIZES`."""
+    """Measure the speeds at `SIZES` and at `GROWTH_SIZES`."""
     with always_compiled():
         return [measure(*size) for size in SIZES], [measure(*size) for size in GROWTH_SIZES]
 
 
 def report(speeds: list[Speed], growth: list[Speed]) -> str:
-    """Both tables, and the exponents of growth."""
+    """Return both tables, and the exponents of growth."""
     exponents = (
         f"cost grows with the actions to the power {growth_exponent(growth, lambda speed: speed.repeated_ns):.2f} "
         f"(repeated) and {growth_exponent(growth, lambda speed: speed.end_to_end_ns):.2f} (end to end)"

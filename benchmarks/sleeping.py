@@ -14,16 +14,16 @@ _NS_PER_S = 1_000_000_000
 
 
 class SleepingLayer(nn.Module):
-    """Gives what it gets, after a while; with a weight, so that there is something to train."""
+    """A layer that returns its input after a while; it has a weight, so that there is something to train."""
 
     def __init__(self, *, forward_ns: int, input_ns: int, weight_ns: int) -> None:
         super().__init__()
         self.forward_ns, self.input_ns, self.weight_ns = forward_ns, input_ns, weight_ns
         self.weight = nn.Parameter(torch.zeros(1))
         self.is_split = False
-        """Whether the weight gradient comes later."""
+        """Whether the weight gradient is computed later."""
         self.is_awake = False
-        """Whether it takes no time, for a step that warms up."""
+        """Whether the layer takes no time, for a step that warms up."""
 
     def forward(self, hidden: Tensor) -> Tensor:
         output: Tensor = _Sleep.apply(hidden, self.weight, self)
@@ -50,7 +50,7 @@ class _Sleep(torch.autograd.Function):
 
 
 def leave_weights_for_later(stage: RuntimeStage) -> None:
-    """Where the stage's backward is split, sleep for the weight gradients when it is their turn."""
+    """Sleep for the weight gradients of a split backward when it is their turn."""
     if stage.dw_builder is None:
         return
     layers = [part.module for part in stage.submod.parts]

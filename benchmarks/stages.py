@@ -14,7 +14,7 @@ from evenflow.cluster.cluster import Cluster, Link, submeshes
 from evenflow.simulate.compiled import compiled
 
 SIZES = ((16, (1, 8), 64), (32, (2, 8), 64), (128, (32, 8), 1024))
-"""Layers, mesh, microbatches."""
+"""Sizes: layers, mesh, microbatches."""
 MOST_LAYERS_FOR_LOOPS = 32
 REPEATS = 5
 MEMORY_LIMIT_BYTES = 80 * 2**30
@@ -22,16 +22,16 @@ MEMORY_LIMIT_BYTES = 80 * 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagesSpeed:
-    """One problem, solved by both."""
+    """One problem, solved by both programs."""
 
     name: str
     num_thresholds: int
-    """Different costs of stages."""
+    """Number of different costs of stages."""
     num_programs: int
-    """Thresholds for which evenflow solved the dynamic program."""
+    """Number of thresholds for which evenflow solved the dynamic program."""
     seconds: float
     loops_seconds: float | None
-    """None where the six loops would take too long."""
+    """The step by six loops; None where they would take too long."""
     step_ns: int
     loops_step_ns: int | None
 
@@ -78,7 +78,7 @@ def six_loops(
 
 
 def problem(num_layers: int, mesh: tuple[int, int], *, equal: bool) -> CandidateCosts:
-    """Layers of about 30 ms on one device that shard with some loss, of 3 GB and 1.5 GB a microbatch."""
+    """Make layers of about 30 ms on one device that shard with some loss, of 3 GB and 1.5 GB per microbatch."""
     cluster = Cluster(
         num_nodes=mesh[0],
         devices_per_node=mesh[1],
@@ -106,7 +106,7 @@ def problem(num_layers: int, mesh: tuple[int, int], *, equal: bool) -> Candidate
 
 
 def measure(num_layers: int, mesh: tuple[int, int], num_microbatches: int, *, equal: bool) -> StagesSpeed:
-    """Both on one problem, in this process."""
+    """Run both programs on one problem, in this process."""
     costs = problem(num_layers, mesh, equal=equal)
     num_devices = mesh[0] * mesh[1]
     most = min(num_layers, num_devices)
@@ -155,25 +155,25 @@ def measure(num_layers: int, mesh: tuple[int, int], num_microbatches: int, *, eq
 
 
 def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds of one call on its processor, whatever else runs there, and what it returned."""
+    """Return the processor seconds of one call, whatever else runs there, and its result."""
     began = time.process_time()
     result = call()
     return time.process_time() - began, result
 
 
 def _median(call: Callable[[], Any]) -> tuple[float, Any]:
-    """The median of `REPEATS` calls after one that compiles."""
+    """Return the median of `REPEATS` calls, after a first one that compiles."""
     call()
     return sorted((_timed(call) for _ in range(REPEATS)), key=lambda timed: timed[0])[REPEATS // 2]
 
 
 def measure_all() -> list[StagesSpeed]:
-    """All sizes, with equal and with different layers."""
+    """Measure all sizes, with equal and with different layers."""
     return [measure(*size, equal=equal) for size in SIZES for equal in (True, False)]
 
 
 def report(speeds: list[StagesSpeed]) -> str:
-    """A row a problem; the ratio is that of the two times of this run."""
+    """Return a row for each problem; the ratio compares the two times of this run."""
     header = ["problem", "thresholds", "programs", "evenflow s", "six loops s", "ratio", "step ms", "same"]
     rows = [
         [

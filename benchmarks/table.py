@@ -1,10 +1,10 @@
-"""Plain aligned tables."""
+"""Aligned tables of plain text."""
 
 from collections.abc import Sequence
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Two spaces between columns; the first column is flush left, the others flush right."""
+    """Return rows as text, two spaces between columns; the first column is flush left, the others flush right."""
     table = [header, *rows]
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     return "\n".join(

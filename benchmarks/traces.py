@@ -1,4 +1,4 @@
-"""How fast traces are read, and in how much memory, beside `json.load`."""
+"""Speed and memory of reading traces, beside `json.load`."""
 
 import json
 import resource
@@ -16,7 +16,7 @@ MEGABYTE = 1_000_000
 READERS = ("evenflow", "json.load")
 MICROBATCHES, LAYERS, OPERATORS = 8, 6, 60
 SCOPES = 3
-"""The process of the scopes' rows."""
+"""The process id of the scopes' rows."""
 
 _SCOPE = (
     "Default/network-MFPipelineWithLossScaleCell/network-_VirtualDatasetCell/_backbone-GradAccumulationCell/"
@@ -27,7 +27,7 @@ _KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSpeed:
-    """One file read by one program in a process of its own."""
+    """The reading of one file by one program in a process of its own."""
 
     trace: str
     reader: str
@@ -37,12 +37,12 @@ class TraceSpeed:
 
     @property
     def megabytes_per_second(self) -> float:
-        """10^6 bytes a second."""
+        """Speed in 10^6 bytes per second."""
         return self.megabytes / self.seconds
 
 
 def measure_traces(size_mb: int) -> list[TraceSpeed]:
-    """An Ascend and a PyTorch trace of `size_mb` megabytes, each read by both."""
+    """Read an Ascend and a PyTorch trace of `size_mb` megabytes, each with both programs."""
     speeds = []
     for trace, write in (("ascend", _write_ascend), ("pytorch", _write_pytorch)):
         with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +58,7 @@ def measure_traces(size_mb: int) -> list[TraceSpeed]:
 
 
 def read_one(reader: str, path: Path) -> tuple[float, int]:
-    """Seconds and peak memory of reading `path` in this process."""
+    """Return seconds and peak memory of reading `path` in this process."""
     began = time.perf_counter()
     if reader == "json.load":
         with path.open(encoding="utf-8") as file:
@@ -69,7 +69,7 @@ def read_one(reader: str, path: Path) -> tuple[float, int]:
 
 
 def report(speeds: list[TraceSpeed]) -> str:
-    """A row a file and program."""
+    """Return a row for each file and program."""
     rows = [
         [
             f"{speed.trace}, {speed.reader}",
@@ -84,7 +84,7 @@ def report(speeds: list[TraceSpeed]) -> str:
 
 
 def _write_ascend(path: Path, size_bytes: int) -> None:
-    """MindSpore: operators by their full name on the device, then the rows of the scopes."""
+    """Write a trace like MindSpore's: operators by their full name on the device, then the rows of the scopes."""
     label = {"name": "process_name", "pid": SCOPES, "tid": 0, "args": {"name": "Scope Layer"}, "ph": "M"}
     rows = [label]
     now_ns = 1_740_000_000_000_000_000
@@ -113,7 +113,7 @@ def _row(name: str, start_ns: int, duration_ns: int, pid: int) -> dict[str, obje
 
 
 def _write_pytorch(path: Path, size_bytes: int) -> None:
-    """Kineto: ranges and operators on the host, launches and kernels, indented."""
+    """Write a trace like Kineto's: ranges and operators on the host, launches and kernels, indented."""
     host = {"ph": "X", "pid": 1, "tid": 1}
     kernel = {"queued": 0, "device": 0, "context": 1, "stream": 7, "registers per thread": 16, "shared memory": 0,
               "blocks per SM": 0.1, "warps per SM": 0.2, "grid": [1, 1, 1], "block": [128, 1, 1]}  # fmt: skip

@@ -21,9 +21,9 @@ from evenflow.simulate import Simulation, simulate
 
 DATA = Path(__file__).with_name("zero_bubble.json")
 SAME_RATE = 5e-5
-"""Rates that are closer than this are printed the same."""
+"""The difference below which two rates are printed the same."""
 _ORDER_LIMITS = {"order 1p": 1, "order 2p": 2}
-"""Names of our own orders, and their memory limit in activations of a stage for each rank."""
+"""Our searched orders by name, with their memory limit in activations of a stage for each rank."""
 _PUBLISHED_AS = {"order 1p": "zb-1p", "order 2p": "zb-2p"}
 
 
@@ -38,16 +38,16 @@ class Setting:
     layers_per_rank: int
     communication: Communication
     work_ns: int
-    """Of a rank in one step."""
+    """Work of a rank in one step."""
     activation_bytes: int
-    """That one microbatch keeps on a rank, for each token."""
+    """Bytes that one microbatch keeps on a rank, for each token."""
     published: dict[str, float]
-    """Rates by schedule."""
+    """Published rates by schedule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """A schedule under a setting."""
+    """The rates of a schedule under a setting."""
 
     model: str
     num_ranks: int
@@ -55,18 +55,18 @@ class Rate:
     schedule: str
     num_chunks: int
     rate: float
-    """As they count it."""
+    """The rate as the authors count it."""
     with_sync_rate: float
-    """The same of the makespan, for an optimizer that waits for all ranks."""
+    """The same rate of the makespan, for an optimizer that waits for all ranks."""
     peak_activations: float
-    """Of the fullest rank, in activations of one microbatch on a rank."""
+    """Peak memory of the fullest rank, in activations of one microbatch on a rank."""
     published: float | None
     lower_bound_rate: float | None = None
     """No order within the limit has a lower `with_sync_rate`, where that is known."""
 
 
 def settings() -> Iterator[Setting]:
-    """The rows of the data file."""
+    """Yield the settings of the data file."""
     data = json.loads(DATA.read_text(encoding="utf-8"))
     for values in data["rows"]:
         row = dict(zip(data["columns"], values, strict=True))
@@ -74,7 +74,7 @@ def settings() -> Iterator[Setting]:
 
 
 def _setting(row: dict[str, Any], sequence_length: int) -> Setting:
-    """Equal layers that together take the published time of a stage."""
+    """Make equal layers that together take the published time of a stage."""
     each = row["layers"] // row["ranks"]
     forward, gradient, weight = (
         round(1000 * row[name] / each) for name in ("forward_us", "input_gradient_us", "weight_gradient_us")
@@ -103,7 +103,7 @@ def _setting(row: dict[str, Any], sequence_length: int) -> Setting:
 
 
 def families(setting: Setting) -> Iterator[Rate]:
-    """Every family that has equal chunks for this setting; several chunks have one layer each."""
+    """Simulate every family that has equal chunks for this setting; several chunks have one layer each."""
     for name, family in FAMILIES.items():
         if family.comparison_only:
             continue
@@ -116,7 +116,7 @@ def families(setting: Setting) -> Iterator[Rate]:
 
 
 def orders(setting: Setting, *, seconds: float) -> Iterator[Rate]:
-    """Our own orders, of one chunk with split backwards, within the published memory limits."""
+    """Search orders of one chunk with split backwards, within the published memory limits."""
     if importlib.util.find_spec("evenflow.solve.order") is None:
         return
     search_order = importlib.import_module("evenflow.solve.order.order_search").search_order
@@ -159,14 +159,14 @@ def _rate(setting: Setting, name: str, simulation: Simulation, *, lower_bound_ns
 
 
 def longest_rank_ns(simulation: Simulation) -> int:
-    """The longest time of a rank from its first action to the end of its last."""
+    """Return the longest time of a rank from its first action to the end of its last."""
     starts = np.array(simulation.timeline.schedule.rank_starts)
     timeline = simulation.timeline
     return int((timeline.end_ns[starts[1:] - 1] - timeline.start_ns[starts[:-1]]).max())
 
 
 def report(rates: Sequence[Rate]) -> str:
-    """A column a setting; for each schedule its rates, then those published, with synchronisation, and the bound."""
+    """Return a column for each setting; each schedule has its rates, the published ones, those with sync, the bound."""
     columns = list(dict.fromkeys((each.model, each.num_ranks, each.num_microbatches) for each in rates))
     rows: list[list[str]] = [["p x m", *(f"{ranks}x{microbatches}" for _, ranks, microbatches in columns), ""]]
     for schedule in dict.fromkeys(each.schedule for each in rates):

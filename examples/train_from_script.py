@@ -1,4 +1,4 @@
-"""A plan in a training script of one's own: any modules in a row, a stock optimizer, checkpoints by the usual names.
+"""A training script that runs a plan: any modules in a row, a stock optimizer, checkpoints under the usual names.
 
 evenflow plan … --json plan.json            (4 ranks, 6 layers)
 torchrun --nproc-per-node 4 examples/train_from_script.py plan.json

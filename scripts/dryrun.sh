@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Dry runs of a MindFormers training: one for each pipeline stage, on its first rank, without a device.
+# Dry runs of a MindFormers training: one for each pipeline stage, on the first rank of the stage, without a device.
 #
 #   bash dryrun.sh "python run_mindformer.py --config CONFIG" RANK_SIZE STAGE_NUM OUT
 #
-# RANK_SIZE is the number of devices of the real training, STAGE_NUM its pipeline stages. Stand where the command
+# RANK_SIZE is the number of devices of the real training, STAGE_NUM its pipeline stages. Run this where the command
 # works. The log of stage S, whose first rank is R, is OUT/stage_S_rank_R/mindformer.log.
-# JOBS=N runs N at a time (default 4): each compiles the model and needs the host memory for that.
+# JOBS=N runs N at a time (default 4); each compiles the model and needs host memory for it.
 #
 # Exit status: 0 every stage has its peak memory, 1 a dry run failed, 2 bad arguments, 130 interrupted.
 
@@ -31,16 +31,16 @@ folder() { # stage
 check_arguments() {
   [[ $# -eq 4 ]] || refuse 'usage: [JOBS=N] bash dryrun.sh "COMMAND" RANK_SIZE STAGE_NUM OUT'
   command=$1 rank_size=$2 num_stages=$3 out=${4%/} jobs=${JOBS:-4}
-  [[ $command =~ [^[:space:]] ]] || refuse 'COMMAND is empty; give for example "python run_mindformer.py --config CONFIG"'
-  is_count "$rank_size" || refuse "RANK_SIZE is a number from 1 on (got '$rank_size')"
-  is_count "$num_stages" || refuse "STAGE_NUM is a number from 1 on (got '$num_stages')"
-  is_count "$jobs" || refuse "JOBS is a number from 1 on (got '$jobs')"
-  [[ -n $out ]] || refuse 'OUT is empty; give a folder for the logs'
+  [[ $command =~ [^[:space:]] ]] || refuse 'COMMAND must not be empty; give for example "python run_mindformer.py --config CONFIG"'
+  is_count "$rank_size" || refuse "RANK_SIZE must be a whole number of at least 1, got '$rank_size'"
+  is_count "$num_stages" || refuse "STAGE_NUM must be a whole number of at least 1, got '$num_stages'"
+  is_count "$jobs" || refuse "JOBS must be a whole number of at least 1, got '$jobs'"
+  [[ -n $out ]] || refuse 'OUT must not be empty; give a folder for the logs'
   ((rank_size % num_stages == 0)) ||
-    refuse "STAGE_NUM must divide RANK_SIZE (got $rank_size ranks for $num_stages stages)"
-  [[ ! -e $out || -d $out ]] || refuse "OUT is a folder (got the file '$out')"
+    refuse "STAGE_NUM must divide RANK_SIZE, got $rank_size ranks for $num_stages stages"
+  [[ ! -e $out || -d $out ]] || refuse "OUT must be a folder, got the file '$out'"
   if compgen -G "$out/stage_*" >/dev/null; then
-    refuse "OUT already has dry runs, and old and new peaks must not mix (got '$out'); remove them or name another"
+    refuse "OUT must be a folder without dry runs, since old and new peaks must not mix, got '$out'; remove them or name another folder"
   fi
   ranks_per_stage=$((rank_size / num_stages))
 }
@@ -131,7 +131,7 @@ main() {
   trap 'stop 143' TERM HUP
   # All folders first: a stage that never ran is then missed by whoever reads the logs.
   for ((stage = 0; stage < num_stages; stage++)); do
-    { mkdir -p "$(folder "$stage")" && : >"$(folder "$stage")/$LOG"; } || refuse "OUT cannot be written to (got '$out')"
+    { mkdir -p "$(folder "$stage")" && : >"$(folder "$stage")/$LOG"; } || refuse "cannot write to OUT, '$out'"
   done
   for ((stage = 0; stage < num_stages; stage++)); do
     while ((${#stage_of[@]} >= jobs)); do

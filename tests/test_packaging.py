@@ -1,5 +1,7 @@
 """The package as a user meets it: versions that agree, and a command that answers without loading heavy libraries."""
 
+import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -83,3 +85,13 @@ def test_pre_commit_runs_the_checks_of_make_lint() -> None:
     assert recipe
     hooks = re.findall(r"entry: (.+?), language", (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
     assert hooks == recipe[1].replace("$(BIN)", ".venv/bin").strip("\t\n").split("\n\t")
+
+
+def test_programs_beside_the_package_import_what_exists() -> None:
+    folders = ("benchmarks", "checks", "examples", "scripts")
+    for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("evenflow"):
+                module = importlib.import_module(str(node.module))
+                missing = [name.name for name in node.names if not hasattr(module, name.name)]
+                assert not missing, f"{path}: {node.module} has no {missing}"

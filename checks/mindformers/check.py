@@ -23,7 +23,7 @@ from evenflow.model import BOTH, COMM, FULL, SELECT, Plan
 HERE = Path(__file__).resolve().parent
 TEMPLATES = {name: (HERE / f"{name}.yaml").read_text(encoding="utf-8") for name in ("llama", "qwen3")}
 SPOILED = 12
-"""So many of the plans are also spoiled."""
+"""How many of the plans are also spoiled."""
 
 
 @click.command()
@@ -58,7 +58,7 @@ def check(python: Path) -> None:
 
 
 def write_files(folder: Path, plans: dict[str, Plan]) -> dict[str, Plan]:
-    """The training YAMLs, and by the name of each the plan that it should say (or, spoiled, should not)."""
+    """Write the training YAMLs; return for each name the plan that it should hold (or, if spoiled, should not)."""
     files = {}
 
     def write(name: str, text: str, plan: Plan) -> None:
@@ -79,7 +79,7 @@ def write_files(folder: Path, plans: dict[str, Plan]) -> dict[str, Plan]:
 
 
 def pasted(plan: Plan) -> str:
-    """A training YAML as a user makes it who copies the printed block by hand and sets the pipeline."""
+    """Return the training YAML of a user who copies the printed block by hand and sets the pipeline."""
     block = dict(line.strip().split(": ", 1) for line in format_mindformers(plan).splitlines()[1:])
     pipeline = {key: value for key, value in training_values(plan).items() if key.startswith("parallel")}
     lines = [
@@ -103,7 +103,7 @@ def pasted(plan: Plan) -> str:
 
 
 def spoiled_values(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Training values that differ from the plan's in one place."""
+    """Yield training values that differ from the plan's in one place, with a name for the fault."""
     right: dict[str, Any] = dict(training_values(plan))
     chunk, rank = max(
         ((c, r) for c in range(plan.num_chunks) for r in range(plan.num_ranks)),
@@ -136,7 +136,7 @@ def spoiled_values(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def difference(name: str, plan: Plan, seen: dict[str, Any]) -> str:
-    """What is wrong with what MindFormers saw in file `name`; empty where all is as it should be."""
+    """Return the first difference between the plan and what MindFormers saw in file `name`; empty for none."""
     fault = seen.get("error") or first_difference(expectation(plan), seen)
     if "spoiled" in name:
         return "" if fault else "a spoiled plan was not noticed"
@@ -144,7 +144,7 @@ def difference(name: str, plan: Plan, seen: dict[str, Any]) -> str:
 
 
 def expectation(plan: Plan) -> dict[str, Any]:
-    """What MindFormers should see, as `load.py` writes it."""
+    """Return what MindFormers should see, in the form that `load.py` writes."""
     layers: list[dict[str, Any]] = []
     for chunk in range(plan.num_chunks):
         for rank in range(plan.num_ranks):
@@ -172,7 +172,7 @@ def expectation(plan: Plan) -> dict[str, Any]:
 
 
 def first_difference(expected: dict[str, Any], seen: dict[str, Any]) -> str:
-    """The first key, or layer, that MindFormers sees otherwise than expected; empty for none."""
+    """Return the first key or layer that MindFormers sees differently; empty for none."""
     for key, value in expected.items():
         if key == "layers" and len(value) == len(seen[key]):
             for index, (mine, theirs) in enumerate(zip(value, seen[key], strict=True)):
@@ -184,7 +184,7 @@ def first_difference(expected: dict[str, Any], seen: dict[str, Any]) -> str:
 
 
 def print_table(plans: dict[str, Plan], files: dict[str, Plan], seen: dict[str, dict[str, Any]]) -> None:
-    """A row for each plan: its size, its recomputed layers, and how many of its files were read as they should be."""
+    """Print a row for each plan: its size, its recomputed layers, and how many of its files agree."""
     click.echo("\nplan                          ranks x chunks  layers  a cell  full  select  comm  result")
     for name, plan in plans.items():
         layers = expectation(plan)["layers"]

@@ -1,4 +1,4 @@
-"""What MindFormers makes of training YAMLs: runs in its own environment and knows nothing of evenflow.
+"""Prints what MindFormers reads in training YAMLs; runs in its own environment and knows nothing of evenflow.
 
     python mindformers_load.py FOLDER
 
@@ -21,7 +21,7 @@ from mindspore.ops import operations
 
 
 class Block(nn.Cell):
-    """Operators by the names that the patterns look for."""
+    """An operator tree with the names that the patterns look for."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Block(nn.Cell):
 
 
 class Layer(nn.Cell):
-    """A decoder layer in so far as the layer setting sees it: operators `mlp.mul` and `mlp.norm`, or the old names."""
+    """A decoder layer as far as the layer setting looks at it: operators `mlp.mul` and `mlp.norm`, or the old names."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,12 +39,12 @@ class Layer(nn.Cell):
         self.is_recomputed = False
 
     def recompute(self, **_: Any) -> None:
-        """What the layer setting calls on a fully recomputed layer."""
+        """Note that the layer setting asks for full recomputation."""
         self.is_recomputed = True
 
 
 def load(path: Path) -> dict[str, Any]:
-    """Stage, chunk and recomputation of every layer, and what the pipeline is set to."""
+    """Return stage, chunk and recomputation of every layer, and the settings of the pipeline."""
     MFContextOperator.reset_instance()
     context.reset_auto_parallel_context()
     config = MindFormerConfig(str(path))
@@ -91,7 +91,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Read every file of the folder."""
+    """Read every file of the folder and write what MindFormers sees."""
     for path in sorted(Path(sys.argv[1]).glob("*.yaml")):
         try:
             seen = load(path)

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import evenflow
 from evenflow.model import BOTH, COMM, FULL, SELECT, Plan, cells
-from evenflow.profiles.memory.guide import guide
+from evenflow.profiles.memory.dry_run_guide import find_dry_runs
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def all_plans() -> Iterator[tuple[str, Plan]]:
-    """Names and plans, always the same."""
+    """Yield names and plans, always the same."""
     for index in range(40):
         chunks, splits, f_then_b = 1 + index % 4, 2 if index % 5 == 4 else 1, index % 7 == 6
         schedule = "f-then-b" if f_then_b and splits == 1 else "1f1b" if chunks == 1 else "interleaved"
         plan = random_plan(random.Random(index), num_chunks=chunks, schedule=schedule, sequence_splits=splits)
         yield f"random-{index:02}", plan
     for num_ranks, num_layers, kinds in [(16, 96, (SELECT, COMM, BOTH)), (4, 80, (FULL,)), (8, 61, (FULL, SELECT))]:
-        rounds = guide(num_ranks, num_layers, kinds).rounds
+        rounds = find_dry_runs(num_ranks, num_layers, kinds).rounds
         for index, plan in enumerate(rounds):
             yield f"guide-{num_ranks}-{num_layers}-round-{index + 1}", plan
     for name, memory_gb, num_ranks, num_chunks, num_microbatches in [
@@ -40,7 +40,7 @@ def all_plans() -> Iterator[tuple[str, Plan]]:
 
 
 def random_plan(pick: random.Random, *, num_chunks: int, schedule: str, sequence_splits: int) -> Plan:
-    """Uneven layers, and any recompute counts that MindFormers can express."""
+    """Make a plan with uneven layers and random recompute counts that MindFormers can express."""
     num_ranks = pick.randint(2, 6)
     layers = [[pick.randint(1, 6) for _ in range(num_ranks)] for _ in range(num_chunks)]
     for chunk, rank in ((0, 0), (-1, -1)):  # the two stages that may be empty

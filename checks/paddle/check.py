@@ -29,9 +29,9 @@ from evenflow.simulate.timeline import run
 JOB_LISTS = Path(__file__).resolve().parent / "job_lists.py"
 FAMILIES = {"VPP": "interleaved", "1F1B": "1f1b", "FThenB": "f-then-b"}
 TIMES_NS = ((1, 2), (1, 1))
-"""Forward and backward of every stage."""
+"""Times of forward and backward of every stage, in ns."""
 JOB = re.compile(r"(forward|backward)(\d*)")
-"""What computes, with its chunk; other jobs send, receive or update the parameters."""
+"""Jobs that compute, with their chunk; other jobs send, receive or update the parameters."""
 
 EQUAL, SHORTER, LONGER, CYCLIC, REFUSED = "equal", "shorter", "LONGER", "cyclic wait", "refused"
 
@@ -46,24 +46,24 @@ class Pair:
     num_microbatches: int
     ours: Schedule
     theirs: Schedule | None
-    """None where PaddlePaddle refuses the sizes."""
+    """PaddlePaddle's order; None where it refuses the sizes."""
 
     @property
     def name(self) -> str:
-        """The sizes, as PaddlePaddle calls them."""
+        """The sizes under PaddlePaddle's names."""
         return f"{self.scheduler} pp {self.num_ranks}, vpp {self.num_chunks}, acc {self.num_microbatches}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What became of a pair."""
+    """The result of comparing a pair."""
 
     pair: Pair
     verdict: str
     bubbles: tuple[tuple[float, float], ...] = ()
-    """Idle share of all ranks' time, ours and theirs, for each of `TIMES_NS`."""
+    """Idle shares of all ranks' time, ours and theirs, for each of `TIMES_NS`."""
     fault: str = ""
-    """Why theirs cannot finish."""
+    """The reason why their order cannot finish."""
 
 
 @click.command()
@@ -103,7 +103,7 @@ def check(python: Path, grids: Path) -> None:
 
 
 def job_lists(python: Path) -> tuple[str, list[dict[str, Any]]]:
-    """The package's version and its job lists."""
+    """Return the package's version and its job lists."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "job_lists.json"
         process = subprocess.run(
@@ -116,7 +116,7 @@ def job_lists(python: Path) -> tuple[str, list[dict[str, Any]]]:
 
 
 def make_pair(case: dict[str, Any]) -> Pair:
-    """Both orders of one case of the job lists."""
+    """Make both orders of one case of the job lists."""
     sizes = {"num_ranks": case["ranks"], "num_chunks": case["chunks"], "num_microbatches": case["microbatches"]}
     return Pair(
         scheduler=case["scheduler"],
@@ -127,7 +127,7 @@ def make_pair(case: dict[str, Any]) -> Pair:
 
 
 def parse_jobs(case: dict[str, Any]) -> Schedule:
-    """The computing jobs as a schedule; chunk c of rank r is stage ``c * ranks + r``."""
+    """Return the computing jobs as a schedule; chunk c of rank r is stage ``c * ranks + r``."""
     orders = [
         [
             Action(int(job[2] or 0) * case["ranks"] + rank, Op.F if job[1] == "forward" else Op.B, microbatch)
@@ -164,20 +164,20 @@ def compare(pair: Pair) -> Result:
 
 
 def makespans(schedule: Schedule) -> list[int]:
-    """The step for each of `TIMES_NS`; raises ScheduleError for an order that can never finish."""
+    """Return the step for each of `TIMES_NS`; raises ScheduleError for an order that can never finish."""
     graph = build_graph(schedule)
     return [run(graph, np.tile(np.array(times), schedule.num_stages)).makespan_ns for times in TIMES_NS]
 
 
 def most_live(schedule: Schedule) -> int:
-    """The most forwards, on any rank, that wait for their backward."""
+    """Return the largest number of forwards on any rank that wait for their backward."""
     change = np.where(schedule.ops == Op.F, 1, -1)
     spans = zip(schedule.rank_starts, schedule.rank_starts[1:], strict=False)
     return max(int(np.cumsum(change[start:stop]).max()) for start, stop in spans)
 
 
 def spoiled_pairs(results: list[Result]) -> Iterator[tuple[str, Pair, str]]:
-    """What was spoiled, the pair, and the verdict that it must get."""
+    """Yield what was spoiled, the pair, and the verdict that it must get."""
     for result in results:
         pair = result.pair
         if pair.theirs is None or result.verdict == CYCLIC or pair.num_microbatches % 5:
@@ -189,7 +189,7 @@ def spoiled_pairs(results: list[Result]) -> Iterator[tuple[str, Pair, str]]:
 
 
 def one_by_one(pair: Pair) -> Schedule:
-    """The order without any overlap: the next microbatch starts when the one before has finished."""
+    """Return the order without any overlap: each microbatch starts when the one before has finished."""
     stages = range(pair.ours.num_stages)
     orders = [
         [
@@ -207,7 +207,7 @@ def one_by_one(pair: Pair) -> Schedule:
 
 
 def with_cyclic_wait(schedule: Schedule) -> Schedule:
-    """The first stage waits for the backward of microbatch 0 before forward 1, the last for forward 1 before that."""
+    """Make the first stage wait for backward 0 before forward 1, and the last for forward 1 before backward 0."""
     orders = [schedule.order(rank) for rank in range(schedule.num_ranks)]
     last = schedule.num_stages - 1
     for order, moved, behind in (
@@ -225,7 +225,7 @@ def with_cyclic_wait(schedule: Schedule) -> Schedule:
 
 
 def print_table(results: list[Result]) -> None:
-    """A row for each scheduler, ranks and chunks; the bubbles are of the sizes where the two differ most."""
+    """Return a row for each scheduler, ranks and chunks, with the bubbles where the two differ most."""
     click.echo("\n                  evenflow's order is                     where they differ most, t_b = 2 t_f")
     click.echo("scheduler  pp  vpp  equal  shorter  LONGER  cyclic  refused   acc  bubble  theirs  most live  theirs")
     for (scheduler, num_ranks, num_chunks), group in groupby(
@@ -250,7 +250,7 @@ def print_table(results: list[Result]) -> None:
 
 
 def print_cyclic(results: list[Result]) -> None:
-    """The sizes whose lists can never finish, and the first of them in full."""
+    """Return the sizes whose lists can never finish, and the first of them in full."""
     click.echo(f"\n{len(results)} job lists can never finish:")
     for (num_ranks, num_chunks), group in groupby(
         results, key=lambda each: (each.pair.num_ranks, each.pair.num_chunks)

@@ -1,4 +1,4 @@
-"""The orders that PaddlePaddle would run: runs in its own environment and knows nothing of evenflow.
+"""Writes the orders that PaddlePaddle would run; runs in its own environment and knows nothing of evenflow.
 
     python job_lists.py FILE
 
@@ -19,7 +19,7 @@ RANKS, CHUNKS, MICROBATCHES = range(2, 9), range(1, 5), range(1, 21)
 
 
 def sizes() -> Iterator[tuple[str, int, int, int]]:
-    """Scheduler, ranks, chunks, microbatches; only VPP has several chunks."""
+    """Yield scheduler, ranks, chunks and microbatches of every case; only VPP has several chunks."""
     for scheduler in ("VPP", "1F1B", "FThenB"):
         for num_ranks in RANKS:
             for num_chunks in CHUNKS if scheduler == "VPP" else (1,):
@@ -28,7 +28,7 @@ def sizes() -> Iterator[tuple[str, int, int, int]]:
 
 
 def job_list(scheduler: str, rank: int, num_ranks: int, num_chunks: int, num_microbatches: int) -> list[list[Any]]:
-    """What one rank runs, in order."""
+    """Return the jobs that one rank runs, in order."""
     attributes = {
         "num_micro_batches": num_microbatches,
         "pp_stage": rank,
@@ -40,7 +40,7 @@ def job_list(scheduler: str, rank: int, num_ranks: int, num_chunks: int, num_mic
 
 
 def case(scheduler: str, num_ranks: int, num_chunks: int, num_microbatches: int) -> dict[str, Any]:
-    """The job lists of all ranks, or the error."""
+    """Return the job lists of all ranks, or the error."""
     found: dict[str, Any] = {
         "scheduler": scheduler,
         "ranks": num_ranks,

@@ -1,4 +1,4 @@
-"""Makes the timelines in ``llama2_175b/``: python examples/timelines/make_llama2_175b.py
+"""Make the timelines in ``llama2_175b/``: python examples/timelines/make_llama2_175b.py
 
 They are synthetic, and have the structure of MindSpore's ``trace_view.json`` of a MindFormers llama on Ascend: 96
 layers on 16 pipeline ranks, 8 microbatches, 5 profiled steps, ranks 0, 7 and 15. Their times are those of
@@ -19,9 +19,9 @@ from pathlib import Path
 RANKS, LAYERS, MICROBATCHES, STEPS = 16, 96, 8, 5
 HEAD_US, LAYER_US, NORM_US, OUTPUT_US = 1210.0, 21990.0, 1000.0, 16900.0
 LAYER_OFFSETS_US = (-60.0, -30.0, -10.0, 10.0, 30.0, 60.0)
-"""Equal layers do not take quite the same time; on the average of a stage they do."""
+"""Differences in time between equal layers, in microseconds; their mean over a stage is 0."""
 WARM_UP = (1.12, 1.03)
-"""The first steps are slower; the reader leaves them out."""
+"""Factors by which the first steps are slower; the reader leaves those steps out."""
 START_US = 1_740_103_272_000_000.0
 MINDSPORE, SCOPES, HARDWARE = 1, 3, 4
 PARENTS = (
@@ -42,7 +42,7 @@ class Trace:
         ]
 
     def row(self, name: str, start_us: float, end_us: float, *, tid: int, pid: int = SCOPES) -> None:
-        """One row. A timestamp is text with three digits after the point, a duration a number."""
+        """Add an event. A timestamp is text with three digits after the point, a duration is a number."""
         duration_us = round(end_us - start_us, 3)
         self.events.append(
             {"name": name, "pid": pid, "tid": tid, "ts": f"{start_us:.3f}", "dur": duration_us, "ph": "X"}
@@ -50,7 +50,7 @@ class Trace:
 
 
 def trace_of(rank: int) -> Trace:
-    """The timeline of one rank: 1F1B, step after step."""
+    """Make the timeline of one rank: 1F1B, step after step."""
     trace = Trace()
     warm_up = min(RANKS - rank - 1, MICROBATCHES)
     for step in range(STEPS):
@@ -68,7 +68,7 @@ def trace_of(rank: int) -> Trace:
 
 
 def run_pass(trace: Trace, rank: int, phase: str, microbatch: int, factor: float) -> None:
-    """A forward or backward of one microbatch through the stage."""
+    """Add a forward or backward of one microbatch through the stage."""
     top = ("Default", *PARENTS) if phase == "F" else ("Gradients", "Default", *PARENTS)
     # Microbatches differ by a little that adds up to nothing.
     scale = (1 if phase == "F" else 2) * factor * (1 + (2 * microbatch - MICROBATCHES + 1) / 10_000)
@@ -88,7 +88,7 @@ def run_pass(trace: Trace, rank: int, phase: str, microbatch: int, factor: float
 
 
 def stage(rank: int, depth: int) -> list[tuple[str, float, int]]:
-    """What a rank holds: name, forward in microseconds, thread."""
+    """Return the layers of a rank: name, forward in microseconds, thread."""
     first = rank * (LAYERS // RANKS)
     parts = [
         (f"{first + index}-LLamaDecodeLayer", LAYER_US + offset_us, depth + 1)
@@ -102,12 +102,12 @@ def stage(rank: int, depth: int) -> list[tuple[str, float, int]]:
 
 
 def first_layer(parts: list[tuple[str, float, int]]) -> str:
-    """The name of the first decoder layer."""
+    """Return the name of the first decoder layer."""
     return next(name for name, _, _ in parts if "Decode" in name)
 
 
 def text_of(rank: int) -> str:
-    """The file of one rank."""
+    """Write the file of one rank."""
     return "[" + ",\n".join(json.dumps(event) for event in trace_of(rank).events) + "]\n"
 
 

@@ -64,13 +64,13 @@ def test_failed_stages_are_named_with_the_end_of_their_logs(train):
     ("arguments", "message"),
     [
         (("true", 8, 2), "usage: "),
-        ((" ", 8, 2, "new"), "COMMAND is empty"),
+        ((" ", 8, 2, "new"), "COMMAND must not be empty"),
         (("true", 8, 3, "new"), "STAGE_NUM must divide RANK_SIZE"),
-        (("true", "eight", 2, "new"), "RANK_SIZE is a number from 1 on (got 'eight')"),
-        (("true", 8, 0, "new"), "STAGE_NUM is a number from 1 on (got '0')"),
-        (("true", 8, 2, "train.sh"), "OUT is a folder"),
-        (("true", 8, 2, ""), "OUT is empty"),
-        (("true", 8, 2, "old"), "OUT already has dry runs"),
+        (("true", "eight", 2, "new"), "RANK_SIZE must be a whole number of at least 1, got 'eight'"),
+        (("true", 8, 0, "new"), "STAGE_NUM must be a whole number of at least 1, got '0'"),
+        (("true", 8, 2, "train.sh"), "OUT must be a folder, got the file"),
+        (("true", 8, 2, ""), "OUT must not be empty"),
+        (("true", 8, 2, "old"), "OUT must be a folder without dry runs"),
     ],
 )
 def test_bad_arguments_are_one_message_and_start_nothing(train, arguments, message):
