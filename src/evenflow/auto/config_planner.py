@@ -10,6 +10,7 @@ from evenflow.cluster.cluster import Cluster
 from evenflow.cluster.dtypes import Dtype, parse_dtype
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields
+from evenflow.torch_model.optimizers import state_bytes
 
 
 def plan_config(
@@ -40,12 +41,11 @@ def plan_config(
         InputError: a model that transformers does not build as a decoder, an unknown accelerator, dtype or optimizer,
             an efficiency that is no share.
     """
-    from evenflow.torch_model.optimizers import OPTIMIZERS, check_optimizer
     from evenflow.torch_model.training_row import read_decoder
 
     number = parse_dtype(dtype)
     rates, origin = _rates(accelerator, efficiency, cluster, number)
-    check_optimizer(optimizer)
+    kept_bytes = state_bytes(optimizer, number.item_bytes)
     progress("building the model")
     row = read_decoder(
         config if isinstance(config, Fields) else as_fields(dict(config), file=name),
@@ -58,7 +58,7 @@ def plan_config(
         cluster=cluster,
         num_microbatches=num_microbatches,
         accelerator=rates,
-        optimizer_bytes_per_parameter=OPTIMIZERS[optimizer](number.item_bytes) - 2 * number.item_bytes,
+        optimizer_bytes_per_parameter=kept_bytes,
         schedule=schedule,
         time_limit_s=time_limit_s,
         processes=processes,

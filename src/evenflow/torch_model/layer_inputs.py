@@ -1,6 +1,6 @@
-"""What a decoder gives its layers: masks, rotary embeddings, positions, different for layers of different kinds.
+"""The inputs that a decoder gives its layers: masks, rotary embeddings, positions, by the kind of layer.
 
-The decoder's own forward says it: it runs once, with stand-ins for its layers that only note what they are given.
+The decoder's own forward runs once, with stand-ins for its layers that only note what they are given.
 
     embed_tokens -> note[0] -> note[1] -> ... -> note[n - 1]
 """
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerInputs:
-    """What one layer is given."""
+    """The inputs of one layer."""
 
     hidden: Tensor
     others: tuple[Any, ...]
@@ -25,11 +25,12 @@ class LayerInputs:
 
 
 def layer_inputs(base: Any, **given: Tensor) -> list[LayerInputs]:
-    """Return what each layer of `base`, a decoder without its head, gets when `base` is `given` ``input_ids`` or
-    ``inputs_embeds``.
+    """Return the inputs of each layer of `base`, a decoder without its head.
 
-    The layers' parameters are not read and may be on the meta device, wherever the input is. The empty cache is there
-    so that nothing asks for values of positions, which the meta device has not; the layers go without.
+    `given` is the one input of `base`: ``input_ids``, or ``inputs_embeds``.
+
+    The parameters of the layers are not read, so they may be on the meta device where the input is not. The empty cache
+    is there so that nothing asks for values of positions, which the meta device has not; the layers go without.
     """
     from transformers import DynamicCache
 
@@ -41,7 +42,7 @@ def layer_inputs(base: Any, **given: Tensor) -> list[LayerInputs]:
 
 
 class _Note(nn.Module):
-    """Stands for a module, whose attributes it shows: hands on its input, and notes what comes with it."""
+    """A stand-in for a module, with its attributes: hands over its input as it is, and notes everything it is given."""
 
     given: LayerInputs
 
@@ -60,8 +61,9 @@ class _Note(nn.Module):
 
 @contextmanager
 def _replaced(base: Any, notes: list[_Note], device: torch.device) -> Iterator[None]:
-    """Layers and norm that only note, and on a real device a rotary embedding with values, which the model's own may
-    not have.
+    """Put `notes` in place of the layers and the norm while the block runs.
+
+    On a real device the rotary embedding is a new one, since that of a model on the meta device has no values.
     """
     before = dict(base._modules)
     base.layers, base.norm = nn.ModuleList(notes), _Note(base.norm)

@@ -1,4 +1,4 @@
-"""What a piece of a model does and keeps: every operator it runs, and every storage that stays alive.
+"""The operators that a piece of a model runs, and the storages that stay alive.
 
 A storage is counted from the operator that makes it until nothing refers to it any more. So what autograd saved, what a
 checkpoint keeps and what a view holds are all seen, on real and on fake tensors alike.
@@ -24,14 +24,15 @@ class ExecutedOperator:
     flops: int
     moved_bytes: int
     dtype: str
-    """Of its first result, such as ``bfloat16``."""
+    """The number format of the first result, such as ``bfloat16``."""
     reads: frozenset[int]
-    """Numbers of the storages it read, as `StorageLog.number` gives them."""
+    """Numbers of the storages that it read, as `StorageLog.number` gives them."""
     writes: frozenset[int]
+    """Numbers of the storages that it wrote."""
 
 
 class StorageLog(TorchDispatchMode):
-    """While it is active, records operators and counts the storages that they make.
+    """A record of operators, and of the storages that they make, while it is active.
 
     `given` tensors (parameters, masks) are known by a number but not counted.
     """
@@ -50,13 +51,13 @@ class StorageLog(TorchDispatchMode):
         self.given = frozenset(number for number, _ in self._known.values())
 
     def number(self, tensor: torch.Tensor) -> int:
-        """The number of the tensor's storage, which it keeps for life and no other gets; new ones are counted."""
+        """Return the number of the tensor's storage, which it keeps for life and no other gets; count a new one."""
         storage = tensor.untyped_storage()
         known = self._known.get(id(storage))
         return known[0] if known else self._add(storage, storage.nbytes())
 
     def size_bytes(self, number: int) -> int:
-        """The size of a counted storage, dead or alive; zero for a given one."""
+        """Return the size of a counted storage, dead or alive; zero for a given one."""
         return self._sizes[number]
 
     def _add(self, storage: Any, size_bytes: int) -> int:

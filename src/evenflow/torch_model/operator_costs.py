@@ -1,4 +1,4 @@
-"""What an operator costs, from its shapes: floating-point operations and bytes moved."""
+"""The cost of an operator from the shapes of its tensors: floating-point operations and bytes moved."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import torch
 from torch.utils.flop_counter import flop_registry
 
 _ATTENTION_FORWARD, _ATTENTION_BACKWARD = 2, 5
-"""Matrix products of fused attention: scores and values; backward the scores again and four gradients.
+"""Number of matrix products of fused attention: scores and values; backward the scores again and four gradients.
 [FlashAttention-2, arXiv:2307.08691, §4.1]"""
 
 
@@ -28,7 +28,7 @@ def operator_flops(func: Any, args: Sequence[Any], kwargs: dict[str, Any], resul
 
 
 def moved_bytes(func: Any, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> int:
-    """Bytes read and written once each. A lookup in a table reads no more than it writes."""
+    """Count the bytes read and written, each once; a lookup in a table reads no more than it writes."""
     written = sum(_bytes(tensor) for tensor in outputs)
     if func._schema.name == "aten::embedding":
         return 2 * written + _bytes(inputs[1])
@@ -45,7 +45,7 @@ def _attention_flops(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> 
 
 
 def _grouped_flops(left: torch.Tensor, right: torch.Tensor) -> int:
-    """Rows of `left` against one of the matrices of `right`, or, both flat, a product for every group of rows."""
+    """Count rows of `left` times one matrix of `right` each or, both flat, a product for each group of rows."""
     if left.dim() == 2 and right.dim() == 3:
         return 2 * left.shape[0] * left.shape[1] * right.shape[2]
     if left.dim() == 2:
@@ -54,5 +54,5 @@ def _grouped_flops(left: torch.Tensor, right: torch.Tensor) -> int:
 
 
 def _bytes(tensor: torch.Tensor) -> int:
-    """Bytes of the elements, at most those of the storage, where an expanded tensor repeats them."""
+    """Bytes of the elements, but no more than of the storage, which an expanded tensor repeats."""
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())

@@ -1,10 +1,12 @@
-"""Memory of parameters: weights, gradients and what the optimizer keeps, bytes for each parameter."""
+"""Memory of parameters in training: weights, gradients and what the optimizer keeps. Imports no torch."""
 
 from collections.abc import Callable, Iterable, Mapping
-
-import torch
+from typing import TYPE_CHECKING
 
 from evenflow.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
 
 OPTIMIZERS: Mapping[str, Callable[[int], int]] = {
     # Weight and gradient, and in 32 bits: a copy of a shorter weight and two moments. [ZeRO, arXiv:1910.02054, §3.1]
@@ -14,7 +16,7 @@ OPTIMIZERS: Mapping[str, Callable[[int], int]] = {
     # Weight and gradient.
     "sgd": lambda size: 2 * size,
 }
-"""From the bytes of a weight to the bytes that it needs in all, by name."""
+"""For each optimizer, the bytes of a parameter in training from the bytes of its weight."""
 
 
 def check_optimizer(name: str) -> None:
@@ -23,8 +25,18 @@ def check_optimizer(name: str) -> None:
         raise InputError(value=name, rule=f"must be one of {', '.join(OPTIMIZERS)}", place="optimizer")
 
 
-def parameter_bytes(parameters: Iterable[torch.Tensor], optimizer: str) -> int:
-    """Bytes of `parameters` in training; a frozen one has neither gradient nor optimizer state."""
+def state_bytes(optimizer: str, item_bytes: int) -> int:
+    """Return the bytes that `optimizer` keeps for a parameter of `item_bytes`, beside weight and gradient.
+
+    Raises:
+        InputError: as `check_optimizer`.
+    """
+    check_optimizer(optimizer)
+    return OPTIMIZERS[optimizer](item_bytes) - 2 * item_bytes
+
+
+def parameter_bytes(parameters: Iterable["torch.Tensor"], optimizer: str) -> int:
+    """Return the bytes of `parameters` in training; a frozen one has neither gradient nor optimizer state."""
     per_parameter = OPTIMIZERS[optimizer]
     return sum(
         tensor.numel() * (per_parameter(tensor.element_size()) if tensor.requires_grad else tensor.element_size())

@@ -10,7 +10,7 @@ from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.fields import as_fields
 from evenflow.model import NONE, Network
-from evenflow.profiles.from_model import profile
+from evenflow.profiles.from_model import profile, profile_config
 from evenflow.profiles.from_model.model_profile import ModelProfile, profile_row
 from evenflow.profiles.from_model.timers import timer
 from evenflow.profiles.layer_file import parse_layer_file
@@ -24,7 +24,9 @@ MOE = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 
 def decoder(*, tensor_parallel: int = 1, sequence: int = 16, **sizes: object) -> ModelRow:
     config = as_fields(llama_config(**sizes), file="config.json")
-    return read_decoder(config, sequence=sequence, microbatch=1, dtype=Dtype.BFLOAT16, tensor_parallel=tensor_parallel)
+    return read_decoder(
+        config, name="small", sequence=sequence, microbatch=1, dtype=Dtype.BFLOAT16, tensor_parallel=tensor_parallel
+    )
 
 
 def profiled(row: ModelRow, *, optimizer: str = "adam") -> ModelProfile:
@@ -84,21 +86,6 @@ class TestDecoders:
         assert whole.layers[0].activation_bytes[NONE] / 2 < half.layers[0].activation_bytes[NONE]
         assert half.layers[0].activation_bytes["full"] == whole.layers[0].activation_bytes["full"]
 
-    def test_more_devices_than_key_heads_repeat_them(self) -> None:
-        found = profiled(decoder(tensor_parallel=4))
-        assert found.layers[0].num_parameters == 2 * 64 + 64 * 16 * (1 + 1 + 1 + 1) + 3 * 64 * 40
-
-    def test_sizes_that_a_configuration_leaves_out_are_shared_too(self) -> None:
-        stated = llama_config(model_type="mistral", num_key_value_heads=8, num_attention_heads=8)
-        left_out = {key: value for key, value in stated.items() if key != "num_key_value_heads"}  # Mistral's own: 8
-        found = [
-            read_decoder(
-                as_fields(values, file="x"), sequence=8, microbatch=1, dtype=Dtype.BFLOAT16, tensor_parallel=2
-            ).num_parameters
-            for values in (stated, left_out)
-        ]
-        assert found[0] == found[1]
-
     def test_a_public_model_of_70_billion(self) -> None:
         # 70,553,706,496 parameters, as its publishers' card rounds to 70.6 B; 6 operations a parameter and token in
         # forward and backward [Kaplan et al., arXiv:2001.08361, §2.1], plus those of attention.
@@ -110,25 +97,6 @@ class TestDecoders:
         norms, attention = 2 * 8192, 2 * 8192 * 8192 * 8192
         assert layer.forward_flops == 2 * 8192 * (layer.num_parameters - norms) + attention
         assert [run.count for run in found.network().runs] == [80]
-
-    @pytest.mark.parametrize(
-        ("sizes", "message"),
-        [
-            ({"model_type": "no_such"}, "config.json: model_type must be a decoder that transformers knows"),
-            ({"model_type": "gpt2"}, "this one has no model.embed_tokens"),
-            ({"model_type": 3}, "config.json: model_type must be a text"),
-            ({"hidden_size": "wide"}, "config.json must describe a llama that transformers can build"),
-            ({"num_hidden_layers": 0}, "config.json must describe at least one layer"),
-            ({"num_attention_heads": 0}, "config.json must describe a llama that transformers can build"),
-        ],
-    )
-    def test_bad_configurations(self, sizes: dict[str, object], message: str) -> None:
-        with pytest.raises(InputError, match=message):
-            decoder(**sizes)
-
-    def test_shares_must_divide(self) -> None:
-        with pytest.raises(InputError, match=r"config.json: num_attention_heads must divide by the 3 devices"):
-            decoder(tensor_parallel=3)
 
 
 class TestLayers:
@@ -157,20 +125,6 @@ class TestLayers:
         assert network.layers[0].modes[NONE].activation_bytes == 2 * 4 * 4
         assert network.layers[0].weight_bytes == 2 * 2 * 4 * 4
 
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({}, "accelerator must be given"),
-            ({"accelerator": "abacus"}, "one of a100"),
-            ({"accelerator": "a100", "efficiency": 1.5}, "efficiency must be a share above 0"),
-            ({"accelerator": "a100", "optimizer": "adamw"}, "optimizer must be one of adam"),
-            ({"device": "tpu"}, "device must be one of fake, cpu, cuda"),
-        ],
-    )
-    def test_bad_options(self, options: dict[str, object], message: str) -> None:
-        with pytest.raises(InputError, match=message):
-            profile([nn.Linear(4, 4)], torch.zeros(2, 4), **options)
-
     def test_no_layers(self) -> None:
         with pytest.raises(InputError, match="at least one layer"):
             profile([], torch.zeros(2, 4), accelerator="a100")
@@ -183,18 +137,14 @@ class TestLayers:
         with pytest.raises(InputError, match=r"Branching\.0 must run on .*values"):
             profile([Branching(4, 4)], torch.zeros(2, 4), accelerator="a100")
 
+    def test_an_unknown_optimizer(self) -> None:
+        with pytest.raises(InputError, match="optimizer must be one of adam"):
+            profile([nn.Linear(4, 4)], torch.zeros(2, 4), accelerator="a100", optimizer="adamw")
 
-def test_layers_that_differ_in_an_attribute_are_told_apart() -> None:
-    class Repeated(nn.Linear):
-        def __init__(self, times: int) -> None:
-            super().__init__(64, 64)
-            self.times = times
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            for _ in range(self.times):
-                x = super().forward(x)
-            return x
-
-    network = profile([Repeated(1), Repeated(2), Repeated(2)], torch.zeros(64, 64), accelerator="a100")
-    assert [run.count for run in network.runs] == [1, 2]
-    assert network.layers[1].forward_ns > network.layers[0].forward_ns
+def test_a_profile_from_a_configuration_says_what_its_numbers_are() -> None:
+    found = profile_config(
+        llama_config(tie_word_embeddings=True), sequence=16, accelerator="a100", tensor_parallel=2, name="small"
+    )
+    assert found.network() == profiled(decoder(tie_word_embeddings=True, tensor_parallel=2)).network()
+    assert [note.split()[0] for note in found.notes] == ["times", "the", "communication"]

@@ -1,6 +1,5 @@
 import pytest
 import torch
-from torch import nn
 
 from evenflow.cluster.dtypes import Dtype
 from evenflow.fields import as_fields
@@ -9,7 +8,7 @@ from evenflow.profiles.from_model.part_trace import Trace, source, trace
 from evenflow.torch_model.live_storage import StorageLog
 from evenflow.torch_model.made_tensors import maker_of_values
 from evenflow.torch_model.parts import Part
-from evenflow.torch_model.recompute import offered_kinds, recomputing
+from evenflow.torch_model.recompute import recomputing
 from evenflow.torch_model.training_row import read_decoder
 from tests.torch_model.layers import GptLayer, gpt_part, llama_config
 
@@ -141,15 +140,3 @@ def test_nothing_is_changed() -> None:
     assert "forward" not in vars(layer)
     assert all(torch.equal(before[name], tensor) for name, tensor in layer.named_parameters())
     assert all(parameter.grad is None for parameter in layer.parameters())
-
-
-@pytest.mark.parametrize(
-    ("layer", "kinds"),
-    [
-        (GptLayer(16, 2), ("none", "comm", "full")),
-        (nn.Linear(4, 4), ("none", "full")),
-        (nn.TransformerEncoderLayer(8, 2), ALL_KINDS),
-    ],
-)
-def test_kinds_that_change_something(layer: nn.Module, kinds: tuple[str, ...]) -> None:
-    assert set(offered_kinds(layer)) == set(kinds)

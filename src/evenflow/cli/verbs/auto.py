@@ -18,6 +18,7 @@ from evenflow.cli.verbs.profile import config_path, model_name, shown_part
 from evenflow.errors import InputError
 from evenflow.export.results.json_text import format_object
 from evenflow.fields import Fields, as_fields, load_json
+from evenflow.torch_model.optimizers import OPTIMIZERS
 from evenflow.units import parse_bandwidth, parse_memory, parse_time
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class AutoSetting:
 @click.option("--dtype", type=click.Choice(["bf16", "fp16", "fp32"]), default="bf16", show_default=True)
 @click.option(
     "--optimizer",
-    type=click.Choice(["adam", "torch-adam", "sgd"]),
+    type=click.Choice(list(OPTIMIZERS)),
     default="adam",
     show_default=True,
     help="What training keeps for a parameter, as in `evenflow profile`.",

@@ -16,6 +16,7 @@ from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.json_text import format_object
 from evenflow.export.results.profile_fields import profile_fields
 from evenflow.fields import Fields, as_fields, load_json
+from evenflow.torch_model.optimizers import OPTIMIZERS
 
 if TYPE_CHECKING:
     from evenflow.profiles.from_model.model_profile import ModelProfile
@@ -52,7 +53,7 @@ STANDARD_OUTPUT = "-"
 @click.option("--dtype", type=click.Choice(["bf16", "fp16", "fp32"]), default="bf16", show_default=True)
 @click.option(
     "--optimizer",
-    type=click.Choice(["adam", "torch-adam", "sgd"]),
+    type=click.Choice(list(OPTIMIZERS)),
     default="adam",
     show_default=True,
     help="What training keeps for a parameter: adam holds 32-bit weights and moments, torch-adam moments of --dtype.",

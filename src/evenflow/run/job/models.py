@@ -108,8 +108,8 @@ def _values(job: RunJob) -> dict[str, Any]:
         if values.get("model_type") not in MODEL_TYPES:
             raise InputError(
                 value=values.get("model_type"),
-                rule=f"the model_type of a configuration is one of {', '.join(sorted(MODEL_TYPES))}",
-                place=job.model,
+                rule=f"must be one of {', '.join(sorted(MODEL_TYPES))}",
+                place=f"{job.model}: model_type",
                 remedy="run other models from a script of your own with evenflow.run.pipeline, as a list of modules",
             )
     else:
