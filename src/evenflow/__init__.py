@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from evenflow.export.train_yaml import apply_plan
     from evenflow.model import Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan
     from evenflow.profiles.cluster_file import read_cluster_file
-    from evenflow.profiles.from_model import profile
+    from evenflow.profiles.from_model import profile, profile_config
     from evenflow.profiles.layer_file import read_layer_file
     from evenflow.profiles.mesh_plan_file import read_mesh_plan
     from evenflow.profiles.plan_file import read_plan_file
@@ -66,6 +66,7 @@ __all__ = [
     "plan_any_order",
     "plan_best",
     "profile",
+    "profile_config",
     "read_cluster_file",
     "read_layer_file",
     "read_mesh_plan",
@@ -94,6 +95,7 @@ _HOMES = {
     "Plan": "evenflow.model",
     "read_cluster_file": "evenflow.profiles.cluster_file",
     "profile": "evenflow.profiles.from_model",
+    "profile_config": "evenflow.profiles.from_model",
     "read_layer_file": "evenflow.profiles.layer_file",
     "read_plan_file": "evenflow.profiles.plan_file",
     "read_mesh_plan": "evenflow.profiles.mesh_plan_file",
