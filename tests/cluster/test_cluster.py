@@ -52,14 +52,14 @@ def test_only_submeshes_are_laid_out() -> None:
 @pytest.mark.parametrize(
     ("sizes", "change", "words"),
     [
-        ((0, 4), {}, "number of nodes is at least 1"),
-        ((4, 0), {}, "devices a node"),
+        ((0, 4), {}, "cluster, nodes must be at least 1, got 0"),
+        ((4, 0), {}, "devices per node must"),
         ((2000, 2000), {}, "at most 1,000,000 devices"),
-        ((2, 2), {"memory_bytes": 0}, "has memory"),
-        ((2, 2), {"inter": Link(bytes_per_s=0)}, "inter-bandwidth: a bandwidth is above zero"),
-        ((2, 2), {"intra": Link(bytes_per_s=200, latency_ns=-1)}, "a latency is not negative"),
+        ((2, 2), {"memory_bytes": 0}, "memory must be above zero"),
+        ((2, 2), {"inter": Link(bytes_per_s=0)}, "inter-bandwidth must be above zero"),
+        ((2, 2), {"intra": Link(bytes_per_s=200, latency_ns=-1)}, "intra-latency must be zero or more"),
         ((2, 2), {"inter": Link(bytes_per_s=201)}, "exchange the two bandwidths"),
-        ((2, 2), {"peak_flops": 0.0}, "a peak is above zero"),
+        ((2, 2), {"peak_flops": 0.0}, "peak must be above zero and finite"),
     ],
 )
 def test_clusters_that_make_no_sense(sizes: tuple[int, int], change: dict[str, object], words: str) -> None:

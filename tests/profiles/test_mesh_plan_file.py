@@ -87,7 +87,7 @@ def test_other_plan_files_have_none(tmp_path: Path) -> None:
     ("broken", "named"),
     [
         (first(devices=[0, 0]), r"plan.json: stages\[0\].input"),
-        (first(devices=[0, 5]), "every one of the 3 devices"),
+        (first(devices=[0, 5]), "must be each of the 3 devices"),
         (first(mesh=[3]), r"stages\[0\].input"),
         (first(mesh=["2"]), r"stages\[0\].mesh"),
         (first(rank=-1), r"stages\[0\].rank"),

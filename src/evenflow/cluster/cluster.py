@@ -56,33 +56,27 @@ class Cluster:
     name: str = "cluster"
 
     def __post_init__(self) -> None:
-        for field, count in (("nodes", self.num_nodes), ("devices a node", self.devices_per_node)):
-            if count < 1:
-                raise InputError(value=count, rule=f"the number of {field} is at least 1", place=self.name)
-        if self.num_devices > _MOST_DEVICES:
-            raise InputError(
-                value=self.num_devices, rule=f"at most {_MOST_DEVICES:,} devices", place=f"{self.name}, mesh"
-            )
-        if self.memory_bytes < 1:
-            raise InputError(value=self.memory_bytes, rule="a device has memory", place=f"{self.name}, memory")
+        self._check("nodes", self.num_nodes, "at least 1", holds=self.num_nodes >= 1)
+        self._check("devices per node", self.devices_per_node, "at least 1", holds=self.devices_per_node >= 1)
+        is_countable = self.num_devices <= _MOST_DEVICES
+        self._check("mesh", self.num_devices, f"at most {_MOST_DEVICES:,} devices", holds=is_countable)
+        self._check("memory", self.memory_bytes, "above zero", holds=self.memory_bytes > 0)
         for field, link in (("intra", self.intra), ("inter", self.inter)):
-            if link.bytes_per_s < 1:
-                raise InputError(
-                    value=link.bytes_per_s, rule="a bandwidth is above zero", place=f"{self.name}, {field}-bandwidth"
-                )
-            if link.latency_ns < 0:
-                raise InputError(
-                    value=link.latency_ns, rule="a latency is not negative", place=f"{self.name}, {field}-latency"
-                )
+            self._check(f"{field}-bandwidth", link.bytes_per_s, "above zero", holds=link.bytes_per_s > 0)
+            self._check(f"{field}-latency", link.latency_ns, "zero or more", holds=link.latency_ns >= 0)
         if self.num_nodes > 1 and self.devices_per_node > 1 and self.inter.bytes_per_s > self.intra.bytes_per_s:
             raise InputError(
-                value=f"{self.inter.bytes_per_s / 1e9:g} GB/s between nodes",
-                rule=f"links between nodes are not faster than the {self.intra.bytes_per_s / 1e9:g} GB/s inside a node",
-                place=f"{self.name}, bandwidths",
+                value=f"{self.inter.bytes_per_s / 1e9:g} GB/s",
+                rule=f"must be at most the {self.intra.bytes_per_s / 1e9:g} GB/s inside a node",
+                place=f"{self.name}, inter-bandwidth",
                 remedy="exchange the two bandwidths, or let the mesh have the fast axis as its second number",
             )
-        if self.peak_flops is not None and not 0 < self.peak_flops < float("inf"):
-            raise InputError(value=self.peak_flops, rule="a peak is above zero", place=f"{self.name}, peak")
+        if self.peak_flops is not None:
+            self._check("peak", self.peak_flops, "above zero and finite", holds=0 < self.peak_flops < float("inf"))
+
+    def _check(self, field: str, value: object, rule: str, *, holds: bool) -> None:
+        if not holds:
+            raise InputError(value=value, rule=f"must be {rule}", place=f"{self.name}, {field}")
 
     @property
     def num_devices(self) -> int:
@@ -108,7 +102,7 @@ def parse_mesh(text: str, *, place: str = "mesh") -> tuple[int, int]:
     if match is None or not (int(match[1]) and int(match[2])):
         raise InputError(
             value=text,
-            rule="a mesh is the number of nodes, x, the number of devices in each, both above zero",
+            rule="must be the number of nodes, x, and the number of devices in each, both above zero",
             place=place,
             remedy="write for example 2x4 for two nodes of four devices",
         )

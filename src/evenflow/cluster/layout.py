@@ -35,17 +35,17 @@ class Layout:
         if len(self.placement) != len(self.mesh) or math.prod(self.mesh) != len(self.devices):
             raise InputError(
                 value=f"placement {self.placement}, mesh {self.mesh}, {len(self.devices)} devices",
-                rule="a layout has a placement for each mesh axis and a device for each place of the mesh",
-                place="layout",
+                rule="must have a placement for each mesh axis and a device for each place of the mesh",
+                place="a layout",
             )
         if len(set(self.devices)) != len(self.devices):
-            raise InputError(value=self.devices, rule="the devices of a layout differ", place="layout")
+            raise InputError(value=self.devices, rule="must differ", place="the devices of a layout")
         for where in self.placement:
             if where != REPLICATED and not 0 <= where < len(self.shape):
                 raise InputError(
                     value=where,
-                    rule=f"a placement is a dimension of the shape {self.shape} or {REPLICATED} for replicated",
-                    place="layout",
+                    rule=f"must be a dimension of the shape {self.shape} or {REPLICATED} for replicated",
+                    place="a placement of a layout",
                     remedy="reduce partial sums before they are sent" if where < REPLICATED else "",
                 )
 

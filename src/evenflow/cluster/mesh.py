@@ -18,14 +18,10 @@ class MeshAxis:
     """Of one collective."""
 
     def __post_init__(self) -> None:
-        _require(self.size >= 1, self.size, "an axis has at least one device", "size")
-        _require(
-            self.bandwidth_bytes_per_s > 0,
-            self.bandwidth_bytes_per_s,
-            "a bandwidth is above zero",
-            "bandwidth_bytes_per_s",
-        )
-        _require(self.latency_ns >= 0, self.latency_ns, "a latency is not negative", "latency_ns")
+        bandwidth = self.bandwidth_bytes_per_s
+        _require(self.size >= 1, self.size, "must be at least 1", "size")
+        _require(bandwidth > 0, bandwidth, "must be above zero", "bandwidth_bytes_per_s")
+        _require(self.latency_ns >= 0, self.latency_ns, "must be zero or more", "latency_ns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +33,7 @@ class Mesh:
     """None: computation costs nothing, and heavy operators must be split evenly over the mesh (Alpa, section 4.2)."""
 
     def __post_init__(self) -> None:
-        _require(1 <= len(self.axes) <= 2, len(self.axes), "a mesh has one or two axes", "axes")
+        _require(1 <= len(self.axes) <= 2, len(self.axes), "must be one or two", "number of axes")
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -63,8 +63,8 @@ class MeshPlan:
         if everything != list(range(self.cluster.num_devices)):
             raise InputError(
                 value=everything,
-                rule=f"every one of the {self.cluster.num_devices} devices belongs to one rank of the pipeline",
-                place="stages, devices",
+                rule=f"must be each of the {self.cluster.num_devices} devices once, in one rank of the pipeline",
+                place="the devices of the stages",
             )
 
     @property

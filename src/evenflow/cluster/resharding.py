@@ -63,12 +63,16 @@ def plan_resharding(sender: Layout, receiver: Layout, cluster: Cluster) -> Resha
     if (sender.shape, sender.item_bytes) != (receiver.shape, receiver.item_bytes):
         raise InputError(
             value=f"{sender.shape} of {sender.item_bytes} bytes, {receiver.shape} of {receiver.item_bytes} bytes",
-            rule="sender and receiver have the same tensor",
-            place="resharding",
+            rule="must be layouts of one tensor",
+            place="sender and receiver of a resharding",
         )
     beyond = [device for device in (*sender.devices, *receiver.devices) if not 0 <= device < cluster.num_devices]
     if beyond:
-        raise InputError(value=beyond[0], rule=f"devices are below {cluster.num_devices}", place="resharding")
+        raise InputError(
+            value=beyond[0],
+            rule=f"must be below {cluster.num_devices}, the devices of the cluster",
+            place="a device of a resharding",
+        )
     plans = [_plan(sender, receiver, cluster, gather=gather) for gather in (False, True)]
     return min(plans, key=lambda plan: (plan.cost_ns, plan.slow_bytes))
 

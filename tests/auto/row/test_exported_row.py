@@ -289,11 +289,11 @@ def the_batch(model: Lone, x: object) -> object:
 @pytest.mark.parametrize(
     ("forward", "message"),
     [
-        (by_value, "exports with torch.export, but: Could not guard on data-dependent"),
+        (by_value, "must export with torch.export .Could not guard on data-dependent"),
         (by_number, "depend on what aten.item.default finds in a tensor"),
         (by_choice, "depend on what .* finds in a tensor"),
-        (nothing, "returns a tensor with a gradient .*got 'NoneType'"),
-        (the_batch, "returns a tensor with a gradient"),
+        (nothing, "must return a tensor with a gradient .*got 'NoneType'"),
+        (the_batch, "must return a tensor with a gradient"),
     ],
 )
 def test_models_that_do_not_export(forward: object, message: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -303,13 +303,13 @@ def test_models_that_do_not_export(forward: object, message: str, capfd: pytest.
 
 
 def test_a_batch_that_does_not_fit() -> None:
-    with pytest.raises(InputError, match=r"but: a and b must have same reduction dim.*example batch must fit"):
+    with pytest.raises(InputError, match=r"\(a and b must have same reduction dim.*a batch that fits"):
         row_of(Lone(gated), torch.randn(4, 7))
 
 
 def test_parameters_that_are_not_the_models() -> None:
     other = nn.Linear(8, 8)
-    with pytest.raises(InputError, match="uses a parameter of the model"):
+    with pytest.raises(InputError, match="model must use a parameter of its own"):
         row_of(Lone(lambda model, x: other(x)), torch.randn(4, 8))
 
 

@@ -106,13 +106,13 @@ def test_goes_to_other_processes(costs: MeshCosts) -> None:
 
 def test_stages_that_are_none(costs: MeshCosts) -> None:
     for first, end in ((2, 2), (-1, 2), (3, 8)):
-        with pytest.raises(InputError, match="a stage is a run"):
+        with pytest.raises(InputError, match="stage must be a run"):
             costs.options(first, end)
 
 
 def test_layers_that_do_not_fit_together() -> None:
     wrong = Part(name="narrow", module=nn.Linear(8, 8), inputs=(torch.empty(8, 16, 8),))
-    with pytest.raises(InputError, match="what embedding returns: narrow takes"):
+    with pytest.raises(InputError, match="the result of embedding must be what narrow takes"):
         stage_costs((KINDS[0], wrong), (0, 1), [MESH])
-    with pytest.raises(InputError, match="a layer's kind is one of 0 to 0"):
+    with pytest.raises(InputError, match="order must be kinds of layers, from 0 to 0"):
         stage_costs(KINDS[:1], (0, 1), [MESH])

@@ -189,9 +189,9 @@ class LooksAtValues(nn.Module):  # type: ignore[misc,name-defined]
 @pytest.mark.parametrize(
     ("module", "example", "words"),
     [
-        (LooksAtValues(), EXAMPLE, "shapes must not depend on values"),
-        (nn.Linear(5, 2), EXAMPLE, "the example input must fit"),
-        (nn.GELU(), EXAMPLE, "has a parameter that requires a gradient"),
+        (LooksAtValues(), EXAMPLE, "let no shape depend on values"),
+        (nn.Linear(5, 2), EXAMPLE, "an example input that fits"),
+        (nn.GELU(), EXAMPLE, "module must have a parameter that requires a gradient"),
     ],
 )
 def test_modules_that_cannot_be_traced(module: object, example: object, words: str) -> None:

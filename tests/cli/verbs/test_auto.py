@@ -107,7 +107,7 @@ class TestAuto:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--mesh", "2x0", "--memory", "1GB", *RATES), "--mesh: a mesh is the number of nodes"),
+        (("--mesh", "2x0", "--memory", "1GB", *RATES), "--mesh must be the number of nodes"),
         (("--memory", "1GB", *RATES), "--mesh: a cluster has a mesh and a memory"),
         (("--mesh", "1x2", *RATES), "--memory: a cluster has a mesh and a memory"),
         (("--mesh", "2x2", "--memory", "1GB", "--intra-bandwidth", "1GBps"), "--inter-bandwidth: a mesh of 2x2 has"),
@@ -116,7 +116,7 @@ class TestAuto:
         (("--mesh", "1x2", "--memory", "0GB", *RATES), "--memory must be above zero"),
         (
             ("--mesh", "2x2", "--memory", "1GB", "--intra-bandwidth", "1GBps", "--inter-bandwidth", "2GBps"),
-            "links between nodes are not faster",
+            "inter-bandwidth must be at most the 1 GB/s inside a node, got '2 GB/s'",
         ),
         (("--mesh", "2000x2000", "--memory", "1GB", *RATES), "at most 1,000,000 devices"),
         (("--cluster", "cluster.yaml", "--mesh", "2x2"), "--mesh: the cluster is in a file or in options"),

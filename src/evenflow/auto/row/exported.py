@@ -83,10 +83,10 @@ def _quietly() -> Iterator[None]:
 def _refusal(model: nn.Module, reason: str) -> InputError:
     return InputError(
         value=type(model).__name__,
-        rule=f"the model exports with torch.export, but: {reason}",
+        rule=f"must export with torch.export ({reason})",
         place="model",
-        remedy="shapes and control flow must not depend on values of tensors, and the example batch must fit the "
-        "forward; or give the model's layers in order, as an nn.Sequential or a list",
+        remedy="let neither shapes nor control flow depend on values of tensors and give a batch that fits the "
+        "forward, or give the model's layers in order, as an nn.Sequential or a list",
     )
 
 
@@ -100,7 +100,7 @@ def _one_result(forward: Callable[..., Any]) -> Callable[..., torch.Tensor]:
                 return tensor
         raise InputError(
             value=type(output).__name__,
-            rule="the model returns a tensor with a gradient for its parameters, alone or among other things",
+            rule="must return a tensor with a gradient for its parameters, alone or among other things",
             place="model",
         )
 

@@ -39,7 +39,7 @@ def exported_row(model: nn.Module, example_batch: Any, *, most_even_layers: int)
     if not any(part.is_trained for part in parts):
         raise InputError(
             value=type(model).__name__,
-            rule="the model's forward uses a parameter of the model that requires a gradient",
+            rule="must use a parameter of its own that requires a gradient",
             place="model",
         )
     grouping = group_layers(parts, seams, most_even_layers=most_even_layers)

@@ -88,7 +88,7 @@ class MeshCosts:
         if not 0 <= first < end <= len(self.order):
             raise InputError(
                 value=f"[{first}, {end})",
-                rule=f"a stage is a run of some of the layers [0, {len(self.order)})",
+                rule=f"must be a run of some of the layers [0, {len(self.order)})",
                 place="stage",
             )
         return tuple(self._option(first, end, level) for level in Level)

@@ -133,7 +133,7 @@ def solve_levels(problem: LevelsProblem, time_limit_s: float) -> list[list[Pairw
         if not levels[kind][0].choices:
             raise InputError(
                 value=time_limit_s,
-                rule="a sharding of every kind of layer is found within the time limit",
+                rule="must be long enough to find a sharding of every kind of layer",
                 place="time_limit_s",
                 remedy="allow more seconds",
             )

@@ -44,7 +44,7 @@ class Training:
         ):
             value = getattr(self, name)
             if value < least:
-                raise InputError(value=value, rule=f"it is at least {least}", place=f"training, {name}")
+                raise InputError(value=value, rule=f"must be at least {least}", place=f"training, {name}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,7 @@ def shard_graph(
 ) -> ShardingPlan:
     """The same for a captured graph; `table` remembers strategies from call to call."""
     if memory_limit_bytes is not None and memory_limit_bytes < 1:
-        raise InputError(value=memory_limit_bytes, rule="a memory limit is above zero", place="memory_limit_bytes")
+        raise InputError(value=memory_limit_bytes, rule="must be above zero", place="memory_limit_bytes")
     started = time.monotonic()
     program = build(graph, mesh, training, table)
     found = solve(program.pairwise, memory_limit=memory_limit_bytes, time_limit_s=time_limit_s)

@@ -153,8 +153,8 @@ class _Program:
         if np.prod(self.shape) > _LARGEST_TABLE or largest >= _EXACT:
             raise InputError(
                 value=f"{costs.num_layers} layers, {num_devices} devices, {largest} ns",
-                rule=f"stages x layers x devices are at most {_LARGEST_TABLE:,}, all times together below 2**53 ns",
-                place="stages of the pipeline",
+                rule=f"must be at most {_LARGEST_TABLE:,} stages x layers x devices and together below 2**53 ns",
+                place="the sizes of the pipeline",
                 remedy="group layers",
             )
         self.costs = costs

@@ -132,8 +132,8 @@ class _StageSearch:
         if least is None:
             raise InputError(
                 value=self.cluster.num_devices,
-                rule="some way to shard some cut of the model uses all devices",
-                place=f"{self.cluster.name}, mesh",
+                rule="must be a number of devices that some cut and sharding of the model uses up",
+                place=f"{self.cluster.name}, devices",
                 remedy="use fewer devices, or microbatches of more samples",
             )
         return least

@@ -35,7 +35,7 @@ def capture(
     if not any(parameter.requires_grad for parameter in module.parameters()):
         raise InputError(
             value=type(module).__name__,
-            rule="a module to train has a parameter that requires a gradient",
+            rule="must have a parameter that requires a gradient",
             place="module",
         )
     try:
@@ -46,9 +46,9 @@ def capture(
         first_line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise InputError(
             value=type(module).__name__,
-            rule=f"the module runs forward and backward on tensors without data, but: {first_line.strip()}",
+            rule=f"must run forward and backward on tensors without data ({first_line.strip()})",
             place="module",
-            remedy="shapes must not depend on values, and the example input must fit the module's forward",
+            remedy="let no shape depend on values, and give an example input that fits the forward",
         ) from error
 
 

@@ -33,7 +33,7 @@ def capture_layers(kinds: Sequence[Part], order: Sequence[int]) -> CapturedLayer
     """
     for kind in order:
         if not 0 <= kind < len(kinds):
-            raise InputError(value=kind, rule=f"a layer's kind is one of 0 to {len(kinds) - 1}", place="order")
+            raise InputError(value=kind, rule=f"must be kinds of layers, from 0 to {len(kinds) - 1}", place="order")
     longest = tuple(
         max((len(list(run)) for one, run in groupby(order) if one == kind), default=1) for kind in range(len(kinds))
     )
@@ -52,9 +52,9 @@ def _capture(kind: Part, longest: int) -> OperatorGraph:
     graph = capture(stack(kind.module), example, kind.named_inputs)
     if not graph.from_layer_before:
         raise InputError(
-            value=kind.name,
-            rule="layers of one kind that follow one another take what the one before returns as their first argument",
-            place="layer kind",
+            value=None,
+            rule="must take what the layer before returns as its first argument, since layers of its kind follow it",
+            place=kind.name,
         )
     operators = tuple(replace(one, name=one.name.removeprefix(STACKED)) for one in graph.operators)
     return replace(graph, operators=operators)
@@ -68,8 +68,8 @@ def _check_order(kinds: Sequence[Part], order: Sequence[int], graphs: Sequence[O
         if given != taken:
             raise InputError(
                 value=f"{list(given.shape)} of {given.item_bytes} bytes each",
-                rule=f"{kinds[after].name} takes {list(taken.shape)} of {taken.item_bytes} bytes each",
-                place=f"what {kinds[before].name} returns",
+                rule=f"must be what {kinds[after].name} takes, {list(taken.shape)} of {taken.item_bytes} bytes each",
+                place=f"the result of {kinds[before].name}",
             )
 
 
