@@ -1,4 +1,4 @@
-"""A plan on torch.distributed: correct, measured, and beside its prediction. Needs torch: ``evenflow[run]``.
+"""Training as planned on torch.distributed, measured beside the prediction. Needs torch: ``evenflow[run]``.
 
 Names are loaded when they are first used, so that `evenflow run --help` needs no torch.
 """

@@ -7,7 +7,7 @@ _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def num_different(first: Tensor, second: Tensor) -> Tensor:
-    """How many numbers of two tensors differ in some bit, as a tensor on their device: nobody waits for it here.
+    """Return how many numbers of two tensors differ in some bit, as a tensor on their device that nobody waits for.
 
     Tensors of different shapes or types differ in all numbers.
     """

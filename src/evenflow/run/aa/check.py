@@ -44,7 +44,7 @@ class _Forward:
 class _Backward:
     root: Any
     gradient: Tensor
-    """What came from the stage behind."""
+    """Gradient that came from the next stage."""
     hidden: Tensor
     hidden_gradient: Tensor | None = None
     parts: list[_Gradients] = field(default_factory=list)
@@ -80,7 +80,7 @@ class AACheck:
         insert_hooks(pipe.runtime, [Hook(after=action, run=self._hook(action)) for action in checks.hosts])
 
     def step(self, batch: Batch, *, check: bool = True) -> Tensor | None:
-        """A step of the pipeline; with `check`, those of the next turn are done in it."""
+        """Run a step of the pipeline; with `check`, the checks of the next turn are done in it."""
         now = self._checks.turn(len(self._check_ns)) if check else ()
         self._prepare(now)
         try:
@@ -97,11 +97,11 @@ class AACheck:
 
     @property
     def mismatches(self) -> tuple[Mismatch, ...]:
-        """All that were found so far."""
+        """Mismatches of all steps so far."""
         return tuple(self._mismatches)
 
     def audit(self) -> RankAudit:
-        """What was checked on this rank in all steps so far."""
+        """Return what was checked on this rank in all steps so far."""
         actions = Counter({item: self._num_actions(*item) for item in self._times_checked})
         number = len(self._checks.order)
         turns = max(1, len(self._check_ns))
@@ -119,7 +119,7 @@ class AACheck:
 
     @contextmanager
     def computing(self, op: Op, stage: RuntimeStage, microbatch: int, loss: Tensor | None = None) -> Iterator[None]:
-        """See `evenflow.run.engine.runtime_stage.Witness`."""
+        """Keep what a check or a fault needs; see `evenflow.run.engine.runtime_stage.Witness`."""
         direction = Direction.FORWARD if op is Op.F else Direction.BACKWARD
         key = (stage.stage_index, microbatch, direction)
         is_faulty = key == self._faulty
@@ -145,7 +145,7 @@ class AACheck:
     def _keeping(
         self, op: Op, stage: RuntimeStage, microbatch: int, loss: Tensor | None, *, is_faulty: bool
     ) -> Iterator[None]:
-        """Around a backward or input gradient: keep its graph and what it gives."""
+        """Keep the graph of a backward or input gradient, and its results."""
         (output,), (hidden, *_) = stage.fwd_cache[microbatch]
         root = output if loss is None else loss
         if not root.requires_grad:  # nothing to train up to here
@@ -177,7 +177,7 @@ class AACheck:
         self._faulty = self._place_of(fault, checks) if fault is not None else None
 
     def _place_of(self, fault: Fault, checks: Sequence[Check]) -> tuple[int, int, Direction]:
-        """Where the fault will be: in what is checked, unless it was asked for elsewhere."""
+        """Choose the place of a fault: in work that is checked, unless it was asked for elsewhere."""
         for check in checks:
             if fault.microbatch in (None, check.microbatch) and fault.direction in (None, check.direction):
                 place = check.stage, check.microbatch, check.direction
@@ -247,7 +247,7 @@ class AACheck:
             self._found.append((check, name, found))
 
     def _collect(self) -> None:
-        """Read what the comparisons of a step found: the device is asked once."""
+        """Read the results of a step's comparisons from the device, all at once."""
         if not self._found:
             return
         numbers = torch.stack([found.to(self._found[0][2].device) for *_, found in self._found]).tolist()

@@ -19,13 +19,13 @@ from evenflow.run.values.run_result import Overhead, RankResult
 from evenflow.simulate import build_graph, run
 
 _Steps = list[tuple[bool, int, int]]
-"""Of every measured step: whether it had checks, its begin and its end."""
+"""Measured steps: whether a step had checks, its begin and its end."""
 
 
 def checks_of_rank(
     pipe: Pipeline, calibrated: RankResult, *, overhead: Overhead, message_ns: int, everywhere: bool = False
 ) -> RankChecks:
-    """What this rank checks, by the durations that all ranks have measured; every rank calls it."""
+    """Return the checks of this rank, from the durations that all ranks have measured; every rank calls it."""
     compare_ns = {stage.stage_index: measure_compare_ns(stage) for stage in pipe.stages}
     gathered: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(gathered, (calibrated, compare_ns))
@@ -42,7 +42,7 @@ def checks_of_rank(
 
 
 class AARun:
-    """Steps with checks and without, and their times."""
+    """Steps of a pipeline with and without checks, and their times."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ class AARun:
         clock_offset_ns: int = 0,
         tell: Callable[[Mismatch], None] = lambda _: None,
     ) -> None:
-        """`faults` of other ranks are left to them; `tell` is called with every mismatch, after its step."""
+        """Prepare this rank's checks and its own `faults`; `tell` is called with every mismatch, after its step."""
         self._offset_ns = clock_offset_ns
         self._steps: _Steps = []
         self._tell = tell
         self._check = AACheck(pipe, checks, faults=[fault for fault in faults if fault.rank == dist.get_rank()])
 
     def step(self, batch: Batch, *, check: bool, measure: bool) -> Tensor | None:
-        """One step of the pipeline, with checks or without; its time counts if it is to be measured."""
+        """Run one step of the pipeline, with checks or without; its time counts if `measure` says so."""
         known = len(self._check.mismatches)
         start_ns = time.perf_counter_ns()
         loss = self._check.step(batch, check=check)
@@ -73,12 +73,12 @@ class AARun:
         return loss
 
     def own(self) -> tuple[RankAudit, _Steps]:
-        """What this rank gives to `report`."""
+        """Return the audit and the times of this rank, for `report`."""
         return self._check.audit(), self._steps
 
 
 def report(ranks: Sequence[tuple[RankAudit, _Steps]]) -> AAReport:
-    """What all ranks found. A step takes from the first begin on any rank to the last end."""
+    """Return what all ranks found; a step takes from the first begin on any rank to the last end."""
     times: dict[bool, list[int]] = {False: [], True: []}
     for step in zip(*(steps for _, steps in ranks), strict=True):
         times[step[0][0]].append(max(end for *_, end in step) - min(start for _, start, _ in step))

@@ -1,4 +1,4 @@
-"""What an A/A check re-executes, and in which bubble: chosen on paper. Imports no torch. [uneven VPP talk, part 2]
+"""The plan of an A/A check: which work is done again, and in which bubble. Imports no torch. [uneven VPP talk, part 2]
 
 One way for all schedules: the bubbles are the gaps of a simulated timeline, wherever a family has them.
 
@@ -25,10 +25,10 @@ from evenflow.simulate.even_layout import even_layout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One re-execution."""
+    """One re-execution of work on a microbatch."""
 
     after: Action
-    """It runs when this action of the rank has ended."""
+    """Action of the rank behind which the check runs."""
     stage: int
     microbatch: int
     direction: Direction
@@ -36,34 +36,34 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class RankChecks:
-    """The gaps of one rank and what they can hold."""
+    """The gaps of one rank and the checks that fit into them."""
 
     order: tuple[Action, ...]
     gaps_ns: tuple[int, ...]
-    """Behind each action of `order`: until the next one starts, or the step ends."""
+    """Time behind each action of `order` until the next one starts or the step ends."""
     costs_ns: dict[StageWork, int]
-    """What a check takes, comparison included."""
+    """Time of a check, comparison included."""
     everywhere: bool
     """Whether work that fits no gap is checked all the same, where it costs least."""
 
     @cached_property
     def items(self) -> tuple[StageWork, ...]:
-        """What there is to check."""
+        """All work of the rank that can be checked."""
         return tuple(self.costs_ns)
 
     @cached_property
     def uncovered(self) -> tuple[StageWork, ...]:
-        """What fits no gap."""
+        """Work that fits no gap."""
         return tuple(item for item in self.items if not self._fitting(item, self.gaps_ns))
 
     @cached_property
     def hosts(self) -> tuple[Action, ...]:
-        """All actions that some turn's check may follow."""
+        """Actions that a check of some turn may follow."""
         places = {place for item in self.items for place in self._places(item, self.gaps_ns)}
         return tuple(self.order[place] for place in sorted(places))
 
     def turn(self, number: int) -> tuple[Check, ...]:
-        """The checks of a step; turns count from 0."""
+        """Return the checks of a step; turns count from 0."""
         left = list(self.gaps_ns)
         count = len(self.items)
         checks = []
@@ -87,7 +87,7 @@ class RankChecks:
         return [place for place in range(first, len(gaps_ns)) if gaps_ns[place] >= self.costs_ns[item]]
 
     def _check(self, item: StageWork, place: int, number: int) -> Check:
-        """A forward that is still needed, in turn, since it lives anyway; else the work that ended last."""
+        """Choose the microbatch: a forward whose tensors live anyway, in turn; else the work that ended last."""
         stage, direction = item
         ended = [microbatch for at, microbatch in self._ended[item] if at <= place]
         if direction is Direction.FORWARD:
@@ -100,7 +100,7 @@ class RankChecks:
 
     @cached_property
     def _ended(self) -> dict[StageWork, list[tuple[int, int]]]:
-        """Place and microbatch of the actions that end each item's work, in order."""
+        """Place and microbatch of the actions that end the work of each stage and direction, in order."""
         ends: dict[StageWork, list[tuple[int, int]]] = {item: [] for item in self.items}
         for place, action in enumerate(self.order):
             if action.op is not Op.I:
@@ -125,7 +125,7 @@ def plan_checks(
     communication: Communication | None = None,
     everywhere: bool = False,
 ) -> tuple[RankChecks, ...]:
-    """Which checks every rank can do without making the step longer.
+    """Choose the checks that each rank can do without making the step longer.
 
     Of two layouts with the same order and the same makespan, one with every action as early as it can and one with the
     gaps gathered, it takes the one that holds more.

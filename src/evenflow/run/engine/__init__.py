@@ -1,1 +1,1 @@
-"""Plans on torch.distributed.pipelining: the runtime, and the stages it runs."""
+"""The runtime of torch.distributed.pipelining, and the stages of a plan that it runs."""

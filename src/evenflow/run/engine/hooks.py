@@ -1,4 +1,4 @@
-"""Work of one's own inside the order of a rank, such as a check in a bubble."""
+"""Hooks: functions called inside the order of a rank, such as a check in a bubble."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence

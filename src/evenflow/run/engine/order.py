@@ -1,4 +1,4 @@
-"""Whether a plan's order of work can be run, and with how many processes. Imports no torch."""
+"""The order of work of a plan: whether it can be run, and with how many processes. Imports no torch."""
 
 from collections.abc import Mapping, Sequence
 

@@ -16,7 +16,7 @@ from evenflow.torch_model.recompute import Patterns, recomputed_modules, under_c
 
 
 def kinds_of_cell(plan: Plan, chunk: int, rank: int) -> list[str]:
-    """The recompute kind of each layer of a cell, in order: the first layers recompute, strongest kind first.
+    """Return the recompute kind of each layer of a cell: the first layers recompute, strongest kind first.
 
     >>> plan = Plan(schedule="1f1b", num_microbatches=1, layers=((4,),), recompute={"select": ((1,),), "full": ((2,),)})
     >>> kinds_of_cell(plan, 0, 0)
@@ -32,9 +32,9 @@ def forward_of(
     patterns: Patterns = RECOMPUTE_PARTS,
     inside: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Callable[..., Any]:
-    """What computes `part` under a recompute kind; sub-modules that recompute are changed in place.
+    """Return the forward of `part` under a recompute kind; sub-modules that recompute are changed in place.
 
-    What is computed again, is so in the context that `inside` gives.
+    The second forward runs in the context that `inside` gives.
 
     Raises:
         InputError: no sub-module of the part belongs to the kind.
@@ -51,7 +51,7 @@ def forward_of(
 
 
 def check_kinds(plan: Plan, layers: Sequence[Part], patterns: Patterns = RECOMPUTE_PARTS) -> None:
-    """Refuse a kind that some layer has no sub-modules for, before any work."""
+    """Raise InputError for a kind that some layer has no sub-modules for, before any work."""
     for kind, table in plan.recompute.items():
         if kind != FULL and any(map(any, table)):
             for part in layers:
@@ -59,11 +59,12 @@ def check_kinds(plan: Plan, layers: Sequence[Part], patterns: Patterns = RECOMPU
 
 
 def _chosen(part: Part, kind: str, patterns: Patterns) -> list[nn.Module]:
+    kinds = [name for name in ordered_kinds({FULL, *patterns}) if name != NONE]
     remedy = "say which sub-modules the kind runs again: recompute_modules={...}"
     if kind not in patterns:
         raise InputError(
             value=kind,
-            rule=f"the recompute kinds that can run are {', '.join(ordered_kinds({FULL, *patterns} - {NONE}))}",
+            rule=f"must have kinds that can run: {', '.join(kinds)}",
             place="plan, recompute",
             remedy=remedy,
         )
@@ -71,7 +72,7 @@ def _chosen(part: Part, kind: str, patterns: Patterns) -> list[nn.Module]:
     if not chosen:
         raise InputError(
             value=kind,
-            rule=f"runs the sub-modules named {', '.join(patterns[kind])} again, and {part.name} has none of them",
+            rule=f"must have sub-modules for its kinds in every layer: {part.name} lacks {', '.join(patterns[kind])}",
             place="plan, recompute",
             remedy=remedy,
         )

@@ -1,4 +1,4 @@
-"""Our orders on torch.distributed.pipelining's runtime, which adds the messages to an order and executes it.
+"""The runtime of torch.distributed.pipelining for evenflow's orders: it adds the messages and executes them.
 
 What is changed here, and in `evenflow.run.engine.runtime_stage`:
 

@@ -17,31 +17,33 @@ Sends = dict[int, list[tuple[dist.Work, dist.P2POp]]]
 
 
 class Observer(Protocol):
-    """Is told when the actions of this rank compute."""
+    """An object that is told when the actions of this rank compute."""
 
     def begin(self, op: Op, stage: int, microbatch: int) -> None:
-        """An action starts: its input is there."""
+        """Note that an action starts: its input is there."""
 
     def end(self) -> None:
-        """The action that began last has ended; called again when its loss has been computed."""
+        """Note that the action that began last has ended; called again when its loss has been computed."""
 
 
 class Witness(Protocol):
-    """Sees what a stage computes, such as to compute it again."""
+    """An object that sees what a stage computes, such as to compute it again."""
 
     def computing(
         self, op: Op, stage: "RuntimeStage", microbatch: int, loss: Tensor | None = None
     ) -> AbstractContextManager[None]:
-        """Around an action's work. Before a backward, the stage's ``fwd_cache`` and ``grad_recv_info`` have its inputs;
-        after it ``bwd_cache`` has the gradient of its input. `loss` is what a backward of the last stage begins with.
+        """Return a context for an action's work.
+
+        Before a backward, the stage's ``fwd_cache`` and ``grad_recv_info`` have its inputs; after it ``bwd_cache`` has
+        the gradient of its input. A backward of the last stage begins with `loss`.
         """
 
 
 class RuntimeStage(PipelineStage):
     """A stage of the runtime whose buffers live only as long as they are needed.
 
-    `module` has a field `microbatch`, which is set before its forward. `weight_builder` gives, after an input gradient,
-    the function that computes the weight gradients which were left out.
+    `module` has a field `microbatch`, which is set before its forward. `weight_builder` returns, after an input
+    gradient, the function that computes the weight gradients that were left out.
     """
 
     def __init__(
@@ -69,10 +71,10 @@ class RuntimeStage(PipelineStage):
         self.example_input, self.example_output = example_input, example_output
         self.observer: Observer | None = None
         self.answered: Mapping[int, Sequence[int]] = {}
-        """Backwards that the stage before has done, by the forward that it sends next: their sends have ended."""
+        """Backwards of the stage before, by the forward that it sends after them: their gradients have arrived."""
         self.witness: Witness | None = None
         self.keeps_graph = False
-        """Whether the next backward leaves its graph to be run again."""
+        """Whether the next backward keeps its graph, to be run again."""
         self.forward_sends: Sends = {}
         self.backward_sends: Sends = {}
 
@@ -96,18 +98,21 @@ class RuntimeStage(PipelineStage):
         return []
 
     def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
-        """As `get_fwd_send_ops`."""
+        """Post the sends here, as `get_fwd_send_ops` does."""
         self.backward_sends[bwd_chunk_id] = post(super().get_bwd_send_ops(bwd_chunk_id))
         return []
 
     def finish_sends(self) -> None:
-        """Wait for what is still on the way."""
+        """Wait for the messages that are still on the way."""
         for sends in (self.backward_sends, self.forward_sends):
             for microbatch in list(sends):
                 _finish(sends, microbatch)
 
     def forward_one_chunk(self, fwd_chunk_id: int, *args: Any, **kwargs: Any) -> Any:
-        """As the runtime's; afterwards only the graph holds the input, whose coming says what has been received."""
+        """Run a forward; its input has arrived, so the gradients in `answered` have been received.
+
+        Afterwards only the graph holds the input.
+        """
         for microbatch in self.answered.get(fwd_chunk_id, ()):
             _finish(self.backward_sends, microbatch)
         self.submod.microbatch = fwd_chunk_id
@@ -121,7 +126,7 @@ class RuntimeStage(PipelineStage):
     def backward_one_chunk(
         self, bwd_chunk_id: int, loss: Tensor | None = None, full_backward: bool = True, last_backward: bool = False
     ) -> None:
-        """As the runtime's; the gradient that came says that the receiver has the output, so its send has ended."""
+        """Run a backward; its gradient has arrived, so the output that was sent has been received."""
         _finish(self.forward_sends, bwd_chunk_id)
         op = Op.B if full_backward else Op.I
         self._begin(op, bwd_chunk_id)
@@ -131,7 +136,7 @@ class RuntimeStage(PipelineStage):
         _drop_buffers(self.grad_recv_info[bwd_chunk_id])
 
     def backward_weight_one_chunk(self, bwd_chunk_id: int, last_backward: bool = False) -> None:
-        """As the runtime's."""
+        """Compute the weight gradients that an input gradient has left."""
         self._begin(Op.W, bwd_chunk_id)
         with self._witnessed(Op.W, bwd_chunk_id):
             super().backward_weight_one_chunk(bwd_chunk_id, last_backward)
@@ -140,7 +145,7 @@ class RuntimeStage(PipelineStage):
     def backward_maybe_with_nosync(
         self, backward_type: Any, bwd_kwargs: dict[str, Any], last_backward: bool = False
     ) -> Any:
-        """As the runtime's, which has no way to keep a graph."""
+        """Run autograd, with a way to keep the graph, which the runtime's own has not."""
         if not self.keeps_graph:
             return super().backward_maybe_with_nosync(backward_type, bwd_kwargs, last_backward)
         assert backward_type == "full", "backwards are split by a weight builder"
@@ -163,7 +168,7 @@ class RuntimeStage(PipelineStage):
 
 
 def take_gradient(leaf: Tensor) -> Tensor | None:
-    """The gradient of a stage's input, which is left without."""
+    """Take the gradient of a stage's input away from it and return it."""
     gradient, leaf.grad = leaf.grad, None
     return gradient
 

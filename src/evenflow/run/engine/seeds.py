@@ -1,4 +1,4 @@
-"""Random numbers that do not depend on how a model is split: a seed of its own for every module and microbatch."""
+"""Random numbers that do not depend on how a model is split: each module and microbatch has its own seed."""
 
 import hashlib
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import torch
 
 
 def seed_of(*parts: int | str) -> int:
-    """A seed from a run's seed and what it is for, the same on every rank.
+    """Return a seed made of a run's seed and its purpose, the same on every rank.
 
     >>> seed_of(1, "dropout", 0) == seed_of(1, "dropout", 0) != seed_of(1, "dropout", 1)
     True
@@ -19,7 +19,7 @@ def seed_of(*parts: int | str) -> int:
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Random numbers from `seed` inside the block; outside, the generators go on as if nothing had happened."""
+    """Draw random numbers from `seed` inside the block; afterwards the generators go on as if nothing had happened."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield

@@ -1,4 +1,4 @@
-"""Parameters that several stages share, such as tied embeddings: one copy a rank, gradients summed over the ranks."""
+"""Parameters that several stages share, such as tied embeddings: one copy per rank, gradients summed over the ranks."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ from evenflow.torch_model.parts import Part
 
 
 class SharedParameters:
-    """Keeps the copies of shared parameters equal. Made on every rank, since process groups are.
+    """Keeps the copies of shared parameters equal. Every rank makes one, since it makes process groups.
 
     A rank that holds several of the names holds one parameter for them. Where the names are on several ranks, each has
     a copy, which begins with the value on the first of them and gets the sum of all gradients; equal optimizers then
@@ -34,14 +34,14 @@ class SharedParameters:
                 self._copies.append((parameter, group))
 
     def updated(self, parameter: nn.Parameter) -> nn.Parameter:
-        """What the optimizer gets for a parameter."""
+        """Return the parameter that the optimizer updates for `parameter`: itself."""
         return parameter
 
     def loaded(self) -> None:
-        """The parameters have new values."""
+        """Do nothing about new values of the parameters."""
 
     def before_step(self) -> None:
-        """Set aside what was accumulated before, which has been summed already."""
+        """Set aside the gradients of earlier steps, which have been summed already."""
         self._before = []
         for parameter, _ in self._copies:
             self._before.append(parameter.grad)
@@ -57,12 +57,12 @@ class SharedParameters:
 
 
 def names_of(part: Part) -> list[str]:
-    """Names of a part's parameters in the unsplit model, shared ones under each of theirs."""
+    """Return the names of a part's parameters in the unsplit model, all of them where they share one."""
     return [name for name, _ in part.module.named_parameters(prefix=part.path, remove_duplicate=False)]
 
 
 def share(shared: Sequence[Sequence[str]], homes: Mapping[str, Part]) -> None:
-    """Make shared names that are here one parameter again; `homes` gives the part of every name that is here."""
+    """Make shared names on this rank one parameter again; `homes` has the part of every name on this rank."""
     for names in shared:
         held = [name for name in names if name in homes]
         for name in held[1:]:
@@ -71,5 +71,5 @@ def share(shared: Sequence[Sequence[str]], homes: Mapping[str, Part]) -> None:
 
 
 def parameter_of(name: str, part: Part) -> nn.Parameter:
-    """A parameter of a part by its name in the unsplit model."""
+    """Return a parameter of a part by its name in the unsplit model."""
     return part.module.get_parameter(name.removeprefix(f"{part.path}."))

@@ -1,4 +1,4 @@
-"""Backwards in two parts: linear layers that leave their weight gradient for later.
+"""Split backwards: linear layers leave their weight gradient for later.
 
 The runtime's own split walks the autograd graph once a group of parameters. Under checkpointing it would recompute each
 time, and on the first stage it leaves everything for the weight gradient. Here the input gradient is an ordinary
@@ -29,7 +29,7 @@ class WeightGradients:
                 linear.forward = partial(_forward, linear, self._waiting)
 
     def take(self) -> Callable[[], None]:
-        """What computes all that the backwards since the last call have left."""
+        """Return a function that computes all weight gradients left since the last call."""
         waiting = self._waiting.copy()
         self._waiting.clear()
         return partial(_accumulate, waiting)

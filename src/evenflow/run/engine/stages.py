@@ -1,4 +1,4 @@
-"""The stages of one rank, pruned from the real model by the plan's cells."""
+"""The stages of a plan, cut out of the real model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -21,7 +21,7 @@ from evenflow.torch_model.recompute import Patterns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageParts:
-    """What one stage is made of."""
+    """One stage of a plan and the parts of the model in it."""
 
     index: int
     rank: int
@@ -29,11 +29,12 @@ class StageParts:
     kinds: Mapping[int, str]
     """Recompute kind of the body layers, by position."""
     splits_backward: bool
+    """Whether some backward of the stage is split into input and weight gradient."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageSettings:
-    """What all stages of a run have in common; see `evenflow.run.pipeline`."""
+    """Settings that all stages of a pipeline have in common; see `evenflow.run.pipeline`."""
 
     context: Context | None
     seed: int | None
@@ -44,15 +45,15 @@ class StageSettings:
 
 
 def cut(model: ModelRow, plan: Plan, schedule: Schedule) -> tuple[StageParts, ...]:
-    """All stages of a plan in order: head on the first, ``layers[a:b]`` on each, tail on the last.
+    """Return all stages of a plan in order: head on the first, ``layers[a:b]`` on each, tail on the last.
 
     Raises:
-        InputError: the plan has not as many layers as the model.
+        InputError: plan and model have different numbers of layers.
     """
     if plan.num_layers != model.num_layers:
         raise InputError(
             value=plan.num_layers,
-            rule=f"the layers of the plan add up to the {model.num_layers} of the model",
+            rule=f"must add up to the {model.num_layers} layers of the model",
             place="plan, layers",
             remedy="plan for this model, or say which modules are not layers (head_modules, tail_modules)",
         )
@@ -111,7 +112,7 @@ class StageModule(nn.Module):
         self.microbatch = 0
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """The output of the stage for one microbatch."""
+        """Return the output of the stage for one microbatch."""
         for part, forward in zip(self.parts, self.forwards, strict=True):
             hidden = self.entering(part, hidden)
             arguments = self.context(hidden, part) if self.context else {}
@@ -120,7 +121,7 @@ class StageModule(nn.Module):
         return hidden
 
     def entering(self, part: Part, hidden: Tensor) -> Tensor:
-        """What a part is given, of what comes to it."""
+        """Return the input of a part, from the output of the part before; a place for placements."""
         return hidden
 
     def _random(self, part: Part, device: torch.device) -> Any:
@@ -130,7 +131,7 @@ class StageModule(nn.Module):
 
 
 def boundary_shapes(stages: Sequence[StageParts], context: Context | None, example: Tensor) -> list[Tensor]:
-    """What flows into the first stage, between stages, and out of the last, for one microbatch, on the meta device.
+    """Return the tensors into the first stage, between stages, and out of the last, of one microbatch on meta.
 
     Nothing is computed: parameters are replaced by their shapes.
     """
@@ -149,14 +150,14 @@ def boundary_shapes(stages: Sequence[StageParts], context: Context | None, examp
                 hidden = torch.func.functional_call(part.module, state, (hidden,), dict(arguments))
             if not isinstance(hidden, Tensor):
                 raise InputError(
-                    value=type(hidden).__name__, rule="every module gives one tensor", place=f"model, {part.name}"
+                    value=type(hidden).__name__, rule="must return one tensor", place=f"model, {part.name}"
                 )
         boundaries.append(hidden.detach().requires_grad_(hidden.is_floating_point()))
     return boundaries
 
 
 def weight_builder(stage: StageParts) -> Callable[[], Callable[[], None]] | None:
-    """For a stage that splits its backwards: gives what computes the weight gradients that were left for later."""
+    """Return, for a stage that splits backwards, a function that takes the weight gradients it left for later."""
     if not stage.splits_backward:
         return None
     gradients = WeightGradients()

@@ -1,1 +1,1 @@
-"""A training run: what is asked for, its processes, and what comes back."""
+"""A training run: its checks, its processes, and the work of each."""

@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def message_of(error: BaseException) -> str:
-    """One line: the cause at the bottom of the chain, which the runtime wraps."""
+    """Return one line: the cause at the bottom of the chain, which the runtime wraps."""
     while error.__cause__ is not None:
         error = error.__cause__
     text = str(error).strip().split("\n")[0]
@@ -51,7 +51,7 @@ def message_of(error: BaseException) -> str:
 
 
 def _end_with_parent() -> None:
-    """Standard input is a pipe from the parent, and ends when that does, however it does."""
+    """End this process when standard input ends: a pipe from the parent, which ends however the parent does."""
     os.read(0, 1)  # not sys.stdin, whose lock the interpreter wants at its end
     os._exit(1)
 

@@ -22,9 +22,9 @@ from evenflow.run.values.run_job import RunJob
 from evenflow.run.values.run_result import Failure, RunResult, StepReport
 
 GRACE_SECONDS = 1.0
-"""How long the others may go on after a rank has failed, so that an earlier failure is heard of."""
+"""Time that the others may go on after a rank has failed, so that an earlier failure is heard of."""
 KILL_SECONDS = 5.0
-"""How long a process may take to end when it is told to; with the grace, all have ended 6 s after the first failure."""
+"""Time that a process may take to end when told to; with the grace, all have ended 6 s after the first failure."""
 
 _CHILD = "evenflow.run.job.child"
 
@@ -39,7 +39,7 @@ class _Rank:
 
 
 def launch(job: RunJob, report: Callable[[StepReport | Mismatch], None]) -> RunResult:
-    """Run `job` with one process a rank on this machine.
+    """Run `job` with one process per rank on this machine.
 
     When a rank fails the others are ended within `GRACE_SECONDS` and `KILL_SECONDS`; whatever ends this function, no
     process is left.
@@ -83,7 +83,7 @@ def _environment(rank: int, num_ranks: int, port: int) -> Mapping[str, str]:
 
 
 def _watch(ranks: list[_Rank], report: Callable[[StepReport | Mismatch], None]) -> RunResult:
-    """Pass on what the ranks answer until all have ended well, or one has not."""
+    """Pass on the answers of the ranks until all have ended well, or one has failed."""
     result: RunResult | None = None
     failed_at: float | None = None
     with selectors.DefaultSelector() as selector:
@@ -121,7 +121,7 @@ def _answers(one: _Rank, data: bytes) -> list[tuple[str, object]]:
 
 
 def _error(ranks: list[_Rank]) -> RunError:
-    """The first failure: a rank that died without a word was the cause of what others say; else the earliest."""
+    """Return the first failure: a rank that died without a word is the cause of what others say; else the earliest."""
     silent = [one for one in ranks if one.process.poll() and one.failure is None]
     spoken = sorted((one for one in ranks if one.failure), key=lambda one: one.failure.time_ns if one.failure else 0)
     first = (silent or spoken or ranks)[0]
@@ -137,7 +137,7 @@ def _error(ranks: list[_Rank]) -> RunError:
 
 
 def _end(ranks: list[_Rank]) -> None:
-    """End every process that is still there: asked first, then killed."""
+    """End every process that is still there: ask it first, then kill it."""
     alive = [one.process for one in ranks if one.process.poll() is None]
     for process in alive:
         process.terminate()

@@ -1,4 +1,4 @@
-"""Models by name, for ``evenflow run``: decoders of transformers from a configuration, each rank with its own part."""
+"""The model and the data of ``evenflow run``: a decoder of transformers, of which each rank makes its own part."""
 
 import json
 from functools import partial
@@ -84,16 +84,19 @@ def materialise(model: ModelRow, parts: list[Part], *, seed: int, device: torch.
 
 
 def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross entropy of the tokens of a microbatch: `logits` [batch, length, vocabulary], `targets` without it."""
+    """Return the mean cross entropy of the tokens of a microbatch.
+
+    `logits` have shape [batch, length, vocabulary], `targets` [batch, length].
+    """
     return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
 def tokens(
     *, seed: int, step: int, batch: int, length: int, vocabulary: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """A batch that can be learned: every sequence counts up from a random token; and its next tokens.
+    """Return a batch that can be learned and its next tokens: every sequence counts up from a random token.
 
-    Both of shape [batch, length], the same on every rank.
+    Both have shape [batch, length] and are the same on every rank.
     """
     generator = torch.Generator().manual_seed(seed_of(seed, "tokens", step))
     first = torch.randint(vocabulary, (batch, 1), generator=generator)
@@ -102,7 +105,7 @@ def tokens(
 
 
 def _values(job: RunJob) -> dict[str, Any]:
-    """The configuration with the sizes that the job changes."""
+    """Return the configuration with the sizes that the job changes."""
     if job.config:
         values = json.loads(job.config)
         if values.get("model_type") not in MODEL_TYPES:

@@ -1,4 +1,4 @@
-"""Whether a job can be run, found out before any process starts."""
+"""Checks that a job can be run, before any process starts."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from evenflow.torch_model.parts import ModelRow
 
 
 def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | None = None) -> RunJob:
-    """`job` with its device filled in.
+    """Return `job` with its device filled in.
 
     `num_processes` and `num_local` are how many processes there are, and how many on this machine; by default as many
     as the plan has ranks, all here.
@@ -39,8 +39,8 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
     needed, there = num_local or job.num_processes, torch.cuda.device_count()
     if job.device is Device.CUDA and there < needed:
         raise InputError(
-            value=there,
-            rule=f"every rank has a GPU of its own: {needed} are needed on this machine",
+            value=None,
+            rule=f"must not be cuda where ranks have no GPU of their own: {needed} are needed here, {there} are there",
             place="--device",
             remedy="use --device cpu, or more machines with torchrun",
         )
@@ -48,25 +48,25 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
 
 
 def _check_mesh(job: RunJob, mesh_plan: MeshPlan, model: ModelRow, stages: Sequence[StageParts]) -> None:
-    """Refuse stages on devices that do not fit the pipeline or the model."""
+    """Check that stages on several devices fit the pipeline and the model."""
     check_world(job.plan, job.num_processes, mesh_plan)
     tokens = torch.empty(job.microbatch_size, job.sequence_length, dtype=torch.long, device="meta")
     check_mesh_plan(mesh_plan, model, stages, boundary_shapes(stages, model.context, tokens))
     if job.aa_check:
         raise InputError(
-            value=job.model,
-            rule="work is checked again on ranks of one device, and not yet where stages lie on several",
+            value=None,
+            rule="must not be given where stages have several devices, which cannot check their work yet",
             place="--aa-check",
             remedy="leave it out",
         )
 
 
 def _check_audit(job: RunJob) -> None:
-    """Refuse an A/A check with too few steps, and a fault that would be nowhere."""
+    """Check that there are steps enough for an A/A check, and that every fault has a place."""
     if job.aa_check and len({job.has_aa_checks(step) for step in range(WARM_UP_STEPS, job.num_steps)}) < 2:
         raise InputError(
             value=job.num_steps,
-            rule=f"after {WARM_UP_STEPS} steps to warm up, some have checks and some, without a fault, have none",
+            rule=f"must leave steps with checks and steps without check or fault after the first {WARM_UP_STEPS}",
             place="--steps",
             remedy="train for more steps",
         )
@@ -79,7 +79,7 @@ def _check_audit(job: RunJob) -> None:
         for name, (value, first, end) in sizes.items():
             if not first <= value < end:
                 raise InputError(
-                    value=value, rule=f"the {name} of a fault is from {first} to {end - 1} here", place="--inject-fault"
+                    value=value, rule=f"must have a {name} from {first} to {end - 1}", place="--inject-fault"
                 )
     if len({(fault.rank, fault.step) for fault in job.faults}) < len(job.faults):
-        raise InputError(value=len(job.faults), rule="a rank has at most one fault in a step", place="--inject-fault")
+        raise InputError(value=None, rule="must be given at most once for a rank and step", place="--inject-fault")

@@ -1,4 +1,4 @@
-"""Which rank a process is, as torchrun tells it in the environment. Imports no torch."""
+"""The rank of a process, as torchrun tells it in the environment. Imports no torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,8 +50,7 @@ def rank_environment(environment: Mapping[str, str]) -> RankEnvironment:
     if missing:
         raise InputError(
             value=None,
-            rule=f"must have the variables of a rank, but {', '.join(missing)} {'is' if missing[1:] == [] else 'are'} "
-            "not set",
+            rule=f"must have the variables of a rank; missing: {', '.join(missing)}",
             place="the environment",
             remedy="start the processes with torchrun, or use `evenflow run` on one machine",
         )

@@ -59,20 +59,20 @@ def train(job: RunJob, report: Report) -> RunResult | None:
 
 
 def _compute_deterministically() -> None:
-    """The same kernels give the same bits; an operation that has no such kernel fails with a message that says so."""
+    """Use kernels that give the same bits again; an operation without one fails with a message that says so."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = False
 
 
 class _Trainer:
-    """What one rank holds from step to step."""
+    """The state of one rank from step to step."""
 
     def __init__(self, job: RunJob, device: torch.device) -> None:
         self.job = job
         self.device = device
         self.rank = dist.get_rank() if job.mesh_plan is None else job.mesh_plan.rank_of(dist.get_rank())
-        """Of the pipeline."""
+        """Rank of the pipeline, which several devices may share."""
         self.model = build_model(job)
         self.num_parameters = sum(parameter.numel() for parameter in self.model.whole.parameters())
         self.clock_offset_ns = clock_offset_ns(device)
@@ -81,7 +81,7 @@ class _Trainer:
         self.aa: AARun | None = None
 
     def train(self, report: Report) -> RunResult | None:
-        """Calibrate, run all steps, gather."""
+        """Calibrate, run all steps and gather the results on rank 0."""
         calibration = calibrate(self.pipe, self._batch(0), self.pipe.loss_fn)
         own = calibrated(calibration)
         if self.job.aa_check:
@@ -156,7 +156,7 @@ class _Trainer:
         return AARun(self.pipe, checks, faults=self.job.faults, clock_offset_ns=self.clock_offset_ns, tell=tell)
 
     def _step(self, step: int, batch: Batch, optimizer: torch.optim.Optimizer) -> tuple[Tensor | None, int, int]:
-        """One step: its loss where the last stage is, its time on this rank, and the highest memory if it is measured.
+        """Run one step; return loss (where the last stage is), time, and highest memory if this step measures it.
 
         All ranks begin together, as in the simulation.
         """
@@ -180,17 +180,17 @@ class _Trainer:
         return self.aa.step(batch, check=self.job.has_aa_checks(step), measure=step >= WARM_UP_STEPS)
 
     def _static_bytes(self, optimizer: torch.optim.Optimizer) -> int:
-        """Parameters, gradients and optimizer state."""
+        """Return the bytes of parameters, gradients and optimizer state."""
         parameters = sum(2 * local_part(one).nbytes for one in self._parameters())
         return parameters + sum(local_part(one).nbytes for one in _state(optimizer))
 
     def _parameters(self) -> list[nn.Parameter]:
-        """Those that compute, and those that are updated, where these are others."""
+        """Return the parameters that compute, and those that are updated where these are others."""
         computing = [one for stage in self.pipe.stages for one in stage.submod.parameters()]
         return list({id(one): one for one in (*computing, *self.pipe.parameters())}.values())
 
     def _is_first_device(self) -> bool:
-        """Of its rank's devices."""
+        """Return whether this device is the first one of its rank."""
         return self.job.mesh_plan is None or dist.get_rank() == self.job.mesh_plan.devices_of_rank()[self.rank][0]
 
     def _unsplit(self) -> Unsplit:
@@ -213,7 +213,7 @@ class _Trainer:
 
 
 def calibrated(calibration: Calibration) -> RankResult:
-    """What a rank knows before the training."""
+    """Return what a rank knows before the training."""
     return RankResult(
         forward_ns=calibration.by_stage("forward_ns"),
         backward_ns=calibration.by_stage("backward_ns"),
@@ -227,7 +227,7 @@ def calibrated(calibration: Calibration) -> RankResult:
 
 
 def by_rank(devices: Sequence[RankResult], mesh_plan: MeshPlan | None) -> list[RankResult]:
-    """One result for each rank of the pipeline: the actions of its first device, the memory of its fullest one."""
+    """Return a result per rank of the pipeline: actions of its first device, memory of its fullest one."""
     if mesh_plan is None:
         return list(devices)
     return [

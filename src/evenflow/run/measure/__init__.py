@@ -1,1 +1,1 @@
-"""What a run measures, and how it compares with the prediction."""
+"""Measurements of a run, and their comparison with the prediction."""

@@ -1,4 +1,4 @@
-"""What this rank's actions cost here and now: short measurements before the training, nothing fitted afterwards.
+"""Costs of this rank's actions here and now: short measurements before the training, nothing fitted afterwards.
 
 durations   each stage alone, on tensors of the right shapes, all ranks at the same time; medians
 messages    a boundary tensor to the neighbour and back, one pair of ranks after the other; half of the median
@@ -32,47 +32,46 @@ _MESSAGES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageMeasurement:
-    """One stage and one microbatch."""
+    """Costs of one stage for one microbatch."""
 
     stage: int
     forward_ns: int
     backward_ns: int
-    """The whole backward, recomputation and weight gradients included."""
+    """Whole backward, recomputation and weight gradients included."""
     weight_ns: int
-    """The part of it that a split backward leaves for later; zero where the backward is not split."""
+    """Part of the backward that a split leaves for later; zero where no backward is split."""
     activation_bytes: int
     """Live after the forward."""
     weight_bytes: int
     """Live between input and weight gradient."""
     working_bytes: int
-    """The most that the actions need for themselves, beyond what lives before or after them."""
+    """Most memory that an action needs for itself, beyond what lives before or after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What the prediction needs of this rank."""
+    """Measurements of this rank for the prediction."""
 
     stages: tuple[StageMeasurement, ...]
     message_ns: int
-    """The same on all ranks."""
+    """Time of a message; the same on all ranks."""
     overhead: Overhead
-    """The same on all ranks."""
-
+    """Time of the runtime; the same on all ranks."""
     message_bytes: int
-    """On the way at a time: for every stage that gets its input from another rank, one input and one gradient."""
+    """Messages on the way at a time: an input and a gradient for every stage whose input is from another rank."""
 
     @property
     def working_bytes(self) -> int:
-        """What the rank needs beside activations: for the largest action, and for messages."""
+        """Memory of the rank beside activations: for the largest action, and for messages."""
         return max(one.working_bytes for one in self.stages) + self.message_bytes
 
     def by_stage(self, name: str) -> dict[int, int]:
-        """One of the numbers of `StageMeasurement`."""
+        """Return the numbers called `name` in `StageMeasurement`, by stage."""
         return {one.stage: getattr(one, name) for one in self.stages}
 
 
 def calibrate(pipe: Pipeline, batch: Batch, loss_fn: LossFunction) -> Calibration:
-    """Measure the stages of this rank and the messages between all; every rank calls it. No gradients are left."""
+    """Measure this rank's stages and the messages between all ranks; every rank calls it. No gradients are left."""
     device = pipe.stages[0].device
     inputs, targets = (tensor.chunk(pipe.schedule.num_microbatches)[0].to(device) for tensor in batch)
     dist.barrier()
@@ -131,7 +130,7 @@ def measure_stage(
 
 
 class _Alone:
-    """A stage without its neighbours."""
+    """A stage that is run without its neighbours."""
 
     def __init__(
         self, stage: RuntimeStage, example_input: Tensor, example_output: Tensor, targets: Tensor, loss_fn: LossFunction
@@ -143,7 +142,7 @@ class _Alone:
         self.gradient = None if stage.is_last else torch.randn_like(example_output, device=stage.device)
 
     def received(self) -> Tensor:
-        """What a forward begins with: the batch is there already, a boundary tensor comes as a new one."""
+        """Return the input of a forward: the batch is there already, a boundary tensor comes as a new one."""
         return self.example_input if self.stage.is_first else self.example_input.clone().requires_grad_()
 
     def forward(self, hidden: Tensor) -> Tensor:
@@ -156,7 +155,7 @@ class _Alone:
 
 
 def _memory(alone: _Alone) -> tuple[int, int, int]:
-    """Bytes after the forward, between input and weight gradient, and needed by the actions themselves."""
+    """Return bytes after the forward, between input and weight gradient, and needed by the actions themselves."""
     stage = alone.stage
     parameters = list(stage.submod.parameters())
     there = [*parameters, *(one.grad for one in parameters if one.grad is not None), alone.example_input, alone.targets]
@@ -185,7 +184,7 @@ def _memory(alone: _Alone) -> tuple[int, int, int]:
 
 
 def measure_message_ns(pairs: Sequence[tuple[int, int]], boundary: Tensor, device: torch.device) -> int:
-    """How long a boundary tensor travels between two ranks, the mean over `pairs`; every rank calls it."""
+    """Return how long a boundary tensor travels between two ranks, the mean over `pairs`; every rank calls it."""
     rank = dist.get_rank()
     buffer = torch.empty_like(boundary, device=device)
     total = torch.zeros(1, dtype=torch.float64, device=device)
@@ -223,5 +222,5 @@ def _synchronize(device: torch.device) -> None:
 
 
 def _median(times_ns: Sequence[int]) -> int:
-    """Of all but the first, which warms up."""
+    """Return the median of all times but the first, which warms up."""
     return round(statistics.median(times_ns[1:]))

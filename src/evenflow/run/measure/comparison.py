@@ -1,4 +1,4 @@
-"""Predicted against measured: the plan's order, simulated with what was calibrated, beside what the ranks did."""
+"""Predicted against measured: the plan's order simulated with calibrated costs, beside the steps of the ranks."""
 
 import statistics
 from collections.abc import Sequence
@@ -17,26 +17,26 @@ from evenflow.simulate import run as run_on_paper
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A run and its prediction."""
+    """The measured steps of a run and their prediction."""
 
     predicted: Timeline
     measured: Timeline
-    """The step of median length of those that were measured."""
+    """Measured step of median length."""
     step_ns: tuple[int, ...]
-    """From the first start to the last end, of every measured step."""
+    """Length of every measured step, from the first start to the last end."""
     costs: StageCosts
-    """As calibrated; what the runtime needs for an action is part of its time."""
+    """Calibrated costs; the time that the runtime takes for an action is part of the action's."""
     measured_peak_bytes: tuple[int, ...]
-    """By rank."""
+    """Highest memory, by rank."""
 
     @cached_property
     def predicted_peak_bytes(self) -> tuple[int, ...]:
-        """By rank."""
+        """Highest memory by the simulation, by rank."""
         return tuple(int(peak) for peak in peak_bytes(self.predicted.schedule, self.costs))
 
     @property
     def error(self) -> float:
-        """Of the predicted step time: 0.01 means predicted 1 % too long."""
+        """Relative error of the predicted step time: 0.01 means predicted 1 % too long."""
         return self.predicted.makespan_ns / self.measured.makespan_ns - 1
 
 
@@ -61,7 +61,7 @@ def compare(schedule: Schedule, result: RunResult) -> Comparison:
 
 
 def costs_of(schedule: Schedule, ranks: Sequence[RankResult], overhead: Overhead) -> StageCosts:
-    """What the ranks measured, for the simulator; the runtime's own time is part of every action."""
+    """Return what the ranks measured, for the simulator; the runtime's own time is part of every action."""
 
     def by_stage(name: str) -> NDArray[np.int64]:
         values = {stage: value for rank in ranks for stage, value in getattr(rank, name).items()}
@@ -83,7 +83,7 @@ def costs_of(schedule: Schedule, ranks: Sequence[RankResult], overhead: Overhead
 
 
 def _messages(schedule: Schedule, overhead: Overhead) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The runtime's time for every stage's forward, and for its backward, with the messages that they need."""
+    """Return the runtime's time for every stage's forward, and for its backward, messages included."""
     ranks = np.array(schedule.stage_ranks)
     is_message = np.concatenate(([False], ranks[1:] != ranks[:-1], [False]))
     below, above = is_message[:-1], is_message[1:]
@@ -93,7 +93,7 @@ def _messages(schedule: Schedule, overhead: Overhead) -> tuple[NDArray[np.int64]
 
 
 def _timeline(schedule: Schedule, ranks: list[list[ActionRow]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Start and end of every action of the schedule, on the shared clock."""
+    """Return start and end of every action of the schedule, on the shared clock."""
     rows = np.array([row for rank in ranks for row in rank], dtype=np.int64)
     assert np.array_equal(rows[:, :3].T, (schedule.ops, schedule.stages, schedule.units)), "the order that was given"
     return rows[:, 3], rows[:, 4]

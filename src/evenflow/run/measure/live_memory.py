@@ -1,4 +1,4 @@
-"""How many bytes of tensors live on a device, and their highest number."""
+"""Meters of memory: bytes of tensors that live on a device, and their highest number."""
 
 import weakref
 from collections.abc import Iterable
@@ -13,13 +13,13 @@ from evenflow.run.engine.torch_names import TorchDispatchMode, storage_key, tree
 
 
 class MemoryMeter(Protocol):
-    """Counts inside a ``with`` block."""
+    """A meter that counts inside a ``with`` block."""
 
     def live_bytes(self) -> int:
-        """What lives now."""
+        """Return the bytes that live now."""
 
     def peak_bytes(self) -> int:
-        """The highest number since the last reset."""
+        """Return the highest number of bytes since the last reset."""
 
     def reset_peak(self) -> None:
         """Forget the highest number."""
@@ -32,12 +32,12 @@ class MemoryMeter(Protocol):
 
 
 def memory_meter(device: torch.device, tensors: Iterable[Tensor]) -> MemoryMeter:
-    """The meter of a device. `tensors` live already; on a GPU its allocator knows of them."""
+    """Return the meter of a device. `tensors` live already; on a GPU its allocator knows of them."""
     return GpuMeter(device) if device.type == "cuda" else StorageMeter(tensors)
 
 
 def local_part(tensor: Tensor) -> Tensor:
-    """What of a tensor is on this device."""
+    """Return the part of a tensor that is on this device."""
     if not isinstance(tensor, DTensor):
         return tensor
     local: Tensor = tensor.detach().to_local()
@@ -45,7 +45,7 @@ def local_part(tensor: Tensor) -> Tensor:
 
 
 class GpuMeter:
-    """What the caching allocator has given out."""
+    """A meter of the memory that a GPU's caching allocator has given out."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -67,11 +67,11 @@ class GpuMeter:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: TracebackType | None) -> None:
-        """Nothing to undo."""
+        """Undo nothing."""
 
 
 class StorageMeter(TorchDispatchMode):
-    """Storages that operators have made and that are still alive, each counted once. Slows every operator down."""
+    """A meter of the storages that operators have made and that still live. It slows every operator down."""
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         super().__init__()

@@ -1,10 +1,10 @@
-"""What the runtime costs beside the stages' own work: small pipelines that do nothing but wait, as long on each rank.
+"""Time of the runtime beside the stages' own work, measured on small pipelines whose stages only wait.
 
     action    one rank:                 start to start of equal actions, less the stage alone
     send      two ranks, the second     the same of the first rank's forwards, less an action
     receive     the slower one          the same of the second's forwards, whose inputs are there early, less an action
 
-A rank waits on a CPU as long as real work would: what follows then finds cold caches, as in training. On a GPU the
+On a CPU each stage waits as long as real work would: what follows then finds cold caches, as in training. On a GPU the
 host is ahead of the device and messages have streams of their own, so there is no waiting and they cost nothing.
 """
 
@@ -30,7 +30,7 @@ _WAIT_SECONDS = 2e-3
 
 
 def measure_overhead(boundary: Tensor, device: torch.device) -> Overhead:
-    """The overhead with messages like `boundary`, medians over the first few ranks, in pairs one after the other.
+    """Return the overhead with messages like `boundary`: medians over the first few ranks, pair after pair.
 
     Every rank calls it.
     """
@@ -60,7 +60,7 @@ def measure_overhead(boundary: Tensor, device: torch.device) -> Overhead:
 
 
 def _beside_forwards_ns(boundary: Tensor, device: torch.device, group: dist.ProcessGroup, wait: float) -> list[int]:
-    """From a forward's start to the next, less its work, in a pipeline over `group`; this rank's work takes `wait`."""
+    """Return times between the starts of forwards, less their work of `wait` seconds, in a pipeline over `group`."""
     recorder = Recorder(device)
     module = _Waiting(wait if device.type == "cpu" else 0.0).to(device)
     stage = RuntimeStage(
@@ -91,7 +91,7 @@ def _beside_forwards_ns(boundary: Tensor, device: torch.device, group: dist.Proc
 
 
 class _Waiting(nn.Module):
-    """Next to no work, with a parameter to train."""
+    """A stage that waits and has a parameter to train."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()

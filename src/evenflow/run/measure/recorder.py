@@ -1,4 +1,4 @@
-"""When every action of a rank computes, on a clock that all ranks share."""
+"""Start and end of every action of a rank, on a clock that all ranks share."""
 
 import time
 
@@ -45,7 +45,7 @@ class Recorder:
         self._marks[-1][1] = self._now()
 
     def rows(self) -> list[ActionRow]:
-        """The actions since `start_step`, in the order in which they ran."""
+        """Return the actions since `start_step`, in the order in which they ran."""
         if self._on_gpu:
             torch.cuda.synchronize()
         return [
@@ -69,7 +69,7 @@ class Recorder:
 
 
 def clock_offset_ns(device: torch.device) -> int:
-    """How far this rank's clock is ahead of rank 0's; every rank calls it.
+    """Return how far this rank's clock is ahead of rank 0's; every rank calls it.
 
     The quickest of several exchanges with rank 0 bounds the error by half its time; on one machine the clock is one.
     """

@@ -1,4 +1,4 @@
-"""The same training without a pipeline: the unsplit model in one process, to compare losses and gradients with."""
+"""Training of the unsplit model in one process, to compare losses and gradients with."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ Optimizer = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 
 
 class Unsplit:
-    """A whole Llama, trained microbatch by microbatch in transformers' own forward, with the same random numbers."""
+    """An unsplit decoder, trained in transformers' own forward with the random numbers of the pipeline."""
 
     def __init__(self, model: ModelRow, loss_fn: LossFunction, optimizer: Optimizer, *, seed: int) -> None:
         self._whole = model.whole
@@ -31,7 +31,7 @@ class Unsplit:
             part.module.register_forward_pre_hook(self._seeds(part.position))
 
     def step(self, inputs: Tensor, targets: Tensor, num_microbatches: int) -> Tensor:
-        """Forward and backward of a batch; gradients are left in the parameters. The loss."""
+        """Run forward and backward of a batch; gradients are left in the parameters. Return the loss."""
         losses = []
         self.optimizer.zero_grad()
         for index, (part, target) in enumerate(
@@ -53,7 +53,7 @@ class Unsplit:
 
 
 def gathered_gradients(pipeline: Pipeline) -> dict[str, Tensor] | None:
-    """All gradients of the pipeline by unsplit name, on rank 0; every rank calls it."""
+    """Return all gradients of the pipeline by unsplit name on rank 0, None on others; every rank calls it."""
     own = {name: _whole(parameter.grad) for name, parameter in pipeline.named_parameters()}
     everything: list[Any] | None = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
     dist.gather_object(own, everything)
@@ -63,14 +63,14 @@ def gathered_gradients(pipeline: Pipeline) -> dict[str, Tensor] | None:
 
 
 def _whole(gradient: Tensor | None) -> Tensor | None:
-    """With the parts of all devices that have some, each of which calls it."""
+    """Return a gradient put together from its parts on several devices, each of which calls it."""
     if isinstance(gradient, DTensor):
         gradient = gradient.full_tensor()
     return None if gradient is None else gradient.cpu()
 
 
 def gradient_error(gradients: Mapping[str, Tensor | None], expected: Mapping[str, nn.Parameter]) -> tuple[float, str]:
-    """The largest error of a parameter's gradient over its largest expected gradient, and that parameter.
+    """Return the largest error of a parameter's gradient over its largest expected gradient, and that parameter.
 
     Infinite where a gradient is missing or not finite.
     """
@@ -87,7 +87,7 @@ def gradient_error(gradients: Mapping[str, Tensor | None], expected: Mapping[str
 
 
 def loss_error(losses: Sequence[float], expected: Sequence[float]) -> float:
-    """The largest relative error of a loss; infinite where one is not finite."""
+    """Return the largest relative error of a loss; infinite where one is not finite."""
     pairs = zip(losses, expected, strict=True)
     return max(_finite(abs(loss - right) / (abs(right) or 1.0)) for loss, right in pairs)
 
@@ -99,5 +99,5 @@ def _error(gradient: Tensor | None, right: Tensor | None) -> float:
 
 
 def _finite(error: float) -> float:
-    """NaN is larger than every error, so that no other hides it."""
+    """Return infinity for NaN, so that no other error hides it."""
     return math.inf if math.isnan(error) else error

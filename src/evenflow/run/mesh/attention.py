@@ -20,13 +20,13 @@ BATCH, HEADS = 0, 1
 
 @contextmanager
 def on_mesh() -> Iterator[None]:
-    """In here modules may compute with DTensors; tensors that they make themselves are the same on all devices."""
+    """Let modules compute with DTensors inside; tensors that they make themselves are the same on all devices."""
     with implicit_replication(), _LocalAttention():
         yield
 
 
 def replicated(tensor: Tensor, mesh: DeviceMesh) -> DTensor:
-    """What is the same on all devices."""
+    """Return a tensor that is the same on all devices as a DTensor."""
     return DTensor.from_local(tensor, mesh, [Replicate()] * mesh.ndim)
 
 
@@ -38,7 +38,7 @@ class _LocalAttention(TorchFunctionMode):
 
 
 def _attention(query: Any, key: Any, value: Any, attn_mask: Any = None, *others: Any, **keywords: Any) -> DTensor:
-    """Of shapes [batch, heads, length, width]; key and value may have fewer heads, a mask one of either for all."""
+    """Compute attention of [batch, heads, length, width]; key and value may have fewer heads, a mask one for all."""
     mesh = next(one.device_mesh for one in (query, key, value) if isinstance(one, DTensor))
     query, key, value, mask = (
         replicated(one, mesh) if isinstance(one, Tensor) and not isinstance(one, DTensor) else one
@@ -64,7 +64,7 @@ def _attention(query: Any, key: Any, value: Any, attn_mask: Any = None, *others:
 
 
 def _placements(query: DTensor, key: DTensor) -> list[Placement]:
-    """As the query lies, where batch or heads are split and those of the keys can be too."""
+    """Return the query's placements where they split batch or heads and can split those of the keys too."""
     left = {BATCH: key.shape[BATCH], HEADS: key.shape[HEADS]}
     found: list[Placement] = []
     for axis, one in enumerate(query.placements):

@@ -14,24 +14,26 @@ from evenflow.torch_model.parts import ModelRow
 def check_mesh_plan(
     plan: MeshPlan, model: ModelRow, stages: Sequence[StageParts], boundaries: Sequence[Tensor]
 ) -> None:
-    """Refuse a plan of other stages, another model or another microbatch, of which `boundaries` have the shapes.
+    """Check that a plan is for these stages, this model and this microbatch, whose shapes `boundaries` have.
 
     Raises:
         InputError: says what differs.
     """
     if len(plan.stages) != len(stages):
-        raise InputError(value=len(plan.stages), rule=f"the pipeline has {len(stages)} stages", place="plan, stages")
+        raise InputError(
+            value=len(plan.stages), rule=f"must have the {len(stages)} stages of the pipeline", place="plan, stages"
+        )
     for stage, where in zip(stages, plan.stages, strict=True):
         if stage.rank != where.rank:
             raise InputError(
-                value=where.rank, rule=f"stage {stage.index} is on rank {stage.rank}", place="plan, stages"
+                value=where.rank, rule=f"must be {stage.rank}", place=f"plan, stages, rank of stage {stage.index}"
             )
         given, planned = tuple(boundaries[stage.index].shape), where.input.shape
         if given != planned:
             raise InputError(
                 value=list(given),
-                rule=f"what comes into stage {stage.index} has the shape that the plan was made for, {list(planned)}",
-                place="microbatch" if stage.index == 0 else "model",
+                rule=f"must have the shape that the plan was made for, {list(planned)}",
+                place="microbatch" if stage.index == 0 else f"input of stage {stage.index}",
                 remedy="run the model, the sequences and the microbatch of the plan, or plan for these",
             )
         _check_parameters(stage, where)
@@ -39,7 +41,7 @@ def check_mesh_plan(
         if (isinstance(module, nn.Dropout) and module.p > 0) or getattr(module, "attention_dropout", 0):
             raise InputError(
                 value=name,
-                rule="a stage on several devices has no dropout: its random numbers would depend on the placement",
+                rule="must have no dropout where a stage has several devices, whose placement would decide its numbers",
                 place="model",
                 remedy="set dropout to 0",
             )
@@ -56,8 +58,8 @@ def _check_parameters(stage: StageParts, where: StageOnMesh) -> None:
         whose = "model" if other[0] in shapes else "plan"
         raise InputError(
             value=other[0],
-            rule=f"plan and model have the same parameters in stage {stage.index}, and this one is only in the {whose}",
-            place="plan, stages",
+            rule=f"must have the parameters of the model, but this one is only in the {whose}",
+            place=f"plan, stages, stage {stage.index}",
             remedy="run the model that the plan was made for",
         )
     for name, shape in shapes.items():
@@ -65,7 +67,7 @@ def _check_parameters(stage: StageParts, where: StageOnMesh) -> None:
         if not is_even(WholeTensor(shape=shape, item_bytes=1), placement, where.mesh):
             raise InputError(
                 value=code(placement),
-                rule=f"{name} of shape {shape} is split into equal parts on the {where.mesh} devices of its stage",
-                place="plan, stages",
+                rule=f"must split its shape {shape} into equal parts on the {where.mesh} devices of its stage",
+                place=f"plan, stages, placement of {name}",
                 remedy="run the model that the plan was made for",
             )

@@ -1,4 +1,4 @@
-"""Carry out a resharding plan with point-to-point messages of torch.distributed; imported only where it runs."""
+"""Execution of a resharding plan with point-to-point messages of torch.distributed."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from evenflow.cluster.resharding import Message, ReshardingPlan
 
 
 class Exchange:
-    """What one process does of a resharding plan. Device d of the plan is the process of rank d.
+    """The part of one process in a resharding plan. Device d of the plan is the process of rank d.
 
     All processes of the plan do the same: post what `sends` and `receives` give, wait for it, call `arrived`.
     """
@@ -23,14 +23,14 @@ class Exchange:
         self._gathers = self._own(plan.gathers)
 
     def sends(self, part: torch.Tensor | None) -> list[dist.P2POp]:
-        """Messages to others; `part` is what this process holds under the sender's layout."""
+        """Return messages to others; `part` is what this process holds under the sender's layout."""
         shape = None if part is None else tuple(part.shape)
         if self._have is not None and shape != shape_of(self._have):
             raise ValueError(f"rank {self._me} sends a part of shape {shape}, but the layout gives it {self._have}")
         return self._posts(self._transfers, part, self._have)
 
     def receives(self, *, dtype: torch.dtype, device: torch.device | str) -> list[dist.P2POp]:
-        """Messages from others, each into a tensor of its own."""
+        """Return messages from others, each into a tensor of its own."""
         return [
             dist.P2POp(dist.irecv, _empty(message.box, dtype, device), message.sender, group=self._group)
             for message in self._transfers
@@ -45,7 +45,7 @@ class Exchange:
         dtype: torch.dtype,
         device: torch.device | str,
     ) -> torch.Tensor | None:
-        """What this process holds under the receiver's layout, or None where it is no receiver.
+        """Return what this process holds under the receiver's layout, or None where it is no receiver.
 
         `receives` have ended. Receivers of the same exchange what they have got now, so all of them call this.
         """
@@ -84,7 +84,7 @@ class Exchange:
         box: Box | None,
         result: torch.Tensor,
     ) -> None:
-        """What came, and what this process has itself, into the result."""
+        """Copy what came, and what this process has itself, into the result."""
         assert self._want is not None
         arrived = iter(receives)
         for message in messages:
@@ -107,7 +107,7 @@ def reshard(
     device: torch.device | str = "cpu",
     group: dist.ProcessGroup | None = None,
 ) -> torch.Tensor | None:
-    """What this process holds under the receiver's layout, or None where it is no receiver.
+    """Execute a plan; return this process's part under the receiver's layout, or None where it is no receiver.
 
     Device d of the plan is the process of rank d. `part` is what this process holds under the sender's layout; None or
     anything where it is no sender. Every process of the plan has to call this, with the same plan. Not differentiable:
@@ -130,7 +130,7 @@ def _empty(box: Box, dtype: torch.dtype, device: torch.device | str) -> torch.Te
 
 
 def _view(tensor: torch.Tensor, tensor_box: Box, box: Box) -> torch.Tensor:
-    """The part of `tensor`, which is `tensor_box` of the whole, that is `box` of the whole."""
+    """Return the view of `box` in `tensor`, which is `tensor_box` of the whole."""
     for dimension, ((origin, _), (begin, end)) in enumerate(zip(tensor_box, box, strict=True)):
         tensor = tensor.narrow(dimension, begin - origin, end - begin)
     return tensor

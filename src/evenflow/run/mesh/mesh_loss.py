@@ -9,7 +9,7 @@ from evenflow.run.mesh.stage_modules import MeshStageModule
 
 
 class MeshLoss:
-    """The loss of this device's samples as a share of that of the microbatch, a mean over samples."""
+    """A loss function of this device's samples: its share of the microbatch's loss, a mean over samples."""
 
     def __init__(self, loss_fn: LossFunction, stage: MeshStageModule) -> None:
         self._loss_fn = loss_fn
@@ -18,12 +18,12 @@ class MeshLoss:
         self._num_parts = stage.num_output_parts
 
     def __call__(self, output: Tensor, target: Tensor) -> Tensor:
-        """Of this device's output and the targets of the whole microbatch."""
+        """Return the share, from this device's output and the targets of the whole microbatch."""
         whole = replicated(target, self._mesh)
         return self._loss_fn(output, whole.redistribute(placements=self._placements).to_local()) / self._num_parts
 
     def total(self, share: Tensor) -> Tensor:
-        """The loss, from the shares of all devices; each of them calls it."""
+        """Return the loss from the shares of all devices, each of which calls it."""
         total = share.clone()
         for axis in range(self._mesh.ndim):
             dist.all_reduce(total, group=self._mesh.get_group(axis))

@@ -13,7 +13,7 @@ from evenflow.run.mesh.exchange import Exchange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """What a stage on several devices exchanges with its neighbours; None where there is no neighbour."""
+    """Exchanges of a stage on several devices with its neighbours; None where there is no neighbour."""
 
     activations_in: Exchange | None
     activations_out: Exchange | None
@@ -22,7 +22,7 @@ class Links:
 
 
 class MeshStage(RuntimeStage):
-    """A stage on several devices, each of which runs this with its part of everything.
+    """A stage on several devices, of which this one has its part of everything.
 
     The runtime sees the pipeline alone: rank `rank` of `num_ranks`. What passes between stages may lie otherwise on the
     devices of the one than on those of the other, so every device exchanges parts with several others.
@@ -38,30 +38,30 @@ class MeshStage(RuntimeStage):
         self._arriving: dict[tuple[Exchange, int], list[dist.P2POp]] = {}
 
     def _warmup_forward_vote(self, has_backward: bool, received_acc: Tensor | None = None) -> Tensor:
-        """All shapes are given, on every stage: nothing to ask the others."""
+        """Ask nobody: all shapes are given on every stage."""
         return torch.ones(1, dtype=torch.int32, device=self.device)
 
     def _warmup_backward_result(self, received_result: Tensor | None = None) -> Tensor:
-        """As `_warmup_forward_vote`."""
+        """Ask nobody, as `_warmup_forward_vote`."""
         return torch.ones(1, dtype=torch.int32, device=self.device)
 
     def get_fwd_recv_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
-        """Ask for the parts that make up this device's."""
+        """Ask for the parts that make up this device's input."""
         return self._asked(self.links.activations_in, fwd_chunk_id)
 
     def get_bwd_recv_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
-        """As `get_fwd_recv_ops`."""
+        """Ask for the parts that make up this device's gradient."""
         return self._asked(self.links.gradients_in, bwd_chunk_id)
 
     def get_fwd_send_ops(self, fwd_chunk_id: int) -> list[dist.P2POp]:
-        """See `Stage`."""
+        """Post the sends here, as `RuntimeStage` does."""
         if self.links.activations_out is not None:
             (output,), _ = self.fwd_cache[fwd_chunk_id]
             self.forward_sends[fwd_chunk_id] = post(self.links.activations_out.sends(output.detach()))
         return []
 
     def get_bwd_send_ops(self, bwd_chunk_id: int) -> list[dist.P2POp]:
-        """See `Stage`."""
+        """Post the sends here, as `RuntimeStage` does."""
         if self.links.gradients_out is not None:
             (gradient,) = self.bwd_cache.pop(bwd_chunk_id)
             assert gradient is not None

@@ -1,4 +1,4 @@
-"""This device's part of a pipeline whose stages lie on several devices: a two-level plan put together."""
+"""The stages of this device where stages lie on several devices: a two-level plan put together."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ def mesh_stages(
     boundaries: Sequence[Tensor],
     settings: StageSettings,
 ) -> list[MeshStage]:
-    """The runtime's stages on this device; `boundaries` are as of the unsplit model. Every process calls it."""
+    """Return the stages on this device; `boundaries` are those of the unsplit model. Every process calls it."""
     groups = [dist.new_group([rank]) for rank in range(dist.get_world_size())]
     me = dist.get_rank()
     built = []
@@ -68,7 +68,7 @@ def place_parameters(stages: Sequence[StageParts], plan: MeshPlan, meshes: Seque
 
 
 def message_of(plan: MeshPlan, boundaries: Sequence[Tensor]) -> Tensor:
-    """What the first device hands to the next stage, on the meta device: on all processes the same."""
+    """Return the tensor that the first device hands to the next stage, on meta: the same on all processes."""
     first = plan.stages[0]
     layout = first.output or first.input
     return _like(boundaries[1], shape_of(layout.boxes[first.devices[0]]))

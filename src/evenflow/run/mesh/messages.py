@@ -1,4 +1,4 @@
-"""How long what passes between stages on several devices takes: from the parts of one to the parts of the other."""
+"""Time of messages between stages on several devices: from the parts of one to the parts of the other."""
 
 import statistics
 import time
@@ -16,9 +16,9 @@ _TIMES = 20
 
 
 def measure_exchanges_ns(plan: MeshPlan, stages: Sequence[MeshStage], device: torch.device) -> int:
-    """An activation to the next stage and its gradient back, half of that, the mean over stages; every device calls it.
+    """Return half the time of an activation to the next stage and its gradient back, the mean over pairs of stages.
 
-    Of one pair of stages after the other, the devices of the one that sends first measure.
+    Every device calls it. Pair after pair, the devices of the first stage measure.
     """
     own = {stage.stage_index: stage for stage in stages}
     total = torch.zeros(1, dtype=torch.float64, device=device)

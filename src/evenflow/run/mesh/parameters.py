@@ -1,4 +1,4 @@
-"""Gradients of parameters on several devices: summed where they are in part, and over stages that share them."""
+"""Gradients of parameters on several devices: partial sums added, also over stages that share a parameter."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ class _Copy:
 
     layout: Layout
     parameter: nn.Parameter | None
-    """On these devices."""
+    """The parameter if this device has it, else None."""
 
 
 class MeshParameters:
-    """Before and after a step, as `evenflow.run.engine.shared_parameters.SharedParameters`.
+    """Sums gradients around a step, as `evenflow.run.engine.shared_parameters.SharedParameters`.
 
     During a step gradients stay partial sums over the devices that had other samples, and are summed once after it.
     Where the plan splits a parameter's update further than the parameter, the optimizer gets a copy that is split so:
@@ -53,11 +53,11 @@ class MeshParameters:
         self._before: list[Tensor | None] = []
 
     def updated(self, parameter: nn.Parameter) -> nn.Parameter:
-        """What the optimizer gets for a parameter."""
+        """Return the parameter that the optimizer updates for `parameter`: itself or a copy that is split further."""
         return self._updated.get(id(parameter), parameter)
 
     def loaded(self) -> None:
-        """The parameters have new values: those of the optimizer follow."""
+        """Copy new values of the parameters to those of the optimizer."""
         with torch.no_grad():
             for one in self._parameters:
                 if id(one) in self._updated:
@@ -65,7 +65,7 @@ class MeshParameters:
                     copy.copy_(one.detach().redistribute(placements=copy.placements))
 
     def before_step(self) -> None:
-        """Gather what was updated; set aside what was accumulated before, which has been summed already."""
+        """Gather what was updated; set aside the gradients of earlier steps, which have been summed already."""
         with torch.no_grad():
             for one in self._parameters:
                 if id(one) in self._updated:
@@ -94,7 +94,7 @@ class MeshParameters:
         self._before = []
 
     def _sum(self, copies: Sequence[_Copy]) -> None:
-        """Every rank adds in the same order, so that copies stay equal."""
+        """Add the gradients of all copies, on every rank in the same order, so that copies stay equal."""
         own = next((copy.parameter for copy in copies if copy.parameter is not None), None)
         local = None if own is None else _local_gradient(own)
         parts = []
@@ -117,7 +117,7 @@ class MeshParameters:
 
 
 def _placed(parameter: nn.Parameter, placement: Sequence[int]) -> nn.Parameter:
-    """A copy, which the optimizer updates."""
+    """Return a copy with another placement, for the optimizer to update."""
     copy = parameter.detach().redistribute(placements=placements(placement)).clone()
     return nn.Parameter(copy, requires_grad=parameter.requires_grad)
 
@@ -133,7 +133,7 @@ def _local_gradient(parameter: nn.Parameter) -> Tensor:
 def _copies(
     names: Sequence[str], stages: Sequence[StageParts], plan: MeshPlan, own: Mapping[str, nn.Parameter]
 ) -> list[_Copy]:
-    """One for each rank of the pipeline that has some of the names, by the placement of the first of them there."""
+    """Return a copy for each rank that has some of the names, with the placement of its first one."""
     ranks: dict[int, tuple[int, str]] = {}
     for stage, name in _homes(names, stages):
         ranks.setdefault(stage.rank, (stage.index, name))

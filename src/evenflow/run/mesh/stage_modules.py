@@ -26,7 +26,7 @@ from evenflow.torch_model.parts import Context, Part
 
 
 def device_meshes(plan: MeshPlan, device_type: str) -> list[DeviceMesh]:
-    """The mesh of every stage. Every process calls it, since process groups are made."""
+    """Return the mesh of every stage. Every process calls it, since it makes process groups."""
     made: dict[tuple[tuple[int, ...], tuple[int, ...]], DeviceMesh] = {}
     for stage in plan.stages:
         key = stage.devices, stage.mesh
@@ -36,7 +36,7 @@ def device_meshes(plan: MeshPlan, device_type: str) -> list[DeviceMesh]:
 
 
 def placements(where: Sequence[int]) -> list[Placement]:
-    """As torch has them."""
+    """Return placements as torch has them."""
     return [Replicate() if one == REPLICATED else Shard(one) for one in where]
 
 
@@ -55,7 +55,7 @@ def shard_parameters(part: Part, where: Mapping[str, Sequence[int]], mesh: Devic
 
 
 def placed_like(module: nn.Module, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Whole tensors as this device's parts, where the module's own are such."""
+    """Return whole tensors as this device's parts, where the module's own are such."""
     own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
 
     def place(name: str, value: Any) -> Any:
@@ -90,7 +90,7 @@ class MeshStageModule(StageModule):
                     module.register_forward_hook(partial(_give, product))
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Of the first stage the input is the whole microbatch, on every device."""
+        """Return this device's part of the output; the first stage gets the whole microbatch on every device."""
         if self.is_first:
             placed = replicated(hidden, self.mesh).redistribute(placements=self.input_placements)
         else:
@@ -104,7 +104,7 @@ class MeshStageModule(StageModule):
         return local
 
     def entering(self, part: Part, hidden: Tensor) -> Tensor:
-        """As the plan has it before this part: between layers nothing stays a partial sum, nor does a gradient."""
+        """Place the input of a part as the plan has it: between layers no tensor or gradient stays a partial sum."""
         if part.path not in self.entries or not isinstance(hidden, DTensor):
             return hidden
         wanted = placements(self.entries[part.path])
@@ -113,12 +113,12 @@ class MeshStageModule(StageModule):
 
 
 def _batch(where: StageOnMesh) -> list[int]:
-    """Of the model's result: split into samples along the axes on which the stage's input is."""
+    """Return the placement of the model's result: its samples split along the axes that split the stage's input."""
     return [0 if one == 0 else REPLICATED for one in where.input.placement]
 
 
 def _on_mesh(context: Context | None, mesh: DeviceMesh) -> Context | None:
-    """What layers take beside their input is the same on all devices."""
+    """Return `context` with its tensors the same on all devices."""
     if context is None:
         return None
 
@@ -129,13 +129,13 @@ def _on_mesh(context: Context | None, mesh: DeviceMesh) -> Context | None:
 
 
 def _read(product: Product, _module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Before a product: its input as the plan has it, which is where collectives of a column split come from."""
+    """Place the input of a product as the plan has it, which is where collectives of a column split come from."""
     hidden, *others = arguments
     return (_moved(hidden, product.reads), *others)
 
 
 def _give(product: Product, _module: nn.Module, _arguments: tuple[Any, ...], result: Any) -> Any:
-    """After it: only where torch chose another way. Partial sums stay so until somebody reads them."""
+    """Place the result of a product where torch chose another way. Partial sums stay so until somebody reads them."""
     return _moved(result, product.gives)
 
 
@@ -147,9 +147,9 @@ def _moved(tensor: Any, of_matrix: Sequence[int]) -> Any:
 
 
 def _of_tensor(tensor: DTensor, of_matrix: Sequence[int]) -> list[Placement] | None:
-    """The placements of a matrix [samples and positions, features] as those of a tensor [..., features].
+    """Return the placements of a matrix [samples and positions, features] as those of a tensor [..., features].
 
-    Rows are split in the first dimension that can be; None where there is no such one.
+    Rows are split in the first dimension that can be; None where there is none.
     """
     *rows, _features = tensor.shape
     found: list[Placement] = []
