@@ -6,7 +6,7 @@ Three layouts, told apart by what is there:
 - Ascend without (torch_npu): ranges on the host, ``torch_to_npu`` flows from operators to kernels.
 - Kineto: ranges on the host, kernels and launches with one ``correlation``; without kernels, operators of the CPU.
 
-The last two name links from forward to backward by ``fwdbwd`` flows; see `launches`.
+The last two name links from forward to backward by ``fwdbwd`` flows; see `device_times`.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from evenflow.errors import InputError
-from evenflow.profiles.traces.formats import launches, scope_rows
+from evenflow.profiles.traces.formats import device_times, scope_rows
 from evenflow.profiles.traces.formats.chrome_collector import ChromeCollector
 from evenflow.profiles.traces.formats.columns import joined
 from evenflow.profiles.traces.formats.events import read_events
@@ -43,7 +43,7 @@ def read_chrome_trace(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[i
 def _host_trace(collected: ChromeCollector) -> Trace:
     """Return the layers by ranges on the host."""
     work, source = _work(collected)
-    occurrences, recomputed = launches.occurrences_of(collected.scopes, collected.nodes, collected.links, work)
+    occurrences, recomputed = device_times.occurrences_of(collected.scopes, collected.nodes, collected.links, work)
     note = f"{Path(collected.file).name}: layers recompute; that time is in neither forward nor backward"
     return Trace(
         file=collected.file,

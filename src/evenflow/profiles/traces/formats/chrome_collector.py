@@ -6,7 +6,8 @@ from pathlib import Path
 
 from evenflow.errors import InputError
 from evenflow.profiles.traces.formats.columns import Integers, Table
-from evenflow.profiles.traces.formats.events import Event, time_ns, times_ns
+from evenflow.profiles.traces.formats.event_times import time_ns, times_ns
+from evenflow.profiles.traces.formats.events import Event
 from evenflow.profiles.traces.formats.launches import AUTOGRAD_NODE, BackwardNode, Link, Scope
 from evenflow.profiles.traces.formats.scope_rows import PASSES, Row
 from evenflow.profiles.traces.markers import is_step

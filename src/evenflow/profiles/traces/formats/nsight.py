@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from evenflow.profiles.traces.formats import launches
+from evenflow.profiles.traces.formats import device_times
 from evenflow.profiles.traces.formats.columns import Table
 from evenflow.profiles.traces.formats.launches import AUTOGRAD_NODE, BackwardNode, Link, Scope, work_of_launches
 from evenflow.profiles.traces.formats.nsight_tables import Tables, check_size, damaged, no_ranges
@@ -64,7 +64,7 @@ def read_report(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[int], N
     for process, record in sorted(processes.items()):
         file = f"{path}, process {process & 0xFFFFFF}" if several else str(path)
         work = work_of_launches(record.calls, record.kernels)
-        occurrences, recomputed = launches.occurrences_of(record.scopes, record.nodes, record.links(), work)
+        occurrences, recomputed = device_times.occurrences_of(record.scopes, record.nodes, record.links(), work)
         note = f"{file}: layers recompute; that time is in neither forward nor backward"
         traces.append(
             Trace(

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.profiles.traces.formats.launches import BackwardNode, Link, Scope, Work, occurrences_of
+from evenflow.profiles.traces.formats.device_times import occurrences_of
+from evenflow.profiles.traces.formats.launches import BackwardNode, Link, Scope, Work
 from evenflow.profiles.traces.names import Match
 
 LAYER = Match("body", "Layer")
