@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from evenflow.cli.main import VERBS
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
 

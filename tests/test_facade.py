@@ -2,13 +2,12 @@
 
 import importlib
 import re
-from pathlib import Path
 
 import pytest
 
 import evenflow
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*ROOT.glob("README*.md"), *(ROOT / "docs").rglob("*.md")]
 FACES = ("evenflow", "evenflow.auto", "evenflow.run")
 

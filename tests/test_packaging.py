@@ -6,13 +6,12 @@ import re
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
 import evenflow
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 COMPILER_AND_SOLVER = ("numba", "llvmlite", "highspy")
 HEAVY = (*COMPILER_AND_SOLVER, "rich", "torch", "transformers")
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.paths import ROOT
+
 CITED = re.compile(r"arXiv:(\d{4}\.\d{5})|\[((?:SAPP guide|uneven VPP talk|pipeline study notes))|document (\d{3})")
 
 

@@ -1,5 +1,4 @@
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
@@ -10,10 +9,9 @@ from evenflow.errors import InputError
 from evenflow.model import FULL, NONE, EndBlock, Layer, LayerRun, Mode, Network, Plan, cells
 from evenflow.profiles.layer_file import read_layer_file
 from evenflow.simulate import simulate
+from tests.paths import EXAMPLES
 from tests.solve.exhaustive import Case, every_plan
 from tests.strategies import FamilySizes, networks
-
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def by_the_guide(layer_ns, num_layers, *, head_ns=0, tail_ns=0):

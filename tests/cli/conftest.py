@@ -14,8 +14,6 @@ from evenflow.model import FULL, NONE, Request
 from evenflow.simulate import simulate
 from evenflow.solve import Infeasibility, Outcome, Progress, ProgressCallback, Status
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-
 TINY = {
     "name": "tiny",
     "layers_description": [

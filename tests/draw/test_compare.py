@@ -1,5 +1,4 @@
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -9,8 +8,8 @@ from evenflow.draw import comparison_svg
 from evenflow.draw.palette import LIMIT
 from evenflow.errors import InputError
 from tests.draw.cases import SVG, bars, by_class, by_id, parse, rect_box, simulation, text_box
+from tests.paths import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 GIGABYTE = 2**30
 
 

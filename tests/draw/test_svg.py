@@ -1,5 +1,4 @@
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -20,8 +19,8 @@ from tests.draw.cases import (
     text_boxes,
     words,
 )
+from tests.paths import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 SIZES = [(1, 1, 1), (2, 1, 4), (4, 2, 9), (8, 2, 32), (16, 3, 64), (40, 1, 60), (130, 1, 4)]
 
 

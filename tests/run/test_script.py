@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from evenflow.export.results.json_text import format_object
+from tests.paths import ROOT
 
 PLAN = {
     "ranks": 2,
@@ -49,7 +50,7 @@ for name, value in whole.state_dict().items():
 
 
 def test_the_documented_script_trains_and_its_checkpoint_is_the_unsplit_model(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "run.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "run.md").read_text(encoding="utf-8")
     train, load, _mesh = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     (tmp_path / "plan.json").write_text(format_object(PLAN), encoding="utf-8")
     (tmp_path / "script.py").write_text(TRAIN + train + "torch.distributed.destroy_process_group()\n", encoding="utf-8")

@@ -1,14 +1,11 @@
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow.schedule import Action, Op, Schedule, format_schedule, parse_schedule
+from tests.paths import GOLDEN
 from tests.strategies import FamilySizes, schedules, sizes
-
-GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
 
 @given(st.integers(0, 300), st.sampled_from(Op), st.integers(0, 2000))

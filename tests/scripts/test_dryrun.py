@@ -12,8 +12,9 @@ import pytest
 
 from evenflow.profiles.logs.mindspore_logs import read_peak_folder
 from evenflow.units import MEGABYTE
+from tests.paths import ROOT
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "dryrun.sh"
+SCRIPT = ROOT / "scripts" / "dryrun.sh"
 
 pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="the script is for bash")
 

@@ -1,7 +1,6 @@
 import importlib.util
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.paths import ROOT
 
 
 def test_the_pages_are_what_the_script_writes():

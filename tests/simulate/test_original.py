@@ -1,7 +1,6 @@
 """Makespan, peaks and bubbles against the tool whose command evenflow answers to, where that tool is right."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,9 @@ import pytest
 from evenflow.schedule import default_family, make_schedule
 from evenflow.simulate import StageCosts, build_graph, peak_bytes, run
 from evenflow.simulate.bubbles import bubble_table
+from tests.paths import GOLDEN
 
-CASES = json.loads((Path(__file__).resolve().parents[1] / "golden" / "original_simulator.json").read_text())["cases"]
+CASES = json.loads((GOLDEN / "original_simulator.json").read_text())["cases"]
 
 
 def name_of(case: dict[str, Any]) -> str:

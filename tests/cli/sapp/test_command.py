@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
+from tests.paths import ROOT
+
 DOOR = ROOT / "run_pipeline_balance.py"
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from evenflow.profiles.layer_file import read_layer_file
 from evenflow.units import MEGABYTE
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 DEMO, FOUR_STAGES = ROOT / "cfgs" / "init_demo.yaml", ROOT / "cfgs" / "init_pp4.yaml"
 
 

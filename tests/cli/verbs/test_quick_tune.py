@@ -1,12 +1,12 @@
 import json
-from pathlib import Path
 
 import pytest
 
 from evenflow import solve
 from evenflow.solve import Status
+from tests.paths import EXAMPLES
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "llama2_70b.json"
+EXAMPLE = EXAMPLES / "llama2_70b.json"
 SIZES = ("--ranks", 2, "--microbatches", 2)
 
 # By hand, as in test_plan.py: a stage of two layers takes 2 + 4 ms and 200 MB and, of two microbatches on rank 0, 20 MB

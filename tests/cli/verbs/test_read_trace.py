@@ -9,8 +9,8 @@ import pytest
 from click.testing import Result
 
 from evenflow.profiles.layer_file import read_layer_file
+from tests.paths import EXAMPLES
 
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 TIMELINES = EXAMPLES / "timelines" / "llama2_175b"
 
 Evenflow = Callable[..., Result]

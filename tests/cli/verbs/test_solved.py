@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,8 @@ from evenflow.profiles.layer_file import read_layer_file
 from evenflow.profiles.plan_file import read_plan_file
 from evenflow.simulate import simulate
 from evenflow.units import MEGABYTE, milliseconds
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples" / "llama2_70b.json"
 
 

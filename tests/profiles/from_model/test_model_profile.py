@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,9 +15,10 @@ from evenflow.profiles.from_model.timers import timer
 from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.torch_model.parts import ModelRow
 from evenflow.torch_model.training_row import read_decoder
+from tests.paths import EXAMPLES
 from tests.torch_model.layers import GptLayer, llama_config
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "configs" / "llama3_70b.json"
+EXAMPLE = EXAMPLES / "configs" / "llama3_70b.json"
 MOE = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
 
 

@@ -1,4 +1,3 @@
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +9,8 @@ from evenflow.export.dry_run_text import format_init_start, format_memory_usage
 from evenflow.model import Plan
 from evenflow.profiles.init.init_file import InitFile, parse_init_file, read_init_file
 from evenflow.profiles.memory.fit import fit_memory
+from tests.paths import CONFIGS
 
-CONFIGS = Path(__file__).resolve().parents[3] / "cfgs"
 MB = 2**20
 
 FOUR = """\

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 from evenflow.profiles.traces import read_traces
+from tests.paths import EXAMPLES
 from tests.profiles.traces import builders
 from tests.profiles.traces.rows import case, forwards, refusal, row
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "timelines" / "llama2_175b"
+EXAMPLE = EXAMPLES / "timelines" / "llama2_175b"
 
 
 def test_a_file_without_layers_is_noted(tmp_path: Path):

@@ -17,6 +17,7 @@ from evenflow.model import Plan
 from evenflow.run.job import launch as launcher
 from evenflow.run.values.run_job import RunJob
 from evenflow.run.values.run_result import StepReport
+from tests.paths import ROOT
 from tests.run.fake_ranks import RESULT
 
 LONG = 60
@@ -78,7 +79,7 @@ def ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ranks:
     made = Ranks(tmp_path)
     monkeypatch.setattr(launcher, "_CHILD", "tests.run.fake_ranks")
     monkeypatch.setenv("FAKE_RANKS", str(made.file))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[3]), *sys.path]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *sys.path]))
     return made
 
 
@@ -120,7 +121,7 @@ def test_no_process_outlives_the_command(ranks: Ranks, how: signal.Signals) -> N
     ranks.write({"after": LONG}, {"after": LONG})
     code = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        f"sys.path.insert(0, {str(Path(__file__).parents[3])!r}); from tests.run.job import test_launch as t; "
+        f"sys.path.insert(0, {str(ROOT)!r}); from tests.run.job import test_launch as t; "
         "t.launcher._CHILD = 'tests.run.fake_ranks'; t.launcher.launch(t.job(2), print)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)

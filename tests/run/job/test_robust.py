@@ -15,6 +15,7 @@ from evenflow.errors import RunError
 from evenflow.run.job import launch as launcher
 from evenflow.run.job.preflight import checked
 from evenflow.run.values.run_result import StepReport
+from tests.paths import ROOT
 from tests.run.job.test_launch import LONG, is_alive, job, wait_until
 
 ENDLESS = 1_000_000
@@ -29,7 +30,7 @@ def pids(file: Path) -> list[int]:
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the ranks write their process ids."""
     monkeypatch.setattr(launcher, "_CHILD", "tests.run.faulty_ranks")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[3]), *sys.path]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *sys.path]))
     monkeypatch.setenv("FAULTY_RANKS", json.dumps({"pids": str(tmp_path / "pids")}))
     return tmp_path / "pids"
 
