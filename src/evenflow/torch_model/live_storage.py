@@ -26,9 +26,52 @@ class ExecutedOperator:
     dtype: str
     """The number format of the first result, such as ``bfloat16``."""
     reads: frozenset[int]
-    """Numbers of the storages that it read, as `StorageLog.number` gives them."""
+    """Numbers of the storages that it read, as `LiveStorages.number` gives them."""
     writes: frozenset[int]
     """Numbers of the storages that it wrote."""
+
+
+class LiveStorages:
+    """A count of the bytes of storages that are alive, each once, however many tensors share it."""
+
+    def __init__(self) -> None:
+        self.live_bytes = 0
+        self.peak_bytes = 0
+        """The highest number of live bytes since the last `reset_peak`."""
+        self._known: dict[int, tuple[int, weakref.ref[Any]]] = {}
+        """Number of a living storage by the address of its Python object, which it keeps for life."""
+        self._sizes: list[int] = []
+
+    def number(self, tensor: torch.Tensor) -> int:
+        """Return the number of the tensor's storage, which no other storage ever gets; count a new one."""
+        storage = tensor.untyped_storage()
+        known = self._known.get(id(storage))
+        return known[0] if known else self._add(storage, storage.nbytes())
+
+    def give(self, tensor: torch.Tensor) -> int:
+        """Return the number of a storage that is known from now on, but not counted."""
+        return self._add(tensor.untyped_storage(), 0)
+
+    def size_bytes(self, number: int) -> int:
+        """Return the size of a counted storage, dead or alive; zero for a given one."""
+        return self._sizes[number]
+
+    def reset_peak(self) -> None:
+        """Forget the highest number."""
+        self.peak_bytes = self.live_bytes
+
+    def _add(self, storage: Any, size_bytes: int) -> int:
+        number, address = len(self._sizes), id(storage)
+
+        def free(_reference: object) -> None:
+            del self._known[address]
+            self.live_bytes -= size_bytes
+
+        self._known[address] = (number, weakref.ref(storage, free))
+        self._sizes.append(size_bytes)
+        self.live_bytes += size_bytes
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+        return number
 
 
 class StorageLog(TorchDispatchMode):
@@ -40,48 +83,17 @@ class StorageLog(TorchDispatchMode):
     def __init__(self, given: Iterable[torch.Tensor] = ()) -> None:
         super().__init__()
         self.operators: list[ExecutedOperator] = []
-        self.live_bytes = 0
-        self.peak_bytes = 0
-        self._known: dict[int, tuple[int, weakref.ref[Any]]] = {}
-        """Number of a living storage by the address of its Python object."""
-        self._sizes: dict[int, int] = {}
-        self._count = 0
-        for tensor in given:
-            self._add(tensor.untyped_storage(), 0)
-        self.given = frozenset(number for number, _ in self._known.values())
-
-    def number(self, tensor: torch.Tensor) -> int:
-        """Return the number of the tensor's storage, which it keeps for life and no other gets; count a new one."""
-        storage = tensor.untyped_storage()
-        known = self._known.get(id(storage))
-        return known[0] if known else self._add(storage, storage.nbytes())
-
-    def size_bytes(self, number: int) -> int:
-        """Return the size of a counted storage, dead or alive; zero for a given one."""
-        return self._sizes[number]
-
-    def _add(self, storage: Any, size_bytes: int) -> int:
-        number, self._count = self._count, self._count + 1
-        address = id(storage)
-
-        def free(_reference: object) -> None:
-            del self._known[address]
-            self.live_bytes -= size_bytes
-
-        self._known[address] = (number, weakref.ref(storage, free))
-        self._sizes[number] = size_bytes
-        self.live_bytes += size_bytes
-        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
-        return number
+        self.storages = LiveStorages()
+        self.given = frozenset(self.storages.give(tensor) for tensor in given)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator and record it."""
         kwargs = kwargs or {}
         inputs = _tensors((args, kwargs))
-        reads = frozenset(self.number(tensor) for tensor in inputs)
+        reads = frozenset(self.storages.number(tensor) for tensor in inputs)
         result = func(*args, **kwargs)
         outputs = _tensors(result)
-        writes = frozenset(self.number(tensor) for tensor in outputs)
+        writes = frozenset(self.storages.number(tensor) for tensor in outputs)
         if writes and (func._schema.is_mutable or writes - reads):
             self.operators.append(
                 ExecutedOperator(

@@ -111,26 +111,26 @@ def _run(
     inputs = list(made_inputs(part.inputs, make))
     if part.takes_gradient:
         inputs = [source(token, [inputs.pop(0)], noted), *inputs]
-    first, base_bytes = len(log.operators), log.live_bytes
+    first, base_bytes = len(log.operators), log.storages.live_bytes
     result = first_tensor(module(*inputs, **named))
     forward = log.operators[first:]
     edge, shape, dtype, device = get_gradient_edge(result), result.shape, result.dtype, result.device
     del result, inputs
-    activation_bytes = log.live_bytes
-    working_bytes = log.peak_bytes - max(base_bytes, activation_bytes)
+    activation_bytes = log.storages.live_bytes
+    working_bytes = log.storages.peak_bytes - max(base_bytes, activation_bytes)
 
     gradient = torch.ones(shape, dtype=dtype, device=device)
-    begin, log.peak_bytes = len(log.operators), log.live_bytes
+    begin, log.storages.peak_bytes = len(log.operators), log.storages.live_bytes
     torch.autograd.backward([edge], [gradient])
     backward = log.operators[begin:]
-    weight = _weight_operators(backward, {log.number(tensor) for tensor in noted})
+    weight = _weight_operators(backward, {log.storages.number(tensor) for tensor in noted})
     return Trace(
         forward=tuple(forward),
         backward=tuple(backward),
         weight=tuple(weight),
         activation_bytes=activation_bytes,
         until_weight_bytes=_waiting_bytes(weight, log),
-        working_bytes=max(working_bytes, log.peak_bytes - activation_bytes),
+        working_bytes=max(working_bytes, log.storages.peak_bytes - activation_bytes),
     )
 
 
@@ -148,4 +148,4 @@ def _weight_operators(backward: Sequence[ExecutedOperator], input_gradient: set[
 def _waiting_bytes(weight: Sequence[ExecutedOperator], log: StorageLog) -> int:
     made = frozenset().union(*(operator.writes for operator in weight))
     read = frozenset().union(*(operator.reads for operator in weight))
-    return sum(log.size_bytes(number) for number in read - made - log.given)
+    return sum(log.storages.size_bytes(number) for number in read - made - log.given)

@@ -39,7 +39,6 @@ __all__ = [
     "TorchDispatchMode",
     "TorchRuntime",
     "buffer_of",
-    "storage_key",
     "torch_action",
     "tree_leaves",
     "tree_map",
@@ -79,7 +78,6 @@ USED = {
         "register_custom_function",
     ),
     Tensor: ("_version",),
-    torch.UntypedStorage: ("_cdata",),
 }
 """Methods and attributes of torch's classes that evenflow overrides, calls or reads."""
 
@@ -103,8 +101,3 @@ def torch_action(action: Action) -> TorchAction:
 def version_of(tensor: Tensor) -> int:
     """Return how often a tensor has been changed in place."""
     return tensor._version
-
-
-def storage_key(storage: torch.UntypedStorage) -> int:
-    """Return a number that no other living storage has."""
-    return storage._cdata

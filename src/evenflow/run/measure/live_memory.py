@@ -1,6 +1,5 @@
 """Meters of memory: bytes of tensors that live on a device, and their highest number."""
 
-import weakref
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Protocol
@@ -9,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from evenflow.run.engine.torch_names import TorchDispatchMode, storage_key, tree_leaves
+from evenflow.run.engine.torch_names import TorchDispatchMode, tree_leaves
+from evenflow.torch_model.live_storage import LiveStorages
 
 
 class MemoryMeter(Protocol):
@@ -75,23 +75,21 @@ class StorageMeter(TorchDispatchMode):
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         super().__init__()
-        self._sizes: dict[int, int] = {}
-        self._live = 0
-        self._peak = 0
+        self._storages = LiveStorages()
         for tensor in tensors:
-            self._watch(local_part(tensor))
+            self._storages.number(local_part(tensor))
 
     def live_bytes(self) -> int:
         """See `MemoryMeter`."""
-        return self._live
+        return self._storages.live_bytes
 
     def peak_bytes(self) -> int:
         """See `MemoryMeter`."""
-        return self._peak
+        return self._storages.peak_bytes
 
     def reset_peak(self) -> None:
         """See `MemoryMeter`."""
-        self._peak = self._live
+        self._storages.reset_peak()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(issubclass(kind, DTensor) for kind in types):
@@ -99,19 +97,5 @@ class StorageMeter(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         for value in tree_leaves(result):
             if isinstance(value, Tensor) and value.device.type != "meta":
-                self._watch(value)
+                self._storages.number(value)
         return result
-
-    def _watch(self, tensor: Tensor) -> None:
-        storage = tensor.untyped_storage()
-        key = storage_key(storage)
-        size = storage.nbytes()
-        if key in self._sizes or not size:
-            return
-        self._sizes[key] = size
-        weakref.finalize(storage, self._forget, key)
-        self._live += size
-        self._peak = max(self._peak, self._live)
-
-    def _forget(self, key: int) -> None:
-        self._live -= self._sizes.pop(key, 0)
