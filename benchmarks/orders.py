@@ -8,10 +8,10 @@ from dataclasses import replace
 from benchmarks.cases import Case
 from benchmarks.table import aligned
 from evenflow.simulate import simulate
+from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.order.alternate import OrderedOutcome, solve_any_order
 from evenflow.solve.order.order_search import load_kernels
 from evenflow.solve.problem import make_problem
-from evenflow.solve.start import least_memory
 from evenflow.units import megabytes, milliseconds
 
 STANDARD = ("70b-8x1", "70b-8x2", "175b-16x1", "175b-16x3", "moe-16x2x32")
@@ -38,10 +38,7 @@ def run_orders(cases: Mapping[str, Case], *, time_limit_s: float) -> None:
 
 def _tight(case: Case) -> Case:
     problem = make_problem(case.request, schedule=case.schedule)
-    found = least_memory(problem, seconds=20.0)
-    if found.counts is None:
-        raise RuntimeError(f"{case.name}: no plan with little memory was found")
-    least = int(problem.rank_memory(problem.costs(found.counts)).max())
+    least = least_memory(problem, seconds=20.0, exact=False).peak_bytes
     return replace(case, memory_limit_bytes=round(least + TIGHT * (case.memory_limit_bytes - least)))
 
 

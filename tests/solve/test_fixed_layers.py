@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from evenflow.errors import InputError
 from evenflow.model import Cells, Layer, LayerRun, Mode, Network, Request, cells
 from evenflow.solve import Status, plan
+from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.search.annealing import Search
-from evenflow.solve.start import even_start, least_memory
+from evenflow.solve.start import even_start
 from tests.solve.cases import cases
 from tests.solve.exhaustive import Case, every_plan
 from tests.solve.test_race import MEGABYTE, MILLISECOND, NO_SHRINKING, SECONDS, TOLERANCE

@@ -33,10 +33,8 @@ def check(case: Case, plans: Plans, limit: int | None, outcome: Outcome) -> None
         assert outcome.simulation is None
         reason = outcome.infeasibility
         assert 0 <= reason.rank < case.sizes.num_ranks
-        if reason.proven:
-            assert reason.smallest_limit_bytes == plans.least_bytes
-        else:
-            assert reason.smallest_limit_bytes > plans.least_bytes
+        assert reason.proven
+        assert reason.smallest_limit_bytes == plans.least_bytes
         return
     assert outcome.status is Status.OPTIMAL
     assert best <= outcome.makespan_ns <= best * (1 + TOLERANCE)

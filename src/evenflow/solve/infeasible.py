@@ -6,9 +6,9 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model import BOTH, COMM, FULL, SELECT, Request
+from evenflow.solve.memory.least_memory import LeastMemory, least_memory
 from evenflow.solve.outcome import Infeasibility, Outcome, Status
 from evenflow.solve.problem import Problem, make_problem
-from evenflow.solve.start import LeastMemory, least_memory
 from evenflow.units import megabytes
 
 _ALTERNATIVE_SECONDS = 3.0
@@ -16,8 +16,6 @@ _ALTERNATIVE_SECONDS = 3.0
 
 def explain(problem: Problem, least: LeastMemory, *, seconds: float, advise: bool = True) -> Outcome:
     """The outcome for a problem whose least memory exceeds its limit; to `advise` tries alternatives."""
-    if least.counts is None:
-        raise ValueError("the plan with the least memory is needed to explain")
     peaks = problem.rank_memory(problem.costs(least.counts))
     return Outcome(
         status=Status.INFEASIBLE,
@@ -27,7 +25,7 @@ def explain(problem: Problem, least: LeastMemory, *, seconds: float, advise: boo
         solve_seconds=seconds,
         infeasibility=Infeasibility(
             rank=int(np.argmax(peaks)),
-            smallest_limit_bytes=int(peaks.max()),
+            smallest_limit_bytes=least.peak_bytes,
             proven=least.proven,
             advice=tuple(advice_for(problem)) if advise else (),
         ),
@@ -70,5 +68,4 @@ def _least_bytes(request: Request, *, schedule: str) -> int | None:
         other = make_problem(request, schedule=schedule)
     except InputError:
         return None
-    least = least_memory(other, seconds=_ALTERNATIVE_SECONDS)
-    return None if least.counts is None else int(other.rank_memory(other.costs(least.counts)).max())
+    return least_memory(other, seconds=_ALTERNATIVE_SECONDS, exact=False).peak_bytes

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from threading import Event, Thread, current_thread, main_thread
 
 from evenflow.errors import Interrupted
@@ -18,11 +17,12 @@ from evenflow.simulate.costs import Integers
 from evenflow.solve.backends.highs import Program
 from evenflow.solve.columns.rank_columns import load_bound
 from evenflow.solve.infeasible import explain
+from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.problem import Problem
 from evenflow.solve.proof import TOLERANCE, Prover
 from evenflow.solve.search.annealing import Search
-from evenflow.solve.start import even_start, least_memory
+from evenflow.solve.start import even_start
 
 _POLL_SECONDS = 0.05
 _REPORT_SECONDS = 0.25
@@ -242,13 +242,21 @@ class Race:
         if (problem.rank_memory(problem.costs(counts)) <= problem.limit).all():
             return counts
         self.phase = "finding a plan that fits"
-        least = least_memory(problem, seconds=max(1.0, self.left_s), started=partial(setattr, self, "starting"))
-        if least.counts is not None and (problem.rank_memory(problem.costs(least.counts)) <= problem.limit).all():
+        least = least_memory(
+            problem, seconds=max(1.0, self.left_s), enough_bytes=problem.limit, started=self._start_program
+        )
+        if least.peak_bytes <= problem.limit:
             return least.counts
-        if least.counts is not None and (least.proven or least.bound_bytes > problem.limit * (1 + TOLERANCE)):
+        if least.bound_bytes > problem.limit:
             seconds = time.monotonic() - self.began
             self.infeasible = explain(problem, least, seconds=seconds, advise=self.advise)
         return None
+
+    def _start_program(self, program: Program) -> None:
+        """Let the caller's thread cancel a program; it may have asked for that already."""
+        self.starting = program
+        if self.stop.is_set():
+            program.cancel()
 
     def _prove(self, search: Search, prover: Prover) -> None:
         """Refute targets until the bound meets the best plan or the time is up."""

@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.solve.columns.cell_options import Segments, merged_runs
+from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.search.annealing import Search
-from evenflow.solve.start import even_start, least_memory
+from evenflow.solve.start import even_start
 from tests.solve.cases import cases
 from tests.solve.exhaustive import every_plan
 
@@ -58,19 +59,6 @@ def test_an_even_start_is_a_plan(case):
     assert counts.sum() == problem.num_layers
     assert (counts.sum(axis=1) >= problem.min_layers).all()
     assert ((counts > 0).sum(axis=1) <= 1).all()
-
-
-@given(case=cases(memory=2**20 + 7))
-@settings(max_examples=60)
-def test_the_least_memory_is_that_of_the_smallest_of_all_plans(case):
-    problem = case.problem()
-    plans = every_plan(case)
-    least = least_memory(problem, seconds=30)
-    peak = int(problem.rank_memory(problem.costs(least.counts)).max())
-    assert peak >= plans.least_bytes
-    assert least.bound_bytes <= plans.least_bytes * (1 + 1e-6)
-    if least.proven:
-        assert peak <= plans.least_bytes * (1 + 1e-6)  # a program of floats
 
 
 @given(data=st.data(), seed=st.integers(0, 100))

@@ -38,6 +38,7 @@ class Program:
     _indices: list[NDArray[np.int32]] = field(default_factory=list)
     _entries: list[Values] = field(default_factory=list)
     _running: Any = None
+    _is_cancelled: bool = False
 
     @property
     def num_columns(self) -> int:
@@ -95,11 +96,14 @@ class Program:
         highs.passModel(self._model(highspy))
         highs.HandleUserInterrupt = True
         self._running = highs
+        if self._is_cancelled:
+            return Solution(status="stopped", values=None, objective=INFINITY, bound=-INFINITY)
         highs.run()
         return self._solution(highspy, highs)
 
     def cancel(self) -> None:
-        """Make a `solve` that runs in another thread return soon with what it has."""
+        """Make a `solve` that runs in another thread, or begins later, return soon with what it has."""
+        self._is_cancelled = True
         if self._running is not None:
             self._running.cancelSolve()
 

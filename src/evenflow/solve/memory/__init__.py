@@ -1,0 +1,1 @@
+"""The plan that needs the least memory, proven to the byte."""

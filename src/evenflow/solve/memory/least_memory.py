@@ -1,0 +1,184 @@
+"""The plan whose fullest rank holds the least, proven to the byte although the programs behind it are of floats.
+
+With one chunk a rank the cells are independent but for their borders, and `least_borders` is exact. Otherwise:
+
+1. A program of floats finds a plan and a bound, which is right up to `TOLERANCE`. Where peaks differ by more than that
+   from one to the next, such as whole megabytes, the bound settles it.
+2. Otherwise look for a plan that is smaller by a byte or more: choices with which a rank could not be smaller are left
+   out, in integers, and the program may exceed the limit by the tolerance, so that no plan is lost to rounding.
+3. A plan that comes out is smaller, and step 2 starts from it; or some of its ranks are exactly as large as before or
+   larger. Then these contents, and all that hold as much or more, are excluded (a no-good cut), and step 2 goes on.
+4. Where nothing is left, no plan is smaller. Every step excludes contents that could be chosen before, so it ends.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from evenflow.simulate.costs import Integers
+from evenflow.solve.backends.highs import INFINITY, Program
+from evenflow.solve.memory.memory_program import MemoryProgram, TooLarge
+from evenflow.solve.memory.smallest_contents import CellContents, SmallestContents
+from evenflow.solve.problem import Problem
+from evenflow.solve.start import even_bounds
+
+TOLERANCE = 1e-6
+"""Programs of floats are right up to this fraction of the peak: rows and integers of the library to a tenth of it."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LeastMemory:
+    """The plan whose fullest rank holds the least."""
+
+    counts: Integers
+    """Layers by cell and kind, shape [num_cells, num_kinds]."""
+    peak_bytes: int
+    """Bytes on its fullest rank."""
+    bound_bytes: float
+    """No plan needs less on its fullest rank."""
+
+    @property
+    def proven(self) -> bool:
+        """Whether no plan needs a byte less."""
+        return self.bound_bytes >= self.peak_bytes
+
+
+def least_memory(
+    problem: Problem,
+    *,
+    seconds: float,
+    enough_bytes: int = -1,
+    exact: bool = True,
+    started: Callable[[Program], object] = lambda program: None,
+) -> LeastMemory:
+    """Minimise the peak of the fullest rank over cuts whose cells recompute all they can.
+
+    A plan that needs at most `enough_bytes` ends the search; without `exact`, step 1 does. `started` gets every program
+    before it is solved, so that another thread can cancel it, which ends the search too.
+    """
+    search = _Search(problem, deadline=time.monotonic() + seconds, enough_bytes=enough_bytes, started=started)
+    if problem.fixed_bounds is None and problem.num_chunks == 1:
+        search.bounds = least_borders(search.contents)
+        search.peak_bytes = max(search.contents.peaks(search.bounds))
+    if problem.fixed_bounds is not None or problem.num_chunks == 1:
+        search.bound_bytes = search.peak_bytes
+    search.minimise()
+    if exact:
+        search.repair()
+    return LeastMemory(
+        counts=search.contents.counts(search.bounds),
+        peak_bytes=search.peak_bytes,
+        bound_bytes=min(search.bound_bytes, search.peak_bytes),
+    )
+
+
+def least_borders(contents: SmallestContents) -> Integers:
+    """The borders of cells with the least peak where each rank has one cell, by a dynamic program along the network."""
+    problem = contents.problem
+    num_borders = problem.num_layers + 1
+    unreached = np.iinfo(np.int64).max
+    reached = np.full(num_borders, unreached)
+    reached[0] = 0
+    cells = contents.every_run()
+    origins = []
+    for rank in problem.schedule.stage_ranks:
+        peaks = (contents.base(rank)[:, np.newaxis] + contents.sizes(rank, 0, cells.amounts)).max(axis=0)
+        table = np.full((num_borders, num_borders), unreached)
+        table[cells.starts, cells.ends] = np.maximum(reached[cells.starts], peaks)
+        origins.append(table.argmin(axis=0))
+        reached = table.min(axis=0)
+    bounds = [problem.num_layers]
+    for origin in reversed(origins):
+        bounds.append(int(origin[bounds[-1]]))
+    return np.array(bounds[::-1], dtype=np.int64)
+
+
+class _Search:
+    """The smallest plan so far, and a bound on all of them."""
+
+    def __init__(
+        self, problem: Problem, *, deadline: float, enough_bytes: int, started: Callable[[Program], object]
+    ) -> None:
+        self.contents = SmallestContents(problem)
+        self.bounds = even_bounds(problem) if problem.fixed_bounds is None else problem.fixed_bounds
+        self.peak_bytes = max(self.contents.peaks(self.bounds))
+        self.bound_bytes = 0.0
+        self._deadline = deadline
+        self._enough_bytes = enough_bytes
+        self._started = started
+        self._stopped = False
+        self._all_choices = (
+            self.contents.all_choices() if problem.fixed_bounds is None and problem.num_chunks > 1 else []
+        )
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether a smaller plan is wanted, may be there, and there is time to look for it."""
+        wanted = self.peak_bytes > max(self._enough_bytes, self.bound_bytes)
+        return wanted and not self._stopped and time.monotonic() < self._deadline
+
+    @cached_property
+    def _every_choice(self) -> list[CellContents]:
+        return self.contents.all_choices()
+
+    def minimise(self) -> None:
+        """Step 1, and again where the plan is so much smaller than the first that the tolerance was too coarse."""
+        unit_bytes = 0
+        while self._goes_on and unit_bytes not in range(1, 2 * self.peak_bytes):
+            unit_bytes = self.peak_bytes
+            bound, bounds = self._solve([], limit_bytes=None)
+            # Plans that need as much as the one at hand are not in the program.
+            self.bound_bytes = max(self.bound_bytes, min((bound - TOLERANCE) * unit_bytes, float(unit_bytes)))
+            self._offer(bounds)
+            step_bytes = self.contents.step_bytes
+            if step_bytes == 0 or self.bound_bytes > self.peak_bytes - step_bytes:
+                self.bound_bytes = float(self.peak_bytes)
+
+    def repair(self) -> None:
+        """Steps 2 to 4."""
+        too_large: list[TooLarge] = []
+        while self._goes_on:
+            limit_bytes = self.peak_bytes - 1 + TOLERANCE * self.peak_bytes
+            bound, bounds = self._solve(too_large, limit_bytes=limit_bytes)
+            if bound == INFINITY:
+                self.bound_bytes = float(self.peak_bytes)
+            elif not self._offer(bounds) and bounds is not None:
+                too_large += self._faults(bounds)
+
+    def _solve(self, too_large: list[TooLarge], *, limit_bytes: float | None) -> tuple[float, Integers | None]:
+        """The bound of a program (infinite where it has no plan) and the borders of the cells in its plan, if any."""
+        choices = self.contents.below(self._every_choice, self.peak_bytes)
+        if any(len(cell) == 0 for cell in choices):
+            return INFINITY, None
+        program = MemoryProgram(
+            self.contents, choices, unit_bytes=self.peak_bytes, limit_bytes=limit_bytes, too_large=too_large
+        )
+        self._started(program.program)
+        solution = program.program.solve(time_limit_s=self._deadline - time.monotonic())
+        self._stopped = solution.status == "stopped"
+        return solution.bound, None if solution.values is None else program.bounds(solution.values)
+
+    def _offer(self, bounds: Integers | None) -> bool:
+        """Take a plan that is smaller than the one at hand."""
+        if bounds is None:
+            return False
+        peak_bytes = max(self.contents.peaks(bounds))
+        if peak_bytes >= self.peak_bytes:
+            return False
+        self.bounds, self.peak_bytes = bounds, peak_bytes
+        return True
+
+    def _faults(self, bounds: Integers) -> Iterator[TooLarge]:
+        """What a plan holds on the ranks that are too large, for every rank that would be too large with it."""
+        amounts = self.contents.amounts(bounds)
+        peaks = self.contents.peaks(bounds)
+        ranks = range(len(peaks))
+        for fault in ranks:
+            if peaks[fault] >= self.peak_bytes:
+                held = amounts[self.contents.cells_of(fault)]
+                for rank in ranks:
+                    if self.contents.peak(rank, held) >= self.peak_bytes:
+                        yield TooLarge(rank=rank, amounts=held)

@@ -1,0 +1,123 @@
+"""The program of floats behind the least memory: which choice every cell takes.
+
+Where all layers are equal, a cell has one integer column, its number of layers; otherwise a binary column for each of
+its choices, which join to the whole network. Every rank has a row for each of its live vectors. Sizes are divided by
+about the size of the answer, so that the library's tolerances are fractions of it.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from evenflow.simulate.costs import Integers
+from evenflow.solve.backends.highs import Program, Values
+from evenflow.solve.memory.smallest_contents import Amounts, CellContents, SmallestContents
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TooLarge:
+    """Contents of a rank that are too large for it: at least `amounts` in each of its chunks, shape [num_chunks, 3]."""
+
+    rank: int
+    amounts: Amounts
+
+
+class MemoryProgram:
+    """Chooses among `choices`; `too_large` contents are excluded whatever floats say of them."""
+
+    def __init__(
+        self,
+        contents: SmallestContents,
+        choices: list[CellContents],
+        *,
+        unit_bytes: int,
+        limit_bytes: float | None = None,
+        too_large: list[TooLarge],
+    ) -> None:
+        """Minimise the peak of the fullest rank, or with `limit_bytes` find any plan up to it."""
+        self.program = Program()
+        self._contents = contents
+        self._choices = choices
+        peak = [self.program.column(cost=1.0)] if limit_bytes is None else []
+        if contents.is_uniform:
+            self._columns = [self._count(cell) for cell in choices]
+            self._add_up()
+        else:
+            self._columns = [self.program.columns(len(cell), upper=1.0, integer=True) for cell in choices]
+            self._join()
+        for rank in range(contents.problem.num_ranks):
+            self._add_rank(rank, peak, unit_bytes=unit_bytes, limit_bytes=limit_bytes)
+        for excluded in too_large:
+            self._exclude(excluded)
+
+    def bounds(self, values: Values) -> Integers:
+        """The borders of the cells in a solution; of equal layers, as if the cells stood in order."""
+        if self._contents.is_uniform:
+            layers = [round(float(values[columns[0]])) for columns in self._columns]
+        else:
+            layers = [
+                int(cell.layers[np.argmax(values[columns.start : columns.stop])])
+                for cell, columns in zip(self._choices, self._columns, strict=True)
+            ]
+        return np.concatenate(([0], np.cumsum(layers)))
+
+    def _count(self, cell: CellContents) -> range:
+        column = self.program.column(lower=float(cell.layers[0]), upper=float(cell.layers[-1]), integer=True)
+        return range(column, column + 1)
+
+    def _add_up(self) -> None:
+        """The numbers of layers add up."""
+        total = self._contents.problem.num_layers
+        self.program.row(
+            [columns[0] for columns in self._columns], np.ones(len(self._columns)), lower=total, upper=total
+        )
+
+    def _join(self) -> None:
+        """Every cell begins where the one before it ends."""
+        first = np.array(self._columns[0])
+        self.program.row(first, np.ones(len(first)), lower=1.0, upper=1.0)
+        joined = zip(pairwise(self._choices), pairwise(self._columns), strict=True)
+        for (before, after), (columns_before, columns_after) in joined:
+            for border in np.union1d(before.ends, after.starts):
+                ending = np.flatnonzero(before.ends == border) + columns_before.start
+                beginning = np.flatnonzero(after.starts == border) + columns_after.start
+                signs = np.concatenate((np.ones(len(ending)), -np.ones(len(beginning))))
+                self.program.row(np.concatenate((ending, beginning)), signs, lower=0.0, upper=0.0)
+
+    def _add_rank(self, rank: int, peak: list[int], *, unit_bytes: int, limit_bytes: float | None) -> None:
+        """What a rank holds stays below its limit, or its peak."""
+        cells = self._contents.cells_of(rank)
+        columns = np.concatenate([np.array(peak, dtype=np.int64), *(np.array(self._columns[cell]) for cell in cells)])
+        amounts = [
+            self._contents.one_layer if self._contents.is_uniform else self._choices[cell].amounts for cell in cells
+        ]
+        sizes = np.concatenate([self._contents.sizes(rank, chunk, each) for chunk, each in enumerate(amounts)], axis=1)
+        for base, row in zip(self._contents.base(rank).tolist(), sizes, strict=True):
+            entries = np.concatenate((-np.ones(len(peak)), row / unit_bytes))
+            upper = -base / unit_bytes if limit_bytes is None else (limit_bytes - base) / unit_bytes
+            self.program.row(columns, entries, upper=upper)
+
+    def _exclude(self, excluded: TooLarge) -> None:
+        """Not all chunks of the rank hold at least so much."""
+        indices: list[int] = []
+        most = -1
+        for cell, amounts in zip(self._contents.cells_of(excluded.rank), excluded.amounts, strict=True):
+            holds = np.flatnonzero((self._choices[cell].amounts >= amounts).all(axis=1))
+            if len(holds) == 0:
+                return  # no choice of this cell holds so much
+            most += 1
+            if not self._contents.is_uniform:
+                indices += (holds + self._columns[cell].start).tolist()
+            elif holds[0] == 0:
+                most -= 1  # every choice does
+            else:
+                indices.append(self._has_layers(cell, int(self._choices[cell].layers[holds[0]])))
+        self.program.row(indices, np.ones(len(indices)), upper=float(most))
+
+    def _has_layers(self, cell: int, count: int) -> int:
+        """A binary column that is 1 where a cell of equal layers holds at least `count` of them."""
+        column = self.program.column(upper=1.0, integer=True)
+        more = int(self._choices[cell].layers[-1]) - count + 1
+        self.program.row([self._columns[cell][0], column], [1.0, -float(more)], upper=float(count - 1))
+        return column

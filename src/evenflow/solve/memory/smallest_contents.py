@@ -1,0 +1,218 @@
+"""What each cell could hold under the kinds that keep the least, and what ranks then need, in integers."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.simulate.costs import Integers
+from evenflow.solve.problem import Problem
+
+Amounts = Integers
+"""Bytes of parameters, of activations and of what waits for weight gradients, shape [..., 3]."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CellContents:
+    """The layers that one cell could hold, one entry for each choice; head and tail are not among them.
+
+    Where all layers are equal only the number of layers counts, and every choice begins at layer 0.
+    """
+
+    starts: Integers
+    ends: Integers
+    amounts: Amounts
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def layers(self) -> Integers:
+        """Number of layers of each choice."""
+        return self.ends - self.starts
+
+    def select(self, keep: NDArray[np.bool_]) -> "CellContents":
+        """The choices where `keep` holds."""
+        return CellContents(starts=self.starts[keep], ends=self.ends[keep], amounts=self.amounts[keep])
+
+
+class SmallestContents:
+    """The smallest contents of the cells of `problem`, and the exact memory of ranks that hold them."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.is_uniform = problem.network.is_uniform
+        self._by_start: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+
+    def counts(self, bounds: Integers) -> Integers:
+        """The plan whose cells have the borders `bounds` [num_cells + 1], shape [num_cells, num_kinds]."""
+        starts = self._starts(bounds).tolist()
+        layers = np.diff(bounds).tolist()
+        by_kind = [self._smallest(start)[count][1] for start, count in zip(starts, layers, strict=True)]
+        return np.array(by_kind, dtype=np.int64)
+
+    def amounts(self, bounds: Integers) -> Amounts:
+        """What the cells with the borders `bounds` hold, shape [num_cells, 3]."""
+        starts = self._starts(bounds)
+        return self._contents(starts, starts + np.diff(bounds)).amounts
+
+    def peaks(self, bounds: Integers) -> list[int]:
+        """Peak bytes of every rank whose cells have the borders `bounds`."""
+        amounts = self.amounts(bounds)
+        return [self.peak(rank, amounts[self.cells_of(rank)]) for rank in range(self.problem.num_ranks)]
+
+    @cached_property
+    def one_layer(self) -> Amounts:
+        """What the first layer holds alone, shape [1, 3]: where all are equal, what each of them does."""
+        return self._contents(np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)).amounts
+
+    def _starts(self, bounds: Integers) -> Integers:
+        """First layers of the cells; of equal layers only their number counts."""
+        return np.zeros(len(bounds) - 1, dtype=np.int64) if self.is_uniform else bounds[:-1]
+
+    def all_choices(self) -> list[CellContents]:
+        """What each cell could hold beside some contents of the others."""
+        problem, num_cells, least = self.problem, self.problem.num_cells, self.problem.min_layers
+        spare = problem.num_layers - num_cells * least
+        cells = []
+        for cell in range(num_cells):
+            if self.is_uniform:
+                ends = np.arange(least, least + spare + 1)
+                cells.append(self._contents(np.zeros_like(ends), ends))
+                continue
+            starts, ends = np.triu_indices(spare + 1)
+            keep = (starts == 0) | (cell > 0)
+            if cell == num_cells - 1:
+                keep &= ends == spare
+            starts, ends = starts + cell * least, ends + (cell + 1) * least
+            cells.append(self._contents(starts[keep], ends[keep]))
+        return cells
+
+    def every_run(self) -> CellContents:
+        """Every run of layers that is long enough for a cell, wherever the cell stands."""
+        starts, ends = np.triu_indices(self.problem.num_layers + 1, self.problem.min_layers)
+        first = np.zeros_like(starts) if self.is_uniform else starts
+        amounts = self._contents(first, first + ends - starts).amounts
+        return CellContents(starts=starts, ends=ends, amounts=amounts)
+
+    def _contents(self, starts: Integers, ends: Integers) -> CellContents:
+        sums = self.problem.sums
+        amounts = np.stack(
+            (
+                sums.parameter_bytes[ends] - sums.parameter_bytes[starts],
+                self._activation_table[starts, ends - starts],
+                sums.weight_bytes[ends] - sums.weight_bytes[starts],
+            ),
+            axis=-1,
+        )
+        return CellContents(starts=starts, ends=ends, amounts=amounts)
+
+    @cached_property
+    def _activation_table(self) -> Integers:
+        """Least activation bytes by first layer and number of layers."""
+        num_layers = self.problem.num_layers
+        table = np.zeros((num_layers + 1, num_layers + 1), dtype=np.int64)
+        for start in (0,) if self.is_uniform else range(num_layers + 1):
+            table[start, : num_layers - start + 1] = [size for size, _ in self._smallest(start)]
+        return table
+
+    def _smallest(self, start: int) -> list[tuple[int, tuple[int, ...]]]:
+        if start not in self._by_start:
+            self._by_start[start] = smallest_segments(self.problem, start)
+        return self._by_start[start]
+
+    # -- memory of ranks -------------------------------------------------------------------------------------------
+
+    def cells_of(self, rank: int) -> list[int]:
+        """The cells of a rank, chunk by chunk."""
+        cells: list[int] = self.problem.schedule.stage_table[:, rank].tolist()
+        return cells
+
+    @cached_property
+    def _weights(self) -> list[Integers]:
+        """How often each amount of a chunk counts, for each rank, shape [num_vectors, num_chunks, 3]."""
+        problem, weights = self.problem, []
+        for live in problem.live:
+            table = np.ones((len(live), problem.num_chunks, 3), dtype=np.int64)
+            table[:, :, 1] = live[:, : problem.num_chunks]
+            table[:, :, 2] = live[:, problem.num_chunks :] if problem.schedule.splits_backward else 0
+            weights.append(table)
+        return weights
+
+    def sizes(self, rank: int, chunk: int, amounts: Amounts) -> Integers:
+        """Bytes of contents of a rank's chunk under every live vector of the rank, shape [num_vectors, ...]."""
+        sizes: Integers = np.tensordot(self._weights[rank][:, chunk], amounts, axes=(1, amounts.ndim - 1))
+        return sizes
+
+    def base(self, rank: int) -> Integers:
+        """Bytes beside the layers (constant memory, head and tail) under every live vector, shape [num_vectors]."""
+        problem, network = self.problem, self.problem.network
+        base = np.full(len(problem.live[rank]), network.constant_bytes, dtype=np.int64)
+        for block, at in ((network.head, 0), (network.tail, problem.num_cells - 1)):
+            amounts = np.array([block.parameter_bytes, block.activation_bytes, block.weight_bytes], dtype=np.int64)
+            for chunk, cell in enumerate(self.cells_of(rank)):
+                if cell == at:
+                    base += self.sizes(rank, chunk, amounts)
+        return base
+
+    def peak(self, rank: int, amounts: Amounts) -> int:
+        """Peak bytes of a rank whose chunks hold `amounts`, shape [num_chunks, 3]."""
+        held = sum(self.sizes(rank, chunk, amounts[chunk]) for chunk in range(self.problem.num_chunks))
+        return int((self.base(rank) + held).max())
+
+    def below(self, choices: list[CellContents], peak_bytes: int) -> list[CellContents]:
+        """The choices with which a rank stays below `peak_bytes` if its other cells hold as little as they can.
+
+        With one chunk a rank holds nothing else, so every choice left is below. A cell without any choice has no plan.
+        """
+        kept = list(choices)
+        if any(len(cell) == 0 for cell in kept):
+            return kept
+        least = [cell.amounts.min(axis=0) for cell in kept]
+        for rank in range(self.problem.num_ranks):
+            cells = self.cells_of(rank)
+            lows = [self.sizes(rank, chunk, least[cell]) for chunk, cell in enumerate(cells)]
+            low = self.base(rank) + sum(lows)
+            for chunk, cell in enumerate(cells):
+                others = (low - lows[chunk])[:, np.newaxis]
+                sizes = self.sizes(rank, chunk, kept[cell].amounts)
+                kept[cell] = kept[cell].select((others + sizes).max(axis=0) < peak_bytes)
+        return kept
+
+    @cached_property
+    def step_bytes(self) -> int:
+        """Peaks of ranks differ by multiples of this (0: all are equal)."""
+        sums, network = self.problem.sums, self.problem.network
+        ends = [
+            size
+            for block in (network.head, network.tail)
+            for size in (block.parameter_bytes, block.activation_bytes, block.weight_bytes)
+        ]
+        each = (sums.parameter_bytes, sums.weight_bytes, sums.activation_bytes)
+        return int(np.gcd.reduce(np.concatenate([np.diff(sizes).reshape(-1) for sizes in each] + [np.array(ends)])))
+
+
+def smallest_segments(problem: Problem, start: int) -> list[tuple[int, tuple[int, ...]]]:
+    """For every number of layers from `start` on, the least activation bytes and the layers by kind that reach it.
+
+    The layers of a cell stand in the order of the kinds; two kinds may exclude each other.
+    """
+    each = np.diff(problem.sums.activation_bytes, axis=1)
+    num_kinds = len(problem.kinds)
+    nothing = (0, (0,) * num_kinds)
+    best = [nothing] * (problem.num_layers - start + 1)
+    for banned in problem.exclusive_kinds if problem.exclusive_kinds[0] >= 0 else (-1,):
+        kinds = [kind for kind in range(num_kinds) if kind != banned]
+        row = [nothing] * len(kinds)  # the best whose last layer is at most of that kind
+        for layers in range(1, len(best)):
+            for position, kind in enumerate(kinds):
+                size, counts = row[position]
+                more = (
+                    size + int(each[kind, start + layers - 1]),
+                    (*counts[:kind], counts[kind] + 1, *counts[kind + 1 :]),
+                )
+                row[position] = min(more, row[position - 1]) if position else more
+            if banned in (-1, problem.exclusive_kinds[0]) or row[-1] < best[layers]:
+                best[layers] = row[-1]
+    return best
