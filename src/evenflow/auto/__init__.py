@@ -1,4 +1,7 @@
-"""Two-level planning: operators sharded inside a stage, stages on submeshes of a cluster."""
+"""Two-level planning: operators sharded inside a stage, stages on submeshes of a cluster.
+
+Read `planner` first: it hands the values of one room to the next, trace <- row, sharding <- stages <- planner.
+"""
 
 from evenflow.auto.config_planner import plan_config
 from evenflow.auto.planner import AutoPlan, plan

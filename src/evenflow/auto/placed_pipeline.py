@@ -1,4 +1,4 @@
-"""What runs where: the stages of a plan with their devices, layers and the placement of every parameter."""
+"""Puts the pipeline of a plan on devices: the layers of every stage and the placement of every parameter."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -78,13 +78,13 @@ class PlacedPipeline:
 
     cluster: Cluster
     stages: tuple[PlacedStage, ...]
-    """In the order of the model."""
+    """Stages in the order of the model."""
     simulation: Simulation
     """Each message has its own time."""
 
     @property
     def mesh_plan(self) -> MeshPlan:
-        """What running it needs, as `evenflow.run.pipeline` takes it."""
+        """The plan as `evenflow.run.pipeline` takes it."""
         return MeshPlan(cluster=self.cluster, stages=tuple(stage.on_mesh() for stage in self.stages))
 
 

@@ -38,7 +38,7 @@ class AutoPlan:
     row: ModelRow
     request: TwoLevelRequest
     provider: ShardedStages
-    """What stages cost on the submeshes of the cluster."""
+    """The costs of stages on the submeshes of the cluster."""
     search: StagesOutcome
     """The stages that were chosen, with alternatives."""
     refinement: Refinement | None
@@ -46,7 +46,7 @@ class AutoPlan:
     pipeline: PlacedPipeline | None
     """None where there is no plan."""
     notes: tuple[str, ...] = ()
-    """What a user should know about the times and the memory, a sentence each."""
+    """Sentences that a user should know about the times and the memory."""
 
     @property
     def cluster(self) -> Cluster:
@@ -80,12 +80,12 @@ class AutoPlan:
 
     @property
     def stages(self) -> tuple[PlacedStage, ...]:
-        """What runs where, in the order of the model; nothing without a plan."""
+        """The stages in the order of the model, with what runs where; empty without a plan."""
         return self.pipeline.stages if self.pipeline else ()
 
     @property
     def mesh_plan(self) -> MeshPlan:
-        """What running it needs, as `evenflow.run.pipeline` takes it. Only where there is a plan."""
+        """The plan as `evenflow.run.pipeline` takes it. Only where there is a plan."""
         return self._placed.mesh_plan
 
     @property

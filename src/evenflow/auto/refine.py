@@ -1,4 +1,4 @@
-"""What the exact solver adds to a two-level plan: uneven layers, recomputation layer by layer, another schedule.
+"""Refines a two-level plan by the exact solver: uneven layers, recomputation layer by layer, another schedule.
 
 Equation 2 gives a stage one sharding and one recompute kind and assumes that messages cost nothing in the steady
 state. Where all stages have equal submeshes the pipeline is an ordinary one with submeshes as ranks: evenflow's solver
@@ -36,7 +36,7 @@ class Refined:
 
 @dataclass(frozen=True, kw_only=True)
 class Refinement:
-    """What was tried on the submeshes of a plan with equal ones, beside the two-level plan."""
+    """The pipelines that were tried on the submeshes of a plan with equal ones."""
 
     base: TwoLevelPlan
     """The plan whose submeshes are the ranks."""

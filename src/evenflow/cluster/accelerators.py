@@ -14,12 +14,12 @@ FlashAttention-2 measures 225 of 312 TFLOPS per device (72 %) for whole training
 """
 
 _NANOSECONDS = 1e9
-"""In one second."""
+"""Nanoseconds per second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accelerator:
-    """What one device computes and moves per second, without sparsity: a data sheet's peaks, or a share of them."""
+    """The rates of one device, without sparsity: a data sheet's peaks, or a share of them."""
 
     flops_per_s: float
     """Rate of matrix products of every dtype without a rate of its own."""
@@ -28,7 +28,7 @@ class Accelerator:
     """Rate of matrix products by dtype, such as ``bfloat16``."""
     name: str = "accelerator"
     source: str = ""
-    """Where the rates are written down."""
+    """The publication that states the rates."""
 
     def __post_init__(self) -> None:
         by_dtype = {f"flops_per_s_of[{dtype}]": rate for dtype, rate in self.flops_per_s_of.items()}
@@ -42,7 +42,7 @@ class Accelerator:
         return self.flops_per_s_of.get(dtype, self.flops_per_s)
 
     def reaching(self, efficiency: float) -> "Accelerator":
-        """The same device with matrix products at this share of their rates; memory keeps its own."""
+        """Return the same device with matrix products at this share of their rates; memory keeps its own."""
         if not 0 < efficiency <= 1:
             raise InputError(value=efficiency, rule="must be a share above 0 and at most 1", place="efficiency")
         return replace(
@@ -52,7 +52,7 @@ class Accelerator:
         )
 
     def all_in(self, dtype: str) -> "Accelerator":
-        """The same device where every matrix product runs at the rate of `dtype`."""
+        """Return the same device where every matrix product runs at the rate of `dtype`."""
         return replace(self, flops_per_s=self.rate(dtype), flops_per_s_of={})
 
     def operator_ns(self, *, flops: float, moved_bytes: float, dtype: str = "") -> float:

@@ -13,10 +13,10 @@ _MOST_DEVICES = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """What connects two devices."""
+    """The connection of two devices."""
 
     bytes_per_s: int
-    """Of one device, in each direction."""
+    """Bandwidth of one device, in each direction."""
     latency_ns: int = 0
 
     def transfer_ns(self, size_bytes: int) -> int:
@@ -46,11 +46,11 @@ class Cluster:
     num_nodes: int
     devices_per_node: int
     memory_bytes: int
-    """Of one device."""
+    """Memory of one device."""
     intra: Link
-    """Between devices of a node."""
+    """The link between devices of one node."""
     inter: Link
-    """Between devices of different nodes."""
+    """The link between devices of different nodes."""
     peak_flops: float | None = None
     """Floating-point operations a second of one device at its peak, where known."""
     name: str = "cluster"
@@ -88,7 +88,7 @@ class Cluster:
         return device // self.devices_per_node
 
     def link_between(self, device: int, other: int) -> Link:
-        """What connects two different devices."""
+        """Return the link between two different devices."""
         return self.intra if self.node_of(device) == self.node_of(other) else self.inter
 
 

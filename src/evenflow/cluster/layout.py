@@ -1,4 +1,4 @@
-"""How a tensor lies on the devices of a stage: which box of it every device holds."""
+"""The layout of a tensor on the devices of a stage: the box of it that every device holds."""
 
 import math
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from itertools import product
 from evenflow.errors import InputError
 
 REPLICATED = -1
-"""Instead of a dimension: every device along the mesh axis holds the same."""
+"""The value that stands for no dimension: every device along the mesh axis holds the same."""
 
 Box = tuple[tuple[int, int], ...]
 """Begin and end in every dimension."""
@@ -27,7 +27,7 @@ class Layout:
     item_bytes: int
     mesh: tuple[int, ...]
     placement: tuple[int, ...]
-    """For each mesh axis the dimension that is split along it, or REPLICATED."""
+    """The dimension that is split along each mesh axis, or REPLICATED."""
     devices: tuple[int, ...]
     """The last mesh axis varies fastest."""
 
@@ -51,7 +51,7 @@ class Layout:
 
     @cached_property
     def boxes(self) -> dict[int, Box]:
-        """What every device holds."""
+        """The box that every device holds."""
         places = product(*(range(size) for size in self.mesh))
         return {device: self._box(place) for device, place in zip(self.devices, places, strict=True)}
 
@@ -74,7 +74,7 @@ def chunk(begin: int, end: int, parts: int, index: int) -> tuple[int, int]:
 
 
 def shape_of(box: Box) -> tuple[int, ...]:
-    """Of the part of the tensor."""
+    """Return the shape of a box."""
     return tuple(end - begin for begin, end in box)
 
 
@@ -84,13 +84,13 @@ def volume(box: Box) -> int:
 
 
 def intersection(box: Box, other: Box) -> Box | None:
-    """What is in both, or None for nothing."""
+    """Return the box that both hold, or None for nothing."""
     common = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, other, strict=True))
     return common if all(begin < end for begin, end in common) else None
 
 
 def split(box: Box, parts: int) -> Iterator[Box]:
-    """At most so many parts of nearly equal size, along the longest dimension."""
+    """Split a box into at most `parts` of nearly equal size, along the longest dimension."""
     lengths = [end - begin for begin, end in box]
     longest = lengths.index(max(lengths, default=0)) if lengths else 0
     for index in range(parts):

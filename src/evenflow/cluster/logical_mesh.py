@@ -13,7 +13,7 @@ from evenflow.cluster.mesh import Mesh, MeshAxis
 
 
 def mesh_axis(size: int, link: Link) -> MeshAxis:
-    """So many devices on a kind of link."""
+    """Return an axis of `size` devices on a kind of link."""
     return MeshAxis(size=size, bandwidth_bytes_per_s=link.bytes_per_s, latency_ns=link.latency_ns)
 
 

@@ -13,9 +13,9 @@ class MeshAxis:
 
     size: int
     bandwidth_bytes_per_s: int
-    """What one device sends over these links."""
+    """Bytes per second that one device sends over these links."""
     latency_ns: int = 0
-    """Of one collective."""
+    """Latency of one collective."""
 
     def __post_init__(self) -> None:
         bandwidth = self.bandwidth_bytes_per_s

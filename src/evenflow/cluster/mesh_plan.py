@@ -1,4 +1,4 @@
-"""What running a two-level plan needs of it: the devices of every stage, and how tensors lie on them."""
+"""A two-level plan as it is run: the devices of every stage, and the layouts of tensors on them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from evenflow.errors import InputError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """How a layer that multiplies with its weight reads its input and gives its result.
+    """The placements in which a layer that multiplies with its weight reads its input and gives its result.
 
     Placements are of matrices: dimension 0 are samples and positions together, dimension 1 features.
     """
@@ -25,23 +25,23 @@ class StageOnMesh:
     """One stage of the pipeline."""
 
     rank: int
-    """Of the pipeline: the place of its submesh, the same for the chunks of a rank."""
+    """Rank of the pipeline: the place of its submesh, the same for the chunks of a rank."""
     input: Layout
-    """What comes in, on the stage's devices: a microbatch of all of them together."""
+    """Layout of the stage's input on its devices: a microbatch of all of them together."""
     output: Layout | None
-    """What goes to the next stage; None for the last, whose result goes into the loss."""
+    """Layout of what goes to the next stage; None for the last, whose result goes into the loss."""
     parameters: Mapping[str, Placement]
-    """By the names of the whole model."""
+    """Placements of parameters, by name in the whole model."""
     updates: Mapping[str, Placement] = field(default_factory=dict)
-    """Of the optimizer's state, where it lies otherwise than the parameter."""
+    """Placements of the optimizer's state, where they differ from the parameter's."""
     entries: Mapping[str, Placement] = field(default_factory=dict)
-    """Of what comes into each layer, by the name of its first module in the whole model."""
+    """Placement of what comes into each layer, by the name of its first module in the whole model."""
     products: Mapping[str, Product] = field(default_factory=dict)
-    """By the module's name in the whole model."""
+    """Products with a weight, by the module's name in the whole model."""
 
     @property
     def devices(self) -> tuple[int, ...]:
-        """In the order of the mesh, the last axis varying fastest."""
+        """Devices in the order of the mesh, the last axis varying fastest."""
         return self.input.devices
 
     @property
@@ -69,7 +69,7 @@ class MeshPlan:
 
     @property
     def num_ranks(self) -> int:
-        """Of the pipeline."""
+        """Number of ranks of the pipeline."""
         return max(stage.rank for stage in self.stages) + 1
 
     def devices_of_rank(self) -> Sequence[Sequence[int]]:

@@ -1,4 +1,4 @@
-"""How a tensor lies on a mesh: for each mesh axis replicated, split along one of its dimensions, or a partial sum."""
+"""Placements of a tensor on a mesh: for each mesh axis replicated, split along a dimension, or a partial sum."""
 
 import itertools
 import math
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 REPLICATE = -1
 PARTIAL = -2
 Placement = tuple[int, ...]
-"""For each mesh axis: a tensor dimension, REPLICATE or PARTIAL. Of two axes that split one dimension the first is the
+"""A tensor dimension, REPLICATE or PARTIAL for each mesh axis. Of two axes that split one dimension the first is the
 outer one, as in torch's DTensor."""
 
 
@@ -22,12 +22,12 @@ class WholeTensor:
 
     @property
     def size_bytes(self) -> int:
-        """Of the whole tensor."""
+        """Bytes of the whole tensor."""
         return math.prod(self.shape) * self.item_bytes
 
 
 def is_even(tensor: WholeTensor, placement: Placement, mesh_shape: tuple[int, ...]) -> bool:
-    """Whether all devices get equal parts of it."""
+    """Tell whether all devices get equal parts of a tensor."""
     left = list(tensor.shape)
     for size, where in zip(mesh_shape, placement, strict=True):
         if where >= 0:
@@ -52,7 +52,7 @@ def local_bytes(tensor: WholeTensor, placement: Placement, mesh_shape: tuple[int
 
 
 def describe(placement: Placement, *, dimensions: tuple[str, ...] = ()) -> str:
-    """In words; `dimensions` names the tensor's dimensions where they have names.
+    """Return text for people; `dimensions` names the tensor's dimensions where they have names.
 
     >>> describe((0, -1)), describe((-1, -1)), describe((-2, 1), dimensions=("column", "row"))
     ('dimension 0 on mesh axis 0', 'replicated', 'partial sum on mesh axis 0, row on mesh axis 1')

@@ -46,7 +46,7 @@ class ReshardingPlan:
 
     @cached_property
     def slow_bytes(self) -> int:
-        """What crosses between nodes."""
+        """Bytes that cross between nodes."""
         node = self.cluster.node_of
         return sum(
             self.sender.bytes_of(message.box)

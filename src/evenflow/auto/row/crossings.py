@@ -21,16 +21,16 @@ from evenflow.auto.row.exported import Exported
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedMemory:
-    """What several nodes may share, written in place by some of them."""
+    """Memory that several nodes may share, written in place by some of them."""
 
     nodes: frozenset[fx.Node]
     writers: tuple[fx.Node, ...]
-    """In order."""
+    """In the order of the forward."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFlow:
-    """What depends on what."""
+    """The dependences between the operators of a forward."""
 
     exported: Exported
     written: tuple[SharedMemory, ...]
@@ -46,11 +46,11 @@ class Cut:
     """The operators before it are those below this index."""
     crossing: fx.Node
     depth: int
-    """How many modules have calls that it interrupts, the model's own included."""
+    """Number of modules with a call that the cut interrupts, the model's own included."""
 
     @property
     def size_bytes(self) -> int:
-        """Of what crosses."""
+        """Bytes of the tensor that crosses."""
         value = self.crossing.meta["val"]
         return int(value.numel()) * int(value.element_size())
 
@@ -76,7 +76,7 @@ def data_flow(exported: Exported) -> DataFlow:
 
 
 def find_cuts(flow: DataFlow) -> tuple[Cut, ...]:
-    """All places where nothing but one tensor of floating point crosses, made from inputs of the model; in order."""
+    """Find the places where one tensor of floating point, made from inputs of the model, crosses alone; in order."""
     operators, counted = flow.exported.operators, flow.counted
     last_use = {flow.exported.result: len(operators)}
     for index, node in enumerate(operators):
@@ -115,7 +115,7 @@ def region_of(node: fx.Node) -> fx.GraphModule | None:
 
 
 def _locked(flow: DataFlow) -> Iterator[tuple[int, int]]:
-    """From the first to the last operator on a memory that is written in place: those stay together.
+    """The first and the last operator on each memory that is written in place: these stay together.
 
     Not so where all of it can be made again.
     """
@@ -141,7 +141,7 @@ def _depth(before: fx.Node, after: fx.Node) -> int:
 
 
 def _written_memories(operators: Sequence[fx.Node]) -> tuple[SharedMemory, ...]:
-    """Those that any operator writes to."""
+    """Find the memories that any operator writes to."""
     sharing: dict[fx.Node, set[fx.Node]] = {}
     writers: dict[fx.Node, None] = {}
     for node in operators:
@@ -157,7 +157,7 @@ def _written_memories(operators: Sequence[fx.Node]) -> tuple[SharedMemory, ...]:
 
 
 def _shared_with(node: fx.Node) -> list[fx.Node]:
-    """Whose memory the node's value may lie in, or that it writes to."""
+    """Find the nodes whose memory the node's value may lie in, or that it writes to."""
     if _schema(node) is None or "dropout" in str(node.target):  # an item or a region; dropout may return what it takes
         return [one for one in node.all_input_nodes if one.op != "get_attr"]
     return _aliased(node, written=False)
@@ -197,7 +197,7 @@ def _is_random(node: fx.Node) -> bool:
 
 
 def _region_operators(node: fx.Node) -> Iterator[fx.Node]:
-    """Of the regions that an operator runs."""
+    """The operators of the regions that a node runs."""
     for region in map(region_of, node.all_input_nodes):
         if region is not None:
             yield from (inner for inner in region.graph.nodes if inner.op == "call_function")

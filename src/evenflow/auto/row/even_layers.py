@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 _TOLERANCE = 1.1
-"""How much more work than necessary the heaviest layer may have, so that less crosses."""
+"""Factor by which the heaviest layer may exceed the lightest possible heaviest one, so that less crosses."""
 
 
 _Best = tuple[int, int, int, int]
@@ -14,12 +14,12 @@ _Best = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seam:
-    """What it means to cut between two neighbouring parts of a model."""
+    """The place between two neighbouring pieces of a model, as a place to cut."""
 
     depth: int
-    """How many calls of modules it interrupts."""
+    """Number of calls of modules that a cut interrupts."""
     size_bytes: int
-    """Of what crosses."""
+    """Bytes that cross."""
 
     @property
     def badness(self) -> tuple[int, int]:

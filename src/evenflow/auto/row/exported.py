@@ -28,15 +28,15 @@ class Exported:
     """A graph whose every node has its value without data in ``meta["val"]``; operators may write in place."""
 
     operators: tuple[fx.Node, ...]
-    """In the order of the forward."""
+    """Operators in the order of the forward."""
     parameters: Mapping[fx.Node, tuple[str, ...]]
-    """All names of each: a tied one has several."""
+    """All names of each parameter: a tied one has several."""
     tensors: Mapping[fx.Node, torch.Tensor]
     """The model's own parameters, buffers and constants."""
     inputs: tuple[fx.Node, ...]
     """The tensors among the arguments, in order."""
     result: fx.Node
-    """What the model is trained on."""
+    """The value that the model is trained on."""
 
 
 def export_forward(model: nn.Module, example_batch: Any) -> Exported:
@@ -70,7 +70,7 @@ def export_forward(model: nn.Module, example_batch: Any) -> Exported:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without the traces and graphs that torch prints beside the error that it raises."""
+    """Hide the traces and graphs that torch prints beside the error that it raises."""
     before = logging.root.manager.disable
     logging.disable()
     try:

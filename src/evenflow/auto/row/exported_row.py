@@ -35,14 +35,14 @@ def exported_row(model: nn.Module, example_batch: Any, *, most_even_layers: int)
     flow = data_flow(export_forward(model, example_batch))
     cuts = find_cuts(flow)
     seams = [Seam(depth=cut.depth, size_bytes=cut.size_bytes) for cut in cuts]
-    parts = _parts(flow, cuts)
-    if not any(part.is_trained for part in parts):
+    pieces = _pieces(flow, cuts)
+    if not any(piece.is_trained for piece in pieces):
         raise InputError(
             value=type(model).__name__,
             rule="must use a parameter of its own that requires a gradient",
             place="model",
         )
-    grouping = group_layers(parts, seams, most_even_layers=most_even_layers)
+    grouping = group_layers(pieces, seams, most_even_layers=most_even_layers)
     spans = [span for span in (grouping.head, *grouping.body, grouping.tail) if span is not None]
     layers = _layers(model, flow, [draft_segment(flow, *_ends(cuts, span)) for span in spans])
     return ModelRow(
@@ -58,18 +58,18 @@ def _ends(cuts: Sequence[Cut], span: Span) -> tuple[Cut | None, Cut | None]:
     return (cuts[first - 1] if first else None, cuts[end - 1] if end <= len(cuts) else None)
 
 
-def _parts(flow: DataFlow, cuts: Sequence[Cut]) -> list[Piece]:
+def _pieces(flow: DataFlow, cuts: Sequence[Cut]) -> list[Piece]:
     """The pieces between all cuts, with the work of forward and backward; that of equal ones is counted once."""
     known: dict[Hashable, Piece] = {}
-    parts = []
+    pieces = []
     for before, after in pairwise((None, *cuts, None)):
         draft = draft_segment(flow, before, after)
         key = draft.key(flow)
         if key not in known:
             is_trained = any(flow.exported.tensors[source].requires_grad for source in draft.tensors)
             known[key] = Piece(key=len(known), flops=_flops(flow, draft) if is_trained else 0, is_trained=is_trained)
-        parts.append(known[key])
-    return parts
+        pieces.append(known[key])
+    return pieces
 
 
 def _flops(flow: DataFlow, draft: SegmentDraft) -> int:
@@ -79,7 +79,7 @@ def _flops(flow: DataFlow, draft: SegmentDraft) -> int:
 
 
 def _layers(model: nn.Module, flow: DataFlow, drafts: Sequence[SegmentDraft]) -> list[Part]:
-    """With the same names inside of equal layers, those of the first one."""
+    """Return the layers of drafts; equal layers have the same names inside, those of the first one."""
     used = Counter(path for draft in drafts for path in {path for node in draft.operators for path in call_stack(node)})
     names_inside: dict[Hashable, list[str]] = {}
     layers = []
@@ -108,7 +108,7 @@ def _layers(model: nn.Module, flow: DataFlow, drafts: Sequence[SegmentDraft]) ->
 
 
 def _full_names(flow: DataFlow, draft: SegmentDraft) -> list[str]:
-    """Of parameters, in order; nothing for buffers. Of a tied one the name it has in the module that uses it here."""
+    """Return full names of parameters in order, nothing for buffers; a tied one is named in the module that uses it."""
     found = []
     for source, node in draft.tensors.items():
         names = flow.exported.parameters.get(source, ("",))
@@ -118,7 +118,7 @@ def _full_names(flow: DataFlow, draft: SegmentDraft) -> list[str]:
 
 
 def _common_path(paths: Sequence[str]) -> str:
-    """Of the innermost module that they all are in."""
+    """Return the path of the innermost module that all paths are in."""
     levels = zip(*(path.split(".") for path in paths), strict=False)
     return ".".join(level[0] for level in takewhile(lambda level: len(set(level)) == 1, levels))
 

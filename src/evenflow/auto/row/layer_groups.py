@@ -1,6 +1,6 @@
-"""Which neighbouring parts of a model make a layer; no torch in here.
+"""Joins neighbouring pieces of a model into layers; no torch in here.
 
-parts of a model   E | a m a m a m | n O      a, m: attention and feed-forward of a block; E, n, O: the ends
+pieces of a model  E | a m a m a m | n O      a, m: attention and feed-forward of a block; E, n, O: the ends
 repetition             a m a m a m            of the period a m
 layers             E |  am  am  am | nO       head, body, tail
 """
@@ -14,10 +14,10 @@ from itertools import accumulate, pairwise
 from evenflow.auto.row.even_layers import Seam, even_layers
 
 Span = tuple[int, int]
-"""First part, and the first one behind."""
+"""First piece, and the first one behind."""
 
 _LIGHT = Fraction(1, 10)
-"""What has less than this share of an even layer's work is no layer of its own."""
+"""The least share of an even layer's work that makes a layer of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,15 +25,15 @@ class Piece:
     """A piece of the model that is not cut."""
 
     key: Hashable
-    """Equal for parts that are equal but for values."""
+    """Equal for pieces that are equal but for values."""
     flops: int
     is_trained: bool
-    """A layer needs a part with parameters to train."""
+    """A layer needs a piece with parameters to train."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grouping:
-    """Layers as spans of parts; head and tail are too light to be layers of the body."""
+    """Layers as spans of pieces; head and tail are too light to be layers of the body."""
 
     head: Span | None
     body: tuple[Span, ...]
@@ -42,7 +42,7 @@ class Grouping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Repetition:
-    """Equal groups of parts, one behind the other."""
+    """Equal groups of pieces, one behind the other."""
 
     first: int
     period: int
@@ -50,27 +50,29 @@ class _Repetition:
 
     @property
     def end(self) -> int:
-        """The first part behind it."""
+        """The first piece behind it."""
         return self.first + self.period * self.count
 
 
-def group_layers(parts: Sequence[Piece], seams: Sequence[Seam], *, most_even_layers: int) -> Grouping:
-    """Equal layers where parts repeat themselves; between them, layers with even work, of which the whole model would
-    have at most so many. There is a part to train; `seams` are those between neighbours.
+def group_layers(pieces: Sequence[Piece], seams: Sequence[Seam], *, most_even_layers: int) -> Grouping:
+    """Group pieces into equal layers where they repeat themselves, and into layers of even work elsewhere.
+
+    The even layers are as large as if the whole model were cut into `most_even_layers` of them. At least one piece is
+    to be trained; `seams` are those between neighbours.
     """
-    return _Grouper(parts=tuple(parts), seams=tuple(seams), most_even_layers=most_even_layers).grouping()
+    return _Grouper(pieces=tuple(pieces), seams=tuple(seams), most_even_layers=most_even_layers).grouping()
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Grouper:
-    parts: tuple[Piece, ...]
+    pieces: tuple[Piece, ...]
     seams: tuple[Seam, ...]
     most_even_layers: int
 
     @cached_property
     def before(self) -> list[int]:
-        """The work of all parts before each one, and of all."""
-        return [0, *accumulate(part.flops for part in self.parts)]
+        """The work of all pieces before each one, and of all."""
+        return [0, *accumulate(piece.flops for piece in self.pieces)]
 
     @cached_property
     def even_flops(self) -> Fraction:
@@ -80,14 +82,14 @@ class _Grouper:
         return self.before[span[1]] - self.before[span[0]]
 
     def is_trained(self, span: Span) -> bool:
-        return any(part.is_trained for part in self.parts[slice(*span)])
+        return any(piece.is_trained for piece in self.pieces[slice(*span)])
 
     def grouping(self) -> Grouping:
-        found = sorted(self.repetitions((0, len(self.parts))), key=lambda one: one.first)
+        found = sorted(self.repetitions((0, len(self.pieces))), key=lambda one: one.first)
         blocks = [list(self.repeated(one)) for one in found]
         # Elsewhere layers are no finer than blocks.
         even_flops = max([self.even_flops, *(Fraction(self.flops(layer)) for block in blocks for layer in block)])
-        bounds = [0, *(place for one in found for place in (one.first, one.end)), len(self.parts)]
+        bounds = [0, *(place for one in found for place in (one.first, one.end)), len(self.pieces)]
         stretches = [list(self.even(span, even_flops)) for span in zip(bounds[::2], bounds[1::2], strict=True)]
         layers = stretches[0]
         for block, behind in zip(blocks, stretches[1:], strict=True):
@@ -104,7 +106,7 @@ class _Grouper:
         )
 
     def joined(self, spans: Sequence[Span], fit: Sequence[bool]) -> list[Span]:
-        """Until there is a fit one in each: an unfit span joins the neighbour across the worse of its seams."""
+        """Join unfit spans, each to the neighbour across the worse of its seams, until every span has a fit one."""
         left = [(span, is_fit) for span, is_fit in zip(spans, fit, strict=True)]
         index = 0
         while index < len(left):
@@ -135,14 +137,12 @@ class _Grouper:
             yield from self.repetitions((best.end, span[1]))
 
     def candidates(self, span: Span) -> Iterator[_Repetition]:
-        """For every period, in each run of parts that equal those a period later, as many groups as fit, at any
-        offset.
-        """
+        """All repetitions: for every period, in each run of pieces that equal those a period later, at any offset."""
         first, end = span
         for period in range(1, (end - first) // 2 + 1):
             start = first
             for place in range(first, end - period + 1):
-                if place < end - period and self.parts[place].key == self.parts[place + period].key:
+                if place < end - period and self.pieces[place].key == self.pieces[place + period].key:
                     continue
                 length = place - start + period
                 count = length // period
@@ -153,11 +153,11 @@ class _Grouper:
 
     def depth(self, one: _Repetition) -> int:
         places = range(one.first, one.end + 1, one.period)
-        return sum(self.seams[place - 1].depth for place in places if 0 < place < len(self.parts))
+        return sum(self.seams[place - 1].depth for place in places if 0 < place < len(self.pieces))
 
     def repeated(self, one: _Repetition) -> Iterator[Span]:
         """A layer for each group; where cuts inside of it interrupt no more calls than those between groups, one for
-        each part that is not light.
+        each piece that is not light.
         """
         end = one.first + one.period
         around = self.seams[end - 1].depth
@@ -170,7 +170,7 @@ class _Grouper:
                 yield first + index * one.period, last + index * one.period
 
     def even(self, span: Span, even_flops: Fraction) -> Iterator[Span]:
-        """Layers of even work for parts that do not repeat themselves, as many as their work is worth."""
+        """Layers of even work for pieces that do not repeat themselves, as many as their work is worth."""
         if span[0] == span[1]:
             return
         singles = [(place, place + 1) for place in range(*span)]

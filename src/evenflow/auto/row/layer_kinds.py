@@ -1,4 +1,4 @@
-"""Which layers of a row are equal. Imports torch: import this only where a module is at hand."""
+"""Finds the layers of a row that are equal. Imports torch: import this only where a module is at hand."""
 
 from collections.abc import Sequence
 from typing import Any

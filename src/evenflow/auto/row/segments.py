@@ -34,7 +34,7 @@ class Segment(nn.Module):  # type: ignore[misc]  # torch is not checked
                 self.add_module(node.target, Segment(region.graph, tensors={}))
 
     def forward(self, *args: Any, **named: Any) -> Any:
-        """What crosses out of it, or the model's result."""
+        """Return the tensor that crosses out of the segment, or the model's result."""
         return fx.Interpreter(self, graph=self._graph).run(*args, *(named[name] for name in self._named))
 
 
@@ -81,11 +81,11 @@ class SegmentDraft:
 
     graph: fx.Graph
     inputs: tuple[fx.Node, ...]
-    """Of the traced forward: what crosses into it, or the model's first input that it needs; then its other inputs."""
+    """Nodes of the traced forward: what crosses into it, or the first input that it needs; then its other inputs."""
     tensors: Mapping[fx.Node, fx.Node]
-    """By node of the traced forward: the node that reads it, in order of use."""
+    """The node that reads a tensor, by node of the traced forward, in order of use."""
     operators: tuple[fx.Node, ...]
-    """Of the traced forward, those that run here and nowhere else."""
+    """Operators of the traced forward that run here and nowhere else."""
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ class SegmentDraft:
         return tuple(node.name for node in self.inputs[1:])
 
     def key(self, flow: DataFlow) -> Hashable:
-        """Equal for segments that are equal but for values and names."""
+        """Return a key that is equal for segments that are equal but for values and names."""
         return structure(self.graph), tuple(flow.exported.tensors[source].requires_grad for source in self.tensors)
 
     def module(self, flow: DataFlow, names: Sequence[str]) -> Segment:
@@ -105,7 +105,7 @@ class SegmentDraft:
 
 
 def draft_segment(flow: DataFlow, before: Cut | None, after: Cut | None) -> SegmentDraft:
-    """What runs between two cuts; None stands for the beginning and the end of the model."""
+    """Return the segment between two cuts; None stands for the beginning and the end of the model."""
     operators = flow.exported.operators
     entering = before.crossing if before else None
     leaving = after.crossing if after else flow.exported.result
@@ -144,7 +144,7 @@ def _copied(copy: fx.Node, node: fx.Node) -> fx.Node:
 def _needed(
     flow: DataFlow, leaving: fx.Node, entering: fx.Node | None, *, here: Sequence[fx.Node], earlier: Sequence[fx.Node]
 ) -> set[fx.Node]:
-    """All that leads from what enters to what leaves, and what writes in place to any of it.
+    """Find all that leads from what enters to what leaves, and what writes in place to any of it.
 
     What is written to buffers is written once; what does not count is made again, with all that was written to it.
     """

@@ -76,7 +76,7 @@ def _add_operator(program: ShardingProgram, index: int, operator: Operator) -> N
 
 
 def _kept_bytes(operator: Operator, strategy: OperatorStrategy, program: ShardingProgram) -> int:
-    """What one device keeps: parameters and buffers always, saved outputs for each microbatch in flight."""
+    """Return the bytes that one device keeps: parameters and buffers always, saved outputs per microbatch in flight."""
     shape = program.mesh.shape
     if operator.role in (Role.PARAMETER, Role.BUFFER):
         return operator.times * local_bytes(operator.outputs[0], strategy.outputs[0], shape)
@@ -85,7 +85,7 @@ def _kept_bytes(operator: Operator, strategy: OperatorStrategy, program: Shardin
 
 
 def _add_edges(program: ShardingProgram, group: _Group, readers: list[_Reader]) -> None:
-    """From a tensor to those that read it in the same pass. Several may share what a collective brings: a copy."""
+    """Add edges from a tensor to its readers in the same pass. Several may share what a collective brings: a copy."""
     source = group.source
     tensor = program.graph.operators[source.operator].outputs[source.output]
     first, output = program.node_of[source.operator], source.output
@@ -104,7 +104,7 @@ def _add_edges(program: ShardingProgram, group: _Group, readers: list[_Reader]) 
 
 
 def _add_result(program: ShardingProgram, value: Value, readers: _Readers) -> None:
-    """What leaves the graph is no partial sum."""
+    """Add a node for what leaves the graph, which is no partial sum."""
     route = program.graph.routes(value, 1)[0]
     tensor = program.graph.operators[value.operator].outputs[value.output]
     states = tuple(placements(tensor, program.mesh.shape, partial=False))

@@ -1,4 +1,4 @@
-"""What runs of layers cost as pipeline stages on a mesh: for each kind of layer a few shardings, then sums.
+"""Costs of runs of layers as pipeline stages on a mesh: for each kind of layer a few shardings, then sums.
 
 A run of k equal layers costs ``base + k * slope`` in everything, because its layers share one choice (`OperatorGraph`);
 a run of several kinds is the sum of its parts and of the redistributions between them. So a handful of programs, one
@@ -35,7 +35,7 @@ class StageOption:
     forward_ns: int
     backward_ns: int
     update_ns: int
-    """Once a step: gradients synchronised, parameters handed out."""
+    """Nanoseconds per step: gradients synchronised, parameters handed out."""
     compute_ns: int
     communication_ns: int
     resharding_ns: int
@@ -45,9 +45,9 @@ class StageOption:
     static_bytes: int
     """Parameters, gradients and optimizer state."""
     activation_bytes: int
-    """For each microbatch in flight."""
+    """Bytes for each microbatch in flight."""
     level: Level
-    """How dear memory was."""
+    """The price of memory that the sharding was chosen at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,15 +57,15 @@ class LayerCost:
     base: StageOption
     slope: StageOption
     entry: Placement
-    """Of the tensor that comes in."""
+    """Placement of the tensor that comes in."""
     exit: Placement
-    """Of the tensor that goes out."""
+    """Placement of the tensor that goes out."""
     gradient_entry: Placement | None
-    """Of the gradient of what goes out, which comes in; None where there is none."""
+    """Placement of the gradient of what goes out, which comes in; None where there is none."""
     gradient_exit: Placement | None
-    """Of the gradient of what came in."""
+    """Placement of the gradient of what came in."""
     plan: ShardingPlan
-    """Of a stage of these layers alone, as many as the longest run has."""
+    """The sharding of a stage of these layers alone, as many as the longest run has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +76,9 @@ class MeshCosts:
     order: tuple[int, ...]
     """The kind of every layer."""
     layers: tuple[tuple[LayerCost, ...], ...]
-    """By kind, then by price of memory; equally many for all kinds."""
+    """Costs by kind, then by price of memory; equally many for all kinds."""
     handed_over: tuple[WholeTensor, ...]
-    """By kind: the tensor that comes in."""
+    """The tensor that comes into a layer of each kind."""
 
     def options(self, first: int, end: int) -> tuple[StageOption, ...]:
         """The ways to run layers [first, end) as one stage, from the fastest to the smallest.
@@ -94,12 +94,12 @@ class MeshCosts:
         return tuple(self._option(first, end, level) for level in Level)
 
     def entry(self, layer: int, level: Level) -> tuple[WholeTensor, Placement]:
-        """What comes into a layer, and how it lies on the mesh."""
+        """Return what comes into a layer, and its placement on the mesh."""
         kind = self.order[layer]
         return self.handed_over[kind], self.layers[kind][level].entry
 
     def exit(self, layer: int, level: Level) -> tuple[WholeTensor, Placement]:
-        """What goes out of a layer into the next one, and how it lies on the mesh before that."""
+        """Return what goes out of a layer into the next one, and its placement before that."""
         return self.handed_over[self.order[layer + 1]], self.layers[self.order[layer]][level].exit
 
     def between(self, start: int, level: Level) -> tuple[int, int]:
@@ -216,7 +216,7 @@ def _layer_costs(
     levels: Sequence[PairwiseSolution],
     table: StrategyTable,
 ) -> tuple[LayerCost, ...]:
-    """Of one kind, by price of memory."""
+    """Return the costs of one kind, by price of memory."""
     few = [build(graph.with_layers(count), program.mesh, program.training, table) for count in (2, 3) if longest > 1]
     return tuple(_layer_cost(graph, program, few, found) for found in levels)
 
@@ -255,7 +255,7 @@ def _layer_cost(
 
 
 def _numbers(program: ShardingProgram, found: PairwiseSolution) -> dict[str, int]:
-    """By the names of `_NUMBERS`: what these choices cost in a program of the same graph."""
+    """Return what these choices cost in a program of the same graph, by the names of `_NUMBERS`."""
     plan = plan_of(program, found, memory_limit_bytes=None, smallest_memory_bytes=None, solve_seconds=0.0)
     cost, memory, training = plan.cost, plan.memory, program.training
     assert cost is not None

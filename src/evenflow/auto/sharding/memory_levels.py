@@ -20,7 +20,7 @@ from evenflow.errors import InputError
 
 
 class Level(IntEnum):
-    """How dear memory was when a sharding was chosen: from the fastest sharding to the one with the least memory."""
+    """The price of memory that a sharding was chosen at, from none to a price that makes memory all that counts."""
 
     FASTEST = 0
     FAST = 1
@@ -42,7 +42,7 @@ sharding of the whole stage under a memory limit would be. Without a row for the
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Link:
-    """What it costs to bring a tensor from a node of one kind's program to a node of another's."""
+    """The cost of bringing a tensor from a node of one kind's program to a node of another's."""
 
     kinds: tuple[int, int]
     nodes: tuple[int, int]
@@ -56,7 +56,7 @@ class LevelsProblem:
     programs: tuple[Pairwise, ...]
     links: tuple[_Link, ...]
     order: tuple[int, ...]
-    """In which kinds are solved: those with the most layers first, then the ends that have to suit them."""
+    """The order in which kinds are solved: those with the most layers first, then the ends that have to suit them."""
 
 
 def levels_problem(
@@ -66,11 +66,11 @@ def levels_problem(
     longest: Sequence[int],
     handed_over: Sequence[WholeTensor],
 ) -> LevelsProblem:
-    """The problem of layers in an order of kinds; by kind their longest run, and the tensor that comes in.
+    """Return the problem of layers in an order of kinds.
 
-    A kind that follows itself takes what it gives: its program has that hop too, or inputs would come for nothing.
-
-    Where another kind follows, the one that is solved later suits the other.
+    `longest` and `handed_over` hold, for each kind, the length of its longest run and the tensor that comes in. A kind
+    that follows itself takes what it gives: its program has that hop too, or inputs would come for nothing. Between two
+    kinds, the one that is solved later pays for the hop, and so is chosen to suit the earlier one.
     """
     ends = [_ends(program) for program in programs]
     links = []
@@ -117,7 +117,7 @@ def _ends(program: ShardingProgram) -> _Ends:
 
 
 def _hop(before: ShardingProgram, giver: int, after: ShardingProgram, taker: int, tensor: WholeTensor) -> Costs:
-    """Of all microbatches of a step, for each pair of choices."""
+    """Return the cost of all microbatches of a step for each pair of choices."""
     moves = before.redistributions.of(tensor)
     rows = [moves.index[one.outputs[0]] for one in before.nodes[giver].strategies]
     columns = [moves.index[one.outputs[0]] for one in after.nodes[taker].strategies]
@@ -125,7 +125,7 @@ def _hop(before: ShardingProgram, giver: int, after: ShardingProgram, taker: int
 
 
 def solve_levels(problem: LevelsProblem, time_limit_s: float) -> list[list[PairwiseSolution]]:
-    """Of each kind's program the shardings from the fastest to the smallest."""
+    """Return the shardings of each kind's program from the fastest to the smallest."""
     levels: dict[int, list[PairwiseSolution]] = {}
     for kind in problem.order:
         program = _suiting(problem, kind, levels, 0)

@@ -11,7 +11,7 @@ from evenflow.auto.trace.operator_graph import AxisRule, Operator, Role
 from evenflow.cluster.placement import REPLICATE, Placement, WholeTensor, is_even, placements
 
 AxisRules = Callable[[Hashable, int], frozenset[AxisRule] | None]
-"""From a call and the devices of an axis to its rules; None: the operator is unknown."""
+"""A function from a call and the devices of an axis to the rules of an operator; None if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class StrategyTable:
     def strategies(
         self, operator: Operator, inputs: tuple[WholeTensor, ...], mesh_shape: tuple[int, ...]
     ) -> tuple[OperatorStrategy, ...]:
-        """Of an operator whose input tensors are `inputs`; in a fixed order, the replicated one first."""
+        """Return those of an operator whose input tensors are `inputs`, in a fixed order, the replicated one first."""
         if operator.role is Role.VIEW and operator.call is None:
             identity = placements(operator.outputs[0], mesh_shape, partial=True)
             return tuple(OperatorStrategy(inputs=(one,), outputs=(one,)) for one in identity)

@@ -1,4 +1,4 @@
-"""What an operator costs on one device under a strategy: arithmetic or memory traffic, whichever takes longer.
+"""The time of an operator on one device under a strategy: arithmetic or memory traffic, whichever takes longer.
 
 Collectives belong to the edges between operators: see `redistribution`.
 """
@@ -14,7 +14,7 @@ from evenflow.cluster.placement import WholeTensor, local_bytes
 def allowed_strategies(
     operator: Operator, strategies: tuple[OperatorStrategy, ...], mesh: Mesh
 ) -> tuple[OperatorStrategy, ...]:
-    """All of them; where computation costs nothing, only those that split heavy operators over most devices."""
+    """Return all strategies; where computation is free, only those that split heavy operators over most devices."""
     if mesh.accelerator is not None or not operator.flops:
         return strategies
     most = max(work_split(one, mesh) for one in strategies)
@@ -22,7 +22,7 @@ def allowed_strategies(
 
 
 def work_split(strategy: OperatorStrategy, mesh: Mesh) -> int:
-    """Into how many parts the work is split: over the axes along which any tensor is split."""
+    """Count the parts that the work is split into: over the axes along which any tensor is split."""
     tensors = (*strategy.inputs, *strategy.outputs)
     return math.prod(size for axis, size in enumerate(mesh.shape) if any(one[axis] >= 0 for one in tensors))
 

@@ -1,4 +1,4 @@
-"""Programs with one choice a node and a cost for each pair of choices along an edge, and at most one limit.
+"""Programs with one choice per node and a cost for each pair of choices along an edge, and at most one limit.
 
     minimise    sum over nodes  cost[i][x_i]  +  sum over edges  cost[i, j][x_i, x_j]
     subject to  sum over nodes  memory[i][x_i]  <=  limit
@@ -25,7 +25,7 @@ class Pairwise:
     costs: list[Costs] = field(default_factory=list)
     memory: list[Costs] = field(default_factory=list)
     edges: dict[tuple[int, int], Costs] = field(default_factory=dict)
-    """By node pair, lower index first."""
+    """Costs by pair of nodes, lower index first."""
 
     def node(self, costs: Costs, memory: Costs) -> int:
         """Add a node; returns its index."""
@@ -43,17 +43,17 @@ class Pairwise:
         self.edges[first, second] = self.edges[first, second] + costs if (first, second) in self.edges else costs
 
     def cost_of(self, choices: Sequence[int]) -> int:
-        """Of one choice a node."""
+        """Return the cost of one choice per node."""
         total = sum(float(costs[choice]) for costs, choice in zip(self.costs, choices, strict=True))
         total += sum(float(costs[choices[i], choices[j]]) for (i, j), costs in self.edges.items())
         return int(total)
 
     def memory_of(self, choices: Sequence[int]) -> int:
-        """Of one choice a node."""
+        """Return the memory of one choice per node."""
         return int(sum(float(memory[choice]) for memory, choice in zip(self.memory, choices, strict=True)))
 
     def settled(self, choices: Sequence[int]) -> tuple[int, ...]:
-        """From allowed choices to some that neither cost more nor need more memory, changing one node at a time."""
+        """Improve allowed choices, one node at a time, until no change costs less without more memory."""
         now = list(choices)
         around: list[list[tuple[int, Costs]]] = [[] for _ in now]
         for (i, j), costs in self.edges.items():
@@ -79,19 +79,19 @@ class _Removed:
 
     node: int
     neighbours: tuple[tuple[int, NDArray[np.intp]], ...]
-    """With the choices that each had left then."""
+    """Neighbours, with the choices that each had left then."""
     best: NDArray[np.intp]
 
 
 class Reduction:
-    """What is left of a program after everything that can be settled exactly without search."""
+    """The rest of a program after everything that can be settled exactly without search."""
 
     def __init__(self, program: Pairwise, *, keep_memory: bool) -> None:
         """`keep_memory`: there is a limit, so what a choice needs matters as much as what it costs."""
         self.keep_memory = keep_memory
         self.constant: float = 0.0
         self.choices = [np.arange(len(costs)) for costs in program.costs]
-        """What is left of each node's choices."""
+        """The choices that each node has left."""
         self.costs = dict(enumerate(program.costs))
         self.memory = dict(enumerate(program.memory))
         self.neighbours: dict[int, dict[int, Costs]] = {i: {} for i in self.costs}
@@ -101,7 +101,7 @@ class Reduction:
         self._reduce()
 
     def expand(self, chosen: dict[int, int]) -> tuple[int, ...]:
-        """From choices of the nodes that are left, by position, to the choices of all nodes of the program."""
+        """Return the choices of all nodes of the program, from those of the nodes that are left, by position."""
         result = {i: int(self.choices[i][position]) for i, position in chosen.items()}
         for removed in reversed(self._removed):
             where = tuple(int(np.flatnonzero(then == result[j])[0]) for j, then in removed.neighbours)
@@ -132,7 +132,7 @@ class Reduction:
         """Drop dominated choices of node i; whether there were any."""
         costs = self.costs[i]
         with np.errstate(invalid="ignore"):
-            margin = costs[:, None] - costs[None, :]  # [a, b]: at least so much dearer is a than b
+            margin = costs[:, None] - costs[None, :]  # [a, b]: a is dearer than b by at least this
             np.nan_to_num(margin, copy=False, nan=np.inf, posinf=np.inf, neginf=-np.inf)
             for edge in self.neighbours[i].values():
                 difference = edge[:, None, :] - edge[None, :, :]

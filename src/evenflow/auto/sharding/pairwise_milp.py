@@ -21,10 +21,10 @@ _MEGABYTE = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairwiseSolution:
-    """How a solve ended, and the cheapest choices that it found."""
+    """The status of a solve, and the cheapest choices that it found."""
 
     status: Status
-    """Where the time ran out, `lower_bound` says how far the choices may be from the cheapest."""
+    """Feasible: the time ran out, and `lower_bound` says how far the choices may be from the cheapest."""
     choices: tuple[int, ...]
     cost: int
     lower_bound: int
@@ -123,7 +123,7 @@ def _add_edge(milp: Program, first: list[int], second: list[int], costs: Costs) 
 
 
 def _scale(reduction: Reduction) -> float:
-    """Brings the largest cost to 10^4."""
+    """Return a divisor that brings the largest cost to 10^4."""
     tables = [
         *reduction.costs.values(),
         *(costs for edges in reduction.neighbours.values() for costs in edges.values()),

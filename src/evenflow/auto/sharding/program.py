@@ -1,4 +1,4 @@
-"""The operator sharding of a graph as a program with one choice a node and a cost for each pair along an edge.
+"""The operator sharding of a graph as a program with one choice per node and a cost for each pair along an edge.
 
     given tensor ---> operator ---> operator ---> …            every arrow: the cheapest collectives between the
                          |                                     placement that comes and the one that is needed;
@@ -27,12 +27,12 @@ from evenflow.errors import InputError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """How the module is trained."""
+    """The way the module is trained."""
 
     num_microbatches: int = 1
-    """In one step; gradients are summed over them where they are, and synchronised once."""
+    """Microbatches of one step; gradients are summed over them where they are, and synchronised once."""
     microbatches_in_flight: int = 1
-    """Whose activations are kept at the same time: more than one in a pipeline."""
+    """Microbatches whose activations are kept at the same time: more than one in a pipeline."""
     optimizer_bytes_per_parameter: int = 8
     """State beside parameter and gradient: 8 for Adam in float32, 12 with a float32 copy of a 16-bit parameter."""
 
@@ -54,15 +54,15 @@ class Edge:
     first: int
     second: int
     output: int
-    """Of the first node."""
+    """Output of the first node."""
     input: int
-    """Of the second node."""
+    """Input of the second node."""
     tensor: WholeTensor
     views: tuple[int, ...]
     times: int
-    """In one step."""
+    """Runs in one step."""
     gradient: bool = False
-    """Once a step, between sum, update and parameter."""
+    """True for what happens once a step, between sum, update and parameter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +75,9 @@ class Node:
     ``sum``: its summed gradient, or ``update``: where it is updated. ``result``: what leaves the graph."""
     strategies: tuple[OperatorStrategy, ...]
     times: int
-    """In one step."""
+    """Runs in one step."""
     backward: bool
-    """In the backward pass."""
+    """True in the backward pass."""
 
 
 @dataclass(kw_only=True)
@@ -93,7 +93,7 @@ class ShardingProgram:
     nodes: list[Node] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
     compute: list[Costs] = field(default_factory=list)
-    """What each choice of each node computes: its cost in the program without its edges."""
+    """The time that each choice of each node computes: its cost in the program without its edges."""
     node_of: dict[int, int] = field(default_factory=dict)
     """The node of an operator; views have none."""
     _view_costs: dict[Hashable, tuple[Costs, tuple[Placement, ...]]] = field(default_factory=dict)
@@ -156,7 +156,7 @@ class ShardingProgram:
         return self.table.strategies(operator, self.graph.inputs(operator), self.mesh.shape)
 
     def _costs(self, tensor: WholeTensor, views: tuple[int, ...]) -> tuple[Costs, tuple[Placement, ...]]:
-        """From each placement of `tensor`, through `views`, to each placement of the last view's result.
+        """Return the cost from each placement of `tensor`, through `views`, to each of the last view's result.
 
         Collectives may run before, between and behind the views.
         """
@@ -181,5 +181,5 @@ class ShardingProgram:
 
 
 def _needed(strategy: OperatorStrategy, edge: Edge) -> Placement:
-    """Of the tensor on the edge; a parameter, which has no inputs, takes its update as it is kept."""
+    """Return the placement of the tensor on the edge; a parameter, without inputs, takes its update as it is kept."""
     return strategy.inputs[edge.input] if strategy.inputs else strategy.outputs[0]

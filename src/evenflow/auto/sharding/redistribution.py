@@ -1,4 +1,4 @@
-"""What it costs to bring a tensor from one placement to another, as the cheapest sequence of collectives."""
+"""The cost of bringing a tensor from one placement to another, by the cheapest sequence of collectives."""
 
 from dataclasses import dataclass, field
 
@@ -25,7 +25,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Redistribution:
-    """All pairs of placements of one tensor on one mesh."""
+    """The moves between all pairs of placements of one tensor on one mesh."""
 
     placements: tuple[Placement, ...]
     index: dict[Placement, int]
@@ -55,7 +55,7 @@ class RedistributionTable:
     _tables: dict[WholeTensor, Redistribution] = field(default_factory=dict)
 
     def of(self, tensor: WholeTensor) -> Redistribution:
-        """All pairs of placements of `tensor`, partial sums among them."""
+        """Return the moves between all pairs of placements of `tensor`, partial sums among them."""
         if tensor not in self._tables:
             self._tables[tensor] = _all_pairs(tensor, self.mesh)
         return self._tables[tensor]

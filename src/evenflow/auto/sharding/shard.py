@@ -1,4 +1,4 @@
-"""From a module, an example input and a mesh to the best sharding of its operators."""
+"""Finds the best sharding of a module's operators on a mesh."""
 
 import time
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,7 @@ def shard_graph(
     memory_limit_bytes: int | None = None,
     time_limit_s: float = 60.0,
 ) -> ShardingPlan:
-    """The same for a captured graph; `table` remembers strategies from call to call."""
+    """Return the best sharding of a captured graph; `table` remembers strategies from call to call."""
     if memory_limit_bytes is not None and memory_limit_bytes < 1:
         raise InputError(value=memory_limit_bytes, rule="must be above zero", place="memory_limit_bytes")
     started = time.monotonic()

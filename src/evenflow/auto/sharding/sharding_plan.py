@@ -1,4 +1,4 @@
-"""What an operator sharding decides and what it costs."""
+"""The result of an operator sharding: placements, collectives, costs and memory."""
 
 import re
 from collections.abc import Iterator
@@ -12,18 +12,18 @@ _LAYERS = re.compile(r"(?<![^.])([0-9]+)-([0-9]+)(?![^.])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterSharding:
-    """Where one parameter lies, or the same one of equal layers."""
+    """The placement of one parameter, or of the same one in equal layers."""
 
     name: str
-    """Equal layers in one name: ``model.layers.0-31.self_attn.q_proj.weight``."""
+    """Name of the parameter; equal layers are in one: ``model.layers.0-31.self_attn.q_proj.weight``."""
     shape: tuple[int, ...]
     dimensions: tuple[str, ...]
-    """What splitting each dimension is called: ``column`` splits a layer's outputs, ``row`` its inputs."""
+    """Names for a split of each dimension: ``column`` splits a layer's outputs, ``row`` its inputs."""
     kept: Placement
     gradient: Placement
-    """As it is summed over the microbatches."""
+    """Placement as the gradient is summed over the microbatches."""
     update: Placement
-    """Of the optimizer state."""
+    """Placement of the optimizer state."""
 
     def names(self) -> Iterator[str]:
         """The name of each layer's parameter.
@@ -40,7 +40,7 @@ class ParameterSharding:
             yield f"{self.name[: found.start()]}{layer}{self.name[found.end() :]}"
 
     def text(self) -> str:
-        """Such as ``q_proj.weight column on mesh axis 1``, with what differs for its optimizer state."""
+        """Return text such as ``q_proj.weight column on mesh axis 1``, with what differs for its optimizer state."""
         words = f"{self.name} {describe(self.kept, dimensions=self.dimensions)}"
         if self.update != self.kept:
             words += f"; optimizer state {describe(self.update, dimensions=self.dimensions)}"
@@ -49,17 +49,17 @@ class ParameterSharding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivationSharding:
-    """Where the result of an operator of the forward lies as it is made."""
+    """The placement of a forward operator's result as it is made."""
 
     name: str
     """The layer whose parameter it uses, or the operator."""
     shape: tuple[int, ...]
     placement: Placement
     reads: Placement | None = None
-    """Of a product with a parameter: where the other factor lies."""
+    """Placement of the other factor in a product with a parameter."""
 
     def text(self) -> str:
-        """In words."""
+        """Return text for people."""
         return f"{self.name} {list(self.shape)} {describe(self.placement)}"
 
 
@@ -68,15 +68,15 @@ class Collective:
     """One collective that the plan asks for."""
 
     before: str
-    """What reads the result."""
+    """The operator that reads the result."""
     collective: str
     axis: int
     shape: tuple[int, ...]
-    """Of the whole tensor."""
+    """Shape of the whole tensor."""
     times: int
-    """In one step."""
+    """Number of runs in one step."""
     time_ns: int
-    """Of one."""
+    """Nanoseconds of one run."""
     part: str
     """``communication``: sums of what devices have in part; ``resharding``: from one placement to another;
     ``gradient``: sums of gradients, and parameters after their update."""
@@ -86,7 +86,7 @@ class Collective:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceMemory:
-    """Of one device; activations for the microbatches in flight."""
+    """Memory of one device; activations for the microbatches in flight."""
 
     parameter_bytes: int
     gradient_bytes: int
@@ -95,7 +95,7 @@ class DeviceMemory:
 
     @property
     def total_bytes(self) -> int:
-        """All of it."""
+        """The sum of all parts."""
         return self.parameter_bytes + self.gradient_bytes + self.optimizer_bytes + self.activation_bytes
 
 
@@ -136,14 +136,14 @@ class ShardingPlan:
     """None without a plan, like `memory`."""
     memory: DeviceMemory | None = None
     smallest_memory_bytes: int | None = None
-    """When infeasible: no sharding needs less."""
+    """The least memory of any sharding, where none fits the limit."""
     replicated_operators: tuple[str, ...] = ()
     """Operators without sharding rules: every device runs them whole."""
     solve_seconds: float = 0.0
 
     @property
     def gap(self) -> float | None:
-        """At most this fraction of the step could be saved."""
+        """The largest fraction of the step that another sharding could save."""
         if self.cost is None:
             return None
         return 1 - self.lower_bound_ns / self.cost.total_ns if self.cost.total_ns else 0.0

@@ -1,4 +1,4 @@
-"""What the choices of a sharding program mean, in the words of the model."""
+"""Translates the choices of a sharding program into placements of the model's tensors."""
 
 from collections import Counter
 from dataclasses import replace
@@ -136,7 +136,7 @@ def _activations(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Ac
 
 
 def _reads(program: ShardingProgram, choices: tuple[int, ...], index: int) -> Placement | None:
-    """Of the only factor of a product that is no parameter, as the product reads it."""
+    """Return the placement in which a product reads its only factor that is no parameter."""
     graph = program.graph
     operator = graph.operators[index]
     given = [

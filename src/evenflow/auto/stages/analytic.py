@@ -24,7 +24,7 @@ from evenflow.simulate.costs import LayerSums, layer_sums
 _STATIC_PER_GRADIENT = 8
 """Mixed precision Adam keeps 16 bytes a parameter, 2 of them the gradient. [ZeRO, arXiv:1910.02054, §3.1]"""
 _ALL_REDUCES = 2
-"""Of a layer in each direction."""
+"""All-reduces of a layer in each direction."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +35,9 @@ class AnalyticStages:
     cluster: Cluster
     num_microbatches: int
     samples: int
-    """Of one microbatch: data-parallel parts divide it."""
+    """Samples of one microbatch: data-parallel parts divide it."""
     boundary_bytes: int
-    """What a layer hands on for one microbatch."""
+    """Bytes that a layer hands on for one microbatch."""
 
     def __post_init__(self) -> None:
         for name in ("num_microbatches", "samples", "boundary_bytes"):
@@ -47,7 +47,7 @@ class AnalyticStages:
                 )
 
     def __getstate__(self) -> dict[str, object]:
-        """Without what was computed, so that it is small to send."""
+        """Return the fields without what was computed, so that the provider is small to send."""
         return {name: value for name, value in vars(self).items() if name not in ("kinds", "_sums")}
 
     @cached_property
@@ -59,7 +59,7 @@ class AnalyticStages:
 
     @property
     def _ends(self) -> Sequence[Sequence[EndBlock]]:
-        """What each layer holds beside itself, if it costs anything."""
+        """The ends of the model that each layer holds beside itself, if they cost anything."""
         ends: list[list[EndBlock]] = [[] for _ in range(self.network.num_layers)]
         for place, block in ((0, self.network.head), (-1, self.network.tail)):
             if replace(block, name="") != EndBlock():
@@ -125,7 +125,7 @@ class _Networks(dict[tuple[Submesh, MeshSharding], tuple[Network, LayerSums]]):
 
 
 def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: MeshSharding) -> Network:
-    """What every device has of each layer, and what it waits for in collectives."""
+    """Return the network as every device of a submesh has it, with its collectives."""
     data, tensor = sharding.mesh
     devices, cluster = submesh.num_devices, stages.cluster
     # Tensor-parallel groups are neighbours; data-parallel ones reach across.

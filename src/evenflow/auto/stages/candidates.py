@@ -32,7 +32,7 @@ class StageCost:
     static_bytes: int
     """Parameters, gradients and optimizer state."""
     activation_bytes: int
-    """For each microbatch in flight."""
+    """Bytes for each microbatch in flight."""
     sharding: MeshSharding
     recompute: str = NONE
     """The kind of all its layers."""
@@ -60,7 +60,7 @@ class StageProvider(Protocol):
         ...
 
     def on(self, cluster: Cluster) -> "StageProvider":
-        """The same costs on another number of nodes, to say how many would do."""
+        """Return the same costs on a cluster of another number of nodes."""
         ...
 
     @property
@@ -73,7 +73,7 @@ class StageProvider(Protocol):
         ...
 
     def entry_ns(self, first: int, submesh: Submesh) -> int:
-        """What a stage that begins with layer `first` waits at least for its input, and to send the gradient back."""
+        """Return the least time that a stage from layer `first` on waits for its input and sends the gradient back."""
         ...
 
     def network_on(self, submesh: Submesh, sharding: MeshSharding) -> Network:
@@ -83,12 +83,12 @@ class StageProvider(Protocol):
     def boundary(
         self, first: int, submesh: Submesh, sharding: MeshSharding, devices: Sequence[int], *, leaving: bool = False
     ) -> Layout:
-        """How what enters layer `first` lies on the devices of the stage that it enters, or of the one it leaves."""
+        """Return the layout of what enters layer `first`, on the devices of the stage that it enters, or leaves."""
         ...
 
 
 def run_costs(network: Network, sums: LayerSums, first: int, end: int, sharding: MeshSharding) -> list[StageCost]:
-    """What layers [first, end) of a network on a submesh cost as a stage, under each recompute kind."""
+    """Return the costs of layers [first, end) of a network on a submesh as a stage, under each recompute kind."""
     blocks = [network.head] * (first == 0) + [network.tail] * (end == network.num_layers)
     static = int(sums.parameter_bytes[end] - sums.parameter_bytes[first]) + network.constant_bytes
     forward = int(sums.forward_ns[end] - sums.forward_ns[first])
@@ -111,11 +111,11 @@ def run_costs(network: Network, sums: LayerSums, first: int, end: int, sharding:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Candidates:
-    """All that was found out, as tables and as values."""
+    """The stages that were evaluated, as tables and as values."""
 
     costs: CandidateCosts
     options: dict[tuple[int, int, Submesh], tuple[StageCost, ...]]
-    """In the order of the tables, for each first layer, end and submesh."""
+    """Options in the order of the tables, for each first layer, end and submesh."""
     num_evaluated: int
     """Stages that the provider has been asked for."""
     num_possible: int

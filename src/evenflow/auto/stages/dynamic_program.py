@@ -1,4 +1,4 @@
-"""Which layers run together as a stage, on which submesh: the dynamic program of the inter-operator pass.
+"""The dynamic program of the inter-operator pass: which layers run together as a stage, and on which submesh.
 
 For stages of t_1 ... t_s a microbatch and B microbatches, the step takes (see docs/auto.md)
 
@@ -28,7 +28,7 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _EXACT = 2**53
-"""Below this, floating point holds every integer."""
+"""Floating point holds every integer below this."""
 _LARGEST_TABLE = 2**28
 """Entries of a table: 2 GB."""
 NEAR_PERCENT = 110
@@ -37,22 +37,22 @@ NEAR_PERCENT = 110
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CandidateCosts:
-    """What every run of layers costs as a stage on every submesh.
+    """The costs of every run of layers as a stage on every submesh.
 
     Tables are indexed ``[option, submesh, first layer, end]`` and have shape [num_options, num_submeshes, L + 1,
     L + 1]. Options are ways to shard the same stage, cheapest first.
     """
 
     submeshes: tuple[Submesh, ...]
-    """From small to large."""
+    """Submeshes from small to large."""
     cost_ns: Integers
     """Forward and backward of one microbatch; -1 where there is no such option."""
     static_bytes: Integers
     """Parameters, gradients and optimizer state on each device."""
     activation_bytes: Integers
-    """On each device, for each microbatch in flight."""
+    """Activations on each device, for each microbatch in flight."""
     entry_ns: Integers
-    """What a stage that begins with a layer waits for its input and sends back, shape [num_submeshes, L + 1]; the
+    """Time that a stage which begins with a layer waits for its input and sends back, [num_submeshes, L + 1]; the
     first stage has none."""
     complete_below_ns: int | None = None
     """Stages that are left out, if any, make a step longer than this."""
@@ -124,7 +124,7 @@ def best_stages(
 
 
 def has_plan(costs: CandidateCosts, *, num_devices: int, in_flight: Sequence[int], memory_limit_bytes: int) -> bool:
-    """Whether `best_stages` would find one."""
+    """Tell whether `best_stages` would find a plan."""
     program = _Program(costs, num_devices, in_flight, memory_limit_bytes)
     return bool(program.solve(int(costs.cost_ns.max()), program.most_stages))
 
@@ -169,14 +169,15 @@ class _Program:
         return self.shape[0] - 1
 
     def empty_table(self, most_stages: int) -> Floats:
-        """Nothing is possible but no stages for no layers on no devices."""
+        """Return a table in which nothing is possible but no stages for no layers on no devices."""
         table = np.full((most_stages + 1, *self.shape[1:]), np.inf)
         table[0, -1, 0] = 0
         return table
 
     def solve(self, threshold: int, most_stages: int) -> list[StagePlan]:
-        """For each number of stages up to `most_stages` that has a plan without a stage above `threshold`, one with the
-        least sum; its `step_ns` is that of a single microbatch.
+        """Return the plan with the least sum for each number of stages up to `most_stages` that has one.
+
+        No stage costs more than `threshold`; a plan's `step_ns` is that of a single microbatch.
         """
         num_layers, num_devices = self.shape[1] - 1, self.shape[2] - 1
         least, before = np.zeros((2, num_layers + 1), dtype=np.int64)
@@ -225,7 +226,7 @@ class _ThresholdSearch:
         self.solved: dict[int, dict[int, int]] = {}
         """Least sums by number of stages, by index of the threshold."""
         self.most_stages: dict[int, int] = {}
-        """Up to how many stages, likewise."""
+        """The number of stages up to which a threshold was solved, by index of the threshold."""
         self.found: dict[int, tuple[int, StagePlan]] = {}
         """Best step by number of stages."""
 
@@ -301,7 +302,7 @@ class _ThresholdSearch:
         return StagePlans(best=best, alternatives=alternatives, num_programs=len(self.solved))
 
     def _bound(self, num_stages: int) -> int:
-        """What no plan of so many stages undercuts, from the thresholds that were solved; the best of all is proven."""
+        """Return a time that no plan of so many stages undercuts; the best of all is proven."""
         asked = sorted(index for index, most_stages in self.most_stages.items() if num_stages <= most_stages)
         bound = min(
             self.solved[index][num_stages] + self.others * self.values[before + 1]

@@ -27,7 +27,7 @@ import numpy as np
 
 
 def device_bounds(cost: Any, last_position: Any, sizes: Any, threshold: float, least: Any, before: Any) -> None:
-    """How many devices layers k and later need when no stage exceeds `threshold`, and how many those before k need.
+    """Count the devices that layers k and later need, and those before k, when no stage exceeds `threshold`.
 
     `least` and `before` have shape [L + 1] and come in as zeros; more than any cluster has where it is impossible.
     """

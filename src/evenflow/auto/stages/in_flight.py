@@ -1,4 +1,4 @@
-"""How many microbatches a stage holds, by its position in the pipeline."""
+"""Counts the microbatches that a stage holds, by its position in the pipeline."""
 
 from evenflow.errors import InputError
 from evenflow.schedule import family_name, make_schedule

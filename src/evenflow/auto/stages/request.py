@@ -1,4 +1,4 @@
-"""What a two-level plan is asked for, beside the model."""
+"""The request for a two-level plan: all that is asked for beside the model."""
 
 from dataclasses import dataclass
 

@@ -36,7 +36,7 @@ class ShardedStages:
     cluster: Cluster
     num_microbatches: int
     costs: Mapping[Submesh, Mapping[tuple[int, ...], MeshCosts]]
-    """By submesh, then by the shape of the logical mesh; other submeshes are not used."""
+    """Costs by submesh, then by the shape of the logical mesh; other submeshes are not used."""
     has_head: bool
     has_tail: bool
     _networks: dict[tuple[Submesh, MeshSharding], tuple[Network, LayerSums]] = field(default_factory=dict, repr=False)
@@ -57,7 +57,7 @@ class ShardedStages:
 
     @property
     def body(self) -> range:
-        """Where the layers of the body are among all."""
+        """The places of the body's layers among all."""
         return range(int(self.has_head), len(self.order) - int(self.has_tail))
 
     @cached_property
@@ -79,7 +79,7 @@ class ShardedStages:
         return tuple(MeshSharding(mesh, level) for mesh in self.costs.get(submesh, ()) for level in Level)
 
     def layer_cost(self, submesh: Submesh, sharding: MeshSharding, kind: int) -> LayerCost:
-        """What one kind of layer costs, and how its operators are sharded."""
+        """Return the cost of one kind of layer, and how its operators are sharded."""
         assert sharding.level is not None
         return self.costs[submesh][sharding.mesh].layers[kind][sharding.level]
 
@@ -113,7 +113,7 @@ class ShardedStages:
     def boundary(
         self, first: int, submesh: Submesh, sharding: MeshSharding, devices: Sequence[int], *, leaving: bool = False
     ) -> Layout:
-        """As the sharding of the layer before gives it, or as that of the layer itself takes it.
+        """Return the layout that the layer before gives, or the one that the layer itself takes.
 
         Before the first layer comes what the model takes.
         """
@@ -196,7 +196,7 @@ class ShardedStages:
         )
 
     def _share(self, update_ns: int) -> int:
-        """What a microbatch carries of what happens once a step."""
+        """Return the share of a microbatch in what happens once a step."""
         return -(-update_ns // self.num_microbatches)
 
 

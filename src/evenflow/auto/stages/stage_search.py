@@ -20,7 +20,7 @@ from evenflow.cluster.cluster import Cluster, assign, submeshes
 from evenflow.errors import InputError
 
 _MOST_DEVICES = 4096
-"""Beyond this many, more devices are not tried."""
+"""Clusters with more devices than this are not tried."""
 
 
 def plan_stages(provider: StageProvider, *, schedule: str = "1f1b", processes: int = 1) -> StagesOutcome:
@@ -139,7 +139,7 @@ class _StageSearch:
         return least
 
     def laid_out(self, plan: StagePlan, candidates: Candidates) -> TwoLevelPlan:
-        """On devices, with what is sent between stages."""
+        """Lay stages out on devices, with what is sent between them."""
         places = assign(self.cluster, [stage.submesh for stage in plan.stages])
         stages = tuple(
             SubmeshStage(

@@ -57,15 +57,15 @@ class TwoLevelPlan:
     num_microbatches: int
     stages: tuple[SubmeshStage, ...]
     boundaries: tuple[tuple[Layout, Layout], ...]
-    """Between every two stages, how what passes lies on the devices of the one and of the other."""
+    """Layouts of what passes between every two stages: on the devices of the first, then of the second."""
     step_ns: int
-    """By equation 2, for which the stages were chosen."""
+    """Nanoseconds of a step by equation 2, which the stages were chosen for."""
     lower_bound_ns: int
     """No stages on submeshes take less by equation 2."""
 
     @cached_property
     def activations(self) -> tuple[ReshardingPlan, ...]:
-        """From every stage but the last to the next."""
+        """The messages from every stage but the last to the next."""
         return tuple(plan_resharding(before, after, self.cluster) for before, after in self.boundaries)
 
     @cached_property
@@ -96,7 +96,7 @@ class TwoLevelPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class StagesOutcome:
-    """How a search for stages ended: the plan with what else was considered, or why there is none."""
+    """The outcome of a search for stages: the plan with what else was considered, or why there is none."""
 
     plan: TwoLevelPlan | None
     alternatives: tuple[TwoLevelPlan, ...]
@@ -108,7 +108,7 @@ class StagesOutcome:
 
     @property
     def shortest(self) -> TwoLevelPlan | None:
-        """Of the alternatives within `NEAR_PERCENT` of the plan the one with the shortest simulated step, messages
+        """The alternative within `NEAR_PERCENT` of the plan that has the shortest simulated step, messages
         included.
         """
         if self.plan is None:

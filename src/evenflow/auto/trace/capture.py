@@ -60,7 +60,7 @@ def arguments(example_input: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def faked(mode: FakeTensorMode, module: nn.Module) -> Callable[[Any], Any]:
-    """What makes of a tensor one without data, the same for the same tensor; other things stay.
+    """Return a function that makes of a tensor one without data, the same for the same tensor; other things stay.
 
     What is on the meta device is then where the parameters of `module` are, or on the CPU if those are on it too.
     """
@@ -124,7 +124,7 @@ def _trace(
 
 
 def _only_loss(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Of a model that returns its loss among other things the loss alone is trained on."""
+    """Run a forward; of a model that returns its loss among other things, return the loss alone."""
     output = forward(*args, **kwargs)
     if isinstance(output, Mapping) and isinstance(output.get("loss"), torch.Tensor):
         return output["loss"]

@@ -17,11 +17,11 @@ class CapturedLayers:
     order: tuple[int, ...]
     graphs: tuple[OperatorGraph, ...]
     longest: tuple[int, ...]
-    """By kind: of its longest run."""
+    """Layers in the longest run of each kind."""
 
     @property
     def handed_over(self) -> tuple[WholeTensor, ...]:
-        """By kind: the tensor that comes in."""
+        """The tensor that comes into a layer of each kind."""
         return tuple(_first_input(graph) for graph in self.graphs)
 
 

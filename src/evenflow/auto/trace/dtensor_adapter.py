@@ -60,7 +60,7 @@ def joint_graph(
 
 
 def tracing() -> AbstractContextManager[None]:
-    """In here models know that they are traced, and look at no values."""
+    """Return a context in which models know that they are traced, and look at no values."""
     context: AbstractContextManager[None] = _compile_session_context()
     return context
 
@@ -73,7 +73,7 @@ class TensorArgument:
     dtype: torch.dtype
 
     def meta(self) -> TensorMeta:
-        """As DTensor describes it; rules do not depend on strides."""
+        """Return the description that DTensor takes; rules do not depend on strides."""
         strides = torch.empty(self.shape, device="meta").stride()
         return TensorMeta(torch.Size(self.shape), strides, self.dtype)
 
@@ -88,7 +88,7 @@ class Call:
     keywords: tuple[tuple[str, Any], ...]
 
     def tensors(self) -> tuple[TensorArgument, ...]:
-        """Of all arguments, in order."""
+        """Return the tensors among all arguments, in order."""
         return tuple(_tensors((*self.arguments, *(value for _, value in self.keywords))))
 
 
@@ -179,7 +179,7 @@ def _of_axis(spec: Any) -> Any:
 
 
 def _rule(inputs: Sequence[Any], outputs: Sequence[Any]) -> AxisRule | None:
-    """As numbers; None where a placement is none that the planner offers (strided splits, averages, maxima)."""
+    """Return a placement as a number; None for placements that are not offered: strided splits, averages, maxima."""
     # Rows of an embedding: each device masks the indices that it has, which costs nothing, and the result is a sum.
     ins = [REPLICATE if isinstance(one, _MaskPartial) else _number(one) for one in inputs]
     # The mean of equal parts is reduced and carried on like a sum.

@@ -1,4 +1,4 @@
-"""Equal layers of a module: found, all but one taken out, and the one that stays marked in the trace.
+"""Finds equal layers of a module, takes out all but one of each run, and marks the one that stays in the trace.
 
     list of the module      A A A A B B      (A, B: kinds of layers)
     runs                    A x 4, B x 2
@@ -17,7 +17,7 @@ from torch import nn
 from torch.utils._pytree import tree_flatten, tree_map
 
 Flow = tuple[tuple[int, int], ...]
-"""Which output of a layer is which input of the next one, by position among the tensors."""
+"""Pairs of an output of a layer and an input of the next one that are the same tensor, by position among tensors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class EqualLayers:
     """Neighbours in one list of layers that are equal but for the values of their parameters."""
 
     path: str
-    """Of the list, as in ``model.layers``."""
+    """Path of the list, such as ``model.layers``."""
     first: int
     count: int
 
@@ -100,7 +100,7 @@ def _runs_of_list(path: str, layers: nn.Module) -> Iterator[EqualLayers]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """What tells a layer from others."""
+    """Properties that tell a layer from others."""
 
     parts: tuple[object, ...]
     settings: tuple[tuple[object, ...], ...]
@@ -121,7 +121,7 @@ def fingerprint(layer: nn.Module) -> Fingerprint:
 
 
 def are_equal(one: Fingerprint, other: Fingerprint, place: int, other_place: int) -> bool:
-    """Whether two layers are equal but for values; a layer may know its own place in the list."""
+    """Tell whether two layers are equal but for values; a layer may know its own place in the list."""
     if one.parts != other.parts or one.shapes != other.shapes:
         return False
     places = ((int, place), (int, other_place))
@@ -131,7 +131,7 @@ def are_equal(one: Fingerprint, other: Fingerprint, place: int, other_place: int
 def flows(
     clone: Callable[[dict[int, int]], nn.Module], runs: tuple[EqualLayers, ...], call: Callable[[nn.Module], Any]
 ) -> tuple[Flow, ...]:
-    """For each run, the tensors that one layer hands to the next, seen in a forward pass with two layers of each.
+    """Return for each run the tensors that one layer hands to the next, seen in a forward with two layers of each.
 
     `clone` makes the module with so many layers of each run, by the run's index; `call` runs it.
     """
@@ -160,7 +160,7 @@ def flows(
 
 
 def _kept_position(runs: tuple[EqualLayers, ...], index: int, kept: int) -> int:
-    """Where the run's first layer stands in its list after the earlier runs of that list were shortened."""
+    """Return where the run's first layer stands in its list after the earlier runs of that list were shortened."""
     run = runs[index]
     return run.first - sum(one.count - kept for one in runs[:index] if one.path == run.path)
 

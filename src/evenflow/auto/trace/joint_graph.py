@@ -1,4 +1,4 @@
-"""From a traced joint graph of torch to an operator graph.
+"""Reads an operator graph off a joint graph that torch traced.
 
 torch is imported at the top: import this module only where a graph of it is at hand.
 """
@@ -189,7 +189,7 @@ _OUTSIDE = -1
 def _with_times(
     operators: tuple[Operator, ...], marks: dict[Mark, int], runs: tuple[EqualLayers, ...]
 ) -> tuple[Operator, ...]:
-    """Say which operators are those of a layer.
+    """Tell which operators are those of a layer.
 
     In the forward what follows from a tensor that enters the layer, or from its parameters, until the tensors that
     leave it; in the backward what follows from the gradient that comes in until the one that goes out.
@@ -227,7 +227,7 @@ def _name_of_all(name: str, run: EqualLayers) -> str:
 
 
 def _with_saved(graph: OperatorGraph) -> tuple[Operator, ...]:
-    """Note for every operator of the forward which of its outputs the backward reads."""
+    """Tell for every operator of the forward which of its outputs the backward reads."""
     saved: dict[int, set[int]] = {}
     for operator in graph.operators:
         if not operator.backward or operator.role is Role.VIEW:

@@ -9,11 +9,11 @@ from torch.utils._pytree import tree_map
 from evenflow.auto.trace.equal_layers import clone_module
 
 STACKED = "0-1."
-"""What the names of a stack's parameters begin with."""
+"""The beginning of the names of a stack's parameters."""
 
 
 def differentiable(example_input: Any) -> Any:
-    """The same without data; a stage hands back the gradient of whatever numbers it is given."""
+    """Return inputs without data that take gradients: a stage hands back gradients of all numbers that it is given."""
 
     def convert(one: Any) -> Any:
         if not isinstance(one, torch.Tensor):

@@ -8,7 +8,7 @@ from evenflow.cluster.placement import WholeTensor
 
 
 class Role(enum.Enum):
-    """What an operator of the graph stands for."""
+    """The part that an operator plays in the graph."""
 
     PARAMETER = "parameter"
     BUFFER = "buffer"
@@ -44,15 +44,15 @@ class Operator:
     inputs: tuple[Value, ...] = ()
     outputs: tuple[WholeTensor, ...] = ()
     call: Hashable = None
-    """What the rules are looked up by; equal calls have equal rules. A view without a call is the identity."""
+    """The key that rules are looked up by; equal calls have equal rules. A view without a call is the identity."""
     target: str = ""
-    """What it calls, as torch names it."""
+    """The name of the operator in torch."""
     flops: int = 0
     backward: bool = False
     saved: tuple[int, ...] = ()
     """Outputs that the forward keeps for the backward."""
     times: int = 1
-    """Equal layers that run it; they all get one and the same choice."""
+    """Number of equal layers that run it; they all get one and the same choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +62,9 @@ class Route:
     source: Value
     views: tuple[int, ...]
     times: int
-    """How often in one pass of the module."""
+    """Uses in one pass of the module."""
     from_layer_before: bool = False
-    """Between two of a run's equal layers."""
+    """True for the way between two layers of a run of equal ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +73,11 @@ class OperatorGraph:
 
     operators: tuple[Operator, ...]
     outputs: tuple[Value, ...]
-    """Of the forward, and the gradients of inputs: what others use, so none of it may stay a partial sum."""
+    """Results of the forward and gradients of inputs: others use them, so none of them may stay a partial sum."""
     gradients: tuple[tuple[int, Value], ...]
     """A parameter's index and its gradient."""
     from_layer_before: dict[int, Value]
-    """For the views through which a run of equal layers is entered: the value that the layer before hands over. The
+    """The value that the layer before hands over, for each view through which a run of equal layers is entered. The
     first layer takes what the view's input says."""
 
     def inputs(self, operator: Operator) -> tuple[WholeTensor, ...]:
@@ -85,7 +85,7 @@ class OperatorGraph:
         return tuple(self.operators[value.operator].outputs[value.output] for value in operator.inputs)
 
     def with_layers(self, count: int) -> "OperatorGraph":
-        """The same with `count` equal layers, where there are equal ones at all."""
+        """Return the graph with `count` equal layers, where there are equal ones at all."""
         times = (count if one.times > 1 else 1 for one in self.operators)
         operators = (replace(one, times=n) for one, n in zip(self.operators, times, strict=True))
         return replace(self, operators=tuple(operators))
