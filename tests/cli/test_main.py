@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
+from evenflow.cli.exit_status import status_code
 from evenflow.cli.main import VERBS, Verbs, main
-from evenflow.cli.status import status_code
 from evenflow.solve import Status
 
 

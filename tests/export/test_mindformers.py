@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from evenflow.errors import InputError
-from evenflow.export import write_plan
 from evenflow.export.mindformers import format_mindformers, mindformers_lists, offsets, training_values
 from evenflow.model import Layer, LayerRun, Mode, Network, Plan
 from evenflow.profiles.manual_file import read_manual_file
@@ -48,7 +47,6 @@ def test_the_printed_blocks_of_the_guide_come_out_again(tmp_path: Path, block: s
     plan = read_block(tmp_path, block, num_chunks)
     assert plan.num_layers == 96
     assert format_mindformers(plan) == f"{block}  pp_interleave_num: {num_chunks}\n"
-    assert write_plan(plan, "mindformers") == format_mindformers(plan)
 
 
 def test_a_v_has_no_lists():
@@ -146,12 +144,6 @@ def test_what_mindformers_would_refuse_later_is_refused_now(changes: dict[str, A
     plan = Plan(schedule="interleaved", num_microbatches=2, layers=((3, 3), (3, 3)))
     with pytest.raises(InputError, match=message):
         training_values(replace(plan, **changes))
-
-
-def test_an_unknown_framework_is_refused_with_the_known_ones():
-    plan = Plan(schedule="1f1b", num_microbatches=4, layers=((3, 3),))
-    with pytest.raises(InputError, match=r"one of mindformers.*got 'mindformer'"):
-        write_plan(plan, "mindformer")
 
 
 def test_an_order_of_its_own_is_refused():

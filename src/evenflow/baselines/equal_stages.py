@@ -56,7 +56,7 @@ def idle_shares(simulation: Simulation) -> list[Fraction]:
 def time_ns(milliseconds: float, *, option: str) -> int:
     """Nanoseconds of a time option."""
     if not 0 < milliseconds <= 1e6:
-        raise InputError(value=milliseconds, rule="milliseconds above zero, at most 10^6", place=option)
+        raise InputError(value=milliseconds, rule="must be milliseconds above zero, at most 10^6", place=option)
     return max(1, nanoseconds_from_milliseconds(milliseconds))
 
 
@@ -66,7 +66,9 @@ def weight_time_ns(milliseconds: float | None, *, backward_ns: int) -> int | Non
         return None
     weight_ns = time_ns(milliseconds, option="--weight")
     if weight_ns > backward_ns:
-        raise InputError(value=milliseconds, rule="a part of the backward, so not longer than it", place="--weight")
+        raise InputError(
+            value=milliseconds, rule="must not be longer than the backward, which it is a part of", place="--weight"
+        )
     return weight_ns
 
 
@@ -74,7 +76,7 @@ def check_shown(num_actions: int, *, place: str) -> None:
     """Refuse a schedule that is too long to be looked at."""
     if num_actions > MOST_ACTIONS:
         raise InputError(
-            value=num_actions, rule=f"a schedule to look at has at most {MOST_ACTIONS:,} actions", place=place
+            value=num_actions, rule=f"must be at most {MOST_ACTIONS:,} actions, to be looked at", place=place
         )
 
 

@@ -1,16 +1,14 @@
-"""The command `evenflow`: finds the verb and turns errors into one message and an exit status."""
+"""The command ``evenflow``: finds the verb and runs it."""
 
 import importlib
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 import evenflow
-from evenflow.cli.status import BAD_INPUT, BROKEN_PIPE, FAILED, INTERRUPTED, MISMATCH
-from evenflow.errors import EvenflowError, Interrupted, MismatchError, RunError
+from evenflow.cli.exit_status import exit_status
 
 VERBS = {
     "plan": "Cut, recomputation and order of work for the shortest step that fits in memory.",
@@ -57,49 +55,7 @@ class Verbs(click.Group):
         sys.exit(exit_status(lambda: super(Verbs, self).main(args, *rest, **extra)))
 
 
-def exit_status(work: Callable[[], object]) -> int:
-    """Run `work`; its errors become one message on stderr and an exit status."""
-    try:
-        for stream in (sys.stdout, sys.stderr):  # a sign that the terminal's encoding lacks is no reason to fail
-            if hasattr(stream, "reconfigure"):
-                stream.reconfigure(errors="replace")
-        result = work()
-        sys.stdout.flush()
-    except click.ClickException as error:
-        return _refuse(usage_message(error))
-    except (KeyboardInterrupt, click.Abort, Interrupted) as error:
-        reason = str(error) if isinstance(error, Interrupted) else ""
-        click.echo(reason or "interrupted: there was no plan yet", err=True)
-        return INTERRUPTED
-    except (RunError, MismatchError) as error:
-        click.echo(f"error: {error}", err=True)
-        return FAILED if isinstance(error, RunError) else MISMATCH
-    except EvenflowError as error:
-        return _refuse(str(error))
-    except BrokenPipeError:
-        # The reader has gone; without this the interpreter complains when it flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-    except SystemExit as end:
-        if end.code == 1:  # click meets a broken pipe itself, makes stdout silent and ends so
-            return BROKEN_PIPE
-        raise
-    return result if isinstance(result, int) else 0
-
-
-def usage_message(error: click.ClickException) -> str:
-    """What click found wrong with the command line, as one message in the style of `InputError`."""
-    message = error.format_message().rstrip(".")
-    context = getattr(error, "ctx", None)
-    return f"{message}; see: {context.command_path} --help" if context else message
-
-
-def _refuse(message: str) -> int:
-    click.echo(f"error: {message}", err=True)
-    return BAD_INPUT
-
-
-@click.group(cls=Verbs, no_args_is_help=False)
+@click.group(cls=Verbs, no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(evenflow.__version__, prog_name="evenflow")
 def main() -> None:
     """Plan pipeline-parallel training: cut, recomputation and order of work, with a proof of how good the plan is.

@@ -130,7 +130,7 @@ class TestBalance:
             (("-m", "tiny", "-t", "nan"), ("-t/--time_limit", "'nan'")),
             (("-m", "tiny", "-lm", 2), ("-lm/--less_memory", "'2'")),
             (("-m", "tiny", "-manual", "none.yaml"), ("none.yaml",)),
-            (("-m", "tiny", "-o", "layers/tiny.json"), ("-o", "cannot write")),
+            (("-m", "tiny", "-o", "layers/tiny.json"), ("result.svg", "cannot write")),
             (("-m", "new", "--init", "x.yaml"), ("x.yaml", "no such file")),
             (("-m", "tiny", "--init"), ("-init/--init", "expected one argument")),
             (("-m", "tiny", "-mf", "x"), ("-mf", "layer file")),

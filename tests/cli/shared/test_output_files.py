@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.cli.shared.output_files import check_outputs, write_text
+from evenflow.cli.shared.output_files import Outputs, write_text
 from evenflow.errors import InputError
 
 
@@ -24,7 +24,7 @@ def test_keeps_the_old_file_when_writing_fails(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(InputError, match="No space left"):
+    with pytest.raises(InputError, match=r"cannot write .*: no space left"):
         write_text(target, "new", option="--json")
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
@@ -47,13 +47,13 @@ def test_a_link_keeps_pointing_to_its_file(tmp_path):
 
 
 def test_a_device_is_written_to_and_not_replaced():
-    check_outputs({"--json": Path(os.devnull), "--svg": Path(os.devnull)})
+    Outputs({"--json": Path(os.devnull), "--svg": Path(os.devnull)})
     write_text(Path(os.devnull), "text", option="--json")
     assert Path(os.devnull).is_char_device()
 
 
 def test_the_check_leaves_nothing_behind(tmp_path):
-    check_outputs({"--json": tmp_path / "a" / "b.json", "--svg": None})
+    Outputs({"--json": tmp_path / "a" / "b.json", "--svg": None})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -62,13 +62,24 @@ def test_the_check_refuses_what_cannot_be_written(tmp_path):
     file.write_text("")
     for path in (tmp_path, file / "below", tmp_path / ("x" * 300), Path("/proc/none/file")):
         with pytest.raises(InputError) as error:
-            check_outputs({"--json": path})
-        assert error.value.place == "--json"
+            Outputs({"--json": path})
+        assert "--json" in str(error.value)
 
 
 def test_the_check_refuses_one_file_for_two_things(tmp_path):
     one, same = tmp_path / "one", tmp_path / "." / "one"
-    with pytest.raises(InputError, match="also --json"):
-        check_outputs({"--json": one, "--svg": same})
-    with pytest.raises(InputError, match="also the layer file"):
-        check_outputs({"--json": one}, inputs={"the layer file": same})
+    with pytest.raises(InputError, match="--svg must not be the same file as --json"):
+        Outputs({"--json": one, "--svg": same})
+    with pytest.raises(InputError, match="--json must not be the same file as the layer file"):
+        Outputs({"--json": one}, inputs={"the layer file": same})
+
+
+def test_only_what_was_asked_for_is_made_and_written_and_named(tmp_path):
+    outputs = Outputs({"--json": tmp_path / "a.json", "--order": tmp_path / "b.csv", "--svg": None})
+    assert outputs.sentence == ""
+    outputs.write_json(lambda: {"one": 1, "two": [2, "zwei ✓"]})
+    outputs.write("--svg", lambda: pytest.fail("nobody asked for it"))
+    assert (tmp_path / "a.json").read_text(encoding="utf-8") == '{\n  "one": 1,\n  "two": [2, "zwei ✓"]\n}\n'
+    assert outputs.sentence == f"wrote {tmp_path / 'a.json'}"
+    outputs.write("--order", lambda: "0F0")
+    assert outputs.sentence == f"wrote {tmp_path / 'a.json'}, {tmp_path / 'b.csv'}"

@@ -62,10 +62,10 @@ def test_output_of_a_megatron_job(folder, evenflow):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("out", "--ranks", 4), "the 4 stages of --ranks"),
+        (("out", "--ranks", 4), "must have the peaks of all 4 stages of --ranks"),
         (("out", "--ranks-per-stage", 8), "output of a Megatron-LM job"),
         (("missing",), "cannot read missing: no such file"),
-        (("-", "-"), "standard input is one round"),
+        (("-", "-"), "must name standard input (-) at most once"),
         (("out", "short"), "round 2 must have the 3 stages"),
         (("out", "--json", "out"), "--json"),
         ((), "LOGS"),

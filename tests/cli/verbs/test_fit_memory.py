@@ -118,7 +118,7 @@ class TestFitMemory:
     def test_an_output_over_the_input_is_refused(self, init, evenflow):
         result = evenflow("fit-memory", "init.yaml", "--layer-file", "init.yaml")
         assert result.exit_code == 2
-        assert "the file is also INIT.yaml" in result.stderr
+        assert "--layer-file must not be the same file as INIT.yaml" in result.stderr
 
 
 TIMELINES = """
@@ -176,7 +176,7 @@ class TestTimelines:
         with_timelines(folder / "init.yaml", TIMELINES.replace("examples/timelines/llama2_175b", "timelines"))
         result = evenflow("fit-memory", "init.yaml", "--layer-file", "out.json")
         assert result.exit_code == 2
-        assert "a timeline shows the tail" in result.stderr
+        assert "must have a timeline that shows the tail" in result.stderr
         assert "tail_layers" in result.stderr
 
 
@@ -213,7 +213,7 @@ class TestInit:
         (folder / "layers" / "demo.json").symlink_to(source)
         status, out, err = balance(*self.FLAGS)
         assert (status, out) == (2, "")
-        assert "there is one that it has not written" in err
+        assert "must name a layer file that --init has written, or a new one" in err
         assert "choose another name" in err
         assert source.read_text() == before
 

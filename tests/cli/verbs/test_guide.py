@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 from ruamel.yaml import YAML
 
-from evenflow.cli.main import exit_status
-from evenflow.cli.verbs.guide import interactive_guide
+from evenflow.cli.exit_status import exit_status
+from evenflow.cli.sapp.guide_questions import interactive_guide
 from evenflow.export.dry_run_text import format_dry_runs
 from evenflow.profiles.memory.dry_run_guide import find_dry_runs
 from evenflow.profiles.plan_file import parse_plan
@@ -208,15 +208,15 @@ class TestVerb:
             (("--ranks", 80), "layers must be more than the ranks"),
             (("--layers", 3), "must be at least one for each of the 4 ranks, got 3"),
             (("--layers", 0), "--layers"),
-            (("--recompute", "full,some"), "--recompute: a list of full, both, select, comm"),
+            (("--recompute", "full,some"), "--recompute must be a list of full, both, select, comm"),
             (("--recompute", ""), "--recompute"),
-            (("--recompute", "none,full"), "'none'"),
+            (("--recompute", "none,full"), ", got 'none'"),
             (("--apply", "none.yaml"), "none.yaml"),
             (("--apply", "train.yaml", "--layers", 81), "train.yaml: model.model_config.num_layers"),
-            (("--output-folder", "x"), "--output-folder: the folder is for the files of --apply"),
-            (("--init-file", "train.yaml", "--apply", "train.yaml"), "--init-file: the file is also"),
-            (("--init-file", "x", "--json", "x"), "--json: the file is also --init-file"),
-            (("--json", "."), "--json: a file is written, not a folder"),
+            (("--output-folder", "x"), "--output-folder must come with --apply"),
+            (("--init-file", "train.yaml", "--apply", "train.yaml"), "--init-file must not be the same file as"),
+            (("--init-file", "x", "--json", "x"), "--json must not be the same file as --init-file"),
+            (("--json", "."), "--json must be a file, not a folder"),
         ],
     )
     def test_bad_input_is_one_message_and_nothing_is_written(self, evenflow, folder: Path, changes, says):

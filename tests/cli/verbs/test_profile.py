@@ -108,8 +108,8 @@ class TestProfile:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--device", "cpu", "--accelerator", "h100"), "--accelerator: only --device fake computes times"),
-        (("--device", "cpu", "--efficiency", "0.5"), "--efficiency: only --device fake computes times"),
+        (("--device", "cpu", "--accelerator", "h100"), "--accelerator must come with --device fake"),
+        (("--device", "cpu", "--efficiency", "0.5"), "--efficiency must come with --device fake"),
     ],
 )
 def test_options_that_contradict(config, evenflow, options, message):

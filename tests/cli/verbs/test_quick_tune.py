@@ -80,7 +80,7 @@ def test_infeasible_says_so_and_gives_no_block(folder, evenflow):
         (("tiny.json", "--ranks", 2), "--microbatches"),
         (("missing.json", *SIZES), "cannot read missing.json: no such file"),
         (("tiny.json", *SIZES, "--memory", "lots"), "--memory must be a number"),
-        (("tiny.json", *SIZES, "--json", "tiny.json"), "also the layer file"),
+        (("tiny.json", *SIZES, "--json", "tiny.json"), "must not be the same file as the layer file"),
     ],
 )
 def test_bad_input_is_one_message(folder, evenflow, arguments, message):

@@ -79,7 +79,10 @@ def test_what_is_not_measured_is_said(evenflow: Evenflow, tmp_path: Path):
             ["--layers", 96, "--microbatches", 8, "--body", "0-LL", "--body", "LLama", "--layer-file", "l.json"],
             "once for each of the 2 --body",
         ),
-        (["--layers", 96, "--microbatches", 8, "--json", "a", "--layer-file", "a"], "the file is also --json"),
+        (
+            ["--layers", 96, "--microbatches", 8, "--json", "a", "--layer-file", "a"],
+            "the same file as --json",
+        ),
     ],
 )
 def test_bad_input_is_one_message(evenflow: Evenflow, folder: Path, arguments: list[object], message: str):

@@ -11,25 +11,24 @@ from pathlib import Path
 import click
 
 from evenflow import solve
-from evenflow.cli.main import exit_status
+from evenflow.baselines.named_plans import NamedPlan, Skipped, naive_plans
+from evenflow.cli.exit_status import exit_status, status_code
 from evenflow.cli.sapp.flags import parse
-from evenflow.cli.shared.init_model import write_layer_file
-from evenflow.cli.shared.output_files import check_outputs
-from evenflow.cli.shared.progress import shown_progress
-from evenflow.cli.shared.strategies import (
-    RECOMMENDED,
+from evenflow.cli.sapp.guide_questions import interactive_guide
+from evenflow.cli.shared.compared_plans import (
     RECOMMENDED_PICTURE,
-    Skipped,
-    Strategy,
-    manual_strategies,
-    naive_strategies,
-    pictures,
+    manual_plans,
+    picture_option,
+    picture_paths,
+    recommended_plan,
 )
-from evenflow.cli.shared.write_pictures import write_picture
-from evenflow.cli.status import status_code
+from evenflow.cli.shared.init_model import write_layer_file
+from evenflow.cli.shared.output_files import Outputs
+from evenflow.cli.shared.plan_pictures import plan_svg
+from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.text.plan_text import block_to_paste, no_plan_text
-from evenflow.cli.verbs.guide import interactive_guide
 from evenflow.errors import InputError
+from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.sapp_text import format_bubbles
 from evenflow.model import NONE, Network, Request, Sizes
 from evenflow.profiles.layer_file import read_layer_file
@@ -64,60 +63,60 @@ def _balance(flags: argparse.Namespace) -> int:
         limit = None
     if flags.optimization_level is not None:
         click.echo("note: -O means nothing here: every plan is the best the time allows", err=True)
-    others = naive_strategies(network, sizes, schedule=schedule, only_divisible=True) if flags.simulate_naive else []
-    if flags.manual_config is not None:
-        others += manual_strategies(
-            flags.manual_config,
-            network,
-            sizes,
-            schedule_of_chunks=lambda chunks: default_family(num_chunks=chunks, less_memory=flags.less_memory),
-        )
-    outputs = pictures(others, flags.output_folder)
+    others = _others(network, sizes, schedule, flags)
+    paths = picture_paths(others, flags.output_folder)
     if flags.exec:
-        outputs["-o"] = flags.output_folder / RECOMMENDED_PICTURE
-    check_outputs(outputs, inputs={"the layer file": layer_file, "the manual file": flags.manual_config})
+        paths[picture_option(RECOMMENDED)] = flags.output_folder / RECOMMENDED_PICTURE
+    outputs = Outputs(paths, inputs={"the layer file": layer_file, "the manual file": flags.manual_config})
     if flags.dump_layer:
         click.echo(layers_text(network) + "\n")
     request = Request(network=network, sizes=sizes, memory_limit_bytes=limit)
-    status = _recommend(request, schedule, flags) if flags.exec else 0
+    status = _recommend(request, schedule, flags, outputs) if flags.exec else 0
     for other in others:
         if isinstance(other, Skipped):
             click.echo(f"\n{other.name} is skipped: {other.reason}")
         else:
             click.echo(f"\n{other.name}:")
-            _show(other, limit, flags.output_folder)
+            _show(other, limit, flags.output_folder, outputs)
     return status
 
 
-def _recommend(request: Request, schedule: str, flags: argparse.Namespace) -> int:
+def _others(network: Network, sizes: Sizes, schedule: str, flags: argparse.Namespace) -> list[NamedPlan | Skipped]:
+    """Return the plans to compare with."""
+    others = naive_plans(network, sizes, schedule=schedule, only_divisible=True) if flags.simulate_naive else []
+    if flags.manual_config is not None:
+        others += manual_plans(
+            flags.manual_config,
+            network,
+            sizes,
+            schedule_of_chunks=lambda chunks: default_family(num_chunks=chunks, less_memory=flags.less_memory),
+        )
+    return others
+
+
+def _recommend(request: Request, schedule: str, flags: argparse.Namespace, outputs: Outputs) -> int:
     """Solve, and show the plan or why there is none."""
     with shown_progress() as progress:
         outcome = solve.solve(request, schedule=schedule, time_limit_s=flags.time_limit, progress=progress)
-    if outcome.simulation is None:
+    recommended = recommended_plan(outcome)
+    if recommended is None:
         click.echo(no_plan_text(outcome), err=True)
     else:
-        strategy = Strategy(
-            name=RECOMMENDED,
-            simulation=outcome.simulation,
-            picture=RECOMMENDED_PICTURE,
-            certificate=outcome.certificate(),
-        )
-        _show(strategy, request.memory_limit_bytes, flags.output_folder)
+        _show(recommended, request.memory_limit_bytes, flags.output_folder, outputs)
     return status_code(outcome.status)
 
 
-def _show(strategy: Strategy, limit: int | None, folder: Path) -> None:
-    """The blocks of one plan, then its picture."""
-    click.echo(strategy_text(strategy, limit))
-    if strategy.picture is not None:
-        path = folder / strategy.picture
-        write_picture(strategy, path, memory_limit_bytes=limit, option=f"the picture of {strategy.name}")
-        click.echo(f"picture: {path}")
+def _show(plan: NamedPlan, limit: int | None, folder: Path, outputs: Outputs) -> None:
+    """Print the blocks of one plan, then draw it."""
+    click.echo(named_plan_text(plan, limit))
+    if plan.picture is not None:
+        outputs.write(picture_option(plan.name), lambda: plan_svg(plan, memory_limit_bytes=limit))
+        click.echo(f"picture: {folder / plan.picture}")
 
 
-def strategy_text(strategy: Strategy, memory_limit_bytes: int | None) -> str:
-    """The block to paste, the bubble block, certificate, time and memory."""
-    simulation = strategy.simulation
+def named_plan_text(named: NamedPlan, memory_limit_bytes: int | None) -> str:
+    """Return the block to paste, the bubble block, certificate, time and memory."""
+    simulation = named.simulation
     plan = simulation.plan
     bubbles = format_bubbles(
         num_ranks=plan.num_ranks,
@@ -125,7 +124,7 @@ def strategy_text(strategy: Strategy, memory_limit_bytes: int | None) -> str:
         num_microbatches=plan.num_microbatches,
         bubble=as_fractions(simulation.bubbles),
     )
-    lines = [block_to_paste(plan), bubbles.rstrip("\n"), strategy.certificate]
+    lines = [block_to_paste(plan), bubbles.rstrip("\n"), named.certificate]
     lines += [f"total_time: {milliseconds(simulation.makespan_ns):.3f} ms", *_memory(simulation, memory_limit_bytes)]
     return "\n".join(line for line in lines if line)
 
@@ -170,11 +169,11 @@ def _layer_file(folder: Path, name: str, *, made: bool) -> Path:
     """``folder/name.json``; the name may have its suffix. It must be there unless it is `made` now."""
     path = folder / (name if name.endswith(".json") else f"{name}.json")
     if not made and not path.is_file():
-        found = ", ".join(sorted(file.stem for file in folder.glob("*.json"))) if folder.is_dir() else ""
+        names = ", ".join(sorted(file.stem for file in folder.glob("*.json"))) if folder.is_dir() else ""
         raise InputError(
             value=str(path),
-            rule="there is no such layer file",
+            rule="must name a layer file that is there",
             place="-m",
-            remedy=f"{folder}/ has: {found}" if found else "name its folder with -lf",
+            remedy=f"{folder}/ has: {names}" if names else "name its folder with -lf",
         )
     return path

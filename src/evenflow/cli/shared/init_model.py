@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from evenflow.cli.shared.output_files import check_outputs, write_text
+from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.text.fit_text import fit_summary
 from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
@@ -23,7 +23,7 @@ def write_layer_file(init_file: Path, layer_file: Path, *, name: str) -> None:
     Raises:
         InputError: a bad init file, or a layer file that a person wrote and that would be lost.
     """
-    check_outputs({"-m": layer_file}, inputs={"the init file": init_file})
+    outputs = Outputs({"-m": layer_file}, inputs={"the init file": init_file})
     _check_not_by_hand(layer_file)
     init = read_init_file(init_file)
     fit = fit_memory(init.dry_runs)
@@ -31,7 +31,7 @@ def write_layer_file(init_file: Path, layer_file: Path, *, name: str) -> None:
     for note in notes_of(init):
         click.echo(f"note: {note}", err=True)
     click.echo(f"memory of {init_file}:\n{fit_summary(fit)}")
-    write_text(layer_file, text, option="-m")
+    outputs.write("-m", lambda: text)
     click.echo(f"layer file: {layer_file}\n")
 
 
@@ -64,7 +64,7 @@ def _check_not_by_hand(path: Path) -> None:
         pass
     raise InputError(
         value=str(path),
-        rule="--init writes this layer file, but there is one that it has not written",
+        rule="must name a layer file that --init has written, or a new one",
         place="-m",
         remedy="choose another name, or move that file away",
     )
@@ -76,8 +76,8 @@ def _times(init: InitFile) -> LayerTimes:
     if init.profiling is not None:
         return _profiled_times(init, init.profiling)
     raise InputError(
-        value=init.file,
-        rule="a layer file needs the times of the layers",
+        value=None,
+        rule="must have the times of the layers, which a layer file needs",
         place=init.file,
         remedy="add time_config with head, body and tail in ms, or profiling_config with the folder of the timelines",
     )
@@ -92,8 +92,8 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
     if len(profiling.body_layers) > 1:
         raise InputError(
             value=profiling.body_layers,
-            rule="the memory equations are those of one kind of body layer",
-            place=profiling.place,
+            rule="must name one kind of body layer, which the memory equations are for",
+            place=f"{profiling.place}.body_layers",
             remedy="name one in body_layers, or give the mean time of a layer in time_config",
         )
     names = LayerNames(head=profiling.head_layers, body=profiling.body_layers, tail=profiling.tail_layers)
@@ -112,9 +112,9 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
     def part(key: str, block: BlockTime | None) -> PartTime:
         if block is None:
             raise InputError(
-                value=str(folder),
-                rule=f"a timeline shows the {key}",
-                place=profiling.place,
+                value=None,
+                rule=f"must have a timeline that shows the {key}",
+                place=str(folder),
                 remedy=f"add the timeline of its stage, or name its layers in {key}_layers; a model without one has "
                 "time_config with 0",
             )
@@ -135,7 +135,7 @@ def _timeline_folder(init: InitFile, profiling: Profiling) -> Path:
         return beside
     raise InputError(
         value=profiling.folder,
-        rule=f"there is no such folder, neither from {Path.cwd()} nor from {Path(init.file).parent.absolute()}",
+        rule=f"must be a folder, seen from {Path.cwd()} or from {Path(init.file).parent.absolute()}",
         place=f"{profiling.place}.folder_path",
         remedy="put the timelines of the first, the last and a middle stage there, or give times in time_config",
     )

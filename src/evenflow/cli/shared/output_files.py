@@ -1,33 +1,62 @@
-"""Result files: checked before the long work starts, written whole or not at all."""
+"""Result files: checked before the long work starts, written whole or not at all, named at the end."""
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from evenflow.errors import InputError
+from evenflow.errors import FileError, InputError
+from evenflow.export.results.json_text import format_object
+
+JSON = "--json"
 
 
-def check_outputs(outputs: Mapping[str, Path | None], *, inputs: Mapping[str, Path | None] | None = None) -> None:
-    """Refuse output paths (by option) that cannot be written, that are the same, or that are an input file.
+class Outputs:
+    """The files that a command was asked to write, by the option (or words) that names each.
 
-    Nothing is left behind; missing folders are made when the file is written.
+    Creating them refuses paths that cannot be written, that are the same, or that are an input file, and leaves nothing
+    behind; missing folders are made when a file is written.
     """
-    taken = {os.path.realpath(path): name for name, path in (inputs or {}).items() if path is not None}
-    for option, path in outputs.items():
-        if path is None:
-            continue
-        real = os.path.realpath(path)
-        if real in taken and not _is_special(path):
-            rule = f"the file is also {taken[real]}"
-            raise InputError(value=str(path), rule=rule, place=option, remedy="name another")
-        taken[real] = option
-        _check_writable(path, option)
+
+    def __init__(self, paths: Mapping[str, Path | None], *, inputs: Mapping[str, Path | None] | None = None) -> None:
+        self._paths = {option: path for option, path in paths.items() if path is not None}
+        self._written: list[Path] = []
+        taken = {os.path.realpath(path): name for name, path in (inputs or {}).items() if path is not None}
+        for option, path in self._paths.items():
+            real = os.path.realpath(path)
+            if real in taken and not _is_special(path):
+                raise InputError(
+                    value=str(path),
+                    rule=f"must not be the same file as {taken[real]}",
+                    place=option,
+                    remedy="name another file",
+                )
+            taken[real] = option
+            _check_writable(path, option)
+
+    def write(self, option: str, make_text: Callable[[], str]) -> None:
+        """Make and write the text of `option` where it was asked for."""
+        if option in self._paths:
+            write_text(self._paths[option], make_text(), option=option)
+            self._written.append(self._paths[option])
+
+    def write_json(self, make_fields: Callable[[], Mapping[str, object]]) -> None:
+        """Make and write the fields of ``--json`` where it was asked for."""
+        self.write(JSON, lambda: format_object(make_fields()))
+
+    @property
+    def sentence(self) -> str:
+        """What was written so far, such as ``wrote plan.json, plan.svg``; empty for nothing."""
+        return "wrote " + ", ".join(map(str, self._written)) if self._written else ""
 
 
 def write_text(path: Path, text: str, *, option: str) -> None:
-    """Write `text` to `path` at once: a temporary file beside it, then a rename. Folders are made."""
+    """Write `text` to `path` at once: a temporary file beside it, then a rename. Folders are made.
+
+    Raises:
+        FileError: the file cannot be written.
+    """
     if _is_special(path):
         path.write_text(text, encoding="utf-8")
         return
@@ -48,7 +77,7 @@ def write_text(path: Path, text: str, *, option: str) -> None:
 def _check_writable(path: Path, option: str) -> None:
     try:
         if path.is_dir():
-            raise InputError(value=str(path), rule="a file is written, not a folder", place=option)
+            raise InputError(value=str(path), rule="must be a file, not a folder", place=option)
         if _is_special(path):
             return
         folder = Path(os.path.realpath(path)).parent
@@ -61,12 +90,9 @@ def _check_writable(path: Path, option: str) -> None:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether the path is a terminal, a pipe or another device, which a rename would destroy."""
+    """Return whether the path is a terminal, a pipe or another device, which a rename would destroy."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _unwritable(path: Path, option: str, error: Exception) -> InputError:
-    reason = getattr(error, "strerror", None) or str(error)
-    return InputError(
-        value=str(path), rule=f"cannot write the file: {reason}", place=option, remedy="choose a path you may write to"
-    )
+def _unwritable(path: Path, option: str, error: Exception) -> FileError:
+    return FileError.from_os(path, error, action="write", remedy=f"choose another path for {option}")

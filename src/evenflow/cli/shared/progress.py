@@ -1,6 +1,6 @@
 """How a solve is going, on stderr: one live line on a terminal, elsewhere a line now and then."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -62,3 +62,14 @@ class _Lines:
             return
         self._shown, self._shown_at = state, progress.seconds
         self._console.print(progress_text(progress), markup=False, soft_wrap=True)
+
+
+@contextmanager
+def shown_step(first: str) -> Iterator[Callable[[str], None]]:
+    """Give a callback that shows which step of the work runs, on a terminal only; `first` is shown at once."""
+    console = Console(stderr=True, highlight=False, markup=False)
+    if not console.is_terminal:
+        yield lambda _step: None
+        return
+    with console.status(first) as status:
+        yield status.update

@@ -7,14 +7,14 @@ from evenflow.errors import InputError
 
 
 @contextmanager
-def torch_extra(what: str, *, place: str) -> Iterator[None]:
-    """Around imports: says that `what` needs the extra where one of them fails."""
+def torch_extra(*, place: str) -> Iterator[None]:
+    """Turn a failed import inside the block into the message that the verb at `place` needs the extra."""
     try:
         yield
     except ImportError as error:
         raise InputError(
-            value=error.name,
-            rule=f"{what} needs PyTorch and transformers",
+            value=None,
+            rule=f"must have PyTorch and transformers, and {error.name} is missing",
             place=place,
             remedy="pip install 'evenflow[run]'",
         ) from None

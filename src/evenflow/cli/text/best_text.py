@@ -1,25 +1,24 @@
 """``--schedule best``: the other schedules beside the best one, as text."""
 
 from evenflow.cli.text.tables import aligned
-from evenflow.errors import InputError
-from evenflow.export.mindformers import mindformers_lists
+from evenflow.export.targets import MINDFORMERS
 from evenflow.solve import BestOutcome, Candidate
 from evenflow.units import megabytes, milliseconds
 
 
 def best_text(best: BestOutcome) -> str:
-    """A row for every schedule that was tried, the certificate over all, and what MindFormers can run of them."""
+    """Return a row for every schedule that was tried, the certificate over all, and the best for the framework."""
     lines = [_table(best), best.certificate()]
     simulation = best.outcome.simulation
     if simulation is not None and simulation.communication is None and simulation.plan.num_chunks > 1:
-        lines.append("messages cost nothing here, and more chunks send more of them: see --p2p-latency-us")
-    if best.best is not None and not _for_mindformers(best.best):
-        runs = next((candidate for candidate in best.candidates if _for_mindformers(candidate)), None)
+        lines.append("messages cost nothing here, and more chunks send more of them: see --p2p-latency")
+    if best.best is not None and not _for_target(best.best):
+        runs = next((candidate for candidate in best.candidates if _for_target(candidate)), None)
         if runs is None:
-            lines.append("MindFormers can run none of these plans")
+            lines.append(f"{MINDFORMERS.title} can run none of these plans")
         else:
             lines.append(
-                f"the best that MindFormers can run: --schedule {runs.schedule} --chunks {runs.num_chunks}, "
+                f"the best that {MINDFORMERS.title} can run: --schedule {runs.schedule} --chunks {runs.num_chunks}, "
                 f"{milliseconds(runs.makespan_ns or 0):,.3f} ms"
             )
     return "\n".join(lines)
@@ -44,11 +43,6 @@ def _table(best: BestOutcome) -> str:
     return aligned(header, rows, left={0, len(header) - 1})
 
 
-def _for_mindformers(candidate: Candidate) -> bool:
-    if candidate.outcome is None or candidate.outcome.plan is None:
-        return False
-    try:
-        mindformers_lists(candidate.outcome.plan)
-    except InputError:
-        return False
-    return True
+def _for_target(candidate: Candidate) -> bool:
+    plan = None if candidate.outcome is None else candidate.outcome.plan
+    return plan is not None and MINDFORMERS.can_express(plan)

@@ -2,41 +2,42 @@
 
 from collections.abc import Sequence
 
-from evenflow.cli.shared.strategies import RECOMMENDED, Strategy
+from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.text.tables import aligned
+from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.units import megabytes, milliseconds
 
 
-def comparison_table(strategies: Sequence[Strategy], memory_limit_bytes: int | None) -> str:
-    """A row a plan: makespan, how much longer than the recommended one, bubbles by cause, peak memory and the limit."""
-    communicates = any(strategy.simulation.communication for strategy in strategies)
-    has_memory = strategies[0].simulation.network.has_memory
-    base_ns = next((each.simulation.makespan_ns for each in strategies if each.name == RECOMMENDED), None)
+def comparison_table(plans: Sequence[NamedPlan], memory_limit_bytes: int | None) -> str:
+    """Return a row for each plan: step, how much longer than the recommended one, bubbles by cause, peak, limit."""
+    communicates = any(plan.simulation.communication for plan in plans)
+    has_memory = plans[0].simulation.network.has_memory
+    base_ns = next((each.simulation.makespan_ns for each in plans if each.name == RECOMMENDED), None)
     header = ["plan", "step ms", "longer", "bubble", "ideal", "imbalance", "recompute"]
     header += ["p2p"] if communicates else []
     header += ["peak MB", "limit"] if has_memory else ["limit"]
     rows = []
-    for strategy in strategies:
-        simulation, bubbles = strategy.simulation, strategy.simulation.bubbles
+    for plan in plans:
+        simulation, bubbles = plan.simulation, plan.simulation.bubbles
         shares = [bubbles.real, bubbles.ideal, bubbles.imbalance, bubbles.recompute]
         shares += [bubbles.communication] if communicates else []
         rows.append(
             [
-                strategy.name,
+                plan.name,
                 f"{milliseconds(simulation.makespan_ns):,.3f}",
                 f"{100 * (simulation.makespan_ns / base_ns - 1):+.2f} %" if base_ns else "",
                 *(f"{round(share, 4) + 0.0:.4f}" for share in shares),
                 *([f"{megabytes(max(simulation.peak_memory_bytes)):,.1f}"] if has_memory else []),
-                _verdict(strategy, memory_limit_bytes),
+                _verdict(plan, memory_limit_bytes),
             ]
         )
     return aligned(header, rows, left={0, len(header) - 1})
 
 
-def _verdict(strategy: Strategy, memory_limit_bytes: int | None) -> str:
+def _verdict(plan: NamedPlan, memory_limit_bytes: int | None) -> str:
     if memory_limit_bytes is None:
         return "not checked"
-    if strategy.simulation.fits(memory_limit_bytes):
+    if plan.simulation.fits(memory_limit_bytes):
         return "fits"
-    over = sum(peak > memory_limit_bytes for peak in strategy.simulation.peak_memory_bytes)
-    return f"OVER on {over} of {strategy.simulation.plan.num_ranks} ranks"
+    over = sum(peak > memory_limit_bytes for peak in plan.simulation.peak_memory_bytes)
+    return f"OVER on {over} of {plan.simulation.plan.num_ranks} ranks"

@@ -4,7 +4,7 @@ import click
 
 from evenflow.cli.text.tables import bubble_table, headline, memory_note, message_note, plan_table, round_up_megabytes
 from evenflow.errors import InputError
-from evenflow.export.mindformers import format_mindformers
+from evenflow.export.targets import MINDFORMERS
 from evenflow.model import Plan
 from evenflow.simulate import Simulation
 from evenflow.solve import Outcome
@@ -25,11 +25,11 @@ def plan_text(simulation: Simulation, memory_limit_bytes: int | None, *, certifi
 
 
 def block_to_paste(plan: Plan) -> str:
-    """The lines for the framework's configuration; empty, with a word on stderr, where it cannot express the plan."""
+    """Return the lines for the framework's configuration; none, with a note on stderr, for a plan it cannot run."""
     try:
-        return format_mindformers(plan).rstrip("\n")
+        return MINDFORMERS.write(plan).rstrip("\n")
     except InputError as error:
-        click.echo(f"note: no block for MindFormers; {error}", err=True)
+        click.echo(f"note: no block for {MINDFORMERS.title}; {error}", err=True)
         return ""
 
 

@@ -1,44 +1,18 @@
 """A profile of a model as text."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evenflow.cli.text.tables import aligned
+from evenflow.export.results.profile_fields import ProfileSetting
 from evenflow.units import megabytes, milliseconds
 
 if TYPE_CHECKING:
     from evenflow.profiles.from_model.model_profile import ModelProfile
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """What was asked for."""
-
-    sequence: int
-    microbatch: int
-    tensor_parallel: int
-    dtype: str
-    optimizer: str
-    device: str
-    accelerator: str | None
-    efficiency: float | None
-
-    def fields(self) -> dict[str, object]:
-        """Return what the JSON file says of it."""
-        return {
-            "sequence": self.sequence,
-            "microbatch": self.microbatch,
-            "tensor_parallel": self.tensor_parallel,
-            "dtype": self.dtype,
-            "optimizer": self.optimizer,
-            "device": self.device,
-            "accelerator": self.accelerator,
-        }
-
-
-def profile_text(found: "ModelProfile", setting: Setting) -> str:
+def profile_text(found: "ModelProfile", setting: ProfileSetting) -> str:
     """What was found about every distinct part, under which recompute kind, and where the times come from."""
-    microbatch = f"{setting.microbatch} x {setting.sequence} tokens, {setting.dtype}, {setting.optimizer}"
+    microbatch = f"{setting.microbatch} x {setting.sequence} tokens, {setting.dtype.short_name}, {setting.optimizer}"
     shared = f", on one of {setting.tensor_parallel} devices" if setting.tensor_parallel > 1 else ""
     head = f"{found.name}: {len(found.layers)} layers; a microbatch is {microbatch}{shared}"
     paragraphs = [head, _part_table(found), _kind_table(found), "\n".join(f"note: {note}" for note in found.notes)]

@@ -9,10 +9,10 @@ from typing import BinaryIO
 import click
 
 from evenflow.cli.shared import options
-from evenflow.cli.shared.output_files import check_outputs, write_text
+from evenflow.cli.shared.input_files import STANDARD_INPUT
+from evenflow.cli.shared.output_files import Outputs
 from evenflow.errors import FileError, InputError
 from evenflow.export.dry_run_text import format_memory_usage
-from evenflow.export.results.json_text import format_object
 from evenflow.export.results.peaks_fields import peaks_fields
 from evenflow.profiles.logs.megatron_logs import parse_rank_lines
 from evenflow.profiles.logs.mindspore_logs import parse_peak_lines, read_peak_folder
@@ -22,10 +22,15 @@ from evenflow.units import megabytes
 
 @click.command("collect-peaks")
 @click.argument("sources", metavar="LOGS…", nargs=-1, required=True)
-@click.option("--used", is_flag=True, help="Peaks without fragments (MindSpore's 'Used', Megatron-LM's 'allocated').")
-@click.option("--ranks", type=options.COUNT, help="Pipeline ranks there must be peaks of.")
 @click.option(
-    "--ranks-per-stage", type=options.COUNT, metavar="N", help="For output of Megatron-LM: all ranks / pipeline ranks."
+    "--used", is_flag=True, help="Collect peaks without fragments: MindSpore's 'Used', Megatron-LM's 'allocated'."
+)
+@click.option("--ranks", type=options.COUNT, help="Pipeline ranks; all of them must have a peak.")
+@click.option(
+    "--ranks-per-stage",
+    type=options.COUNT,
+    metavar="N",
+    help="For the output of Megatron-LM: its ranks divided by the pipeline ranks.",
 )
 @options.JSON
 def collect_peaks(
@@ -34,7 +39,7 @@ def collect_peaks(
     """Print the memory_usage block of an init file from the logs of dry runs.
 
     LOGS is the folder that scripts/dryrun.sh wrote, the text that grep -rn 'Actual peak' found in it, or the output of
-    a Megatron-LM job; - is standard input. Several are several rounds, in order.
+    a Megatron-LM job; - is standard input. Several LOGS are the rounds of the guide, in their order.
 
     \b
     Examples:
@@ -44,36 +49,38 @@ def collect_peaks(
       evenflow collect-peaks train.log --ranks-per-stage 8
     """
     kind = PeakKind.USED if used else PeakKind.ACTUAL
-    check_outputs({"--json": json_file}, inputs={f"the input {source}": Path(source) for source in sources})
-    if sources.count("-") > 1:
-        raise InputError(value=sources, rule="standard input is one round", place="LOGS")
+    outputs = Outputs({"--json": json_file}, inputs={f"the input {source}": Path(source) for source in sources})
+    if sources.count(STANDARD_INPUT) > 1:
+        raise InputError(value=None, rule="must name standard input (-) at most once", place="LOGS")
     rounds = [_peaks(source, kind, ranks_per_stage) for source in sources]
     for source, peaks in zip(sources, rounds, strict=True):
         if ranks is not None and len(peaks) != ranks:
             raise InputError(
-                value=len(peaks), rule=f"peaks of the {ranks} stages of --ranks", place=source, remedy="is one missing?"
+                value=f"{len(peaks)} stages",
+                rule=f"must have the peaks of all {ranks} stages of --ranks",
+                place=source,
+                remedy="look for stages whose log is missing",
             )
-    block = format_memory_usage(rounds)
-    click.echo(block, nl=False)
+    click.echo(format_memory_usage(rounds), nl=False)
     for source, peaks in zip(sources, rounds, strict=True):
         click.echo(_note(source, peaks, kind), err=True)
-    if json_file is not None:
-        write_text(json_file, format_object(peaks_fields(sources, rounds, kind)), option="--json")
-        click.echo(f"wrote {json_file}", err=True)
+    outputs.write_json(lambda: peaks_fields(sources, rounds, kind))
+    if outputs.sentence:
+        click.echo(outputs.sentence, err=True)
     return 0
 
 
 def _peaks(source: str, kind: PeakKind, ranks_per_stage: int | None) -> tuple[int, ...]:
-    if source != "-" and Path(source).is_dir():
+    if source != STANDARD_INPUT and Path(source).is_dir():
         if ranks_per_stage is not None:
             raise InputError(
                 value=source,
-                rule="--ranks-per-stage is for the output of a Megatron-LM job, which is a file",
+                rule="must be the output of a Megatron-LM job, which is a file, with --ranks-per-stage",
                 place="LOGS",
                 remedy="give the file, or several with: cat FILES | evenflow collect-peaks - --ranks-per-stage N",
             )
         return read_peak_folder(Path(source), kind=kind)
-    place = "standard input" if source == "-" else source
+    place = "standard input" if source == STANDARD_INPUT else source
     with _opened(source) as file:
         # Line by line: the output of a whole job can be larger than memory.
         lines = (line.decode(errors="replace") for line in file)
@@ -84,7 +91,7 @@ def _peaks(source: str, kind: PeakKind, ranks_per_stage: int | None) -> tuple[in
 
 @contextmanager
 def _opened(source: str) -> Iterator[BinaryIO]:
-    if source == "-":
+    if source == STANDARD_INPUT:
         yield sys.stdin.buffer
         return
     try:

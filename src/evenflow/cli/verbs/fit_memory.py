@@ -1,18 +1,19 @@
 """The verb ``evenflow fit-memory``."""
 
+from functools import partial
 from pathlib import Path
 
 import click
 
 from evenflow.cli.shared import options
 from evenflow.cli.shared.init_model import model_of, notes_of
-from evenflow.cli.shared.output_files import check_outputs, write_text
+from evenflow.cli.shared.input_files import read_text
+from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.text.fit_text import fit_text
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.fit_fields import fit_fields
-from evenflow.export.results.json_text import format_object
 from evenflow.profiles.init.init_file import parse_init_file
-from evenflow.profiles.memory.fit import fit_memory as fit
+from evenflow.profiles.memory.fit import fit_memory as fit_parts
 
 
 @click.command("fit-memory")
@@ -33,21 +34,17 @@ def fit_memory(init_yaml: str, layer_file: Path | None, json_file: Path | None) 
       evenflow fit-memory cfgs/init_demo.yaml
       evenflow fit-memory cfgs/init_demo.yaml --layer-file layers/demo.json --json fit.json
     """
-    outputs = {"--layer-file": layer_file, "--json": json_file}
-    check_outputs(outputs, inputs={"INIT.yaml": Path(init_yaml)})
-    text, place = options.read_text(init_yaml)
+    outputs = Outputs({"--layer-file": layer_file, "--json": json_file}, inputs={"INIT.yaml": Path(init_yaml)})
+    text, place = read_text(init_yaml)
     init = parse_init_file(text, place=place)
-    found = fit(init.dry_runs)
-    layers = None
-    if layer_file is not None:
-        layers = format_layer_file(model_of(init, found, name=layer_file.stem))
-    click.echo(fit_text(init, found))
+    fit = fit_parts(init.dry_runs)
+    network = None if layer_file is None else model_of(init, fit, name=layer_file.stem)
+    click.echo(fit_text(init, fit))
     for note in notes_of(init):
         click.echo(f"note: {note}", err=True)
-    if layer_file is not None and layers is not None:
-        write_text(layer_file, layers, option="--layer-file")
-        click.echo(f"wrote {layer_file}", err=True)
-    if json_file is not None:
-        write_text(json_file, format_object(fit_fields(init, found)), option="--json")
-        click.echo(f"wrote {json_file}", err=True)
+    if network is not None:
+        outputs.write("--layer-file", partial(format_layer_file, network))
+    outputs.write_json(lambda: fit_fields(init, fit))
+    if outputs.sentence:
+        click.echo(outputs.sentence, err=True)
     return 0

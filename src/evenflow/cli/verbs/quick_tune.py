@@ -1,26 +1,25 @@
 """The verb ``evenflow quick-tune``."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from evenflow import solve
+from evenflow.baselines.named_plans import NamedPlan
 from evenflow.baselines.quick_tune import SCHEDULE, TuningStep, with_full_only
 from evenflow.baselines.quick_tune import quick_tune as rule_of_thumb
+from evenflow.cli.exit_status import status_code
 from evenflow.cli.shared import options
-from evenflow.cli.shared.output_files import check_outputs, write_text
+from evenflow.cli.shared.input_files import read_network
+from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.shared.progress import shown_progress
-from evenflow.cli.shared.strategies import RECOMMENDED, Strategy
-from evenflow.cli.status import status_code
 from evenflow.cli.text.comparison_table import comparison_table
 from evenflow.cli.text.plan_text import block_to_paste, no_plan_text
-from evenflow.cli.text.tables import aligned, headline, memory_note
-from evenflow.export.results.json_text import format_object
+from evenflow.cli.text.quick_tune_text import quick_tune_text
+from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.results.quick_tune_fields import quick_tune_fields
 from evenflow.model import FULL, NONE, Network, Request, Sizes
 from evenflow.solve import Outcome
-from evenflow.units import megabytes, milliseconds
 
 RULE = "rule_of_thumb"
 FULL_ONLY = "optimum_full_only"
@@ -50,19 +49,19 @@ def quick_tune(
     """
     limit = options.memory_limit(memory)
     sizes = Sizes(num_ranks=ranks, num_microbatches=microbatches)
-    network = options.read_network(layers)
-    check_outputs({"--json": json_file}, inputs={"the layer file": Path(layers)})
+    network = read_network(layers)
+    outputs = Outputs({"--json": json_file}, inputs={"the layer file": Path(layers)})
     if not network.has_memory:
         limit = None
     steps = rule_of_thumb(network, num_ranks=ranks, num_microbatches=microbatches, memory_limit_bytes=limit)
-    click.echo(_steps_text(steps, limit) + "\n")
+    click.echo(quick_tune_text(steps, limit) + "\n")
     outcomes = {
         name: _solve(offered, sizes, limit=limit, time_limit_s=time_limit) for name, offered in _offers(network).items()
     }
     _print_comparison(steps[-1], outcomes, limit)
-    if json_file is not None:
-        write_text(json_file, format_object(quick_tune_fields(steps, outcomes, sizes, limit)), option="--json")
-        click.echo(f"\nwrote {json_file}")
+    outputs.write_json(lambda: quick_tune_fields(steps, outcomes, sizes, limit))
+    if outputs.sentence:
+        click.echo(f"\n{outputs.sentence}")
     return status_code(outcomes[RECOMMENDED].status)
 
 
@@ -79,48 +78,17 @@ def _solve(network: Network, sizes: Sizes, *, limit: int | None, time_limit_s: f
         return solve.solve(request, schedule=SCHEDULE, time_limit_s=time_limit_s, progress=progress)
 
 
-def _steps_text(steps: Sequence[TuningStep], limit: int | None) -> str:
-    """Headline, a row a step, and what became of the rule."""
-    header = ["#", "change", "layers", "full", "stage ms", "max - min", "peak MB", "step ms", "limit"]
-    rows = []
-    for number, step in enumerate(steps):
-        simulation = step.simulation
-        plan = simulation.plan
-        rows.append(
-            [
-                str(number),
-                step.change,
-                _by_rank(plan.layers[0], "d"),
-                _by_rank([plan.count(FULL, 0, rank) for rank in range(plan.num_ranks)], "d"),
-                _by_rank([milliseconds(time) for time in step.stage_ns], ".1f"),
-                f"{milliseconds(step.spread_ns):.1f}",
-                _by_rank([megabytes(peak) for peak in simulation.peak_memory_bytes], ".0f"),
-                f"{milliseconds(simulation.makespan_ns):,.3f}",
-                "not checked" if limit is None else "fits" if simulation.fits(limit) else "OVER",
-            ]
-        )
-    last = steps[-1].simulation
-    verdict = memory_note(last, limit)
-    if not last.fits(limit):
-        verdict += "\nthe rule of thumb has no answer: with layers dealt evenly, full recomputation is not enough"
-    return "\n\n".join((headline(last), aligned(header, rows, left={1, len(header) - 1}), verdict))
-
-
-def _by_rank(values: Sequence[float], style: str) -> str:
-    return " ".join(format(value, style) for value in values)
-
-
 def _print_comparison(rule: TuningStep, outcomes: dict[str, Outcome], limit: int | None) -> None:
     """One table of all plans, the certificates, and the rule's block; what has no plan says why on stderr."""
-    strategies = [Strategy(name=RULE, simulation=rule.simulation, picture=None)]
+    plans = [NamedPlan(name=RULE, simulation=rule.simulation)]
     notes = []
     for name, outcome in outcomes.items():
         if outcome.simulation is None:
             click.echo(f"{name}: {no_plan_text(outcome)}", err=True)
         else:
-            strategies.append(Strategy(name=name, simulation=outcome.simulation, picture=None))
+            plans.append(NamedPlan(name=name, simulation=outcome.simulation))
             notes.append(f"{name}: {outcome.certificate()}")
-    click.echo(comparison_table(strategies, limit))
+    click.echo(comparison_table(plans, limit))
     if notes:
         click.echo("\n" + "\n".join(notes))
     if rule.simulation.fits(limit):

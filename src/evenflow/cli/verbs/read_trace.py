@@ -1,22 +1,20 @@
 """The verb ``evenflow read-trace``."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from evenflow.cli.shared import options
-from evenflow.cli.shared.output_files import check_outputs, write_text
-from evenflow.cli.text.tables import aligned
+from evenflow.cli.shared.output_files import Outputs
+from evenflow.cli.text.trace_text import trace_text
 from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
-from evenflow.export.results.json_text import format_object
 from evenflow.export.results.trace_fields import trace_fields
-from evenflow.profiles.layer_entry import MOST_LAYERS, PLAIN_BACKWARD_RATIO
-from evenflow.profiles.traces import BlockTime, LayerNames, Spread, TraceProgress, TraceTimes, read_traces
+from evenflow.profiles.layer_entry import MOST_LAYERS
+from evenflow.profiles.traces import LayerNames, TraceProgress, read_traces
 from evenflow.profiles.traces.trace_network import network_of_traces
-from evenflow.units import milliseconds
 
 _LAYERS = click.IntRange(min=1, max=MOST_LAYERS)
 
@@ -67,28 +65,21 @@ def read_trace(
     if len(layer_counts) not in (1, len(names.body)) or (layer_file and len(layer_counts) != len(names.body)):
         raise InputError(
             value=layer_counts,
-            rule=f"--layers once for each of the {len(names.body)} --body, in their order",
+            rule=f"must be given once for each of the {len(names.body)} --body, in their order",
             place="--layers",
         )
-    check_outputs({"--json": json_file, "--layer-file": layer_file}, inputs={"FOLDER": folder})
+    outputs = Outputs({"--json": json_file, "--layer-file": layer_file}, inputs={"FOLDER": folder})
     with _shown_bytes() as progress:
         times = read_traces(
             folder, num_microbatches=microbatches, num_layers=sum(layer_counts), names=names, progress=progress
         )
-    written = []
-    if json_file is not None:
-        fields = trace_fields(times, layer_counts=layer_counts, num_microbatches=microbatches)
-        write_text(json_file, format_object(fields), option="--json")
-        written.append(str(json_file))
-    if layer_file is not None:
-        network = network_of_traces(times, layer_counts, name=folder.resolve().name)
-        write_text(layer_file, format_layer_file(network), option="--layer-file")
-        written.append(str(layer_file))
-    paragraphs = [_file_table(times, microbatches), _time_table(times)]
-    paragraphs += [f"note: {note}" for note in times.notes]
-    if written:
-        paragraphs.append("wrote " + ", ".join(written))
-    click.echo("\n\n".join(paragraphs))
+    outputs.write_json(lambda: trace_fields(times, layer_counts=layer_counts, num_microbatches=microbatches))
+    outputs.write(
+        "--layer-file",
+        lambda: format_layer_file(network_of_traces(times, layer_counts, name=folder.resolve().name)),
+    )
+    paragraphs = [trace_text(times, num_microbatches=microbatches), outputs.sentence]
+    click.echo("\n\n".join(filter(None, paragraphs)))
     return 0
 
 
@@ -106,60 +97,3 @@ def _shown_bytes() -> Iterator[TraceProgress | None]:
     with Progress("reading", *columns, console=console, transient=True) as bar:
         task = bar.add_task("reading")
         yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def _blocks(times: TraceTimes) -> list[tuple[str, BlockTime]]:
-    """Head, bodies and tail, those that were found, with their role."""
-    ends = [[("head", times.head)], [("tail", times.tail)]]
-    head, tail = [[(role, block) for role, block in end if block is not None] for end in ends]
-    return [*head, *(("body", block) for block in times.bodies), *tail]
-
-
-def _file_table(times: TraceTimes, microbatches: int) -> str:
-    """What was counted of each file."""
-    rows = [
-        [
-            Path(file.file).name,
-            "-" if file.num_layers is None else str(file.num_layers),
-            f"{file.counted_steps} of {file.num_steps}",
-            file.steps_from,
-        ]
-        for file in times.files
-    ]
-    sources = ", ".join(dict.fromkeys(file.source for file in times.files))
-    table = aligned(["file", "body layers", "steps counted", "told by"], rows, left={0, 3})
-    plural = "es" if microbatches > 1 else ""
-    return f"{sources}; {microbatches} microbatch{plural} a step\n\n{table}"
-
-
-def _time_table(times: TraceTimes) -> str:
-    """The times of one layer for one microbatch, with their spread."""
-    rows = []
-    for role, block in _blocks(times):
-        for phase, time_ns, spread in (
-            ("forward", block.forward_ns, block.forward_spread),
-            ("backward", block.backward_ns, block.backward_spread),
-        ):
-            if time_ns is None or spread is None:
-                mean, spreads = block.known_backward_ns, ["-", "-", "-"]
-                origin = f"{PLAIN_BACKWARD_RATIO:g} x forward, not in the traces"
-            else:
-                mean, spreads = time_ns, [_ms(value) for value in _values(spread)]
-                origin = f"measured, {_counted(block)}"
-            rows.append([role, block.name, phase, _ms(mean), *spreads, origin])
-    header = ["", "layer", "", "ms", "least", "median", "most", "from"]
-    return "one layer, one microbatch\n" + aligned(header, rows, left={0, 1, 2, 7})
-
-
-def _counted(block: BlockTime) -> str:
-    """Where a time comes from."""
-    layers = f"{len(block.scopes)} scope{'s' if len(block.scopes) > 1 else ''}"
-    return f"{layers} in {len(block.files)} file{'s' if len(block.files) > 1 else ''}"
-
-
-def _ms(time_ns: int) -> str:
-    return f"{milliseconds(time_ns):,.3f}"
-
-
-def _values(spread: Spread) -> Sequence[int]:
-    return spread.minimum_ns, spread.median_ns, spread.maximum_ns

@@ -6,8 +6,7 @@ from pathlib import Path
 import click
 
 from evenflow.cli.shared import options
-from evenflow.cli.shared.output_files import check_outputs, write_text
-from evenflow.export.results.json_text import format_object
+from evenflow.cli.shared.output_files import Outputs
 from evenflow.export.results.schedule_fields import family_fields
 from evenflow.schedule.families import ALIAS_NOTES, ALIASES, FAMILIES
 
@@ -26,7 +25,7 @@ def schedules(json_file: Path | None) -> int:
     Example:
       evenflow schedules --json families.json
     """
-    check_outputs({"--json": json_file})
+    outputs = Outputs({"--json": json_file})
     paragraphs = [_SYMBOLS]
     for name, family in FAMILIES.items():
         rows = [
@@ -42,7 +41,7 @@ def schedules(json_file: Path | None) -> int:
         ]
         paragraphs.append("\n".join([name, *lines]))
     click.echo("\n\n".join(paragraphs))
-    if json_file is not None:
-        write_text(json_file, format_object(family_fields()), option="--json")
-        click.echo(f"\nwrote {json_file}")
+    outputs.write_json(family_fields)
+    if outputs.sentence:
+        click.echo(f"\n{outputs.sentence}")
     return 0

@@ -1,22 +1,55 @@
 """A two-level plan, whose pipeline reads back as a plan file."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from evenflow.auto.placed_pipeline import PlacedStage
-from evenflow.auto.planner import AutoPlan
-from evenflow.auto.refine import Refined
-from evenflow.auto.stages.two_level_plan import TwoLevelPlan
 from evenflow.cluster.cluster import Cluster
+from evenflow.cluster.dtypes import Dtype
 from evenflow.cluster.layout import Layout
 from evenflow.cluster.placement import code
 from evenflow.export.results.plan_fields import plan_fields, report_of
 from evenflow.export.results.sharding_fields import sharding_fields
 from evenflow.units import megabytes, milliseconds
 
+if TYPE_CHECKING:  # loads torch
+    from evenflow.auto.placed_pipeline import PlacedStage
+    from evenflow.auto.planner import AutoPlan
+    from evenflow.auto.refine import Refined
+    from evenflow.auto.stages.two_level_plan import TwoLevelPlan
 
-def auto_fields(found: AutoPlan, *, setting: dict[str, object], seconds: float) -> dict[str, object]:
-    """Return the plan, its stages and their shardings, or why there is none; `setting` is what was asked for."""
-    top = {"model": found.row.name, "cluster": _cluster(found.cluster), **setting}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoSetting:
+    """The microbatches, the devices and the training that a two-level plan is made for."""
+
+    sequence: int
+    microbatch: int
+    """Sequences of a microbatch, on all devices of a stage together."""
+    num_microbatches: int
+    accelerator: str
+    efficiency: float
+    """Share of the accelerator's peak that is reached."""
+    dtype: Dtype
+    optimizer: str
+    schedule: str
+    time_limit_s: float
+
+    def fields(self) -> dict[str, object]:
+        """Return the fields of the JSON file that its plan does not have."""
+        return {
+            "sequence": self.sequence,
+            "microbatch": self.microbatch,
+            "accelerator": self.accelerator,
+            "efficiency": self.efficiency,
+            "dtype": self.dtype.short_name,
+            "optimizer": self.optimizer,
+        }
+
+
+def auto_fields(found: "AutoPlan", setting: AutoSetting, *, seconds: float) -> dict[str, object]:
+    """Return the plan, its stages and their shardings, or why there is none."""
+    top = {"model": found.row.name, "cluster": _cluster(found.cluster), **setting.fields()}
     searched = {
         "alternatives": [_two_level(plan) for plan in found.search.alternatives],
         "evaluated_stages": found.search.num_evaluated,
@@ -66,7 +99,7 @@ def _cluster(cluster: Cluster) -> dict[str, object]:
     }
 
 
-def _two_level(plan: TwoLevelPlan) -> dict[str, object]:
+def _two_level(plan: "TwoLevelPlan") -> dict[str, object]:
     return {
         "step_ms": milliseconds(plan.step_ns),
         "lower_bound_ms": milliseconds(plan.lower_bound_ns),
@@ -84,7 +117,7 @@ def _two_level(plan: TwoLevelPlan) -> dict[str, object]:
     }
 
 
-def _stage(stage: PlacedStage) -> dict[str, object]:
+def _stage(stage: "PlacedStage") -> dict[str, object]:
     option = stage.option
     return {
         "stage": stage.stage,
@@ -124,7 +157,7 @@ def _layout(layout: Layout) -> dict[str, object]:
     return {"shape": layout.shape, "item_bytes": layout.item_bytes, "placement": code(layout.placement)}
 
 
-def _shardings(found: AutoPlan) -> Iterator[dict[str, object]]:
+def _shardings(found: "AutoPlan") -> Iterator[dict[str, object]]:
     """Of every kind of layer under every sharding that the stages use."""
     used = {
         (stage.submesh, stage.sharding, kind): plan for stage in found.stages for kind, plan in stage.shardings.items()
@@ -133,7 +166,7 @@ def _shardings(found: AutoPlan) -> Iterator[dict[str, object]]:
         yield {"submesh": list(submesh), "sharding": str(sharding), "kind": kind, **sharding_fields(plan)}
 
 
-def _refined(one: Refined) -> dict[str, object]:
+def _refined(one: "Refined") -> dict[str, object]:
     outcome, timeline = one.outcome, one.timeline
     bound = outcome.lower_bound_ns
     return {

@@ -1,19 +1,42 @@
 """The profile of a model that never ran: memory and time of every distinct part."""
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from evenflow.cluster.dtypes import Dtype
 from evenflow.units import megabytes, milliseconds
 
 if TYPE_CHECKING:  # loads torch
     from evenflow.profiles.from_model.model_profile import ModelProfile
 
 
-def profile_fields(profile: "ModelProfile", *, setting: Mapping[str, object]) -> dict[str, object]:
-    """Return every distinct part under every recompute kind; `setting` is what was asked for, in fields of its own."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileSetting:
+    """The microbatch, the device and the training that a model is profiled for."""
+
+    sequence: int
+    microbatch: int
+    """Sequences of a microbatch."""
+    tensor_parallel: int
+    dtype: Dtype
+    optimizer: str
+    device: str
+    accelerator: str | None
+    efficiency: float | None
+    """Share of the accelerator's peak that is reached; None for the default."""
+
+
+def profile_fields(profile: "ModelProfile", setting: ProfileSetting) -> dict[str, object]:
+    """Return every distinct part under every recompute kind."""
     return {
         "name": profile.name,
-        **setting,
+        "sequence": setting.sequence,
+        "microbatch": setting.microbatch,
+        "tensor_parallel": setting.tensor_parallel,
+        "dtype": setting.dtype.short_name,
+        "optimizer": setting.optimizer,
+        "device": setting.device,
+        "accelerator": setting.accelerator,
         "constant_mb": megabytes(profile.network().constant_bytes),
         "parts": [
             {

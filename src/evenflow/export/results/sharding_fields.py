@@ -1,17 +1,21 @@
 """A sharding of the operators of a part."""
 
-from evenflow.auto.sharding.sharding_plan import ShardingPlan
+from typing import TYPE_CHECKING
+
 from evenflow.cluster.placement import code
 from evenflow.export.results.json_text import format_object
 from evenflow.units import megabytes, milliseconds
 
+if TYPE_CHECKING:  # loads torch
+    from evenflow.auto.sharding.sharding_plan import ShardingPlan
 
-def format_sharding(plan: ShardingPlan) -> str:
+
+def format_sharding(plan: "ShardingPlan") -> str:
     """Return the sharding as a JSON object, one field on each line."""
     return format_object(sharding_fields(plan))
 
 
-def sharding_fields(plan: ShardingPlan) -> dict[str, object]:
+def sharding_fields(plan: "ShardingPlan") -> dict[str, object]:
     """Return costs, memory, and where every parameter, activation and collective is."""
     cost, memory = plan.cost, plan.memory
     limit, smallest = plan.memory_limit_bytes, plan.smallest_memory_bytes

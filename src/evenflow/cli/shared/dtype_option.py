@@ -1,0 +1,28 @@
+"""The option ``--dtype``, which takes both spellings of a number format."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from evenflow.cluster.dtypes import DTYPES, Dtype
+
+
+def dtype_option(*offered: Dtype, help: str) -> Callable[[Any], Any]:  # noqa: A002 - click's name
+    """Return the option, whose default is the first of the offered formats."""
+    first = offered[0]
+
+    def read(_context: click.Context, _parameter: click.Parameter, name: str) -> Dtype:
+        dtype = DTYPES.get(name.lower())
+        if dtype not in offered:
+            names = ", ".join(f"{each.short_name} ({each.value})" for each in offered)
+            raise click.BadParameter(f"{name!r} is not one of {names}")
+        return dtype
+
+    return click.option(
+        "--dtype",
+        default=first.short_name,
+        callback=read,
+        metavar=f"[{'|'.join(dtype.short_name for dtype in offered)}]",
+        help=f"{help}; long names such as {first.value} mean the same.  [default: {first.short_name}]",
+    )

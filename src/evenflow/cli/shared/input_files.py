@@ -1,0 +1,27 @@
+"""Input files by their name on the command line, where ``-`` is standard input."""
+
+import sys
+
+from evenflow.errors import FileError
+from evenflow.fields import read_text as read_file
+from evenflow.model import Network
+from evenflow.profiles.layer_file import parse_layer_file
+
+STANDARD_INPUT = "-"
+
+
+def read_text(path: str) -> tuple[str, str]:
+    """Return the text of an input file, and its name for messages."""
+    if path != STANDARD_INPUT:
+        return read_file(path), path
+    place = "standard input"
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig"), place
+    except UnicodeDecodeError as error:
+        raise FileError.from_os(place, error) from None
+
+
+def read_network(path: str) -> Network:
+    """Return the network in a layer file."""
+    text, place = read_text(path)
+    return parse_layer_file(text, place=place)

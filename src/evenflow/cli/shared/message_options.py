@@ -1,0 +1,115 @@
+"""The options that say what a message between ranks costs."""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from evenflow.errors import InputError
+from evenflow.model import Communication
+from evenflow.units import MEGABYTE, parse_bandwidth, parse_memory, parse_time
+
+_LATENCY, _BANDWIDTH, _BOUNDARY = "--p2p-latency", "--p2p-bandwidth", "--boundary"
+_OLD_SPELLINGS = {_LATENCY: "--p2p-latency-us", _BANDWIDTH: "--p2p-bandwidth-gbps", _BOUNDARY: "--boundary-mb"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageOptions:
+    """What was given of latency, bandwidth and boundary, each in one of its two spellings."""
+
+    p2p_latency: str | None = None
+    p2p_bandwidth: str | None = None
+    boundary: str | None = None
+    p2p_latency_us: float | None = None
+    p2p_bandwidth_gbps: float | None = None
+    boundary_mb: float | None = None
+
+    def communication(self, *, sequence_splits: int = 1) -> Communication | None:
+        """Return the cost of a message; None where nothing was given.
+
+        ``transfer = boundary / bandwidth``; a part of a split sequence sends its share of the boundary.
+
+        Raises:
+            InputError: a value that breaks a rule, both spellings of one option, bandwidth or boundary alone.
+        """
+        latency_ns, gigabits_per_s, boundary_bytes = self._latency_ns(), self._gigabits_per_s(), self._boundary_bytes()
+        if (gigabits_per_s is None) != (boundary_bytes is None):
+            given, missing = (_BANDWIDTH, _BOUNDARY) if boundary_bytes is None else (_BOUNDARY, _BANDWIDTH)
+            raise InputError(
+                value=None,
+                rule=f"must come with {missing}: the two together are the transfer time",
+                place=self._spelling(given),
+                remedy=f"add {missing}",
+            )
+        if latency_ns is None and gigabits_per_s is None:
+            return None
+        transfer_ns = 0.0
+        if gigabits_per_s is not None and boundary_bytes is not None:
+            # 10^9 bits a second are one bit a nanosecond.
+            transfer_ns = 8 * boundary_bytes / sequence_splits / gigabits_per_s
+        return Communication(latency_ns=latency_ns or 0, transfer_ns=math.ceil(transfer_ns))
+
+    def _latency_ns(self) -> int | None:
+        old = self._old(_LATENCY, self.p2p_latency_us, self.p2p_latency, may_be_zero=True)
+        if old is not None:
+            return round(1000 * old)
+        return None if self.p2p_latency is None else parse_time(self.p2p_latency, place=_LATENCY)
+
+    def _gigabits_per_s(self) -> float | None:
+        old = self._old(_BANDWIDTH, self.p2p_bandwidth_gbps, self.p2p_bandwidth)
+        if old is not None:
+            return old
+        return None if self.p2p_bandwidth is None else 8 * parse_bandwidth(self.p2p_bandwidth, place=_BANDWIDTH) / 1e9
+
+    def _boundary_bytes(self) -> float | None:
+        old = self._old(_BOUNDARY, self.boundary_mb, self.boundary, may_be_zero=True)
+        if old is not None:
+            return old * MEGABYTE
+        return None if self.boundary is None else parse_memory(self.boundary, place=_BOUNDARY)
+
+    def _old(
+        self, option: str, value: float | None, new_value: str | None, *, may_be_zero: bool = False
+    ) -> float | None:
+        """Return the number of an option's old spelling."""
+        if value is None:
+            return None
+        place = _OLD_SPELLINGS[option]
+        if new_value is not None:
+            raise InputError(
+                value=None, rule=f"must not be given beside {option}", place=place, remedy="leave one of the two out"
+            )
+        if not (0 < value <= 1e9 or (may_be_zero and value == 0)):
+            rule = f"must be a number {'not below' if may_be_zero else 'above'} zero, at most 10^9"
+            raise InputError(value=value, rule=rule, place=place)
+        return value
+
+    def _spelling(self, option: str) -> str:
+        old = {_BANDWIDTH: self.p2p_bandwidth_gbps, _BOUNDARY: self.boundary_mb}[option]
+        return option if old is None else _OLD_SPELLINGS[option]
+
+
+_OPTIONS = (
+    click.option(_BOUNDARY, metavar="SIZE", help="Size of what one microbatch sends to the next stage, such as 64MB."),
+    click.option(
+        _BANDWIDTH, metavar="RATE", help=f"Bandwidth between ranks, such as 200Gbps or 25GBps; needs {_BOUNDARY}."
+    ),
+    click.option(_LATENCY, metavar="TIME", help="Latency of a message between ranks, such as 500us."),
+    *(click.option(old, type=float, hidden=True) for old in _OLD_SPELLINGS.values()),
+)
+_NAMES = [option.removeprefix("--").replace("-", "_") for option in (*_OLD_SPELLINGS, *_OLD_SPELLINGS.values())]
+
+
+def message_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options to a command, which gets them as `messages`; the old spellings are not in the help."""
+
+    @functools.wraps(command)
+    def with_messages(**keywords: Any) -> int:
+        given = {name: keywords.pop(name) for name in _NAMES}
+        return command(messages=MessageOptions(**given), **keywords)
+
+    for option in _OPTIONS:
+        with_messages = option(with_messages)
+    return with_messages

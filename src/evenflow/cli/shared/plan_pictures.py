@@ -1,0 +1,22 @@
+"""Pictures of named plans."""
+
+from collections.abc import Sequence
+
+from evenflow.baselines.named_plans import NamedPlan
+from evenflow.draw import comparison_svg, timeline_svg
+
+
+def plan_svg(plan: NamedPlan, *, memory_limit_bytes: int | None) -> str:
+    """Return timeline and memory of one plan."""
+    return timeline_svg(
+        plan.simulation,
+        memory_limit_bytes=memory_limit_bytes,
+        title=f"{plan.simulation.network.name}, {plan.name}",
+        certificate=plan.certificate,
+    )
+
+
+def plans_svg(plans: Sequence[NamedPlan], *, memory_limit_bytes: int | None) -> str:
+    """Return all plans on one time axis."""
+    pairs = [(plan.name, plan.simulation) for plan in plans]
+    return comparison_svg(pairs, memory_limit_bytes=memory_limit_bytes)

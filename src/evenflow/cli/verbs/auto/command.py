@@ -1,0 +1,154 @@
+"""The verb ``evenflow auto``."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from evenflow.cli.exit_status import INFEASIBLE
+from evenflow.cli.shared import options
+from evenflow.cli.shared.dtype_option import dtype_option
+from evenflow.cli.shared.model_config import MODEL, ModelConfig, config_path, read_config
+from evenflow.cli.shared.output_files import Outputs
+from evenflow.cli.shared.progress import shown_step
+from evenflow.cli.shared.torch_extra import torch_extra
+from evenflow.cli.text.auto_text import auto_text, shortage_text
+from evenflow.cli.verbs.auto.cluster_options import ClusterOptions, cluster_options
+from evenflow.cluster.dtypes import Dtype
+from evenflow.export.layer_writer import format_layer_file
+from evenflow.export.results.auto_fields import AutoSetting, auto_fields
+
+if TYPE_CHECKING:
+    from evenflow.auto.planner import AutoPlan
+    from evenflow.cluster.cluster import Cluster
+
+MOST_PROCESSES = 8
+
+
+@click.command()
+@MODEL
+@cluster_options
+@options.MICROBATCHES
+@click.option("--seq", "sequence", type=options.COUNT, default=4096, show_default=True, help="Tokens of a sequence.")
+@click.option(
+    "--microbatch",
+    type=options.COUNT,
+    help="Sequences of a microbatch, on all devices of a stage together.  [default: one for each device of the mesh]",
+)
+@click.option(
+    "--accelerator",
+    default="a100",
+    show_default=True,
+    metavar="NAME",
+    help="Accelerator of the devices: a100, h100, h200, b200, mi300x or 910b.",
+)
+@click.option(
+    "--efficiency",
+    type=float,
+    default=0.7,
+    show_default=True,
+    metavar="SHARE",
+    help="Share of the accelerator's peak that is reached.",
+)
+@dtype_option(Dtype.BFLOAT16, Dtype.FLOAT16, Dtype.FLOAT32, help="Number format of parameters and activations")
+@options.OPTIMIZER
+@click.option(
+    "--schedule",
+    type=click.Choice(["1f1b", "eager-1f1b", "f-then-b"]),
+    default="1f1b",
+    show_default=True,
+    help="Order of work that the stages are chosen for; the refinement tries others.",
+)
+@options.TIME_LIMIT
+@click.option(
+    "-o",
+    "--output",
+    "layer_file",
+    type=options.FILE,
+    metavar="FILE",
+    help="Write a layer file with the layers as each device holds them.",
+)
+@options.JSON
+@click.option("--svg", "svg_file", type=options.FILE, metavar="FILE", help="Draw mesh, timeline and memory.")
+def auto(
+    model: str,
+    described: ClusterOptions,
+    microbatch: int | None,
+    microbatches: int,
+    time_limit: float,
+    layer_file: Path | None,
+    json_file: Path | None,
+    svg_file: Path | None,
+    **asked: Any,
+) -> int:
+    """Plan both levels of parallelism: stages on parts of a cluster, and in each the sharding of every operator.
+
+    Operators of each kind of layer are sharded by an integer program on every submesh; stages and submeshes follow by
+    dynamic programming; the exact solver refines the pipeline. The JSON file is also a plan file: with the layer file
+    it goes to `evenflow simulate`. --time-limit bounds each integer program and the refinement, in seconds.
+
+    Exit status: 0 a plan, 2 bad input, 3 the model does not fit, 130 interrupted.
+
+    \b
+    Examples:
+      evenflow auto --model examples/configs/llama3_70b.json --mesh 4x8 --memory 80GB --microbatches 16 \\
+        --intra-bandwidth 200GBps --inter-bandwidth 25GBps --json auto_plan.json --svg auto.svg
+      evenflow auto --model config.json --cluster examples/cluster_2x8.yaml --microbatches 32 -o layers.json
+    """
+    started = time.monotonic()
+    path = config_path(model)
+    outputs = Outputs(
+        {"--json": json_file, "--output": layer_file, "--svg": svg_file},
+        inputs={"--model": Path(path), "--cluster": described.file},
+    )
+    cluster = described.cluster()
+    setting = AutoSetting(
+        microbatch=microbatch or cluster.num_devices, num_microbatches=microbatches, time_limit_s=time_limit, **asked
+    )
+    config = read_config(path)
+    with shown_step("loading PyTorch") as progress:
+        found = _plan(config, cluster, setting, progress)
+    return _answer(found, setting, outputs, seconds=time.monotonic() - started)
+
+
+def _plan(config: ModelConfig, cluster: "Cluster", setting: AutoSetting, progress: Callable[[str], None]) -> "AutoPlan":
+    """Return the plan of the model."""
+    with torch_extra(place="evenflow auto"):
+        import evenflow.torch_model.training_row  # noqa: F401 - it imports both
+        from evenflow.auto.config_planner import plan_config
+    return plan_config(
+        config.fields,
+        cluster,
+        sequence=setting.sequence,
+        microbatch=setting.microbatch,
+        num_microbatches=setting.num_microbatches,
+        accelerator=setting.accelerator,
+        efficiency=setting.efficiency,
+        dtype=setting.dtype,
+        optimizer=setting.optimizer,
+        schedule=setting.schedule,
+        time_limit_s=setting.time_limit_s,
+        processes=min(MOST_PROCESSES, os.cpu_count() or 1),
+        name=config.name,
+        progress=progress,
+    )
+
+
+def _answer(found: "AutoPlan", setting: AutoSetting, outputs: Outputs, *, seconds: float) -> int:
+    """Write the files and print the answer."""
+    from evenflow.draw.two_level import two_level_svg
+
+    outputs.write_json(lambda: auto_fields(found, setting, seconds=seconds))
+    if found.two_level is None:
+        click.echo(shortage_text(found), err=True)
+        return INFEASIBLE
+    outputs.write("--output", lambda: format_layer_file(replace(found.simulation.network, name=found.row.name)))
+    title = f"{found.row.name} on {found.cluster.num_nodes}x{found.cluster.devices_per_node} devices"
+    outputs.write("--svg", lambda: two_level_svg(found.simulation, found.cluster, found.stages, title=title))
+    text = auto_text(found, microbatch=setting.microbatch, sequence=setting.sequence, seconds=seconds)
+    click.echo("\n\n".join(filter(None, (text, outputs.sentence))))
+    return 0

@@ -1,0 +1,5 @@
+"""The verb ``evenflow plan``."""
+
+from evenflow.cli.verbs.plan.command import plan
+
+__all__ = ["plan"]

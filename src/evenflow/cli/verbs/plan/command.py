@@ -1,0 +1,146 @@
+"""The verb ``evenflow plan``."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evenflow.baselines.named_plans import NamedPlan
+from evenflow.cli.exit_status import status_code
+from evenflow.cli.shared import options
+from evenflow.cli.shared.message_options import message_options
+from evenflow.cli.shared.output_files import Outputs
+from evenflow.cli.shared.plan_pictures import plan_svg
+from evenflow.cli.shared.progress import shown_progress
+from evenflow.cli.text.best_text import best_text
+from evenflow.cli.text.plan_text import block_to_paste, no_plan_text, plan_text
+from evenflow.cli.verbs.plan.layers_per_rank import LAYERS_PER_RANK
+from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, plan_job, solve_job
+from evenflow.cli.verbs.plan.plan_options import PlanOptions
+from evenflow.export.results.best_fields import best_fields
+from evenflow.export.results.comparison_fields import RECOMMENDED
+from evenflow.export.results.outcome_fields import outcome_fields
+from evenflow.schedule import format_schedule
+
+
+@click.command()
+@click.argument("layers", metavar="LAYERS.json")
+@options.RANKS
+@options.MICROBATCHES
+@options.CHUNKS
+@options.MEMORY
+@options.PLAN_SCHEDULE
+@click.option(
+    "--split-backward",
+    is_flag=True,
+    help=f"With --schedule {options.SEARCH}: split backwards into input and weight gradients where that helps.",
+)
+@options.LESS_MEMORY
+@options.SEQUENCE_SPLITS
+@options.TIME_LIMIT
+@click.option(
+    "--mix",
+    type=click.Choice(["mindformers", "any"]),
+    default="mindformers",
+    show_default=True,
+    help="Recompute kinds that may share a cell: those that MindFormers can express, or any.",
+)
+@click.option("--allow-empty", is_flag=True, help="Allow cells without a layer.")
+@LAYERS_PER_RANK
+@message_options
+@options.JSON
+@options.SVG
+@click.option(
+    "--order",
+    "order_file",
+    type=options.FILE,
+    metavar="FILE.csv",
+    help="Write the order of work as the CSV that torch.distributed.pipelining reads.",
+)
+@click.option(
+    "--apply",
+    "train_yaml",
+    type=options.FILE,
+    metavar="FILE.yaml",
+    help="Write FILE.planned.yaml: this MindFormers training YAML with the plan.",
+)
+@click.option("--quiet", is_flag=True, help="Print only the block to paste.")
+def plan(**keywords: Any) -> int:
+    """Find the shortest step of the model in LAYERS.json that fits in memory, and prove how short it can be.
+
+    LAYERS.json is a layer file; - reads it from standard input. --apply takes a MindFormers training YAML and writes
+    another beside it, with all that the plan decides and otherwise unchanged. With --schedule best, all schedules are
+    tried side by side, with --apply those that MindFormers can run. --schedule search looks for the order of work as
+    well, and bounds the step over any order.
+
+    Exit status: 0 a plan, 2 bad input, 3 infeasible, 4 no plan in the time given, 130 interrupted before a plan.
+
+    \b
+    Examples:
+      evenflow plan examples/llama2_70b.json --ranks 8 --chunks 2 --microbatches 32 --memory 56GB \\
+        --time-limit 60 --json plan.json --svg plan.svg
+      evenflow plan examples/llama2_70b.json --ranks 4 --chunks 2 --microbatches 8 --memory 56GB \\
+        --layers-per-rank 19,20,20,21 --apply train.yaml
+      evenflow plan examples/llama2_70b.json --ranks 4 --microbatches 8 --memory 64GB --schedule best
+      evenflow plan examples/llama2_70b.json --ranks 8 --microbatches 32 --memory 56GB --schedule search \\
+        --split-backward --order order.csv
+    """
+    asked = PlanOptions(**keywords)
+    job = plan_job(asked)
+    outputs = Outputs(
+        {
+            "--json": asked.json_file,
+            "--svg": asked.svg_file,
+            "--order": asked.order_file,
+            "--apply": None if job.training_yaml is None else job.training_yaml.beside("planned"),
+        },
+        inputs={"the layer file": Path(asked.layers), "the file of --apply": asked.train_yaml},
+    )
+    if asked.memory is not None and not job.request.network.has_memory:
+        click.echo("note: the layer file has no memory data, so --memory is not checked", err=True)
+    with shown_progress(quiet=asked.quiet) as progress:
+        answer = solve_job(job, progress)
+    try:
+        _write(answer, job, outputs)
+    finally:  # a file that fails does not take the plan with it
+        _print(answer, outputs, quiet=asked.quiet)
+    return status_code(answer.outcome.status)
+
+
+def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
+    """Write the files that were asked for; without a plan only the JSON."""
+    outcome, sizes = answer.outcome, job.request.sizes
+    outputs.write_json(
+        lambda: (
+            outcome_fields(outcome, sizes, schedule=job.schedule)
+            if answer.best is None
+            else best_fields(answer.best, sizes)
+        )
+    )
+    simulation, train = outcome.simulation, job.training_yaml
+    if simulation is None:
+        return
+    named = NamedPlan(name=RECOMMENDED, simulation=simulation, certificate=outcome.certificate().splitlines()[0])
+    outputs.write("--svg", lambda: plan_svg(named, memory_limit_bytes=outcome.memory_limit_bytes))
+    outputs.write("--order", lambda: format_schedule(simulation.timeline.schedule))
+    if train is not None:
+        outputs.write("--apply", lambda: train.applied(simulation.plan))
+        if simulation.plan.schedule == "interleaved-less-memory":
+            click.echo("note: the less-memory order has no key in the YAML: set ENABLE_LESS_MEM_VPP=1", err=True)
+
+
+def _print(answer: Answer, outputs: Outputs, *, quiet: bool) -> None:
+    outcome, simulation = answer.outcome, answer.outcome.simulation
+    others = best_text(answer.best) if answer.best and not quiet else ""
+    if simulation is None:
+        click.echo("\n\n".join(filter(None, (no_plan_text(outcome), others))), err=True)
+        if outputs.sentence and not quiet:
+            click.echo(outputs.sentence, err=True)
+        return
+    block = block_to_paste(simulation.plan)
+    if quiet:
+        click.echo(block, nl=bool(block))
+        return
+    certificate = f"{outcome.certificate()} (solved in {outcome.solve_seconds:.1f} s)"
+    answered = plan_text(simulation, outcome.memory_limit_bytes, certificate=certificate)
+    click.echo("\n\n".join(filter(None, (answered, others, block, outputs.sentence))))

@@ -1,0 +1,77 @@
+"""``--layers-per-rank``: the layers that the user has decided."""
+
+from collections.abc import Sequence
+
+import click
+
+from evenflow.cli.shared.layer_counts import parse_counts
+from evenflow.errors import InputError
+from evenflow.model import Cells, cells
+from evenflow.model.split import check_split, deal_layers
+
+_OPTION = "--layers-per-rank"
+
+LAYERS_PER_RANK = click.option(
+    _OPTION,
+    multiple=True,
+    metavar="N,N,…",
+    help="Keep these layers of each rank and choose only what they recompute. Given once, they are dealt over the "
+    "rank's chunks in turn; or once for each chunk, in order.",
+)
+
+
+def kept_by_chunks(
+    texts: Sequence[str], *, num_layers: int, num_ranks: int, counts: Sequence[int], allow_empty: bool
+) -> dict[int, Cells] | None:
+    """Layers by ``[chunk][rank]`` for each of the numbers of chunks that they can be dealt over; None without."""
+    if not texts:
+        return None
+    if len(texts) > 1:
+        counts = [count for count in counts if count == len(texts)] or counts[:1]
+    elif not allow_empty:
+        fewest = min(parse_counts(texts[0], _OPTION))
+        counts = [count for count in counts if count <= fewest] or counts[:1]
+    return {
+        count: layers
+        for count in counts
+        if (
+            layers := kept_layers(
+                texts, num_layers=num_layers, num_ranks=num_ranks, num_chunks=count, allow_empty=allow_empty
+            )
+        )
+    }
+
+
+def kept_layers(
+    texts: Sequence[str], *, num_layers: int, num_ranks: int, num_chunks: int, allow_empty: bool
+) -> Cells | None:
+    """Layers by ``[chunk][rank]``; None where the option was not given."""
+    if not texts:
+        return None
+    rows = [parse_counts(text, _OPTION) for text in texts]
+    if len(rows) not in (1, num_chunks):
+        rule = "must be given once" + (f", or once for each of the {num_chunks} chunks" if num_chunks > 1 else "")
+        raise InputError(value=len(rows), rule=rule, place=_OPTION)
+    for row in rows:
+        if len(row) != num_ranks:
+            raise InputError(value=row, rule=f"must have a number for each of the {num_ranks} ranks", place=_OPTION)
+    if len(rows) == num_chunks:
+        layers = cells(rows)
+    else:
+        if min(rows[0]) < num_chunks and not allow_empty:
+            raise InputError(
+                value=min(rows[0]),
+                rule=f"must be at least the number of chunks ({num_chunks}), one layer for each",
+                place=f"{_OPTION}, rank {rows[0].index(min(rows[0]))}",
+                remedy="use fewer chunks, or --allow-empty",
+            )
+        layers = deal_layers(rows[0], num_chunks=num_chunks)
+    check_split(
+        layers,
+        num_layers=num_layers,
+        num_ranks=num_ranks,
+        num_chunks=num_chunks,
+        min_layers=0 if allow_empty else 1,
+        place=_OPTION,
+    )
+    return layers

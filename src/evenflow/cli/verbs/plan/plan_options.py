@@ -1,0 +1,69 @@
+"""What ``evenflow plan`` was asked for."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+
+from evenflow.cli.shared.message_options import MessageOptions
+from evenflow.cli.shared.options import BEST, SEARCH
+from evenflow.errors import InputError
+
+
+class Task(Enum):
+    """What is free beside the cut and the recomputation."""
+
+    ONE_SCHEDULE = auto()
+    BEST_SCHEDULE = auto()
+    ANY_ORDER = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """The command line, as click passes it."""
+
+    layers: str
+    ranks: int
+    microbatches: int
+    chunks: int | None
+    memory: str | None
+    schedule: str | None
+    split_backward: bool
+    less_memory: bool
+    sequence_splits: int
+    time_limit: float
+    mix: str
+    allow_empty: bool
+    layers_per_rank: tuple[str, ...]
+    messages: MessageOptions
+    json_file: Path | None
+    svg_file: Path | None
+    order_file: Path | None
+    train_yaml: Path | None
+    quiet: bool
+
+    @property
+    def task(self) -> Task:
+        """What ``--schedule`` asks for; raises InputError for options that do not go with it."""
+        name = (self.schedule or "").lower()
+        if self.split_backward and name != SEARCH:
+            raise InputError(
+                value=None,
+                rule=f"must come with --schedule {SEARCH}: only a search decides which backwards to split",
+                place="--split-backward",
+                remedy=f"add --schedule {SEARCH}",
+            )
+        if name in (BEST, SEARCH) and self.less_memory:
+            raise InputError(
+                value=None,
+                rule=f"must not be given beside --schedule {name}, because it names one schedule",
+                place="--less-memory",
+                remedy="leave it out",
+            )
+        if name == SEARCH and self.train_yaml is not None:
+            raise InputError(
+                value=None,
+                rule=f"must not be given beside --schedule {SEARCH}: MindFormers runs only the orders it knows",
+                place="--apply",
+                remedy="leave one of the two out",
+            )
+        return {BEST: Task.BEST_SCHEDULE, SEARCH: Task.ANY_ORDER}.get(name, Task.ONE_SCHEDULE)

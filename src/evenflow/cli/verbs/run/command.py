@@ -1,0 +1,170 @@
+"""The verb ``evenflow run``: all ranks on this machine, or under torchrun one of them."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evenflow.cli.shared import options
+from evenflow.cli.shared.dtype_option import dtype_option
+from evenflow.cli.shared.output_files import Outputs
+from evenflow.cli.shared.torch_extra import torch_extra
+from evenflow.cli.text.aa_text import mismatch_text, verdict
+from evenflow.cli.text.run_text import comparison_text, measured_picture, step_line, verification_text
+from evenflow.cli.verbs.run.rank_command import RankCommand
+from evenflow.cli.verbs.run.run_options import RunOptions
+from evenflow.cluster.dtypes import Dtype
+from evenflow.errors import InputError, Interrupted, MismatchError, RunError
+from evenflow.export.results.json_text import format_object
+from evenflow.export.results.run_fields import run_fields, timeline_fields
+from evenflow.run.job.child import message_of
+from evenflow.run.job.launch import launch
+from evenflow.run.job.rank_environment import is_started_by_torchrun, rank_environment
+from evenflow.run.measure.comparison import compare
+from evenflow.run.values.aa_report import Mismatch
+from evenflow.run.values.run_job import LEAST_STEPS, Device, RunJob
+from evenflow.run.values.run_result import RunResult, StepReport
+from evenflow.schedule import schedule_of
+
+
+@click.command(cls=RankCommand)
+@click.argument("plan_file", metavar="PLAN.json")
+@click.option(
+    "--model",
+    required=True,
+    metavar="NAME|CONFIG.json",
+    help="llama-tiny, or the configuration of a decoder as transformers writes it.",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(min=LEAST_STEPS),
+    default=20,
+    show_default=True,
+    help="Training steps; the first two are not in the measured times.",
+)
+@click.option("--seq", type=options.COUNT, help="Tokens of a sequence.  [default: 128, or the plan's]")
+@click.option("--microbatch", type=options.COUNT, help="Sequences of a microbatch.  [default: 1, or the plan's]")
+@click.option(
+    "--layers", type=options.COUNT, help="Layers to use instead of the model's; llama-tiny has as many as the plan."
+)
+@click.option("--hidden", type=options.COUNT, help="Hidden size to use instead of the model's.")
+@click.option("--heads", type=options.COUNT, help="Attention heads to use instead of the model's.")
+@click.option("--vocab", type=options.COUNT, help="Vocabulary size to use instead of the model's.")
+@dtype_option(Dtype.FLOAT32, Dtype.FLOAT64, Dtype.BFLOAT16, help="Number format of parameters and activations")
+@click.option("--lr", type=click.FloatRange(min=0), default=1e-3, show_default=True, help="Learning rate of AdamW.")
+@click.option(
+    "--device",
+    type=click.Choice([device.value for device in Device]),
+    help="Device that the ranks compute on.  [default: cuda where every rank has a GPU, else cpu]",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of weights, data and dropout."
+)
+@click.option(
+    "--verify", is_flag=True, help="Also train the unsplit model, and compare losses and gradients of every step."
+)
+@click.option(
+    "--aa-check",
+    is_flag=True,
+    help="Do finished work again inside the bubbles and compare bit for bit, in every other step.",
+)
+@click.option(
+    "--aa-everywhere",
+    is_flag=True,
+    help="Like --aa-check, and also check work that fits no bubble, which makes the step longer.",
+)
+@click.option(
+    "--inject-fault",
+    multiple=True,
+    metavar="rank=R,step=S,…",
+    help="Flip one bit of a rank's results, to see that --aa-check finds it; also microbatch=M, op=forward|backward. "
+    "May be given several times.",
+)
+@options.JSON
+@click.option(
+    "--svg", "svg_file", type=options.FILE, metavar="FILE", help="Draw the measured step under the predicted one."
+)
+@click.option(
+    "--timeline",
+    "timeline_file",
+    type=options.FILE,
+    metavar="FILE",
+    help="Write start and end of every action, predicted and measured, as JSON.",
+)
+@click.option("--as-rank", is_flag=True, hidden=True)
+def run(**keywords: Any) -> int:
+    """Train a model as planned, one process per rank on this machine, and compare with the prediction.
+
+    Before the training every rank measures what its stages and messages cost here; the plan's order, simulated with
+    these durations, is the prediction. The data are sequences that count up. On several machines:
+    torchrun --nnodes N --nproc-per-node M -m evenflow run PLAN.json … with the same options.
+
+    Exit status: 0 trained, 1 a rank failed or --verify found a difference, 2 bad input, 5 --aa-check found one, 130
+    interrupted.
+
+    \b
+    Example:
+      evenflow run plan.json --model llama-tiny --steps 20 --svg run.svg
+    """
+    asked = RunOptions(**keywords)
+    outputs = Outputs(
+        {"--json": asked.json_file, "--svg": asked.svg_file, "--timeline": asked.timeline_file},
+        inputs={"the plan file": Path(asked.plan_file)},
+    )
+    if asked.as_rank or is_started_by_torchrun(os.environ):
+        return _run_as_rank(asked.job(), outputs)
+    job = _checked(asked.job())
+    click.echo(f"starting {job.num_processes} processes, calibrating ...", err=True)
+    try:
+        result = launch(job, lambda news: _tell(news, job))
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted: all processes have ended") from None
+    return _answer(job, result, outputs)
+
+
+def _run_as_rank(job: RunJob, outputs: Outputs) -> int:
+    """Be one rank of a run, as torchrun starts it on every machine."""
+    own = rank_environment(os.environ)
+    job = _checked(job, num_processes=own.num_processes, num_local=own.num_local)
+    from evenflow.run.job.worker import train
+
+    try:
+        result = train(job, lambda news: _tell(news, job))
+    except (InputError, KeyboardInterrupt):
+        raise
+    except Exception as error:  # whatever it is, it is named with its rank
+        raise RunError(f"rank {own.rank} failed: {message_of(error)}") from error
+    return 0 if result is None else _answer(job, result, outputs)
+
+
+def _answer(job: RunJob, result: RunResult, outputs: Outputs) -> int:
+    """Write the files, print the comparison, and raise the errors that a run can end with."""
+    comparison = compare(schedule_of(job.plan), result)
+    outputs.write_json(lambda: run_fields(job, result, comparison))
+    outputs.write("--timeline", lambda: format_object(timeline_fields(job, comparison)))
+    outputs.write("--svg", lambda: measured_picture(job, result, comparison))
+    paragraphs = (comparison_text(job, result, comparison), outputs.sentence)
+    click.echo("\n" + "\n\n".join(filter(None, paragraphs)))
+    if result.aa_check is not None and verdict(result.aa_check):
+        raise MismatchError(verdict(result.aa_check))
+    if job.faults:
+        raise RunError("no injected fault was found: the table above says what is checked in those steps")
+    if result.verification is not None and not result.verification.agrees:
+        raise RunError(verification_text(result.verification))
+    return 0
+
+
+def _tell(news: StepReport | Mismatch, job: RunJob) -> None:
+    """Print what happens during a run."""
+    if isinstance(news, Mismatch):
+        click.echo(f"A/A check: {mismatch_text(news)}", err=True)
+    else:
+        click.echo(step_line(news, job.num_steps))
+
+
+def _checked(job: RunJob, **sizes: int) -> RunJob:
+    """Return the job with its device; raises InputError, before any process starts, where it cannot be run."""
+    with torch_extra(place="evenflow run"):
+        from evenflow.run.job.preflight import checked
+    return checked(job, **sizes)

@@ -1,0 +1,81 @@
+"""What ``evenflow run`` was asked for."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from evenflow.cli.shared.input_files import read_text
+from evenflow.cli.text.aa_text import parse_fault
+from evenflow.cluster.dtypes import Dtype
+from evenflow.errors import InputError
+from evenflow.fields import as_fields, load_json
+from evenflow.profiles.mesh_plan_file import parse_mesh_plan, parse_sizes
+from evenflow.profiles.plan_file import parse_plan
+from evenflow.run.values.run_job import TINY, Device, RunJob
+
+_SEQUENCE, _MICROBATCH = 128, 1
+"""Tokens of a sequence and sequences of a microbatch, where neither the options nor the plan say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The command line, as click passes it."""
+
+    plan_file: str
+    model: str
+    steps: int
+    seq: int | None
+    microbatch: int | None
+    layers: int | None
+    hidden: int | None
+    heads: int | None
+    vocab: int | None
+    dtype: Dtype
+    lr: float
+    device: str | None
+    seed: int
+    verify: bool
+    aa_check: bool
+    aa_everywhere: bool
+    inject_fault: tuple[str, ...]
+    json_file: Path | None
+    svg_file: Path | None
+    timeline_file: Path | None
+    as_rank: bool
+
+    def job(self) -> RunJob:
+        """Return the run, from the plan file and the model's configuration."""
+        text, place = read_text(self.plan_file)
+        config = "" if self.model == TINY else read_text(self.model)[0]
+        if config:
+            as_fields(load_json(config, file=self.model), file=self.model)
+        aa_check = self.aa_check or self.aa_everywhere
+        if self.inject_fault and not aa_check:
+            raise InputError(
+                value=None,
+                rule="must come with --aa-check, which is to find the fault",
+                place="--inject-fault",
+                remedy="add --aa-check",
+            )
+        mesh_plan = parse_mesh_plan(text, place=place)
+        sequence, microbatch = (_SEQUENCE, _MICROBATCH) if mesh_plan is None else parse_sizes(text, place=place)
+        return RunJob(
+            plan=parse_plan(text, place=place),
+            mesh_plan=mesh_plan,
+            model=self.model,
+            config=config,
+            num_layers=self.layers,
+            hidden_size=self.hidden,
+            num_heads=self.heads,
+            vocab_size=self.vocab,
+            num_steps=self.steps,
+            sequence_length=self.seq or sequence,
+            microbatch_size=self.microbatch or microbatch,
+            dtype=self.dtype,
+            learning_rate=self.lr,
+            device=Device(self.device) if self.device else None,
+            seed=self.seed,
+            verify=self.verify,
+            aa_check=aa_check,
+            aa_everywhere=self.aa_everywhere,
+            faults=tuple(map(parse_fault, self.inject_fault)),
+        )

@@ -1,0 +1,81 @@
+"""The verb ``evenflow simulate``."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evenflow.baselines.named_plans import NamedPlan
+from evenflow.cli.shared import options
+from evenflow.cli.shared.message_options import MessageOptions, message_options
+from evenflow.cli.shared.output_files import Outputs
+from evenflow.cli.shared.plan_pictures import plan_svg
+from evenflow.cli.text.plan_text import block_to_paste, plan_text
+from evenflow.cli.verbs.simulate.given_plan import GivenPlan, read_files
+from evenflow.export.results.plan_fields import simulation_fields
+from evenflow.simulate import simulate as run_on_paper
+from evenflow.units import milliseconds
+
+
+@click.command()
+@click.argument("files", metavar="LAYERS.json [PLAN.json]", nargs=-1, required=True)
+@click.option(
+    "--layers", metavar="N,N,…", multiple=True, help="Layers of each rank; given once for each chunk, in their order."
+)
+@click.option(
+    "--recompute",
+    metavar="KIND=N,N,…",
+    multiple=True,
+    help="Layers of each rank that recompute under KIND; given once for each chunk, in their order.",
+)
+@click.option("--ranks", type=options.COUNT, help="Pipeline ranks; known from --layers or a plan file.")
+@click.option("--chunks", type=options.COUNT, help="Model chunks of each rank; known likewise.")
+@click.option("--microbatches", type=options.COUNT, help="Microbatches of one step.")
+@options.SCHEDULE
+@options.LESS_MEMORY
+@click.option("--sequence-splits", type=options.COUNT, help="Parts that each sequence is cut into.  [default: 1]")
+@options.MEMORY
+@message_options
+@options.JSON
+@options.SVG
+def simulate(
+    files: tuple[str, ...],
+    memory: str | None,
+    messages: MessageOptions,
+    json_file: Path | None,
+    svg_file: Path | None,
+    **plan_options: Any,
+) -> int:
+    """Run a plan on paper: exact timeline, memory and bubbles.
+
+    The plan is a PLAN.json that --json wrote, or is given by --microbatches with --layers and --recompute. Without
+    --layers, the layers are dealt evenly to --ranks x --chunks cells. The two files may stand in any order.
+
+    Exit status: 0 simulated (also when over the memory limit, which is said), 2 bad input.
+
+    \b
+    Examples:
+      evenflow simulate examples/llama2_70b.json plan.json --memory 56GB --svg plan.svg
+      evenflow simulate examples/llama2_70b.json --microbatches 8 --layers 20,20,20,20 --recompute full=5,4,3,2
+    """
+    limit = options.memory_limit(memory)
+    network, plan = read_files(files)
+    given = GivenPlan(**plan_options)
+    if plan is None:
+        plan = given.plan(network)
+    else:
+        given.check_unused()
+    outputs = Outputs(
+        {"--json": json_file, "--svg": svg_file}, inputs={f"the input file {file}": Path(file) for file in files}
+    )
+    communication = messages.communication(sequence_splits=plan.sequence_splits)
+    if not network.has_memory:
+        limit = None
+    simulation = run_on_paper(network, plan, communication=communication)
+    outputs.write_json(lambda: simulation_fields(simulation, limit))
+    named = NamedPlan(name="simulated", simulation=simulation)
+    outputs.write("--svg", lambda: plan_svg(named, memory_limit_bytes=limit))
+    makespan = f"one step takes {milliseconds(simulation.makespan_ns):,.3f} ms"
+    paragraphs = [plan_text(simulation, limit, certificate=makespan), block_to_paste(plan), outputs.sentence]
+    click.echo("\n\n".join(filter(None, paragraphs)))
+    return 0

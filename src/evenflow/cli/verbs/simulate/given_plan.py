@@ -1,0 +1,119 @@
+"""A plan that the user gives to be simulated: as a file, or row by row on the command line."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from evenflow.baselines.even_plan import even_plan
+from evenflow.cli.shared.input_files import read_text
+from evenflow.cli.shared.layer_counts import parse_counts
+from evenflow.cli.shared.options import num_chunks, schedule_name
+from evenflow.errors import InputError
+from evenflow.fields import as_fields, load_json
+from evenflow.model import Network, Plan, Sizes, cells
+from evenflow.profiles.layer_file import parse_layer_file
+from evenflow.profiles.plan_file import parse_plan
+
+
+def read_files(files: Sequence[str]) -> tuple[Network, Plan | None]:
+    """Read the layer file and, if there is one, the plan file, told apart by what is in them.
+
+    A layer file has `layers_description`, a plan file `layers`. ``-`` is standard input.
+    """
+    if len(files) > 2:
+        raise InputError(value=list(files), rule="must be one layer file and at most one plan file", place="FILES")
+    networks, plans = [], []
+    for file in files:
+        text, place = read_text(file)
+        fields = as_fields(load_json(text, file=place), file=place)
+        if "layers" in fields and "layers_description" not in fields:
+            plans.append(parse_plan(text, place=place))
+        else:
+            networks.append(parse_layer_file(text, place=place))
+    if len(networks) != 1:
+        raise InputError(
+            value=list(files),
+            rule="must have one layer file, with 'layers_description'",
+            place="FILES",
+            remedy="leave one out" if networks else "name the layer file too: a plan does not hold the model",
+        )
+    return networks[0], plans[0] if plans else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenPlan:
+    """The options of ``evenflow simulate`` that make a plan."""
+
+    layers: tuple[str, ...] = ()
+    recompute: tuple[str, ...] = ()
+    ranks: int | None = None
+    chunks: int | None = None
+    microbatches: int | None = None
+    schedule: str | None = None
+    less_memory: bool = False
+    sequence_splits: int | None = None
+
+    def check_unused(self) -> None:
+        """Refuse the options beside a plan file, which says the same."""
+        for field in self.__slots__:
+            if getattr(self, field):
+                raise InputError(
+                    value=None,
+                    rule="must not be given beside a plan file, which says the same",
+                    place=_option(field),
+                    remedy="leave the option out, or the plan file",
+                )
+
+    def plan(self, network: Network) -> Plan:
+        """Return the plan that the options describe; without `layers`, the layers are dealt evenly."""
+        if self.microbatches is None:
+            raise click.UsageError("Missing option '--microbatches', or a plan file")
+        layers = cells([parse_counts(text, "--layers") for text in self.layers])
+        ranks, chunks = self._sizes(layers)
+        splits = self.sequence_splits or 1
+        family = schedule_name(self.schedule, num_chunks=chunks, less_memory=self.less_memory)
+        if not layers:
+            sizes = Sizes(num_ranks=ranks, num_chunks=chunks, num_microbatches=self.microbatches)
+            layers = even_plan(network, sizes, schedule=family).layers
+        return Plan(
+            schedule=family,
+            num_microbatches=self.microbatches,
+            layers=layers,
+            recompute={kind: cells(rows) for kind, rows in self._recompute_rows(ranks, chunks).items()},
+            sequence_splits=splits,
+        )
+
+    def _sizes(self, layers: Sequence[Sequence[int]]) -> tuple[int, int]:
+        if not layers:
+            if self.ranks is None:
+                raise click.UsageError("Missing option '--layers', or '--ranks' to deal the layers evenly")
+            return self.ranks, num_chunks(self.chunks, schedule=self.schedule)
+        for option, asked, counted in (
+            ("--ranks", self.ranks, len(layers[0])),
+            ("--chunks", self.chunks, len(layers)),
+        ):
+            if asked not in (None, counted):
+                raise InputError(value=asked, rule=f"must be {counted}, as --layers is given", place=option)
+        return len(layers[0]), len(layers)
+
+    def _recompute_rows(self, num_ranks: int, num_chunks: int) -> dict[str, list[list[int]]]:
+        rows: dict[str, list[list[int]]] = {}
+        for text in self.recompute:
+            kind, equals, numbers = text.partition("=")
+            if not equals:
+                raise InputError(value=text, rule="must be KIND=N,N,…, such as full=5,4,3,2", place="--recompute")
+            rows.setdefault(kind.strip(), []).append(parse_counts(numbers, f"--recompute {kind.strip()}"))
+        for kind, table in rows.items():
+            if len(table) != num_chunks or any(len(row) != num_ranks for row in table):
+                raise InputError(
+                    value=table,
+                    rule=f"must be given once for each of the {num_chunks} chunks, with a number for each of the "
+                    f"{num_ranks} ranks",
+                    place=f"--recompute {kind}",
+                )
+        return rows
+
+
+def _option(field: str) -> str:
+    return "--" + field.replace("_", "-")

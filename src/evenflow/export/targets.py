@@ -1,0 +1,43 @@
+"""The frameworks that plans are written for."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from evenflow.errors import InputError
+from evenflow.export.mindformers import SCHEDULES, format_mindformers
+from evenflow.model import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A framework and how a plan is written for it."""
+
+    name: str
+    """Name on the command line, such as ``mindformers``."""
+    title: str
+    """Name for people, such as ``MindFormers``."""
+    schedules: tuple[str, ...]
+    """Schedule families that the framework runs in the same order."""
+    write: Callable[[Plan], str]
+    """Return the lines to paste into the framework's configuration; raises InputError for a plan it cannot express."""
+
+    def can_express(self, plan: Plan) -> bool:
+        """Return whether the framework can run `plan`."""
+        try:
+            self.write(plan)
+        except InputError:
+            return False
+        return True
+
+
+MINDFORMERS = Target(name="mindformers", title="MindFormers", schedules=SCHEDULES, write=format_mindformers)
+
+TARGETS: Mapping[str, Target] = {target.name: target for target in (MINDFORMERS,)}
+"""Targets by name."""
+
+
+def target_named(name: str) -> Target:
+    """Return the target called `name`; raises InputError for an unknown one."""
+    if name not in TARGETS:
+        raise InputError(value=name, rule=f"must be one of {', '.join(TARGETS)}", place="target")
+    return TARGETS[name]

@@ -1,0 +1,151 @@
+"""``evenflow auto`` from a small Llama's configuration, and what it refuses."""
+
+import json
+import math
+import xml.etree.ElementTree as ET
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from evenflow.profiles.layer_file import read_layer_file
+from evenflow.profiles.plan_file import read_plan_file
+from evenflow.simulate import simulate
+
+LAYERS = 4
+CONFIG = {
+    "model_type": "llama", "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": LAYERS,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 320,
+}  # fmt: skip
+NUM_PARAMETERS = 2 * 320 * 64 + 64 + LAYERS * (2 * 64 + 64 * (2 * 64 + 2 * 32 + 3 * 160))
+WORK = ("--model", "small.json", "--microbatches", "4", "--seq", "64", "--time-limit", "20")
+RATES = ("--intra-bandwidth", "200GBps", "--inter-bandwidth", "25GBps")
+LATENCIES = ("--intra-latency", "5us", "--inter-latency", "20us")
+needs_torch = pytest.mark.skipif(
+    not (find_spec("torch") and find_spec("transformers")), reason="needs PyTorch and transformers"
+)
+
+
+@pytest.fixture
+def model(folder: Path) -> Path:
+    path = folder / "small.json"
+    path.write_text(json.dumps(CONFIG))
+    return path
+
+
+def parameters(found: dict) -> dict[str, str]:
+    return {name: code for stage in found["stages"] for name, code in stage["parameters"].items()}
+
+
+@needs_torch
+class TestAuto:
+    def test_files_of_a_pipeline(self, folder, model, evenflow):
+        # Latencies dwarf these small layers, so operators are not split: the two devices form a pipeline.
+        result = evenflow(
+            "auto", *WORK, "--mesh", "1x2", "--memory", "1GB", *RATES, *LATENCIES,
+            "--json", "plan.json", "--svg", "plan.svg", "-o", "layers.json",
+        )  # fmt: skip
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout.startswith("small: 4 layers on a mesh of 1x2 devices, 4 microbatches of 2 x 64 tokens, ")
+        for words in (
+            "self_attn.q_proj.weight replicated",
+            "alternatives (",
+            "refinement by the exact solver adds",
+            "70 % of 312.0 TFLOPS bfloat16",
+            "wrote plan.json, layers.json, plan.svg",
+        ):
+            assert words in result.stdout
+        found = json.loads((folder / "plan.json").read_text())
+        assert [stage["submesh"] for stage in found["stages"]] == [[1, 1]] * len(found["stages"])
+        assert found["stages"][0]["modules"][:2] == ["model.embed_tokens", "model.layers.0"]
+        assert found["stages"][-1]["modules"][-3:] == ["model.layers.3", "model.norm", "lm_head"]
+        assert len(parameters(found)) == 3 + 9 * LAYERS
+        # The file is a plan file, and its layers have the memory of the whole model: 16 bytes a parameter.
+        plan, network = read_plan_file(folder / "plan.json"), read_layer_file(folder / "layers.json")
+        simulation = simulate(network, plan)
+        assert [max(simulation.peak_memory_bytes)] == [pytest.approx(max(found["peak_memory_mb"]) * 2**20, rel=1e-6)]
+        assert simulation.makespan_ns <= found["makespan_ms"] * 1e6 + 1
+        held = sum(layer.parameter_bytes for layer in network.layers)
+        assert held + network.head.parameter_bytes + network.tail.parameter_bytes == 16 * NUM_PARAMETERS
+        picture = ET.fromstring((folder / "plan.svg").read_text())
+        assert sum(element.get("id", "").startswith("device-") for element in picture.iter()) == 2
+
+    def test_operators_are_split_where_that_costs_little(self, folder, model, evenflow):
+        result = evenflow(
+            "auto", *WORK, "--mesh", "2x2", "--memory", "1GB", *RATES, "--microbatch", "4", "--json", "plan.json"
+        )
+        assert (result.exit_code, result.stderr) == (0, "")
+        found = json.loads((folder / "plan.json").read_text())
+        devices = {tuple(stage["devices"]) for stage in found["stages"]}
+        assert sorted(device for some in devices for device in some) == [0, 1, 2, 3]
+        split = [one for one in found["shardings"] if any("S(" in two["placement"] for two in one["activations"])]
+        assert {one["kind"] for one in split} == {0, 1, 2}
+        assert " on mesh axis 0" in result.stdout
+        for stage in found["stages"]:
+            # Times by when and by what are the same time, but for the update's part in either.
+            ms = stage["forward_ms"] + stage["backward_ms"] + stage["update_ms"] / 4
+            parts = stage["cost_ms"]
+            what = parts["compute"] + parts["communication"] + parts["resharding"] + parts["gradient"] / 4
+            assert ms == pytest.approx(what, abs=1e-5)
+        for plan in found["alternatives"]:
+            assert plan["lower_bound_ms"] <= plan["step_ms"]
+
+    def test_a_model_that_does_not_fit(self, folder, model, evenflow):
+        cluster = ("--mesh", "1x2", *RATES, *LATENCIES)
+        result = evenflow("auto", *WORK, *cluster, "--memory", "1MB", "--json", "no.json")
+        assert (result.exit_code, result.stdout) == (3, "")
+        assert result.stderr.startswith("infeasible: the model does not fit on cluster, however it is cut and sharded")
+        found = json.loads((folder / "no.json").read_text())
+        assert found["status"] == "infeasible"
+        needed = math.ceil(found["smallest_memory_mb"])
+        assert f"it would with {needed:,} MB a device" in result.stderr
+        again = evenflow("auto", *WORK, *cluster, "--memory", f"{needed}MB")
+        assert again.exit_code == 0
+        assert "stages" not in found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--mesh", "2x0", "--memory", "1GB", *RATES), "--mesh must be the number of nodes"),
+        (("--memory", "1GB", *RATES), "--mesh must be given to describe a cluster"),
+        (("--mesh", "1x2", *RATES), "--memory must be given to describe a cluster"),
+        (
+            ("--mesh", "2x2", "--memory", "1GB", "--intra-bandwidth", "1GBps"),
+            "for a mesh of 2x2",
+        ),
+        (
+            ("--mesh", "2x1", "--memory", "1GB", "--intra-bandwidth", "1GBps"),
+            "for a mesh of 2x1",
+        ),
+        (("--mesh", "1x2", "--memory", "1GB", "--intra-bandwidth", "200"), "--intra-bandwidth must be a number"),
+        (("--mesh", "1x2", "--memory", "0GB", *RATES), "--memory must be above zero"),
+        (
+            ("--mesh", "2x2", "--memory", "1GB", "--intra-bandwidth", "1GBps", "--inter-bandwidth", "2GBps"),
+            "inter-bandwidth must be at most the 1 GB/s inside a node, got '2 GB/s'",
+        ),
+        (("--mesh", "2000x2000", "--memory", "1GB", *RATES), "at most 1,000,000 devices"),
+        (("--cluster", "cluster.yaml", "--mesh", "2x2"), "--mesh must not be given beside --cluster"),
+        (("--cluster", "nowhere.yaml"), "nowhere.yaml"),
+        (("--mesh", "1x1", "--memory", "1GB", "--json", "small.json"), "--json must not be the same file as --model"),
+    ],
+)
+def test_bad_clusters_are_one_message(folder, model, evenflow, arguments, message):
+    result = evenflow("auto", *WORK, *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@needs_torch
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--accelerator", "h101"), "did you mean 'h100'?"),
+        (("--efficiency", "1.5"), "efficiency must be a share above 0"),
+    ],
+)
+def test_bad_devices_are_one_message(folder, model, evenflow, arguments, message):
+    result = evenflow("auto", *WORK, "--mesh", "1x1", "--memory", "1GB", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr

@@ -1,0 +1,241 @@
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evenflow import solve
+from evenflow.errors import FileError, InputError, Interrupted
+from evenflow.export.targets import MINDFORMERS
+from evenflow.model import Request, Sizes
+from evenflow.profiles.plan_file import read_plan_file
+from evenflow.solve import Outcome, Status
+
+SIZES = ("--ranks", 2, "--microbatches", 2)
+
+# Checked by hand: a stage takes 2 ms forward and 4 ms backward, so rank 0 runs F0 F1 at 0..4, B0 at 8..12 and B1 at
+# 14..18: busy 12 of 18 ms. It holds 200 MB and two microbatches of 20 MB, rank 1 one. Model time is 24 ms on both.
+PLAN_TEXT = """\
+tiny: 4 layers on 2 ranks x 1 chunk, 2 microbatches, 1f1b
+
+rank  layers  ms/microbatch  peak MB  of limit            idle %
+   0       2          6.000    240.0  █████████░  96.0 %    33.3
+   1       2          6.000    220.0  ████████░░  88.0 %    33.3
+
+within 25.00 % of optimal: 18.000 ms, bound 13.500 ms (solved in 1.5 s)
+memory: peak 240.0 MB on rank 0, within the limit of 250.0 MB
+
+                  all  fill/drain  imbalance  recompute
+bubble         0.5000      0.5000     0.0000     0.0000
+rank 0 idle %    33.3        33.3        0.0        0.0
+rank 1 idle %    33.3        33.3        0.0        0.0
+
+"""
+BLOCK = """\
+To put in yaml configuration:
+  offset: [[0, 0]]
+  recompute: [[0, 0]]
+  select_recompute: [[0, 0]]
+  select_comm_recompute: [[0, 0]]
+  pp_interleave_num: 1
+"""
+
+pytestmark = pytest.mark.usefixtures("fake_solver")
+
+
+def test_prints_the_plan_and_the_block(folder, evenflow):
+    result = evenflow("plan", "tiny.json", *SIZES, "--memory", "250MB")
+    assert result.exit_code == 0
+    assert result.stdout == PLAN_TEXT + BLOCK
+
+
+def test_quiet_prints_only_the_block(folder, evenflow):
+    result = evenflow("plan", "tiny.json", *SIZES, "--quiet")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, BLOCK, "")
+
+
+def test_reads_standard_input(folder, evenflow):
+    text = (folder / "tiny.json").read_text()
+    assert evenflow("plan", "-", *SIZES, "--quiet", stdin=text).stdout == BLOCK
+
+
+def test_json_reads_back_as_the_plan(folder, evenflow):
+    # 230 MB is less than the 240 MB without recompute, and more than the 204 MB with it.
+    result = evenflow("plan", "tiny.json", *SIZES, "--memory", "230MB", "--json", "new/plan.json")
+    assert result.exit_code == 0
+    assert "wrote new/plan.json" in result.stdout
+    written = json.loads((folder / "new/plan.json").read_text())
+    assert written["status"] == "feasible"
+    assert written["makespan_ms"] == 24.0  # a backward takes 6 ms: B0 at 4..10 and B1 at 12..18 on rank 1, then B1 on 0
+    plan = read_plan_file("new/plan.json")
+    assert plan.layers == ((2, 2),)
+    assert plan.recompute == {"full": ((2, 2),)}
+
+
+def test_draws_the_picture(folder, evenflow):
+    assert evenflow("plan", "tiny.json", *SIZES, "--svg", "plan.svg").exit_code == 0
+    assert (folder / "plan.svg").read_text().startswith("<svg")
+
+
+def test_infeasible_says_rank_limit_and_advice_and_writes_json(folder, evenflow):
+    result = evenflow("plan", "tiny.json", *SIZES, "--memory", "100MB", "--json", "no.json", "--svg", "no.svg")
+    assert result.exit_code == 3
+    assert result.stdout == ""
+    for part in ("100 MB", "rank 0 binds", "204 MB", "more ranks would help"):
+        assert part in result.stderr
+    assert not (folder / "no.svg").exists()
+    written = json.loads((folder / "no.json").read_text())
+    assert written["status"] == "infeasible"
+    assert written["smallest_limit_mb"] == 204.0
+    assert (written["makespan_ms"], written["layers"], written["bubble"]) == (None, None, None)
+    assert (written["ranks"], written["memory_limit_mb"]) == (2, 100.0)
+
+
+def test_time_without_a_plan(folder, evenflow, monkeypatch):
+    nothing = Outcome(
+        status=Status.TIMEOUT, simulation=None, lower_bound_ns=5, memory_limit_bytes=None, solve_seconds=1.0
+    )
+    monkeypatch.setattr(solve, "solve", lambda *_, **__: nothing)
+    result = evenflow("plan", "tiny.json", *SIZES)
+    assert result.exit_code == 4
+    assert "time" in result.stderr
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, Interrupted])
+def test_interrupted_without_a_plan(folder, evenflow, monkeypatch, error):
+    def stop(*_, **__):
+        raise error
+
+    monkeypatch.setattr(solve, "solve", stop)
+    result = evenflow("plan", "tiny.json", *SIZES)
+    assert result.exit_code == 130
+    assert "interrupted" in result.stderr
+
+
+def test_options_reach_the_solver(folder, evenflow, monkeypatch):
+    asked = {}
+
+    def record(request, **options):
+        asked.update(options, request=request)
+        raise Interrupted
+
+    monkeypatch.setattr(solve, "solve", record)
+    evenflow(
+        "plan", "tiny.json", "--ranks", 2, "--microbatches", 3, "--chunks", 2, "--less-memory", "--memory", "1GB",
+        "--mix", "any", "--allow-empty", "--time-limit", 7, "--sequence-splits", 2,
+        "--p2p-latency-us", 5, "--p2p-bandwidth-gbps", 8, "--boundary-mb", 1,
+    )  # fmt: skip
+    request = asked.pop("request")
+    message = request.communication
+    # 2^20 bytes are 8 * 2^20 bits; at 8 bits a nanosecond 2^20 ns, and half of it for half a sequence.
+    assert (message.latency_ns, message.transfer_ns) == (5000, 2**19)
+    asked.pop("progress")
+    assert request == Request(
+        network=request.network,
+        sizes=Sizes(num_ranks=2, num_microbatches=3, num_chunks=2, sequence_splits=2),
+        memory_limit_bytes=2**30,
+        mix_any=True,
+        allow_empty=True,
+        communication=message,
+    )
+    assert asked == {"schedule": "interleaved-less-memory", "time_limit_s": 7.0}
+
+
+def test_says_that_no_limit_is_checked(folder, evenflow):
+    assert "no limit was given" in evenflow("plan", "tiny.json", *SIZES).stdout
+    bare = {"layers_description": [{"name": "L", "type": "BODY", "nb_layer": 4, "time": 1}]}
+    Path("bare.json").write_text(json.dumps(bare))
+    result = evenflow("plan", "bare.json", *SIZES, "--memory", "1MB")
+    assert result.exit_code == 0
+    assert "no limit is checked" in result.stdout
+    assert "--memory is not checked" in result.stderr
+
+
+def test_a_plan_that_mindformers_cannot_express_is_still_shown(folder, evenflow, monkeypatch):
+    def refuse(_plan):
+        raise InputError(value="swap", rule="must be a kind it has", place="recompute")
+
+    monkeypatch.setattr("evenflow.cli.text.plan_text.MINDFORMERS", replace(MINDFORMERS, write=refuse))
+    result = evenflow("plan", "tiny.json", *SIZES, "--memory", "250MB")
+    assert result.exit_code == 0
+    assert result.stdout == PLAN_TEXT.rstrip("\n") + "\n"
+    assert "note: no block for MindFormers; recompute must be a kind it has" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (("--memory", "much"), ("--memory", "'much'")),
+        (("--ranks", 0), ("--ranks", "0")),
+        (("--ranks", "x"), ("--ranks", "'x'")),
+        (("--ranks", 5), ("5 ranks", "4")),
+        (("--microbatches", 10**9), ("100,000,000",)),
+        (("--schedule", "1f2b"), ("schedule", "'1f2b'", "did you mean 1f1b?")),
+        (("--schedule", "1f1b", "--chunks", 2), ("1f1b", "interleaved")),
+        (("--schedule", "1f1b", "--less-memory"), ("--schedule", "less-memory")),
+        (("--time-limit", "nan"), ("--time-limit", "nan")),
+        (("--time-limit", 0), ("--time-limit", "0")),
+        (("--boundary-mb", 4), ("--boundary-mb", "add --p2p-bandwidth")),
+        (("--p2p-bandwidth-gbps", 4), ("--p2p-bandwidth-gbps", "add --boundary")),
+        (("--p2p-bandwidth-gbps", 0, "--boundary-mb", 1), ("--p2p-bandwidth-gbps", "above zero")),
+        (("--p2p-latency-us", "nan"), ("--p2p-latency-us", "nan")),
+        (("--mix", "x"), ("--mix", "mindformers")),
+        (("--json", "tiny.json"), ("--json", "layer file")),
+        (("--json", "a", "--svg", "a"), ("--svg", "--json")),
+        (("--json", "."), ("--json", "folder")),
+        (("--svg", "tiny.json/a.svg"), ("--svg", "cannot write")),
+        (("--no-such-option",), ("--no-such-option",)),
+    ],
+)
+def test_bad_input_is_one_message_and_nothing_is_written(folder, evenflow, options, parts):
+    result = evenflow("plan", "tiny.json", *SIZES, *options)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    for part in parts:
+        assert part in result.stderr
+    assert [path.name for path in folder.iterdir()] == ["tiny.json"]
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"layers_description": []}', "\x00", "{" * 5000])
+def test_bad_layer_files_are_one_message(folder, evenflow, text):
+    result = evenflow("plan", "-", *SIZES, stdin=text)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(("error: standard input", "error: cannot read standard input"))
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_file_that_fails_late_does_not_take_the_plan_with_it(folder, evenflow, monkeypatch):
+    def full_disk(*_, **__):
+        raise FileError("plan.json", action="write", reason="no space left")
+
+    monkeypatch.setattr("evenflow.cli.shared.output_files.write_text", full_disk)
+    result = evenflow("plan", "tiny.json", *SIZES, "--json", "plan.json")
+    assert result.exit_code == 2
+    assert BLOCK in result.stdout
+    assert "no space left" in result.stderr
+
+
+def test_chunks_follow_the_schedule(evenflow, folder):
+    result = evenflow(
+        "plan", "tiny.json", "--ranks", 2, "--microbatches", 4, "--schedule", "zbv", "--json", "plan.json"
+    )
+    assert result.exit_code == 0
+    assert "2 ranks x 2 chunks, 4 microbatches, zbv" in result.stdout
+    assert "note: no block for MindFormers; schedule: the schedules for MindFormers are 1f1b" in result.stderr
+    again = evenflow("simulate", "tiny.json", "plan.json")
+    assert again.exit_code == 0
+    assert "2 ranks x 2 chunks, 4 microbatches, zbv" in again.stdout
+    even = evenflow("simulate", "tiny.json", "--ranks", 2, "--microbatches", 4, "--schedule", "zbv")
+    assert "2 ranks x 2 chunks" in even.stdout
+    compared = evenflow("compare", "tiny.json", "--ranks", 2, "--microbatches", 4, "--schedule", "v-min")
+    assert compared.exit_code == 0
+    assert "naive_no_recomp" in compared.stdout
+
+
+def test_chunks_that_the_schedule_has_not(evenflow, folder):
+    for verb in ("plan", "simulate", "compare"):
+        result = evenflow(verb, "tiny.json", "--ranks", 2, "--microbatches", 4, "--schedule", "zbv", "--chunks", 1)
+        assert result.exit_code == 2
+        assert "error: chunks: zbv has 2 chunks a rank (got 1); take 2 chunks, or interleaved" in result.stderr

@@ -1,0 +1,173 @@
+"""The command, as users call it: on real processes once, and what it refuses before any is started."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from evenflow.cli.main import main
+from evenflow.cluster.dtypes import DTYPES
+from evenflow.errors import RunError
+from evenflow.export.results.json_text import format_object
+from evenflow.run.job import launch
+from evenflow.run.values.run_job import Device, RunJob
+from tests.run.job.test_launch import job
+
+verb: ModuleType = importlib.import_module("evenflow.cli.verbs.run")
+PLAN = {
+    "ranks": 2,
+    "chunks": 2,
+    "microbatches": 3,
+    "schedule": "interleaved",
+    "sequence_splits": 1,
+    "layers": [[2, 1], [1, 1]],
+    "recompute": {"full": [[1, 0], [0, 0]], "select": [[0, 1], [0, 0]]},
+}
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    return written(tmp_path / "plan.json")
+
+
+def written(path: Path, **changes: Any) -> Path:
+    path.write_text(format_object(PLAN | changes), encoding="utf-8")
+    return path
+
+
+def test_a_plan_trains_is_verified_and_compared(plan: Path, tmp_path: Path) -> None:
+    files = {option: tmp_path / option for option in ("json", "svg", "timeline")}
+    command = [sys.executable, "-m", "evenflow", "run", str(plan), "--model", "llama-tiny", "--steps", "4"]
+    command += ["--seq", "8", "--hidden", "16", "--heads", "2", "--vocab", "32", "--dtype", "float64", "--verify"]
+    command += ["--device", "cpu", "--lr", "0.01"]
+    for option, path in files.items():
+        command += [f"--{option}", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[1] for line in done.stdout.splitlines()[:4]] == ["1/4", "2/4", "3/4", "4/4"]
+    assert "verification: losses and gradients agree" in done.stdout
+
+    result = json.loads(files["json"].read_text(encoding="utf-8"))
+    assert result["losses"][-1] < result["losses"][0], "it learns"
+    assert result["verification"]["agrees"]
+    assert max(result["verification"]["loss_error"], result["verification"]["gradient_error"]) <= 1e-12
+    for side in ("predicted", "measured"):
+        for busy, bubble in zip(result[side]["busy_ms"], result[side]["bubble_ms"], strict=True):
+            assert busy + bubble == pytest.approx(result[side]["step_ms"])
+    # The model of memory against what was live: parameters, gradients, optimizer and activations of the plan.
+    for predicted, measured in zip(
+        *(result[side]["peak_memory_mb"] for side in ("predicted", "measured")), strict=True
+    ):
+        assert predicted == pytest.approx(measured, rel=0.05)
+
+    timeline = json.loads(files["timeline"].read_text(encoding="utf-8"))
+    assert [[row[0] for row in rank] for rank in timeline["measured"]] == [
+        [row[0] for row in rank] for rank in timeline["predicted"]
+    ]
+    for rank in timeline["measured"]:
+        times = [time for _, start, end in rank for time in (start, end)]
+        assert times == sorted(times)
+        assert 0 <= times[0] <= times[-1] <= timeline["measured_step_ms"]
+    assert ET.fromstring(files["svg"].read_text(encoding="utf-8")).tag.endswith("svg")
+
+
+@pytest.mark.skipif(torch.cuda.device_count() > 1, reason="wants a device that is not there")
+def test_a_real_rank_that_raises_is_named_with_its_message() -> None:
+    with pytest.raises(RunError, match=r"^rank \d failed: \w+: .*(CUDA|cuda|device)"):
+        launch.launch(replace(job(2), device=Device.CUDA), print)
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "message"),
+    [
+        ({}, ["--layers", "7"], "add up to the 7"),
+        ({}, ["--model", "CONFIG"], "model_type"),
+        ({}, ["--heads", "7"], "attention heads"),
+        ({}, ["--steps", "2"], "--steps"),
+        ({}, ["--json", "PLAN"], "must not be the same file as the plan file"),
+        ({}, ["--device", "tpu"], "--device"),
+        ({"sequence_splits": 2}, [], "sequence_splits must be 1"),
+        ({"recompute": {"mine": [[1, 0], [0, 0]]}}, [], "kinds that can run: full, both, select, comm, got"),
+        ({"schedule": "1f1b"}, [], "one chunk"),
+        ({"layers": [[1, 1]]}, [], "chunks"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_any_process_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], options: list[str], message: str
+) -> None:
+    def start(*_arguments: Any) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(launch, "_start", start)
+    plan = written(tmp_path / "plan.json", **changes)
+    config = tmp_path / "config.json"
+    config.write_text('{"model_type": "gpt2"}', encoding="utf-8")
+    options = [{"CONFIG": str(config), "PLAN": str(plan)}.get(option, option) for option in options]
+    given = ["run", str(plan), *(options if "--model" in options else ["--model", "llama-tiny", *options])]
+    done = CliRunner().invoke(main, given)
+    assert done.exit_code == 2, done.output
+    assert message in done.stderr
+    assert "Traceback" not in done.output
+
+
+TORCHRUN = {"TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+
+
+@pytest.mark.parametrize("options", [[], ["--layers", "many"]])
+@pytest.mark.parametrize(("rank", "speaks"), [("0", True), ("1", False)])
+def test_under_torchrun_bad_input_is_refused_once(
+    plan: Path, rank: str, speaks: bool, options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3"}
+    for name, value in (environment | TORCHRUN).items():
+        monkeypatch.setenv(name, value)
+    done = CliRunner().invoke(main, ["run", str(plan), "--model", "llama-tiny", *options])
+    assert done.exit_code == 2
+    assert bool(done.stderr) == speaks
+    assert not speaks or ("'many'" if options else "must be 2, one process per rank, got 3") in done.stderr
+
+
+def test_a_shell_that_has_a_rank_is_not_taken_for_torchrun(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Started(Exception):
+        pass
+
+    def start(*_arguments: Any) -> None:
+        raise Started
+
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr(launch, "_start", start)
+    done = CliRunner().invoke(main, ["run", str(plan), "--model", "llama-tiny"])
+    assert isinstance(done.exception, Started)
+
+
+def test_the_older_name_is_refused_without_the_variables_of_a_rank(plan: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "RANK"}
+    command = [sys.executable, "-m", "evenflow.run", str(plan), "--model", "llama-tiny"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 2
+    assert "torchrun" in done.stderr
+    assert "RANK" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["bf16", "bfloat16", "fp64", "float64", "float32"])
+def test_number_formats_have_both_names(name: str, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs: list[RunJob] = []
+
+    def launched(job: RunJob, _report: Any) -> None:
+        jobs.append(job)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verb, "launch", launched)
+    done = CliRunner().invoke(main, ["run", str(plan), "--model", "llama-tiny", "--dtype", name, "--device", "cpu"])
+    assert done.exit_code == 130, done.output
+    assert [job.dtype for job in jobs] == [DTYPES[name]]

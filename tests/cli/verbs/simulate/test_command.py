@@ -1,0 +1,99 @@
+import json
+
+import pytest
+
+from evenflow.profiles.plan_file import parse_plan
+
+EVEN = ("--microbatches", 2, "--layers", "2,2")
+
+
+def test_counts_on_the_command_line(folder, evenflow):
+    result = evenflow("simulate", "tiny.json", *EVEN, "--recompute", "full=1,0", "--memory", "225", "--json", "p.json")
+    assert result.exit_code == 0
+    # Rank 0 runs F0 F1 B0 B1 with backwards of 5 ms: B0 from 8, when rank 1 has run its own, B1 from 14 to 19.
+    assert "one step takes 19.000 ms" in result.stdout
+    # Two microbatches of 10 + 1 MB on rank 0, one of 20 MB on rank 1, beside 200 MB of parameters.
+    assert [line.split()[4] for line in result.stdout.splitlines()[3:5]] == ["222.0", "220.0"]
+    assert "within the limit of 225.0 MB" in result.stdout
+    assert "  recompute: [[1, 0]]" in result.stdout
+    written = json.loads((folder / "p.json").read_text())
+    assert (written["status"], written["makespan_ms"]) == ("simulated", 19.0)
+    assert (written["lower_bound_ms"], written["gap"]) == (None, None)
+
+
+def test_a_plan_file_and_its_layer_file_in_any_order(folder, evenflow):
+    options = ("--recompute", "full=1,1", "--recompute", "full=0,1", "--schedule", "interleaved-less-memory")
+    first = evenflow(
+        "simulate", "tiny.json", "--microbatches", 3, "--layers", "1,1", "--layers", "1,1", *options, "--json", "a.json"
+    )
+    assert first.exit_code == 0
+    plan = parse_plan((folder / "a.json").read_text(), place="a.json")
+    assert (plan.schedule, plan.recompute) == ("interleaved-less-memory", {"full": ((1, 1), (0, 1))})
+    again = evenflow("simulate", "a.json", "tiny.json", "--json", "b.json")
+    assert again.exit_code == 0
+    assert (folder / "b.json").read_text() == (folder / "a.json").read_text()
+
+
+def test_without_layers_they_are_dealt_evenly(folder, evenflow):
+    result = evenflow("simulate", "tiny.json", "--microbatches", 2, "--ranks", 2, "--chunks", 2)
+    assert result.exit_code == 0
+    assert "  offset: [[0, 0], [0, 0]]" in result.stdout
+
+
+def test_messages_between_ranks_take_time(folder, evenflow):
+    result = evenflow("simulate", "tiny.json", *EVEN, "--p2p-latency-us", 500)
+    # Rank 1 runs F0 at 2.5, B0 at 4.5..8.5, F1, B1 at 10.5..14.5; rank 0 gets that at 15.0 and takes 4 ms.
+    step = next(line for line in result.stdout.splitlines() if line.startswith("one step"))
+    assert float(step.split()[3]) == 19.0
+    assert "500.000 us latency" in result.stdout
+    assert "p2p" in result.stdout
+
+
+def test_over_the_limit_is_said_with_the_ranks(folder, evenflow):
+    result = evenflow("simulate", "tiny.json", *EVEN, "--memory", "239", "--svg", "p.svg")
+    assert result.exit_code == 0
+    assert "over the limit of 239.0 MB on rank 0" in result.stdout
+    assert result.stdout.count("OVER") == 1
+    assert (folder / "p.svg").read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        ((), ("LAYERS.json",)),
+        (("tiny.json",), ("--microbatches",)),
+        (("tiny.json", "--microbatches", 2), ("--layers", "--ranks")),
+        (("tiny.json", "tiny.json", *EVEN), ("must have one layer file",)),
+        (("plan.json",), ("layer file",)),
+        (("plan.json", "tiny.json", "tiny.json"), ("at most one plan file",)),
+        (("plan.json", "tiny.json", "--microbatches", 2), ("--microbatches", "plan file")),
+        (("plan.json", "tiny.json", "--less-memory"), ("--less-memory", "plan file")),
+        (("plan.json", "tiny.json", "--recompute", "full=1"), ("--recompute", "plan file")),
+        (("tiny.json", "--microbatches", 2, "--layers", "2,1"), ("4", "3")),
+        (("tiny.json", "--microbatches", 2, "--layers", "2,x"), ("--layers", "'2,x'")),
+        (("tiny.json", "--microbatches", 2, "--layers", "5,-1"), ("--layers", "-1")),
+        (("tiny.json", "--microbatches", 2, "--layers", "2,1", "--layers", "1"), ("layers",)),
+        (("tiny.json", *EVEN, "--ranks", 3), ("--ranks", "3")),
+        (("tiny.json", *EVEN, "--chunks", 2), ("--chunks", "2")),
+        (("tiny.json", *EVEN, "--recompute", "full"), ("--recompute", "KIND=")),
+        (("tiny.json", *EVEN, "--recompute", "full=1"), ("--recompute full", "2 ranks")),
+        (("tiny.json", *EVEN, "--recompute", "full=3,0"), ("recompute", "3")),
+        (("tiny.json", *EVEN, "--recompute", "select=1,0"), ("select", "full, none")),
+        (("tiny.json", *EVEN, "--recompute", "none=1,0"), ("none",)),
+        (("tiny.json", *EVEN, "--sequence-splits", 2, "--recompute", "full=1,0"), ("full", "keys and values")),
+        (("tiny.json", *EVEN, "--schedule", "zigzag"), ("schedule", "'zigzag'")),
+        (("tiny.json", *EVEN, "--json", "tiny.json"), ("--json", "tiny.json")),
+        (("none.json", *EVEN), ("none.json",)),
+    ],
+)
+def test_bad_input_is_one_message_and_nothing_is_written(folder, evenflow, arguments, parts):
+    made = evenflow("simulate", "tiny.json", *EVEN, "--json", "plan.json")
+    assert made.exit_code == 0
+    result = evenflow("simulate", *arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    for part in parts:
+        assert part in result.stderr
+    assert {path.name for path in folder.iterdir()} == {"tiny.json", "plan.json"}
