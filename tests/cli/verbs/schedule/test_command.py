@@ -158,7 +158,7 @@ def test_a_faulty_order_is_one_message_with_its_place(evenflow, folder, order, m
         (("show", "1f1b", "--ranks", 2, "--microbatches", 2, "--chunks", 2), "1f1b has one chunk a rank"),
         (
             ("show", "1f1b", "--ranks", 2, "--microbatches", 2, "--forward", "nan"),
-            "--forward must be milliseconds above",
+            "--forward must be",
         ),
         (("show", "1f1b", "--ranks", 2, "--microbatches", 2, "--backward", 0), "--backward must be milliseconds above"),
         (("show", "1f1b", "--ranks", 999, "--microbatches", 999), "at most 1,000,000 actions"),
@@ -203,7 +203,7 @@ def test_a_v_and_its_weight_gradients(evenflow, folder):
 
 
 @pytest.mark.parametrize(
-    ("weight", "rule"), [(2.5, "must not be longer than the backward"), (0, "above zero"), ("nan", "above zero")]
+    ("weight", "rule"), [(2.5, "longer than the backward"), (0, "above zero"), ("nan", "above zero")]
 )
 def test_weight_times_that_make_no_sense(evenflow, folder, weight, rule):
     result = evenflow("schedule", "show", "zb-h1", "--ranks", 2, "--microbatches", 2, "--weight", weight)
