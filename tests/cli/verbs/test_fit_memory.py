@@ -158,7 +158,7 @@ class TestTimelines:
     @pytest.mark.parametrize(
         ("old", "new", "part"),
         [
-            ("examples/timelines/llama2_175b", "nowhere", "folder_path: there is no such folder"),
+            ("examples/timelines/llama2_175b", "nowhere", "folder_path must be a folder"),
             ("micro_batch_num: 8", "micro_batch_num: 8\n  body_layers: [A, B]", "one kind of body layer"),
         ],
     )
