@@ -52,7 +52,7 @@ def test_the_printed_blocks_of_the_guide_come_out_again(tmp_path: Path, block: s
 def test_a_v_has_no_lists():
     plan = Plan(schedule="zbv", num_microbatches=4, layers=((2, 2), (2, 2)))
     for write in (format_mindformers, training_values):
-        with pytest.raises(InputError, match=r"schedule: the schedules for MindFormers are .*'zbv'"):
+        with pytest.raises(InputError, match=r"schedule must be one of 1f1b, .*'zbv'"):
             write(plan)
 
 
@@ -133,11 +133,14 @@ def test_only_the_first_and_last_stage_may_be_empty():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"num_microbatches": 1}, r"microbatches: .* ranks, here 2 \(got 1\)"),
-        ({"layers": ((3, 3), (0, 3))}, "layers, chunk 1, rank 0: .* without layers"),
-        ({"sequence_splits": 2, "recompute": {"full": ((1, 0), (0, 0))}}, "recompute: .* split sequences .*'full'"),
-        ({"sequence_splits": 2, "schedule": "f-then-b"}, "schedule: .*1F1B"),
-        ({"schedule": "zb-h1"}, "schedule: .* 1f1b, interleaved, .*'zb-h1'"),
+        ({"num_microbatches": 1}, r"microbatches must be at least the number of ranks \(2\) .*got 1"),
+        ({"layers": ((3, 3), (0, 3))}, "layers, chunk 1, rank 0 must be above zero"),
+        (
+            {"sequence_splits": 2, "recompute": {"full": ((1, 0), (0, 0))}},
+            "recompute must not be full .*sequences are split",
+        ),
+        ({"sequence_splits": 2, "schedule": "f-then-b"}, "schedule must be a 1F1B order"),
+        ({"schedule": "zb-h1"}, "schedule must be one of 1f1b, interleaved, .*'zb-h1'"),
     ],
 )
 def test_what_mindformers_would_refuse_later_is_refused_now(changes: dict[str, Any], message: str):
@@ -148,5 +151,5 @@ def test_what_mindformers_would_refuse_later_is_refused_now(changes: dict[str, A
 
 def test_an_order_of_its_own_is_refused():
     plan = Plan(schedule="search", num_microbatches=1, layers=((1,),), order=("0F0,0B0",))
-    with pytest.raises(InputError, match=r"the schedules for MindFormers are .*'search'"):
+    with pytest.raises(InputError, match=r"schedule must be one of 1f1b, .*'search'"):
         format_mindformers(plan)

@@ -218,22 +218,28 @@ def test_a_list_with_an_item_left_out_is_replaced_whole():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x: [", r"^train.yaml, line 1, column \d+: not YAML: .*"),
-        ("x: 1\n\tz: 2\n", "^train.yaml, line 2, column 1: not YAML"),
-        ("x: 1\nx: 2\n", r'^train.yaml, line 2, column 1: not YAML: found duplicate key "x".*got \'x: 2\''),
-        ("a: 1\n---\nb: 2\n", "not YAML: but found another document"),
-        ("a: !mine 1\n", "not YAML: could not determine a constructor"),
-        ("- 1\n", r"train.yaml: a training YAML is a mapping \(got 'list'\)"),
-        ("# nothing\n", "a training YAML is a mapping"),
-        ("x:\n  y: &id [1]\nz: *id\n", r"line 2: x.y: \*id in line 3 repeats this value.*got '&id'.*out in line 3"),
-        ("x:\n  y: [&id 1, 2]\nz: *id\n", r"line 2: x.y: \*id in line 3 repeats"),
-        ("x: &id {y: 1}\nz: *id\n", r"line 1: x: \*id in line 2 repeats"),
-        ("z: &id {y: 1}\nx: *id\n", r"line 2: x: the mapping is the alias of another.*got '\*id'"),
-        ("x:\n  -\n  - 1\n", r"line 2: x: a mapping, with keys and values \(got 'a list'\)"),
-        ("x: text\n", r"line 1: x: a mapping, with keys and values \(got 'text'\)"),
-        ("z: &id {x: {y: 1}}\n<<: *id\n", r"line 1: x: the mapping may come from a merge key.*write 'x' out"),
-        ("x:\n  ? y\n  :\n    - 1\n", r"line 2: a key has its colon behind it \(got '\? y'\)"),
-        ("a: |\n  no line break at the end", "cannot be set without changing something else.*by hand"),
+        ("x: [", r"^cannot read train.yaml: not YAML at line 1, column \d+"),
+        ("x: 1\n\tz: 2\n", "^cannot read train.yaml: not YAML at line 2, column 1"),
+        ("x: 1\nx: 2\n", r'not YAML at line 2, column 1 \(\'x: 2\'\): found duplicate key "x"'),
+        ("a: 1\n---\nb: 2\n", "not YAML at .*: but found another document"),
+        ("a: !mine 1\n", "not YAML at .*: could not determine a constructor"),
+        ("- 1\n", r"^train.yaml must be a mapping at its top, got 'list'"),
+        ("# nothing\n", "must be a mapping at its top"),
+        (
+            "x:\n  y: &id [1]\nz: *id\n",
+            r"line 2: x.y must not be repeated elsewhere, as \*id in line 3 .*got '&id'.*out in line 3",
+        ),
+        ("x:\n  y: [&id 1, 2]\nz: *id\n", r"line 2: x.y must not be repeated elsewhere, as \*id in line 3"),
+        ("x: &id {y: 1}\nz: *id\n", r"line 1: x must not be repeated elsewhere, as \*id in line 2"),
+        ("z: &id {y: 1}\nx: *id\n", r"line 2: x must not be the alias of another.*got '\*id'"),
+        ("x:\n  -\n  - 1\n", r"line 2: x must be a mapping, with keys and values, got 'a list'"),
+        ("x: text\n", r"line 1: x must be a mapping, with keys and values, got 'text'"),
+        ("z: &id {x: {y: 1}}\n<<: *id\n", r"line 1: x must stand in this place itself.*write 'x' out"),
+        ("x:\n  ? y\n  :\n    - 1\n", r"line 2 must have a colon behind its key, got '\? y'"),
+        (
+            "a: |\n  no line break at the end",
+            "must let these keys be set without changing anything else: x.y; .*by hand",
+        ),
     ],
 )
 def test_what_cannot_be_changed_alone_is_refused(text: str, message: str):
@@ -304,10 +310,13 @@ def test_a_plan_already_in_the_file_changes_nothing():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("model: {model_config: {num_layers: 8}}", r"^train.yaml: model.model_config.num_layers: .* 9 layers.*got 8"),
-        ("model: {model_config: {num_hidden_layers: 8}}", "num_hidden_layers: .* 9 layers"),
-        ("swap_config: {swap: True}", "^train.yaml: swap_config.swap: with swap"),
-        ("model: 3", "^train.yaml, line 1: model: a mapping"),
+        (
+            "model: {model_config: {num_layers: 8}}",
+            r"^train.yaml: model.model_config.num_layers must be .* the plan \(9\), got 8",
+        ),
+        ("model: {model_config: {num_hidden_layers: 8}}", r"num_hidden_layers must be .* the plan \(9\)"),
+        ("swap_config: {swap: True}", "^train.yaml: swap_config.swap must be off"),
+        ("model: 3", "^train.yaml, line 1: model must be a mapping"),
     ],
 )
 def test_a_file_that_a_plan_does_not_fit_is_refused(text: str, message: str):

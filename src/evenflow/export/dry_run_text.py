@@ -34,7 +34,7 @@ recompute_config:
 
 
 def format_dry_runs(rounds: Sequence[Plan]) -> tuple[str, ...]:
-    """What the balancer says: a line with the number of rounds, then one block a round.
+    """Return what the balancer prints: a line with the number of rounds, then a block for each.
 
     >>> plan = Plan(schedule="1f1b", num_microbatches=2, layers=((1, 2),), recompute={"full": ((0, 1),)})
     >>> for text in format_dry_runs([plan]):
@@ -58,7 +58,7 @@ def format_dry_runs(rounds: Sequence[Plan]) -> tuple[str, ...]:
 
 
 def format_init_start(rounds: Sequence[Plan]) -> str:
-    """An init file that has everything but times and memory; its lists are of one list a round where there are several.
+    """Return an init file without times and memory; with several rounds its lists have one list for each.
 
     Raises:
         InputError: a plan that MindFormers cannot express.

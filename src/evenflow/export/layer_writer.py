@@ -8,7 +8,7 @@ from evenflow.units import megabytes, milliseconds
 
 
 def format_layer_file(network: Network) -> str:
-    """The text of a layer file that reads back as `network`: times and memory explicit, no coefficients.
+    """Return a layer file that reads back as `network`: times and memory explicit, no coefficients.
 
     The inverse holds where every kind's activation is above zero and no recompute time negative, as in every network
     that a layer file can give.

@@ -13,17 +13,17 @@ from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Plan
 from evenflow.model.recompute import KNOWN_KINDS
 
 SCHEDULES = ("1f1b", "interleaved", "interleaved-less-memory", "f-then-b")
-"""The families that it runs in the same order."""
+"""Schedule families that MindFormers runs in the same order."""
 
 
 def offsets(plan: Plan) -> Cells:
-    """Layers of every cell ``[chunk][rank]`` beyond ``num_layers // cells``; they sum to the remainder."""
+    """Return the layers of every cell ``[chunk][rank]`` beyond ``num_layers // cells``; they sum to the remainder."""
     each = plan.num_layers // (plan.num_ranks * plan.num_chunks)
     return tuple(tuple(count - each for count in row) for row in plan.layers)
 
 
 def mindformers_lists(plan: Plan) -> Mapping[str, Cells]:
-    """`offset` and the cumulative recompute lists, ``[chunk][rank]``, by the name of their key.
+    """Return `offset` and the cumulative recompute lists, ``[chunk][rank]``, by the name of their key.
 
     Raises:
         InputError: any schedule but 1F1B, interleaved and F-then-B; a user-named recompute kind; a cell with
@@ -46,7 +46,7 @@ def mindformers_lists(plan: Plan) -> Mapping[str, Cells]:
 
 
 def format_mindformers(plan: Plan) -> str:
-    """The block to paste, a list of one row a chunk on each line. Raises `InputError` as `mindformers_lists` does."""
+    """Return the block to paste, on each line a list with one row per chunk; raises as `mindformers_lists` does."""
     lines = ["To put in yaml configuration:"]
     lines += [f"  {name}: {[list(row) for row in table]}" for name, table in mindformers_lists(plan).items()]
     lines.append(f"  pp_interleave_num: {plan.num_chunks}")
@@ -54,9 +54,9 @@ def format_mindformers(plan: Plan) -> str:
 
 
 def training_values(plan: Plan) -> Mapping[str, object]:
-    """Everything that `plan` decides in a MindFormers training YAML, by dotted key.
+    """Return everything that `plan` decides in a MindFormers training YAML, by dotted key.
 
-    Lists are always of one row a chunk: MindFormers deals the counts of a flat list out over the chunks in turn.
+    Lists always have one row per chunk: MindFormers deals the counts of a flat list out over the chunks in turn.
     Without ``pipeline_interleave`` it runs one chunk, and with it ``pipeline_scheduler`` must be there too.
     The less-memory order has no key: it is these values, and the environment variable ENABLE_LESS_MEM_VPP=1.
 
@@ -91,7 +91,7 @@ def _check_accepted(plan: Plan) -> None:
     if plan.num_microbatches < plan.num_ranks:
         raise InputError(
             value=plan.num_microbatches,
-            rule=f"MindFormers has at least as many microbatches as ranks, here {plan.num_ranks}",
+            rule=f"must be at least the number of ranks ({plan.num_ranks}) for MindFormers",
             place="microbatches",
         )
     stages = [count for row in plan.layers for count in row]
@@ -99,30 +99,33 @@ def _check_accepted(plan: Plan) -> None:
         chunk, rank = divmod(stages.index(0, 1), plan.num_ranks)
         raise InputError(
             value=0,
-            rule="in MindFormers only the first and the last stage may be without layers",
+            rule="must be above zero for MindFormers, where only the first and the last stage may be empty",
             place=f"layers, chunk {chunk}, rank {rank}",
         )
     if plan.sequence_splits > 1 and any(map(any, plan.recompute.get(FULL, ()))):
-        raise InputError(value=FULL, rule="MindFormers has no full recompute of split sequences", place="recompute")
+        rule = "must not be full for MindFormers where sequences are split"
+        raise InputError(value=None, rule=rule, place="recompute")
     if plan.sequence_splits > 1 and plan.schedule == "f-then-b":
-        raise InputError(value=plan.schedule, rule="MindFormers splits sequences in 1F1B orders only", place="schedule")
+        rule = "must be a 1F1B order for MindFormers where sequences are split"
+        raise InputError(value=plan.schedule, rule=rule, place="schedule")
 
 
 def _check_expressible(plan: Plan) -> None:
     if plan.schedule not in SCHEDULES:
         raise InputError(
             value=plan.schedule,
-            rule=f"the schedules for MindFormers are {', '.join(SCHEDULES)}",
+            rule=f"must be one of {', '.join(SCHEDULES)} for MindFormers",
             place="schedule",
             remedy="plan for one of these, or write the plan for another framework",
         )
     if plan.order:
-        raise InputError(value=plan.schedule, rule="MindFormers runs no order of work but its own", place="schedule")
+        rule = "must be run in its own order for MindFormers"
+        raise InputError(value=plan.schedule, rule=rule, place="schedule")
     for kind, table in plan.recompute.items():
         if kind not in KNOWN_KINDS and any(map(any, table)):
             raise InputError(
                 value=kind,
-                rule=f"MindFormers has only the recompute kinds {', '.join(KNOWN_KINDS)}",
+                rule=f"must be of the kinds {', '.join(KNOWN_KINDS)} for MindFormers",
                 place="recompute",
                 remedy="plan without this kind, or write the plan for another framework",
             )
@@ -132,7 +135,7 @@ def _check_expressible(plan: Plan) -> None:
             if select and comm:
                 raise InputError(
                     value={SELECT: select, COMM: comm},
-                    rule="MindFormers cannot have select-only beside comm-only layers in one cell",
+                    rule="must not mix select-only and comm-only layers in one cell for MindFormers",
                     place=f"recompute, chunk {chunk}, rank {rank}",
                     remedy="plan for MindFormers, or write the plan for another framework",
                 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 
 def format_bubbles(*, num_ranks: int, num_chunks: int, num_microbatches: int, bubble: Mapping[str, float]) -> str:
-    """Three lines of the bubble as fractions of the model time, under a line with the sizes::
+    """Return three lines of the bubble as fractions of the model time, under a line with the sizes::
 
         ————————————— pp:16, vp: 1, micro: 16 ————————————
         --------------------  bubble  --------------------

@@ -14,7 +14,7 @@ _PATTERN_KEYS = ("select_recompute", "select_comm_recompute")
 
 
 def apply_plan(text: str, *, file: str, plan: Plan) -> str:
-    """The training YAML `text` with everything that `plan` decides (see `training_values`).
+    """Return the training YAML `text` with everything that `plan` decides (see `training_values`).
 
     Where the file names the operators of ``select_recompute`` or ``select_comm_recompute`` by patterns, the patterns
     stay and get the plan's counts.
@@ -25,17 +25,17 @@ def apply_plan(text: str, *, file: str, plan: Plan) -> str:
     """
     document = load_yaml(text.removeprefix(_BOM), file=file)
     for key in _LAYER_KEYS:
-        given = _found(document, ("model", "model_config", key))
+        given = _value_at(document, ("model", "model_config", key))
         if isinstance(given, int) and given != plan.num_layers:
-            rule = f"the plan has {plan.num_layers} layers, the file another number"
+            rule = f"must be the number of layers of the plan ({plan.num_layers})"
             raise InputError(value=given, rule=rule, place=f"{file}: model.model_config.{key}")
-    if _found(document, ("swap_config", "swap")) is True:
-        rule = "with swap, MindFormers reads recompute lists as numbers of layers, not as counts of cells"
+    if _value_at(document, ("swap_config", "swap")) is True:
+        rule = "must be off: with it, MindFormers reads recompute lists as numbers of layers, not as counts of cells"
         raise InputError(value=True, rule=rule, place=f"{file}: swap_config.swap", remedy="turn swap off")
     values: dict[str, object] = dict(training_values(plan))
     for name in _PATTERN_KEYS:
         key = f"recompute_config.{name}"
-        patterns = _found(document, key.split("."))
+        patterns = _value_at(document, key.split("."))
         if isinstance(patterns, Mapping) or (
             isinstance(patterns, list) and patterns and all(isinstance(item, str) for item in patterns)
         ):
@@ -44,7 +44,7 @@ def apply_plan(text: str, *, file: str, plan: Plan) -> str:
 
 
 def apply_to_training_yaml(text: str, *, file: str, values: Mapping[str, object]) -> str:
-    """`text` with `values` by dotted key, such as ``model.model_config.offset``; nothing else changes.
+    """Return `text` with `values` by dotted key, such as ``model.model_config.offset``; nothing else changes.
 
     Values are integers, booleans, texts, lists and mappings, written on one line. A value that the file already has
     keeps its text. A key that is missing is added at the end of its mapping.
@@ -57,16 +57,16 @@ def apply_to_training_yaml(text: str, *, file: str, values: Mapping[str, object]
     before = after = text.removeprefix(_BOM)
     document = load_yaml(before, file=file)
     if not isinstance(document, dict):
-        raise InputError(value=type(document).__name__, rule="a training YAML is a mapping", place=file)
+        raise InputError(value=type(document).__name__, rule="must be a mapping at its top", place=file)
     expected: object = document
     for key, value in values.items():
         path = key.split(".")
-        if not _same(_found(document, path), value):
+        if not _same(_value_at(document, path), value):
             after = set_value(after, path, value, file=file)
             expected = _with(expected, path, value)
     if not _same(_reread(after, file), expected):
-        rule = "these keys cannot be set without changing something else in the file"
-        raise InputError(value=", ".join(values), rule=rule, place=file, remedy="set them by hand")
+        rule = f"must let these keys be set without changing anything else: {', '.join(values)}"
+        raise InputError(value=None, rule=rule, place=file, remedy="set them by hand")
     return bom + after
 
 
@@ -77,15 +77,15 @@ def _reread(text: str, file: str) -> object:
         return None
 
 
-def _found(document: object, path: Sequence[str]) -> object:
-    """What stands under the keys of `path`; None where there is nothing."""
+def _value_at(document: object, path: Sequence[str]) -> object:
+    """Return the value under the keys of `path`; None where there is none."""
     for name in path:
         document = document.get(name) if isinstance(document, dict) else None
     return document
 
 
 def _with(document: object, path: Sequence[str], value: object) -> object:
-    """A copy of `document` with `value` under `path`; what is shared by aliases stays as it is elsewhere."""
+    """Return a copy of `document` with `value` under `path`; values shared by aliases stay as they are elsewhere."""
     if not path:
         return value
     entries = document if isinstance(document, dict) else {}
@@ -93,7 +93,7 @@ def _with(document: object, path: Sequence[str], value: object) -> object:
 
 
 def _same(one: object, other: object) -> bool:
-    """Equality of YAML values in which true is not 1, tuples are lists, and NaN is itself."""
+    """Return whether YAML values are equal, where true is not 1, tuples are lists, and NaN is itself."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):

@@ -14,14 +14,14 @@ _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
 def set_value(text: str, path: Sequence[str], value: object, *, file: str) -> str:
-    """`text` with `value` under the keys of `path`.
+    """Return `text` with `value` under the keys of `path`.
 
     A value that is there is replaced whole: also an alias, a list over several lines with the comments inside it, an
     anchor that nothing repeats. A key that is missing is added at the end of its mapping, and missing mappings are
     created.
 
     Raises:
-        InputError: a key of the path holds something else than a mapping, or holds text that is repeated elsewhere.
+        InputError: a key of the path holds something other than a mapping, or holds text that is repeated elsewhere.
     """
     root = parent = yaml_spans(text, file=file)
     for depth, name in enumerate(path):
@@ -35,7 +35,7 @@ def set_value(text: str, path: Sequence[str], value: object, *, file: str) -> st
                     parent,
                     file=file,
                     value="<<",
-                    rule="the mapping may come from a merge key, where changing it changes other places too",
+                    rule="must stand in this place itself, not come from a merge key, which other places share",
                     remedy=f"write {name!r} out in this place",
                 )
             return _with_entry(text, parent, name, _nested(inside, value))
@@ -48,7 +48,7 @@ def set_value(text: str, path: Sequence[str], value: object, *, file: str) -> st
 
 
 def format_value(value: object) -> str:
-    """`value` as YAML on one line: ``[[1, 2], [3, 4]]``, ``true``, ``"text"``, ``{a: 1}``."""
+    """Return `value` as YAML on one line: ``[[1, 2], [3, 4]]``, ``true``, ``"text"``, ``{a: 1}``."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_format_key(key)}: {format_value(item)}" for key, item in value.items()) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -57,7 +57,7 @@ def format_value(value: object) -> str:
 
 
 def _with_value(text: str, key: Span, old: Span, value: object, *, file: str) -> str:
-    """`text` with `value` in the place of `old`."""
+    """Return `text` with `value` in the place of `old`."""
     new = format_value(value)
     if old.start == old.end:
         colon = ":" if old.start == key.end else ""  # {key} in a flow mapping
@@ -68,14 +68,14 @@ def _with_value(text: str, key: Span, old: Span, value: object, *, file: str) ->
     colon_at = _COLON.match(text, key.end)
     if colon_at is None:
         place = f"{file}, line {key.line}"
-        raise InputError(value=f"? {key.name}", rule="a key has its colon behind it", place=place)
+        raise InputError(value=f"? {key.name}", rule="must have a colon behind its key", place=place)
     comment = _COMMENT.search(text, colon_at.end(), _line_end(text, colon_at.end()))
     last = old.start + len(text[old.start : old.end].rstrip())
     return f"{text[: colon_at.end()]} {new}{comment[0] if comment else ''}{text[_line_end(text, last) :]}"
 
 
 def _with_entry(text: str, parent: Span, name: str, value: object) -> str:
-    """`text` with a new last entry in the mapping `parent`."""
+    """Return `text` with a new last entry in the mapping `parent`."""
     if not parent.is_block:
         entry = f"{_format_key(name)}: {format_value(value)}"
         if not parent.items:
@@ -94,7 +94,7 @@ def _with_entry(text: str, parent: Span, name: str, value: object) -> str:
 
 
 def _entry_lines(name: str, value: object, *, indent: int) -> list[str]:
-    """An entry of a block mapping; a mapping inside it becomes a block too."""
+    """Return the lines of an entry of a block mapping; a mapping inside it becomes a block too."""
     start = " " * indent + _format_key(name) + ":"
     if not isinstance(value, Mapping):
         return [f"{start} {format_value(value)}"]
@@ -112,9 +112,9 @@ def _format_key(name: str) -> str:
 
 
 def _line_end(text: str, index: int) -> int:
-    """Where the line of `index` ends, before its line break."""
-    found = _LINE_BREAK.search(text, index)
-    return found.start() if found else len(text)
+    """Return where the line of `index` ends, before its line break."""
+    line_break = _LINE_BREAK.search(text, index)
+    return line_break.start() if line_break else len(text)
 
 
 def _column(text: str, index: int) -> int:
@@ -124,10 +124,10 @@ def _column(text: str, index: int) -> int:
 def _check_mapping(span: Span, root: Span, path: Sequence[str], *, file: str) -> None:
     """Refuse what has no entries of its own to change."""
     if span.is_alias:
-        rule = "the mapping is the alias of another, which would change with it"
+        rule = "must not be the alias of another mapping, which would change with it"
         raise _refusal(path, span, file=file, value=f"*{span.name}", rule=rule, remedy="write the mapping out here")
     if not span.is_mapping:
-        rule = "a mapping, with keys and values"
+        rule = "must be a mapping, with keys and values"
         raise _refusal(path, span, file=file, value=span.name or "a list", rule=rule)
     if span.anchor:
         _check_anchor(span, span.anchor, root, path, file=file)
@@ -143,7 +143,7 @@ def _check_not_repeated(old: Span, root: Span, path: Sequence[str], *, file: str
 def _check_anchor(span: Span, anchor: str, root: Span, path: Sequence[str], *, file: str) -> None:
     uses = [other.line for other in root.walk() if other.is_alias and other.name == anchor]
     if uses:
-        rule = f"*{anchor} in line {uses[0]} repeats this value and would change with it"
+        rule = f"must not be repeated elsewhere, as *{anchor} in line {uses[0]} does, which would change with it"
         remedy = f"write the value out in line {uses[0]}"
         raise _refusal(path, span, file=file, value=f"&{anchor}", rule=rule, remedy=remedy)
 

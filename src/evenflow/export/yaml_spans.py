@@ -1,4 +1,4 @@
-"""Where everything stands in a YAML text: mappings, their keys and values, as ranges of characters.
+"""The places of mappings, their keys and values in a YAML text, as ranges of characters.
 
 A round trip through a YAML library would reformat a user's file. To change single values, their text is replaced in
 place, and this module says where it is.
@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import AliasEvent, CollectionEndEvent, MappingStartEvent, NodeEvent, ScalarEvent
 
-from evenflow.errors import InputError
+from evenflow.fields import not_readable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,43 +29,43 @@ class Span:
     start: int
     end: int
     line: int
-    """Counted from 1."""
+    """Line of the text, counted from 1."""
     name: str = ""
-    """The value of a scalar; the name that an alias repeats."""
+    """Value of a scalar, or the name that an alias repeats."""
     anchor: str | None = None
     is_alias: bool = False
     is_plain: bool = False
-    """A scalar without quotes."""
+    """Whether this is a scalar without quotes."""
     is_block: bool = False
-    """A collection without brackets, or a scalar after ``|`` or ``>``."""
+    """Whether this is a collection without brackets, or a scalar after ``|`` or ``>``."""
     is_mapping: bool = False
     items: tuple["Span", ...] = ()
     """Items of a sequence; keys and values of a mapping in turn."""
 
     @property
     def is_null(self) -> bool:
-        """A value that is left out, or `null` in one of its spellings."""
+        """Whether the value is left out, or `null` in one of its spellings."""
         return self.is_plain and self.name in ("", "~", "null", "Null", "NULL")
 
     @property
     def has_merge(self) -> bool:
-        """A mapping that takes over entries of others, by the key ``<<``."""
+        """Whether this is a mapping that takes over entries of others, by the key ``<<``."""
         return self.is_mapping and any(key.is_plain and key.name == "<<" for key in self.items[::2])
 
     def entry(self, name: str) -> tuple["Span", "Span"] | None:
-        """Key and value under `name` that stand in this mapping itself."""
+        """Return key and value under `name` that stand in this mapping itself."""
         pairs = zip(self.items[::2], self.items[1::2], strict=True)
         return next(((key, value) for key, value in pairs if key.name == name and not key.is_alias), None)
 
     def walk(self) -> Iterator["Span"]:
-        """This span and all inside it."""
+        """Yield this span and all inside it."""
         yield self
         for item in self.items:
             yield from item.walk()
 
 
 def load_yaml(text: str, *, file: str) -> object:
-    """The value of a YAML text that has one document.
+    """Return the value of a YAML text that has one document.
 
     Raises:
         InputError: text that is not YAML, or has a key twice in one mapping.
@@ -75,7 +75,7 @@ def load_yaml(text: str, *, file: str) -> object:
 
 
 def yaml_spans(text: str, *, file: str) -> Span:
-    """The spans of the one document in `text`, which is not empty.
+    """Return the spans of the one document in `text`, which is not empty.
 
     Raises:
         InputError: text that is not YAML.
@@ -87,7 +87,7 @@ def yaml_spans(text: str, *, file: str) -> Span:
 
 
 def _span(event: Any, rest: Iterator[Any], text: str) -> Span:
-    """The span that `event` begins; takes its items from `rest`."""
+    """Return the span that `event` begins, with items taken from `rest`."""
     start, end, line = event.start_mark.index, event.end_mark.index, event.start_mark.line + 1
     if isinstance(event, AliasEvent):
         return Span(start=start, end=end, line=line, name=event.anchor, is_alias=True)
@@ -123,21 +123,24 @@ def _span(event: Any, rest: Iterator[Any], text: str) -> Span:
 
 
 def _left_out(span: Span, text: str, *, after: int, indicator: str) -> Span:
-    """A value that is left out, right behind its indicator; the library says where the next thing begins."""
-    found = re.compile(rf"(?:\s|#[^\r\n]*[\r\n])*{indicator}").match(text, after)
-    at = found.end() if found else after
+    """Return a value that is left out, right behind its indicator; the library says where the next token begins."""
+    match = re.compile(rf"(?:\s|#[^\r\n]*[\r\n])*{indicator}").match(text, after)
+    at = match.end() if match else after
     return replace(span, start=at, end=at)
 
 
 @contextmanager
 def _clear_errors(text: str, file: str) -> Iterator[None]:
-    """Turn what the YAML library raises into one message with the line; it warns of anchors that are legal."""
+    """Turn the errors of the YAML library into one message with the line; its warnings of legal anchors are dropped."""
     try:
         with warnings.catch_warnings(action="ignore"):
             yield
     except (YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        place = f"{file}, line {mark.line + 1}, column {mark.column + 1}" if mark else file
-        line = text.splitlines()[mark.line].strip() if mark and mark.line < len(text.splitlines()) else ""
-        rule = f"not YAML: {getattr(error, 'problem', None) or error}"
-        raise InputError(value=line[:80], rule=rule, place=place) from None
+        raise not_readable(
+            text,
+            file=file,
+            form="YAML",
+            at=(mark.line + 1, mark.column + 1) if mark else None,
+            problem=str(getattr(error, "problem", None) or error),
+        ) from None

@@ -74,7 +74,7 @@ def test_nothing_is_written_where_no_plan_fits(folder, train, evenflow):
         (("num_layers: 4", "num_layers: 5"), (), "train.yaml: model.model_config.num_layers"),
         (("model:", "model: ["), (), "train.yaml"),
         (("num_layers", "num_layers"), ("--apply", "none.yaml"), "none.yaml"),
-        (("num_layers", "num_layers"), ("--microbatches", 1), "at least as many microbatches as ranks"),
+        (("num_layers", "num_layers"), ("--microbatches", 1), "microbatches must be at least the number of ranks"),
         (("num_layers", "num_layers"), ("--json", "train.planned.yaml"), "the same file as --json"),
         (
             ("num_layers", "num_layers"),
@@ -117,5 +117,5 @@ def test_a_plan_that_cannot_be_applied_is_still_shown(folder, train, evenflow, m
     result = evenflow(*TWO, "--mix", "any")
     assert result.exit_code == 2
     assert "tiny: 4 layers on 2 ranks" in result.stdout
-    assert "select-only beside comm-only" in result.stderr
+    assert "must not mix select-only and comm-only" in result.stderr
     assert not (folder / "train.planned.yaml").exists()

@@ -223,7 +223,7 @@ def test_chunks_follow_the_schedule(evenflow, folder):
     )
     assert result.exit_code == 0
     assert "2 ranks x 2 chunks, 4 microbatches, zbv" in result.stdout
-    assert "note: no block for MindFormers; schedule: the schedules for MindFormers are 1f1b" in result.stderr
+    assert "note: no block for MindFormers; schedule must be one of 1f1b" in result.stderr
     again = evenflow("simulate", "tiny.json", "plan.json")
     assert again.exit_code == 0
     assert "2 ranks x 2 chunks, 4 microbatches, zbv" in again.stdout
