@@ -35,7 +35,7 @@ def test_a_row_counts_the_layers_of_its_body_and_shared_parameters_once() -> Non
     model = nn.Sequential(nn.Embedding(5, 2), nn.Linear(2, 2), nn.Linear(2, 5, bias=False))
     model[2].weight = model[0].weight
     head, layer, tail = (Part(name=str(at), module=module) for at, module in enumerate(model))
-    row = ModelRow(head=(head,), body=(layer,), tail=(tail,), whole=model)
+    row = ModelRow(head=(head,), body=(layer,), tail=(tail,))
     assert (row.parts, row.num_layers, row.num_parameters) == ((head, layer, tail), 1, 10 + 6)
     with pytest.raises(InputError, match="mine must have at least one layer"):
         ModelRow(name="mine", head=(head,), body=(), tail=(tail,))

@@ -102,8 +102,9 @@ class ModelRow:
 
     @property
     def num_parameters(self) -> int:
-        """Number of parameters of the unsplit model; shared ones count once."""
-        return sum(parameter.numel() for parameter in self.whole.parameters())
+        """Number of parameters of all parts; shared ones count once."""
+        every = {id(parameter): parameter for part in self.parts for parameter in part.module.parameters()}
+        return sum(parameter.numel() for parameter in every.values())
 
 
 def shared_names(parts: tuple[Part, ...]) -> tuple[tuple[str, ...], ...]:

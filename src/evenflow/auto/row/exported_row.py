@@ -83,7 +83,7 @@ def _layers(model: nn.Module, flow: DataFlow, drafts: Sequence[SegmentDraft]) ->
     used = Counter(path for draft in drafts for path in {path for node in draft.operators for path in call_stack(node)})
     names_inside: dict[Hashable, list[str]] = {}
     layers = []
-    for draft in drafts:
+    for position, draft in enumerate(drafts):
         full = _full_names(flow, draft)
         root = _common_path([name.rpartition(".")[0] for name in full if name])
         own = [name.removeprefix(f"{root}.") or f"buffer_{place}" for place, name in enumerate(full)]
@@ -97,6 +97,7 @@ def _layers(model: nn.Module, flow: DataFlow, drafts: Sequence[SegmentDraft]) ->
                 if len(found) == 1
                 else " + ".join(paths),
                 module=draft.module(flow, inside),
+                position=position,
                 inputs=inputs,
                 named_inputs=named_inputs,
                 path=root,
