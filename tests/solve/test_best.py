@@ -9,8 +9,7 @@ import pytest
 from evenflow.errors import InputError, Interrupted
 from evenflow.model import Communication, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.schedule import FAMILIES
-from evenflow.solve import Progress, Status, plan, plan_best
-from evenflow.solve import race as planner
+from evenflow.solve import Progress, Status, plan, plan_best, prover_thread
 from evenflow.solve.best import chunk_counts
 from evenflow.solve.proof import TOLERANCE
 from evenflow.solve.start import even_start
@@ -196,7 +195,7 @@ def test_ctrl_c_before_any_plan_is_an_error(monkeypatch):
     def interrupt(_: Progress) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(planner, "even_start", slow_start)
+    monkeypatch.setattr(prover_thread, "even_start", slow_start)
     with pytest.raises(Interrupted):
         plan_best(network(), num_ranks=2, num_microbatches=2, time_limit_s=20, progress=interrupt)
 

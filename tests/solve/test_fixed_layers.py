@@ -11,7 +11,7 @@ from evenflow.errors import InputError
 from evenflow.model import Cells, Layer, LayerRun, Mode, Network, Request, cells
 from evenflow.solve import Status, plan
 from evenflow.solve.memory.least_memory import least_memory
-from evenflow.solve.search.annealing import Search
+from evenflow.solve.search.annealing import Annealing
 from evenflow.solve.start import even_start
 from tests.solve.cases import cases
 from tests.solve.exhaustive import Case, every_plan
@@ -88,7 +88,7 @@ def test_first_plans_keep_the_layers_and_the_least_memory_is_exact(case):
 @settings(max_examples=30)
 def test_the_search_keeps_the_layers(case, seed):
     problem = case.problem()
-    search = Search(problem=problem, counts=even_start(problem), seed=seed)
+    search = Annealing(problem=problem, counts=even_start(problem), seed=seed)
     search._anneal(steps=300, hot=0.1 * search.best)
     for counts in (search.counts, search.best_counts):
         assert problem.plan(counts).layers == case.layers

@@ -13,8 +13,7 @@ import pytest
 
 from evenflow.errors import Interrupted
 from evenflow.model import Layer, LayerRun, Mode, Network
-from evenflow.solve import Progress, Status, plan
-from evenflow.solve import race as planner
+from evenflow.solve import Progress, Status, plan, prover_thread
 from evenflow.solve.start import even_start
 
 MEGABYTE = 2**20
@@ -82,7 +81,7 @@ def test_ctrl_c_before_any_plan_is_an_error(monkeypatch):
     def interrupt(_: Progress) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(planner, "even_start", slow_start)
+    monkeypatch.setattr(prover_thread, "even_start", slow_start)
     with pytest.raises(Interrupted):
         plan(network(8), num_ranks=2, num_microbatches=2, time_limit_s=20, progress=interrupt)
 

@@ -15,11 +15,12 @@ from evenflow.errors import InputError, Interrupted
 from evenflow.model import Cells, Communication, Network, Request, Sizes
 from evenflow.schedule import FAMILIES, default_family, family_name
 from evenflow.solve.best_outcome import BestOutcome, Candidate
+from evenflow.solve.clock import Clock
 from evenflow.solve.infeasible import advice_for
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.proof import TOLERANCE
-from evenflow.solve.race import Race, on_interrupt
+from evenflow.solve.race import Race, RaceSettings, on_interrupt
 
 MOST_CHUNKS = 4
 """Chunk counts that are tried where none are asked for."""
@@ -165,8 +166,8 @@ class _Entry:
         return Candidate(schedule=self.schedule, num_chunks=self.num_chunks, outcome=self.outcome, reason=reason)
 
     @property
-    def rank(self) -> tuple[float, float]:
-        """What decides between two candidates: makespan, then peak memory."""
+    def preference(self) -> tuple[float, float]:
+        """The smaller the better: makespan, then peak memory."""
         simulation = self.outcome.simulation if self.outcome else None
         return self.makespan_ns, max(simulation.peak_memory_bytes) if simulation else float("inf")
 
@@ -246,22 +247,20 @@ class _Contest:
             if other.race is not None and other.race.problem.schedule.same_order(problem.schedule):
                 entry.reason = f"the same order as {other.candidate.label}"
                 return
-        entry.race = Race(
-            problem=problem, began=time.monotonic(), time_limit_s=0.0, patience_s=_PATIENCE_SECONDS, advise=False
-        )
+        entry.race = Race(problem, RaceSettings(patience_s=_PATIENCE_SECONDS, advise=False))
 
     def _turn(self, entry: _Entry, seconds: float) -> None:
         """Let a candidate run on for some seconds."""
         assert entry.race is not None
-        race, best_ns = entry.race, self.best_ns
+        race, best_ns, clock = entry.race, self.best_ns, Clock(limit_s=seconds)
         cutoff_ns = None if best_ns == float("inf") else int(best_ns)
         try:
-            entry.outcome = race.resume(self._told(entry), seconds=seconds, cutoff_ns=cutoff_ns)
+            entry.outcome = race.run(clock, progress=self._told(entry), cutoff_ns=cutoff_ns)
         except Interrupted:
             self._stopped.set()
         if race.interrupted.is_set():
             self._stopped.set()
-        self._deadline += race.compiling_s
+        self._deadline += clock.compiling_s
 
     def _told(self, entry: _Entry) -> ProgressCallback | None:
         """A callback that reports on all candidates while one has its turn."""
@@ -289,7 +288,7 @@ class _Contest:
 
     def outcome(self) -> BestOutcome:
         """What is known at the end. Raises Interrupted where that is nothing."""
-        entries = sorted(self.entries, key=lambda entry: entry.rank)
+        entries = sorted(self.entries, key=lambda entry: entry.preference)
         seconds = time.monotonic() - self._began
         best = entries[0]
         if best.makespan_ns == float("inf"):

@@ -1,9 +1,8 @@
 """The shortest plan under the order of one schedule family: what `evenflow.plan` calls."""
 
-import time
-
 from evenflow.model import Cells, Communication, Network, Request, Sizes
 from evenflow.schedule import default_family, family_name
+from evenflow.solve.clock import Clock
 from evenflow.solve.outcome import Outcome, ProgressCallback
 from evenflow.solve.problem import make_problem
 from evenflow.solve.race import Race
@@ -58,9 +57,8 @@ def solve(
     request: Request, *, schedule: str, time_limit_s: float = 60.0, progress: ProgressCallback | None = None
 ) -> Outcome:
     """Return the best plan of `request` under the order of the family `schedule`; `plan` says the rest."""
-    began = time.monotonic()
-    race = Race(problem=make_problem(request, schedule=schedule), began=began, time_limit_s=time_limit_s)
-    return race.run(progress)
+    clock = Clock(limit_s=time_limit_s)
+    return Race(make_problem(request, schedule=schedule)).run(clock, progress=progress)
 
 
 def _family(schedule: str | None, num_chunks: int, less_memory: bool) -> str:

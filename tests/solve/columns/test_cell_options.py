@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from evenflow.solve.columns.cell_options import Segments, merged_runs
 from evenflow.solve.memory.least_memory import least_memory
-from evenflow.solve.search.annealing import Search
+from evenflow.solve.search.annealing import Annealing
 from evenflow.solve.start import even_start
 from tests.solve.cases import cases
 from tests.solve.exhaustive import every_plan
@@ -71,7 +71,7 @@ def test_the_search_stays_among_the_plans_that_fit(data, seed):
     counts = least_memory(problem, seconds=30).counts
     if (problem.rank_memory(problem.costs(counts)) > limit).any():
         return
-    search = Search(problem=problem, counts=counts.copy(), seed=seed)
+    search = Annealing(problem=problem, counts=counts.copy(), seed=seed)
     rounds = iter([False, False, True])
     search.run(stop=lambda: next(rounds))
     makespan, found = search.incumbent

@@ -15,7 +15,7 @@ from evenflow.schedule import FAMILIES, Op, check_complete, f_then_b, make_sched
 from evenflow.simulate import build_graph, peak_bytes, run, simulate
 from evenflow.solve.order.order_bounds import order_lower_bound
 from evenflow.solve.order.order_search import search_order
-from evenflow.solve.order.searcher import Search
+from evenflow.solve.order.searcher import OrderSearch
 from tests.solve.order.cases import as_work, equal_work, small_work
 from tests.solve.order.oracle import Small, shortest
 from tests.strategies import random_schedules
@@ -42,7 +42,7 @@ def even(model: Network, schedule: str, *, num_ranks: int, num_chunks: int = 1, 
 def test_finds_valid_orders_within_the_room_and_not_below_the_optimum(small: Small):
     work = as_work(small)
     bound = order_lower_bound(work).lower_bound_ns
-    search = Search(work=work, bound_ns=bound)
+    search = OrderSearch(work=work, bound_ns=bound)
     search.improve(began=time.monotonic(), time_limit_s=0.1, progress=None)
     assert search.best is not None
     order = search.best.schedule
@@ -73,7 +73,7 @@ def test_reaches_known_optima_without_a_family_to_start_from(
     sizes: tuple[int, int], may_split: bool, room: tuple[int, ...], optimum: int
 ):
     work = equal_work(num_ranks=sizes[0], num_microbatches=sizes[1], may_split=may_split, room=room)
-    search = Search(work=work, bound_ns=optimum)
+    search = OrderSearch(work=work, bound_ns=optimum)
     search.improve(began=time.monotonic(), time_limit_s=60, progress=None)  # ends at the optimum
     assert search.best is not None
     assert search.best.makespan_ns == optimum

@@ -8,6 +8,7 @@ from evenflow.errors import InputError, Interrupted
 from evenflow.model import Cells, Communication, Network, Plan, Request, Sizes
 from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule
 from evenflow.simulate import Simulation, simulate
+from evenflow.solve.clock import Clock
 from evenflow.solve.order.order_bounds import order_lower_bound
 from evenflow.solve.order.order_search import load_kernels, search_order
 from evenflow.solve.order.plan_bounds import AnyPlan, any_order_lower_bound
@@ -15,7 +16,7 @@ from evenflow.solve.order.work import make_work
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.solve.proof import TOLERANCE
-from evenflow.solve.race import Race
+from evenflow.solve.race import Race, RaceSettings
 from evenflow.units import milliseconds
 
 _FAMILY_SHARE = 0.4
@@ -120,7 +121,7 @@ def solve_any_order(
         progress=progress,
     )
     rounds.run()
-    family, best, problem = min(rounds.families, key=_rank), rounds.best, problems[0]
+    family, best, problem = min(rounds.families, key=_preference), rounds.best, problems[0]
     if best is None:
         return family
     bound = any_order_lower_bound(
@@ -164,7 +165,7 @@ def _problems(request: Request, *, split_backward: bool) -> dict[str, Problem]:
     return problems
 
 
-def _rank(outcome: Outcome) -> tuple[int, int]:
+def _preference(outcome: Outcome) -> tuple[int, int]:
     """Plans by makespan, then what needs the smallest limit."""
     if outcome.makespan_ns is not None:
         return (0, outcome.makespan_ns)
@@ -276,8 +277,8 @@ class _Rounds:
         return found or track
 
     def _race(self, problem: Problem, *, seconds: float, start: Plan | None = None) -> Outcome:
-        race = Race(problem=problem, began=time.monotonic(), time_limit_s=seconds, start=start)
-        outcome = race.run(self._watched())
+        race = Race(problem, RaceSettings(start=start))
+        outcome = race.run(Clock(limit_s=seconds), progress=self._watched())
         self.interrupted = race.interrupted.is_set()
         return outcome
 

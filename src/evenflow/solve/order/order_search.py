@@ -13,7 +13,7 @@ from evenflow.schedule.of_plan import check_sizes_of
 from evenflow.simulate import build_graph, stage_costs
 from evenflow.simulate.costs import StageCosts
 from evenflow.solve.order.order_bounds import OrderBound, order_lower_bound
-from evenflow.solve.order.searcher import Search
+from evenflow.solve.order.searcher import OrderSearch
 from evenflow.solve.order.work import make_work
 from evenflow.solve.outcome import ProgressCallback
 
@@ -79,7 +79,7 @@ def search_order(
             )
     starts = [*start, schedule, *_families(schedule)]
     bound = order_lower_bound(work)
-    search = Search(work=work, bound_ns=bound.lower_bound_ns, seed=seed)
+    search = OrderSearch(work=work, bound_ns=bound.lower_bound_ns, seed=seed)
     for candidate in starts:
         search.start_from(candidate)
     started = search.best
@@ -113,7 +113,7 @@ def load_kernels() -> None:
         static_bytes=zeros,
     )
     work = make_work(costs, tiny, memory_limit_bytes=None, communication=None, split_backward=False)
-    search = Search(work=work, bound_ns=0)
+    search = OrderSearch(work=work, bound_ns=0)
     search.start_from(tiny)
     search.improve(began=time.monotonic(), time_limit_s=0.01, progress=None)
     search.anneal(steps=1, end=np.inf)

@@ -31,7 +31,7 @@ class Found:
 
 
 @dataclass(kw_only=True)
-class Search:
+class OrderSearch:
     """A running search."""
 
     work: Work

@@ -14,7 +14,7 @@ _TEMPERATURES = (0.004, 0.001, 0.012)
 
 
 @dataclass(kw_only=True)
-class Search:
+class Annealing:
     """A running search; `step` improves it a little, `best` is the shortest step so far."""
 
     problem: Problem

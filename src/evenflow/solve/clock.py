@@ -1,0 +1,42 @@
+"""The time of one run: its limit, without what compiling takes."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Clock:
+    """Counts the seconds of a run. Compiling, which only a first run needs, does not count against the limit."""
+
+    def __init__(self, *, limit_s: float, began: float | None = None) -> None:
+        """Start now, or at `began` of ``time.monotonic()``."""
+        self.limit_s = limit_s
+        self._began = time.monotonic() if began is None else began
+        self._compiled_s = 0.0
+        self._compiling_since: float | None = None
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds since the start, compiling included."""
+        return time.monotonic() - self._began
+
+    @property
+    def compiling_s(self) -> float:
+        """Seconds of compiling so far."""
+        since = self._compiling_since
+        return self._compiled_s + (0.0 if since is None else time.monotonic() - since)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left of the limit."""
+        return self.limit_s - (self.spent_s - self.compiling_s)
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Take the time within out of the limit."""
+        self._compiling_since = time.monotonic()
+        try:
+            yield
+        finally:
+            since, self._compiling_since = self._compiling_since, None
+            self._compiled_s += time.monotonic() - since

@@ -1,0 +1,207 @@
+"""The thread that plans: a first plan, then a search for better ones beside it, and proofs that raise the bound."""
+
+import time
+from threading import Event, Thread
+
+from evenflow.model import Plan
+from evenflow.simulate.costs import Integers
+from evenflow.solve.aim import Aim
+from evenflow.solve.backends.highs import Program
+from evenflow.solve.clock import Clock
+from evenflow.solve.columns.rank_columns import load_bound
+from evenflow.solve.infeasible import explain
+from evenflow.solve.memory.least_memory import least_memory
+from evenflow.solve.outcome import Outcome
+from evenflow.solve.problem import Problem
+from evenflow.solve.proof import TOLERANCE, Prover
+from evenflow.solve.search.annealing import Annealing
+from evenflow.solve.start import even_start
+
+_POLL_SECONDS = 0.05
+_SETTLE_SECONDS = 1.0
+"""The search has settled when it has found nothing better for so long, or for this part of the time limit:"""
+_SETTLE_SHARE = 0.05
+
+
+class Standing:
+    """What is known of a problem so far.
+
+    Only the prover's thread writes; every field is replaced as a whole, so that any thread may read it at any time.
+    """
+
+    def __init__(self) -> None:
+        self.phase = "starting"
+        self.lower_bound_ns = 0
+        self.first_plan_s: float | None = None
+        self.infeasible: Outcome | None = None
+        """The answer where no plan fits."""
+        self.search: Annealing | None = None
+        self._first: tuple[int, Integers] | None = None
+
+    @property
+    def incumbent(self) -> tuple[int, Integers] | None:
+        """Makespan and counts of the best plan so far."""
+        return self.search.incumbent if self.search else self._first
+
+    def begin(self, makespan_ns: int, counts: Integers, *, seconds: float) -> None:
+        """Take the first plan, the answer until the search runs."""
+        self._first = (makespan_ns, counts.copy())
+        self.first_plan_s = seconds
+
+    def raise_bound(self, bound_ns: float) -> None:
+        """Take a lower bound, unless a better one is known."""
+        if bound_ns < float("inf"):
+            self.lower_bound_ns = max(self.lower_bound_ns, int(bound_ns))
+
+    def report(self, phase: str, bound_ns: float) -> None:
+        """Take what the prover is doing, and its bound."""
+        self.phase = phase
+        self.raise_bound(bound_ns)
+
+
+class ProverThread:
+    """One problem's prover, its search, and what they know; a run can follow another, and goes on from its end.
+
+    `run` is for the thread; `stop`, `start` and `join` for its owner.
+    """
+
+    def __init__(self, problem: Problem, *, start: Plan | None, advise: bool) -> None:
+        """`start` is a plan that fits, if one is known; `advise` has what would help found out where nothing fits."""
+        self.standing = Standing()
+        self.failure: BaseException | None = None
+        self.ended = Event()
+        """Set when a run has ended: there is nothing more to prove, or it was stopped."""
+        self._problem = problem
+        self._known_plan = start
+        self._advise = advise
+        self._stop = Event()
+        self._thread: Thread | None = None
+        self._prover: Prover | None = None
+        self._program: Program | None = None
+        """Looks for a first plan that fits, where the simple one does not."""
+
+    # -- the owner's side ------------------------------------------------------------------------------------------
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether a long step of the last run has not noticed yet that the run is over."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self, clock: Clock, *, cutoff_ns: int | None) -> None:
+        """Begin a run; plans that are not shorter than `cutoff_ns` are of no use to it."""
+        if self._thread is not None:
+            self._thread.join()  # where it is alive, it must not meet its successor
+        self._stop.clear()
+        self.ended.clear()
+        if self._prover:
+            self._prover.resume()
+        # Not a daemon: a thread inside the solver library must not be torn down with the interpreter.
+        self._thread = Thread(target=self._run, args=(clock, cutoff_ns))
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the run to end soon."""
+        self._stop.set()
+        if self._prover:
+            self._prover.stop()
+        if self._program:
+            self._program.cancel()
+
+    def join(self, *, timeout_s: float) -> None:
+        """Wait for the end of the run, but no longer than that."""
+        if self._thread is not None:
+            self._thread.join(timeout=timeout_s)
+
+    # -- the thread's side -----------------------------------------------------------------------------------------
+
+    def _run(self, clock: Clock, cutoff_ns: int | None) -> None:
+        try:
+            if self.standing.search is None:
+                self.standing.raise_bound(load_bound(self._problem))
+                self._begin(clock)
+            if self.standing.search is not None and self._prover is not None:
+                self._work(self.standing.search, self._prover, clock, cutoff_ns)
+        except BaseException as error:  # noqa: BLE001 - handed to the owner's thread, which raises it
+            self.failure = error
+        finally:
+            self.ended.set()
+
+    def _work(self, search: Annealing, prover: Prover, clock: Clock, cutoff_ns: int | None) -> None:
+        """Search in a thread of its own while this one proves."""
+        searcher = Thread(target=search.run, kwargs={"stop": self._stop.is_set})
+        searcher.start()
+        try:
+            self._settle(search, clock)
+            self._prove(search, prover, clock, cutoff_ns)
+        finally:
+            self._stop.set()
+            searcher.join()
+
+    def _begin(self, clock: Clock) -> None:
+        """Make search and prover from a first plan, if there is one."""
+        counts = self._first_plan(clock)
+        if counts is None:
+            return
+        standing = self.standing
+        standing.begin(self._problem.simulate(counts).makespan_ns, counts, seconds=clock.spent_s)
+        standing.phase = "compiling (first run only)"
+        with clock.compiling():
+            search = Annealing(problem=self._problem, counts=counts)
+            self._prover = Prover(self._problem, report=standing.report)
+            self._prover.learn(counts)
+        standing.phase = "searching"
+        standing.search = search
+
+    def _first_plan(self, clock: Clock) -> Integers | None:
+        """A plan that fits; None where there is none, or none was found in time."""
+        problem = self._problem
+        counts = even_start(problem) if self._known_plan is None else problem.counts(self._known_plan)
+        if (problem.rank_memory(problem.costs(counts)) <= problem.limit).all():
+            return counts
+        self.standing.phase = "finding a plan that fits"
+        least = least_memory(
+            problem, seconds=max(1.0, clock.left_s), enough_bytes=problem.limit, started=self._start_program
+        )
+        if least.peak_bytes <= problem.limit:
+            return least.counts
+        if least.bound_bytes > problem.limit:
+            self.standing.infeasible = explain(problem, least, seconds=clock.spent_s, advise=self._advise)
+        return None
+
+    def _start_program(self, program: Program) -> None:
+        """Let the owner cancel a program; it may have asked for that already."""
+        self._program = program
+        if self._stop.is_set():
+            program.cancel()
+
+    def _settle(self, search: Annealing, clock: Clock) -> None:
+        """Let the search find a good plan first: targets below a poor one are a waste."""
+        best, since = search.incumbent[0], time.monotonic()
+        patience = min(_SETTLE_SECONDS, _SETTLE_SHARE * clock.limit_s)
+        while time.monotonic() - since < patience and not self._stop.wait(_POLL_SECONDS):
+            if search.incumbent[0] < best:
+                best, since = search.incumbent[0], time.monotonic()
+
+    def _prove(self, search: Annealing, prover: Prover, clock: Clock, cutoff_ns: int | None) -> None:
+        """Refute targets until the bound meets the best plan or the run is over."""
+        standing, aim = self.standing, Aim()
+        while not self._stop.is_set():
+            makespan, counts = search.incumbent
+            if cutoff_ns is not None:
+                makespan = min(makespan, cutoff_ns)
+            if 1 - standing.lower_bound_ns / makespan <= 2 * TOLERANCE:
+                return
+            prover.learn(counts)
+            target = aim.target_ns(makespan)
+            seconds = aim.seconds(limit_s=clock.limit_s, left_s=clock.left_s)
+            answer = prover.refute(target, seconds=seconds, floor_ns=standing.lower_bound_ns)
+            standing.raise_bound(answer.bound_ns)
+            if answer.counts is not None:
+                search.offer(answer.counts)
+                while search.incumbent[0] > target and not self._stop.wait(_POLL_SECONDS):
+                    pass
+                continue
+            gap = 1 - standing.lower_bound_ns / makespan
+            aim = aim.next(refuted=answer.refuted, gap=gap, searches_cuts=prover.searches_cuts)
+            if not answer.refuted:
+                prover.forget()

@@ -1,0 +1,52 @@
+"""Where the prover aims: always below the best plan, straight at the end, and never beyond half of the gap."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenflow.solve.aim import FIRST_MARGIN, FIRST_SECONDS, LEAST_MARGIN, MARGIN_OF_CUTS, Aim
+
+margins = st.floats(0, 0.5)
+gaps = st.floats(0, 1)
+
+
+@given(st.integers(2, 10**15), margins)
+def test_targets_are_below_the_best_plan(makespan_ns: int, margin: float):
+    target = Aim(margin=margin).target_ns(makespan_ns)
+    assert 0 <= target < makespan_ns
+    assert Aim().target_ns(makespan_ns) >= target
+
+
+@given(margins, gaps, st.booleans())
+def test_margins_stay_within_half_of_the_gap(margin: float, gap: float, refuted: bool):
+    after = Aim(margin=margin).next(refuted=refuted, gap=gap, searches_cuts=False)
+    assert after.margin <= gap / 2
+    assert not after.is_first
+    if refuted:
+        assert after.margin <= margin / 2
+        assert after.margin == 0 or margin / 2 >= LEAST_MARGIN
+
+
+@given(margins, gaps, st.booleans())
+def test_a_search_of_cuts_never_aims_low(margin: float, gap: float, refuted: bool):
+    after = Aim(margin=margin).next(refuted=refuted, gap=gap, searches_cuts=True)
+    assert after.margin <= (0 if refuted else MARGIN_OF_CUTS)
+
+
+def test_sights_are_lowered_after_a_failure_and_raised_after_successes():
+    aim = Aim().next(refuted=False, gap=0.1, searches_cuts=False)
+    assert aim.margin == pytest.approx(0.025)  # a quarter of the gap
+    assert Aim().next(refuted=False, gap=0.03, searches_cuts=False).margin == FIRST_MARGIN
+    assert aim.next(refuted=False, gap=0.2, searches_cuts=False).margin == pytest.approx(0.05)
+    margins = []
+    while aim.margin:
+        aim = aim.next(refuted=True, gap=0.1, searches_cuts=False)
+        margins.append(aim.margin)
+    assert margins == pytest.approx([0.0125, 0.00625, 0.003125, 0])
+
+
+def test_the_first_attempt_has_a_share_of_the_limit_and_later_ones_of_what_is_left():
+    assert Aim().seconds(limit_s=10, left_s=9) == pytest.approx(3.5)
+    assert Aim().seconds(limit_s=1000, left_s=900) == FIRST_SECONDS
+    assert Aim().seconds(limit_s=10, left_s=1) == 1
+    assert Aim(is_first=False).seconds(limit_s=1000, left_s=100) == pytest.approx(70)
