@@ -11,7 +11,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from evenflow.model import Plan
 from evenflow.run import Hook, Observer, pipeline
+from evenflow.run.engine.stages import StageModule, cut
 from evenflow.run.measure.verify import Unsplit
+from evenflow.schedule import schedule_of
 from evenflow.torch_model.rows import as_row
 from tests.run.cases import NUM_STEPS, Answer
 
@@ -44,6 +46,12 @@ def row(num_layers: int) -> nn.Sequential:
     torch.manual_seed(12)
     body = [nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Dropout(0.3)) for _ in range(num_layers)]
     return nn.Sequential(nn.Embedding(VOCABULARY, 8), *body, nn.Linear(8, VOCABULARY)).double()
+
+
+def stage_modules(model: Any, plan: Plan, **options: Any) -> list[StageModule]:
+    """The modules of all stages of a plan."""
+    layered = as_row(model)
+    return [StageModule(stage, layered.context, **options) for stage in cut(layered, plan, schedule_of(plan))]
 
 
 def batch(num_microbatches: int) -> tuple[Tensor, Tensor]:

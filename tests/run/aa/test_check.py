@@ -4,18 +4,12 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from torch import nn
 
 from evenflow.model import Plan
-from evenflow.run.aa.bits import flip_bit, num_different
-from evenflow.run.aa.check import set_apart
 from evenflow.schedule import FAMILIES
 from tests.run.aa.aa_models import FAULTY_RANK, aa_case, many_checks_case, same_case, stateful_case
 from tests.run.cases import NUM_RANKS, Answer, run_group
-from tests.run.engine.test_processes import V_PLAN, family_plan, own_order_plan
+from tests.run.plans import V_PLAN, family_plan, own_order_plan
 
 NUM_CLEAN_STEPS = 28
 
@@ -90,48 +84,3 @@ def test_a_forward_that_is_done_again_leaves_nothing_behind(answers: dict[str, l
         assert counts == [4.0], "one forward a microbatch"
         assert goes_on, "random numbers go on as without a check"
     assert len(answers["stateful"]) == NUM_RANKS
-
-
-@given(
-    st.sampled_from([torch.float64, torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64]),
-    st.lists(st.integers(0, 4), max_size=3),
-    st.booleans(),
-)
-def test_one_flipped_bit_is_one_number(dtype: torch.dtype, shape: list[int], turned: bool) -> None:
-    values = torch.randn(shape).to(dtype)
-    values = values.transpose(0, -1) if turned and values.dim() > 1 else values
-    other = values.clone()
-    assert num_different(values, other) == 0
-    if values.numel():
-        flip_bit(other)
-        assert num_different(values, other) == 1
-
-
-def test_bits_tell_what_numbers_do_not() -> None:
-    nan = torch.tensor([float("nan"), 1.0])
-    assert num_different(nan, nan.clone()) == 0
-    assert num_different(torch.tensor([0.0, 2.0]), torch.tensor([-0.0, 2.0])) == 1
-    other = nan.clone()
-    other.view(torch.int32)[0] ^= 1  # another NaN
-    assert num_different(nan, other) == 1
-    assert num_different(nan, nan.double()) == 2
-    assert num_different(nan, nan[:1]) == 2
-
-
-@pytest.mark.parametrize("had", [False, True])
-def test_gradients_set_apart_are_added_where_they_belong(had: bool) -> None:
-    parameter = nn.Parameter(torch.ones(2))
-    frozen = nn.Parameter(torch.ones(1))
-    parameter.grad = torch.full((2,), 5.0) if had else None
-    before = parameter.grad
-    gradients: dict[str, torch.Tensor] = {}
-    with set_apart({"a": parameter, "b": frozen}, gradients):
-        (3 * parameter).sum().backward()
-    assert gradients["a"].tolist() == [3.0, 3.0]
-    assert list(gradients) == ["a"]
-    assert parameter.grad.tolist() == [8.0 if had else 3.0] * 2
-    assert before is None or parameter.grad is before
-    with set_apart({"a": parameter, "b": frozen}, gradients, merge=False):
-        (4 * parameter).sum().backward()
-    assert gradients["a"].tolist() == [4.0, 4.0]
-    assert parameter.grad.tolist() == [8.0 if had else 3.0] * 2

@@ -1,8 +1,13 @@
-"""Which sends of gradients have ended, by the next forward that comes: from the order alone."""
+"""The order of a plan: what can be run of it, and which sends of gradients have ended when a forward comes."""
+
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from evenflow.run.engine.order import answered_backwards
+from evenflow.errors import InputError
+from evenflow.model import Plan
+from evenflow.run.engine.order import answered_backwards, check_world, runnable_order
 from evenflow.schedule import FAMILIES, Op, make_schedule
 
 
@@ -26,3 +31,31 @@ def test_in_1f1b_each_forward_of_the_steady_phase_answers_for_one_backward() -> 
     # Rank 0 of two runs F0 F1 B0 F2 B1 F3 B2 B3: what it sends for microbatch 2 says that gradient 0 has come.
     schedule = make_schedule("1f1b", num_ranks=2, num_chunks=1, num_microbatches=4)
     assert answered_backwards(schedule, 1) == {0: [], 1: [], 2: [0], 3: [1]}
+
+
+PLAN = Plan(schedule="1f1b", num_microbatches=1, layers=((1,),))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sequence_splits": 2}, "sequence_splits must be 1"),
+        ({"order": ("0F0,0F1,0B0,0B1",)}, "num_microbatches"),
+        ({"order": ("0F0",)}, "must have backwards"),
+        ({"order": ("0F0,0I0",)}, "exactly once"),
+    ],
+)
+def test_an_order_that_cannot_be_run_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        runnable_order(replace(PLAN, **changes))
+
+
+def test_a_plan_runs_in_its_own_order() -> None:
+    plan = replace(PLAN, schedule="search", order=("0F0,0I0,0W0",))
+    assert [str(action) for action in runnable_order(plan).order(0)] == ["0F0", "0I0", "0W0"]
+
+
+def test_there_is_one_process_per_rank() -> None:
+    check_world(PLAN, 1)
+    with pytest.raises(InputError, match="world size must be 1, one process per rank, got 3; start 1 processes"):
+        check_world(PLAN, 3)

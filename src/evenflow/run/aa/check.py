@@ -10,25 +10,24 @@ device or of a kernel that is not deterministic.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 
 from evenflow.run.aa.bits import flip_bit, num_different
 from evenflow.run.aa.plan_checks import Check, RankChecks
+from evenflow.run.aa.state import Gradients, named_parameters, random_state, restored, set_apart
 from evenflow.run.assembly.pipeline import Batch, Pipeline
 from evenflow.run.engine.hooks import Hook, insert_hooks
 from evenflow.run.engine.runtime_stage import RuntimeStage, take_gradient
-from evenflow.run.engine.torch_names import version_of
 from evenflow.run.measure.recorder import Recorder
 from evenflow.run.values.aa_report import Direction, Fault, Mismatch, RankAudit
 from evenflow.schedule import Action, Op
 
-_Gradients = dict[str, Tensor]
 _Found = tuple[Check, str, Tensor]
 """A check, the name of a tensor, and how many of its numbers differ."""
 
@@ -47,7 +46,7 @@ class _Backward:
     """Gradient that came from the next stage."""
     hidden: Tensor
     hidden_gradient: Tensor | None = None
-    parts: list[_Gradients] = field(default_factory=list)
+    parts: list[Gradients] = field(default_factory=list)
     """Gradients of the parameters; two parts where the backward is split."""
 
 
@@ -126,14 +125,14 @@ class AACheck:
         if key not in self._wanted and not is_faulty:
             yield
         elif op is Op.F:
-            state = _random_state(stage) if stage.submod.seed is None else None
+            state = random_state(stage) if stage.submod.seed is None else None
             yield
             (output,), (hidden, *_) = stage.fwd_cache[microbatch]
             if is_faulty:
                 flip_bit(output)
             self._forwards[key[:2]] = _Forward(hidden=hidden, output=output.detach(), random_state=state)
         elif op is Op.W:
-            gradients: _Gradients = {}
+            gradients: Gradients = {}
             with set_apart(self._parameters[stage.stage_index], gradients):
                 yield
             self._backwards[key[:2]].parts.append(gradients)
@@ -154,7 +153,7 @@ class AACheck:
         gradient = torch.ones_like(root) if loss is not None else stage.grad_recv_info[microbatch][0].buffer
         kept = _Backward(root=torch.autograd.graph.get_gradient_edge(root), gradient=gradient, hidden=hidden)
         del output, root
-        gradients: _Gradients = {}
+        gradients: Gradients = {}
         stage.keeps_graph = True
         try:
             with set_apart(self._parameters[stage.stage_index], gradients):
@@ -208,7 +207,7 @@ class AACheck:
         kept = self._forwards.pop((check.stage, check.microbatch))
         stage.submod.microbatch = check.microbatch
         # With gradients enabled, as the first time: some kernels are others without.
-        with _restored(stage, kept.random_state):
+        with restored(stage, kept.random_state):
             again = stage.submod(kept.hidden)
             first, second = {"output": kept.output}, {"output": again.detach()}
             if stage.is_last:
@@ -222,7 +221,7 @@ class AACheck:
             return
         parameters = self._parameters[check.stage]
         split = len(kept.parts) > 1
-        parts: list[_Gradients] = [{}, {}] if split else [{}]
+        parts: list[Gradients] = [{}, {}] if split else [{}]
         with set_apart(parameters, parts[0], merge=False):
             torch.autograd.backward([kept.root], [kept.gradient])
             weights = stage.dw_builder() if stage.dw_builder is not None else None
@@ -272,40 +271,6 @@ class AACheck:
         return 2 if direction is Direction.BACKWARD and is_split else 1
 
 
-def named_parameters(stage: RuntimeStage) -> Iterator[tuple[str, nn.Parameter]]:
-    """The parameters of a stage that are trained, under the names of the unsplit model, each once."""
-    seen: set[int] = set()
-    for part in stage.submod.parts:
-        for name, parameter in part.module.named_parameters(prefix=part.path):
-            if parameter.requires_grad and id(parameter) not in seen:
-                seen.add(id(parameter))
-                yield name, parameter
-
-
-@contextmanager
-def set_apart(
-    parameters: Mapping[str, nn.Parameter], gradients: dict[str, Tensor], *, merge: bool = True
-) -> Iterator[None]:
-    """Put the gradients that are made inside into `gradients`, and with `merge` also where they belong."""
-    before = {name: parameter.grad for name, parameter in parameters.items()}
-    for parameter in parameters.values():
-        parameter.grad = None
-    try:
-        yield
-    finally:
-        with torch.no_grad():
-            for name, parameter in parameters.items():
-                gradient, there = parameter.grad, before[name]
-                parameter.grad = there
-                if gradient is None:
-                    continue
-                gradients[name] = gradient
-                if merge and there is None:
-                    parameter.grad = gradient.clone()  # later ones are added to it
-                elif merge:
-                    there.add_(gradient)
-
-
 def measure_compare_ns(stage: RuntimeStage) -> int:
     """How long it takes to compare the gradients of a stage's parameters."""
     parameters = list(stage.submod.parameters())
@@ -317,26 +282,3 @@ def measure_compare_ns(stage: RuntimeStage) -> int:
             num_different(parameter, parameter)
         recorder.end()
     return min(end - start for *_, start, end in recorder.rows())
-
-
-def _random_state(stage: RuntimeStage) -> Tensor:
-    device: torch.device = stage.device
-    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-
-
-@contextmanager
-def _restored(stage: RuntimeStage, state: Tensor | None) -> Iterator[None]:
-    """Random numbers and buffers as they were: after the block nothing tells that it ran."""
-    device: torch.device = stage.device
-    buffers = [(buffer, version_of(buffer), buffer.clone()) for buffer in stage.submod.buffers()]
-    forked = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
-    with forked if state is not None else nullcontext():
-        if state is not None and device.type == "cuda":
-            torch.cuda.set_rng_state(state, device)
-        elif state is not None:
-            torch.set_rng_state(state)
-        yield
-    for buffer, version, value in buffers:
-        if version_of(buffer) != version:
-            with torch.no_grad():
-                buffer.copy_(value)

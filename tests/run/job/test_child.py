@@ -13,6 +13,7 @@ import pytest
 
 from evenflow.errors import RunError
 from evenflow.run.job import launch as launcher
+from evenflow.run.job.child import message_of
 from evenflow.run.job.preflight import checked
 from evenflow.run.values.run_result import StepReport
 from tests.paths import ROOT
@@ -83,3 +84,10 @@ def test_an_interrupted_training_leaves_no_process(environment: Path, tmp_path: 
     assert "Traceback" not in said
     assert len(pids(environment)) == 2
     wait_until(lambda: not any(map(is_alive, pids(environment))))
+
+
+def test_a_failure_is_told_by_its_cause_in_one_line() -> None:
+    wrapped = RuntimeError("wrapped by the runtime")
+    wrapped.__cause__ = ValueError("the disk is full\nand more")
+    assert message_of(wrapped) == "ValueError: the disk is full"
+    assert message_of(RunError("said plainly")) == "said plainly"

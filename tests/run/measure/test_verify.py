@@ -1,0 +1,23 @@
+"""Differences from the unsplit model are found and named."""
+
+import torch
+from torch import nn
+
+from evenflow.run.measure.verify import gradient_error, loss_error
+
+
+def test_a_wrong_gradient_is_found_and_named() -> None:
+    def parameter(*values: float) -> nn.Parameter:
+        made = nn.Parameter(torch.zeros(len(values)))
+        made.grad = torch.tensor(values)
+        return made
+
+    expected = {"a": parameter(1.0, 2.0), "b": parameter(4.0)}
+    right = {name: one.grad for name, one in expected.items()}
+    assert gradient_error(right, expected) == (0.0, "")
+    assert gradient_error(right | {"a": torch.tensor([1.0, 2.5])}, expected) == (0.25, "a")
+    assert gradient_error({"a": right["a"]}, expected) == (float("inf"), "b")
+    assert gradient_error(right | {"b": None}, expected) == (float("inf"), "b")
+    assert gradient_error(right | {"a": torch.tensor([float("nan"), 0.0])}, expected) == (float("inf"), "a")
+    assert loss_error([2.0, 3.0], [2.0, 4.0]) == 0.25
+    assert loss_error([float("nan"), 3.0], [2.0, 3.0]) == float("inf")

@@ -1,0 +1,57 @@
+"""A plan of stages on several devices is refused for other parameters and shapes, and for dropout."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from evenflow.cluster.mesh_plan import MeshPlan
+from evenflow.errors import InputError
+from evenflow.model import Plan
+from evenflow.run.engine.stages import boundary_shapes, cut
+from evenflow.run.mesh.check import check_mesh_plan
+from evenflow.schedule import schedule_of
+from evenflow.torch_model.rows import as_row
+from tests.run.mesh.mesh_models import DATA, LENGTH, SAMPLES, TENSOR, On, mesh_plan, model
+
+PLAN = Plan(schedule="1f1b", num_microbatches=2, layers=((1, 1),))
+RANKS = (On(devices=(0, 1), mesh=(2,), axes=(DATA,)), On(devices=(2, 3), mesh=(2,), axes=(TENSOR,)))
+
+
+def check(where: MeshPlan, whole: Any, *, length: int = LENGTH) -> None:
+    row = as_row(whole)
+    stages = cut(row, PLAN, schedule_of(PLAN))
+    tokens = torch.empty(SAMPLES, length, dtype=torch.long, device="meta")
+    check_mesh_plan(where, row, stages, boundary_shapes(stages, row.context, tokens))
+
+
+def changed(where: MeshPlan, index: int, **changes: Any) -> MeshPlan:
+    stages = list(where.stages)
+    stages[index] = replace(stages[index], **changes)
+    return replace(where, stages=tuple(stages))
+
+
+def test_a_plan_fits_its_own_model_and_no_other() -> None:
+    whole = model(PLAN)
+    where = mesh_plan(PLAN, as_row(whole), RANKS)
+    check(where, whole)
+    parameters = dict(where.stages[1].parameters)
+    name = next(iter(parameters))
+    for other, message in (
+        (changed(where, 1, parameters={**parameters, "extra": (0,)}), "stage 1 must have the parameters of the model"),
+        (changed(where, 1, parameters={**parameters, name: (7,)}), f"placement of {name} must split its shape"),
+    ):
+        with pytest.raises(InputError, match=message):
+            check(other, whole)
+    with pytest.raises(InputError, match="microbatch must have the shape that the plan was made for"):
+        check(where, whole, length=LENGTH + 1)
+
+
+def test_dropout_is_refused() -> None:
+    whole = model(PLAN)
+    where = mesh_plan(PLAN, as_row(whole), RANKS)
+    whole.model.layers[0].mlp.act_fn = nn.Dropout(0.5)
+    with pytest.raises(InputError, match=r"must have no dropout .*act_fn'; set dropout to 0"):
+        check(where, whole)
