@@ -5,15 +5,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from evenflow.auto.stages.dynamic_program import CandidateCosts
-from evenflow.cluster.cluster import Cluster, Link, submeshes
+from evenflow.cluster.cluster import Cluster, submeshes
 
 Stages = tuple[tuple[int, int, int, int], ...]
 """First layer, end, submesh index, option of every stage."""
-
-
-def mesh(num_nodes: int, devices_per_node: int, **other: object) -> Cluster:
-    values = {"memory_bytes": 100, "intra": Link(bytes_per_s=200), "inter": Link(bytes_per_s=25), **other}
-    return Cluster(num_nodes=num_nodes, devices_per_node=devices_per_node, **values)
 
 
 def every_plan(costs: CandidateCosts, num_devices: int, first: int = 0) -> Iterator[Stages]:

@@ -12,7 +12,7 @@ from evenflow.cluster.cluster import Link, Submesh
 from evenflow.model import EndBlock
 from evenflow.simulate import simulate
 from tests.auto.networks import network, stages
-from tests.auto.oracles import mesh
+from tests.cluster.clusters import mesh
 
 SLOW = Link(bytes_per_s=4 * 10**7)
 """10 us for what a layer hands on: a pipeline sends it once a stage, tensor parallelism many times a layer."""

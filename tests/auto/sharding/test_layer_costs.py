@@ -12,7 +12,7 @@ from evenflow.auto.sharding.layer_costs import MeshCosts, stage_costs  # noqa: E
 from evenflow.auto.sharding.program import Training  # noqa: E402
 from evenflow.auto.sharding.shard import shard  # noqa: E402
 from evenflow.cluster.accelerators import Accelerator  # noqa: E402
-from evenflow.cluster.collectives import collective_ns  # noqa: E402
+from evenflow.cluster.collectives import Collective, collective_ns  # noqa: E402
 from evenflow.cluster.mesh import Mesh, MeshAxis  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
 from evenflow.torch_model.parts import Part  # noqa: E402
@@ -51,7 +51,7 @@ def test_run_of_equal_layers_costs_what_their_sharding_costs(costs: MeshCosts) -
     fastest = costs.options(1, 6)[0]
     assert plan.cost is not None
     assert plan.memory is not None
-    hops = 4 * 2 * collective_ns(MESH.axes[0], "all-gather", HIDDEN.numel() * 4)
+    hops = 4 * 2 * collective_ns(MESH.axes[0], Collective.ALL_GATHER, HIDDEN.numel() * 4)
     total = 4 * (fastest.forward_ns + fastest.backward_ns) + fastest.update_ns
     assert plan.cost.total_ns <= total <= plan.cost.total_ns + hops
     parts = fastest.compute_ns + fastest.communication_ns + fastest.resharding_ns

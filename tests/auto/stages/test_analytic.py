@@ -8,7 +8,7 @@ from evenflow.cluster.cluster import Link, Submesh
 from evenflow.errors import InputError
 from evenflow.model import EndBlock
 from tests.auto.networks import network, stages
-from tests.auto.oracles import mesh
+from tests.cluster.clusters import mesh
 
 GIGA = 10**9
 CLUSTER = mesh(2, 4, intra=Link(bytes_per_s=GIGA, latency_ns=1), inter=Link(bytes_per_s=GIGA // 10, latency_ns=10))

@@ -9,7 +9,7 @@ from evenflow.auto.stages.candidates import StageCost, asking, evaluate, pareto
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.cluster.cluster import Link, submeshes
 from tests.auto.networks import everything, network, stages
-from tests.auto.oracles import mesh
+from tests.cluster.clusters import mesh
 
 LINKS = {"intra": Link(bytes_per_s=10**9, latency_ns=5), "inter": Link(bytes_per_s=10**8, latency_ns=20)}
 

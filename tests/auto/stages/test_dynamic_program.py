@@ -6,7 +6,8 @@ import pytest
 from evenflow.auto.stages.dynamic_program import NEAR_PERCENT, CandidateCosts, best_stages, least_memory_bytes
 from evenflow.auto.stages.in_flight import in_flight_microbatches
 from evenflow.errors import InputError
-from tests.auto.oracles import every_plan, memory_bytes, mesh, random_costs, step_ns
+from tests.auto.oracles import every_plan, memory_bytes, random_costs, step_ns
+from tests.cluster.clusters import mesh
 
 MESHES = ((1, 1), (1, 2), (1, 4), (2, 1), (2, 2), (3, 1), (1, 3), (2, 3))
 
@@ -125,15 +126,3 @@ def test_too_large_is_refused() -> None:
     costs = even_costs(3, (1, 2))
     with pytest.raises(InputError, match="group layers"):
         best_stages(costs, num_devices=10**9, num_microbatches=1, in_flight=(0, 1, 1, 1), memory_limit_bytes=1)
-
-
-def test_schedules_the_program_cannot_assume_are_refused() -> None:
-    with pytest.raises(InputError, match="1f1b, eager-1f1b, f-then-b"):
-        in_flight_microbatches("zb-h1", num_microbatches=4, most_stages=2)
-
-
-def test_in_flight_as_published() -> None:
-    # 1F1B: as many as stages from here to the end; eager: nearly twice as many; F-then-B: all.
-    assert in_flight_microbatches("pipedream-flush", num_microbatches=9, most_stages=4) == (0, 1, 2, 3, 4)
-    assert in_flight_microbatches("eager-1f1b", num_microbatches=6, most_stages=4) == (0, 1, 3, 5, 6)
-    assert in_flight_microbatches("gpipe", num_microbatches=9, most_stages=3) == (0, 9, 9, 9)

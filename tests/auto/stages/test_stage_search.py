@@ -12,7 +12,7 @@ from evenflow.auto.stages.stage_search import plan_stages
 from evenflow.cluster.cluster import Cluster, Link
 from evenflow.errors import InputError
 from tests.auto.networks import everything, network, stages
-from tests.auto.oracles import mesh
+from tests.cluster.clusters import mesh
 
 LINKS = {"intra": Link(bytes_per_s=10**9, latency_ns=5), "inter": Link(bytes_per_s=10**8, latency_ns=20)}
 FORWARDS = st.lists(st.integers(50, 3000), min_size=1, max_size=6)

@@ -9,7 +9,7 @@ import pytest
 from evenflow.cluster.cluster import Cluster, Link
 from evenflow.cluster.layout import REPLICATED, Box, Layout
 from evenflow.cluster.resharding import ReshardingPlan, plan_resharding
-from tests.auto.oracles import mesh
+from tests.cluster.clusters import mesh
 
 torch = pytest.importorskip("torch")
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy, StrategyTable
 from evenflow.auto.sharding.operator_time import allowed_strategies, compute_ns
-from evenflow.auto.sharding.program import Edge, ShardingProgram, Training
+from evenflow.auto.sharding.program import Edge, NodeKind, ShardingProgram, Training
 from evenflow.auto.sharding.redistribution import RedistributionTable
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role, Route, Value
 from evenflow.cluster.mesh import Mesh
@@ -71,7 +71,7 @@ def _add_operator(program: ShardingProgram, index: int, operator: Operator) -> N
     costs = [compute_ns(operator, inputs, one, mesh) * times for one in strategies]
     memory = [_kept_bytes(operator, one, program) for one in strategies]
     program.node_of[index] = program.add_node(
-        index, "operator", strategies, times=times, backward=operator.backward, costs=costs, memory=memory
+        index, NodeKind.OPERATOR, strategies, times=times, backward=operator.backward, costs=costs, memory=memory
     )
 
 
@@ -93,7 +93,7 @@ def _add_edges(program: ShardingProgram, group: _Group, readers: list[_Reader]) 
     if len(readers) > 1:
         states = program.redistributions.of(tensor).placements
         same = tuple(OperatorStrategy(inputs=(one,), outputs=(one,)) for one in states)
-        copy = program.add_node(source.operator, "copy", same, times=times, backward=group.backward)
+        copy = program.add_node(source.operator, NodeKind.COPY, same, times=times, backward=group.backward)
         program.connect(Edge(first=first, second=copy, output=output, input=0, tensor=tensor, views=(), times=times))
         first, output = copy, 0
     for one in readers:
@@ -110,7 +110,7 @@ def _add_result(program: ShardingProgram, value: Value, readers: _Readers) -> No
     states = tuple(placements(tensor, program.mesh.shape, partial=False))
     same = tuple(OperatorStrategy(inputs=(one,), outputs=(one,)) for one in states)
     backward = program.graph.operators[value.operator].backward
-    node = program.add_node(route.source.operator, "result", same, times=1, backward=backward)
+    node = program.add_node(route.source.operator, NodeKind.RESULT, same, times=1, backward=backward)
     reader = _Reader(node=node, input=0, views=route.views)
     readers.setdefault(_Group.of(route, backward=backward), []).append(reader)
 
@@ -130,7 +130,7 @@ def _add_update(
     sums = tuple(OperatorStrategy(inputs=(one,), outputs=(one,)) for one, _ in kept)
     memory = [operator.times * size for _, size in kept]
     times = operator.times
-    sum_node = program.add_node(parameter, "sum", sums, times=times, backward=True, memory=memory)
+    sum_node = program.add_node(parameter, NodeKind.SUM, sums, times=times, backward=True, memory=memory)
     for route in program.graph.routes(gradient, operator.times):
         reader = _Reader(node=sum_node, input=0, views=route.views)
         readers.setdefault(_Group.of(route, backward=True), []).append(reader)
@@ -140,7 +140,7 @@ def _add_update(
     memory = [
         operator.times * state * (local_bytes(tensor, one.outputs[0], shape) // tensor.item_bytes) for one in updates
     ]
-    update_node = program.add_node(parameter, "update", updates, times=times, backward=True, memory=memory)
+    update_node = program.add_node(parameter, NodeKind.UPDATE, updates, times=times, backward=True, memory=memory)
     for first, second in ((sum_node, update_node), (update_node, program.node_of[parameter])):
         edge = Edge(first=first, second=second, output=0, input=0, tensor=tensor, views=(), times=times, gradient=True)
         program.connect(edge)

@@ -16,7 +16,7 @@ from evenflow.auto.sharding.builder import build
 from evenflow.auto.sharding.memory_levels import Level, levels_problem, solve_levels
 from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rules
 from evenflow.auto.sharding.pairwise_milp import PairwiseSolution
-from evenflow.auto.sharding.program import ShardingProgram, Training
+from evenflow.auto.sharding.program import NodeKind, ShardingProgram, Training
 from evenflow.auto.sharding.redistribution import RedistributionTable
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.sharding.solution_plan import chosen, plan_of
@@ -237,7 +237,7 @@ def _layer_cost(
     results = [
         (node.backward, node.strategies[choice].outputs[0])
         for node, choice in zip(program.nodes, found.choices, strict=True)
-        if node.what == "result"
+        if node.kind is NodeKind.RESULT
     ]
     leaving = [placement for backward, placement in results if backward]
     plan = plan_of(program, found, memory_limit_bytes=None, smallest_memory_bytes=None, solve_seconds=0.0)

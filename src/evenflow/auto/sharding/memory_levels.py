@@ -13,7 +13,7 @@ import numpy as np
 
 from evenflow.auto.sharding.pairwise import Costs, Pairwise
 from evenflow.auto.sharding.pairwise_milp import PairwiseSolution, solve
-from evenflow.auto.sharding.program import ShardingProgram
+from evenflow.auto.sharding.program import NodeKind, ShardingProgram
 from evenflow.auto.trace.operator_graph import Role
 from evenflow.cluster.placement import WholeTensor
 from evenflow.errors import InputError
@@ -108,7 +108,7 @@ def _ends(program: ShardingProgram) -> _Ends:
 
     def result(*, backward: bool) -> int | None:
         nodes = enumerate(program.nodes)
-        return next((i for i, node in nodes if node.what == "result" and node.backward == backward), None)
+        return next((i for i, node in nodes if node.kind is NodeKind.RESULT and node.backward == backward), None)
 
     entry, leaving = first(Role.INPUT), result(backward=False)
     assert entry is not None

@@ -13,12 +13,13 @@ parallelism and the three stages of ZeRO), and equal layers share their variable
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from enum import Enum
 
 import numpy as np
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy, StrategyTable
-from evenflow.auto.sharding.pairwise import Pairwise
-from evenflow.auto.sharding.redistribution import Costs, RedistributionTable, Step
+from evenflow.auto.sharding.pairwise import Costs, Pairwise
+from evenflow.auto.sharding.redistribution import RedistributionTable, Step
 from evenflow.auto.trace.operator_graph import OperatorGraph
 from evenflow.cluster.mesh import Mesh
 from evenflow.cluster.placement import Placement, WholeTensor
@@ -65,14 +66,22 @@ class Edge:
     """True for what happens once a step, between sum, update and parameter."""
 
 
+class NodeKind(Enum):
+    """The tensors that a node chooses placements for."""
+
+    OPERATOR = "inputs and outputs of an operator"
+    COPY = "an operator's result in another placement, for several of those that read it"
+    SUM = "a parameter's summed gradient"
+    UPDATE = "a parameter where it is updated"
+    RESULT = "a value that leaves the graph"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A choice."""
+    """A choice among strategies."""
 
     operator: int
-    what: str
-    """``operator``; ``copy``: its result in another placement, for several of those that read it; and for a parameter
-    ``sum``: its summed gradient, or ``update``: where it is updated. ``result``: what leaves the graph."""
+    kind: NodeKind
     strategies: tuple[OperatorStrategy, ...]
     times: int
     """Runs in one step."""
@@ -101,7 +110,7 @@ class ShardingProgram:
     def add_node(
         self,
         operator: int,
-        what: str,
+        kind: NodeKind,
         strategies: tuple[OperatorStrategy, ...],
         *,
         times: int,
@@ -110,7 +119,7 @@ class ShardingProgram:
         memory: list[int] | None = None,
     ) -> int:
         """Costs and memory are those of one step and one device, nothing unless given; returns the node's index."""
-        self.nodes.append(Node(operator=operator, what=what, strategies=strategies, times=times, backward=backward))
+        self.nodes.append(Node(operator=operator, kind=kind, strategies=strategies, times=times, backward=backward))
         nothing = [0] * len(strategies)
         self.compute.append(np.array(costs or nothing, dtype=np.float64))
         return self.pairwise.node(self.compute[-1], np.array(memory or nothing, dtype=np.float64))

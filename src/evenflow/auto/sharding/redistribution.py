@@ -5,20 +5,18 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.cluster.collectives import collective_ns
+from evenflow.auto.sharding.pairwise import Costs
+from evenflow.cluster.collectives import Collective, collective_ns
 from evenflow.cluster.mesh import Mesh
 from evenflow.cluster.placement import PARTIAL, REPLICATE, Placement, WholeTensor, local_bytes, placements
-
-Costs = NDArray[np.float64]
-"""Nanoseconds, whole numbers; infinite where there is no way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One collective on one mesh axis."""
+    """A change of a placement on one mesh axis, by one collective."""
 
-    collective: str
-    """``all-gather``, ``all-reduce``, ``reduce-scatter``, ``all-to-all``, or ``local`` (which is free)."""
+    collective: Collective | None
+    """None: every device keeps a part of what it has, which is free."""
     axis: int
     time_ns: int
 
@@ -30,7 +28,7 @@ class Redistribution:
     placements: tuple[Placement, ...]
     index: dict[Placement, int]
     costs: Costs
-    """``costs[i, j]`` from placement i to j."""
+    """Nanoseconds ``costs[i, j]`` from placement i to j; infinite where there is no way."""
     steps: dict[tuple[int, int], Step]
     """Single collectives."""
     next_hop: NDArray[np.intp]
@@ -94,20 +92,17 @@ def _single_step(tensor: WholeTensor, source: Placement, target: Placement, mesh
     if (before >= 0 and before in inner) or (after >= 0 and after in inner):
         return None
     unsplit = (*source[:axis], REPLICATE, *source[axis + 1 :])
-    collective = _collective(before, after)
-    if collective is None:
+    if before == REPLICATE:  # each device keeps its part; as a partial sum, its share of the value
+        return Step(collective=None, axis=axis, time_ns=0)
+    if after == PARTIAL:
         return None
-    if collective == "local":
-        return Step(collective=collective, axis=axis, time_ns=0)
+    collective = _collective(before, after)
     time_ns = collective_ns(mesh.axes[axis], collective, local_bytes(tensor, unsplit, mesh.shape))
     return Step(collective=collective, axis=axis, time_ns=time_ns)
 
 
-def _collective(before: int, after: int) -> str | None:
-    if before == REPLICATE:
-        return "local"  # each device keeps its part; as a partial sum, its share of the value
-    if after == PARTIAL:
-        return None
+def _collective(before: int, after: int) -> Collective:
+    """The collective that makes of a sum or a split dimension what is wanted after it."""
     if before == PARTIAL:
-        return "all-reduce" if after == REPLICATE else "reduce-scatter"
-    return "all-gather" if after == REPLICATE else "all-to-all"
+        return Collective.ALL_REDUCE if after == REPLICATE else Collective.REDUCE_SCATTER
+    return Collective.ALL_GATHER if after == REPLICATE else Collective.ALL_TO_ALL

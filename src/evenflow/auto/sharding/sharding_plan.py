@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 
+from evenflow.cluster.collectives import Collective
 from evenflow.cluster.placement import Placement, describe
 from evenflow.solve import Status
 
@@ -63,13 +65,33 @@ class ActivationSharding:
         return f"{self.name} {list(self.shape)} {describe(self.placement)}"
 
 
+class CostPart(StrEnum):
+    """The purpose of a collective; the value is the word in result files."""
+
+    COMMUNICATION = "communication"
+    """Sums of what devices have in part."""
+    RESHARDING = "resharding"
+    """Moves from one placement to another."""
+    GRADIENT = "gradient"
+    """Sums of gradients, and parameters after their update."""
+
+
+class Phase(StrEnum):
+    """The time of a collective; the value is the word in result files."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    UPDATE = "update"
+    """Once a step."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Collective:
-    """One collective that the plan asks for."""
+class PlannedCollective:
+    """A collective that the plan asks for."""
 
     before: str
     """The operator that reads the result."""
-    collective: str
+    collective: Collective
     axis: int
     shape: tuple[int, ...]
     """Shape of the whole tensor."""
@@ -77,11 +99,8 @@ class Collective:
     """Number of runs in one step."""
     time_ns: int
     """Nanoseconds of one run."""
-    part: str
-    """``communication``: sums of what devices have in part; ``resharding``: from one placement to another;
-    ``gradient``: sums of gradients, and parameters after their update."""
-    phase: str
-    """``forward``, ``backward`` or ``update``."""
+    part: CostPart
+    phase: Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +126,7 @@ class CostParts:
     communication_ns: int
     resharding_ns: int
     gradient_ns: int
-    """These four by what is done; see `Collective.part`."""
+    """These four by what is done; see `CostPart`."""
     forward_ns: int
     backward_ns: int
     update_ns: int
@@ -131,7 +150,7 @@ class ShardingPlan:
     """No sharding within the limit has a shorter step."""
     parameters: tuple[ParameterSharding, ...] = ()
     activations: tuple[ActivationSharding, ...] = ()
-    collectives: tuple[Collective, ...] = ()
+    collectives: tuple[PlannedCollective, ...] = ()
     cost: CostParts | None = None
     """None without a plan, like `memory`."""
     memory: DeviceMemory | None = None

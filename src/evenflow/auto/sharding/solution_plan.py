@@ -5,16 +5,19 @@ from dataclasses import replace
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy
 from evenflow.auto.sharding.pairwise_milp import PairwiseSolution
-from evenflow.auto.sharding.program import ShardingProgram
+from evenflow.auto.sharding.program import Edge, Node, NodeKind, ShardingProgram
 from evenflow.auto.sharding.sharding_plan import (
     ActivationSharding,
-    Collective,
+    CostPart,
     CostParts,
     DeviceMemory,
     ParameterSharding,
+    Phase,
+    PlannedCollective,
     ShardingPlan,
 )
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role
+from evenflow.cluster.collectives import Collective
 from evenflow.cluster.placement import Placement
 
 
@@ -62,7 +65,7 @@ def _replicated(program: ShardingProgram) -> tuple[str, ...]:
 
 def _parameters(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[ParameterSharding, ...]:
     after = {
-        (node.operator, node.what): node.strategies[choice].outputs[0]
+        (node.operator, node.kind): node.strategies[choice].outputs[0]
         for node, choice in zip(program.nodes, choices, strict=True)
     }
     return tuple(
@@ -70,9 +73,9 @@ def _parameters(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Par
             name=operator.name,
             shape=operator.outputs[0].shape,
             dimensions=_dimensions(program.graph, index),
-            kept=after[index, "operator"],
-            gradient=after.get((index, "sum"), after[index, "operator"]),
-            update=after.get((index, "update"), after[index, "operator"]),
+            kept=after[index, NodeKind.OPERATOR],
+            gradient=after.get((index, NodeKind.SUM), after[index, NodeKind.OPERATOR]),
+            update=after.get((index, NodeKind.UPDATE), after[index, NodeKind.OPERATOR]),
         )
         for index, operator in enumerate(program.graph.operators)
         if operator.role is Role.PARAMETER
@@ -149,62 +152,70 @@ def _reads(program: ShardingProgram, choices: tuple[int, ...], index: int) -> Pl
     return chosen(program, choices, index).inputs[given[0]]
 
 
-def _collectives(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Collective, ...]:
-    found = []
+def _collectives(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[PlannedCollective, ...]:
+    """The collectives on every edge, in order."""
+    collectives = []
     for edge in program.edges:
         node = program.nodes[edge.second]
-        operator = program.graph.operators[node.operator]
+        label = _label(program.graph, program.graph.operators[node.operator])
+        phase = Phase.BACKWARD if node.backward else Phase.FORWARD
         for step in program.path(edge, choices):
-            if node.what in ("sum", "update") or edge.gradient:
-                part = "gradient"
-            elif step.collective in ("all-reduce", "reduce-scatter"):
-                part = "communication"
-            else:
-                part = "resharding"
-            found.append(
-                Collective(
-                    before=_label(program.graph, operator),
+            assert step.collective is not None  # what is free is left out of a path
+            collectives.append(
+                PlannedCollective(
+                    before=label,
                     collective=step.collective,
                     axis=step.axis,
                     shape=edge.tensor.shape,
                     times=edge.times,
                     time_ns=step.time_ns,
-                    part=part,
-                    phase="update" if edge.gradient else "backward" if node.backward else "forward",
+                    part=_part(node, edge, step.collective),
+                    phase=Phase.UPDATE if edge.gradient else phase,
                 )
             )
-    return tuple(found)
+    return tuple(collectives)
 
 
-def _cost(program: ShardingProgram, choices: tuple[int, ...], collectives: tuple[Collective, ...]) -> CostParts:
-    parts: Counter[str] = Counter()
+def _part(node: Node, edge: Edge, collective: Collective) -> CostPart:
+    if node.kind in (NodeKind.SUM, NodeKind.UPDATE) or edge.gradient:
+        return CostPart.GRADIENT
+    is_sum = collective in (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER)
+    return CostPart.COMMUNICATION if is_sum else CostPart.RESHARDING
+
+
+def _cost(program: ShardingProgram, choices: tuple[int, ...], collectives: tuple[PlannedCollective, ...]) -> CostParts:
+    parts: Counter[CostPart] = Counter()
+    phases: Counter[Phase] = Counter()
+    compute_ns = 0
     for node, costs, choice in zip(program.nodes, program.compute, choices, strict=True):
-        parts["compute"] += int(costs[choice])
-        parts["backward" if node.backward else "forward"] += int(costs[choice])
+        compute_ns += int(costs[choice])
+        phases[Phase.BACKWARD if node.backward else Phase.FORWARD] += int(costs[choice])
     for one in collectives:
         parts[one.part] += one.times * one.time_ns
-        parts[one.phase] += one.times * one.time_ns
+        phases[one.phase] += one.times * one.time_ns
     return CostParts(
-        compute_ns=parts["compute"],
-        communication_ns=parts["communication"],
-        resharding_ns=parts["resharding"],
-        gradient_ns=parts["gradient"],
-        forward_ns=parts["forward"],
-        backward_ns=parts["backward"],
-        update_ns=parts["update"],
+        compute_ns=compute_ns,
+        communication_ns=parts[CostPart.COMMUNICATION],
+        resharding_ns=parts[CostPart.RESHARDING],
+        gradient_ns=parts[CostPart.GRADIENT],
+        forward_ns=phases[Phase.FORWARD],
+        backward_ns=phases[Phase.BACKWARD],
+        update_ns=phases[Phase.UPDATE],
     )
 
 
 def _memory(program: ShardingProgram, choices: tuple[int, ...]) -> DeviceMemory:
-    parts: Counter[str] = Counter()
+    parameter = gradient = optimizer = activation = 0
     for node, memory, choice in zip(program.nodes, program.pairwise.memory, choices, strict=True):
-        given = program.graph.operators[node.operator].role in (Role.PARAMETER, Role.BUFFER)
-        parts[node.what if node.what in ("sum", "update") else "parameter" if given else "activation"] += int(
-            memory[choice]
-        )
+        size = int(memory[choice])
+        if node.kind is NodeKind.SUM:
+            gradient += size
+        elif node.kind is NodeKind.UPDATE:
+            optimizer += size
+        elif program.graph.operators[node.operator].role in (Role.PARAMETER, Role.BUFFER):
+            parameter += size
+        else:
+            activation += size
     return DeviceMemory(
-        parameter_bytes=parts["parameter"],
-        gradient_bytes=parts["sum"],
-        optimizer_bytes=parts["update"],
-        activation_bytes=parts["activation"],
+        parameter_bytes=parameter, gradient_bytes=gradient, optimizer_bytes=optimizer, activation_bytes=activation
     )

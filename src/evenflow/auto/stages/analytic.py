@@ -14,7 +14,7 @@ from functools import cached_property
 from evenflow.auto.stages.candidates import StageCost, run_costs
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.cluster.cluster import Cluster, Submesh
-from evenflow.cluster.collectives import collective_ns
+from evenflow.cluster.collectives import Collective, collective_ns
 from evenflow.cluster.layout import Layout
 from evenflow.cluster.logical_mesh import mesh_axis
 from evenflow.errors import InputError
@@ -131,10 +131,10 @@ def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: MeshSharding
     # Tensor-parallel groups are neighbours; data-parallel ones reach across.
     tensor_axis = mesh_axis(tensor, cluster.intra if tensor <= submesh.devices_per_node else cluster.inter)
     data_axis = mesh_axis(data, cluster.intra if submesh.num_nodes == 1 else cluster.inter)
-    output_ns = _ALL_REDUCES * collective_ns(tensor_axis, "all-reduce", stages.boundary_bytes // data)
+    output_ns = _ALL_REDUCES * collective_ns(tensor_axis, Collective.ALL_REDUCE, stages.boundary_bytes // data)
 
     def gradient_ns(parameter_bytes: int) -> int:
-        step_ns = collective_ns(data_axis, "all-reduce", parameter_bytes // _STATIC_PER_GRADIENT // tensor)
+        step_ns = collective_ns(data_axis, Collective.ALL_REDUCE, parameter_bytes // _STATIC_PER_GRADIENT // tensor)
         return -(-step_ns // stages.num_microbatches)
 
     def layer_on(layer: Layer) -> Layer:
