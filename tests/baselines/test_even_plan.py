@@ -5,19 +5,14 @@ from hypothesis import strategies as st
 from evenflow.baselines.even_plan import even_plan
 from evenflow.errors import InputError
 from evenflow.model import Layer, LayerRun, Mode, Network, Plan, Sizes
-
-
-def network(num_layers: int, *kinds: str) -> Network:
-    modes = {kind: Mode(activation_bytes=1, backward_ns=2) for kind in ("none", *kinds)}
-    layer = Layer(name="body", forward_ns=1, parameter_bytes=1, modes=modes)
-    return Network(name="net", runs=(LayerRun(layer=layer, count=num_layers),))
+from tests.networks import equal_network
 
 
 def plan_of(
     num_layers: int, num_ranks: int, num_chunks: int, recompute: str = "none", sequence_splits: int = 1
 ) -> Plan:
     return even_plan(
-        network(num_layers, "full", "select"),
+        equal_network(num_layers, "full", "select"),
         Sizes(num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=8, sequence_splits=sequence_splits),
         schedule="interleaved",
         recompute=recompute,
@@ -44,7 +39,7 @@ def test_what_is_left_over_goes_to_the_last_stages_before_the_final_one(
 def test_on_a_v_the_final_stage_is_on_the_first_rank():
     """10 layers on 4 x 2 cells: stages 5 and 6 of 0..7 get one more, on ranks 2 and 1."""
     plan = even_plan(
-        network(10),
+        equal_network(10),
         Sizes(num_ranks=4, num_chunks=2, num_microbatches=8),
         schedule="zbv",
     )

@@ -9,6 +9,7 @@ from evenflow.export.mindformers import format_mindformers, mindformers_lists, o
 from evenflow.model import Layer, LayerRun, Mode, Network, Plan
 from evenflow.profiles.manual_file import read_manual_file
 from evenflow.schedule import default_family
+from tests.networks import equal_network
 
 # What the [SAPP guide] prints, in Step 5 and for the 175B example.
 ONE_CHUNK = """To put in yaml configuration:
@@ -29,12 +30,9 @@ def read_block(folder: Path, block: str, num_chunks: int) -> Plan:
     """A printed block as a plan: it is a manual strategy but for its first line."""
     path = folder / "printed.yaml"
     path.write_text("printed:\n" + block.partition("\n")[2] + f"  interleave_num: {num_chunks}\n", encoding="utf-8")
-    modes = {kind: Mode(activation_bytes=1, backward_ns=2) for kind in ("none", "select", "comm", "both")}
-    layer = Layer(name="body", forward_ns=1, parameter_bytes=1, modes=modes)
-    network = Network(name="llama_175b", runs=(LayerRun(layer=layer, count=96),))
     (entry,) = read_manual_file(
         path,
-        network=network,
+        network=equal_network(96, "select", "comm", "both"),
         num_ranks=16,
         num_microbatches=16,
         schedule_of_chunks=lambda chunks: default_family(num_chunks=chunks),

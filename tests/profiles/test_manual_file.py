@@ -8,6 +8,7 @@ from evenflow.errors import InputError
 from evenflow.export.mindformers import mindformers_lists
 from evenflow.model import Layer, LayerRun, Mode, Network, Plan, cells
 from evenflow.profiles.manual_file import ManualEntry, read_manual_file
+from tests.networks import equal_network
 
 GUIDE_TEXT = """# simulate configs
 manual1:
@@ -21,10 +22,8 @@ manual1:
 """  # noqa: E501
 
 
-def network(num_layers: int, kinds: tuple[str, ...] = ("select", "comm", "both", "full")) -> Network:
-    modes = {kind: Mode(activation_bytes=1, backward_ns=2) for kind in ("none", *kinds)}
-    layer = Layer(name="body", forward_ns=1, parameter_bytes=1, modes=modes)
-    return Network(name="net", runs=(LayerRun(layer=layer, count=num_layers),))
+def every_kind(num_layers: int) -> Network:
+    return equal_network(num_layers, "select", "comm", "both", "full")
 
 
 def schedule_of_chunks(num_chunks: int) -> str:
@@ -40,7 +39,7 @@ def read(path: Path, text: str, model: Network, *, num_ranks: int, **sizes: int)
 
 
 def test_the_example_of_the_guide(tmp_path: Path):
-    (entry,) = read(tmp_path, GUIDE_TEXT, network(96), num_ranks=16)
+    (entry,) = read(tmp_path, GUIDE_TEXT, every_kind(96), num_ranks=16)
     assert (entry.name, entry.file_name, entry.show) == ("manual1", "manual1.svg", True)
     plan = entry.plan
     assert (plan.schedule, plan.num_microbatches, plan.num_chunks, plan.num_layers) == ("interleaved", 16, 3, 96)
@@ -57,7 +56,7 @@ def test_the_kinds_of_a_cell_follow_from_the_cumulative_lists(tmp_path: Path):
     text = """
     a: {offset: 0, recompute: [1, 0, 2, 3], select_recompute: [3, 2, 1, 3], select_comm_recompute: [2, 5, 0, 4]}
     """
-    (entry,) = read(tmp_path, text, network(20), num_ranks=4)
+    (entry,) = read(tmp_path, text, every_kind(20), num_ranks=4)
     assert entry.plan.recompute == {
         "full": ((1, 0, 2, 3),),
         "both": ((1, 2, 0, 0),),
@@ -71,7 +70,7 @@ def test_true_is_every_layer_and_chunks_have_a_default(tmp_path: Path):
     text = (
         "all: {offset: [[0, 1], [1, 0]], recompute: true, select_recompute: true}\nnone: {offset: [[1, 1], [0, 0]]}\n"
     )
-    every, nothing = read(tmp_path, text, network(10), num_ranks=2, num_chunks=2)
+    every, nothing = read(tmp_path, text, every_kind(10), num_ranks=2, num_chunks=2)
     assert every.plan.layers == ((2, 3), (3, 2))
     assert every.plan.recompute == {"full": every.plan.layers}
     assert nothing.plan.recompute == {}
@@ -110,7 +109,7 @@ def test_the_lines_written_for_mindformers_read_back_as_the_same_plan(
     text = "again:\n" + "".join(f"  {name}: {table}\n" for name, table in lists.items())
     text += f"  interleave_num: {plan.num_chunks}\n"
     folder = tmp_path_factory.getbasetemp()
-    (entry,) = read(folder, text, network(plan.num_layers), num_ranks=plan.num_ranks)
+    (entry,) = read(folder, text, every_kind(plan.num_layers), num_ranks=plan.num_ranks)
     assert entry.plan == plan
 
 
@@ -138,7 +137,7 @@ def test_the_lines_written_for_mindformers_read_back_as_the_same_plan(
 )
 def test_a_bad_field_is_one_clear_message_with_its_line(tmp_path: Path, fields: str, place: str, says: str):
     with pytest.raises(InputError) as caught:
-        read(tmp_path, f"# mine\nm:\n  {fields}\n", network(8, kinds=("full",)), num_ranks=2)
+        read(tmp_path, f"# mine\nm:\n  {fields}\n", equal_network(8, "full"), num_ranks=2)
     file = str(tmp_path / "manual.yaml")
     assert caught.value.place == (f"{file}, line 3: m.{place}" if place else f"{file}: m")
     assert says in str(caught.value)
@@ -146,7 +145,7 @@ def test_a_bad_field_is_one_clear_message_with_its_line(tmp_path: Path, fields: 
 
 def test_full_recompute_of_a_split_sequence_is_refused_with_the_reason(tmp_path: Path):
     with pytest.raises(InputError, match="keys and values"):
-        read(tmp_path, "m: {offset: 0, recompute: true}", network(8), num_ranks=2, sequence_splits=2)
+        read(tmp_path, "m: {offset: 0, recompute: true}", every_kind(8), num_ranks=2, sequence_splits=2)
 
 
 @pytest.mark.parametrize(
@@ -163,6 +162,6 @@ def test_full_recompute_of_a_split_sequence_is_refused_with_the_reason(tmp_path:
 )
 def test_a_bad_file_is_one_clear_message(tmp_path: Path, text: str, says: str):
     with pytest.raises(InputError) as caught:
-        read(tmp_path, text, network(8), num_ranks=2)
+        read(tmp_path, text, every_kind(8), num_ranks=2)
     assert caught.value.place.startswith(str(tmp_path))
     assert says in str(caught.value)

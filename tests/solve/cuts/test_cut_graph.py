@@ -15,6 +15,7 @@ from evenflow.solve.cuts.cut_graph import CutGraph, cut_graph
 from evenflow.solve.problem import Problem, make_problem, problem_of_order
 from tests.solve.cases import cases, small_networks
 from tests.solve.exhaustive import Case
+from tests.networks import equal_network
 
 ANY_TIME_NS = 10**9
 
@@ -94,10 +95,6 @@ def end_of(graph: CutGraph, path: list[int]) -> tuple[int]:
 
 
 def test_there_is_none_with_three_chunks():
-    layer = Layer(
-        name="layer", forward_ns=1, parameter_bytes=0, modes={"none": Mode(activation_bytes=0, backward_ns=2)}
-    )
-    network = Network(name="three", runs=(LayerRun(layer=layer, count=6),))
     sizes = Sizes(num_ranks=2, num_chunks=3, num_microbatches=2)
-    problem = make_problem(Request(network=network, sizes=sizes), schedule="interleaved")
+    problem = make_problem(Request(network=equal_network(6), sizes=sizes), schedule="interleaved")
     assert cut_graph(problem, columns_of(problem)) is None
