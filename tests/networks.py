@@ -6,7 +6,7 @@ from evenflow.units import MEGABYTE, NANOSECONDS_PER_MILLISECOND
 MILLISECOND = NANOSECONDS_PER_MILLISECOND
 NOTHING = EndBlock()
 
-SMALL_LLAMA = {
+SMALL_LLAMA: dict[str, object] = {
     "model_type": "llama", "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 4,
     "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 320,
 }  # fmt: skip

@@ -1,11 +1,20 @@
-"""A second, slow simulator over `Action` values: what the fast one is held against."""
+"""A second, slow simulator over `Action` values, against which the fast one is held."""
 
 from collections.abc import Callable
 
+import numpy as np
+
 from evenflow.schedule import Action, Op, Schedule
+from evenflow.simulate import Timeline, build_graph, run
 from tests.strategies import inputs_of, is_ready
 
 Duration = Callable[[Action], int]
+
+
+def equal_stages(schedule: Schedule, forward_ns: int, backward_ns: int, weight_ns: int = 0) -> Timeline:
+    """The real simulator on stages that are all alike."""
+    times = np.array([forward_ns, backward_ns, backward_ns - weight_ns, weight_ns], dtype=np.int64)
+    return run(build_graph(schedule), np.tile(times, schedule.num_stages))
 
 
 def orders_of(schedule: Schedule) -> list[list[Action]]:

@@ -8,11 +8,9 @@ transformers = pytest.importorskip("transformers")
 from evenflow import auto  # noqa: E402
 from evenflow.cluster.cluster import Cluster, Link  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
+from tests.networks import SMALL_LLAMA  # noqa: E402
 
-CONFIG = {
-    "model_type": "llama", "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 320,
-}  # fmt: skip
+CONFIG = SMALL_LLAMA | {"num_hidden_layers": 2}
 LINK = Link(bytes_per_s=10**10, latency_ns=5000)
 PAIR = Cluster(num_nodes=1, devices_per_node=2, memory_bytes=2**30, intra=LINK, inter=LINK)
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from evenflow.baselines.even_plan import even_plan
 from evenflow.errors import InputError
-from evenflow.model import Layer, LayerRun, Mode, Network, Plan, Sizes
+from evenflow.model import Plan, Sizes
 from tests.networks import equal_network
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from evenflow.errors import InputError
 from evenflow.export.mindformers import format_mindformers, mindformers_lists, offsets, training_values
-from evenflow.model import Layer, LayerRun, Mode, Network, Plan
+from evenflow.model import Plan
 from evenflow.profiles.manual_file import read_manual_file
 from evenflow.schedule import default_family
 from tests.networks import equal_network

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow.export.mindformers import mindformers_lists
-from evenflow.model import Layer, LayerRun, Mode, Network, Plan, cells
+from evenflow.model import Network, Plan, cells
 from evenflow.profiles.manual_file import ManualEntry, read_manual_file
 from tests.networks import equal_network
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,15 +13,9 @@ from evenflow.schedule.families import ALIAS_NOTES, ALIASES
 from evenflow.schedule.interleaved_remainder_last import never_finishes
 from evenflow.schedule.orders import chunk_orders, merge
 from evenflow.schedule.waiting_circle import waiting_circle
-from evenflow.simulate import Timeline, build_graph, run
-from tests.oracle import live_peak, orders_of
+from evenflow.simulate import build_graph
+from tests.oracle import equal_stages, live_peak, orders_of
 from tests.strategies import FamilySizes, sizes
-
-
-def equal_stages(schedule: Schedule, forward_ns: int, backward_ns: int) -> Timeline:
-    return run(
-        build_graph(schedule), np.tile(np.array([forward_ns, backward_ns, 0, 0], dtype=np.int64), schedule.num_stages)
-    )
 
 
 def idle_share(schedule: Schedule, forward_ns: int, backward_ns: int) -> Fraction:

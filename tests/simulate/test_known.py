@@ -2,21 +2,15 @@
 
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.schedule import Schedule, f_then_b, interleaved, one_f_one_b, zb_h1
 from evenflow.schedule.orders import chunk_orders, group_sizes, merge
-from evenflow.simulate import Timeline, build_graph, run
+from tests.oracle import equal_stages
 
 times = st.integers(1, 1000)
-
-
-def equal_stages(schedule: Schedule, forward_ns: int, backward_ns: int, weight_ns: int = 0) -> Timeline:
-    times = np.array([forward_ns, backward_ns, backward_ns - weight_ns, weight_ns], dtype=np.int64)
-    return run(build_graph(schedule), np.tile(times, schedule.num_stages))
 
 
 @given(st.integers(1, 12), st.integers(1, 40), st.integers(1, 4), times, times)

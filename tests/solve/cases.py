@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import assume
+from hypothesis import Phase, assume
 from hypothesis import strategies as st
 
 from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Layer, LayerRun, Mode, Network
@@ -10,6 +10,10 @@ from tests.solve.exhaustive import Case
 from tests.strategies import random_schedules, sizes
 
 MOST_PLANS = 30_000
+TOLERANCE = 2e-6
+SECONDS = 20.0
+NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
+"""A failing `plan` takes all its time; shrinking it would take hours."""
 
 
 @st.composite

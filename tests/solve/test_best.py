@@ -7,25 +7,20 @@ from dataclasses import replace
 import pytest
 
 from evenflow.errors import InputError, Interrupted
-from evenflow.model import Communication, EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.model import Communication, EndBlock, Network
 from evenflow.schedule import FAMILIES
 from evenflow.solve import Progress, Status, plan, plan_best, prover_thread
 from evenflow.solve.best import chunk_counts
 from evenflow.solve.proof import TOLERANCE
 from evenflow.solve.start import even_start
+from evenflow.units import MEGABYTE
+from tests.networks import MILLISECOND, plain_network
 
-MEGABYTE = 2**20
-MILLISECOND = 1_000_000
+TAIL = EndBlock(forward_ns=7 * MILLISECOND, backward_ns=14 * MILLISECOND, parameter_bytes=80 * MEGABYTE)
 
 
 def network(num_layers: int = 8) -> Network:
-    modes = {
-        "none": Mode(activation_bytes=100 * MEGABYTE, backward_ns=20 * MILLISECOND),
-        "full": Mode(activation_bytes=10 * MEGABYTE, backward_ns=30 * MILLISECOND),
-    }
-    layer = Layer(name="layer", forward_ns=10 * MILLISECOND, parameter_bytes=50 * MEGABYTE, modes=modes)
-    tail = EndBlock(forward_ns=7 * MILLISECOND, backward_ns=14 * MILLISECOND, parameter_bytes=80 * MEGABYTE)
-    return Network(name="plain", runs=(LayerRun(layer=layer, count=num_layers),), tail=tail)
+    return plain_network(num_layers, tail=TAIL)
 
 
 def expected_pairs(counts, sequence_splits=1) -> set[tuple[str, int]]:

@@ -8,14 +8,15 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.model import Cells, Layer, LayerRun, Mode, Network, Request, cells
+from evenflow.model import Cells, Request, cells
 from evenflow.solve import Status, plan
 from evenflow.solve.memory.least_memory import least_memory
 from evenflow.solve.search.annealing import Annealing
 from evenflow.solve.start import even_start
-from tests.solve.cases import cases
+from evenflow.units import MEGABYTE
+from tests.networks import MILLISECOND, plain_network
+from tests.solve.cases import NO_SHRINKING, SECONDS, TOLERANCE, cases
 from tests.solve.exhaustive import Case, every_plan
-from tests.solve.test_race import MEGABYTE, MILLISECOND, NO_SHRINKING, SECONDS, TOLERANCE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,19 +96,10 @@ def test_the_search_keeps_the_layers(case, seed):
     assert search.best >= every_plan(case).best_ns(None)
 
 
-def network() -> Network:
-    modes = {
-        "none": Mode(activation_bytes=100 * MEGABYTE, backward_ns=20 * MILLISECOND),
-        "full": Mode(activation_bytes=10 * MEGABYTE, backward_ns=30 * MILLISECOND),
-    }
-    layer = Layer(name="layer", forward_ns=10 * MILLISECOND, parameter_bytes=50 * MEGABYTE, modes=modes)
-    return Network(name="plain", runs=(LayerRun(layer=layer, count=8),))
-
-
 def test_an_infeasible_split_names_its_limit_and_says_that_another_would_do():
     """Rank 0 holds two microbatches of 5 layers: 5 * (50 + 2 * 10) MB at least. Of even halves it is 4 * 70 MB."""
-    outcome = plan(network(), num_ranks=2, num_microbatches=4, layers=((5, 3),), memory_limit_bytes=300 * MEGABYTE,
-                   time_limit_s=SECONDS)  # fmt: skip
+    sizes = {"num_ranks": 2, "num_microbatches": 4, "layers": ((5, 3),)}
+    outcome = plan(plain_network(), **sizes, memory_limit_bytes=300 * MEGABYTE, time_limit_s=SECONDS)
     assert outcome.status is Status.INFEASIBLE
     assert outcome.infeasibility.rank == 0
     assert outcome.infeasibility.smallest_limit_bytes == 350 * MEGABYTE
@@ -117,7 +109,7 @@ def test_an_infeasible_split_names_its_limit_and_says_that_another_would_do():
 
 def test_the_certificate_speaks_of_these_layers_only():
     """Rank 0 works 4 * 150 ms; it runs F0 F1 until 100 ms and then waits for B0, which rank 1 ends at 50 + 30 + 60."""
-    outcome = plan(network(), num_ranks=2, num_microbatches=4, layers=((5, 3),), time_limit_s=SECONDS)
+    outcome = plan(plain_network(), num_ranks=2, num_microbatches=4, layers=((5, 3),), time_limit_s=SECONDS)
     assert outcome.makespan_ns == (4 * 150 + 40) * MILLISECOND
     assert outcome.certificate() == "optimal: no plan of this schedule with these layers is shorter than 640.000 ms"
 
@@ -135,6 +127,6 @@ def test_the_certificate_speaks_of_these_layers_only():
 )
 def test_layers_that_are_no_split_are_refused(layers, parts):
     with pytest.raises(InputError) as error:
-        plan(network(), num_ranks=2, num_microbatches=4, layers=layers, time_limit_s=1)
+        plan(plain_network(), num_ranks=2, num_microbatches=4, layers=layers, time_limit_s=1)
     for part in parts:
         assert part in str(error.value)

@@ -3,22 +3,17 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import Phase, assume, event, given, settings
+from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.simulate import simulate
 from evenflow.solve import Outcome, Status, plan
-from tests.solve.cases import cases, without_kind
+from evenflow.units import MEGABYTE
+from tests.networks import MILLISECOND
+from tests.solve.cases import NO_SHRINKING, SECONDS, TOLERANCE, cases, without_kind
 from tests.solve.exhaustive import Case, Plans, every_plan
 from tests.strategies import FamilySizes
-
-TOLERANCE = 2e-6
-MILLISECOND = 1_000_000
-MEGABYTE = 2**20
-SECONDS = 20.0
-NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
-"""A failing `plan` takes all its time; shrinking it would take hours."""
 
 
 def solve(case: Case, limit: int | None, *, time_limit_s: float = SECONDS) -> Outcome:

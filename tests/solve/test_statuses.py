@@ -12,22 +12,15 @@ from pathlib import Path
 import pytest
 
 from evenflow.errors import Interrupted
-from evenflow.model import Layer, LayerRun, Mode, Network
+from evenflow.model import Network
 from evenflow.solve import Progress, Status, plan, prover_thread
 from evenflow.solve.start import even_start
-
-MEGABYTE = 2**20
-MILLISECOND = 1_000_000
+from evenflow.units import MEGABYTE
+from tests.networks import MILLISECOND, plain_network
 
 
 def network(num_layers: int) -> Network:
-    modes = {
-        "none": Mode(activation_bytes=100 * MEGABYTE, backward_ns=20 * MILLISECOND),
-        "select": Mode(activation_bytes=70 * MEGABYTE, backward_ns=22 * MILLISECOND),
-        "full": Mode(activation_bytes=10 * MEGABYTE, backward_ns=30 * MILLISECOND),
-    }
-    layer = Layer(name="layer", forward_ns=10 * MILLISECOND, parameter_bytes=50 * MEGABYTE, modes=modes)
-    return Network(name="plain", runs=(LayerRun(layer=layer, count=num_layers),), constant_bytes=5 * MEGABYTE)
+    return plain_network(num_layers, "select", constant_bytes=5 * MEGABYTE)
 
 
 def test_too_little_memory_names_rank_and_limit():

@@ -5,6 +5,7 @@ from torch import nn
 from torch.nn.functional import gelu, softmax
 
 from evenflow.torch_model.parts import Part
+from tests.networks import SMALL_LLAMA
 
 
 def dropout(x: torch.Tensor) -> torch.Tensor:
@@ -44,8 +45,4 @@ def gpt_part(*, width: int, heads: int, sequence: int, batch: int = 1, dtype: to
 
 def llama_config(**sizes: object) -> dict[str, object]:
     """A small decoder's config.json, with `sizes` in place of its own."""
-    small = {
-        "model_type": "llama", "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 2,
-        "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 320,
-    }  # fmt: skip
-    return {**small, **sizes}
+    return {**SMALL_LLAMA, "num_hidden_layers": 2, **sizes}

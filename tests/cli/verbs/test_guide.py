@@ -13,6 +13,7 @@ from evenflow.cli.sapp.guide_questions import interactive_guide
 from evenflow.export.dry_run_text import format_dry_runs
 from evenflow.profiles.memory.dry_run_guide import find_dry_runs
 from evenflow.profiles.plan_file import parse_plan
+from tests.cli.conftest import files_in
 
 SIXTEEN = ("guide", "--ranks", 16, "--layers", 96, "--recompute", "select,comm,both")
 FOUR = ("guide", "--ranks", 4, "--layers", 80, "--recompute", "full")
@@ -64,10 +65,6 @@ def _search_once(monkeypatch: pytest.MonkeyPatch) -> None:
         "evenflow.cli.verbs.guide.find_dry_runs",
         lambda ranks, layers, kinds: cached_guide(ranks, layers, frozenset(kinds)),
     )
-
-
-def files_in(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def without_numbers(text: str) -> str:

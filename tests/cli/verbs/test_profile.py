@@ -6,11 +6,8 @@ from pathlib import Path
 import pytest
 
 from evenflow.profiles.layer_file import parse_layer_file, read_layer_file
+from tests.networks import SMALL_LLAMA
 
-CONFIG = {
-    "model_type": "llama", "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 4,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 320,
-}  # fmt: skip
 SIZES = ("--seq", "64", "--accelerator", "h100")
 needs_torch = pytest.mark.skipif(
     not (find_spec("torch") and find_spec("transformers")), reason="needs PyTorch and transformers"
@@ -20,7 +17,7 @@ needs_torch = pytest.mark.skipif(
 @pytest.fixture
 def config(folder: Path) -> Path:
     path = folder / "small.json"
-    path.write_text(json.dumps(CONFIG))
+    path.write_text(json.dumps(SMALL_LLAMA))
     return path
 
 
@@ -53,7 +50,7 @@ class TestProfile:
 
     def test_a_folder_gives_the_name(self, folder, evenflow):
         (folder / "my-model").mkdir()
-        (folder / "my-model" / "config.json").write_text(json.dumps(CONFIG))
+        (folder / "my-model" / "config.json").write_text(json.dumps(SMALL_LLAMA))
         result = evenflow("profile", "--model", "my-model", *SIZES)
         assert json.loads(result.stdout)["name"] == "my-model"
 
@@ -93,7 +90,7 @@ class TestProfile:
         ],
     )
     def test_bad_input(self, config, evenflow, change, options, message):
-        config.write_text(json.dumps({**CONFIG, **change}))
+        config.write_text(json.dumps({**SMALL_LLAMA, **change}))
         if "cuda" in options:
             import torch
 

@@ -7,15 +7,15 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from evenflow.model import Layer, LayerRun, Mode, Network, Request, Sizes
+from evenflow.model import Request, Sizes
 from evenflow.model.stage_ranks import v_shaped
 from evenflow.schedule import Action, Op, Schedule
 from evenflow.solve.columns.rank_columns import Group, all_options, rank_groups
 from evenflow.solve.cuts.cut_graph import CutGraph, cut_graph
 from evenflow.solve.problem import Problem, make_problem, problem_of_order
+from tests.networks import equal_network
 from tests.solve.cases import cases, small_networks
 from tests.solve.exhaustive import Case
-from tests.networks import equal_network
 
 ANY_TIME_NS = 10**9
 

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from evenflow.baselines.even_plan import even_plan
 from evenflow.errors import InputError
-from evenflow.model import Layer, LayerRun, Mode, Network, Plan, Sizes
+from evenflow.model import Network, Plan, Sizes
 from evenflow.schedule import FAMILIES, Op, check_complete, f_then_b, make_schedule, parse_schedule
 from evenflow.simulate import build_graph, peak_bytes, run, simulate
 from evenflow.solve.order.order_bounds import order_lower_bound
 from evenflow.solve.order.order_search import search_order
 from evenflow.solve.order.searcher import OrderSearch
+from tests.networks import equal_network
 from tests.solve.order.cases import as_work, equal_work, small_work
 from tests.solve.order.oracle import Small, shortest
 from tests.strategies import random_schedules
@@ -24,13 +25,7 @@ SECONDS = 0.3
 
 
 def network(*, layers: int, forward: int = 10, backward: int = 20, activation: int = 6) -> Network:
-    layer = Layer(
-        name="layer",
-        forward_ns=forward,
-        parameter_bytes=1,
-        modes={"none": Mode(activation_bytes=activation, backward_ns=backward)},
-    )
-    return Network(name="equal", runs=(LayerRun(layer=layer, count=layers),))
+    return equal_network(layers, forward_ns=forward, backward_ns=backward, activation_bytes=activation)
 
 
 def even(model: Network, schedule: str, *, num_ranks: int, num_chunks: int = 1, **sizes: int) -> Plan:

@@ -11,12 +11,9 @@ import pytest
 from evenflow.profiles.layer_file import read_layer_file
 from evenflow.profiles.plan_file import read_plan_file
 from evenflow.simulate import simulate
+from tests.networks import SMALL_LLAMA
 
-LAYERS = 4
-CONFIG = {
-    "model_type": "llama", "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": LAYERS,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 320,
-}  # fmt: skip
+LAYERS = SMALL_LLAMA["num_hidden_layers"]
 NUM_PARAMETERS = 2 * 320 * 64 + 64 + LAYERS * (2 * 64 + 64 * (2 * 64 + 2 * 32 + 3 * 160))
 WORK = ("--model", "small.json", "--microbatches", "4", "--seq", "64", "--time-limit", "20")
 RATES = ("--intra-bandwidth", "200GBps", "--inter-bandwidth", "25GBps")
@@ -29,7 +26,7 @@ needs_torch = pytest.mark.skipif(
 @pytest.fixture
 def model(folder: Path) -> Path:
     path = folder / "small.json"
-    path.write_text(json.dumps(CONFIG))
+    path.write_text(json.dumps(SMALL_LLAMA))
     return path
 
 
