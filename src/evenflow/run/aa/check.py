@@ -160,8 +160,8 @@ class AACheck:
                 yield
                 (kept.hidden_gradient,) = stage.bwd_cache[microbatch]
                 if is_faulty:
-                    there = [one.grad for one in self._parameters[stage.stage_index].values() if one.grad is not None]
-                    flip_bit(kept.hidden_gradient if kept.hidden_gradient is not None else there[0])
+                    own = (parameter.grad for parameter in self._parameters[stage.stage_index].values())
+                    flip_bit(next(grad for grad in (kept.hidden_gradient, *own) if grad is not None))
         finally:
             stage.keeps_graph = False
         kept.parts.append(gradients)
@@ -240,16 +240,16 @@ class AACheck:
     def _compare(self, check: Check, first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> None:
         for name in {**first, **second}:
             if name in first and name in second:
-                found = num_different(first[name], second[name])
+                count = num_different(first[name], second[name])
             else:
-                found = torch.tensor((first.get(name, second.get(name))).numel())
-            self._found.append((check, name, found))
+                count = torch.tensor((first.get(name, second.get(name))).numel())
+            self._found.append((check, name, count))
 
     def _collect(self) -> None:
         """Read the results of a step's comparisons from the device, all at once."""
         if not self._found:
             return
-        numbers = torch.stack([found.to(self._found[0][2].device) for *_, found in self._found]).tolist()
+        numbers = torch.stack([count.to(self._found[0][2].device) for *_, count in self._found]).tolist()
         for (check, name, _), number in zip(self._found, numbers, strict=True):
             if number:
                 self._mismatches.append(

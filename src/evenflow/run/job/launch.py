@@ -87,17 +87,17 @@ def _watch(ranks: list[_Rank], report: Callable[[StepReport | Mismatch], None]) 
     result: RunResult | None = None
     failed_at: float | None = None
     with selectors.DefaultSelector() as selector:
-        for one in ranks:
-            assert one.process.stdout is not None
-            selector.register(one.process.stdout, selectors.EVENT_READ, one)
+        for rank in ranks:
+            assert rank.process.stdout is not None
+            selector.register(rank.process.stdout, selectors.EVENT_READ, rank)
         while selector.get_map():
             for key, _ in selector.select(timeout=0.1):
-                one = key.data
+                rank = key.data
                 data = os.read(key.fd, 2**16)
                 if not data:
                     selector.unregister(key.fileobj)
-                    one.process.wait()
-                for kind, value in _answers(one, data):
+                    rank.process.wait()
+                for kind, value in _answers(rank, data):
                     if kind == "step":
                         report(msgspec.convert(value, StepReport, strict=False))
                     elif kind == "mismatch":
@@ -105,8 +105,8 @@ def _watch(ranks: list[_Rank], report: Callable[[StepReport | Mismatch], None]) 
                     elif kind == "result":
                         result = msgspec.convert(value, RunResult, strict=False)
                     else:
-                        one.failure = msgspec.convert(value, Failure)
-            if failed_at is None and any(one.failure or one.process.poll() for one in ranks):
+                        rank.failure = msgspec.convert(value, Failure)
+            if failed_at is None and any(rank.failure or rank.process.poll() for rank in ranks):
                 failed_at = time.monotonic()
             if failed_at is not None and time.monotonic() > failed_at + GRACE_SECONDS:
                 break
@@ -115,16 +115,16 @@ def _watch(ranks: list[_Rank], report: Callable[[StepReport | Mismatch], None]) 
     return result
 
 
-def _answers(one: _Rank, data: bytes) -> list[tuple[str, object]]:
-    *lines, one.unread = (one.unread + data).split(b"\n")
+def _answers(rank: _Rank, data: bytes) -> list[tuple[str, object]]:
+    *lines, rank.unread = (rank.unread + data).split(b"\n")
     return [item for line in lines if line for item in json.loads(line).items()]
 
 
 def _error(ranks: list[_Rank]) -> RunError:
     """Return the first failure: a rank that died without a word is the cause of what others say; else the earliest."""
-    silent = [one for one in ranks if one.process.poll() and one.failure is None]
-    spoken = sorted((one for one in ranks if one.failure), key=lambda one: one.failure.time_ns if one.failure else 0)
-    first = (silent or spoken or ranks)[0]
+    silent = [rank for rank in ranks if rank.process.poll() and rank.failure is None]
+    spoken = sorted((rank.failure.time_ns, place) for place, rank in enumerate(ranks) if rank.failure)
+    first = (silent or [ranks[place] for _, place in spoken] or ranks)[0]
     if first.failure is not None:
         return RunError(f"rank {first.rank} failed: {first.failure.message}")
     status = first.process.returncode
@@ -138,7 +138,7 @@ def _error(ranks: list[_Rank]) -> RunError:
 
 def _end(ranks: list[_Rank]) -> None:
     """End every process that is still there: ask it first, then kill it."""
-    alive = [one.process for one in ranks if one.process.poll() is None]
+    alive = [rank.process for rank in ranks if rank.process.poll() is None]
     for process in alive:
         process.terminate()
     deadline = time.monotonic() + KILL_SECONDS
@@ -148,8 +148,8 @@ def _end(ranks: list[_Rank]) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-    for one in ranks:
-        for pipe in (one.process.stdin, one.process.stdout):
+    for rank in ranks:
+        for pipe in (rank.process.stdin, rank.process.stdout):
             if pipe is not None:
                 pipe.close()
 

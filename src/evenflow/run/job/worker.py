@@ -125,7 +125,7 @@ class _Trainer:
             overhead=calibration.overhead,
             ranks=by_rank([result for result, *_ in gathered], self.job.mesh_plan),
             verification=_verification(self.job, losses, expected, errors) if self.job.verify else None,
-            aa_check=aa_report([found for *_, found in gathered]) if self.aa else None,
+            aa_check=aa_report([audit for *_, audit in gathered]) if self.aa else None,
         )
 
     def _pipeline(self) -> Pipeline:
@@ -166,13 +166,13 @@ class _Trainer:
         start_ns = time.perf_counter_ns()
         if step != WARM_UP_STEPS - 1:
             return self._run(step, batch), time.perf_counter_ns() - start_ns, 0
-        gradients = [one.grad for one in self.pipe.parameters() if one.grad is not None]
+        gradients = [parameter.grad for parameter in self.pipe.parameters() if parameter.grad is not None]
         held = [*self._parameters(), *gradients, *_state(optimizer)]
         with memory_meter(self.device, [*held, *batch]) as meter:
             start = meter.live_bytes()
             loss = self._run(step, batch)
             peak = meter.peak_bytes() - start
-        return loss, time.perf_counter_ns() - start_ns, peak + sum(local_part(one).nbytes for one in held)
+        return loss, time.perf_counter_ns() - start_ns, peak + sum(local_part(tensor).nbytes for tensor in held)
 
     def _run(self, step: int, batch: Batch) -> Tensor | None:
         if self.aa is None:
@@ -181,13 +181,13 @@ class _Trainer:
 
     def _static_bytes(self, optimizer: torch.optim.Optimizer) -> int:
         """Return the bytes of parameters, gradients and optimizer state."""
-        parameters = sum(2 * local_part(one).nbytes for one in self._parameters())
-        return parameters + sum(local_part(one).nbytes for one in _state(optimizer))
+        parameters = sum(2 * local_part(parameter).nbytes for parameter in self._parameters())
+        return parameters + sum(local_part(tensor).nbytes for tensor in _state(optimizer))
 
     def _parameters(self) -> list[nn.Parameter]:
         """Return the parameters that compute, and those that are updated where these are others."""
-        computing = [one for stage in self.pipe.stages for one in stage.submod.parameters()]
-        return list({id(one): one for one in (*computing, *self.pipe.parameters())}.values())
+        computing = [parameter for stage in self.pipe.stages for parameter in stage.submod.parameters()]
+        return list({id(parameter): parameter for parameter in (*computing, *self.pipe.parameters())}.values())
 
     def _is_first_device(self) -> bool:
         """Return whether this device is the first one of its rank."""

@@ -63,11 +63,11 @@ class Calibration:
     @property
     def working_bytes(self) -> int:
         """Memory of the rank beside activations: for the largest action, and for messages."""
-        return max(one.working_bytes for one in self.stages) + self.message_bytes
+        return max(stage.working_bytes for stage in self.stages) + self.message_bytes
 
     def by_stage(self, name: str) -> dict[int, int]:
         """Return the numbers called `name` in `StageMeasurement`, by stage."""
-        return {one.stage: getattr(one, name) for one in self.stages}
+        return {stage.stage: getattr(stage, name) for stage in self.stages}
 
 
 def calibrate(pipe: Pipeline, batch: Batch, loss_fn: LossFunction) -> Calibration:
@@ -158,7 +158,8 @@ def _memory(alone: _Alone) -> tuple[int, int, int]:
     """Return bytes after the forward, between input and weight gradient, and needed by the actions themselves."""
     stage = alone.stage
     parameters = list(stage.submod.parameters())
-    there = [*parameters, *(one.grad for one in parameters if one.grad is not None), alone.example_input, alone.targets]
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    there = [*parameters, *gradients, alone.example_input, alone.targets]
     with memory_meter(stage.device, there if alone.gradient is None else [*there, alone.gradient]) as meter:
         before = meter.live_bytes()
         working = []

@@ -35,8 +35,8 @@ def measure_overhead(boundary: Tensor, device: torch.device) -> Overhead:
     Every rank calls it.
     """
     rank, size = dist.get_rank(), dist.get_world_size()
-    alone = [dist.new_group([one]) for one in range(size)]
-    pairs = [dist.new_group([one, one + 1]) for one in range(0, size - 1, 2)]
+    alone = [dist.new_group([first]) for first in range(size)]
+    pairs = [dist.new_group([first, first + 1]) for first in range(0, size - 1, 2)]
     if device.type != "cpu":
         boundary = torch.empty(1, 1, device="meta", requires_grad=True)
     own: tuple[list[int], list[int], list[int]] = ([], [], [])  # action, with send, with receive
@@ -51,10 +51,11 @@ def measure_overhead(boundary: Tensor, device: torch.device) -> Overhead:
             )
     for group in (alone[rank], *pairs[rank // 2 : rank // 2 + 1]):  # their threads would stay
         dist.destroy_process_group(group)
-    every: list[Any] = [None] * size
-    dist.all_gather_object(every, own)
+    gathered: list[Any] = [None] * size
+    dist.all_gather_object(gathered, own)
     action, send, receive = (
-        round(statistics.median([time_ns for one in every for time_ns in one[which]] or [0])) for which in range(3)
+        round(statistics.median([time_ns for times in gathered for time_ns in times[which]] or [0]))
+        for which in range(3)
     )
     return Overhead(action_ns=max(0, action), send_ns=max(0, send - action), receive_ns=max(0, receive - action))
 
@@ -76,8 +77,8 @@ def _beside_forwards_ns(boundary: Tensor, device: torch.device, group: dist.Proc
     stage.observer = recorder
     schedule = f_then_b(num_ranks=group.size(), num_microbatches=_MICROBATCHES)
     engine = make_runtime([stage], schedule, lambda output, _target: output.flatten()[0])
-    one = torch.zeros_like(boundary, device=device, requires_grad=False)
-    batch = one.expand(_MICROBATCHES, *one.shape).flatten(0, 1)
+    microbatch = torch.zeros_like(boundary, device=device, requires_grad=False)
+    batch = microbatch.expand(_MICROBATCHES, *microbatch.shape).flatten(0, 1)
     beside: list[int] = []
     for number in range(1 + _PIPELINES):
         module.worked_ns.clear()

@@ -32,25 +32,25 @@ def replicated(tensor: Tensor, mesh: DeviceMesh) -> DTensor:
 
 class _LocalAttention(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is functional.scaled_dot_product_attention and any(isinstance(one, DTensor) for one in args):
+        if func is functional.scaled_dot_product_attention and any(isinstance(tensor, DTensor) for tensor in args):
             return _attention(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
 
 
 def _attention(query: Any, key: Any, value: Any, attn_mask: Any = None, *others: Any, **keywords: Any) -> DTensor:
     """Compute attention of [batch, heads, length, width]; key and value may have fewer heads, a mask one for all."""
-    mesh = next(one.device_mesh for one in (query, key, value) if isinstance(one, DTensor))
+    mesh = next(tensor.device_mesh for tensor in (query, key, value) if isinstance(tensor, DTensor))
     query, key, value, mask = (
-        replicated(one, mesh) if isinstance(one, Tensor) and not isinstance(one, DTensor) else one
-        for one in (query, key, value, attn_mask)
+        replicated(tensor, mesh) if isinstance(tensor, Tensor) and not isinstance(tensor, DTensor) else tensor
+        for tensor in (query, key, value, attn_mask)
     )
     placements = _placements(query, key)
 
     def part(tensor: DTensor) -> Tensor:
-        wanted = [
-            one if isinstance(one, Shard) and tensor.ndim == query.ndim and tensor.shape[one.dim] > 1 else Replicate()
-            for one in placements
-        ]
+        def is_split(placement: Placement) -> bool:
+            return isinstance(placement, Shard) and tensor.ndim == query.ndim and tensor.shape[placement.dim] > 1
+
+        wanted = [placement if is_split(placement) else Replicate() for placement in placements]
         local: Tensor = tensor.redistribute(placements=wanted).to_local(
             # Where the tensor is whole, every device has the gradient of its own part of batch or heads.
             grad_placements=[_gradient(mine, theirs) for mine, theirs in zip(wanted, placements, strict=True)]
@@ -66,16 +66,16 @@ def _attention(query: Any, key: Any, value: Any, attn_mask: Any = None, *others:
 def _placements(query: DTensor, key: DTensor) -> list[Placement]:
     """Return the query's placements where they split batch or heads and can split those of the keys too."""
     left = {BATCH: key.shape[BATCH], HEADS: key.shape[HEADS]}
-    found: list[Placement] = []
-    for axis, one in enumerate(query.placements):
+    result: list[Placement] = []
+    for axis, placement in enumerate(query.placements):
         size = query.device_mesh.size(axis)
-        dimension = one.dim if isinstance(one, Shard) else None
+        dimension = placement.dim if isinstance(placement, Shard) else None
         if dimension in left and left[dimension] % size == 0:
             left[dimension] //= size
-            found.append(Shard(dimension))
+            result.append(Shard(dimension))
         else:
-            found.append(Replicate())
-    return found
+            result.append(Replicate())
+    return result
 
 
 def _gradient(mine: Placement, theirs: Placement) -> Placement:

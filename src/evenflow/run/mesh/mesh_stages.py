@@ -81,7 +81,7 @@ def _links(plan: MeshPlan, index: int, item_bytes: int) -> Links:
         before, after = plan.stages[source].output, plan.stages[target].input
         assert before is not None
         layouts = (after, before) if backward else (before, after)
-        sender, receiver = (replace(one, item_bytes=item_bytes) for one in layouts)
+        sender, receiver = (replace(layout, item_bytes=item_bytes) for layout in layouts)
         return Exchange(plan_resharding(sender, receiver, plan.cluster))
 
     return Links(

@@ -41,15 +41,15 @@ class MeshParameters:
         self._plan = plan
         own = {name: part for stage in stages if stage.rank == rank for part in stage.parts for name in names_of(part)}
         share(shared, own)
-        found = {name: parameter_of(name, part) for name, part in own.items()}
-        self._parameters = list({id(one): one for one in found.values()}.values())
+        parameters = {name: parameter_of(name, part) for name, part in own.items()}
+        self._parameters = list({id(parameter): parameter for parameter in parameters.values()}.values())
         self._updated = {
-            id(found[name]): _placed(found[name], placement)
+            id(parameters[name]): _placed(parameters[name], placement)
             for where in plan.stages
             for name, placement in where.updates.items()
-            if where.rank == rank and name in found
+            if where.rank == rank and name in parameters
         }
-        self._copies = [copies for names in shared if len(copies := _copies(names, stages, plan, found)) > 1]
+        self._copies = [copies for names in shared if len(copies := _copies(names, stages, plan, parameters)) > 1]
         self._before: list[Tensor | None] = []
 
     def updated(self, parameter: nn.Parameter) -> nn.Parameter:
@@ -59,34 +59,34 @@ class MeshParameters:
     def loaded(self) -> None:
         """Copy new values of the parameters to those of the optimizer."""
         with torch.no_grad():
-            for one in self._parameters:
-                if id(one) in self._updated:
-                    copy = self._updated[id(one)]
-                    copy.copy_(one.detach().redistribute(placements=copy.placements))
+            for parameter in self._parameters:
+                if id(parameter) in self._updated:
+                    copy = self._updated[id(parameter)]
+                    copy.copy_(parameter.detach().redistribute(placements=copy.placements))
 
     def before_step(self) -> None:
         """Gather what was updated; set aside the gradients of earlier steps, which have been summed already."""
         with torch.no_grad():
-            for one in self._parameters:
-                if id(one) in self._updated:
-                    one.copy_(self._updated[id(one)].detach().redistribute(placements=one.placements))
-        self._before = [self.updated(one).grad for one in self._parameters]
-        for one in self._parameters:
-            one.grad = self.updated(one).grad = None
+            for parameter in self._parameters:
+                if id(parameter) in self._updated:
+                    parameter.copy_(self._updated[id(parameter)].detach().redistribute(placements=parameter.placements))
+        self._before = [self.updated(parameter).grad for parameter in self._parameters]
+        for parameter in self._parameters:
+            parameter.grad = self.updated(parameter).grad = None
 
     def after_step(self) -> None:
         """Sum the gradients of the step."""
         shared = {id(copy.parameter) for copies in self._copies for copy in copies}
-        for one in self._parameters:
-            if isinstance(one.grad, DTensor):
-                target = one if id(one) in shared else self.updated(one)
-                one.grad = one.grad.redistribute(placements=target.placements)
+        for parameter in self._parameters:
+            if isinstance(parameter.grad, DTensor):
+                target = parameter if id(parameter) in shared else self.updated(parameter)
+                parameter.grad = parameter.grad.redistribute(placements=target.placements)
         for copies in self._copies:
             self._sum(copies)
-        for one, before in zip(self._parameters, self._before, strict=True):
-            copy, gradient = self.updated(one), one.grad
-            if copy is not one:
-                one.grad = None
+        for parameter, before in zip(self._parameters, self._before, strict=True):
+            copy, gradient = self.updated(parameter), parameter.grad
+            if copy is not parameter:
+                parameter.grad = None
                 gradient = None if gradient is None else gradient.redistribute(placements=copy.placements)
             if before is not None:
                 gradient = before if gradient is None else before.add_(gradient)

@@ -37,7 +37,7 @@ def device_meshes(plan: MeshPlan, device_type: str) -> list[DeviceMesh]:
 
 def placements(where: Sequence[int]) -> list[Placement]:
     """Return placements as torch has them."""
-    return [Replicate() if one == REPLICATED else Shard(one) for one in where]
+    return [Replicate() if dimension == REPLICATED else Shard(dimension) for dimension in where]
 
 
 def shard_parameters(part: Part, where: Mapping[str, Sequence[int]], mesh: DeviceMesh) -> None:
@@ -80,7 +80,7 @@ class MeshStageModule(StageModule):
         self.input_placements = placements(where.input.placement)
         self.output_placements = placements(_batch(where) if where.output is None else where.output.placement)
         self.num_output_parts = math.prod(
-            mesh.size(axis) for axis, one in enumerate(self.output_placements) if isinstance(one, Shard)
+            mesh.size(axis) for axis, placement in enumerate(self.output_placements) if isinstance(placement, Shard)
         )
         for part in stage.parts:
             for path, module in part.module.named_modules():
@@ -114,7 +114,7 @@ class MeshStageModule(StageModule):
 
 def _batch(where: StageOnMesh) -> list[int]:
     """Return the placement of the model's result: its samples split along the axes that split the stage's input."""
-    return [0 if one == 0 else REPLICATED for one in where.input.placement]
+    return [0 if dimension == 0 else REPLICATED for dimension in where.input.placement]
 
 
 def _on_mesh(context: Context | None, mesh: DeviceMesh) -> Context | None:
@@ -140,7 +140,7 @@ def _give(product: Product, _module: nn.Module, _arguments: tuple[Any, ...], res
 
 
 def _moved(tensor: Any, of_matrix: Sequence[int]) -> Any:
-    if not isinstance(tensor, DTensor) or any(one < REPLICATED for one in of_matrix):
+    if not isinstance(tensor, DTensor) or any(dimension < REPLICATED for dimension in of_matrix):
         return tensor
     wanted = _of_tensor(tensor, of_matrix)
     return tensor if wanted is None else tensor.redistribute(placements=wanted)
@@ -152,17 +152,17 @@ def _of_tensor(tensor: DTensor, of_matrix: Sequence[int]) -> list[Placement] | N
     Rows are split in the first dimension that can be; None where there is none.
     """
     *rows, _features = tensor.shape
-    found: list[Placement] = []
-    for axis, one in enumerate(of_matrix):
+    result: list[Placement] = []
+    for axis, dimension in enumerate(of_matrix):
         size = tensor.device_mesh.size(axis)
-        if one == REPLICATED:
-            found.append(Replicate())
-        elif one == 1:
-            found.append(Shard(len(rows)))
+        if dimension == REPLICATED:
+            result.append(Replicate())
+        elif dimension == 1:
+            result.append(Shard(len(rows)))
         else:
             which = next((at for at, length in enumerate(rows) if length % size == 0), None)
             if which is None:
                 return None
             rows[which] //= size
-            found.append(Shard(which))
-    return found
+            result.append(Shard(which))
+    return result

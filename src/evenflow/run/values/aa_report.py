@@ -82,4 +82,6 @@ class AAReport:
     @property
     def mismatches(self) -> list[Mismatch]:
         """Mismatches of all ranks in the order of steps."""
-        return sorted((found for rank in self.ranks for found in rank.mismatches), key=lambda found: found.step)
+        return sorted(
+            (mismatch for rank in self.ranks for mismatch in rank.mismatches), key=lambda mismatch: mismatch.step
+        )
