@@ -4,11 +4,11 @@ import torch
 from evenflow.cluster.dtypes import Dtype
 from evenflow.fields import as_fields
 from evenflow.model import FULL, NONE
-from evenflow.profiles.from_model.part_trace import Trace, source, trace
+from evenflow.profiles.from_model.part_trace import PartTrace, source, trace
+from evenflow.torch_model.checkpointing import recomputing
 from evenflow.torch_model.live_storage import StorageLog
 from evenflow.torch_model.made_tensors import maker_of_values
 from evenflow.torch_model.parts import Part
-from evenflow.torch_model.recompute import recomputing
 from evenflow.torch_model.training_row import read_decoder
 from tests.torch_model.layers import GptLayer, gpt_part, llama_config
 
@@ -24,7 +24,7 @@ def on_real_tensors(part: Part, kind: str):
     return trace(part, kind, make=maker_of_values(torch.device("cpu"), part.index_limit), fake=False)
 
 
-def costs(found: Trace) -> object:
+def costs(found: PartTrace) -> object:
     """All but the numbers of storages, which depend on how inputs were made."""
     operators = [(one.name, one.flops, one.moved_bytes) for one in (*found.forward, *found.backward, *found.weight)]
     return operators, found.activation_bytes, found.until_weight_bytes, found.working_bytes

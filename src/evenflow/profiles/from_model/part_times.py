@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from evenflow.cluster.accelerators import Accelerator
-from evenflow.profiles.from_model.part_trace import Trace
+from evenflow.profiles.from_model.part_trace import PartTrace
 from evenflow.torch_model.live_storage import ExecutedOperator
 
 
@@ -36,7 +36,7 @@ class Roofline:
             sum(device.operator_ns(flops=one.flops, moved_bytes=one.moved_bytes, dtype=one.dtype) for one in operators)
         )
 
-    def times(self, traces: Mapping[str, Trace]) -> PartTimes:
+    def times(self, traces: Mapping[str, PartTrace]) -> PartTimes:
         """Return the times of a part from its traces by recompute kind."""
         plain = traces["none"]
         backward_ns = {kind: self.time_ns(trace.backward) for kind, trace in traces.items()}

@@ -20,14 +20,14 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from evenflow.torch_model.checkpointing import recomputing
 from evenflow.torch_model.live_storage import ExecutedOperator, StorageLog
 from evenflow.torch_model.made_tensors import Make, copy_with, first_tensor, made_inputs, make_empty
 from evenflow.torch_model.parts import Part
-from evenflow.torch_model.recompute import recomputing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
+class PartTrace:
     """The operators of a part for one microbatch under one recompute kind, and what stays alive."""
 
     forward: tuple[ExecutedOperator, ...]
@@ -42,7 +42,7 @@ class Trace:
     """Bytes that forward or backward need at their peak beyond the activation, without gradients of parameters."""
 
 
-def trace(part: Part, kind: str, *, make: Make = make_empty, fake: bool = True) -> Trace:
+def trace(part: Part, kind: str, *, make: Make = make_empty, fake: bool = True) -> PartTrace:
     """Run `part` once forward and backward, on fake tensors unless told otherwise, with tensors from `make`."""
     with _tensors(fake=fake):
         module = copy_with(part.module, make)
@@ -106,7 +106,7 @@ def source(token: torch.Tensor, value: list[torch.Tensor], noted: list[torch.Ten
 
 def _run(
     module: torch.nn.Module, part: Part, named: dict[str, Any], token: torch.Tensor, log: StorageLog, make: Make
-) -> Trace:
+) -> PartTrace:
     noted: list[torch.Tensor] = []
     inputs = list(made_inputs(part.inputs, make))
     if part.takes_gradient:
@@ -124,7 +124,7 @@ def _run(
     torch.autograd.backward([edge], [gradient])
     backward = log.operators[begin:]
     weight = _weight_operators(backward, {log.storages.number(tensor) for tensor in noted})
-    return Trace(
+    return PartTrace(
         forward=tuple(forward),
         backward=tuple(backward),
         weight=tuple(weight),

@@ -9,7 +9,7 @@ from evenflow.cluster.accelerators import EFFICIENCY, accelerator_named
 from evenflow.errors import InputError
 from evenflow.profiles.from_model.measure import REPEATS, measure
 from evenflow.profiles.from_model.part_times import PartTimes, Roofline
-from evenflow.profiles.from_model.part_trace import Trace
+from evenflow.profiles.from_model.part_trace import PartTrace
 from evenflow.torch_model.parts import Part
 
 FAKE, DEVICES = "fake", ("cpu", "cuda")
@@ -20,7 +20,7 @@ FAKE, DEVICES = "fake", ("cpu", "cuda")
 class Timer:
     """A source of times."""
 
-    times: Callable[[Part, Mapping[str, Trace]], PartTimes]
+    times: Callable[[Part, Mapping[str, PartTrace]], PartTimes]
     """Gives the times of a part from the part and its traces by recompute kind."""
     origin: str
     """Where the times come from, as a sentence."""

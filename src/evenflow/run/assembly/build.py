@@ -22,8 +22,8 @@ from evenflow.run.mesh.mesh_loss import MeshLoss
 from evenflow.run.mesh.mesh_stages import mesh_stages, message_of, place_parameters
 from evenflow.run.mesh.parameters import MeshParameters
 from evenflow.run.mesh.stage_modules import device_meshes
+from evenflow.torch_model.checkpointing import Patterns
 from evenflow.torch_model.parts import ModelRow
-from evenflow.torch_model.recompute import Patterns
 from evenflow.torch_model.rows import as_row
 
 

@@ -11,8 +11,8 @@ from evenflow.errors import InputError
 from evenflow.model import FULL, NONE, Plan
 from evenflow.model.recompute import ordered_kinds
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS
+from evenflow.torch_model.checkpointing import Patterns, recomputed_modules, under_checkpoint
 from evenflow.torch_model.parts import Part
-from evenflow.torch_model.recompute import Patterns, recomputed_modules, under_checkpoint
 
 
 def kinds_of_cell(plan: Plan, chunk: int, rank: int) -> list[str]:

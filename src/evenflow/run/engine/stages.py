@@ -15,8 +15,8 @@ from evenflow.run.engine.recompute_layers import forward_of, kinds_of_cell
 from evenflow.run.engine.seeds import seed_of, seeded
 from evenflow.run.engine.split_backward import WeightGradients
 from evenflow.schedule import Op, Schedule
+from evenflow.torch_model.checkpointing import Patterns
 from evenflow.torch_model.parts import Context, ModelRow, Part
-from evenflow.torch_model.recompute import Patterns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

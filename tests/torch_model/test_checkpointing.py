@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from evenflow.model import COMM, FULL, NONE, SELECT
-from evenflow.torch_model.recompute import offered_kinds, recomputed_modules, recomputing
+from evenflow.torch_model.checkpointing import offered_kinds, recomputed_modules, recomputing
 from tests.torch_model.layers import GptLayer
 
 
