@@ -26,10 +26,13 @@ def test_compiling_does_not_count_against_the_limit(now):
 
 
 def test_compiling_that_fails_ends_too(now):
-    clock = Clock(limit_s=10)
-    with pytest.raises(ZeroDivisionError), clock.compiling():
+    def fail() -> None:
         now[0] += 5
         raise ZeroDivisionError
+
+    clock = Clock(limit_s=10)
+    with pytest.raises(ZeroDivisionError), clock.compiling():
+        fail()
     now[0] += 4
     assert (clock.compiling_s, clock.left_s) == (5, 6)
 
