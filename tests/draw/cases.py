@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from evenflow.draw.elements import text_width
+from evenflow.draw.svg_elements import text_width
 from evenflow.model import Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan
 from evenflow.schedule import Schedule, default_family
 from evenflow.simulate import Simulation, simulate

@@ -1,4 +1,4 @@
-"""From nanoseconds and bytes to pixels and labels."""
+"""Scales and axes: nanoseconds and bytes as pixels and labels."""
 
 import math
 from dataclasses import dataclass
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.draw.elements import path, tenths, text
 from evenflow.draw.palette import HAIRLINE, MUTED
+from evenflow.draw.svg_elements import path, tenths, text
 
 TIME_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 MEMORY_UNITS = ((2**40, "TB"), (2**30, "GB"), (2**20, "MB"), (2**10, "KB"), (1, "B"))
 _TICK_SPACING = 96
-"""Pixels between the labels of a time axis, at least about."""
+"""Least pixels, about, between the labels of a time axis."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeScale:
-    """Time along x: 0 at `left`, `span_ns` at ``left + width``."""
+    """A scale of time along x: 0 at `left`, `span_ns` at ``left + width``."""
 
     left: int
     width: int
@@ -25,21 +25,21 @@ class TimeScale:
 
     @property
     def right(self) -> int:
-        """Where the span ends, in pixels."""
+        """The pixel where the span ends."""
         return self.left + self.width
 
     def tenths(self, times_ns: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Tenths of pixels, rounded."""
+        """Return times as tenths of pixels, rounded."""
         pixels = self.left + times_ns * (self.width / self.span_ns)
         return np.asarray(np.rint(10 * pixels), dtype=np.int64)
 
     def tenth(self, time_ns: float) -> int:
-        """Tenths of a pixel, rounded."""
+        """Return a time as tenths of a pixel, rounded."""
         return round(10 * (self.left + time_ns * (self.width / self.span_ns)))
 
 
 def nice_step(span: float, most: int) -> float:
-    """The smallest of 1, 2, 5 times a power of ten that divides `span` into at most `most` parts.
+    """Return the smallest of 1, 2, 5 times a power of ten that divides `span` into at most `most` parts.
 
     >>> nice_step(430, 10), nice_step(0.9, 5), nice_step(60, 3)
     (50.0, 0.2, 20.0)
@@ -53,7 +53,7 @@ def nice_step(span: float, most: int) -> float:
 
 
 def time_unit(span_ns: int) -> tuple[int, str]:
-    """Nanoseconds in, and name of, the unit for an axis: at least 2 of it fit into `span_ns`, seconds from 10 on."""
+    """Return size in nanoseconds and name of the unit for an axis; 2 of it fit into `span_ns`, of seconds 10."""
     for size, name in TIME_UNITS:
         if span_ns >= size * (10 if name == "s" else 2):
             return size, name
@@ -61,7 +61,7 @@ def time_unit(span_ns: int) -> tuple[int, str]:
 
 
 def memory_unit(size_bytes: int) -> tuple[int, str]:
-    """Bytes in, and name of, the unit for memory up to `size_bytes`."""
+    """Return size in bytes and name of the unit for memory up to `size_bytes`."""
     for size, name in MEMORY_UNITS:
         if size_bytes >= 2 * size:
             return size, name
@@ -69,25 +69,25 @@ def memory_unit(size_bytes: int) -> tuple[int, str]:
 
 
 def show_time(time_ns: int) -> str:
-    """A time for people, with its unit."""
+    """Return a time as text, with its unit."""
     size, name = time_unit(time_ns)
     return f"{significant(time_ns / size)} {name}"
 
 
 def show_memory(size_bytes: int, unit: tuple[int, str]) -> str:
-    """Memory for people in `unit`."""
+    """Return memory as text in `unit`."""
     size, name = unit
     return f"{significant(size_bytes / size)} {name}"
 
 
 def column_memory(size_bytes: int, unit: tuple[int, str]) -> str:
-    """Memory for people in `unit`, always with two decimals, for numbers that stand under one another."""
+    """Return memory as text in `unit`, always with two decimals, for numbers in a column."""
     size, name = unit
     return f"{size_bytes / size:,.2f} {name}"
 
 
 def significant(value: float) -> str:
-    """About four digits, thousands separated, no zeros that say nothing.
+    """Return about four digits, with separated thousands and without needless zeros.
 
     >>> significant(56.0), significant(55.987), significant(2180.31), significant(12345.6)
     ('56', '55.99', '2,180.3', '12,346')
@@ -98,7 +98,7 @@ def significant(value: float) -> str:
 
 
 def time_ticks(scale: TimeScale) -> list[tuple[int, str]]:
-    """Positions in tenths of pixels, and labels, of the ticks of a time axis; the last label has the unit."""
+    """Return positions in tenths of pixels and labels of a time axis; the last label has the unit."""
     size, name = time_unit(scale.span_ns)
     span = scale.span_ns / size
     step = nice_step(span, scale.width // _TICK_SPACING)
@@ -109,7 +109,7 @@ def time_ticks(scale: TimeScale) -> list[tuple[int, str]]:
 
 
 def time_axis(scale: TimeScale, y: int) -> list[str]:
-    """An axis line at `y` with ticks and labels below; 20 pixels high."""
+    """Draw an axis line at `y` with ticks and labels below, 20 pixels high."""
     ticks = time_ticks(scale)
     marks = "".join(f"M{tenths(x)} {y}v4" for x, _ in ticks)
     labels = [text(x / 10, y + 16, label, size=11, fill=MUTED, anchor="middle") for x, label in ticks]
@@ -117,6 +117,6 @@ def time_axis(scale: TimeScale, y: int) -> list[str]:
 
 
 def time_grid(scale: TimeScale, top: int, bottom: int) -> str:
-    """Hairlines at the ticks of the time axis."""
+    """Draw hairlines at the ticks of the time axis."""
     lines = "".join(f"M{tenths(x)} {top}V{bottom}" for x, _ in time_ticks(scale))
     return path(lines, stroke=HAIRLINE)

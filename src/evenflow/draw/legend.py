@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable
 
-from evenflow.draw.elements import path, rect, text, text_width
 from evenflow.draw.palette import (
     ACTIVATION_FILL,
     HAIRLINE,
@@ -16,6 +15,7 @@ from evenflow.draw.palette import (
     RECOMPUTE,
     STATIC_FILL,
 )
+from evenflow.draw.svg_elements import path, rect, text, text_width
 from evenflow.schedule import Op
 
 _MOST_SWATCHES = 12
@@ -24,7 +24,7 @@ _SWATCH = (18, 13)
 
 
 class _Line:
-    """Pieces of a legend, one after the other."""
+    """A legend that grows from left to right."""
 
     def __init__(self, x: float, y: int) -> None:
         self.x = x
@@ -55,7 +55,7 @@ class _Line:
 def timeline_legend(
     x: float, y: int, *, ops: Collection[Op], num_chunks: int, recomputes: bool, numbered: bool
 ) -> list[str]:
-    """The shades of the operations in the picture by chunk, recomputation and numbers where there are any, idle."""
+    """Draw the shades of operations by chunk, recomputation and numbers where there are any, and idle time."""
     line = _Line(x, y)
     for words, shades_of in (OPERATIONS[op] for op in sorted(ops)):
         shades = shades_of(num_chunks)
@@ -80,7 +80,7 @@ def timeline_legend(
 
 
 def memory_legend(x: float, y: int, *, limit: str, over: bool, curves: bool = True) -> list[str]:
-    """What memory is made of, its curve where there are `curves`, and the limit (its label; empty for none)."""
+    """Draw the parts of memory, its curve where there are `curves`, and the limit (its label; empty for none)."""
     line = _Line(x, y)
     line.swatch(STATIC_FILL)
     line.words("parameters and constant")
@@ -103,11 +103,11 @@ def memory_legend(x: float, y: int, *, limit: str, over: bool, curves: bool = Tr
 
 
 DASHES = 'stroke-dasharray="5 3"'
-"""How the limit is dashed everywhere."""
+"""Attributes of the dashed line of the limit."""
 
 
 def _spread(count: int) -> Iterable[int]:
-    """Up to `_MOST_SWATCHES` chunks, first and last among them."""
+    """Return up to `_MOST_SWATCHES` chunks, first and last among them."""
     if count <= _MOST_SWATCHES:
         return range(count)
     return [index * (count - 1) // (_MOST_SWATCHES - 1) for index in range(_MOST_SWATCHES)]

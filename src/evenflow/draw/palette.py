@@ -24,26 +24,26 @@ _BACKWARD_ENDS = ("#e98f43", "#c56426")
 _INPUT_ENDS = ("#e58a78", "#c25f4d")
 _WEIGHT_ENDS = ("#f6e3a1", "#e3c65f")
 _ALONE = 0.35
-"""Where in its range the shade of an only chunk lies."""
+"""Place of the shade of an only chunk in its range."""
 
 
 def forward_shades(num_chunks: int) -> list[str]:
-    """One blue a chunk, light to darker."""
+    """Return a blue for each chunk, light to darker."""
     return _shades(*_FORWARD_ENDS, num_chunks)
 
 
 def backward_shades(num_chunks: int) -> list[str]:
-    """One orange a chunk, light to darker; all darker than every forward shade."""
+    """Return an orange for each chunk, light to darker; all are darker than every forward shade."""
     return _shades(*_BACKWARD_ENDS, num_chunks)
 
 
 def input_gradient_shades(num_chunks: int) -> list[str]:
-    """One red a chunk, as light as full backwards."""
+    """Return a red for each chunk, as light as full backwards."""
     return _shades(*_INPUT_ENDS, num_chunks)
 
 
 def weight_gradient_shades(num_chunks: int) -> list[str]:
-    """One yellow a chunk, light to darker; lighter than every other part of a backward."""
+    """Return a yellow for each chunk, light to darker; all are lighter than other parts of a backward."""
     return _shades(*_WEIGHT_ENDS, num_chunks)
 
 
@@ -53,7 +53,7 @@ OPERATIONS = (
     ("input gradient", input_gradient_shades),
     ("weight gradient", weight_gradient_shades),
 )
-"""What each `Op` is called, and its shades by chunk."""
+"""Name and shades by chunk of each `Op`."""
 
 
 def _shades(first: str, last: str, count: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""A timeline as text: one line a rank, one column a unit of time."""
+"""A timeline as text: a line for each rank, a column for each unit of time."""
 
 import math
 
@@ -7,11 +7,11 @@ import numpy as np
 from evenflow.simulate import Timeline
 
 MOST_CHARACTERS = 2000
-"""Of one line; wider grids cannot be read."""
+"""Characters of one line; wider grids cannot be read."""
 
 
 def text_grid(timeline: Timeline) -> tuple[str, int]:
-    """The grid and the nanoseconds of one of its columns; an empty grid where lines would be too long.
+    """Return the grid and the nanoseconds of one column; an empty grid where lines would be too long.
 
     The unit is the greatest that divides all times. An action is its name and dashes up to its end, idle time is dots::
 

@@ -2,7 +2,7 @@
 
 from evenflow.cli.text.aa_text import audit_text
 from evenflow.cli.text.tables import aligned
-from evenflow.draw.measured import measured_svg
+from evenflow.draw.measured_picture import measured_svg
 from evenflow.run.measure.comparison import Comparison
 from evenflow.run.values.run_job import RunJob
 from evenflow.run.values.run_result import RunResult, StepReport, Verification

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from evenflow.baselines.equal_stages import idle_shares, peak_live
 from evenflow.cli.text.tables import aligned
-from evenflow.draw.svg import timeline_svg
+from evenflow.draw.plan_picture import timeline_svg
 from evenflow.draw.text_grid import text_grid
 from evenflow.export.results.schedule_fields import Formula
 from evenflow.schedule import Schedule

@@ -140,7 +140,7 @@ def _plan(config: ModelConfig, cluster: "Cluster", setting: AutoSetting, progres
 
 def _answer(found: "AutoPlan", setting: AutoSetting, outputs: Outputs, *, seconds: float) -> int:
     """Write the files and print the answer."""
-    from evenflow.draw.two_level import two_level_svg
+    from evenflow.draw.two_level_picture import two_level_svg
 
     outputs.write_json(lambda: auto_fields(found, setting, seconds=seconds))
     if found.two_level is None:

@@ -3,17 +3,18 @@
 title, certificate, figures
 Mesh      node 0  [0][0][1][1]     stage 0: layers 0-9 on 1x2 as 2, data ...
           node 1  [2][2][2][2]     stage 1: ...
-Timeline, Memory                   as `svg`
+Timeline, Memory                   as in `plan_picture`
 """
 
 from collections.abc import Sequence
 
 from evenflow.auto.placed_pipeline import PlacedStage
 from evenflow.cluster.cluster import Cluster
-from evenflow.draw.elements import document, fit_text, group, rect, text
-from evenflow.draw.figures import plan_figures
+from evenflow.draw.page import MARGIN, PLOT_LEFT, WIDTH, page_header
 from evenflow.draw.palette import HAIRLINE, MUTED, PAPER, forward_shades
-from evenflow.draw.svg import MARGIN, PLOT_LEFT, WIDTH, header, plan_panels
+from evenflow.draw.plan_figures import plan_figures
+from evenflow.draw.plan_picture import plan_panels
+from evenflow.draw.svg_elements import document, fit_text, group, rect, text
 from evenflow.simulate import Simulation
 
 _MESH_WIDTH = 560
@@ -25,16 +26,16 @@ _MOST_LINES = 24
 def two_level_svg(
     simulation: Simulation, cluster: Cluster, stages: Sequence[PlacedStage], *, title: str, certificate: str = ""
 ) -> str:
-    """The picture as the text of an SVG file; the same plan always gives the same text."""
+    """Return the picture as the text of an SVG file; the same plan always gives the same text."""
     limit = cluster.memory_bytes
-    parts, bottom = header(title, certificate, plan_figures(simulation, limit))
+    parts, bottom = page_header(title, certificate, plan_figures(simulation, limit))
     mesh, bottom = _mesh_panel(cluster, stages, bottom + 44)
     panels, bottom = plan_panels(simulation, bottom + 48, limit)
     return document(width=WIDTH, height=bottom + MARGIN, label=title, parts=parts + mesh + panels)
 
 
 def _mesh_panel(cluster: Cluster, stages: Sequence[PlacedStage], baseline: int) -> tuple[list[str], int]:
-    """A cell a device, numbered and shaded by its rank; a line a stage beside them; and where they end."""
+    """Draw a cell for each device, shaded by its rank, and beside them a line for each stage; return their end too."""
     top = baseline + 14
     width = min(72, max(2, _MESH_WIDTH // cluster.devices_per_node))
     height = min(32, max(2, _MESH_HEIGHT // cluster.num_nodes))

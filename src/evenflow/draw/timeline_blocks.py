@@ -1,4 +1,4 @@
-"""The timeline: one row a rank, one block an action, one path a colour."""
+"""The timeline: a row for each rank, a block for each action, a path for each colour."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.draw.axes import TimeScale
-from evenflow.draw.elements import number, path, tenths, text_width
 from evenflow.draw.palette import INK, OPERATIONS, PAPER, RECOMPUTE
+from evenflow.draw.svg_elements import number, path, tenths, text_width
 from evenflow.simulate import Timeline
 
 MERGE_TENTHS = 3
@@ -22,7 +22,7 @@ Tenths = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Rows of a timeline from the top down: `pitch` from one to the next, the pixels between them included."""
+    """Rows of a timeline from the top down, `pitch` pixels from one to the next."""
 
     top: int
     pitch: int
@@ -30,22 +30,22 @@ class Rows:
 
     @property
     def ink(self) -> int:
-        """Height of a block."""
+        """Pixels of a block's height."""
         return self.pitch - max(1, round(self.pitch / 9))
 
     @property
     def bottom(self) -> int:
-        """Below the last row."""
+        """The pixel below the last row."""
         return self.top + self.count * self.pitch
 
     def y(self, rank: int) -> int:
-        """The top of a row's blocks."""
+        """Return the top of a row's blocks."""
         return self.top + rank * self.pitch
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Blocks:
-    """What is drawn, rank by rank from left to right, in tenths of pixels; every array has shape [num_blocks]."""
+    """Blocks rank by rank from left to right, in tenths of pixels; every array has shape [num_blocks]."""
 
     num_chunks: int
     sequence_splits: int
@@ -60,19 +60,19 @@ class Blocks:
 
 
 class Timed(Protocol):
-    """What has a timeline: a `Simulation`, or a measured step."""
+    """Anything with a timeline: a `Simulation`, or a measured step."""
 
     @property
     def timeline(self) -> Timeline:
-        """When every action runs."""
+        """Start and end of every action."""
 
     @property
     def recompute_ns(self) -> NDArray[np.int64]:
-        """Recomputation at the beginning of every action, shape [num_actions]."""
+        """Nanoseconds of recomputation at the beginning of every action, shape [num_actions]."""
 
 
 def make_blocks(simulation: Timed, scale: TimeScale) -> Blocks:
-    """The blocks of a simulation. Actions too short to see are merged into one block of the class that runs longest."""
+    """Return the blocks of a simulation; actions too short to see are merged into the class that runs longest."""
     timeline = simulation.timeline
     schedule = timeline.schedule
     left, right = scale.tenths(timeline.start_ns), scale.tenths(timeline.end_ns)
@@ -101,7 +101,7 @@ def make_blocks(simulation: Timed, scale: TimeScale) -> Blocks:
 
 
 def draw_blocks(blocks: Blocks, rows: Rows, *, num_shades: int) -> list[str]:
-    """The blocks as one path a class, recomputation on top of the backwards.
+    """Draw the blocks as one path for each class, with recomputation on top of the backwards.
 
     `num_shades`, the number of chunks or more, is how many shades an operation has; pictures with one legend share it.
     """
@@ -122,7 +122,7 @@ def draw_blocks(blocks: Blocks, rows: Rows, *, num_shades: int) -> list[str]:
 
 
 def draw_numbers(blocks: Blocks, rows: Rows) -> list[str]:
-    """Microbatch numbers in the blocks that are wide enough, all of one size: the largest that fits nearly all."""
+    """Draw microbatch numbers in the blocks that are wide enough, in the largest size that fits nearly all."""
     splits = blocks.sequence_splits
     names = [str(unit) if splits == 1 else f"{unit // splits}.{unit % splits}" for unit in blocks.units.tolist()]
     room = (blocks.right - blocks.split) / 10 - 1.5
@@ -142,7 +142,7 @@ def draw_numbers(blocks: Blocks, rows: Rows) -> list[str]:
 
 
 def _bars(ranks: Tenths, left: Tenths, right: Tenths, rows: Rows) -> str:
-    """Path data: one line a block along the middle of its row, to be stroked as high as a block."""
+    """Return path data: for each block a line along the middle of its row, to be stroked as high as a block."""
     pieces = []
     row, at = -1, 0
     for rank, start, end in zip(ranks.tolist(), left.tolist(), right.tolist(), strict=True):

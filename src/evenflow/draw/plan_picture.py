@@ -11,67 +11,51 @@ rank 0    ▁▂▃▄▃▄▃▂▁  - - limit              ▬▬|▬
 """
 
 from evenflow.draw.axes import TimeScale, memory_unit, show_memory, time_axis, time_grid
-from evenflow.draw.bars import VALUE_WIDTH, bar_heading, busy_bars, peak_bars
-from evenflow.draw.blocks import Rows, draw_blocks, draw_numbers, make_blocks
-from evenflow.draw.elements import document, fit_text, group, rect, text, text_width
-from evenflow.draw.figures import Figure, plan_figures
 from evenflow.draw.legend import memory_legend, timeline_legend
-from evenflow.draw.memory import draw_memory, memory_labels, memory_scale
-from evenflow.draw.palette import INK, LIMIT, MUTED
+from evenflow.draw.memory_strips import draw_memory, memory_labels, memory_scale
+from evenflow.draw.page import (
+    BARS_LEFT,
+    BARS_WIDTH,
+    MARGIN,
+    PLOT_LEFT,
+    PLOT_WIDTH,
+    WIDTH,
+    page_header,
+    rank_labels,
+)
+from evenflow.draw.palette import LIMIT, MUTED
+from evenflow.draw.plan_figures import plan_figures
+from evenflow.draw.rank_bars import bar_heading, busy_bars, peak_bars
+from evenflow.draw.svg_elements import document, group, rect, text
+from evenflow.draw.timeline_blocks import Rows, draw_blocks, draw_numbers, make_blocks
 from evenflow.simulate import Simulation
 
-WIDTH = 1600
-MARGIN = 32
-PLOT_LEFT = 128
-BARS_LEFT = 1368
-BARS_WIDTH = WIDTH - MARGIN - BARS_LEFT - VALUE_WIDTH
-PLOT_WIDTH = BARS_LEFT - 28 - PLOT_LEFT
 _AXIS_HEIGHT = 20
 _HEADING_GAP = 14
-"""From the baseline of a heading to its panel."""
+"""Pixels from the baseline of a heading to its panel."""
 
 
 def timeline_svg(simulation: Simulation, *, memory_limit_bytes: int | None, title: str, certificate: str = "") -> str:
-    """The picture of a plan as the text of an SVG file.
+    """Return the picture of a plan as the text of an SVG file.
 
     `certificate` is a sentence about how good the plan is, shown under the title. The same simulation always gives
     the same text. Where the network has no memory, the picture says so instead of drawing curves.
     """
-    parts, bottom = header(title, certificate, plan_figures(simulation, memory_limit_bytes))
+    parts, bottom = page_header(title, certificate, plan_figures(simulation, memory_limit_bytes))
     panels, bottom = plan_panels(simulation, bottom + 44, memory_limit_bytes)
     return document(width=WIDTH, height=bottom + MARGIN, label=title, parts=parts + panels)
 
 
 def plan_panels(simulation: Simulation, baseline: int, memory_limit_bytes: int | None) -> tuple[list[str], int]:
-    """Timeline and memory below `baseline`, that of the first heading; and where they end."""
+    """Draw timeline and memory below `baseline`, that of the first heading; return them and where they end."""
     scale = TimeScale(left=PLOT_LEFT, width=PLOT_WIDTH, span_ns=max(simulation.makespan_ns, 1))
     timeline, bottom = _timeline_panel(simulation, scale, baseline)
     memory, bottom = _memory_panel(simulation, scale, bottom + 40, memory_limit_bytes)
     return timeline + memory, bottom
 
 
-def header(title: str, certificate: str, figures: list[Figure]) -> tuple[list[str], int]:
-    """Title, certificate and figures; and where they end."""
-    room = WIDTH - 2 * MARGIN
-    parts = [text(MARGIN, 48, fit_text(title, 22, room, bold=True), size=22, bold=True)]
-    y = 48
-    if certificate:
-        y += 24
-        parts.append(text(MARGIN, y, fit_text(certificate, 14, room), size=14, fill=MUTED))
-    y += 36
-    x = float(MARGIN)
-    for figure in figures:
-        colour = LIMIT if figure.alarming else INK
-        parts.append(text(x, y, figure.label, size=12, fill=MUTED))
-        parts.append(text(x, y + 23, figure.value, size=18, fill=colour, bold=True))
-        parts.append(text(x, y + 42, figure.note, size=12, fill=LIMIT if figure.alarming else MUTED))
-        widths = text_width(figure.label, 12), text_width(figure.value, 18, bold=True), text_width(figure.note, 12)
-        x += max(widths) + 44
-    return group("header", parts), y + 42
-
-
 def _timeline_panel(simulation: Simulation, scale: TimeScale, baseline: int) -> tuple[list[str], int]:
-    """Heading with legend at `baseline`, rows, time axis; and where they end."""
+    """Draw heading with legend at `baseline`, rows and time axis; return them and where they end."""
     plan = simulation.plan
     rows = Rows(top=baseline + _HEADING_GAP, pitch=_timeline_pitch(plan.num_ranks), count=plan.num_ranks)
     blocks = make_blocks(simulation, scale)
@@ -101,7 +85,7 @@ def _timeline_panel(simulation: Simulation, scale: TimeScale, baseline: int) -> 
 def _memory_panel(
     simulation: Simulation, scale: TimeScale, baseline: int, memory_limit_bytes: int | None
 ) -> tuple[list[str], int]:
-    """Heading with legend at `baseline`, strips, time axis; and where they end."""
+    """Draw heading with legend at `baseline`, strips and time axis; return them and where they end."""
     heading = text(MARGIN, baseline, "Memory", size=14, bold=True)
     if not simulation.network.has_memory:
         words = "The source of this model gives no memory: there are no curves, and no limit can be checked."
@@ -126,16 +110,6 @@ def _memory_panel(
         *time_axis(scale, rows.bottom + 3),
     ]
     return parts, rows.bottom + 3 + _AXIS_HEIGHT
-
-
-def rank_labels(x: int, rows: Rows) -> list[str]:
-    """Names of the rows, right-aligned at `x`; where rows are low, of every so many."""
-    size = max(8, min(12, rows.pitch - 1))
-    every = -(-(size + 1) // rows.pitch)
-    return [
-        text(x, rows.y(rank) + rows.ink / 2 + 0.36 * size, f"rank {rank}", size=size, anchor="end")
-        for rank in range(0, rows.count, every)
-    ]
 
 
 def _timeline_pitch(num_ranks: int) -> int:

@@ -3,7 +3,7 @@ import xml.etree.ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.draw.elements import clean, fit_text, tenths, text_width
+from evenflow.draw.svg_elements import clean, fit_text, tenths, text_width
 
 
 @given(st.text())

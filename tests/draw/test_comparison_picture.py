@@ -92,5 +92,5 @@ def test_the_legend_is_above_the_panels() -> None:
 
 
 def test_nothing_to_compare() -> None:
-    with pytest.raises(InputError, match="at least one plan"):
+    with pytest.raises(InputError, match="must be at least one"):
         comparison_svg([], memory_limit_bytes=None)

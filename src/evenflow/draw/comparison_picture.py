@@ -3,35 +3,35 @@
 from collections.abc import Sequence
 
 from evenflow.draw.axes import TimeScale, memory_unit, show_memory, show_time, time_axis, time_grid
-from evenflow.draw.bars import bar_heading, peak_bars
-from evenflow.draw.blocks import Rows, draw_blocks, draw_numbers, make_blocks
-from evenflow.draw.elements import clean, document, fit_text, group, path, rect, text, text_width
-from evenflow.draw.figures import peak_figure, percent, sizes
 from evenflow.draw.legend import memory_legend, timeline_legend
-from evenflow.draw.memory import MemoryScale, memory_scale
+from evenflow.draw.memory_strips import MemoryScale, memory_scale
+from evenflow.draw.page import BARS_LEFT, BARS_WIDTH, MARGIN, PLOT_LEFT, PLOT_WIDTH, WIDTH, rank_labels
 from evenflow.draw.palette import INK, LIMIT, MUTED, PAPER
-from evenflow.draw.svg import BARS_LEFT, BARS_WIDTH, MARGIN, PLOT_LEFT, PLOT_WIDTH, WIDTH, rank_labels
+from evenflow.draw.plan_figures import peak_figure, percent, sizes
+from evenflow.draw.rank_bars import bar_heading, peak_bars
+from evenflow.draw.svg_elements import clean, document, fit_text, group, path, rect, text, text_width
+from evenflow.draw.timeline_blocks import Rows, draw_blocks, draw_numbers, make_blocks
 from evenflow.errors import InputError
 from evenflow.simulate import Simulation
 
 _LEGEND_BASELINE = 86
 _LEGEND_LINE = 26
 _HEADING = 26
-"""Height of a panel's heading."""
+"""Pixels of a panel's heading."""
 _GAP = 22
 _MARKER_ROOM = 84
-"""Right of the longest plan, for the label of its makespan."""
+"""Pixels right of the longest plan, for the label of its makespan."""
 _TITLE_SIZE = 14
 
 
 def comparison_svg(simulations: Sequence[tuple[str, Simulation]], *, memory_limit_bytes: int | None) -> str:
-    """The picture of several named plans as the text of an SVG file.
+    """Return the picture of several named plans as the text of an SVG file.
 
     The reference for the differences, a dotted line in the other panels, is the shortest plan within the limit, or
     the shortest of all where none fits. Raises InputError when there is no plan.
     """
     if not simulations:
-        raise InputError(value=0, rule="a comparison has at least one plan", place="plans")
+        raise InputError(value=None, rule="must be at least one, to be compared", place="plans")
     reference = _reference([simulation for _, simulation in simulations], memory_limit_bytes)
     longest_ns = max(simulation.makespan_ns for _, simulation in simulations)
     scale = TimeScale(left=PLOT_LEFT, width=PLOT_WIDTH - _MARKER_ROOM, span_ns=max(longest_ns, 1))
@@ -60,7 +60,7 @@ def comparison_svg(simulations: Sequence[tuple[str, Simulation]], *, memory_limi
 def _header(
     simulations: Sequence[tuple[str, Simulation]], memory: MemoryScale | None, num_shades: int, numbered: bool
 ) -> list[str]:
-    """Title and the legend of all panels."""
+    """Draw the title and the legend of all panels."""
     first = simulations[0][1]
     count = len(simulations)
     title = f"{first.network.name}: {count} plan{'s' if count > 1 else ''} on one time axis"
@@ -87,7 +87,7 @@ def _header(
 def _heading(
     name: str, simulation: Simulation, reference: Simulation, memory_limit_bytes: int | None, y: int
 ) -> list[str]:
-    """Name and figures of a plan on one line; red where it is over the limit."""
+    """Draw name and figures of a plan on one line, red where it is over the limit."""
     peak = peak_figure(simulation, memory_limit_bytes)
     figures = f"{show_time(simulation.makespan_ns)}{_difference(simulation, reference)}"
     figures += f" · bubbles {percent(simulation.bubbles.real)} · {sizes(simulation)} ·"
@@ -110,7 +110,7 @@ def _panel(
     memory: MemoryScale | None,
     num_shades: int,
 ) -> list[str]:
-    """Timeline, makespan marker, peak bars of one plan; and where the reference ends."""
+    """Draw timeline, makespan marker and peak bars of one plan, and a line where the reference ends."""
     end, reference_end = scale.tenth(simulation.makespan_ns) / 10, scale.tenth(reference.makespan_ns) / 10
     middle = (rows.top + rows.bottom) / 2
     parts = [time_grid(scale, rows.top, rows.bottom), *rank_labels(PLOT_LEFT - 8, rows)]
@@ -131,7 +131,7 @@ def _panel(
 
 
 def _reference(simulations: list[Simulation], memory_limit_bytes: int | None) -> Simulation:
-    """The shortest plan that fits, or the shortest of all."""
+    """Return the shortest plan that fits, or the shortest of all."""
     fitting = [simulation for simulation in simulations if simulation.fits(memory_limit_bytes)]
     return min(fitting or simulations, key=lambda simulation: simulation.makespan_ns)
 
@@ -144,8 +144,10 @@ def _difference(simulation: Simulation, reference: Simulation) -> str:
 
 
 def _shared_memory(simulations: Sequence[tuple[str, Simulation]], memory_limit_bytes: int | None) -> MemoryScale | None:
-    """One scale for the bars of all plans; None where no memory is known."""
-    peaks = [peak for _, one in simulations if one.network.has_memory for peak in one.peak_memory_bytes]
+    """Return one scale for the bars of all plans; None where no memory is known."""
+    peaks = [
+        peak for _, simulation in simulations if simulation.network.has_memory for peak in simulation.peak_memory_bytes
+    ]
     if not peaks:
         return None
     return memory_scale(peaks, memory_limit_bytes, memory_unit(max(*peaks, memory_limit_bytes or 0)))

@@ -44,5 +44,5 @@ def test_the_measured_row_stands_under_the_predicted_one_on_the_same_axis() -> N
 
 
 def test_timelines_of_different_orders_are_refused() -> None:
-    with pytest.raises(InputError, match="one order"):
+    with pytest.raises(InputError, match="must have the order of the predicted one"):
         measured_svg(simulation(2, 1, 3).timeline, simulation(2, 1, 4).timeline, title="")

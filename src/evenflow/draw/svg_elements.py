@@ -1,4 +1,4 @@
-"""The few SVG elements the pictures are made of, as strings, and an estimate of how wide text is."""
+"""The SVG elements that pictures are made of, as strings, and an estimate of the width of text."""
 
 import re
 import unicodedata
@@ -30,7 +30,7 @@ _BOLD_IS_WIDER = 1.08
 
 
 def number(value: float) -> str:
-    """A coordinate with at most one decimal.
+    """Return a coordinate with at most one decimal.
 
     >>> number(3.04), number(3.06), number(-0.01)
     ('3', '3.1', '0')
@@ -39,23 +39,23 @@ def number(value: float) -> str:
 
 
 def tenths(value: int) -> str:
-    """A coordinate given in tenths of a pixel."""
+    """Return a coordinate given in tenths of a pixel."""
     return str(value // 10) if value % 10 == 0 else f"{value / 10:.1f}"
 
 
 def clean(content: str) -> str:
-    """`content` on one line, characters that XML cannot hold replaced, markup escaped."""
+    """Return `content` on one line, with characters that XML cannot hold replaced and markup escaped."""
     return escape(_NOT_IN_XML.sub("\ufffd", content).translate({9: " ", 10: " ", 13: " "}))
 
 
 def text_width(content: str, size: float, *, bold: bool = False) -> float:
-    """About how many pixels wide `content` is in a sans-serif of `size`; on the broad side."""
+    """Return about how many pixels wide `content` is in a sans-serif of `size`, rather too many than too few."""
     width = size * sum(_character_width(character) for character in content)
     return width * _BOLD_IS_WIDER if bold else width
 
 
 def fit_text(content: str, size: float, width: float, *, bold: bool = False) -> str:
-    """`content`, cut and ended with an ellipsis where it is wider than `width`."""
+    """Return `content`, cut and ended with an ellipsis where it is wider than `width`."""
     if text_width(content, size, bold=bold) <= width:
         return content
     while content and text_width(content + "…", size, bold=bold) > width:
@@ -66,7 +66,7 @@ def fit_text(content: str, size: float, width: float, *, bold: bool = False) -> 
 def text(
     x: float, y: float, content: str, *, size: float = 12, fill: str = INK, anchor: str = "start", bold: bool = False
 ) -> str:
-    """One line of text; `y` is its baseline."""
+    """Draw one line of text; `y` is its baseline."""
     attributes = f'x="{number(x)}" y="{number(y)}" font-size="{number(size)}" fill="{fill}"'
     if anchor != "start":
         attributes += f' text-anchor="{anchor}"'
@@ -76,7 +76,7 @@ def text(
 
 
 def rect(x: float, y: float, width: float, height: float, *, fill: str, stroke: str = "", name: str = "") -> str:
-    """A rectangle."""
+    """Draw a rectangle."""
     outline = f' stroke="{stroke}"' if stroke else ""
     identity = f' id="{name}"' if name else ""
     return (
@@ -86,18 +86,18 @@ def rect(x: float, y: float, width: float, height: float, *, fill: str, stroke: 
 
 
 def path(data: str, *, fill: str = "none", stroke: str = "", width: float = 1, extra: str = "") -> str:
-    """A path; `extra` is further attributes."""
+    """Draw a path; `extra` is further attributes."""
     outline = f' stroke="{stroke}" stroke-width="{number(width)}"' if stroke else ""
     return f'<path d="{data}" fill="{fill}"{outline}{" " + extra if extra else ""}/>'
 
 
 def group(name: str, parts: list[str]) -> list[str]:
-    """`parts` as a named group."""
+    """Return `parts` as a named group."""
     return [f'<g id="{name}">', *parts, "</g>"]
 
 
 def document(*, width: int, height: float, label: str, parts: list[str]) -> str:
-    """A complete SVG file on white paper; `label` is what a screen reader says."""
+    """Return a complete SVG file on white paper; `label` is what a screen reader says."""
     size = f'width="{width}" height="{number(height)}" viewBox="0 0 {width} {number(height)}"'
     spoken = quoteattr(_NOT_IN_XML.sub("\ufffd", label))
     lines = [

@@ -1,4 +1,4 @@
-"""Memory over time: one strip a rank, all to one scale, the limit as a line in each."""
+"""Memory over time: a strip for each rank, all to one scale, with the limit as a line."""
 
 from dataclasses import dataclass
 
@@ -6,41 +6,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.draw.axes import TimeScale, nice_step, significant
-from evenflow.draw.blocks import Rows
-from evenflow.draw.elements import number, path, rect, tenths, text
 from evenflow.draw.legend import DASHES
 from evenflow.draw.palette import ACTIVATION_FILL, HAIRLINE, HELD_LINE, LIMIT, MUTED, OVER_FILL, STATIC_FILL
+from evenflow.draw.svg_elements import number, path, rect, tenths, text
+from evenflow.draw.timeline_blocks import Rows
 from evenflow.simulate import Simulation, memory_curve
 
 BUCKET_TENTHS = 5
-"""Steps within the same half pixel are drawn as their range."""
+"""Tenths of pixels; steps within them are drawn as their range."""
 _HEADROOM = 1.06
 _TICK_PIXELS = 14
 _LABELLED_INK = 28
-"""Strips below this height have no labels of their own."""
+"""Pixels; lower strips have no labels of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryScale:
-    """Bytes to pixels, from zero to a little above the highest of peak and limit."""
+    """The scale from bytes to pixels, from zero to a little above the highest of peak and limit."""
 
     top_bytes: int
     unit: tuple[int, str]
     limit_bytes: int | None
 
     def share(self, size_bytes: int) -> float:
-        """Of the height or length of the scale."""
+        """Return the share of the scale's height or length."""
         return size_bytes / self.top_bytes
 
 
 def memory_scale(peaks: list[int], limit_bytes: int | None, unit: tuple[int, str]) -> MemoryScale:
-    """The scale that shows all of `peaks` and the limit."""
+    """Return the scale that shows all of `peaks` and the limit."""
     highest = max(*peaks, limit_bytes or 0, 1)
     return MemoryScale(top_bytes=round(highest * _HEADROOM) + 1, unit=unit, limit_bytes=limit_bytes)
 
 
 def draw_memory(simulation: Simulation, scale: TimeScale, rows: Rows, memory: MemoryScale) -> list[str]:
-    """The strips: parameters as a base, activations on it as steps, red above the limit, the limit on top."""
+    """Draw the strips: parameters as a base, activations on it as steps, red above the limit, the limit on top."""
     height = rows.ink
     curves, bases, over, clips, limits = [], [], [], [], []
     for rank, peak in enumerate(simulation.peak_memory_bytes):
@@ -71,7 +71,7 @@ def draw_memory(simulation: Simulation, scale: TimeScale, rows: Rows, memory: Me
 
 
 def memory_labels(x: int, rows: Rows, memory: MemoryScale) -> list[str]:
-    """The scale of the strips, right-aligned at `x`: on every strip that is high enough, else on none."""
+    """Draw the scale of the strips, right-aligned at `x`, on every strip that is high enough."""
     if rows.ink < _LABELLED_INK:
         return []
     size, name = memory.unit
@@ -93,7 +93,7 @@ def memory_labels(x: int, rows: Rows, memory: MemoryScale) -> list[str]:
 
 
 def _steps(simulation: Simulation, rank: int, scale: TimeScale, floor: int, height: int, memory: MemoryScale) -> str:
-    """Path data of one rank's memory, from the floor up and back down to it."""
+    """Return path data of one rank's memory, from the floor up and back down to it."""
     times_ns, held = memory_curve(simulation.timeline, simulation.costs, rank)
     settled = np.concatenate((np.diff(times_ns) != 0, [True]))  # at one instant, what is freed and taken nets out
     x = scale.tenths(times_ns[settled])
@@ -103,7 +103,7 @@ def _steps(simulation: Simulation, rank: int, scale: TimeScale, floor: int, heig
 
 
 def _thin(x: NDArray[np.int64], y: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """The steps to draw: where several fall into one bucket, the lowest, the highest and the last of them."""
+    """Return the steps to draw: of several in one bucket the lowest, the highest and the last."""
     firsts = np.flatnonzero(np.concatenate(([True], np.diff(x // BUCKET_TENTHS) != 0)))
     lasts = np.concatenate((firsts[1:], [len(x)])) - 1
     highest, lowest = np.minimum.reduceat(y, firsts), np.maximum.reduceat(y, firsts)  # y points down

@@ -1,12 +1,10 @@
-"""Bars at the right, one a row: how busy a rank is, and how high its memory peaks."""
+"""Bars at the right of each row: how busy a rank is, and how high its memory peaks."""
 
 import numpy as np
 
 from evenflow.draw.axes import column_memory
-from evenflow.draw.blocks import Rows
-from evenflow.draw.elements import number, path, rect, text
 from evenflow.draw.legend import DASHES
-from evenflow.draw.memory import MemoryScale
+from evenflow.draw.memory_strips import MemoryScale
 from evenflow.draw.palette import (
     ACTIVATION_FILL,
     HAIRLINE,
@@ -18,17 +16,19 @@ from evenflow.draw.palette import (
     RECOMPUTE,
     STATIC_FILL,
 )
+from evenflow.draw.svg_elements import number, path, rect, text
+from evenflow.draw.timeline_blocks import Rows
 from evenflow.simulate import Simulation
 
 _MOST_HEIGHT = 14
 _LEAST_PITCH = 9
-"""Rows below this are too low for a number."""
+"""Pixels; lower rows have no room for a number."""
 VALUE_WIDTH = 68
-"""Room right of the bars for their numbers."""
+"""Pixels right of the bars for their numbers."""
 
 
 def busy_bars(simulation: Simulation, rows: Rows, x: int, width: int) -> list[str]:
-    """Share of the makespan in which each rank works: its operations, then recomputation."""
+    """Draw the share of the makespan in which each rank works: its operations, then recomputation."""
     timeline, schedule = simulation.timeline, simulation.timeline.schedule
     span = max(timeline.makespan_ns, 1)
     recompute_ns = np.zeros_like(timeline.busy_by_op_ns)
@@ -51,7 +51,7 @@ def busy_bars(simulation: Simulation, rows: Rows, x: int, width: int) -> list[st
 
 
 def peak_bars(simulation: Simulation, rows: Rows, x: int, width: int, memory: MemoryScale) -> list[str]:
-    """Peak memory of each rank: parameters, activations, what is over the limit; the limit as a line."""
+    """Draw the peak memory of each rank: parameters, activations, the part over the limit, and the limit as a line."""
     parts = []
     limit = memory.top_bytes if memory.limit_bytes is None else memory.limit_bytes
     for rank, peak in enumerate(simulation.peak_memory_bytes):
@@ -72,12 +72,12 @@ def peak_bars(simulation: Simulation, rows: Rows, x: int, width: int, memory: Me
 
 
 def bar_heading(x: int, y: int, words: str) -> str:
-    """What the bars show, above them."""
+    """Draw the heading of the bars."""
     return text(x, y, words, size=12, fill=MUTED)
 
 
 def _place(rows: Rows, rank: int) -> tuple[int, int]:
-    """Top and height of a row's bar, centred on the row."""
+    """Return top and height of a row's bar, centred on the row."""
     height = min(rows.ink, _MOST_HEIGHT)
     return rows.y(rank) + (rows.ink - height) // 2, height
 

@@ -4,9 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.draw.axes import TimeScale
-from evenflow.draw.blocks import MERGE_TENTHS, Rows, draw_numbers, make_blocks
-from evenflow.draw.elements import text_width
-from evenflow.draw.svg import BARS_WIDTH, PLOT_LEFT, PLOT_WIDTH, timeline_svg
+from evenflow.draw.page import BARS_WIDTH, PLOT_LEFT, PLOT_WIDTH
+from evenflow.draw.plan_picture import timeline_svg
+from evenflow.draw.svg_elements import text_width
+from evenflow.draw.timeline_blocks import MERGE_TENTHS, Rows, draw_numbers, make_blocks
 from evenflow.schedule import Op, parse_schedule
 from evenflow.simulate import Simulation
 from tests.draw.cases import bars, by_class, by_id, parse, simulation, words

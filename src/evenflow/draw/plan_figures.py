@@ -1,4 +1,4 @@
-"""The figures of a plan as words, for titles and panels."""
+"""The figures of a plan as text, for titles and panels."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from evenflow.simulate import Simulation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One figure: what it is, its value, and a note that puts it in place."""
+    """A figure: its name, its value, and a note that says more."""
 
     label: str
     value: str
@@ -17,7 +17,7 @@ class Figure:
 
 
 def plan_figures(simulation: Simulation, memory_limit_bytes: int | None) -> list[Figure]:
-    """Makespan, bubbles by cause, peak memory, sizes and schedule."""
+    """Return makespan, bubbles by cause, peak memory, sizes and schedule."""
     plan, bubbles = simulation.plan, simulation.bubbles
     causes = f"ideal {percent(bubbles.ideal)}, imbalance {percent(bubbles.imbalance)}"
     causes += f", recompute {percent(bubbles.recompute)}"
@@ -33,7 +33,7 @@ def plan_figures(simulation: Simulation, memory_limit_bytes: int | None) -> list
 
 
 def peak_figure(simulation: Simulation, memory_limit_bytes: int | None) -> Figure:
-    """The highest memory of any rank, and whether it fits."""
+    """Return the highest memory of any rank, and whether it fits."""
     label = "Peak memory"
     if not simulation.network.has_memory:
         return Figure(label=label, value="not known", note="no limit can be checked")
@@ -44,7 +44,7 @@ def peak_figure(simulation: Simulation, memory_limit_bytes: int | None) -> Figur
     if memory_limit_bytes is None:
         return Figure(label=label, value=show_memory(peak, unit), note=f"{where}; no limit given")
     value = f"{show_memory(peak, unit)} of {show_memory(memory_limit_bytes, unit)}"
-    ranks_over = sum(one > memory_limit_bytes for one in peaks)
+    ranks_over = sum(each > memory_limit_bytes for each in peaks)
     if ranks_over == 0:
         return Figure(label=label, value=value, note=f"{where}; fits")
     excess_bytes = peak - memory_limit_bytes
@@ -54,7 +54,7 @@ def peak_figure(simulation: Simulation, memory_limit_bytes: int | None) -> Figur
 
 
 def sizes(simulation: Simulation) -> str:
-    """Ranks, chunks, microbatches, layers."""
+    """Return ranks, chunks, microbatches and layers as text."""
     plan = simulation.plan
     counts = [
         _count(plan.num_ranks, "rank"),
@@ -67,7 +67,7 @@ def sizes(simulation: Simulation) -> str:
 
 
 def percent(share: float) -> str:
-    """A share for people."""
+    """Return a share as text, in percent."""
     return f"{100 * share:.1f} %"
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.draw import timeline_svg
-from evenflow.draw.svg import WIDTH
+from evenflow.draw.page import WIDTH
 from evenflow.model import Communication
 from evenflow.units import parse_memory
 from tests.draw.cases import (

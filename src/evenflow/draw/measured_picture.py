@@ -1,4 +1,4 @@
-"""A measured step under its prediction: two rows a rank on one time axis."""
+"""A measured step under its prediction: two rows for each rank on one time axis."""
 
 from dataclasses import dataclass, replace
 
@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.draw.axes import TimeScale, show_time, time_axis, time_grid
-from evenflow.draw.blocks import Rows, draw_blocks, draw_numbers, make_blocks
-from evenflow.draw.elements import document, fit_text, group, path, rect, text
 from evenflow.draw.legend import timeline_legend
+from evenflow.draw.page import MARGIN, PLOT_LEFT, WIDTH
 from evenflow.draw.palette import HAIRLINE, INK, MUTED
-from evenflow.draw.svg import MARGIN, PLOT_LEFT, WIDTH
+from evenflow.draw.svg_elements import document, fit_text, group, path, rect, text
+from evenflow.draw.timeline_blocks import Rows, draw_blocks, draw_numbers, make_blocks
 from evenflow.errors import InputError
 from evenflow.simulate import Timeline
 
@@ -25,7 +25,7 @@ class _Step:
 
 
 def measured_svg(predicted: Timeline, measured: Timeline, *, title: str) -> str:
-    """The picture of both as the text of an SVG file.
+    """Return the picture of both as the text of an SVG file.
 
     ::
 
@@ -39,7 +39,9 @@ def measured_svg(predicted: Timeline, measured: Timeline, *, title: str) -> str:
     """
     schedule = predicted.schedule
     if measured.schedule != schedule:
-        raise InputError(value=measured.schedule.name, rule="both timelines have one order", place="measured timeline")
+        raise InputError(
+            value=measured.schedule.name, rule="must have the order of the predicted one", place="the measured timeline"
+        )
     span_ns = max(predicted.makespan_ns, measured.makespan_ns, 1)
     scale = TimeScale(left=PLOT_LEFT, width=WIDTH - MARGIN - PLOT_LEFT, span_ns=span_ns)
     count = schedule.num_ranks
@@ -83,7 +85,7 @@ def _figures(predicted: Timeline, measured: Timeline) -> str:
 
 
 def _labels(rows: Rows) -> list[str]:
-    """Rank and kind of every row, where rows are high enough."""
+    """Draw rank and kind of every row, where rows are high enough."""
     size = max(7, min(11, rows.pitch - 1))
     labels = []
     for row in range(rows.count):
@@ -96,7 +98,7 @@ def _labels(rows: Rows) -> list[str]:
 
 
 def _end(scale: TimeScale, timeline: Timeline, name: str, rows: Rows) -> str:
-    """A line where a step ends."""
+    """Draw a line where a step ends."""
     at = scale.tenth(timeline.makespan_ns) / 10
     extra = f'class="{name}-end"' + (' stroke-dasharray="3 2"' if name == "predicted" else "")
     return path(f"M{at:.1f} {rows.top - 4}V{rows.bottom + 3}", stroke=INK, extra=extra)
