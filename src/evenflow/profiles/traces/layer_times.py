@@ -24,6 +24,7 @@ class BlockTime:
     """Time of ONE layer, or of the whole head or tail, for ONE microbatch: the mean of the samples."""
 
     name: str
+    """Names of the layers that were seen, joined by " + "."""
     forward_ns: int
     forward_spread: Spread
     backward_ns: int | None

@@ -25,10 +25,14 @@ class FileReport:
 
     file: str
     source: str
+    """Kind of the trace, and what its times are."""
     num_steps: int
     counted_steps: int
+    """Number of steps that count: the last ones."""
     steps_from: str
+    """How the steps were told apart."""
     num_layers: int | None
+    """Body layers of the stage; None where the trace does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +45,7 @@ class TraceTimes:
     tail: BlockTime | None
     files: tuple[FileReport, ...]
     notes: tuple[str, ...]
+    """Sentences that a reader should know."""
 
 
 def read_traces(

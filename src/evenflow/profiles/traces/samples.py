@@ -39,6 +39,7 @@ class FileSamples:
     counted_steps: int
     """Number of steps that count: the last ones."""
     steps_from: str
+    """How the steps were told apart."""
     num_layers: int | None
     """Body layers of the stage; None where their names and the steps do not tell."""
     samples: Sequence[Sample]
