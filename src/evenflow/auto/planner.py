@@ -133,10 +133,10 @@ def plan(
         time_limit_s=time_limit_s,
         processes=processes,
     )
-    from evenflow.torch_model.rows import is_row, model_row
+    from evenflow.torch_model.rows import is_row, row_with_inputs
 
     if is_row(model):
-        return plan_row(model_row(model, example_batch, head=head, tail=tail), request)
+        return plan_row(row_with_inputs(model, example_batch, head=head, tail=tail), request)
     if head is not None or tail is not None:
         raise InputError(
             value=type(model).__name__,

@@ -53,13 +53,13 @@ def as_row(model: Modules, *, head_modules: int = 0, tail_modules: int = 0) -> M
 
 
 def is_row(model: Modules) -> bool:
-    """Whether `model_row` takes `model`: layers in order, each of which, in an ``nn.Sequential``, is trained."""
+    """Whether `row_with_inputs` takes `model`: layers in order, each of which, in an ``nn.Sequential``, is trained."""
     if isinstance(model, nn.Sequential):
         return all(any(one.requires_grad for one in layer.parameters()) for layer in model)
     return not isinstance(model, nn.Module) or isinstance(model, nn.ModuleList)
 
 
-def model_row(
+def row_with_inputs(
     layers: Modules,
     example_input: torch.Tensor,
     *,

@@ -15,7 +15,7 @@ from evenflow.profiles.from_model.part_profile import PartProfile, profile_part,
 from evenflow.profiles.from_model.timers import FAKE, Timer, timer
 from evenflow.torch_model.optimizers import check_optimizer
 from evenflow.torch_model.parts import ModelRow, Part
-from evenflow.torch_model.rows import model_row
+from evenflow.torch_model.rows import row_with_inputs
 from evenflow.torch_model.training_row import read_decoder
 
 
@@ -80,7 +80,7 @@ def profile(
         InputError: no layers, or as `timer` and `check_optimizer`.
     """
     times = timer(device=device, accelerator=accelerator, efficiency=efficiency)
-    row = model_row(layers, example_input, head=head, tail=tail, name=name)
+    row = row_with_inputs(layers, example_input, head=head, tail=tail, name=name)
     return profile_row(row, timer=times, optimizer=optimizer).network()
 
 

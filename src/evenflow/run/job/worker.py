@@ -74,7 +74,7 @@ class _Trainer:
         self.rank = dist.get_rank() if job.mesh_plan is None else job.mesh_plan.rank_of(dist.get_rank())
         """Rank of the pipeline, which several devices may share."""
         self.model = build_model(job)
-        self.num_parameters = sum(parameter.numel() for parameter in self.model.whole.parameters())
+        self.num_parameters = self.model.num_parameters
         self.clock_offset_ns = clock_offset_ns(device)
         self.recorder = Recorder(device, clock_offset_ns=self.clock_offset_ns)
         self.pipe = self._pipeline()
