@@ -62,7 +62,7 @@ def _measure(name: str, case: tuple[Any, Any], shape: tuple[int, int]) -> Shardi
     return ShardingSpeed(
         name=name,
         mesh=shape,
-        status=plan.status,
+        status=plan.status.value,
         seconds=time.perf_counter() - start,
         processor_seconds=time.process_time() - processor,
     )
