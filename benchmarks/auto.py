@@ -13,8 +13,8 @@ from evenflow.auto.config_planner import plan_config
 from evenflow.auto.planner import AutoPlan
 from evenflow.auto.sharding.memory_levels import Level
 from evenflow.auto.stages.analytic import AnalyticStages
-from evenflow.auto.stages.candidates import StageCost
 from evenflow.auto.stages.mesh_sharding import MeshSharding
+from evenflow.auto.stages.stage_provider import StageCost
 from evenflow.auto.stages.two_level_plan import SubmeshStage, TwoLevelPlan
 from evenflow.cluster.cluster import Cluster, Link, Submesh, assign, submeshes
 from evenflow.units import milliseconds

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.table import aligned
-from evenflow.auto.stages.dynamic_program import CandidateCosts, best_stages
+from evenflow.auto.stages.dynamic_program import CandidateCosts
 from evenflow.auto.stages.in_flight import in_flight_microbatches
+from evenflow.auto.stages.threshold_search import best_stages
 from evenflow.cluster.cluster import Cluster, Link, submeshes
 from evenflow.simulate.compiled import compiled
 

@@ -5,7 +5,8 @@ Read `planner` first: it hands the values of one room to the next, trace <- row,
 
 from evenflow.auto.config_planner import plan_config
 from evenflow.auto.planner import AutoPlan, plan
-from evenflow.auto.sharding.layer_costs import MeshCosts, StageOption, stage_costs
+from evenflow.auto.sharding.layer_costs import stage_costs
+from evenflow.auto.sharding.mesh_costs import MeshCosts, StageOption
 from evenflow.auto.sharding.program import Training
 from evenflow.auto.sharding.shard import shard
 from evenflow.auto.sharding.sharding_plan import ShardingPlan

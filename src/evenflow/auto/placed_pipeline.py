@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from evenflow.auto.refine import Refined, Refinement
-from evenflow.auto.sharding.layer_costs import LayerCost, StageOption
+from evenflow.auto.sharding.mesh_costs import LayerCost, StageOption
 from evenflow.auto.sharding.sharding_plan import ParameterSharding, ShardingPlan
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.sharded_stages import ShardedStages, in_runs

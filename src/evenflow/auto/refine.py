@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenflow.auto.stages.candidates import StageProvider
 from evenflow.auto.stages.mesh_sharding import MeshSharding
+from evenflow.auto.stages.stage_provider import StageProvider
 from evenflow.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
 from evenflow.cluster.resharding import plan_resharding
 from evenflow.model import Request, Sizes

@@ -8,7 +8,8 @@ import pytest
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
-from evenflow.auto.sharding.layer_costs import MeshCosts, stage_costs  # noqa: E402
+from evenflow.auto.sharding.layer_costs import stage_costs  # noqa: E402
+from evenflow.auto.sharding.mesh_costs import MeshCosts  # noqa: E402
 from evenflow.auto.sharding.program import Training  # noqa: E402
 from evenflow.auto.sharding.shard import shard  # noqa: E402
 from evenflow.cluster.accelerators import Accelerator  # noqa: E402

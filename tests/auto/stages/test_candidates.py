@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.auto.sharding.memory_levels import Level
-from evenflow.auto.stages.candidates import StageCost, asking, evaluate, pareto
+from evenflow.auto.stages.candidates import asking, evaluate, pareto
 from evenflow.auto.stages.mesh_sharding import MeshSharding
+from evenflow.auto.stages.stage_provider import StageCost
 from evenflow.cluster.cluster import Link, submeshes
 from tests.auto.networks import everything, network, stages
 from tests.cluster.clusters import mesh

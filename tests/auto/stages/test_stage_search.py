@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenflow.auto.stages.dynamic_program import NEAR_PERCENT, best_stages, has_plan, least_memory_bytes
+from evenflow.auto.stages.dynamic_program import has_plan, least_memory_bytes
 from evenflow.auto.stages.in_flight import in_flight_microbatches
 from evenflow.auto.stages.stage_search import plan_stages
+from evenflow.auto.stages.threshold_search import NEAR_PERCENT, best_stages
 from evenflow.cluster.cluster import Cluster, Link
 from evenflow.errors import InputError
 from tests.auto.networks import everything, network, stages

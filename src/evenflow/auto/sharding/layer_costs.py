@@ -5,141 +5,24 @@ a run of several kinds is the sum of its parts and of the redistributions betwee
 for each kind, mesh and memory level, gives the cost of every stage that a pipeline could have.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from itertools import groupby, repeat
+from itertools import repeat
 from multiprocessing import get_context
 
 from evenflow.auto.sharding.builder import build
 from evenflow.auto.sharding.memory_levels import Level, levels_problem, solve_levels
+from evenflow.auto.sharding.mesh_costs import NUMBERS, LayerCost, MeshCosts, stage_option
 from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rules
 from evenflow.auto.sharding.pairwise_milp import PairwiseSolution
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram, Training
-from evenflow.auto.sharding.redistribution import RedistributionTable
-from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.sharding.solution_plan import chosen, plan_of
 from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
 from evenflow.auto.trace.operator_graph import OperatorGraph, Role
 from evenflow.cluster.mesh import Mesh
-from evenflow.cluster.placement import Placement, WholeTensor
-from evenflow.errors import InputError
 from evenflow.torch_model.parts import Part
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageOption:
-    """One way to run a stage; times of one microbatch, memory of one device."""
-
-    forward_ns: int
-    backward_ns: int
-    update_ns: int
-    """Nanoseconds per step: gradients synchronised, parameters handed out."""
-    compute_ns: int
-    communication_ns: int
-    resharding_ns: int
-    gradient_ns: int
-    """These four are the same time by what is done, as in `CostParts`: the first three of a microbatch, the last of a
-    step."""
-    static_bytes: int
-    """Parameters, gradients and optimizer state."""
-    activation_bytes: int
-    """Bytes for each microbatch in flight."""
-    level: Level
-    """The price of memory that the sharding was chosen at."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerCost:
-    """One sharding of one kind of layer: numbers of a run of k layers are ``base + k * slope``."""
-
-    base: StageOption
-    slope: StageOption
-    entry: Placement
-    """Placement of the tensor that comes in."""
-    exit: Placement
-    """Placement of the tensor that goes out."""
-    gradient_entry: Placement | None
-    """Placement of the gradient of what goes out, which comes in; None where there is none."""
-    gradient_exit: Placement | None
-    """Placement of the gradient of what came in."""
-    plan: ShardingPlan
-    """The sharding of a stage of these layers alone, as many as the longest run has."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeshCosts:
-    """Costs of all stages on one mesh. Holds numbers only, so other processes can be handed one."""
-
-    mesh: Mesh
-    order: tuple[int, ...]
-    """The kind of every layer."""
-    layers: tuple[tuple[LayerCost, ...], ...]
-    """Costs by kind, then by price of memory; equally many for all kinds."""
-    handed_over: tuple[WholeTensor, ...]
-    """The tensor that comes into a layer of each kind."""
-
-    def options(self, first: int, end: int) -> tuple[StageOption, ...]:
-        """The ways to run layers [first, end) as one stage, from the fastest to the smallest.
-
-        Raises InputError for an empty run.
-        """
-        if not 0 <= first < end <= len(self.order):
-            raise InputError(
-                value=f"[{first}, {end})",
-                rule=f"must be a run of some of the layers [0, {len(self.order)})",
-                place="stage",
-            )
-        return tuple(self._option(first, end, level) for level in Level)
-
-    def entry(self, layer: int, level: Level) -> tuple[WholeTensor, Placement]:
-        """Return what comes into a layer, and its placement on the mesh."""
-        kind = self.order[layer]
-        return self.handed_over[kind], self.layers[kind][level].entry
-
-    def exit(self, layer: int, level: Level) -> tuple[WholeTensor, Placement]:
-        """Return what goes out of a layer into the next one, and its placement before that."""
-        return self.handed_over[self.order[layer + 1]], self.layers[self.order[layer]][level].exit
-
-    def between(self, start: int, level: Level) -> tuple[int, int]:
-        """Forward and backward redistribution of a microbatch where layer `start` begins another kind."""
-        before, after = (self.layers[self.order[layer]][level] for layer in (start - 1, start))
-        moves = RedistributionTable(mesh=self.mesh).of(self.handed_over[self.order[start]])
-
-        def cost(source: Placement | None, target: Placement | None) -> int:
-            if source is None or target is None:
-                return 0
-            return int(moves.costs[moves.index[source], moves.index[target]])
-
-        return cost(before.exit, after.entry), cost(after.gradient_exit, before.gradient_entry)
-
-    def _option(self, first: int, end: int, level: Level) -> StageOption:
-        runs = [(self.layers[kind][level], len(list(run))) for kind, run in groupby(self.order[first:end])]
-        numbers = {
-            name: sum(getattr(cost.base, name) + count * getattr(cost.slope, name) for cost, count in runs)
-            for name in _NUMBERS
-        }
-        for start in range(first + 1, end):
-            if self.order[start - 1] != self.order[start]:
-                forward, backward = self.between(start, level)
-                numbers["forward_ns"] += forward
-                numbers["backward_ns"] += backward
-                numbers["resharding_ns"] += forward + backward
-        return _option(numbers, level)
-
-
-_NUMBERS = (
-    "forward_ns",
-    "backward_ns",
-    "update_ns",
-    "compute_ns",
-    "communication_ns",
-    "resharding_ns",
-    "gradient_ns",
-    "static_bytes",
-    "activation_bytes",
-)
 
 
 def stage_costs(
@@ -227,11 +110,11 @@ def _layer_cost(
     """`few` are the programs of two and of three layers, where layers follow one another."""
     if not few:
         slope = _numbers(program, found)
-        base = dict.fromkeys(_NUMBERS, 0)
+        base = dict.fromkeys(NUMBERS, 0)
     else:
         two, three = (_numbers(one, found) for one in few)
-        slope = {name: three[name] - two[name] for name in _NUMBERS}
-        base = {name: two[name] - 2 * slope[name] for name in _NUMBERS}
+        slope = {name: three[name] - two[name] for name in NUMBERS}
+        base = {name: two[name] - 2 * slope[name] for name in NUMBERS}
     inputs = [i for i, operator in enumerate(graph.operators) if operator.role is Role.INPUT]
     tangents = [i for i, operator in enumerate(graph.operators) if operator.role is Role.TANGENT]
     results = [
@@ -243,8 +126,8 @@ def _layer_cost(
     plan = plan_of(program, found, memory_limit_bytes=None, smallest_memory_bytes=None, solve_seconds=0.0)
     assert plan.cost is not None
     return LayerCost(
-        base=_option(base, Level.FASTEST),
-        slope=_option(slope, Level.FASTEST),
+        base=stage_option(base, Level.FASTEST),
+        slope=stage_option(slope, Level.FASTEST),
         entry=chosen(program, found.choices, inputs[0]).outputs[0],
         exit=next(placement for backward, placement in results if not backward),
         gradient_entry=chosen(program, found.choices, tangents[0]).outputs[0] if tangents else None,
@@ -255,7 +138,7 @@ def _layer_cost(
 
 
 def _numbers(program: ShardingProgram, found: PairwiseSolution) -> dict[str, int]:
-    """Return what these choices cost in a program of the same graph, by the names of `_NUMBERS`."""
+    """Return what these choices cost in a program of the same graph, by the names of `NUMBERS`."""
     plan = plan_of(program, found, memory_limit_bytes=None, smallest_memory_bytes=None, solve_seconds=0.0)
     cost, memory, training = plan.cost, plan.memory, program.training
     assert cost is not None
@@ -272,7 +155,3 @@ def _numbers(program: ShardingProgram, found: PairwiseSolution) -> dict[str, int
         "static_bytes": memory.total_bytes - memory.activation_bytes,
         "activation_bytes": memory.activation_bytes // training.microbatches_in_flight,
     }
-
-
-def _option(numbers: Mapping[str, int], level: Level) -> StageOption:
-    return StageOption(**numbers, level=level)

@@ -11,8 +11,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from evenflow.auto.stages.candidates import StageCost, run_costs
 from evenflow.auto.stages.mesh_sharding import MeshSharding
+from evenflow.auto.stages.stage_provider import StageCost, run_costs
 from evenflow.cluster.cluster import Cluster, Submesh
 from evenflow.cluster.collectives import Collective, collective_ns
 from evenflow.cluster.layout import Layout

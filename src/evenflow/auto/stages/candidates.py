@@ -10,103 +10,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import repeat
 from multiprocessing import get_context
-from typing import Protocol
 
 import numpy as np
 
 from evenflow.auto.stages.dynamic_program import CandidateCosts
-from evenflow.auto.stages.mesh_sharding import MeshSharding
-from evenflow.cluster.cluster import Cluster, Submesh
-from evenflow.cluster.layout import Layout
-from evenflow.model import NONE, Network
-from evenflow.simulate.costs import LayerSums
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageCost:
-    """One way to run a stage on a submesh; times for one microbatch, memory of each device."""
-
-    forward_ns: int
-    backward_ns: int
-    """Recomputation included."""
-    static_bytes: int
-    """Parameters, gradients and optimizer state."""
-    activation_bytes: int
-    """Bytes for each microbatch in flight."""
-    sharding: MeshSharding
-    recompute: str = NONE
-    """The kind of all its layers."""
-
-    @property
-    def cost_ns(self) -> int:
-        """Forward and backward."""
-        return self.forward_ns + self.backward_ns
-
-
-class StageProvider(Protocol):
-    """Knows what stages cost. Adding a layer to a run never makes it faster or smaller; this is relied upon.
-
-    Several processes ask, so a provider can be pickled, and should be small.
-    """
-
-    @property
-    def cluster(self) -> Cluster:
-        """The devices that stages are chosen for."""
-        ...
-
-    @property
-    def num_microbatches(self) -> int:
-        """Microbatches per step."""
-        ...
-
-    def on(self, cluster: Cluster) -> "StageProvider":
-        """Return the same costs on a cluster of another number of nodes."""
-        ...
-
-    @property
-    def kinds(self) -> Sequence[Hashable]:
-        """One value a layer; layers of equal values cost the same. What only the first or last has tells it apart."""
-        ...
-
-    def options(self, first: int, end: int, submesh: Submesh) -> Sequence[StageCost]:
-        """The ways to run layers [first, end) on a submesh, whether or not they fit in memory; none if impossible."""
-        ...
-
-    def entry_ns(self, first: int, submesh: Submesh) -> int:
-        """Return the least time that a stage from layer `first` on waits for its input and sends the gradient back."""
-        ...
-
-    def network_on(self, submesh: Submesh, sharding: MeshSharding) -> Network:
-        """The network with the costs of every single layer on a submesh."""
-        ...
-
-    def boundary(
-        self, first: int, submesh: Submesh, sharding: MeshSharding, devices: Sequence[int], *, leaving: bool = False
-    ) -> Layout:
-        """Return the layout of what enters layer `first`, on the devices of the stage that it enters, or leaves."""
-        ...
-
-
-def run_costs(network: Network, sums: LayerSums, first: int, end: int, sharding: MeshSharding) -> list[StageCost]:
-    """Return the costs of layers [first, end) of a network on a submesh as a stage, under each recompute kind."""
-    blocks = [network.head] * (first == 0) + [network.tail] * (end == network.num_layers)
-    static = int(sums.parameter_bytes[end] - sums.parameter_bytes[first]) + network.constant_bytes
-    forward = int(sums.forward_ns[end] - sums.forward_ns[first])
-    costs = []
-    for index, kind in enumerate(sums.kinds):
-        backward, activation = sums.backward_ns[index], sums.activation_bytes[index]
-        costs.append(
-            StageCost(
-                forward_ns=forward + sum(block.forward_ns for block in blocks),
-                backward_ns=int(backward[end] - backward[first]) + sum(block.backward_ns for block in blocks),
-                static_bytes=static + sum(block.parameter_bytes for block in blocks),
-                activation_bytes=int(activation[end] - activation[first])
-                + sum(block.activation_bytes for block in blocks),
-                sharding=sharding,
-                recompute=kind,
-            )
-        )
-    return costs
+from evenflow.auto.stages.stage_provider import StageCost, StageProvider
+from evenflow.cluster.cluster import Submesh
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

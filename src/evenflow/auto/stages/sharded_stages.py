@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 
-from evenflow.auto.sharding.layer_costs import LayerCost, MeshCosts, StageOption, costs_on
+from evenflow.auto.sharding.layer_costs import costs_on
 from evenflow.auto.sharding.memory_levels import Level
+from evenflow.auto.sharding.mesh_costs import LayerCost, MeshCosts, StageOption
 from evenflow.auto.sharding.program import Training
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
-from evenflow.auto.stages.candidates import StageCost, run_costs
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.request import TwoLevelRequest, silent
+from evenflow.auto.stages.stage_provider import StageCost, run_costs
 from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
 from evenflow.cluster.cluster import Cluster, Submesh, submeshes
 from evenflow.cluster.layout import Layout

@@ -5,16 +5,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-from evenflow.auto.stages.candidates import Asker, Candidates, StageCost, StageProvider, asking, evaluate
-from evenflow.auto.stages.dynamic_program import (
-    NEAR_PERCENT,
-    StagePlan,
-    StagePlans,
-    best_stages,
-    has_plan,
-    least_memory_bytes,
-)
+from evenflow.auto.stages.candidates import Asker, Candidates, asking, evaluate
+from evenflow.auto.stages.dynamic_program import StagePlan, StagePlans, has_plan, least_memory_bytes
 from evenflow.auto.stages.in_flight import assumed_schedule, in_flight_microbatches
+from evenflow.auto.stages.stage_provider import StageCost, StageProvider
+from evenflow.auto.stages.threshold_search import NEAR_PERCENT, best_stages
 from evenflow.auto.stages.two_level_plan import Shortage, StagesOutcome, SubmeshStage, TwoLevelPlan
 from evenflow.cluster.cluster import Cluster, assign, submeshes
 from evenflow.errors import InputError

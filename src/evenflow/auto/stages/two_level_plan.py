@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from evenflow.auto.stages.candidates import StageCost
-from evenflow.auto.stages.dynamic_program import NEAR_PERCENT
+from evenflow.auto.stages.stage_provider import StageCost
+from evenflow.auto.stages.threshold_search import NEAR_PERCENT
 from evenflow.cluster.cluster import Cluster, Submesh
 from evenflow.cluster.layout import Layout
 from evenflow.cluster.resharding import ReshardingPlan, plan_resharding

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from evenflow.auto.stages.dynamic_program import NEAR_PERCENT, CandidateCosts, best_stages, least_memory_bytes
+from evenflow.auto.stages.dynamic_program import CandidateCosts, least_memory_bytes
 from evenflow.auto.stages.in_flight import in_flight_microbatches
+from evenflow.auto.stages.threshold_search import NEAR_PERCENT, best_stages
 from evenflow.errors import InputError
 from tests.auto.oracles import every_plan, memory_bytes, random_costs, step_ns
 from tests.cluster.clusters import mesh

@@ -1,0 +1,135 @@
+"""Costs of runs of layers on one mesh, as values: a run of several kinds is the sum of its parts.
+
+A run of k equal layers costs ``base + k * slope`` in everything, because its layers share one choice (`OperatorGraph`);
+to a run of several kinds the redistributions between them are added.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from evenflow.auto.sharding.memory_levels import Level
+from evenflow.auto.sharding.redistribution import RedistributionTable
+from evenflow.auto.sharding.sharding_plan import ShardingPlan
+from evenflow.cluster.mesh import Mesh
+from evenflow.cluster.placement import Placement, WholeTensor
+from evenflow.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageOption:
+    """One way to run a stage; times of one microbatch, memory of one device."""
+
+    forward_ns: int
+    backward_ns: int
+    update_ns: int
+    """Nanoseconds per step: gradients synchronised, parameters handed out."""
+    compute_ns: int
+    communication_ns: int
+    resharding_ns: int
+    gradient_ns: int
+    """These four are the same time by what is done, as in `CostParts`: the first three of a microbatch, the last of a
+    step."""
+    static_bytes: int
+    """Parameters, gradients and optimizer state."""
+    activation_bytes: int
+    """Bytes for each microbatch in flight."""
+    level: Level
+    """The price of memory that the sharding was chosen at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerCost:
+    """One sharding of one kind of layer: numbers of a run of k layers are ``base + k * slope``."""
+
+    base: StageOption
+    slope: StageOption
+    entry: Placement
+    """Placement of the tensor that comes in."""
+    exit: Placement
+    """Placement of the tensor that goes out."""
+    gradient_entry: Placement | None
+    """Placement of the gradient of what goes out, which comes in; None where there is none."""
+    gradient_exit: Placement | None
+    """Placement of the gradient of what came in."""
+    plan: ShardingPlan
+    """The sharding of a stage of these layers alone, as many as the longest run has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeshCosts:
+    """Costs of all stages on one mesh. Holds numbers only, so other processes can be handed one."""
+
+    mesh: Mesh
+    order: tuple[int, ...]
+    """The kind of every layer."""
+    layers: tuple[tuple[LayerCost, ...], ...]
+    """Costs by kind, then by price of memory; equally many for all kinds."""
+    handed_over: tuple[WholeTensor, ...]
+    """The tensor that comes into a layer of each kind."""
+
+    def options(self, first: int, end: int) -> tuple[StageOption, ...]:
+        """The ways to run layers [first, end) as one stage, from the fastest to the smallest.
+
+        Raises InputError for an empty run.
+        """
+        if not 0 <= first < end <= len(self.order):
+            raise InputError(
+                value=f"[{first}, {end})",
+                rule=f"must be a run of some of the layers [0, {len(self.order)})",
+                place="stage",
+            )
+        return tuple(self._option(first, end, level) for level in Level)
+
+    def entry(self, layer: int, level: Level) -> tuple[WholeTensor, Placement]:
+        """Return what comes into a layer, and its placement on the mesh."""
+        kind = self.order[layer]
+        return self.handed_over[kind], self.layers[kind][level].entry
+
+    def exit(self, layer: int, level: Level) -> tuple[WholeTensor, Placement]:
+        """Return what goes out of a layer into the next one, and its placement before that."""
+        return self.handed_over[self.order[layer + 1]], self.layers[self.order[layer]][level].exit
+
+    def between(self, start: int, level: Level) -> tuple[int, int]:
+        """Forward and backward redistribution of a microbatch where layer `start` begins another kind."""
+        before, after = (self.layers[self.order[layer]][level] for layer in (start - 1, start))
+        moves = RedistributionTable(mesh=self.mesh).of(self.handed_over[self.order[start]])
+
+        def cost(source: Placement | None, target: Placement | None) -> int:
+            if source is None or target is None:
+                return 0
+            return int(moves.costs[moves.index[source], moves.index[target]])
+
+        return cost(before.exit, after.entry), cost(after.gradient_exit, before.gradient_entry)
+
+    def _option(self, first: int, end: int, level: Level) -> StageOption:
+        runs = [(self.layers[kind][level], len(list(run))) for kind, run in groupby(self.order[first:end])]
+        numbers = {
+            name: sum(getattr(cost.base, name) + count * getattr(cost.slope, name) for cost, count in runs)
+            for name in NUMBERS
+        }
+        for start in range(first + 1, end):
+            if self.order[start - 1] != self.order[start]:
+                forward, backward = self.between(start, level)
+                numbers["forward_ns"] += forward
+                numbers["backward_ns"] += backward
+                numbers["resharding_ns"] += forward + backward
+        return stage_option(numbers, level)
+
+
+NUMBERS = (
+    "forward_ns",
+    "backward_ns",
+    "update_ns",
+    "compute_ns",
+    "communication_ns",
+    "resharding_ns",
+    "gradient_ns",
+    "static_bytes",
+    "activation_bytes",
+)
+
+
+def stage_option(numbers: Mapping[str, int], level: Level) -> StageOption:
+    """Return the option with these `NUMBERS`."""
+    return StageOption(**numbers, level=level)
