@@ -12,11 +12,11 @@ from evenflow.cli.exit_status import exit_status
 
 VERBS = {
     "plan": "Cut, recomputation and order of work for the shortest step that fits in memory.",
-    "simulate": "The exact timeline, memory and bubbles of a plan you give.",
+    "simulate": "The exact timeline, memory and bubbles of your own plan.",
     "compare": "The recommended plan beside naive ones and your own.",
     "schedules": "The families of schedules: idea, limits, memory, bubble, paper.",
-    "schedule": "Show a family as a grid with its bubbles; check an order that someone else wrote.",
-    "guide": "Which dry runs to do, so that their memory peaks determine the memory of every part.",
+    "schedule": "A family as a grid with its bubbles; a check of an order of work.",
+    "guide": "The dry runs whose memory peaks determine the memory of every part.",
     "collect-peaks": "Peak memory of every stage from the logs of dry runs.",
     "fit-memory": "Parameters, activations, head, tail and constant from measured peaks.",
     "read-trace": "Head, body and tail time from a profiler's timelines.",
@@ -32,11 +32,11 @@ class Verbs(click.Group):
     """Loads a verb when it is called, so that ``evenflow --help`` answers at once."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names of the verbs in the order of the help."""
+        """Return the names of the verbs in the order of the help."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The verb, imported now."""
+        """Return the verb, imported now."""
         if cmd_name not in VERBS:
             return None
         name = cmd_name.replace("-", "_")
@@ -45,7 +45,7 @@ class Verbs(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of verbs, without importing them."""
+        """Write the list of verbs, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(VERBS.items()))
 

@@ -62,7 +62,7 @@ def _balance(flags: argparse.Namespace) -> int:
         click.echo("note: the layer file has no memory data, so -mem is not checked", err=True)
         limit = None
     if flags.optimization_level is not None:
-        click.echo("note: -O means nothing here: every plan is the best the time allows", err=True)
+        click.echo("note: -O has no effect: every plan is the best that the time allows", err=True)
     others = _others(network, sizes, schedule, flags)
     paths = picture_paths(others, flags.output_folder)
     if flags.exec:
@@ -142,7 +142,7 @@ def _memory(simulation: Simulation, memory_limit_bytes: int | None) -> list[str]
 
 
 def layers_text(network: Network) -> str:
-    """The layers as they were read: head, kinds of body layers, tail."""
+    """Return the layers as they were read: head, kinds of body layers, tail."""
     lines = [f"layers of {network.name}, constant memory {megabytes(network.constant_bytes):.3f} MB"]
     for kind, block in (("HEAD", network.head), ("TAIL", network.tail)):
         lines.append(
@@ -166,7 +166,7 @@ def layers_text(network: Network) -> str:
 
 
 def _layer_file(folder: Path, name: str, *, made: bool) -> Path:
-    """``folder/name.json``; the name may have its suffix. It must be there unless it is `made` now."""
+    """Return ``folder/name.json``, which must be there unless it is `made` now; the name may have its suffix."""
     path = folder / (name if name.endswith(".json") else f"{name}.json")
     if not made and not path.is_file():
         names = ", ".join(sorted(file.stem for file in folder.glob("*.json"))) if folder.is_dir() else ""

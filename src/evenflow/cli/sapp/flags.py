@@ -17,12 +17,12 @@ _REFUSED = {
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """A wrong flag is bad input like any other."""
+        """Report a wrong flag like any other bad input."""
         raise click.UsageError(f"{message}; see: {PROGRAM} --help")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """The flags' values. Raises UsageError for a flag that is wrong or refused."""
+    """Return the values of the flags; raises UsageError for a flag that is wrong or refused."""
     flags = _parser().parse_args(arguments)
     for name, sentence in _REFUSED.items():
         if getattr(flags, name) not in (None, False):
@@ -48,12 +48,26 @@ def _parser() -> argparse.ArgumentParser:
     _add_flag(parser, "-lm", "--less_memory", "with interleave above 1: the schedule with less memory")
     add("-t", "--time_limit", type=_seconds, default=90.0, metavar="S", help="seconds of search (90)")
     _add_flag(parser, "-naive", "--simulate_naive", "also simulate everything and nothing recomputed")
-    add("-manual", "--manual_config", type=Path, metavar="FILE", help="also simulate the strategies of this YAML")
-    add("-o", "--output_folder", type=Path, default=Path("output"), metavar="DIR", help="for pictures (./output)")
-    add("-lf", "--layer_folder", type=Path, default=Path("layers"), metavar="DIR", help="of layer files (./layers)")
-    _add_flag(parser, "-exec", "--exec", "false: simulate the other strategies only, without solving", default=True)
+    add("-manual", "--manual_config", type=Path, metavar="FILE", help="also simulate the plans of this YAML file")
+    add(
+        "-o",
+        "--output_folder",
+        type=Path,
+        default=Path("output"),
+        metavar="DIR",
+        help="folder that pictures are written to (./output)",
+    )
+    add(
+        "-lf",
+        "--layer_folder",
+        type=Path,
+        default=Path("layers"),
+        metavar="DIR",
+        help="folder of layer files (./layers)",
+    )
+    _add_flag(parser, "-exec", "--exec", "0: only simulate the other plans, without solving", default=True)
     _add_flag(parser, "-dump", "--dump_layer", "print the layers as they were read")
-    add("-O", "--optimization_level", metavar="N", help="accepted for old scripts; means nothing")
+    add("-O", "--optimization_level", metavar="N", help="accepted for old scripts, without effect")
     add("-init", "--init", type=Path, metavar="FILE", help="make the layer file NAME.json from this init file")
     add("-guide", "--guide", action="store_true", help="ask for the sizes, and say which dry runs to do")
     add("-mf", "--memory_folder", metavar="DIR", help=argparse.SUPPRESS)
@@ -63,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_flag(parser: argparse.ArgumentParser, short: str, long: str, words: str, *, default: bool = False) -> None:
-    """A yes/no flag, which may stand alone for yes."""
+    """Add a yes/no flag, which may stand alone for yes."""
     parser.add_argument(short, long, type=_yes, nargs="?", const=True, default=default, metavar="0|1", help=words)
 
 

@@ -44,7 +44,7 @@ def interactive_guide() -> int:
 
 
 def _ask_count(question: str, check: Callable[[int], None]) -> int:
-    """A number that `check` accepts; 0 for 0, nothing or ``*``."""
+    """Ask for a number that `check` accepts; return 0 for 0, nothing or ``*``."""
     while True:
         answer = _ask(question)
         if answer in ("", "*", "0"):
@@ -76,6 +76,6 @@ def _ask(question: str) -> str:
 
 
 def _now() -> str:
-    """The time as the balancer's log shows it."""
+    """Return the time as the balancer's log shows it."""
     now = datetime.now()
     return f"{now:%Y-%m-%d %H:%M:%S},{now.microsecond // 1000:03d}"

@@ -1,1 +1,1 @@
-"""What several verbs share: options, output files, progress."""
+"""Parts that several verbs share: options, input and output files, progress."""

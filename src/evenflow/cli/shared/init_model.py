@@ -1,4 +1,4 @@
-"""From an init file to the model that it describes, and to its layer file."""
+"""The model that an init file describes, and its layer file."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def write_layer_file(init_file: Path, layer_file: Path, *, name: str) -> None:
 
 
 def model_of(init: InitFile, fit: MemoryFit, *, name: str) -> Network:
-    """The network of a fit, with the given times or those of the timelines.
+    """Return the network of a fit, with the given times or those of the timelines.
 
     Raises:
         InputError: an init file without times, or timelines that cannot be read.
@@ -45,7 +45,7 @@ def model_of(init: InitFile, fit: MemoryFit, *, name: str) -> Network:
 
 
 def notes_of(init: InitFile) -> tuple[str, ...]:
-    """What of the file is not used, a sentence each."""
+    """Return a sentence for each field of the file that is not used."""
     notes = [f"{field} means nothing here; what to plan for is on the command line" for field in init.ignored]
     if init.times is not None and init.profiling is not None:
         notes.append("time_config is used, so the timelines of profiling_config are not read")
@@ -53,7 +53,7 @@ def notes_of(init: InitFile) -> tuple[str, ...]:
 
 
 def _check_not_by_hand(path: Path) -> None:
-    """A layer file that is there may be replaced when it is in the very form in which they are written here."""
+    """Refuse to replace a layer file that is not in the form that is written here."""
     if not path.exists():
         return
     try:
@@ -84,7 +84,7 @@ def _times(init: InitFile) -> LayerTimes:
 
 
 def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
-    """Head, one layer and tail as the timelines show them, with the plain backward where none is visible."""
+    """Return head, one layer and tail as the timelines show them, with the plain backward where none is visible."""
     from rich.console import Console
 
     from evenflow.profiles.traces import BlockTime, LayerNames, read_traces
@@ -126,7 +126,7 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
 
 
 def _timeline_folder(init: InitFile, profiling: Profiling) -> Path:
-    """As seen from where the user stands, as in the original, or from the init file."""
+    """Return the folder as seen from the current folder, as in the original, or from the init file."""
     here = Path(profiling.folder)
     beside = Path(init.file).parent / here
     if here.exists():

@@ -1,4 +1,4 @@
-"""How a solve is going, on stderr: one live line on a terminal, elsewhere a line now and then."""
+"""Progress on stderr: one live line on a terminal, elsewhere a line now and then."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,14 +10,14 @@ from evenflow.solve import Progress, ProgressCallback
 from evenflow.units import milliseconds
 
 SECONDS_BETWEEN_LINES = 2.0
-"""Improvements closer together than this share a line where there is no terminal."""
+"""Least seconds between two lines where there is no terminal."""
 
 SPINNER_WIDTH = 3
 
 
 @contextmanager
 def shown_progress(*, quiet: bool = False) -> Iterator[ProgressCallback | None]:
-    """A callback for `evenflow.plan` that shows the progress while the block runs; None when `quiet`."""
+    """Give a callback for `evenflow.plan` that shows the progress while the block runs; None when `quiet`."""
     if quiet:
         yield None
         return
@@ -30,7 +30,7 @@ def shown_progress(*, quiet: bool = False) -> Iterator[ProgressCallback | None]:
 
 
 def progress_text(progress: Progress) -> str:
-    """One line: time, phase, best plan, bound and gap."""
+    """Return one line: time, phase, best plan, bound and gap."""
     parts = [f"{progress.seconds:6.1f} s", progress.phase]
     if progress.makespan_ns is not None:
         parts.append(f"best {milliseconds(progress.makespan_ns):,.3f} ms")
@@ -42,14 +42,14 @@ def progress_text(progress: Progress) -> str:
 
 
 def _one_line(progress: Progress, *, width: int) -> Text:
-    """As plain text (a bracket is no markup), cut where the terminal ends."""
+    """Return the line as plain text (a bracket is no markup), cut where the terminal ends."""
     text = Text(progress_text(progress))
     text.truncate(width, overflow="ellipsis")
     return text
 
 
 class _Lines:
-    """Prints an improvement of plan or bound, at most every few seconds."""
+    """A callback that prints an improvement of plan or bound, at most every few seconds."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -1,1 +1,1 @@
-"""What the verbs print: tables and the lines around them."""
+"""The text that verbs print: one module for each kind of result, and tables."""

@@ -1,4 +1,4 @@
-"""What the A/A check of a run is answered with, and how a fault is asked for."""
+"""The A/A check of a run as text, and the text form of a fault."""
 
 import re
 
@@ -37,7 +37,7 @@ def parse_fault(text: str) -> Fault:
 
 
 def mismatch_text(mismatch: Mismatch) -> str:
-    """``rank 2, stage 2, microbatch 4, step 3, backward: 12 numbers of model.norm.weight differ``."""
+    """Return ``rank 2, stage 2, microbatch 4, step 3, backward: model.norm.weight came out differently …``."""
     numbers = "1 number" if mismatch.num_different == 1 else f"{mismatch.num_different:,} numbers"
     return (
         f"rank {mismatch.rank}, stage {mismatch.stage}, microbatch {mismatch.microbatch}, step {mismatch.step + 1}, "
@@ -46,7 +46,7 @@ def mismatch_text(mismatch: Mismatch) -> str:
 
 
 def audit_text(report: AAReport) -> str:
-    """Headline, cost, a row a rank, and what was not checked."""
+    """Return headline, cost, a row for each rank, and what was not checked."""
     checks = sum(rank.num_checks for rank in report.ranks)
     found = len(report.mismatches)
     lines = [
@@ -79,7 +79,7 @@ def audit_text(report: AAReport) -> str:
 
 
 def verdict(report: AAReport) -> str:
-    """The error that a run with mismatches ends with; empty without any."""
+    """Return the error that a run with mismatches ends with; empty without any."""
     found = report.mismatches
     lines = [mismatch_text(one) for one in found[:_SHOWN]]
     if len(found) > _SHOWN:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def auto_text(found: "AutoPlan", *, microbatch: int, sequence: int, seconds: float) -> str:
-    """Headline, stages, costs by part, shardings, alternatives, refinement, notes."""
+    """Return headline, stages, costs by part, shardings, alternatives, refinement and notes."""
     cluster, simulation = found.cluster, found.simulation
     mesh = f"{cluster.num_nodes}x{cluster.devices_per_node}"
     work = f"{found.num_microbatches} microbatches of {microbatch} x {sequence} tokens"
@@ -39,13 +39,13 @@ def auto_text(found: "AutoPlan", *, microbatch: int, sequence: int, seconds: flo
 
 
 def shortage_text(found: "AutoPlan") -> str:
-    """Why there is no plan, and what would do."""
+    """Return why there is no plan, and what would be enough."""
     assert found.search.shortage is not None
     return f"infeasible: {found.search.shortage.message(found.cluster)}"
 
 
 def _stage_table(found: "AutoPlan") -> str:
-    """A row a stage; peak memory is that of its rank."""
+    """Return a row for each stage; peak memory is that of its rank."""
     header = ["stage", "layers", "submesh", "devices", "sharding", "recompute", "forward ms", "backward ms", "peak MB"]
     costs, peaks = found.simulation.costs, found.simulation.peak_memory_bytes
     rows = [
@@ -87,7 +87,7 @@ def _evidence(found: "AutoPlan", seconds: float) -> Iterator[str]:
 
 
 def _cost_table(found: "AutoPlan") -> str:
-    """Of one microbatch on a stage, by what is done; what goes between stages and gradients beside it."""
+    """Return the time of one microbatch on each stage by kind of work, and gradients and messages beside it."""
     header = ["ms", "compute", "communication", "resharding", "gradient/step", "recompute", "between stages"]
     base = found.simulation
     messages = _messages_ms(found)
@@ -102,7 +102,7 @@ def _cost_table(found: "AutoPlan") -> str:
 
 
 def _messages_ms(found: "AutoPlan") -> list[float]:
-    """From each stage to the next and back, where the stages are those of the two-level plan."""
+    """Return the time from each stage to the next and back; nothing where stages were refined."""
     plan = found.two_level
     if plan is None or found.refined:
         return []
@@ -112,7 +112,7 @@ def _messages_ms(found: "AutoPlan") -> list[float]:
 
 
 def _shardings(found: "AutoPlan") -> Iterator[str]:
-    """Of every kind of layer under every sharding in use: parameters, activations, collectives."""
+    """Yield parameters, activations and collectives of every kind of layer under every sharding in use."""
     used: dict[tuple[Submesh, MeshSharding, int], list[PlacedStage]] = {}
     for stage in found.stages:
         for kind in stage.shardings:
@@ -136,7 +136,7 @@ def _shardings(found: "AutoPlan") -> Iterator[str]:
 
 
 def _collectives(plan: "ShardingPlan") -> list[str]:
-    """How many of each run in one layer, and how long they take together."""
+    """Return how many collectives of each kind run in one layer, and how long they take together."""
     counts: dict[tuple[str, str, int], list[int]] = {}
     for one in plan.collectives:
         counts.setdefault((one.phase, one.collective, one.axis), []).append(one.time_ns)
@@ -150,7 +150,7 @@ _PHASES = ("forward", "backward", "update")
 
 
 def _names(found: "AutoPlan", stage: "PlacedStage") -> list[str]:
-    """A name for each layer of a stage, head and tail included."""
+    """Return a name for each layer of a stage, head and tail included."""
     row = found.row
     head = row.head if stage.first == 0 else ()
     tail = row.tail if stage.end == len(row.body) else ()
@@ -158,7 +158,7 @@ def _names(found: "AutoPlan", stage: "PlacedStage") -> list[str]:
 
 
 def _alternatives(found: "AutoPlan") -> str:
-    """The best stages of every number, the answer's marked."""
+    """Return the best stages of every number, with a mark at the answer."""
     rows = []
     for plan in found.search.alternatives:
         mark = "*" if plan is found.two_level else ""
@@ -177,7 +177,7 @@ def _alternatives(found: "AutoPlan") -> str:
 
 
 def _submeshes(plan: "TwoLevelPlan") -> str:
-    """Such as ``3 of 1x2, 1 of 1x1``."""
+    """Return the submeshes as text, such as ``3 of 1x2, 1 of 1x1``."""
     counts: dict[str, int] = {}
     for stage in plan.stages:
         counts[str(stage.submesh)] = counts.get(str(stage.submesh), 0) + 1
@@ -185,7 +185,7 @@ def _submeshes(plan: "TwoLevelPlan") -> str:
 
 
 def _refinement(found: "AutoPlan") -> str:
-    """What the exact solver adds."""
+    """Return what the exact solver adds."""
     refinement = found.refinement
     if refinement is None:
         return "refinement: none, since no plan has equal submeshes"

@@ -8,11 +8,11 @@ from evenflow.profiles.memory.refusals import label
 from evenflow.units import megabytes
 
 _MOST_STAGES = 3
-"""So many stages are named behind an unknown; the JSON has all."""
+"""Stages that are named behind an unknown; the JSON has all."""
 
 
 def fit_text(init: InitFile, fit: MemoryFit) -> str:
-    """Unknowns with their errors and the stages behind them, then every peak beside its equation, then the notes."""
+    """Return unknowns with their errors and the stages behind them, every peak beside its equation, and the notes."""
     runs = fit.dry_runs
     unknowns = len(runs.peaks) - fit.degrees_of_freedom
     rounds = f"{len(runs.rounds)} dry run{'' if len(runs.rounds) == 1 else 's'}"
@@ -21,7 +21,7 @@ def fit_text(init: InitFile, fit: MemoryFit) -> str:
 
 
 def fit_summary(fit: MemoryFit) -> str:
-    """Every unknown in a line, then the notes."""
+    """Return every unknown in a line, then the notes."""
     lines = [f"  {label(estimate.name)}: {_value(estimate)}" for estimate in fit.estimates]
     return "\n".join([*lines, *(f"  note: {note}" for note in fit.notes)])
 
@@ -67,7 +67,7 @@ def _evidence(fit: MemoryFit, unknowns: int) -> str:
 
 
 def _behind(fit: MemoryFit, estimate: Estimate) -> str:
-    """The stages with the largest weights."""
+    """Return the stages with the largest weights."""
 
     def weight_of(pair: tuple[Peak, float]) -> float:
         return abs(pair[1])

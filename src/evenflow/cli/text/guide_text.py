@@ -1,4 +1,4 @@
-"""What to do with the rounds of a guide, and how good they are."""
+"""The rounds of a guide as text: how exact they are, and the next commands."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from evenflow.profiles.memory.dry_run_guide import FEWEST_RANKS, Guide
 
 
 def guide_notes(found: Guide, *, asked_ranks: int, configs: Sequence[Path] = (), init_file: Path | None = None) -> str:
-    """The number of ranks where it is not the one asked for, how exact the result will be, and the next commands.
+    """Return the number of ranks where it is not the one asked for, how exact the fit will be, and the next commands.
 
     `configs` are the training YAMLs by round, where they were written.
     """

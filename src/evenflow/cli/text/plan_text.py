@@ -1,4 +1,4 @@
-"""What a solve is answered with: the lines for a plan, or the reason why there is none."""
+"""A plan as text, or the reason why there is none."""
 
 import click
 
@@ -12,7 +12,7 @@ from evenflow.units import megabytes
 
 
 def plan_text(simulation: Simulation, memory_limit_bytes: int | None, *, certificate: str) -> str:
-    """Headline, plan, certificate, memory and bubbles, as paragraphs."""
+    """Return headline, plan, certificate, memory and bubbles, as paragraphs."""
     notes = [certificate, memory_note(simulation, memory_limit_bytes), message_note(simulation.communication)]
     return "\n\n".join(
         (
@@ -34,7 +34,7 @@ def block_to_paste(plan: Plan) -> str:
 
 
 def no_plan_text(outcome: Outcome) -> str:
-    """Why there is no plan, and what would help."""
+    """Return why there is no plan, and what would help."""
     reason = outcome.infeasibility
     if reason is None:
         return "no plan was found in the time given; give more with the time limit"

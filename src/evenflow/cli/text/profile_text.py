@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def profile_text(found: "ModelProfile", setting: ProfileSetting) -> str:
-    """What was found about every distinct part, under which recompute kind, and where the times come from."""
+    """Return every distinct part, its memory under each recompute kind, and where the times come from."""
     microbatch = f"{setting.microbatch} x {setting.sequence} tokens, {setting.dtype.short_name}, {setting.optimizer}"
     shared = f", on one of {setting.tensor_parallel} devices" if setting.tensor_parallel > 1 else ""
     head = f"{found.name}: {len(found.layers)} layers; a microbatch is {microbatch}{shared}"
@@ -20,7 +20,7 @@ def profile_text(found: "ModelProfile", setting: ProfileSetting) -> str:
 
 
 def _part_table(found: "ModelProfile") -> str:
-    """One layer and one microbatch: parameters and times."""
+    """Return parameters and times of one layer and one microbatch."""
     header = ["", "layer", "layers", "parameters", "with optimizer MB", "forward TFLOP", "F ms", "I ms", "W ms"]
     measured = any(part.times.spread is not None for _, part, _ in found.parts)
     rows = []
@@ -35,7 +35,7 @@ def _part_table(found: "ModelProfile") -> str:
 
 
 def _kind_table(found: "ModelProfile") -> str:
-    """Activation, backward and working memory of a layer under every recompute kind."""
+    """Return activation, backward and working memory of a layer under every recompute kind."""
     rows = [
         [part.name, kind, _mb(size), _ms(part.times.backward_ns[kind]), _mb(part.working_bytes[kind])]
         for _, part, _ in found.parts

@@ -1,4 +1,4 @@
-"""What a run is answered with: a line a step, predicted against measured, a picture."""
+"""A run as text: a line for each step, predicted against measured, and a picture."""
 
 from evenflow.cli.text.aa_text import audit_text
 from evenflow.cli.text.tables import aligned
@@ -11,13 +11,13 @@ from evenflow.units import megabytes, milliseconds
 
 
 def step_line(step: StepReport, num_steps: int) -> str:
-    """``step  3/20  loss 5.1234  12.3 ms``; steps count from 1."""
+    """Return ``step  3/20  loss 5.1234  12.3 ms``; steps count from 1."""
     width = len(str(num_steps))
     return f"step {step.step + 1:>{width}}/{num_steps}  loss {step.loss:.6g}  {milliseconds(step.step_ns):,.1f} ms"
 
 
 def comparison_text(job: RunJob, result: RunResult, comparison: Comparison) -> str:
-    """Headline, step time, and a row a rank: busy, bubble and peak memory, predicted and measured."""
+    """Return headline, step time, and for each rank busy and idle time and peak memory, predicted and measured."""
     predicted, measured = comparison.predicted, comparison.measured
     steps = sorted(comparison.step_ns)
     where = f"{job.plan.num_ranks} ranks ({job.device})"
@@ -50,7 +50,7 @@ def comparison_text(job: RunJob, result: RunResult, comparison: Comparison) -> s
 
 
 def verification_text(verification: Verification) -> str:
-    """One sentence: whether the pipeline computed what the unsplit model does."""
+    """Return one sentence: whether the pipeline computed what the unsplit model does."""
     worst = f", of {verification.worst_parameter}" if verification.worst_parameter else ""
     return (
         f"verification: losses and gradients {'agree' if verification.agrees else 'DO NOT AGREE'} with the unsplit "
@@ -60,7 +60,7 @@ def verification_text(verification: Verification) -> str:
 
 
 def measured_picture(job: RunJob, result: RunResult, comparison: Comparison) -> str:
-    """The measured step under the predicted one."""
+    """Return a picture of the measured step under the predicted one."""
     title = f"{result.model}, {job.plan.schedule}, {job.plan.num_ranks} ranks x {job.plan.num_chunks} chunks"
     return measured_svg(comparison.predicted, comparison.measured, title=title)
 

@@ -24,7 +24,7 @@ _COLUMNS = {
 
 
 def shown_text(simulation: Simulation, formula: Formula) -> str:
-    """A family on equal stages: grid, bubbles, live activations."""
+    """Return a family on equal stages: grid, bubbles, live activations."""
     paragraphs = [_headline(simulation), _grid(simulation)]
     paragraphs.append(f"{_step(simulation)}\n{bubble_table(simulation, formula)}")
     paragraphs.append(live_note(simulation))
@@ -32,7 +32,7 @@ def shown_text(simulation: Simulation, formula: Formula) -> str:
 
 
 def checked_text(simulation: Simulation, *, place: str) -> str:
-    """An order that is fine: sizes, idle time and live activations of every rank."""
+    """Return sizes, idle time and live activations of an order that is fine."""
     live = peak_live(simulation)
     idle = idle_shares(simulation)
     rows = [[str(rank), f"{100 * float(idle[rank]):.1f}", number(live[rank])] for rank in range(len(live))]
@@ -46,7 +46,7 @@ def checked_text(simulation: Simulation, *, place: str) -> str:
 
 
 def bubble_table(simulation: Simulation, formula: Formula) -> str:
-    """Idle time of every rank by place, ``formula | simulated`` in ms, and its live activations."""
+    """Return idle time of every rank by place, ``formula | simulated`` in ms, and its live activations."""
     timeline = even_layout(simulation.timeline)
     simulated = [idle_bubbles(timeline, rank) for rank in range(len(formula))]
     places = [place for place in Place if any(bubble.place is place for bubbles in simulated for bubble in bubbles)]
@@ -63,7 +63,7 @@ def bubble_table(simulation: Simulation, formula: Formula) -> str:
 
 
 def live_note(simulation: Simulation) -> str:
-    """Peak activations beside those of F-then-B."""
+    """Return peak activations beside those of F-then-B."""
     schedule, live = simulation.timeline.schedule, peak_live(simulation)
     most, mean, all_of_them = max(live), sum(live, Fraction(0)) / len(live), schedule.num_microbatches
     return (
@@ -75,7 +75,7 @@ def live_note(simulation: Simulation) -> str:
 
 
 def schedule_svg(simulation: Simulation) -> str:
-    """The timeline, with live activations as memory."""
+    """Return a picture of the timeline, with live activations as memory."""
     schedule = simulation.timeline.schedule
     return timeline_svg(
         simulation,
@@ -86,7 +86,7 @@ def schedule_svg(simulation: Simulation) -> str:
 
 
 def sizes_text(schedule: Schedule) -> str:
-    """The sizes of a schedule in words."""
+    """Return the sizes of a schedule as text."""
     parts = [
         _counted(schedule.num_ranks, "rank", "ranks"),
         _counted(schedule.num_chunks, "chunk", "chunks"),
@@ -96,7 +96,7 @@ def sizes_text(schedule: Schedule) -> str:
 
 
 def number(value: Fraction) -> str:
-    """A number of microbatches with at most two decimals."""
+    """Return a number of microbatches with at most two decimals."""
     return f"{float(value):.2f}".rstrip("0").rstrip(".")
 
 
@@ -127,7 +127,7 @@ def _step(simulation: Simulation) -> str:
 
 
 def _lengths(bubbles: tuple[Bubble, ...] | None, place: Place) -> str:
-    """The bubbles at one place, like ``3`` or ``4x2 + 6``."""
+    """Return the bubbles at one place, like ``3`` or ``4x2 + 6``."""
     if bubbles is None:
         return "?"
     terms = [

@@ -1,4 +1,4 @@
-"""Results as text: aligned tables and the lines around them."""
+"""Aligned tables, and the lines around them."""
 
 from collections.abc import Collection, Sequence
 
@@ -10,7 +10,7 @@ BAR_WIDTH = 10
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[int] = ()) -> str:
-    """A table with two spaces between columns; columns in `left` are flush left, the others flush right."""
+    """Return a table with two spaces between columns; columns in `left` are flush left, the others flush right."""
     table = [header, *rows]
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
 
@@ -25,7 +25,7 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: Colle
 
 
 def headline(simulation: Simulation) -> str:
-    """What was planned for: model and sizes."""
+    """Return model, sizes and schedule of a plan."""
     plan = simulation.plan
     sizes = [
         f"{_counted(plan.num_ranks, 'rank')} x {_counted(plan.num_chunks, 'chunk')}",
@@ -37,7 +37,7 @@ def headline(simulation: Simulation) -> str:
 
 
 def plan_table(simulation: Simulation, memory_limit_bytes: int | None) -> str:
-    """A row a rank: layers and recompute counts by chunk, time of a microbatch, peak memory, idle share."""
+    """Return for each rank layers and recompute counts by chunk, time of a microbatch, peak memory, idle share."""
     plan, costs = simulation.plan, simulation.costs
     kinds = [kind for kind in simulation.network.kinds if kind != NONE and any(map(any, plan.recompute.get(kind, ())))]
     has_memory = simulation.network.has_memory
@@ -62,14 +62,14 @@ def plan_table(simulation: Simulation, memory_limit_bytes: int | None) -> str:
 
 
 def limit_bar(peak_bytes: int, limit_bytes: int) -> str:
-    """How full a rank is: ``████████░░  81.4 %``."""
+    """Return how full a rank is: ``████████░░  81.4 %``."""
     filled = min(BAR_WIDTH, BAR_WIDTH * peak_bytes // limit_bytes)
     over = "  OVER" if peak_bytes > limit_bytes else ""
     return f"{'█' * filled}{'░' * (BAR_WIDTH - filled)} {100 * peak_bytes / limit_bytes:5.1f} %{over}"
 
 
 def bubble_table(simulation: Simulation) -> str:
-    """Lost time by cause: of the pipeline as a fraction of the model's own time, of each rank as % of the step."""
+    """Return lost time by cause: of the pipeline as a fraction of the model's time, of each rank as % of the step."""
     bubbles, communicates = simulation.bubbles, simulation.communication is not None
     causes = ["fill/drain", "imbalance", "recompute", *(["p2p"] if communicates else [])]
     whole = [bubbles.ideal, bubbles.imbalance, bubbles.recompute, *([bubbles.communication] if communicates else [])]
@@ -85,7 +85,7 @@ def bubble_table(simulation: Simulation) -> str:
 
 
 def memory_note(simulation: Simulation, memory_limit_bytes: int | None) -> str:
-    """One sentence on the memory limit."""
+    """Return one sentence on the memory limit."""
     if not simulation.network.has_memory:
         return "memory: the layer file has no memory data, so no limit is checked"
     peak = max(simulation.peak_memory_bytes)
@@ -100,7 +100,7 @@ def memory_note(simulation: Simulation, memory_limit_bytes: int | None) -> str:
 
 
 def rank_ranges(ranks: Sequence[int]) -> str:
-    """Ascending ranks, runs of them shortened: ``0-3, 7``."""
+    """Return ascending ranks with runs of them shortened: ``0-3, 7``."""
     starts = [rank for rank in ranks if rank - 1 not in ranks]
     ends = [rank for rank in ranks if rank + 1 not in ranks]
     pairs = zip(starts, ends, strict=True)
@@ -108,7 +108,7 @@ def rank_ranges(ranks: Sequence[int]) -> str:
 
 
 def message_note(message: Communication | None) -> str:
-    """One sentence on what a message costs; empty where messages are free."""
+    """Return one sentence on what a message costs; empty where messages are free."""
     if message is None:
         return ""
     return (
@@ -118,7 +118,7 @@ def message_note(message: Communication | None) -> str:
 
 
 def round_up_megabytes(size_bytes: int) -> int:
-    """Whole megabytes that hold `size_bytes`, for a limit that a user can type."""
+    """Return whole megabytes that hold `size_bytes`, for a limit that a user can type."""
     return -(-size_bytes // MEGABYTE)
 
 

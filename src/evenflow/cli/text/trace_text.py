@@ -16,14 +16,14 @@ def trace_text(times: TraceTimes, *, num_microbatches: int) -> str:
 
 
 def _blocks(times: TraceTimes) -> list[tuple[str, BlockTime]]:
-    """Head, bodies and tail, those that were found, with their role."""
+    """Return the head, bodies and tail that the timelines show, with their roles."""
     ends = [[("head", times.head)], [("tail", times.tail)]]
     head, tail = [[(role, block) for role, block in end if block is not None] for end in ends]
     return [*head, *(("body", block) for block in times.bodies), *tail]
 
 
 def _file_table(times: TraceTimes, num_microbatches: int) -> str:
-    """What was counted of each file."""
+    """Return what was counted in each file."""
     rows = [
         [
             Path(file.file).name,
@@ -40,7 +40,7 @@ def _file_table(times: TraceTimes, num_microbatches: int) -> str:
 
 
 def _time_table(times: TraceTimes) -> str:
-    """The times of one layer for one microbatch, with their spread."""
+    """Return the times of one layer for one microbatch, with their spread."""
     rows = []
     for role, block in _blocks(times):
         for phase, time_ns, spread in (
@@ -59,7 +59,7 @@ def _time_table(times: TraceTimes) -> str:
 
 
 def _counted(block: BlockTime) -> str:
-    """Where a time comes from."""
+    """Return how many scopes and files a time comes from."""
     layers = f"{len(block.scopes)} scope{'s' if len(block.scopes) > 1 else ''}"
     return f"{layers} in {len(block.files)} file{'s' if len(block.files) > 1 else ''}"
 

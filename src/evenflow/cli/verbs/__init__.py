@@ -1,1 +1,1 @@
-"""One module a verb, and beside it what only that verb needs."""
+"""The verbs: a module for each, or a package where a verb has parts of its own."""

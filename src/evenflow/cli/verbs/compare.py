@@ -84,7 +84,7 @@ class CompareOptions:
 )
 @options.JSON
 def compare(**keywords: Any) -> int:
-    """Set the recommended plan beside naive ones and your own: one table, a picture of each, and one of all.
+    """Set the recommended plan beside naive ones and your own, in one table, a picture of each, and one of all.
 
     FILE.yaml has named entries with offset, recompute, select_recompute, select_comm_recompute, interleave_num, show
     and file_name. An entry with another interleave_num than --chunks runs the default schedule for its chunks.

@@ -24,10 +24,17 @@ from evenflow.profiles.memory.dry_run_guide import find_dry_runs
     "--recompute",
     metavar="KINDS",
     required=True,
-    help=f"Recompute kinds to plan with later, of {', '.join(KNOWN_KINDS)}; or none.",
+    help=f"Recompute kinds to plan with later: a list of {', '.join(KNOWN_KINDS)}, or none.",
 )
-@click.option("--apply", "train_yaml", type=options.FILE, metavar="FILE.yaml", help="Write this training YAML a round.")
-@click.option("--output-folder", type=options.FILE, metavar="DIR", help="For --apply; else beside FILE.yaml.")
+@click.option(
+    "--apply", "train_yaml", type=options.FILE, metavar="FILE.yaml", help="Write this training YAML for each round."
+)
+@click.option(
+    "--output-folder",
+    type=options.FILE,
+    metavar="DIR",
+    help="Folder for the files of --apply.  [default: that of FILE.yaml]",
+)
 @click.option("--init-file", type=options.FILE, metavar="FILE", help="Write the start of an init file.")
 @options.JSON
 def guide(

@@ -66,7 +66,7 @@ def quick_tune(
 
 
 def _offers(network: Network) -> dict[str, Network]:
-    """The networks whose optimum is compared, by name: with full recomputation, and with all there is."""
+    """Return the networks whose optimum is compared: with full recomputation only, and with every kind."""
     if set(network.kinds) == {FULL, NONE}:
         return {RECOMMENDED: network}
     return {FULL_ONLY: with_full_only(network), RECOMMENDED: network}
@@ -79,7 +79,7 @@ def _solve(network: Network, sizes: Sizes, *, limit: int | None, time_limit_s: f
 
 
 def _print_comparison(rule: TuningStep, outcomes: dict[str, Outcome], limit: int | None) -> None:
-    """One table of all plans, the certificates, and the rule's block; what has no plan says why on stderr."""
+    """Print one table of all plans, the certificates, and the rule's block; say on stderr why a plan is missing."""
     plans = [NamedPlan(name=RULE, simulation=rule.simulation)]
     notes = []
     for name, outcome in outcomes.items():

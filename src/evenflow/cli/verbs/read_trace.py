@@ -27,18 +27,23 @@ _LAYERS = click.IntRange(min=1, max=MOST_LAYERS)
     type=_LAYERS,
     multiple=True,
     required=True,
-    help="Body layers of the model; with several --body, once for each, in their order.",
+    help="Body layers of the model; with several --body, given once for each, in their order.",
 )
-@click.option("--microbatches", type=options.COUNT, required=True, help="Microbatches of a step of the profiled run.")
-@click.option("--head", multiple=True, metavar="NAME", help="Layer of the head; several add up.  [default: llama's]")
-@click.option("--body", multiple=True, metavar="NAME", help="Layer of the body; several are several kinds.")
-@click.option("--tail", multiple=True, metavar="NAME", help="Layer of the tail; several add up.")
+@click.option("--microbatches", type=options.COUNT, required=True, help="Microbatches of one step of the profiled run.")
+@click.option(
+    "--head",
+    multiple=True,
+    metavar="NAME",
+    help="Name of a layer of the head; several add up.  [default: those of Llama in MindFormers]",
+)
+@click.option("--body", multiple=True, metavar="NAME", help="Name of a layer of the body; several are several kinds.")
+@click.option("--tail", multiple=True, metavar="NAME", help="Name of a layer of the tail; several add up.")
 @options.JSON
 @click.option(
     "--layer-file",
     type=options.FILE,
     metavar="FILE",
-    help="Write a layer file with the times, for evenflow plan; it has no memory.",
+    help="Write a layer file with the times but without memory, for evenflow plan.",
 )
 def read_trace(
     folder: Path,
@@ -50,7 +55,7 @@ def read_trace(
     json_file: Path | None,
     layer_file: Path | None,
 ) -> int:
-    """Print the time of head, body and tail from the timelines in FOLDER, one file a pipeline stage.
+    """Print the time of head, body and tail from the timelines in FOLDER, one file for each pipeline stage.
 
     Reads Ascend's trace_view*.json (MindSpore, torch_npu), PyTorch's *.json and *.json.gz, and *.sqlite of Nsight
     Systems. A layer is a scope, module or range whose name contains NAME.
@@ -85,7 +90,7 @@ def read_trace(
 
 @contextmanager
 def _shown_bytes() -> Iterator[TraceProgress | None]:
-    """A bar of the bytes read, on a terminal."""
+    """Give a callback that draws a bar of the bytes read, on a terminal only."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 

@@ -12,7 +12,7 @@ from evenflow.schedule.families import ALIAS_NOTES, ALIASES, FAMILIES
 
 _WIDTH = 110
 _SYMBOLS = """\
-p ranks, v chunks a rank, m microbatches, rank r from 0. Memory is what rank r keeps at its fullest, in whole-rank
+p ranks, v chunks on each rank, m microbatches, rank r from 0. Memory is the most that rank r keeps, in whole-rank
 activations of one microbatch. The bubble is the idle share of a step with equal stages and free messages."""
 
 

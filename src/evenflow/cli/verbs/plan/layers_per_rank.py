@@ -16,14 +16,14 @@ LAYERS_PER_RANK = click.option(
     multiple=True,
     metavar="N,N,…",
     help="Keep these layers of each rank and choose only what they recompute. Given once, they are dealt over the "
-    "rank's chunks in turn; or once for each chunk, in order.",
+    "chunks of the rank in turn; or give it once for each chunk, in their order.",
 )
 
 
 def kept_by_chunks(
     texts: Sequence[str], *, num_layers: int, num_ranks: int, counts: Sequence[int], allow_empty: bool
 ) -> dict[int, Cells] | None:
-    """Layers by ``[chunk][rank]`` for each of the numbers of chunks that they can be dealt over; None without."""
+    """Return layers by ``[chunk][rank]`` for each number of chunks that they can be dealt over; None without any."""
     if not texts:
         return None
     if len(texts) > 1:
@@ -45,7 +45,7 @@ def kept_by_chunks(
 def kept_layers(
     texts: Sequence[str], *, num_layers: int, num_ranks: int, num_chunks: int, allow_empty: bool
 ) -> Cells | None:
-    """Layers by ``[chunk][rank]``; None where the option was not given."""
+    """Return layers by ``[chunk][rank]``; None where the option was not given."""
     if not texts:
         return None
     rows = [parse_counts(text, _OPTION) for text in texts]

@@ -1,4 +1,4 @@
-"""From the options of ``evenflow plan`` to what is solved."""
+"""The work of ``evenflow plan``: made from its options, then solved."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -20,11 +20,11 @@ from evenflow.solve.order.alternate import solve_any_order
 
 @dataclass(frozen=True, kw_only=True)
 class PlanJob:
-    """What is solved, and how."""
+    """A request, and how it is solved."""
 
     task: Task
     request: Request
-    """Of several numbers of chunks, `Task.BEST_SCHEDULE` has the largest here."""
+    """The request; with `Task.BEST_SCHEDULE` it has the largest number of chunks."""
     schedule: str
     """Name of the schedule family, or of the task."""
     chunk_counts: tuple[int, ...]
@@ -39,7 +39,7 @@ class PlanJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a solve gives."""
+    """The outcome of a job."""
 
     outcome: Outcome
     best: BestOutcome | None = None

@@ -1,4 +1,4 @@
-"""What ``evenflow plan`` was asked for."""
+"""The options of ``evenflow plan``."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -10,7 +10,7 @@ from evenflow.errors import InputError
 
 
 class Task(Enum):
-    """What is free beside the cut and the recomputation."""
+    """The choice that is left free beside the cut and the recomputation."""
 
     ONE_SCHEDULE = auto()
     BEST_SCHEDULE = auto()
@@ -43,7 +43,7 @@ class PlanOptions:
 
     @property
     def task(self) -> Task:
-        """What ``--schedule`` asks for; raises InputError for options that do not go with it."""
+        """The task of ``--schedule``; raises InputError for options that do not go with it."""
         name = (self.schedule or "").lower()
         if self.split_backward and name != SEARCH:
             raise InputError(

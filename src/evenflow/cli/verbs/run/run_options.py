@@ -1,4 +1,4 @@
-"""What ``evenflow run`` was asked for."""
+"""The options of ``evenflow run``."""
 
 from dataclasses import dataclass
 from pathlib import Path

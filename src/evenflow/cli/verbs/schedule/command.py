@@ -20,15 +20,15 @@ from evenflow.simulate import Simulation
 
 _FORWARD = click.option(
     "--forward", "forward_ms", type=float, default=1.0, show_default=True, metavar="MS",
-    help="Forward time of one microbatch (part) on one stage (chunk).",
+    help="Forward time of one microbatch on one stage.",
 )  # fmt: skip
 _BACKWARD = click.option(
     "--backward", "backward_ms", type=float, default=2.0, show_default=True, metavar="MS",
-    help="Backward time of the same.",
+    help="Backward time of one microbatch on one stage.",
 )  # fmt: skip
 _WEIGHT = click.option(
     "--weight", "weight_ms", type=float, metavar="MS",
-    help="The part of it for the weights, which some schedules run on its own.  [default: half]",
+    help="Part of the backward for the weights, which some schedules run on its own.  [default: half]",
 )  # fmt: skip
 
 
@@ -47,7 +47,7 @@ def schedule() -> None:
 @click.argument("name")
 @options.RANKS
 @options.MICROBATCHES
-@click.option("--chunks", type=options.COUNT, help="Model chunks of each rank.  [default: what the family has, or 1]")
+@click.option("--chunks", type=options.COUNT, help="Model chunks of each rank.  [default: those of the family, or 1]")
 @options.SEQUENCE_SPLITS
 @_FORWARD
 @_BACKWARD
@@ -66,9 +66,9 @@ def show(
     json_file: Path | None,
     svg_file: Path | None,
 ) -> int:
-    """Draw the schedule NAME on equal stages, with its bubbles and live activations.
+    """Draw the schedule family NAME on equal stages, with its bubbles and live activations.
 
-    Bubbles stand by place, by formula and simulated side by side. `evenflow schedules` lists the names.
+    Bubbles are shown by place, by formula and simulated side by side. `evenflow schedules` lists the names.
 
     \b
     Examples:
@@ -122,7 +122,7 @@ def check(
     that can never finish, the answer shows where every rank is stuck, and the circle of actions that wait for each
     other.
 
-    Exit status: 0 the order is fine, 2 it is not, or cannot be read.
+    Exit status: 0 the order is fine, 2 it has a fault or cannot be read.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""What is wrong with an order of work, explained: where it stands, and which actions wait for which."""
+"""Faults of an order of work, explained: where they stand, and which actions wait for which."""
 
 import re
 
@@ -7,12 +7,12 @@ from evenflow.schedule import Schedule
 from evenflow.schedule.waiting_circle import waiting_circle
 
 _AROUND = 4
-"""Actions shown on both sides of a fault."""
+"""Number of actions shown on both sides of a fault."""
 _MOST_FAULTS = 3
 
 
 def explained(error: ScheduleError, schedule: Schedule, *, place: str) -> ScheduleError:
-    """The same fault, with the place in the file, a grid that marks it and, for a deadlock, the circle of waits."""
+    """Return the fault with its place in the file, a grid that marks it and, for a deadlock, the circle of waits."""
     if error.grid:  # made by the graph: complete, but stuck
         circle = "\n".join(f"  {wait}" for wait in waiting_circle(schedule))
         grid = f"{error.grid}\nthe circle:\n{circle}"
@@ -22,7 +22,7 @@ def explained(error: ScheduleError, schedule: Schedule, *, place: str) -> Schedu
 
 
 def _marked(schedule: Schedule, value: str) -> str:
-    """Every rank's order around the action that `value` begins with, marked ``->``; empty where it is not there."""
+    """Return every rank's order around the action that `value` begins with, marked ``->``; else nothing."""
     match = re.match(r"\d+[A-Z]+\d+", value)
     if match is None:
         return ""
@@ -36,7 +36,7 @@ def _marked(schedule: Schedule, value: str) -> str:
 
 
 def _around(order: list[str], faults: list[int]) -> str:
-    """The parts of an order around its faults."""
+    """Return the parts of an order around its faults."""
     shown = sorted({index for fault in faults for index in range(fault - _AROUND, fault + _AROUND + 1)})
     words = []
     before = -1

@@ -1,4 +1,4 @@
-"""A plan that the user gives to be simulated: as a file, or row by row on the command line."""
+"""A plan to simulate: in a file, or row by row on the command line."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
