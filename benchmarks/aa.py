@@ -145,7 +145,6 @@ def _sleeping(plan: Plan, num_steps: int) -> Any:
 
     from evenflow.run import pipeline
     from evenflow.run.aa.checked_run import AARun, checks_of_rank
-    from evenflow.run.job.worker import calibrated
     from evenflow.run.measure.calibrate import calibrate
 
     class Sleep(torch.autograd.Function):
@@ -174,9 +173,7 @@ def _sleeping(plan: Plan, num_steps: int) -> Any:
     data = torch.randn(plan.num_microbatches, 16, requires_grad=True), torch.randn(plan.num_microbatches, 16)
     pipe = pipeline(plan, [Layer() for _ in range(plan.num_layers)], loss_fn, data)
     calibration = calibrate(pipe, data, loss_fn)
-    checks = checks_of_rank(
-        pipe, calibrated(calibration), overhead=calibration.overhead, message_ns=calibration.message_ns
-    )
+    checks = checks_of_rank(pipe, calibration)
     steps = AARun(pipe, checks)
     for step in range(num_steps + 2):
         dist.barrier()
@@ -193,7 +190,6 @@ def _sound(plan: Plan, num_checks: int) -> tuple[int, int]:
     from evenflow.run.aa.check import AACheck
     from evenflow.run.aa.checked_run import checks_of_rank
     from evenflow.run.job.models import next_token_loss, tokens
-    from evenflow.run.job.worker import calibrated
     from evenflow.run.measure.calibrate import calibrate
 
     torch.use_deterministic_algorithms(True)
@@ -207,13 +203,7 @@ def _sound(plan: Plan, num_checks: int) -> tuple[int, int]:
     data = tokens(step=0, **sizes)
     pipe = pipeline(plan, LlamaForCausalLM(config), next_token_loss, data, seed=4)
     calibration = calibrate(pipe, data, next_token_loss)
-    checks = checks_of_rank(
-        pipe,
-        calibrated(calibration),
-        overhead=calibration.overhead,
-        message_ns=calibration.message_ns,
-        everywhere=True,
-    )
+    checks = checks_of_rank(pipe, calibration, everywhere=True)
     check = AACheck(pipe, checks)
     optimizer = torch.optim.AdamW(pipe.parameters(), lr=1e-3)
     step = 0

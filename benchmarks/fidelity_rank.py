@@ -15,7 +15,6 @@ from benchmarks.sleeping import SleepingLayer, leave_weights_for_later
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.run import Pipeline, pipeline
-from evenflow.run.job.worker import calibrated
 from evenflow.run.measure.calibrate import calibrate
 from evenflow.run.measure.comparison import Comparison, compare
 from evenflow.run.measure.recorder import Recorder, clock_offset_ns
@@ -100,7 +99,7 @@ def _round(plan: Plan, stage_ms: float, pipe: Pipeline, recorder: Recorder) -> F
             part.module.is_awake = False
     calibration = calibrate(pipe, batch, _loss)
     steps = [_step(pipe, batch, recorder, is_awake=False) for _ in range(2 if stage_ms >= SLOW_MS else 3)]
-    own = replace(calibrated(calibration), static_bytes=0, actions=steps)
+    own = replace(calibration.rank_result(), static_bytes=0, actions=steps)
     gathered: list[Any] | None = [None] * plan.num_ranks if dist.get_rank() == 0 else None
     dist.gather_object(own, gathered)
     if gathered is None:

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from evenflow.model import Plan
 from evenflow.run import pipeline
-from evenflow.run.job.worker import calibrated
 from evenflow.run.measure.calibrate import calibrate
 from evenflow.run.measure.comparison import compare
 from evenflow.run.measure.live_memory import memory_meter
@@ -68,7 +67,7 @@ def _peaks(plan: Plan) -> tuple[list[int], list[int]] | None:
         recorder.start_step()
         pipe.step(batch)
         peak = meter.peak_bytes() - start + static
-    own = calibrated(calibration)
+    own = calibration.rank_result()
     own = replace(own, static_bytes=static + own.static_bytes, peak_bytes=peak, actions=[recorder.rows()])
     gathered: list[Any] | None = [None] * plan.num_ranks if dist.get_rank() == 0 else None
     dist.gather_object(own, gathered)

@@ -13,25 +13,23 @@ from evenflow.model import Communication
 from evenflow.run.aa.check import AACheck, measure_compare_ns
 from evenflow.run.aa.plan_checks import RankChecks, plan_checks
 from evenflow.run.assembly.pipeline import Batch, Pipeline
+from evenflow.run.measure.calibrate import Calibration
 from evenflow.run.measure.comparison import costs_of
 from evenflow.run.values.aa_report import AAReport, Fault, Mismatch, RankAudit
-from evenflow.run.values.run_result import Overhead, RankResult
 from evenflow.simulate import build_graph, run
 
 _Steps = list[tuple[bool, int, int]]
 """Measured steps: whether a step had checks, its begin and its end."""
 
 
-def checks_of_rank(
-    pipe: Pipeline, calibrated: RankResult, *, overhead: Overhead, message_ns: int, everywhere: bool = False
-) -> RankChecks:
+def checks_of_rank(pipe: Pipeline, calibration: Calibration, *, everywhere: bool = False) -> RankChecks:
     """Return the checks of this rank, from the durations that all ranks have measured; every rank calls it."""
     compare_ns = {stage.stage_index: measure_compare_ns(stage) for stage in pipe.stages}
     gathered: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(gathered, (calibrated, compare_ns))
+    dist.all_gather_object(gathered, (calibration.rank_result(), compare_ns))
     by_stage = {stage: ns for _, compared in gathered for stage, ns in compared.items()}
-    costs = costs_of(pipe.schedule, [rank for rank, _ in gathered], overhead)
-    communication = Communication(latency_ns=message_ns)
+    costs = costs_of(pipe.schedule, [rank for rank, _ in gathered], calibration.overhead)
+    communication = Communication(latency_ns=calibration.message_ns)
     return plan_checks(
         run(build_graph(pipe.schedule), costs.durations, communication),
         costs,

@@ -83,9 +83,9 @@ class _Trainer:
     def train(self, report: Report) -> RunResult | None:
         """Calibrate, run all steps and gather the results on rank 0."""
         calibration = calibrate(self.pipe, self._batch(0), self.pipe.loss_fn)
-        own = calibrated(calibration)
+        own = calibration.rank_result()
         if self.job.aa_check:
-            self.aa = self._aa_check(own, calibration, report)
+            self.aa = self._aa_check(calibration, report)
         optimizer = self._optimizer(list(self.pipe.parameters()))
         unsplit = self._unsplit() if self.job.verify and dist.get_rank() == 0 else None
         losses, expected, errors = [], [], []
@@ -145,14 +145,8 @@ class _Trainer:
         pipe.observe(self.recorder)
         return pipe
 
-    def _aa_check(self, own: RankResult, calibration: Calibration, tell: Report) -> AARun:
-        checks = checks_of_rank(
-            self.pipe,
-            own,
-            overhead=calibration.overhead,
-            message_ns=calibration.message_ns,
-            everywhere=self.job.aa_everywhere,
-        )
+    def _aa_check(self, calibration: Calibration, tell: Report) -> AARun:
+        checks = checks_of_rank(self.pipe, calibration, everywhere=self.job.aa_everywhere)
         return AARun(self.pipe, checks, faults=self.job.faults, clock_offset_ns=self.clock_offset_ns, tell=tell)
 
     def _step(self, step: int, batch: Batch, optimizer: torch.optim.Optimizer) -> tuple[Tensor | None, int, int]:
@@ -210,20 +204,6 @@ class _Trainer:
             vocabulary=self.model.whole.config.vocab_size,
             device=self.device,
         )
-
-
-def calibrated(calibration: Calibration) -> RankResult:
-    """Return what a rank knows before the training."""
-    return RankResult(
-        forward_ns=calibration.by_stage("forward_ns"),
-        backward_ns=calibration.by_stage("backward_ns"),
-        weight_ns=calibration.by_stage("weight_ns"),
-        activation_bytes=calibration.by_stage("activation_bytes"),
-        weight_bytes=calibration.by_stage("weight_bytes"),
-        static_bytes=calibration.working_bytes,
-        peak_bytes=0,
-        actions=[],
-    )
 
 
 def by_rank(devices: Sequence[RankResult], mesh_plan: MeshPlan | None) -> list[RankResult]:

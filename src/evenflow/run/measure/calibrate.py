@@ -24,7 +24,7 @@ from evenflow.run.measure.live_memory import memory_meter
 from evenflow.run.measure.overhead import measure_overhead
 from evenflow.run.mesh.mesh_stage import MeshStage
 from evenflow.run.mesh.messages import measure_exchanges_ns
-from evenflow.run.values.run_result import Overhead
+from evenflow.run.values.run_result import Overhead, RankResult
 
 _REPEATS = 7
 _MESSAGES = 20
@@ -68,6 +68,19 @@ class Calibration:
     def by_stage(self, name: str) -> dict[int, int]:
         """Return the numbers called `name` in `StageMeasurement`, by stage."""
         return {stage.stage: getattr(stage, name) for stage in self.stages}
+
+    def rank_result(self) -> RankResult:
+        """Return the result of a rank that has not trained yet."""
+        return RankResult(
+            forward_ns=self.by_stage("forward_ns"),
+            backward_ns=self.by_stage("backward_ns"),
+            weight_ns=self.by_stage("weight_ns"),
+            activation_bytes=self.by_stage("activation_bytes"),
+            weight_bytes=self.by_stage("weight_bytes"),
+            static_bytes=self.working_bytes,
+            peak_bytes=0,
+            actions=[],
+        )
 
 
 def calibrate(pipe: Pipeline, batch: Batch, loss_fn: LossFunction) -> Calibration:
