@@ -22,6 +22,8 @@ class Op(IntEnum):
 
 
 NUM_OPS = len(Op)
+FORWARD, FULL_BACKWARD, INPUT_GRADIENT, WEIGHT_GRADIENT = (int(op) for op in Op)
+"""The codes of `Op` as plain integers, for compiled loops."""
 
 _TOKEN = re.compile(r"(\d+)([A-Z]+)(\d+)")
 

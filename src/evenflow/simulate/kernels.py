@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from evenflow.schedule.action import FORWARD, FULL_BACKWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+
 
 def order_actions(
     ops: Any,
@@ -46,9 +48,9 @@ def order_actions(
             op, stage, unit = ops[index], stages[index], units[index]
             source = stage
             needed = 0
-            if op == 0:
+            if op == FORWARD:
                 source = stage - 1
-            elif op == 3:
+            elif op == WEIGHT_GRADIENT:
                 source = -1
             elif stage < num_stages - 1:
                 source = stage + 1
@@ -65,8 +67,8 @@ def order_actions(
             crosses_ranks[placed] = source >= 0 and stage_ranks[source] != rank
             placed += 1
             rank_lasts[rank] = placed
-            if op != 3:
-                done[min(op, 1), stage, unit] = placed
+            if op != WEIGHT_GRADIENT:
+                done[min(op, FULL_BACKWARD), stage, unit] = placed
             heads[rank] = index + 1
             moved = True
     return placed
@@ -105,17 +107,17 @@ def pareto_live(ops: Any, chunks: Any, num_chunks: int, vectors: Any) -> int:
     count = 0
     for index in range(len(ops)):
         op, chunk = ops[index], chunks[index]
-        if op == 0:
+        if op == FORWARD:
             live[chunk] += 1
-        elif op == 3:
+        elif op == WEIGHT_GRADIENT:
             live[num_chunks + chunk] -= 1
         else:
             live[chunk] -= 1
-            if op == 2:
+            if op == INPUT_GRADIENT:
                 live[num_chunks + chunk] += 1
-        if op == 1 or op == 3:
+        if op in (FULL_BACKWARD, WEIGHT_GRADIENT):
             continue  # only frees
-        if index + 1 < len(ops) and ops[index + 1] == 0:
+        if index + 1 < len(ops) and ops[index + 1] == FORWARD:
             continue  # the next forward only adds
         dominated = False
         for other in range(count):

@@ -4,7 +4,7 @@ Active schedules as Giffler and Thompson generate them (Operations Research 8, 1
 if its rank stays within its limit, and if all that is in flight can still be finished, one microbatch after the other.
 That test is exact, since microbatches are taken in turn: some action always passes it, and no order gets stuck.
 
-Importing this module imports the compiler; only `search` does, when it starts.
+Importing this module imports the compiler; only a search does, when it starts.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from evenflow.schedule import NUM_OPS
+from evenflow.schedule.action import FORWARD, FULL_BACKWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT
 
 NEVER = np.iinfo(np.int64).max // 4
 _UNKNOWN = np.int8(-1)
@@ -88,24 +88,24 @@ def _can_finish(rank: int, stages: Stages, done: Progress) -> bool:
 @numba.njit(cache=True, nogil=True)
 def _apply(op: int, stage: int, rank: int, sign: int, stages: Stages, done: Progress) -> None:
     """Count an action, or take it back."""
-    if op == 0:
+    if op == FORWARD:
         done.forwards[stage] += sign
         done.held[rank] += sign * stages.activation[stage]
-    elif op == 3:
+    elif op == WEIGHT_GRADIENT:
         done.weights[stage] += sign
         done.held[rank] -= sign * stages.waiting[stage]
     else:
         done.gradients[stage] += sign
         done.held[rank] -= sign * stages.activation[stage]
-        if op == 2:
+        if op == INPUT_GRADIENT:
             done.held[rank] += sign * stages.waiting[stage]
 
 
 @numba.njit(cache=True, nogil=True)
 def _fits(op: int, stage: int, rank: int, stages: Stages, done: Progress) -> bool:
-    if op == 1 or op == 3:
+    if op in (FULL_BACKWARD, WEIGHT_GRADIENT):
         return True  # only frees
-    if op == 2 and stages.waiting[stage] <= stages.activation[stage]:
+    if op == INPUT_GRADIENT and stages.waiting[stage] <= stages.activation[stage]:
         return True
     _apply(op, stage, rank, 1, stages, done)
     fits: bool = _can_finish(rank, stages, done)
@@ -117,7 +117,7 @@ def _fits(op: int, stage: int, rank: int, stages: Stages, done: Progress) -> boo
 def _ready(op: int, stage: int, stages: Stages, done: Progress, forward_ends: Any, gradient_ends: Any) -> Any:
     """When the input of a stage's next action of this kind is there; NEVER while that is not known."""
     last = len(stages.ranks) - 1
-    if op == 0:
+    if op == FORWARD:
         unit = done.forwards[stage]
         if unit == stages.num_units:
             return NEVER
@@ -127,7 +127,7 @@ def _ready(op: int, stage: int, stages: Stages, done: Progress, forward_ends: An
             return NEVER
         travels = stages.ranks[stage - 1] != stages.ranks[stage]
         return forward_ends[stage - 1, unit] + (stages.message_ns if travels else 0)
-    if op == 3:
+    if op == WEIGHT_GRADIENT:
         return 0 if done.weights[stage] < done.gradients[stage] else NEVER
     place = done.gradients[stage]
     if place == stages.num_units:
@@ -171,10 +171,10 @@ def _starts(
 def _op(kind: int, splits: bool) -> int:
     """The operation of a kind: forward, gradient, weight gradient."""
     if kind == 0:
-        return 0
+        return FORWARD
     if kind == 2:
-        return 3
-    return 2 if splits else 1
+        return WEIGHT_GRADIENT
+    return INPUT_GRADIENT if splits else FULL_BACKWARD
 
 
 @numba.njit(cache=True, nogil=True)

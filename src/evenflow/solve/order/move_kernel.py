@@ -3,7 +3,7 @@
 Only moves that separate neighbours on a rank which both lie on a critical path can shorten the step. [van Laarhoven,
 Aarts and Lenstra, Operations Research 40, 1992]. The exact makespan decides, by the kernels of the simulator.
 
-Importing this module imports the compiler; only `search` does, when it starts.
+Importing this module imports the compiler; only a search does, when it starts.
 """
 
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from evenflow.schedule import NUM_OPS
+from evenflow.schedule.action import FORWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT
 from evenflow.simulate.compiled import compiled
 from evenflow.simulate.kernels import longest_path, longest_path_with_messages, order_actions
 from evenflow.solve.order.list_kernel import Stages
@@ -108,7 +108,11 @@ def _blocked(early: int, late: int, order: Order) -> Any:
         return False
     if order.ops[early] == order.ops[late]:
         return True  # microbatches are taken in turn
-    return order.ops[late] == 3 and order.units[early] == order.units[late] and order.ops[early] == 2
+    return (
+        order.ops[late] == WEIGHT_GRADIENT
+        and order.units[early] == order.units[late]
+        and order.ops[early] == INPUT_GRADIENT
+    )
 
 
 @numba.njit(cache=True, nogil=True)
@@ -130,13 +134,13 @@ def hold(first: int, last: int, rank: int, rank_starts: Any, order: Order, stage
     fits = True
     for index in range(first, last + 1):
         op, stage = order.ops[index], order.stages[index]
-        if op == 0:
+        if op == FORWARD:
             held += stages.activation[stage]
-        elif op == 3:
+        elif op == WEIGHT_GRADIENT:
             held -= stages.waiting[stage]
         else:
             held -= stages.activation[stage]
-            if op == 2:
+            if op == INPUT_GRADIENT:
                 held += stages.waiting[stage]
         order.held[index] = held
         fits &= held <= stages.room[rank]

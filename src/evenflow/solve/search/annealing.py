@@ -15,7 +15,7 @@ _TEMPERATURES = (0.004, 0.001, 0.012)
 
 @dataclass(kw_only=True)
 class Annealing:
-    """A running search; `step` improves it a little, `best` is the shortest step so far."""
+    """A search by simulated annealing; `run` goes on until it is stopped, and `incumbent` is the best plan so far."""
 
     problem: Problem
     counts: Integers

@@ -1,6 +1,6 @@
 """Simulated annealing over cells and recompute counts, on the exact makespan and the exact memory.
 
-Importing this module imports the compiler; only `search` does, when it starts.
+Importing this module imports the compiler; only a search does, when it starts.
 """
 
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from evenflow.schedule import NUM_OPS
+from evenflow.schedule.action import FORWARD, FULL_BACKWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT
 from evenflow.simulate.compiled import compiled
 from evenflow.simulate.kernels import longest_path, longest_path_with_messages
 
@@ -279,11 +279,11 @@ def _loads(state: State, stages: Any) -> tuple[int, int]:
 @numba.njit(cache=True, nogil=True)
 def _makespan(state: State, order: Order, splits_backward: bool, durations: Any) -> int:
     """The exact makespan."""
-    durations[0::4] = state.costs[0]
-    durations[1::4] = state.costs[1]
+    durations[FORWARD::NUM_OPS] = state.costs[0]
+    durations[FULL_BACKWARD::NUM_OPS] = state.costs[1]
     if splits_backward:
-        durations[2::4] = state.costs[1] - state.costs[4]
-        durations[3::4] = state.costs[4]
+        durations[INPUT_GRADIENT::NUM_OPS] = state.costs[1] - state.costs[4]
+        durations[WEIGHT_GRADIENT::NUM_OPS] = state.costs[4]
     if len(order.messages):
         _longest_path_with_messages(
             order.rank_predecessors, order.dependencies, order.classes, durations, order.messages, order.ends
