@@ -57,13 +57,13 @@ def describe(placement: Placement, *, dimensions: tuple[str, ...] = ()) -> str:
     >>> describe((0, -1)), describe((-1, -1)), describe((-2, 1), dimensions=("column", "row"))
     ('dimension 0 on mesh axis 0', 'replicated', 'partial sum on mesh axis 0, row on mesh axis 1')
     """
-    words = []
+    phrases = []
     for axis, where in enumerate(placement):
         if where == PARTIAL:
-            words.append(f"partial sum on mesh axis {axis}")
+            phrases.append(f"partial sum on mesh axis {axis}")
         elif where != REPLICATE:
-            words.append(f"{dimensions[where] if dimensions else f'dimension {where}'} on mesh axis {axis}")
-    return ", ".join(words) or "replicated"
+            phrases.append(f"{dimensions[where] if dimensions else f'dimension {where}'} on mesh axis {axis}")
+    return ", ".join(phrases) or "replicated"
 
 
 def code(placement: Placement) -> str:

@@ -43,10 +43,10 @@ def even_layers(flops: Sequence[int], seams: Sequence[Seam], *, num_layers: int)
     layers: list[tuple[int, int]] = []
     end = len(flops)
     for row in reversed(rows[1:]):
-        found = row[end]
-        assert found is not None
-        layers.insert(0, (found[3], end))
-        end = found[3]
+        best = row[end]
+        assert best is not None
+        layers.insert(0, (best[3], end))
+        end = best[3]
     return layers
 
 
@@ -59,10 +59,10 @@ def _best_last(
         work = before[end] - before[start]
         if work > cap:
             break
-        found = row[start]
-        if found is not None:
+        best = row[start]
+        if best is not None:
             size, depth = (seams[start - 1].size_bytes, seams[start - 1].depth) if start else (0, 0)
-            options.append((found[0] + size, found[1] + depth, found[2] + work**2, start))
+            options.append((best[0] + size, best[1] + depth, best[2] + work**2, start))
     return min(options, default=None)
 
 

@@ -54,11 +54,11 @@ def structure(graph: fx.Graph) -> str:
     """Operators with their arguments, shapes and types, without names: the same text for equal segments."""
     number = {node: f"%{index}" for index, node in enumerate(graph.nodes)}
 
-    def words(argument: Any) -> str:
+    def text_of(argument: Any) -> str:
         if isinstance(argument, fx.Node):
             return number[argument]
         if isinstance(argument, tuple | list):
-            return f"[{', '.join(map(words, argument))}]"
+            return f"[{', '.join(map(text_of, argument))}]"
         return repr(argument)
 
     lines = []
@@ -70,8 +70,8 @@ def structure(graph: fx.Graph) -> str:
             kind = f"{list(value.shape)} {value.dtype}" if isinstance(value, torch.Tensor) else repr(value)
             lines.append(f"{number[node]} = {node.op} {kind}")
         else:
-            keywords = [f"{key}={words(one)}" for key, one in node.kwargs.items()]
-            lines.append(f"{number[node]} = {node.target}({', '.join([*map(words, node.args), *keywords])})")
+            keywords = [f"{key}={text_of(one)}" for key, one in node.kwargs.items()]
+            lines.append(f"{number[node]} = {node.target}({', '.join([*map(text_of, node.args), *keywords])})")
     return "\n".join(lines)
 
 

@@ -65,81 +65,80 @@ def costs_on(
     )
     limits = repeat(time_limit_s)
     if processes < 2:
-        yield from map(partial(_costs, layers, table), meshes, every, map(solve_levels, problems, limits))
+        yield from map(partial(_costs, layers), meshes, every, map(solve_levels, problems, limits))
         return
     pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
     try:
-        yield from map(partial(_costs, layers, table), meshes, every, pool.map(solve_levels, problems, limits))
+        yield from map(partial(_costs, layers), meshes, every, pool.map(solve_levels, problems, limits))
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def _costs(
     layers: CapturedLayers,
-    table: StrategyTable,
     mesh: tuple[Mesh, Training],
     programs: Sequence[ShardingProgram],
-    found: Sequence[Sequence[PairwiseSolution]],
+    solutions: Sequence[Sequence[PairwiseSolution]],
 ) -> MeshCosts:
     return MeshCosts(
         mesh=mesh[0],
         order=layers.order,
         layers=tuple(
-            _layer_costs(graph, longest, program, levels, table)
-            for graph, longest, program, levels in zip(layers.graphs, layers.longest, programs, found, strict=True)
+            _layer_costs(graph, longest, program, levels)
+            for graph, longest, program, levels in zip(layers.graphs, layers.longest, programs, solutions, strict=True)
         ),
         handed_over=layers.handed_over,
     )
 
 
 def _layer_costs(
-    graph: OperatorGraph,
-    longest: int,
-    program: ShardingProgram,
-    levels: Sequence[PairwiseSolution],
-    table: StrategyTable,
+    graph: OperatorGraph, longest: int, program: ShardingProgram, levels: Sequence[PairwiseSolution]
 ) -> tuple[LayerCost, ...]:
     """Return the costs of one kind, by price of memory."""
-    few = [build(graph.with_layers(count), program.mesh, program.training, table) for count in (2, 3) if longest > 1]
-    return tuple(_layer_cost(graph, program, few, found) for found in levels)
+    few = [
+        build(graph.with_layers(count), program.mesh, program.training, program.table)
+        for count in (2, 3)
+        if longest > 1
+    ]
+    return tuple(_layer_cost(graph, program, few, solution) for solution in levels)
 
 
 def _layer_cost(
-    graph: OperatorGraph, program: ShardingProgram, few: Sequence[ShardingProgram], found: PairwiseSolution
+    graph: OperatorGraph, program: ShardingProgram, few: Sequence[ShardingProgram], solution: PairwiseSolution
 ) -> LayerCost:
-    """`few` are the programs of two and of three layers, where layers follow one another."""
+    """Return the cost of one sharding; `few` are the programs of two and three layers, where layers repeat."""
     if not few:
-        slope = _numbers(program, found)
+        slope = _numbers(program, solution)
         base = dict.fromkeys(NUMBERS, 0)
     else:
-        two, three = (_numbers(one, found) for one in few)
+        two, three = (_numbers(one, solution) for one in few)
         slope = {name: three[name] - two[name] for name in NUMBERS}
         base = {name: two[name] - 2 * slope[name] for name in NUMBERS}
     inputs = [i for i, operator in enumerate(graph.operators) if operator.role is Role.INPUT]
     tangents = [i for i, operator in enumerate(graph.operators) if operator.role is Role.TANGENT]
     results = [
         (node.backward, node.strategies[choice].outputs[0])
-        for node, choice in zip(program.nodes, found.choices, strict=True)
+        for node, choice in zip(program.nodes, solution.choices, strict=True)
         if node.kind is NodeKind.RESULT
     ]
     leaving = [placement for backward, placement in results if backward]
-    plan = plan_of(program, found, memory_limit_bytes=None, smallest_memory_bytes=None, solve_seconds=0.0)
+    plan = plan_of(program, solution)
     assert plan.cost is not None
     return LayerCost(
         base=stage_option(base, Level.FASTEST),
         slope=stage_option(slope, Level.FASTEST),
-        entry=chosen(program, found.choices, inputs[0]).outputs[0],
+        entry=chosen(program, solution.choices, inputs[0]).outputs[0],
         exit=next(placement for backward, placement in results if not backward),
-        gradient_entry=chosen(program, found.choices, tangents[0]).outputs[0] if tangents else None,
+        gradient_entry=chosen(program, solution.choices, tangents[0]).outputs[0] if tangents else None,
         gradient_exit=leaving[0] if leaving else None,
         # The bound is of the program with its hops.
         plan=replace(plan, lower_bound_ns=min(plan.lower_bound_ns, plan.cost.total_ns)),
     )
 
 
-def _numbers(program: ShardingProgram, found: PairwiseSolution) -> dict[str, int]:
+def _numbers(program: ShardingProgram, solution: PairwiseSolution) -> dict[str, int]:
     """Return what these choices cost in a program of the same graph, by the names of `NUMBERS`."""
-    plan = plan_of(program, found, memory_limit_bytes=None, smallest_memory_bytes=None, solve_seconds=0.0)
+    plan = plan_of(program, solution)
     cost, memory, training = plan.cost, plan.memory, program.training
     assert cost is not None
     assert memory is not None

@@ -57,8 +57,8 @@ def least_memory(program: Pairwise, *, time_limit_s: float = 60.0) -> int | None
         memory=program.memory,
         edges={pair: np.where(np.isfinite(costs), 0.0, np.inf) for pair, costs in program.edges.items()},
     )
-    found = _solve(allowed, None, time_limit_s)
-    return None if found.status is Status.INFEASIBLE else found.lower_bound
+    solution = _solve(allowed, None, time_limit_s)
+    return None if solution.status is Status.INFEASIBLE else solution.lower_bound
 
 
 def _solve(program: Pairwise, memory_limit: int | None, time_limit_s: float) -> PairwiseSolution:
@@ -89,17 +89,17 @@ def _search(program: Pairwise, reduction: Reduction, memory_limit: int | None, t
         indices = [column for chosen in columns.values() for column in chosen]
         entries = np.concatenate([reduction.memory[i] for i in columns]) / _MEGABYTE
         milp.row(indices, entries, upper=memory_limit / _MEGABYTE)
-    found = milp.solve(time_limit_s=time_limit_s)
-    if found.status == "infeasible":
+    solution = milp.solve(time_limit_s=time_limit_s)
+    if solution.status == "infeasible":
         return _INFEASIBLE
-    bound = found.bound * scale + reduction.constant
+    bound = solution.bound * scale + reduction.constant
     lower_bound = int(np.ceil(bound - 0.5)) if np.isfinite(bound) else 0
-    if found.values is None:
+    if solution.values is None:
         return PairwiseSolution(status=Status.TIMEOUT, choices=(), cost=0, lower_bound=max(0, lower_bound))
-    values = found.values
+    values = solution.values
     choices = program.settled(reduction.expand({i: int(np.argmax(values[chosen])) for i, chosen in columns.items()}))
     cost = program.cost_of(choices)
-    optimal = found.status == "optimal"
+    optimal = solution.status == "optimal"
     return PairwiseSolution(
         status=Status.OPTIMAL if optimal else Status.FEASIBLE,
         choices=choices,

@@ -60,11 +60,13 @@ def shard_graph(
         raise InputError(value=memory_limit_bytes, rule="must be above zero", place="memory_limit_bytes")
     started = time.monotonic()
     program = build(graph, mesh, training, table)
-    found = solve(program.pairwise, memory_limit=memory_limit_bytes, time_limit_s=time_limit_s)
-    smallest = least_memory(program.pairwise, time_limit_s=time_limit_s) if found.status is Status.INFEASIBLE else None
+    solution = solve(program.pairwise, memory_limit=memory_limit_bytes, time_limit_s=time_limit_s)
+    smallest = (
+        least_memory(program.pairwise, time_limit_s=time_limit_s) if solution.status is Status.INFEASIBLE else None
+    )
     return plan_of(
         program,
-        found,
+        solution,
         memory_limit_bytes=memory_limit_bytes,
         smallest_memory_bytes=smallest,
         solve_seconds=time.monotonic() - started,

@@ -43,10 +43,10 @@ class ParameterSharding:
 
     def text(self) -> str:
         """Return text such as ``q_proj.weight column on mesh axis 1``, with what differs for its optimizer state."""
-        words = f"{self.name} {describe(self.kept, dimensions=self.dimensions)}"
+        text = f"{self.name} {describe(self.kept, dimensions=self.dimensions)}"
         if self.update != self.kept:
-            words += f"; optimizer state {describe(self.update, dimensions=self.dimensions)}"
-        return words
+            text += f"; optimizer state {describe(self.update, dimensions=self.dimensions)}"
+        return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,32 +23,32 @@ from evenflow.cluster.placement import Placement
 
 def plan_of(
     program: ShardingProgram,
-    found: PairwiseSolution,
+    solution: PairwiseSolution,
     *,
-    memory_limit_bytes: int | None,
-    smallest_memory_bytes: int | None,
-    solve_seconds: float,
+    memory_limit_bytes: int | None = None,
+    smallest_memory_bytes: int | None = None,
+    solve_seconds: float = 0.0,
 ) -> ShardingPlan:
     """The plan of a solution, if it has one."""
     plan = ShardingPlan(
-        status=found.status,
+        status=solution.status,
         mesh_shape=program.mesh.shape,
         memory_limit_bytes=memory_limit_bytes,
-        lower_bound_ns=found.lower_bound,
+        lower_bound_ns=solution.lower_bound,
         smallest_memory_bytes=smallest_memory_bytes,
         replicated_operators=_replicated(program),
         solve_seconds=solve_seconds,
     )
-    if not found.choices:
+    if not solution.choices:
         return plan
-    collectives = _collectives(program, found.choices)
+    collectives = _collectives(program, solution.choices)
     return replace(
         plan,
-        parameters=_parameters(program, found.choices),
-        activations=_activations(program, found.choices),
+        parameters=_parameters(program, solution.choices),
+        activations=_activations(program, solution.choices),
         collectives=collectives,
-        cost=_cost(program, found.choices, collectives),
-        memory=_memory(program, found.choices),
+        cost=_cost(program, solution.choices, collectives),
+        memory=_memory(program, solution.choices),
     )
 
 
@@ -120,14 +120,14 @@ def _activations(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Ac
     """Inputs, results of matrix products, attention, embeddings and norms, and what the module returns."""
     graph = program.graph
     returned = {graph.routes(value, 1)[0].source.operator for value in graph.outputs}
-    found = []
+    activations = []
     for index, operator in enumerate(graph.operators):
         label = _label(graph, operator)
         matters = operator.role is Role.INPUT or (
             operator.role is Role.COMPUTE and (operator.flops or index in returned or label != operator.name)
         )
         if matters and not operator.backward:
-            found.append(
+            activations.append(
                 ActivationSharding(
                     name=label,
                     shape=operator.outputs[0].shape,
@@ -135,7 +135,7 @@ def _activations(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Ac
                     reads=_reads(program, choices, index),
                 )
             )
-    return tuple(found)
+    return tuple(activations)
 
 
 def _reads(program: ShardingProgram, choices: tuple[int, ...], index: int) -> Placement | None:

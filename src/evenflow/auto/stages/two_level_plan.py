@@ -41,11 +41,11 @@ class Shortage:
         """One sentence."""
         least_mb = -(-self.memory_bytes // MEGABYTE)  # rounded up, so that it does
         needed = f"{least_mb:,} MB a device instead of {megabytes(cluster.memory_bytes):,.0f} MB"
-        words = f"the model does not fit on {cluster.name}, however it is cut and sharded; it would with {needed}"
+        sentence = f"the model does not fit on {cluster.name}, however it is cut and sharded; it would with {needed}"
         if self.num_nodes is not None:
             devices = self.num_nodes * cluster.devices_per_node
-            words += f", or with {devices} devices ({self.num_nodes} x {cluster.devices_per_node})"
-        return words
+            sentence += f", or with {devices} devices ({self.num_nodes} x {cluster.devices_per_node})"
+        return sentence
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,17 +67,17 @@ class _GraphReader:
         self.operators.append(replace(operator, backward=node.meta.get("partitioner_tag") == "is_backward"))
 
     def _given(self, node: torch.fx.Node) -> None:
-        what = node.meta.get("desc")
+        description = node.meta.get("desc")
         role, name = Role.INPUT, node.name
-        if isinstance(what, ParamAOTInput):
-            role, name = Role.PARAMETER, what.target
+        if isinstance(description, ParamAOTInput):
+            role, name = Role.PARAMETER, description.target
             self.parameters[name] = len(self.operators)
-        elif isinstance(what, BufferAOTInput):
-            role, name = Role.BUFFER, what.target
-        elif isinstance(what, TangentAOTInput):
-            role, name = Role.TANGENT, f"gradient of output {getattr(what.output, 'idx', '')}".rstrip()
-        elif isinstance(what, PlainAOTInput):
-            name = f"input {what.idx}"
+        elif isinstance(description, BufferAOTInput):
+            role, name = Role.BUFFER, description.target
+        elif isinstance(description, TangentAOTInput):
+            role, name = Role.TANGENT, f"gradient of output {getattr(description.output, 'idx', '')}".rstrip()
+        elif isinstance(description, PlainAOTInput):
+            name = f"input {description.idx}"
         elif node.op == "get_attr":
             role = Role.BUFFER
         self._append(node, Operator(name=name, role=role, outputs=_outputs(node)))
@@ -111,13 +111,13 @@ class _GraphReader:
         results = node.args[0]
         assert isinstance(results, Sequence)
         buffers: list[Value] = []
-        for what, result in zip(node.meta["desc"], results, strict=True):
+        for description, result in zip(node.meta["desc"], results, strict=True):
             if not isinstance(result, torch.fx.Node) or result not in self.values:
                 continue
-            if isinstance(what, GradAOTOutput) and isinstance(what.grad_of, ParamAOTInput):
-                self.gradients.append((self.parameters[what.grad_of.target], self.values[result]))
+            if isinstance(description, GradAOTOutput) and isinstance(description.grad_of, ParamAOTInput):
+                self.gradients.append((self.parameters[description.grad_of.target], self.values[result]))
             else:
-                kept = buffers if isinstance(what, InputMutationAOTOutput) else self.outputs
+                kept = buffers if isinstance(description, InputMutationAOTOutput) else self.outputs
                 kept.append(self.values[result])
         self.outputs += buffers  # the first output is what goes to the next layer
 
