@@ -38,8 +38,6 @@ def test_a_run_that_goes_as_simulated_is_predicted_exactly(
                 if op != Op.W and 0 <= other < schedule.num_stages:
                     table[NUM_OPS * stage + op] += cost * (schedule.stage_ranks[other] != schedule.stage_ranks[stage])
             table[NUM_OPS * stage + op] += overhead_ns
-    if schedule.splits_backward and Op.B in schedule.ops:  # a whole backward counts as its two parts
-        table[Op.B :: NUM_OPS] += overhead_ns
     timeline = run(build_graph(schedule), table, Communication(latency_ns=message_ns))
     results = []
     for rank in range(ranks):

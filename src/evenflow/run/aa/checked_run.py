@@ -14,7 +14,7 @@ from evenflow.run.aa.check import AACheck, measure_compare_ns
 from evenflow.run.aa.plan_checks import RankChecks, plan_checks
 from evenflow.run.assembly.pipeline import Batch, Pipeline
 from evenflow.run.measure.calibrate import Calibration
-from evenflow.run.measure.comparison import costs_of
+from evenflow.run.measure.comparison import costs_of, durations_of
 from evenflow.run.values.aa_report import AAReport, Fault, Mismatch, RankAudit
 from evenflow.simulate import build_graph, run
 
@@ -31,7 +31,7 @@ def checks_of_rank(pipe: Pipeline, calibration: Calibration, *, everywhere: bool
     costs = costs_of(pipe.schedule, [rank for rank, _ in gathered], calibration.overhead)
     communication = Communication(latency_ns=calibration.message_ns)
     return plan_checks(
-        run(build_graph(pipe.schedule), costs.durations, communication),
+        run(build_graph(pipe.schedule), durations_of(costs, calibration.overhead), communication),
         costs,
         compare_ns=[by_stage[stage] for stage in range(pipe.schedule.num_stages)],
         communication=communication,

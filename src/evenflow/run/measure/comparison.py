@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from evenflow.model import Communication
 from evenflow.run.values.run_result import ActionRow, Overhead, RankResult, RunResult
-from evenflow.schedule import Schedule
+from evenflow.schedule import NUM_OPS, Op, Schedule
 from evenflow.simulate import StageCosts, Timeline, build_graph, peak_bytes
 from evenflow.simulate import run as run_on_paper
 
@@ -44,6 +44,7 @@ def compare(schedule: Schedule, result: RunResult) -> Comparison:
     """Simulate `schedule` with the durations of `result`, and lay its measured steps beside it."""
     graph = build_graph(schedule)
     costs = costs_of(schedule, result.ranks, result.overhead)
+    durations = durations_of(costs, result.overhead)
     steps = [
         _timeline(schedule, [rank.actions[step] for rank in result.ranks])
         for step in range(len(result.ranks[0].actions))
@@ -52,7 +53,9 @@ def compare(schedule: Schedule, result: RunResult) -> Comparison:
     start, end = next((start, end) for start, end in steps if end.max() - start.min() == middle)
     first = start.min()
     return Comparison(
-        predicted=run_on_paper(graph, costs.durations, Communication(latency_ns=result.message_ns)),
+        predicted=run_on_paper(
+            graph, durations_of(costs, result.overhead), Communication(latency_ns=result.message_ns)
+        ),
         measured=Timeline(graph=graph, start_ns=start - first, end_ns=end - first, makespan_ns=int(middle)),
         step_ns=tuple(int(end.max() - start.min()) for start, end in steps),
         costs=costs,
@@ -80,6 +83,13 @@ def costs_of(schedule: Schedule, ranks: Sequence[RankResult], overhead: Overhead
         weight_bytes=by_stage("weight_bytes"),
         static_bytes=np.array([rank.static_bytes for rank in ranks], dtype=np.int64),
     )
+
+
+def durations_of(costs: StageCosts, overhead: Overhead) -> NDArray[np.int64]:
+    """Return the durations of `costs_of` for the simulator, where a backward that is not split is one action."""
+    table = costs.durations.copy()
+    table[Op.B :: NUM_OPS] -= overhead.action_ns * (costs.weight_ns > 0)
+    return table
 
 
 def _messages(schedule: Schedule, overhead: Overhead) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
