@@ -3,9 +3,10 @@
 import re
 from pathlib import Path
 
+import click
 import pytest
 
-from evenflow.cli.main import VERBS
+from evenflow.cli.main import VERBS, main
 from tests.paths import ROOT
 
 DOCS = ROOT / "docs"
@@ -29,6 +30,26 @@ def test_the_first_page_links_every_other_one() -> None:
 def test_the_command_line_page_has_a_section_for_each_verb() -> None:
     headings = re.findall(r"^## evenflow ([a-z-]+)", text_of("docs/cli.md"), re.MULTILINE)
     assert set(headings) == set(VERBS)
+
+def options_of(command: click.Command) -> set[str]:
+    """The option names of a command and of its subcommands, those of help left out."""
+    if isinstance(command, click.Group):
+        return set().union(*(options_of(inner) for inner in command.commands.values()))
+    options = (param for param in command.params if isinstance(param, click.Option) and not param.hidden)
+    return {name for option in options for name in (*option.opts, *option.secondary_opts)} - {"-h", "--help"}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_command_line_page_names_every_flag_of_a_verb_and_no_other(verb: str) -> None:
+    command = main.get_command(click.Context(main), verb)
+    assert command is not None
+    sections = re.split(r"^## ", text_of("docs/cli.md"), flags=re.MULTILINE)
+    section = "".join(part for part in sections if re.match(rf"evenflow {verb}\b(?!-)", part))
+    cells = re.findall(r"^\|([^|]+)\|", section, re.MULTILINE)
+    named = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", " ".join(cells)))
+    options = options_of(command)
+    assert named <= options, f"flags of docs/cli.md that {verb} does not have"
+    assert {name for name in options if name.startswith("--") and name not in section} == set()
 
 
 @pytest.mark.parametrize("page", ["README.md", "README.zh-CN.md"])
