@@ -31,6 +31,7 @@ def test_the_command_line_page_has_a_section_for_each_verb() -> None:
     headings = re.findall(r"^## evenflow ([a-z-]+)", text_of("docs/cli.md"), re.MULTILINE)
     assert set(headings) == set(VERBS)
 
+
 def options_of(command: click.Command) -> set[str]:
     """The option names of a command and of its subcommands, those of help left out."""
     if isinstance(command, click.Group):
