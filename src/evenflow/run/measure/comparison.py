@@ -53,9 +53,7 @@ def compare(schedule: Schedule, result: RunResult) -> Comparison:
     start, end = next((start, end) for start, end in steps if end.max() - start.min() == middle)
     first = start.min()
     return Comparison(
-        predicted=run_on_paper(
-            graph, durations_of(costs, result.overhead), Communication(latency_ns=result.message_ns)
-        ),
+        predicted=run_on_paper(graph, durations, Communication(latency_ns=result.message_ns)),
         measured=Timeline(graph=graph, start_ns=start - first, end_ns=end - first, makespan_ns=int(middle)),
         step_ns=tuple(int(end.max() - start.min()) for start, end in steps),
         costs=costs,
