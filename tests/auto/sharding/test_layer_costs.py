@@ -1,7 +1,6 @@
 """Costs of runs of layers, against the sharding of those very layers."""
 
 import itertools
-import pickle
 
 import pytest
 
@@ -15,7 +14,6 @@ from evenflow.auto.sharding.shard import shard  # noqa: E402
 from evenflow.cluster.accelerators import Accelerator  # noqa: E402
 from evenflow.cluster.collectives import Collective, collective_ns  # noqa: E402
 from evenflow.cluster.mesh import Mesh, MeshAxis  # noqa: E402
-from evenflow.errors import InputError  # noqa: E402
 from evenflow.torch_model.parts import Part  # noqa: E402
 
 WIDTH = 256
@@ -99,21 +97,3 @@ def test_boundaries_lie_on_the_mesh(costs: MeshCosts) -> None:
         assert tensor.shape == ((8, 16) if index == 0 else (8, 16, WIDTH))
         assert len(placement) == 1
         assert -1 <= placement[0] < len(tensor.shape)
-
-
-def test_goes_to_other_processes(costs: MeshCosts) -> None:
-    assert pickle.loads(pickle.dumps(costs)) == costs
-
-
-def test_stages_that_are_none(costs: MeshCosts) -> None:
-    for first, end in ((2, 2), (-1, 2), (3, 8)):
-        with pytest.raises(InputError, match="stage must be a run"):
-            costs.options(first, end)
-
-
-def test_layers_that_do_not_fit_together() -> None:
-    wrong = Part(name="narrow", module=nn.Linear(8, 8), inputs=(torch.empty(8, 16, 8),))
-    with pytest.raises(InputError, match="the result of embedding must be what narrow takes"):
-        stage_costs((KINDS[0], wrong), (0, 1), [MESH])
-    with pytest.raises(InputError, match="order must be kinds of layers, from 0 to 0"):
-        stage_costs(KINDS[:1], (0, 1), [MESH])

@@ -1,0 +1,67 @@
+"""Stages as sums of layers with a head and a tail, from costs that a person can check."""
+
+import pytest
+
+from evenflow.auto.sharding.memory_levels import Level
+from evenflow.auto.stages.mesh_sharding import MeshSharding
+from evenflow.auto.stages.sharded_stages import ShardedStages
+from evenflow.cluster.cluster import Submesh
+from evenflow.model import FULL, NONE
+from tests.auto.sharding.made_costs import GATHER_NS, SPLIT, WHOLE, layer_cost, made_costs
+from tests.cluster.clusters import mesh
+
+PAIR, FASTEST = Submesh(1, 2), MeshSharding((2,), Level.FASTEST)
+ORDER = [0, 1, 1, 1, 2]
+
+
+@pytest.fixture
+def provider() -> ShardedStages:
+    kinds = [layer_cost(1000), layer_cost(600), layer_cost(500, entry=WHOLE)]
+    return ShardedStages(
+        name="made",
+        cluster=mesh(1, 4),
+        num_microbatches=4,
+        costs={PAIR: {(2,): made_costs(ORDER, kinds)}},
+        has_head=True,
+        has_tail=True,
+    )
+
+
+def test_ends_go_with_the_first_and_last_layer(provider: ShardedStages) -> None:
+    assert [provider.with_ends(*span) for span in ((0, 3), (0, 1), (1, 2), (2, 3))] == [
+        range(5),
+        range(2),
+        range(2, 3),
+        range(3, 5),
+    ]
+    head, middle, tail = provider.kinds
+    assert len({head, middle, tail}) == 3
+
+
+def test_what_happens_once_a_step_is_shared_out(provider: ShardedStages) -> None:
+    network = provider.network_on(PAIR, FASTEST)
+    layer = network.layers[0]
+    assert (layer.forward_ns, layer.modes[NONE].backward_ns) == (600, 600 + 600 // 4)
+    assert network.tail.forward_ns == 500 + GATHER_NS  # the tail takes a whole tensor
+    assert network.constant_bytes == 600
+
+
+def test_recomputing_keeps_what_enters_and_runs_the_forward_again(provider: ShardedStages) -> None:
+    modes = provider.network_on(PAIR, FASTEST).layers[0].modes
+    assert modes[FULL].backward_ns == modes[NONE].backward_ns + 600
+    assert modes[FULL].activation_bytes == 400  # half of 800 bytes
+    assert modes[NONE].activation_bytes == 600
+
+
+def test_a_stage_leaves_as_its_layer_gives_and_enters_as_the_next_takes(provider: ShardedStages) -> None:
+    given = provider.boundary(2, PAIR, FASTEST, range(2), leaving=True)
+    taken = provider.boundary(2, PAIR, FASTEST, range(2, 4))
+    assert (given.placement, given.devices) == (SPLIT, (0, 1))
+    assert (taken.placement, taken.devices) == (SPLIT, (2, 3))
+
+
+def test_submeshes_that_were_not_solved_have_no_options(provider: ShardedStages) -> None:
+    assert len(provider.shardings(PAIR)) == len(Level)
+    assert len(provider.options(0, 1, PAIR)) == 2 * len(Level)
+    assert provider.options(0, 1, Submesh(1, 4)) == []
+    assert provider.on(mesh(3, 4)).options(0, 1, Submesh(2, 4)) == []
