@@ -87,7 +87,7 @@ def _setting(row: dict[str, Any], sequence_length: int) -> Setting:
         parameter_bytes=0,
         modes={NONE: Mode(activation_bytes=activation, backward_ns=gradient + weight)},
         stated_weight_ns=weight,
-        stated_weight_bytes=32 * row["hidden"],
+        stated_until_weight_bytes=32 * row["hidden"],
     )
     return Setting(
         model=row["model"],

@@ -143,7 +143,7 @@ def layers(draw: st.DrawFn, *, name: str, kinds: frozenset[str]) -> Layer:
         parameter_bytes=draw(st.integers(0, 1000)),
         modes=modes,
         stated_weight_ns=draw(st.none() | st.integers(0, backward_ns)),
-        stated_weight_bytes=draw(st.none() | st.integers(0, 1500)),
+        stated_until_weight_bytes=draw(st.none() | st.integers(0, 1500)),
     )
 
 

@@ -134,12 +134,12 @@ def test_user_named_kinds():
 def test_weight_gradients():
     """Half of the plain backward, and all that is kept without recomputation, unless the file says otherwise."""
     plain = parse(body(backward_time=21)).layers[0]
-    assert (plain.weight_ns, plain.weight_bytes) == (10_500_000, 50 * MB)
+    assert (plain.weight_ns, plain.until_weight_bytes) == (10_500_000, 50 * MB)
     stated = parse(body(backward_time=21, weight_time=7, memory_until_weight=40)).layers[0]
-    assert (stated.weight_ns, stated.weight_bytes, stated.backward_ns) == (7 * MS, 40 * MB, 21 * MS)
+    assert (stated.weight_ns, stated.until_weight_bytes, stated.backward_ns) == (7 * MS, 40 * MB, 21 * MS)
     end = {"type": "TAIL", "nb_layer": 2, "time": 1, "memory_activation": 3}
     tail = parse(body(), {"name": "norm", **end, "weight_time": 0}, {"name": "head", **end}).tail
-    assert (tail.backward_ns, tail.weight_ns, tail.weight_bytes) == (8 * MS, 2 * MS, 12 * MB)
+    assert (tail.backward_ns, tail.weight_ns, tail.until_weight_bytes) == (8 * MS, 2 * MS, 12 * MB)
 
 
 def test_several_heads_tails_and_bodies():
@@ -292,7 +292,7 @@ def layers(draw: st.DrawFn, has_memory: bool) -> Layer:
             },
         },
         stated_weight_ns=draw(st.none() | st.integers(0, backward_ns)),
-        stated_weight_bytes=draw(st.none() | sizes) if has_memory else None,
+        stated_until_weight_bytes=draw(st.none() | sizes) if has_memory else None,
     )
 
 
@@ -305,7 +305,7 @@ def networks(draw: st.DrawFn) -> Network:
     blocks = st.just(EndBlock()) | st.builds(
         EndBlock, name=st.just("end"), forward_ns=amounts, backward_ns=amounts, parameter_bytes=memory,
         activation_bytes=memory, stated_weight_ns=weight_ns,
-        stated_weight_bytes=st.none() | memory if has_memory else st.none(),
+        stated_until_weight_bytes=st.none() | memory if has_memory else st.none(),
     ).filter(lambda block: block.weight_ns <= block.backward_ns)  # fmt: skip
     return Network(
         name=draw(st.text("abc ", min_size=1).filter(str.strip)),

@@ -36,7 +36,7 @@ def test_stages_cost_what_their_layers_cost_one_by_one(data: st.DataObject):
                 recompute += layer.modes[kind].backward_ns - layer.modes["none"].backward_ns
                 weight += layer.weight_ns
                 activation += layer.modes[kind].activation_bytes
-                waiting += layer.weight_bytes
+                waiting += layer.until_weight_bytes
                 static[rank] += layer.parameter_bytes
         for block, at in ((part.head, 0), (part.tail, num_stages - 1)):
             if stage == at:
@@ -44,13 +44,13 @@ def test_stages_cost_what_their_layers_cost_one_by_one(data: st.DataObject):
                 backward += block.backward_ns
                 weight += block.weight_ns
                 activation += block.activation_bytes
-                waiting += block.weight_bytes
+                waiting += block.until_weight_bytes
                 static[rank] += block.parameter_bytes
         assert costs.forward_ns[stage] == forward
         assert costs.backward_ns[stage] == backward
         assert costs.recompute_ns[stage] == recompute
         assert costs.activation_bytes[stage] == activation
-        assert costs.weight_bytes[stage] == waiting
+        assert costs.until_weight_bytes[stage] == waiting
         durations = costs.durations[NUM_OPS * stage : NUM_OPS * (stage + 1)]
         assert durations.tolist() == [forward, backward, backward - weight, weight]
     assert costs.static_bytes.tolist() == static
@@ -116,14 +116,14 @@ def test_half_of_the_plain_backward_is_the_weight_gradient_unless_stated():
     plan = Plan(schedule="1f1b", num_microbatches=1, layers=cells([[1, 1], [1, 1]]), recompute={})
     costs = stage_costs(split_network(), plan, two_chunks(LOOPED))
     assert costs.weight_ns.tolist() == [2, 2, 2, 4]  # 5 // 2 each, the tail included
-    assert costs.weight_bytes.tolist() == [40] * 4
-    stated = split_network(stated_weight_ns=5, stated_weight_bytes=1)
+    assert costs.until_weight_bytes.tolist() == [40] * 4
+    stated = split_network(stated_weight_ns=5, stated_until_weight_bytes=1)
     costs = stage_costs(stated, plan, two_chunks(LOOPED))
     assert costs.weight_ns.tolist() == [5, 5, 5, 7]
-    assert costs.weight_bytes.tolist() == [1] * 4
+    assert costs.until_weight_bytes.tolist() == [1] * 4
     # What was recomputed is there again when the weight gradient begins.
     costs = stage_costs(split_network(), replace(plan, recompute={FULL: plan.layers}), two_chunks(LOOPED))
-    assert (costs.weight_ns.tolist(), costs.weight_bytes.tolist()) == ([2, 2, 2, 4], [40] * 4)
+    assert (costs.weight_ns.tolist(), costs.until_weight_bytes.tolist()) == ([2, 2, 2, 4], [40] * 4)
     assert (costs.backward_ns.tolist(), costs.activation_bytes.tolist()) == ([7, 7, 7, 12], [4] * 4)
 
 
@@ -145,7 +145,9 @@ def test_a_step_without_backward_costs_its_forwards():
         stage_costs(split_network(), ALL_FULL, forward_only)
 
 
-@pytest.mark.parametrize("stated", [{"stated_weight_ns": 6}, {"stated_weight_ns": -1}, {"stated_weight_bytes": -1}])
+@pytest.mark.parametrize(
+    "stated", [{"stated_weight_ns": 6}, {"stated_weight_ns": -1}, {"stated_until_weight_bytes": -1}]
+)
 def test_a_weight_gradient_is_part_of_the_plain_backward(stated: dict[str, int]):
     with pytest.raises(InputError, match="takes a part of the plain backward of 5 ns"):
         split_network(**stated)

@@ -37,7 +37,7 @@ def test_agrees_with_the_original(case: dict[str, Any]):
         weight_ns=forward,
         recompute_ns=recompute,
         activation_bytes=activation,
-        weight_bytes=activation,
+        until_weight_bytes=activation,
         static_bytes=np.full(case["ranks"], case["static"], dtype=np.int64),
     )
     graph = build_graph(schedule)

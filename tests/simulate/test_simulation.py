@@ -45,7 +45,7 @@ def test_a_simulation_is_that_of_the_oracle(simulation: Simulation):
     )
     assert simulation.makespan_ns == max(ends.values())
     peaks = tuple(
-        int(costs.static_bytes[rank] + live_peak(order, costs.activation_bytes.item, costs.weight_bytes.item))
+        int(costs.static_bytes[rank] + live_peak(order, costs.activation_bytes.item, costs.until_weight_bytes.item))
         for rank, order in enumerate(orders)
     )
     assert simulation.peak_memory_bytes == peaks

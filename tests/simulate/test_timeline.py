@@ -125,7 +125,7 @@ def test_peaks_are_those_of_a_replay(schedule: Schedule, data: st.DataObject):
         weight_ns=np.ones(num_stages, dtype=np.int64),
         recompute_ns=np.zeros(num_stages, dtype=np.int64),
         activation_bytes=np.array(amounts),
-        weight_bytes=np.array(waiting),
+        until_weight_bytes=np.array(waiting),
         static_bytes=np.array(static),
     )
     timeline = run(build_graph(schedule), costs.durations)
@@ -169,7 +169,7 @@ def test_memory_over_time_worked_out_by_hand():
         weight_ns=np.array([1, 2]),
         recompute_ns=np.array([0, 0]),
         activation_bytes=np.array([10, 30]),
-        weight_bytes=np.array([10, 30]),
+        until_weight_bytes=np.array([10, 30]),
         static_bytes=np.array([100, 200]),
     )
     timeline = run(build_graph(schedule), costs.durations)
@@ -198,7 +198,7 @@ def test_a_split_step_worked_out_by_hand():
         weight_ns=np.array([1, 4]),
         recompute_ns=np.array([0, 0]),
         activation_bytes=np.array([10, 30]),
-        weight_bytes=np.array([4, 50]),
+        until_weight_bytes=np.array([4, 50]),
         static_bytes=np.array([100, 200]),
     )
     timeline = run(build_graph(schedule), costs.durations)
@@ -242,7 +242,8 @@ def test_without_a_backward_nothing_is_kept():
     amounts = np.array([10, 20, 30, 5])
     costs = StageCosts(
         num_ranks=2, forward_ns=np.full(4, 3), backward_ns=np.zeros(4, int), weight_ns=np.zeros(4, int),
-        recompute_ns=np.zeros(4, int), activation_bytes=amounts, weight_bytes=amounts, static_bytes=np.array([1, 2]),
+        recompute_ns=np.zeros(4, int), activation_bytes=amounts, until_weight_bytes=amounts,
+        static_bytes=np.array([1, 2]),
     )  # fmt: skip
     assert peak_bytes(schedule, costs).tolist() == [31, 22]
     timeline = run(build_graph(schedule), costs.durations)

@@ -46,7 +46,7 @@ def small_networks(draw: st.DrawFn, *, num_layers: int, most_kinds: int, time: i
             parameter_bytes=draw(amounts),
             modes=modes,
             stated_weight_ns=draw(st.none() | st.integers(0, backward)),
-            stated_weight_bytes=draw(st.none() | amounts),
+            stated_until_weight_bytes=draw(st.none() | amounts),
         )
         runs.append(LayerRun(layer=layer, count=count))
     ends = st.builds(

@@ -154,7 +154,7 @@ def _contents(network: Network, start: int, end: int, blocks: list[EndBlock], *,
             sum(part.activation_bytes for part in (*modes, *blocks)),
             sum(part.parameter_bytes for part in (*layers, *blocks)),
             sum(part.weight_ns for part in (*layers, *blocks)),
-            sum(part.weight_bytes for part in (*layers, *blocks)),
+            sum(part.until_weight_bytes for part in (*layers, *blocks)),
         ))  # fmt: skip
     return result
 

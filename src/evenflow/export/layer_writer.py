@@ -71,6 +71,6 @@ def _stated_time(part: Layer | EndBlock) -> dict[str, object]:
 
 
 def _stated_memory(part: Layer | EndBlock) -> dict[str, object]:
-    if part.stated_weight_bytes is None:
+    if part.stated_until_weight_bytes is None:
         return {}
-    return {"memory_until_weight": megabytes(part.stated_weight_bytes)}
+    return {"memory_until_weight": megabytes(part.stated_until_weight_bytes)}

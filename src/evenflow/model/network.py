@@ -29,8 +29,8 @@ class Layer:
     """By recompute kind; always has ``none``."""
     stated_weight_ns: int | None = None
     """See `weight_ns`."""
-    stated_weight_bytes: int | None = None
-    """See `weight_bytes`."""
+    stated_until_weight_bytes: int | None = None
+    """See `until_weight_bytes`."""
 
     @property
     def backward_ns(self) -> int:
@@ -43,13 +43,17 @@ class Layer:
         return self.backward_ns // 2 if self.stated_weight_ns is None else self.stated_weight_ns
 
     @property
-    def weight_bytes(self) -> int:
+    def until_weight_bytes(self) -> int:
         """Live from the end of a split-off input gradient to the end of the weight gradient, whatever was recomputed.
 
         Unless stated, everything that is kept without recomputation. Of a transformer layer's ``34 h + 5 a s`` bytes a
         token the weight gradient needs ``32 h``. [ZeroBubble, arXiv:2401.10241, table 1]
         """
-        return self.modes[NONE].activation_bytes if self.stated_weight_bytes is None else self.stated_weight_bytes
+        return (
+            self.modes[NONE].activation_bytes
+            if self.stated_until_weight_bytes is None
+            else self.stated_until_weight_bytes
+        )
 
     def recompute_ns(self, kind: str) -> int:
         """What `kind` adds to the backward."""
@@ -66,7 +70,7 @@ class EndBlock:
     parameter_bytes: int = 0
     activation_bytes: int = 0
     stated_weight_ns: int | None = None
-    stated_weight_bytes: int | None = None
+    stated_until_weight_bytes: int | None = None
 
     @property
     def weight_ns(self) -> int:
@@ -74,9 +78,9 @@ class EndBlock:
         return self.backward_ns // 2 if self.stated_weight_ns is None else self.stated_weight_ns
 
     @property
-    def weight_bytes(self) -> int:
+    def until_weight_bytes(self) -> int:
         """As of a layer."""
-        return self.activation_bytes if self.stated_weight_bytes is None else self.stated_weight_bytes
+        return self.activation_bytes if self.stated_until_weight_bytes is None else self.stated_until_weight_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,9 +132,9 @@ class Network:
 
     def _check_weight(self, part: "Layer | EndBlock") -> None:
         """The weight gradient is a part of the plain backward."""
-        if not 0 <= part.weight_ns <= part.backward_ns or part.weight_bytes < 0:
+        if not 0 <= part.weight_ns <= part.backward_ns or part.until_weight_bytes < 0:
             raise InputError(
-                value=f"{part.weight_ns} ns, {part.weight_bytes} bytes",
+                value=f"{part.weight_ns} ns, {part.until_weight_bytes} bytes",
                 rule=f"the weight gradient takes a part of the plain backward of {part.backward_ns} ns, "
                 "and its memory is not negative",
                 place=f"{self.name}, {part.name or 'head or tail'}",
@@ -188,7 +192,7 @@ class Network:
                 forward_ns=_divided(layer.forward_ns, sequence_splits),
                 modes=modes,
                 stated_weight_ns=split_time(layer.stated_weight_ns),
-                stated_weight_bytes=split_memory(layer.stated_weight_bytes),
+                stated_until_weight_bytes=split_memory(layer.stated_until_weight_bytes),
             )
 
         def split_block(block: EndBlock) -> EndBlock:
@@ -198,7 +202,7 @@ class Network:
                 backward_ns=_divided(block.backward_ns, sequence_splits),
                 activation_bytes=-(-block.activation_bytes // sequence_splits),
                 stated_weight_ns=split_time(block.stated_weight_ns),
-                stated_weight_bytes=split_memory(block.stated_weight_bytes),
+                stated_until_weight_bytes=split_memory(block.stated_until_weight_bytes),
             )
 
         runs = tuple(LayerRun(layer=split_layer(run.layer), count=run.count) for run in self.runs)

@@ -66,7 +66,7 @@ def body_layer(entry: Fields, has_memory: bool) -> Layer:
         parameter_bytes=bytes_of(entry, "memory_parameter"),
         modes={NONE: plain, **_kinds(entry, backward_ms)},
         stated_weight_ns=_weight_ns(entry, backward_ms),
-        stated_weight_bytes=_weight_bytes(entry),
+        stated_until_weight_bytes=_until_weight_bytes(entry),
     )
 
 
@@ -75,7 +75,7 @@ def end_block(entries: Sequence[Fields], has_memory: bool) -> EndBlock:
     blocks = [(layer_count(entry), _end_layer(entry, has_memory)) for entry in entries]
     # What no entry states stays to be derived from the sums.
     states_time = any(block.stated_weight_ns is not None for _, block in blocks)
-    states_memory = any(block.stated_weight_bytes is not None for _, block in blocks)
+    states_memory = any(block.stated_until_weight_bytes is not None for _, block in blocks)
     return EndBlock(
         name=" + ".join(entry.text("name") for entry in entries),
         forward_ns=sum(count * block.forward_ns for count, block in blocks),
@@ -83,7 +83,9 @@ def end_block(entries: Sequence[Fields], has_memory: bool) -> EndBlock:
         parameter_bytes=sum(count * block.parameter_bytes for count, block in blocks),
         activation_bytes=sum(count * block.activation_bytes for count, block in blocks),
         stated_weight_ns=sum(count * block.weight_ns for count, block in blocks) if states_time else None,
-        stated_weight_bytes=sum(count * block.weight_bytes for count, block in blocks) if states_memory else None,
+        stated_until_weight_bytes=sum(count * block.until_weight_bytes for count, block in blocks)
+        if states_memory
+        else None,
     )
 
 
@@ -100,7 +102,7 @@ def _end_layer(entry: Fields, has_memory: bool) -> EndBlock:
         parameter_bytes=bytes_of(entry, "memory_parameter") if has_memory else 0,
         activation_bytes=bytes_of(entry, "memory_activation") if has_memory else 0,
         stated_weight_ns=_weight_ns(entry, backward_ms),
-        stated_weight_bytes=_weight_bytes(entry) if has_memory else None,
+        stated_until_weight_bytes=_until_weight_bytes(entry) if has_memory else None,
     )
 
 
@@ -134,7 +136,7 @@ def _weight_ns(entry: Fields, backward_ms: float) -> int | None:
     return nanoseconds_from_milliseconds(weight_ms)
 
 
-def _weight_bytes(entry: Fields) -> int | None:
+def _until_weight_bytes(entry: Fields) -> int | None:
     """Return the stated memory that is held until the weight gradient; None where the entry has none."""
     return bytes_of(entry, "memory_until_weight") if "memory_until_weight" in entry else None
 

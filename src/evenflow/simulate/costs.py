@@ -30,7 +30,7 @@ class LayerSums:
     """Shape [num_layers + 1]."""
     weight_ns: Integers
     """Weight gradients, shape [num_layers + 1]."""
-    weight_bytes: Integers
+    until_weight_bytes: Integers
     """Shape [num_layers + 1]."""
     backward_ns: Integers
     """Recomputation and weight gradients included, shape [num_kinds, num_layers + 1]."""
@@ -50,7 +50,7 @@ def layer_sums(network: Network) -> LayerSums:
         forward_ns=prefix([layer.forward_ns for layer in layers]),
         parameter_bytes=prefix([layer.parameter_bytes for layer in layers]),
         weight_ns=prefix([layer.weight_ns for layer in layers]),
-        weight_bytes=prefix([layer.weight_bytes for layer in layers]),
+        until_weight_bytes=prefix([layer.until_weight_bytes for layer in layers]),
         backward_ns=np.stack([prefix([layer.modes[kind].backward_ns for layer in layers]) for kind in kinds]),
         activation_bytes=np.stack([prefix([layer.modes[kind].activation_bytes for layer in layers]) for kind in kinds]),
     )
@@ -71,7 +71,7 @@ class StageCosts:
     """The part of the backward that recomputes, the first part of a split one, shape [num_stages]."""
     activation_bytes: Integers
     """Live from a stage's forward to the end of its backward or input gradient, shape [num_stages]."""
-    weight_bytes: Integers
+    until_weight_bytes: Integers
     """Live from the end of a stage's input gradient to the end of its weight gradient, shape [num_stages]."""
     static_bytes: Integers
     """Parameters, optimizer state and constant memory, shape [num_ranks]."""
@@ -145,13 +145,13 @@ def costs_of_counts(network: Network, sums: LayerSums, counts: Integers, stage_t
     activation = (sums.activation_bytes[each, ends] - sums.activation_bytes[each, starts]).sum(axis=1)
     recompute = backward - plain
     weight = sums.weight_ns[last] - sums.weight_ns[first]
-    waiting = sums.weight_bytes[last] - sums.weight_bytes[first]
+    waiting = sums.until_weight_bytes[last] - sums.until_weight_bytes[first]
     for stage, block in ((0, network.head), (num_stages - 1, network.tail)):
         forward[stage] += block.forward_ns
         backward[stage] += block.backward_ns
         weight[stage] += block.weight_ns
         activation[stage] += block.activation_bytes
-        waiting[stage] += block.weight_bytes
+        waiting[stage] += block.until_weight_bytes
         parameters[stage] += block.parameter_bytes
     static = parameters[stage_table].sum(axis=0) + network.constant_bytes
     return StageCosts(
@@ -161,6 +161,6 @@ def costs_of_counts(network: Network, sums: LayerSums, counts: Integers, stage_t
         weight_ns=weight,
         recompute_ns=recompute,
         activation_bytes=activation,
-        weight_bytes=waiting,
+        until_weight_bytes=waiting,
         static_bytes=static,
     )

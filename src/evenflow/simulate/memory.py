@@ -65,5 +65,5 @@ def _changes(schedule: Schedule, costs: StageCosts, rank: int) -> Integers:
     taken = costs.activation_bytes[stages]
     if schedule.is_forward_only:
         return np.stack((taken, -taken), axis=1).reshape(-1)
-    waiting = costs.weight_bytes[stages]
+    waiting = costs.until_weight_bytes[stages]
     return np.choose(schedule.ops[span], (taken, -taken, waiting - taken, -waiting))

@@ -109,7 +109,7 @@ class Problem:
         """Peak memory of every rank, shape [num_ranks]."""
         amounts = costs.activation_bytes[self.schedule.stage_table]
         if self.schedule.splits_backward:
-            amounts = np.concatenate((amounts, costs.weight_bytes[self.schedule.stage_table]))
+            amounts = np.concatenate((amounts, costs.until_weight_bytes[self.schedule.stage_table]))
         live = [int((self.live[rank] @ amounts[:, rank]).max()) for rank in range(self.num_ranks)]
         return costs.static_bytes + np.array(live, dtype=np.int64)
 

@@ -123,7 +123,7 @@ class TestLayers:
         assert (network.head.parameter_bytes, network.tail.parameter_bytes) == (0, 0)
         # A linear layer keeps its input, and its weight gradient needs that and the gradient of its result.
         assert network.layers[0].modes[NONE].activation_bytes == 2 * 4 * 4
-        assert network.layers[0].weight_bytes == 2 * 2 * 4 * 4
+        assert network.layers[0].until_weight_bytes == 2 * 2 * 4 * 4
 
     def test_no_layers(self) -> None:
         with pytest.raises(InputError, match="at least one layer"):

@@ -26,7 +26,7 @@ def costs_of(schedule: Schedule, forward_ns: list[int], backward_ns: list[int], 
         weight_ns=np.array(weight_ns),
         recompute_ns=zeros,
         activation_bytes=zeros,
-        weight_bytes=zeros,
+        until_weight_bytes=zeros,
         static_bytes=np.zeros(schedule.num_ranks, dtype=np.int64),
     )
 

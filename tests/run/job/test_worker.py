@@ -40,7 +40,7 @@ def test_one_rank_trains_in_its_own_order_and_agrees_with_the_model(monkeypatch:
 def test_a_rank_has_the_actions_of_its_first_device_and_the_memory_of_its_fullest() -> None:
     def device(number: int) -> RankResult:
         return RankResult(
-            forward_ns={0: number}, backward_ns={}, weight_ns={}, activation_bytes={}, weight_bytes={},
+            forward_ns={0: number}, backward_ns={}, weight_ns={}, activation_bytes={}, until_weight_bytes={},
             static_bytes=10 - number, peak_bytes=number, actions=[],
         )  # fmt: skip
 

@@ -25,7 +25,7 @@ def test_a_stage_is_measured_for_one_microbatch(is_split: bool) -> None:
     assert all(parameter.grad is None for parameter in pipe.parameters())
     assert stage.forward_ns > 0
     assert stage.weight_ns < stage.backward_ns
-    assert (stage.weight_ns > 0) == (stage.weight_bytes > 0) == is_split
+    assert (stage.weight_ns > 0) == (stage.until_weight_bytes > 0) == is_split
     # Both results of tanh are kept for the backward.
     assert stage.activation_bytes >= 2 * SAMPLES * WIDTH * FLOAT32_BYTES
     assert calibration.message_bytes == calibration.message_ns == 0, "no other rank"

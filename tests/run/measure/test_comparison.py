@@ -54,7 +54,7 @@ def test_a_run_that_goes_as_simulated_is_predicted_exactly(
                 backward_ns={stage: backward[stage] for stage in own},
                 weight_ns={stage: weight[stage] for stage in own},
                 activation_bytes=dict.fromkeys(own, 10),
-                weight_bytes=dict.fromkeys(own, 5),
+                until_weight_bytes=dict.fromkeys(own, 5),
                 static_bytes=100,
                 peak_bytes=0,
                 actions=[rows],

@@ -35,7 +35,7 @@ def test_options_cost_what_their_layers_cost(case):
             assert options.forward_ns[at] == sum(part.forward_ns for part in (*layers, *blocks))
             assert options.backward_ns[at] == sum(part.backward_ns for part in (*modes, *blocks))
             assert options.weight_ns[at] == sum(part.weight_ns for part in (*layers, *blocks))
-            assert options.weight_bytes[at] == sum(part.weight_bytes for part in (*layers, *blocks))
+            assert options.until_weight_bytes[at] == sum(part.until_weight_bytes for part in (*layers, *blocks))
             assert options.activation_bytes[at] == sum(part.activation_bytes for part in (*modes, *blocks))
             assert options.parameter_bytes[at] == sum(part.parameter_bytes for part in (*layers, *blocks))
             faster = options.faster[at]

@@ -58,7 +58,7 @@ def as_work(small: Small) -> Work:
             weight_ns=array(small.weight),
             recompute_ns=array((0,) * stages),
             activation_bytes=array(small.activation),
-            weight_bytes=array(small.waiting),
+            until_weight_bytes=array(small.waiting),
             static_bytes=array((0,) * ranks),
         ),
         may_split=small.may_split,

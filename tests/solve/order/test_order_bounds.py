@@ -138,7 +138,7 @@ def _cells(plans: AnyPlan, placement: tuple[int, ...], sizes: tuple[int, ...], k
             sum(part.backward_ns for part in [*modes, *ends]),
             sum(part.weight_ns for part in held),
             sum(part.activation_bytes for part in [*modes, *ends]),
-            sum(part.weight_bytes for part in held),
+            sum(part.until_weight_bytes for part in held),
             sum(part.parameter_bytes for part in held),
         ))  # fmt: skip
         first += size

@@ -151,7 +151,9 @@ def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: MeshSharding
                 for kind, mode in layer.modes.items()
             },
             stated_weight_ns=None if layer.stated_weight_ns is None else layer.stated_weight_ns // devices,
-            stated_weight_bytes=None if layer.stated_weight_bytes is None else -(-layer.stated_weight_bytes // devices),
+            stated_until_weight_bytes=None
+            if layer.stated_until_weight_bytes is None
+            else -(-layer.stated_until_weight_bytes // devices),
         )
 
     def block_on(block: EndBlock) -> EndBlock:
@@ -162,7 +164,9 @@ def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: MeshSharding
             parameter_bytes=-(-block.parameter_bytes // tensor),
             activation_bytes=-(-block.activation_bytes // devices),
             stated_weight_ns=None if block.stated_weight_ns is None else block.stated_weight_ns // devices,
-            stated_weight_bytes=None if block.stated_weight_bytes is None else -(-block.stated_weight_bytes // devices),
+            stated_until_weight_bytes=None
+            if block.stated_until_weight_bytes is None
+            else -(-block.stated_until_weight_bytes // devices),
         )
 
     network = stages.network
@@ -172,3 +176,8 @@ def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: MeshSharding
         head=block_on(network.head),
         tail=block_on(network.tail),
     )
+
+
+def _shared(size_bytes: int | None, devices: int) -> int | None:
+    """What each of some devices holds of a size, if it is known."""
+    return None if size_bytes is None else -(-size_bytes // devices)

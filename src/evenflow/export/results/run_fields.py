@@ -58,7 +58,7 @@ def _calibration(result: RunResult, comparison: Comparison) -> dict[str, object]
         "backward_ms": [milliseconds(int(ns)) for ns in costs.backward_ns],
         "weight_ms": [milliseconds(int(ns)) for ns in costs.weight_ns],
         "activation_mb": [megabytes(int(size)) for size in costs.activation_bytes],
-        "weight_mb": [megabytes(int(size)) for size in costs.weight_bytes],
+        "weight_mb": [megabytes(int(size)) for size in costs.until_weight_bytes],
         "static_mb": [megabytes(int(size)) for size in costs.static_bytes],
         "message_ms": milliseconds(result.message_ns),
         "overhead_ms": {

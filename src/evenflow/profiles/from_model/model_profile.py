@@ -156,7 +156,7 @@ def _layer(profile: PartProfile) -> Layer:
             for kind, size in profile.activation_bytes.items()
         },
         stated_weight_ns=profile.times.weight_ns,
-        stated_weight_bytes=profile.until_weight_bytes,
+        stated_until_weight_bytes=profile.until_weight_bytes,
     )
 
 
@@ -170,5 +170,5 @@ def _end_block(profile: PartProfile | None) -> EndBlock:
         parameter_bytes=profile.parameter_bytes,
         activation_bytes=profile.activation_bytes[NONE],
         stated_weight_ns=profile.times.weight_ns,
-        stated_weight_bytes=profile.until_weight_bytes,
+        stated_until_weight_bytes=profile.until_weight_bytes,
     )

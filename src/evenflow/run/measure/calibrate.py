@@ -42,7 +42,7 @@ class StageMeasurement:
     """Part of the backward that a split leaves for later; zero where no backward is split."""
     activation_bytes: int
     """Live after the forward."""
-    weight_bytes: int
+    until_weight_bytes: int
     """Live between input and weight gradient."""
     working_bytes: int
     """Most memory that an action needs for itself, beyond what lives before or after it."""
@@ -76,7 +76,7 @@ class Calibration:
             backward_ns=self.by_stage("backward_ns"),
             weight_ns=self.by_stage("weight_ns"),
             activation_bytes=self.by_stage("activation_bytes"),
-            weight_bytes=self.by_stage("weight_bytes"),
+            until_weight_bytes=self.by_stage("until_weight_bytes"),
             static_bytes=self.working_bytes,
             peak_bytes=0,
             actions=[],
@@ -137,7 +137,7 @@ def measure_stage(
         backward_ns=_median(backwards) + weight_ns,
         weight_ns=weight_ns,
         activation_bytes=activation,
-        weight_bytes=waiting,
+        until_weight_bytes=waiting,
         working_bytes=working,
     )
 

@@ -78,7 +78,7 @@ def costs_of(schedule: Schedule, ranks: Sequence[RankResult], overhead: Overhead
         weight_ns=weight + overhead.action_ns * is_split,
         recompute_ns=np.zeros(schedule.num_stages, dtype=np.int64),  # part of the backward, not measured by itself
         activation_bytes=by_stage("activation_bytes"),
-        weight_bytes=by_stage("weight_bytes"),
+        until_weight_bytes=by_stage("until_weight_bytes"),
         static_bytes=np.array([rank.static_bytes for rank in ranks], dtype=np.int64),
     )
 

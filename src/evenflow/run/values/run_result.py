@@ -51,7 +51,7 @@ class RankResult:
     """Part of the backward that a split leaves for later; zero where no backward of the stage is split."""
     activation_bytes: dict[int, int]
     """Live after the forward."""
-    weight_bytes: dict[int, int]
+    until_weight_bytes: dict[int, int]
     """Live between input and weight gradient."""
     static_bytes: int
     """Parameters, gradients, optimizer state, and the working memory of the actions."""

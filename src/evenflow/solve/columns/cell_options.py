@@ -38,7 +38,7 @@ class CellOptions:
     backward_ns: Integers
     weight_ns: Integers
     activation_bytes: Integers
-    weight_bytes: Integers
+    until_weight_bytes: Integers
     parameter_bytes: Integers
     faster: Integers
     """Index of the option with the same layers and the next shorter backward (and more memory), or -1."""
@@ -87,7 +87,7 @@ class Segments:
         problem = self._problem
         sums, network = problem.sums, problem.network
         blocks = [block for block, at in ((network.head, 0), (network.tail, problem.num_cells - 1)) if at == cell]
-        costs = ("forward_ns", "backward_ns", "weight_ns", "activation_bytes", "weight_bytes", "parameter_bytes")
+        costs = ("forward_ns", "backward_ns", "weight_ns", "activation_bytes", "until_weight_bytes", "parameter_bytes")
         fixed = [sum(getattr(block, name) for block in blocks) for name in costs]
         rows: list[tuple[int, ...]] = []
         counts: list[tuple[int, ...]] = []
@@ -95,7 +95,7 @@ class Segments:
             end = start + layers
             forward = int(sums.forward_ns[end] - sums.forward_ns[start]) + fixed[0]
             weight = int(sums.weight_ns[end] - sums.weight_ns[start]) + fixed[2]
-            waiting = int(sums.weight_bytes[end] - sums.weight_bytes[start]) + fixed[4]
+            waiting = int(sums.until_weight_bytes[end] - sums.until_weight_bytes[start]) + fixed[4]
             parameters = int(sums.parameter_bytes[end] - sums.parameter_bytes[start]) + fixed[5]
             in_last = end - int(self.run_starts[last]) if last > first else 0
             in_first = min(end, int(self.run_ends[first])) - start

@@ -106,7 +106,7 @@ class Matrix:
             for index, vector in enumerate(problem.live[rank]):
                 needed = options.parameter_bytes[own] + int(vector[chunk]) * options.activation_bytes[own]
                 if problem.schedule.splits_backward:
-                    needed = needed + int(vector[problem.num_chunks + chunk]) * options.weight_bytes[own]
+                    needed = needed + int(vector[problem.num_chunks + chunk]) * options.until_weight_bytes[own]
                 shared.append(needed / GIGABYTE)
                 shared_rows.append(rows.memory_starts[rank] + index)
         self._shared = np.stack(shared, axis=1)

@@ -102,7 +102,7 @@ class SmallestContents:
             (
                 sums.parameter_bytes[ends] - sums.parameter_bytes[starts],
                 self._activation_table[starts, ends - starts],
-                sums.weight_bytes[ends] - sums.weight_bytes[starts],
+                sums.until_weight_bytes[ends] - sums.until_weight_bytes[starts],
             ),
             axis=-1,
         )
@@ -150,7 +150,9 @@ class SmallestContents:
         problem, network = self.problem, self.problem.network
         base = np.full(len(problem.live[rank]), network.constant_bytes, dtype=np.int64)
         for block, at in ((network.head, 0), (network.tail, problem.num_cells - 1)):
-            amounts = np.array([block.parameter_bytes, block.activation_bytes, block.weight_bytes], dtype=np.int64)
+            amounts = np.array(
+                [block.parameter_bytes, block.activation_bytes, block.until_weight_bytes], dtype=np.int64
+            )
             for chunk, cell in enumerate(self.cells_of(rank)):
                 if cell == at:
                     base += self.sizes(rank, chunk, amounts)
@@ -187,9 +189,9 @@ class SmallestContents:
         ends = [
             size
             for block in (network.head, network.tail)
-            for size in (block.parameter_bytes, block.activation_bytes, block.weight_bytes)
+            for size in (block.parameter_bytes, block.activation_bytes, block.until_weight_bytes)
         ]
-        each = (sums.parameter_bytes, sums.weight_bytes, sums.activation_bytes)
+        each = (sums.parameter_bytes, sums.until_weight_bytes, sums.activation_bytes)
         return int(np.gcd.reduce(np.concatenate([np.diff(sizes).reshape(-1) for sizes in each] + [np.array(ends)])))
 
 

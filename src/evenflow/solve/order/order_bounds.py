@@ -131,7 +131,7 @@ def _rules(work: Work, stages: list[int], room: int, weight_ns: Times) -> Iterat
     backwards in time.
     """
     activation = work.costs.activation_bytes
-    waiting = work.costs.weight_bytes
+    waiting = work.costs.until_weight_bytes
     for place, stage in enumerate(stages):
         up_to = sum(int(activation[other]) for other in stages[: place + 1])
         if up_to > 0:
@@ -313,7 +313,7 @@ def _memory(jobs: _Jobs, heads: _Table, tails: _Table, rank: int) -> int:
         for other in range(stage + 1, work.num_stages):
             trip += jobs.forward[other] + jobs.gradient[other]
             trip += _message(work, other - 1, other) + _message(work, other, other - 1)
-        activation, waiting = int(costs.activation_bytes[stage]), int(costs.weight_bytes[stage])
+        activation, waiting = int(costs.activation_bytes[stage]), int(costs.until_weight_bytes[stage])
         held += trip * activation
         waits += jobs.weight[stage] * min(activation, waiting)
     if room <= 0:

@@ -109,7 +109,7 @@ def load_kernels() -> None:
         weight_ns=ones,
         recompute_ns=zeros,
         activation_bytes=ones,
-        weight_bytes=ones,
+        until_weight_bytes=ones,
         static_bytes=zeros,
     )
     work = make_work(costs, tiny, memory_limit_bytes=None, communication=None, split_backward=False)

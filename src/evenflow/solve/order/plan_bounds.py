@@ -86,7 +86,7 @@ def _together(plans: AnyPlan, sums: LayerSums) -> float:
     trip = _trips(plans, sums)[:-1]
     held = np.diff(sums.activation_bytes, axis=1) * trip  # [kinds, layers], bytes times time
     if plans.may_split:
-        least = np.minimum(np.diff(sums.activation_bytes, axis=1), np.diff(sums.weight_bytes))
+        least = np.minimum(np.diff(sums.activation_bytes, axis=1), np.diff(sums.until_weight_bytes))
         held = held + least * np.diff(sums.weight_ns)
     best = work / ranks
     for share in np.linspace(0.0, 1.0, _MULTIPLIERS):

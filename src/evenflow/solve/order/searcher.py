@@ -212,7 +212,7 @@ class OrderSearch:
             np.array(work.stage_ranks, dtype=np.int32),
             costs.durations,
             costs.activation_bytes,
-            costs.weight_bytes,
+            costs.until_weight_bytes,
             splits,
             work.room_bytes,
             work.alone_bytes(splits),

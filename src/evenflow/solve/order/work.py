@@ -68,7 +68,7 @@ class Work:
         """
         costs = self.costs
         own = self.sequence_splits * costs.activation_bytes[self.stage_table]
-        more = np.where(splits, np.maximum(costs.weight_bytes - costs.activation_bytes, 0), 0)[self.stage_table]
+        more = np.where(splits, np.maximum(costs.until_weight_bytes - costs.activation_bytes, 0), 0)[self.stage_table]
         # Gradients run from the last chunk to the first: chunk c's begin when 0…c are held.
         return np.asarray((np.cumsum(own, axis=0) + more).max(axis=0, initial=0))
 

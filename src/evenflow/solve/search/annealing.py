@@ -43,7 +43,7 @@ class Annealing:
                 block.activation_bytes,
                 block.parameter_bytes,
                 block.weight_ns,
-                block.weight_bytes,
+                block.until_weight_bytes,
             )
         live_starts = np.concatenate(([0], np.cumsum([len(vectors) for vectors in problem.live])))
         messages = np.zeros(0, dtype=np.int64)
@@ -68,7 +68,7 @@ class Annealing:
                 sums.activation_bytes,
                 sums.parameter_bytes,
                 sums.weight_ns,
-                sums.weight_bytes,
+                sums.until_weight_bytes,
                 fixed,
             ),
             Memory(np.concatenate(problem.live), live_starts, problem.limit - problem.network.constant_bytes),
