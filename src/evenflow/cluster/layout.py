@@ -39,7 +39,7 @@ class Layout:
                 place="a layout",
             )
         if len(set(self.devices)) != len(self.devices):
-            raise InputError(value=self.devices, rule="must differ", place="the devices of a layout")
+            raise InputError(value=self.devices, rule="must have devices that differ", place="a layout")
         for where in self.placement:
             if where != REPLICATED and not 0 <= where < len(self.shape):
                 raise InputError(
