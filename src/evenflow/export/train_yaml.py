@@ -92,10 +92,10 @@ def _with(document: object, path: Sequence[str], value: object) -> object:
     return {**entries, path[0]: _with(entries.get(path[0]), path[1:], value)}
 
 
-def _same(one: object, other: object) -> bool:
+def _same(left: object, right: object) -> bool:
     """Return whether YAML values are equal, where true is not 1, tuples are lists, and NaN is itself."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return type(one) is type(other) and (one == other or (one != one and other != other))
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(_same, left, right))
+    return type(left) is type(right) and (left == right or (left != left and right != right))

@@ -76,9 +76,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_flag(parser: argparse.ArgumentParser, short: str, long: str, words: str, *, default: bool = False) -> None:
+def _add_flag(parser: argparse.ArgumentParser, short: str, long: str, text: str, *, default: bool = False) -> None:
     """Add a yes/no flag, which may stand alone for yes."""
-    parser.add_argument(short, long, type=_yes, nargs="?", const=True, default=default, metavar="0|1", help=words)
+    parser.add_argument(short, long, type=_yes, nargs="?", const=True, default=default, metavar="0|1", help=text)
 
 
 def _yes(text: str) -> bool:

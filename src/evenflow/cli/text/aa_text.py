@@ -48,10 +48,10 @@ def mismatch_text(mismatch: Mismatch) -> str:
 def audit_text(report: AAReport) -> str:
     """Return headline, cost, a row for each rank, and what was not checked."""
     checks = sum(rank.num_checks for rank in report.ranks)
-    found = len(report.mismatches)
+    num_differences = len(report.mismatches)
     lines = [
         f"A/A check: {checks:,} checks in {report.num_checked_steps} steps, "
-        + (f"{found} DIFFERENCES" if found else "no difference"),
+        + (f"{num_differences} DIFFERENCES" if num_differences else "no difference"),
         f"step with checks {milliseconds(report.checked_step_ns):,.3f} ms, without "
         f"{milliseconds(report.plain_step_ns):,.3f} ms ({100 * report.cost:+.2f} %); medians, in turn",
     ]
@@ -80,8 +80,8 @@ def audit_text(report: AAReport) -> str:
 
 def verdict(report: AAReport) -> str:
     """Return the error that a run with mismatches ends with; empty without any."""
-    found = report.mismatches
-    lines = [mismatch_text(one) for one in found[:_SHOWN]]
-    if len(found) > _SHOWN:
-        lines.append(f"and {len(found) - _SHOWN} more tensors")
-    return "\n  ".join(["the A/A check found differences", *lines]) if found else ""
+    mismatches = report.mismatches
+    lines = [mismatch_text(mismatch) for mismatch in mismatches[:_SHOWN]]
+    if len(mismatches) > _SHOWN:
+        lines.append(f"and {len(mismatches) - _SHOWN} more tensors")
+    return "\n  ".join(["the A/A check found differences", *lines]) if mismatches else ""

@@ -6,47 +6,47 @@ from pathlib import Path
 from evenflow.profiles.memory.dry_run_guide import FEWEST_RANKS, Guide
 
 
-def guide_notes(found: Guide, *, asked_ranks: int, configs: Sequence[Path] = (), init_file: Path | None = None) -> str:
+def guide_notes(guide: Guide, *, asked_ranks: int, configs: Sequence[Path] = (), init_file: Path | None = None) -> str:
     """Return the number of ranks where it is not the one asked for, how exact the fit will be, and the next commands.
 
     `configs` are the training YAMLs by round, where they were written.
     """
-    return "\n".join([*_other_ranks(found, asked_ranks), *_quality(found), *_next_steps(found, configs, init_file)])
+    return "\n".join([*_other_ranks(guide, asked_ranks), *_quality(guide), *_next_steps(guide, configs, init_file)])
 
 
-def _other_ranks(found: Guide, asked_ranks: int) -> list[str]:
-    if found.num_ranks == asked_ranks:
+def _other_ranks(guide: Guide, asked_ranks: int) -> list[str]:
+    if guide.num_ranks == asked_ranks:
         return []
     return [
-        f"Dry-run with pipeline_stage {found.num_ranks}: peaks of {asked_ranks} stages cannot determine the memory, "
+        f"Dry-run with pipeline_stage {guide.num_ranks}: peaks of {asked_ranks} stages cannot determine the memory, "
         f"those of {FEWEST_RANKS} or more can.",
-        f"Leave all other parallelism as it is: RANK_SIZE is {found.num_ranks}/{asked_ranks} of your devices, "
+        f"Leave all other parallelism as it is: RANK_SIZE is {guide.num_ranks}/{asked_ranks} of your devices, "
         "and a dry run needs none of them.",
         "What it finds is the memory of a layer, so plan with your own number of stages.",
         "",
     ]
 
 
-def _quality(found: Guide) -> list[str]:
-    last = found.num_ranks - 1
-    later = f", in later rounds of stages 1 to {last - 1}" if len(found.rounds) > 1 else ""
-    errors = ", ".join(f"{name} {error:.2g}" for name, error in found.standard_errors.items())
+def _quality(guide: Guide) -> list[str]:
+    last = guide.num_ranks - 1
+    later = f", in later rounds of stages 1 to {last - 1}" if len(guide.rounds) > 1 else ""
+    errors = ", ".join(f"{name} {error:.2g}" for name, error in guide.standard_errors.items())
     return [
         f"Peaks are needed of stages 0 to {last}{later}.",
-        f"Condition number: {found.condition_number:.1f}.",
+        f"Condition number: {guide.condition_number:.1f}.",
         f"Errors in MB where each peak has one of 1 MB: {errors}.",
     ]
 
 
-def _next_steps(found: Guide, configs: Sequence[Path], init_file: Path | None) -> list[str]:
-    numbers = range(1, len(found.rounds) + 1)
+def _next_steps(guide: Guide, configs: Sequence[Path], init_file: Path | None) -> list[str]:
+    numbers = range(1, len(guide.rounds) + 1)
     names = [str(path) for path in configs] or [f"CONFIG{number}" for number in numbers]
     folders = [f"output_dryrun{number}" for number in numbers]
     init = init_file or "INIT.yaml"
     return [
         "Next:",
         *(
-            f'  bash scripts/dryrun.sh "python run_mindformer.py --config {name}" RANK_SIZE {found.num_ranks} {folder}'
+            f'  bash scripts/dryrun.sh "python run_mindformer.py --config {name}" RANK_SIZE {guide.num_ranks} {folder}'
             for name, folder in zip(names, folders, strict=True)
         ),
         f"  evenflow collect-peaks {' '.join(folders)} >> {init}",

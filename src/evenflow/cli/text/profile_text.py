@@ -10,21 +10,26 @@ if TYPE_CHECKING:
     from evenflow.profiles.from_model.model_profile import ModelProfile
 
 
-def profile_text(found: "ModelProfile", setting: ProfileSetting) -> str:
+def profile_text(profile: "ModelProfile", setting: ProfileSetting) -> str:
     """Return every distinct part, its memory under each recompute kind, and where the times come from."""
     microbatch = f"{setting.microbatch} x {setting.sequence} tokens, {setting.dtype.short_name}, {setting.optimizer}"
     shared = f", on one of {setting.tensor_parallel} devices" if setting.tensor_parallel > 1 else ""
-    head = f"{found.name}: {len(found.layers)} layers; a microbatch is {microbatch}{shared}"
-    paragraphs = [head, _part_table(found), _kind_table(found), "\n".join(f"note: {note}" for note in found.notes)]
+    head = f"{profile.name}: {len(profile.layers)} layers; a microbatch is {microbatch}{shared}"
+    paragraphs = [
+        head,
+        _part_table(profile),
+        _kind_table(profile),
+        "\n".join(f"note: {note}" for note in profile.notes),
+    ]
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
-def _part_table(found: "ModelProfile") -> str:
+def _part_table(profile: "ModelProfile") -> str:
     """Return parameters and times of one layer and one microbatch."""
     header = ["", "layer", "layers", "parameters", "with optimizer MB", "forward TFLOP", "F ms", "I ms", "W ms"]
-    measured = any(part.times.spread is not None for _, part, _ in found.parts)
+    measured = any(part.times.spread is not None for _, part, _ in profile.parts)
     rows = []
-    for role, part, count in found.parts:
+    for role, part, count in profile.parts:
         times = part.times
         plain_ns = times.backward_ns["none"]
         row = [role, part.name, str(count), f"{part.num_parameters:,}", _mb(part.parameter_bytes)]
@@ -34,11 +39,11 @@ def _part_table(found: "ModelProfile") -> str:
     return aligned(header + (["spread %"] if measured else []), rows, left={0, 1})
 
 
-def _kind_table(found: "ModelProfile") -> str:
+def _kind_table(profile: "ModelProfile") -> str:
     """Return activation, backward and working memory of a layer under every recompute kind."""
     rows = [
         [part.name, kind, _mb(size), _ms(part.times.backward_ns[kind]), _mb(part.working_bytes[kind])]
-        for _, part, _ in found.parts
+        for _, part, _ in profile.parts
         for kind, size in part.activation_bytes.items()
     ]
     return aligned(["layer", "recompute", "activation MB", "I + W ms", "working MB"], rows, left={0, 1})

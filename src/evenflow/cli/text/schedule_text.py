@@ -56,10 +56,10 @@ def bubble_table(simulation: Simulation, formula: Formula) -> str:
         pairs = (f"{_lengths(formula[rank], place)} | {_lengths(bubbles, place)}" for place in places)
         rows.append([str(rank), *pairs, f"{100 * float(idle[rank]):.1f}", number(live[rank])])
     header = ["rank", *(_COLUMNS[place] for place in places), "idle %", "peak live"]
-    words = ["bubbles in ms, by formula | simulated:"]
+    text = ["bubbles in ms, by formula | simulated:"]
     if any(bubbles is None for bubbles in formula):
-        words.append("(? means no formula for these sizes and times)")
-    return f"{' '.join(words)}\n{aligned(header, rows)}"
+        text.append("(? means no formula for these sizes and times)")
+    return f"{' '.join(text)}\n{aligned(header, rows)}"
 
 
 def live_note(simulation: Simulation) -> str:
@@ -91,8 +91,8 @@ def sizes_text(schedule: Schedule) -> str:
         _counted(schedule.num_ranks, "rank", "ranks"),
         _counted(schedule.num_chunks, "chunk", "chunks"),
     ]
-    words = f"{' x '.join(parts)}, {_counted(schedule.num_microbatches, 'microbatch', 'microbatches')}"
-    return words if schedule.sequence_splits == 1 else f"{words}, sequences in {schedule.sequence_splits} parts"
+    text = f"{' x '.join(parts)}, {_counted(schedule.num_microbatches, 'microbatch', 'microbatches')}"
+    return text if schedule.sequence_splits == 1 else f"{text}, sequences in {schedule.sequence_splits} parts"
 
 
 def number(value: Fraction) -> str:
@@ -105,10 +105,10 @@ def _headline(simulation: Simulation) -> str:
     forward_ns, backward_ns, weight_ns = (
         int(times[0]) for times in (costs.forward_ns, costs.backward_ns, costs.weight_ns)
     )
-    words = f"forward {_ms(forward_ns)} ms, backward {_ms(backward_ns)} ms"
+    text = f"forward {_ms(forward_ns)} ms, backward {_ms(backward_ns)} ms"
     if schedule.splits_backward:
-        words += f", {_ms(weight_ns)} ms of it for the weights"
-    return f"{schedule.name}: {sizes_text(schedule)}; equal stages, {words}"
+        text += f", {_ms(weight_ns)} ms of it for the weights"
+    return f"{schedule.name}: {sizes_text(schedule)}; equal stages, {text}"
 
 
 def _grid(simulation: Simulation) -> str:
@@ -146,5 +146,5 @@ def _percent(share: Fraction) -> str:
     return f"{100 * float(share):.1f} %"
 
 
-def _counted(count: int, one: str, several: str) -> str:
-    return f"{count} {one if count == 1 else several}"
+def _counted(count: int, singular: str, plural: str) -> str:
+    return f"{count} {singular if count == 1 else plural}"

@@ -86,11 +86,11 @@ def profile(model: str, output: str, json_file: Path | None, **asked: Any) -> in
     outputs = Outputs({"--output": layer_file, "--json": json_file}, inputs={"--model": Path(path)})
     config = read_config(path)
     with shown_step("loading PyTorch") as progress:
-        found = _profile(config, setting, progress)
-    layers = format_layer_file(found.network())
+        result = _profile(config, setting, progress)
+    layers = format_layer_file(result.network())
     outputs.write("--output", lambda: layers)
-    outputs.write_json(lambda: profile_fields(found, setting))
-    paragraphs = [profile_text(found, setting), outputs.sentence]
+    outputs.write_json(lambda: profile_fields(result, setting))
+    paragraphs = [profile_text(result, setting), outputs.sentence]
     click.echo("\n\n".join(filter(None, paragraphs)), err=layer_file is None)
     if layer_file is None:
         click.echo(layers, nl=False)

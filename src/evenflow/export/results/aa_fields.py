@@ -25,15 +25,15 @@ def aa_fields(report: AAReport) -> dict[str, object]:
         ],
         "mismatches": [
             {
-                "rank": one.rank,
-                "stage": one.stage,
-                "microbatch": one.microbatch,
-                "step": one.step + 1,
-                "direction": one.direction,
-                "tensor": one.tensor,
-                "numbers": one.num_different,
+                "rank": mismatch.rank,
+                "stage": mismatch.stage,
+                "microbatch": mismatch.microbatch,
+                "step": mismatch.step + 1,
+                "direction": mismatch.direction,
+                "tensor": mismatch.tensor,
+                "numbers": mismatch.num_different,
             }
-            for one in report.mismatches
+            for mismatch in report.mismatches
         ],
     }
 

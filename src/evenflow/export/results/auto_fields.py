@@ -47,19 +47,19 @@ class AutoSetting:
         }
 
 
-def auto_fields(found: "AutoPlan", setting: AutoSetting, *, seconds: float) -> dict[str, object]:
+def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> dict[str, object]:
     """Return the plan, its stages and their shardings, or why there is none."""
-    top = {"model": found.row.name, "cluster": _cluster(found.cluster), **setting.fields()}
+    top = {"model": result.row.name, "cluster": _cluster(result.cluster), **setting.fields()}
     searched = {
-        "alternatives": [_two_level(plan) for plan in found.search.alternatives],
-        "evaluated_stages": found.search.num_evaluated,
-        "possible_stages": found.search.num_possible,
+        "alternatives": [_two_level(plan) for plan in result.search.alternatives],
+        "evaluated_stages": result.search.num_evaluated,
+        "possible_stages": result.search.num_possible,
     }
-    if found.two_level is None:
-        shortage = found.search.shortage
+    if result.two_level is None:
+        shortage = result.search.shortage
         assert shortage is not None
         return {
-            "status": found.status.value,
+            "status": result.status.value,
             **top,
             "smallest_memory_mb": megabytes(shortage.memory_bytes),
             "enough_nodes": shortage.num_nodes,
@@ -67,23 +67,23 @@ def auto_fields(found: "AutoPlan", setting: AutoSetting, *, seconds: float) -> d
             "solve_seconds": seconds,
         }
     report = report_of(
-        found.simulation,
-        status=found.status.value,
+        result.simulation,
+        status=result.status.value,
         lower_bound_ns=None,
-        memory_limit_bytes=found.cluster.memory_bytes,
+        memory_limit_bytes=result.cluster.memory_bytes,
         solve_seconds=seconds,
     )
-    refinement = found.refinement
+    refinement = result.refinement
     return {
         **plan_fields(report),
         **top,
-        "two_level": _two_level(found.two_level),
-        "stages": [_stage(stage) for stage in found.stages],
-        "shardings": list(_shardings(found)),
+        "two_level": _two_level(result.two_level),
+        "stages": [_stage(stage) for stage in result.stages],
+        "shardings": list(_shardings(result)),
         **searched,
         "refinement": None
         if refinement is None
-        else {"saved": refinement.saved, "tried": [_refined(one) for one in refinement.tried]},
+        else {"saved": refinement.saved, "tried": [_refined(tried) for tried in refinement.tried]},
     }
 
 
@@ -157,22 +157,22 @@ def _layout(layout: Layout) -> dict[str, object]:
     return {"shape": layout.shape, "item_bytes": layout.item_bytes, "placement": code(layout.placement)}
 
 
-def _shardings(found: "AutoPlan") -> Iterator[dict[str, object]]:
+def _shardings(result: "AutoPlan") -> Iterator[dict[str, object]]:
     """Of every kind of layer under every sharding that the stages use."""
     used = {
-        (stage.submesh, stage.sharding, kind): plan for stage in found.stages for kind, plan in stage.shardings.items()
+        (stage.submesh, stage.sharding, kind): plan for stage in result.stages for kind, plan in stage.shardings.items()
     }
     for (submesh, sharding, kind), plan in used.items():
         yield {"submesh": list(submesh), "sharding": str(sharding), "kind": kind, **sharding_fields(plan)}
 
 
-def _refined(one: "Refined") -> dict[str, object]:
-    outcome, timeline = one.outcome, one.timeline
+def _refined(tried: "Refined") -> dict[str, object]:
+    outcome, timeline = tried.outcome, tried.timeline
     bound = outcome.lower_bound_ns
     return {
-        "schedule": one.schedule,
-        "chunks": one.num_chunks,
-        "sharding": str(one.sharding),
+        "schedule": tried.schedule,
+        "chunks": tried.num_chunks,
+        "sharding": str(tried.sharding),
         "status": outcome.status.value,
         "makespan_ms": None if timeline is None else milliseconds(timeline.makespan_ns),
         "lower_bound_ms": None if bound is None else milliseconds(bound),

@@ -52,30 +52,30 @@ def sharding_fields(plan: "ShardingPlan") -> dict[str, object]:
         "smallest_memory_mb": None if smallest is None else megabytes(smallest),
         "parameters": [
             {
-                "name": one.name,
-                "shape": one.shape,
-                "kept": code(one.kept),
-                "gradient": code(one.gradient),
-                "update": code(one.update),
-                "text": one.text(),
+                "name": parameter.name,
+                "shape": parameter.shape,
+                "kept": code(parameter.kept),
+                "gradient": code(parameter.gradient),
+                "update": code(parameter.update),
+                "text": parameter.text(),
             }
-            for one in plan.parameters
+            for parameter in plan.parameters
         ],
         "activations": [
-            {"name": one.name, "shape": one.shape, "placement": code(one.placement)} for one in plan.activations
+            {"name": value.name, "shape": value.shape, "placement": code(value.placement)} for value in plan.activations
         ],
         "collectives": [
             {
-                "before": one.before,
-                "collective": one.collective,
-                "axis": one.axis,
-                "shape": one.shape,
-                "times": one.times,
-                "time_ms": milliseconds(one.time_ns),
-                "part": one.part,
-                "phase": one.phase,
+                "before": each.before,
+                "collective": each.collective,
+                "axis": each.axis,
+                "shape": each.shape,
+                "times": each.times,
+                "time_ms": milliseconds(each.time_ns),
+                "part": each.part,
+                "phase": each.phase,
             }
-            for one in plan.collectives
+            for each in plan.collectives
         ],
         "replicated_operators": plan.replicated_operators,
         "solve_seconds": plan.solve_seconds,

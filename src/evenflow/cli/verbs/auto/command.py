@@ -111,8 +111,8 @@ def auto(
     )
     config = read_config(path)
     with shown_step("loading PyTorch") as progress:
-        found = _plan(config, cluster, setting, progress)
-    return _answer(found, setting, outputs, seconds=time.monotonic() - started)
+        result = _plan(config, cluster, setting, progress)
+    return _answer(result, setting, outputs, seconds=time.monotonic() - started)
 
 
 def _plan(config: ModelConfig, cluster: "Cluster", setting: AutoSetting, progress: Callable[[str], None]) -> "AutoPlan":
@@ -138,17 +138,17 @@ def _plan(config: ModelConfig, cluster: "Cluster", setting: AutoSetting, progres
     )
 
 
-def _answer(found: "AutoPlan", setting: AutoSetting, outputs: Outputs, *, seconds: float) -> int:
+def _answer(result: "AutoPlan", setting: AutoSetting, outputs: Outputs, *, seconds: float) -> int:
     """Write the files and print the answer."""
     from evenflow.draw.two_level_picture import two_level_svg
 
-    outputs.write_json(lambda: auto_fields(found, setting, seconds=seconds))
-    if found.two_level is None:
-        click.echo(shortage_text(found), err=True)
+    outputs.write_json(lambda: auto_fields(result, setting, seconds=seconds))
+    if result.two_level is None:
+        click.echo(shortage_text(result), err=True)
         return INFEASIBLE
-    outputs.write("--output", lambda: format_layer_file(replace(found.simulation.network, name=found.row.name)))
-    title = f"{found.row.name} on {found.cluster.num_nodes}x{found.cluster.devices_per_node} devices"
-    outputs.write("--svg", lambda: two_level_svg(found.simulation, found.cluster, found.stages, title=title))
-    text = auto_text(found, microbatch=setting.microbatch, sequence=setting.sequence, seconds=seconds)
+    outputs.write("--output", lambda: format_layer_file(replace(result.simulation.network, name=result.row.name)))
+    title = f"{result.row.name} on {result.cluster.num_nodes}x{result.cluster.devices_per_node} devices"
+    outputs.write("--svg", lambda: two_level_svg(result.simulation, result.cluster, result.stages, title=title))
+    text = auto_text(result, microbatch=setting.microbatch, sequence=setting.sequence, seconds=seconds)
     click.echo("\n\n".join(filter(None, (text, outputs.sentence))))
     return 0

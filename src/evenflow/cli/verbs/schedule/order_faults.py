@@ -38,13 +38,13 @@ def _marked(schedule: Schedule, value: str) -> str:
 def _around(order: list[str], faults: list[int]) -> str:
     """Return the parts of an order around its faults."""
     shown = sorted({index for fault in faults for index in range(fault - _AROUND, fault + _AROUND + 1)})
-    words = []
+    tokens = []
     before = -1
     for index in shown:
         if not 0 <= index < len(order):
             continue
         if index > before + 1:
-            words.append("…")
-        words.append(f"->{order[index]}" if index in faults else order[index])
+            tokens.append("…")
+        tokens.append(f"->{order[index]}" if index in faults else order[index])
         before = index
-    return " ".join(words if before == len(order) - 1 else [*words, "…"])
+    return " ".join(tokens if before == len(order) - 1 else [*tokens, "…"])
