@@ -102,7 +102,7 @@ def find_cuts(flow: DataFlow) -> tuple[Cut, ...]:
 
 
 def call_stack(node: fx.Node) -> tuple[str, ...]:
-    """Paths of the modules in whose forward a node was made, from the model inwards."""
+    """Return the paths of the modules in whose forward a node was made, from the model inwards."""
     return tuple(path.partition("@")[0] for path, _ in node.meta.get("nn_module_stack", {}).values())
 
 
@@ -164,7 +164,7 @@ def _shared_with(node: fx.Node) -> list[fx.Node]:
 
 
 def _written(node: fx.Node) -> list[fx.Node]:
-    """Nodes whose memory an operator writes to; a region that writes anywhere may write to all it is given."""
+    """Find the nodes whose memory an operator writes to; a region that writes anywhere may write to all it is given."""
     if node.target is torch.ops.aten.detach_.default:
         return []  # no bytes; the tracer puts it behind every constant
     if _schema(node) is not None:
@@ -175,7 +175,7 @@ def _written(node: fx.Node) -> list[fx.Node]:
 
 
 def _aliased(node: fx.Node, *, written: bool) -> list[fx.Node]:
-    """Arguments that the operator's schema marks as shared with a result or, if `written`, as written to."""
+    """Find the arguments that the operator's schema marks as shared with a result or, if `written`, as written to."""
     found: list[fx.Node] = []
     for index, argument in enumerate(_schema(node).arguments):
         alias = argument.alias_info

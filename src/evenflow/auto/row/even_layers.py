@@ -23,7 +23,7 @@ class Seam:
 
     @property
     def badness(self) -> tuple[int, int]:
-        """Calls are interrupted last, and then much may cross."""
+        """Order of seams: those that interrupt more calls are worse, then those that more bytes cross."""
         return self.depth, self.size_bytes
 
 

@@ -131,7 +131,7 @@ def _modules(draft: SegmentDraft, used: Counter[str]) -> tuple[str, ...]:
 
 
 def _inputs(draft: SegmentDraft) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and named, on the meta device."""
+    """Return positional and named inputs, on the meta device."""
 
     def empty(node: fx.Node) -> torch.Tensor:
         value = node.meta["val"]

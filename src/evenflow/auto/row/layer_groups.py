@@ -25,7 +25,7 @@ class Piece:
     """A piece of the model that is not cut."""
 
     key: Hashable
-    """Equal for pieces that are equal but for values."""
+    """Key that is equal for pieces that are equal but for values."""
     flops: int
     is_trained: bool
     """A layer needs a piece with parameters to train."""

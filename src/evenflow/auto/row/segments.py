@@ -51,7 +51,7 @@ def _register(module: nn.Module, name: str, tensor: torch.Tensor) -> None:
 
 
 def structure(graph: fx.Graph) -> str:
-    """Operators with their arguments, shapes and types, without names: the same text for equal segments."""
+    """Write operators with arguments, shapes and types but no names: the same text for equal segments."""
     number = {node: f"%{index}" for index, node in enumerate(graph.nodes)}
 
     def text_of(argument: Any) -> str:

@@ -40,7 +40,7 @@ _Readers = dict[_Group, list[_Reader]]
 
 
 def build(graph: OperatorGraph, mesh: Mesh, training: Training, table: StrategyTable) -> ShardingProgram:
-    """The program whose cost is the nanoseconds of one step and whose memory the bytes of one device."""
+    """Build the program whose cost is the nanoseconds of one step and whose memory the bytes of one device."""
     program = ShardingProgram(
         graph=graph, mesh=mesh, training=training, table=table, redistributions=RedistributionTable(mesh=mesh)
     )

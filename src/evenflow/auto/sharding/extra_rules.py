@@ -10,7 +10,7 @@ from evenflow.cluster.placement import PARTIAL, REPLICATE
 
 
 def extra_rules(call: Call) -> set[AxisRule] | None:
-    """The rules of `call` where this module knows the operator, else None."""
+    """Return the rules of `call` where this module knows the operator, else None."""
     aten = torch.ops.aten
     known: dict[object, Callable[[Call], set[AxisRule]]] = {
         aten._scaled_dot_product_flash_attention_for_cpu.default: _attention,
@@ -23,7 +23,7 @@ def extra_rules(call: Call) -> set[AxisRule] | None:
 
 
 def _attention(call: Call) -> set[AxisRule]:
-    """Batch and heads are independent: every tensor is (batch, heads, …). A mask may have one of either for all."""
+    """Split batch or heads of tensors (batch, heads, …), which are independent. A mask may have one of either for all."""
     tensors = call.tensors()
     num_outputs = len(call.overload._schema.returns)
     rules = {AxisRule(inputs=(REPLICATE,) * len(tensors), outputs=(REPLICATE,) * num_outputs)}
@@ -37,7 +37,7 @@ def _attention(call: Call) -> set[AxisRule]:
 
 
 def _unbind(call: Call) -> set[AxisRule]:
-    """Any dimension but the one that is taken apart."""
+    """Split any dimension but the one that is taken apart."""
     shape = call.tensors()[0].shape
     taken = (call.arguments[1] if len(call.arguments) > 1 else 0) % len(shape)
     count = shape[taken]
@@ -49,7 +49,7 @@ def _unbind(call: Call) -> set[AxisRule]:
 
 
 def _expand(call: Call) -> set[AxisRule]:
-    """Dimensions that keep their size stay split; those that are repeated may be split afterwards for nothing."""
+    """Split dimensions that keep their size as before; those that are repeated may be split afterwards for free."""
     shape = call.tensors()[0].shape
     wanted = call.arguments[1]
     new = len(wanted) - len(shape)

@@ -69,7 +69,7 @@ class MeshCosts:
     """The tensor that comes into a layer of each kind."""
 
     def options(self, first: int, end: int) -> tuple[StageOption, ...]:
-        """The ways to run layers [first, end) as one stage, from the fastest to the smallest.
+        """Return the ways to run layers [first, end) as one stage, from the fastest to the smallest.
 
         Raises InputError for an empty run.
         """
@@ -91,7 +91,7 @@ class MeshCosts:
         return self.handed_over[self.order[layer + 1]], self.layers[self.order[layer]][level].exit
 
     def between(self, start: int, level: Level) -> tuple[int, int]:
-        """Forward and backward redistribution of a microbatch where layer `start` begins another kind."""
+        """Return forward and backward time of a microbatch's redistribution where layer `start` begins another kind."""
         before, after = (self.layers[self.order[layer]][level] for layer in (start - 1, start))
         moves = RedistributionTable(mesh=self.mesh).of(self.handed_over[self.order[start]])
 

@@ -23,7 +23,7 @@ class OperatorStrategy:
 
 
 def torch_rules(call: Hashable, axis_size: int) -> frozenset[AxisRule] | None:
-    """Rules of a captured call, from torch; None where there are none."""
+    """Return the rules of a captured call, from torch; None where there are none."""
     from evenflow.auto.sharding.extra_rules import extra_rules
     from evenflow.auto.trace.dtensor_adapter import Call, NoRuleError, registered_rules
 

@@ -28,7 +28,7 @@ class Pairwise:
     """Costs by pair of nodes, lower index first."""
 
     def node(self, costs: Costs, memory: Costs) -> int:
-        """Add a node; returns its index."""
+        """Add a node and return its index."""
         self.costs.append(costs)
         self.memory.append(memory)
         return len(self.costs) - 1
@@ -129,7 +129,7 @@ class Reduction:
             waiting |= changed
 
     def _prune(self, i: int) -> bool:
-        """Drop dominated choices of node i; whether there were any."""
+        """Drop dominated choices of node i; tell whether there were any."""
         costs = self.costs[i]
         with np.errstate(invalid="ignore"):
             margin = costs[:, None] - costs[None, :]  # [a, b]: a is dearer than b by at least this

@@ -34,7 +34,7 @@ _INFEASIBLE = PairwiseSolution(status=Status.INFEASIBLE, choices=(), cost=0, low
 
 
 def solve(program: Pairwise, *, memory_limit: int | None = None, time_limit_s: float = 60.0) -> PairwiseSolution:
-    """The cheapest choices whose memory is within the limit."""
+    """Find the cheapest choices whose memory is within the limit."""
     started = time.monotonic()
     free = _solve(program, None, time_limit_s)
     if memory_limit is None or free.status is Status.INFEASIBLE:
@@ -48,7 +48,7 @@ def solve(program: Pairwise, *, memory_limit: int | None = None, time_limit_s: f
 
 
 def least_memory(program: Pairwise, *, time_limit_s: float = 60.0) -> int | None:
-    """A lower bound on the memory of all allowed choices, their least where time suffices; None: nothing is allowed."""
+    """Bound the memory of all allowed choices from below, exactly where time suffices; None if nothing is allowed."""
     allowed = Pairwise(
         costs=[
             np.where(np.isfinite(costs), memory, np.inf)
@@ -109,7 +109,7 @@ def _search(program: Pairwise, reduction: Reduction, memory_limit: int | None, t
 
 
 def _add_edge(milp: Program, first: list[int], second: list[int], costs: Costs) -> None:
-    """Choices with equal costs along the edge share their variables of pairs."""
+    """Add the variables of pairs along an edge; choices with equal costs share them."""
     table, rows = np.unique(costs, axis=0, return_inverse=True)
     table, columns = np.unique(table, axis=1, return_inverse=True)
     pairs = np.full(table.shape, -1)

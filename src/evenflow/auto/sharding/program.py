@@ -118,7 +118,7 @@ class ShardingProgram:
         costs: list[int] | None = None,
         memory: list[int] | None = None,
     ) -> int:
-        """Costs and memory are those of one step and one device, nothing unless given; returns the node's index."""
+        """Add a node with its costs of one step and memory of one device, and return its index."""
         self.nodes.append(Node(operator=operator, kind=kind, strategies=strategies, times=times, backward=backward))
         nothing = [0] * len(strategies)
         self.compute.append(np.array(costs or nothing, dtype=np.float64))
@@ -136,7 +136,7 @@ class ShardingProgram:
         self.pairwise.edge(edge.first, edge.second, costs[np.ix_(rows, columns)] * edge.times)
 
     def path(self, edge: Edge, choices: tuple[int, ...]) -> tuple[Step, ...]:
-        """The collectives that run on an edge."""
+        """Return the collectives that run on an edge."""
         source = self.nodes[edge.first].strategies[choices[edge.first]].outputs[edge.output]
         target = _needed(self.nodes[edge.second].strategies[choices[edge.second]], edge)
         return self._path(edge.tensor, edge.views, source, target)

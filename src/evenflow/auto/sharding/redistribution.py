@@ -30,12 +30,12 @@ class Redistribution:
     costs: Costs
     """Nanoseconds ``costs[i, j]`` from placement i to j; infinite where there is no way."""
     steps: dict[tuple[int, int], Step]
-    """Single collectives."""
+    """The single change of a mesh axis between two placements, where there is one."""
     next_hop: NDArray[np.intp]
     """``next_hop[i, j]`` is the placement after the first collective on the way from i to j."""
 
     def route(self, source: Placement, target: Placement) -> tuple[Step, ...]:
-        """The collectives of the cheapest way; those that are free are left out."""
+        """Return the collectives of the cheapest way; steps that are free are left out."""
         here, there = self.index[source], self.index[target]
         route = []
         while here != there:
@@ -60,7 +60,7 @@ class RedistributionTable:
 
 
 def _all_pairs(tensor: WholeTensor, mesh: Mesh) -> Redistribution:
-    """Floyd and Warshall over the placements; a step changes one mesh axis."""
+    """Find the cheapest ways between placements, by Floyd and Warshall; a step changes one mesh axis."""
     states = tuple(placements(tensor, mesh.shape, partial=True))
     index = {state: i for i, state in enumerate(states)}
     costs = np.full((len(states), len(states)), np.inf)

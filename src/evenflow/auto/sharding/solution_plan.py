@@ -29,7 +29,7 @@ def plan_of(
     smallest_memory_bytes: int | None = None,
     solve_seconds: float = 0.0,
 ) -> ShardingPlan:
-    """The plan of a solution, if it has one."""
+    """Return the plan of a solution, without placements where it has no choices."""
     plan = ShardingPlan(
         status=solution.status,
         mesh_shape=program.mesh.shape,
@@ -53,7 +53,7 @@ def plan_of(
 
 
 def chosen(program: ShardingProgram, choices: tuple[int, ...], operator: int) -> OperatorStrategy:
-    """The strategy of an operator that is no view."""
+    """Return the strategy that was chosen for an operator that is no view."""
     node = program.node_of[operator]
     return program.nodes[node].strategies[choices[node]]
 
@@ -83,7 +83,7 @@ def _parameters(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Par
 
 
 def _dimensions(graph: OperatorGraph, parameter: int) -> tuple[str, ...]:
-    """Columns of a matrix are its outputs, rows its inputs, whichever way round it is stored."""
+    """Name dimensions: columns of a matrix are its outputs, rows its inputs, whichever way round it is stored."""
     shape = graph.operators[parameter].outputs[0].shape
     numbers = tuple(f"dimension {one}" for one in range(len(shape)))
     if len(shape) != 2:
@@ -104,7 +104,7 @@ _TRANSPOSES = ("aten.t.default", "aten.transpose.int", "aten.permute.default", "
 
 
 def _label(graph: OperatorGraph, operator: Operator) -> str:
-    """The layer whose weight it multiplies with, or the operator."""
+    """Name an operator by the layer whose weight it multiplies with, where there is one."""
     suffix = " (backward)" if operator.backward else ""
     for value in operator.inputs:
         source = graph.operators[graph.routes(value, 1)[0].source.operator]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from evenflow.auto.stages.mesh_sharding import MeshSharding
-from evenflow.auto.stages.stage_provider import StageCost, run_costs
+from evenflow.auto.stages.stage_provider import StageCost, exchange_ns, run_costs
 from evenflow.cluster.cluster import Cluster, Submesh
 from evenflow.cluster.collectives import Collective, collective_ns
 from evenflow.cluster.layout import Layout
@@ -71,7 +71,7 @@ class AnalyticStages:
         return replace(self, cluster=cluster)
 
     def options(self, first: int, end: int, submesh: Submesh) -> Sequence[StageCost]:
-        """One for every way to share out the devices, and every recompute kind."""
+        """Return an option for every way to share out the devices, and every recompute kind."""
         return [
             cost
             for sharding in self.shardings(submesh)
@@ -79,10 +79,8 @@ class AnalyticStages:
         ]
 
     def entry_ns(self, first: int, submesh: Submesh) -> int:
-        """Every device receives its part from a device of its own, and returns the gradient likewise."""
-        near = submesh.num_devices < self.cluster.devices_per_node
-        link = self.cluster.intra if near else self.cluster.inter
-        return 2 * link.transfer_ns(self.boundary_bytes // submesh.num_devices)
+        """Return the time to receive what a layer hands on and to send its gradient."""
+        return exchange_ns(self.cluster, submesh, self.boundary_bytes)
 
     def network_on(self, submesh: Submesh, sharding: MeshSharding) -> Network:
         """The network with what each device of a submesh has of it."""
@@ -91,7 +89,7 @@ class AnalyticStages:
     def boundary(
         self, first: int, submesh: Submesh, sharding: MeshSharding, devices: Sequence[int], *, leaving: bool = False
     ) -> Layout:
-        """Samples over data-parallel parts, the sequence over tensor-parallel ones; in bytes."""
+        """Return samples split over data-parallel parts, and the sequence over tensor-parallel ones; in bytes."""
         return Layout(
             shape=(self.samples, max(1, self.boundary_bytes // self.samples)),
             item_bytes=1,
@@ -101,7 +99,7 @@ class AnalyticStages:
         )
 
     def shardings(self, submesh: Submesh) -> tuple[MeshSharding, ...]:
-        """Data x tensor parallelism for every number of data-parallel parts that divides samples and devices."""
+        """Return data x tensor parallelism for every number of data-parallel parts that divides samples and devices."""
         devices = submesh.num_devices
         parts = [data for data in range(1, devices + 1) if devices % data == 0 and self.samples % data == 0]
         return tuple(MeshSharding((data, devices // data)) for data in parts)

@@ -92,7 +92,7 @@ def pareto(costs: Iterable[StageCost]) -> tuple[StageCost, ...]:
 
 @contextmanager
 def asking(provider: StageProvider, *, processes: int = 1) -> "Iterator[Asker]":
-    """Something that asks `provider`, here or in so many new processes, which share nothing with this one's threads."""
+    """Give an asker of `provider` that works here, or in new processes, which share nothing with this one's threads."""
     if processes == 1:
         yield Asker(provider, None)
         return
@@ -104,7 +104,7 @@ def asking(provider: StageProvider, *, processes: int = 1) -> "Iterator[Asker]":
 
 
 class Asker:
-    """Asks a provider once for equal runs of layers, and remembers the answers."""
+    """A memory of a provider's answers, which asks once for equal runs of layers."""
 
     def __init__(self, provider: StageProvider, pool: ProcessPoolExecutor | None) -> None:
         self.provider = provider
@@ -113,7 +113,7 @@ class Asker:
         self.known: dict[Hashable, tuple[StageCost, ...]] = {}
 
     def ask(self, runs: Sequence[tuple[int, int, Submesh]]) -> list[tuple[StageCost, ...]]:
-        """The options of every run, first layer, end and submesh, of which no other option is better in everything."""
+        """Return the options of every run (first layer, end, submesh) that no other option beats in everything."""
         kinds = tuple(self.provider.kinds)
         keys = [(kinds[first:end], shape) for first, end, shape in runs]
         new = {key: run for key, run in zip(keys, runs, strict=True) if key not in self.known}

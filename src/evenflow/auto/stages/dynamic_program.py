@@ -76,7 +76,7 @@ class StagePlan:
     slowest_ns: int
     """The largest cost of a stage."""
     lower_bound_ns: int
-    """No plan with as many stages takes less."""
+    """Nanoseconds that no plan with as many stages undercuts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ class StageProgram:
 
     @property
     def most_stages(self) -> int:
-        """Stages of at least a layer and a device each."""
+        """The most stages there can be, of a layer and a device each."""
         return self.shape[0] - 1
 
     def empty_table(self, most_stages: int) -> Floats:
@@ -162,7 +162,7 @@ class StageProgram:
         return [self._plan(arguments, threshold, table, count) for count in np.flatnonzero(np.isfinite(sums)).tolist()]
 
     def _plan(self, arguments: tuple[object, ...], threshold: int, table: Floats, num_stages: int) -> StagePlan:
-        """Follow the table from its end."""
+        """Read the plan behind a number of stages off the table."""
         rows = np.zeros((num_stages, 3), dtype=np.int64)
         slowest = compiled(trace)(*arguments, float(threshold), table, num_stages, rows)
         ends = [*rows[1:, 0].tolist(), self.costs.num_layers]

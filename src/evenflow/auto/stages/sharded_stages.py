@@ -18,7 +18,7 @@ from evenflow.auto.sharding.program import Training
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.request import TwoLevelRequest, silent
-from evenflow.auto.stages.stage_provider import StageCost, run_costs
+from evenflow.auto.stages.stage_provider import StageCost, exchange_ns, run_costs
 from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
 from evenflow.cluster.cluster import Cluster, Submesh, submeshes
 from evenflow.cluster.layout import Layout
@@ -48,7 +48,7 @@ class ShardedStages:
 
     @cached_property
     def _some(self) -> MeshCosts:
-        """Any of the costs, for what all have in common."""
+        """The costs on any mesh, for what all have in common."""
         return next(iter(next(iter(self.costs.values())).values()))
 
     @property
@@ -76,7 +76,7 @@ class ShardedStages:
         )
 
     def shardings(self, submesh: Submesh) -> tuple[MeshSharding, ...]:
-        """Every sharding that was solved on a submesh: logical meshes times prices of memory."""
+        """Return every sharding that was solved on a submesh: logical meshes times prices of memory."""
         return tuple(MeshSharding(mesh, level) for mesh in self.costs.get(submesh, ()) for level in Level)
 
     def layer_cost(self, submesh: Submesh, sharding: MeshSharding, kind: int) -> LayerCost:
@@ -93,7 +93,7 @@ class ShardedStages:
                         yield level.plan
 
     def options(self, first: int, end: int, submesh: Submesh) -> Sequence[StageCost]:
-        """One for every logical mesh, price of memory and recompute kind."""
+        """Return an option for every logical mesh, price of memory and recompute kind."""
         return [
             cost
             for sharding in self.shardings(submesh)
@@ -101,11 +101,9 @@ class ShardedStages:
         ]
 
     def entry_ns(self, first: int, submesh: Submesh) -> int:
-        """Every device receives its part from a device of its own, and returns the gradient likewise."""
-        near = submesh.num_devices < self.cluster.devices_per_node
-        link = self.cluster.intra if near else self.cluster.inter
+        """Return the time to receive what the layer before hands on and to send its gradient."""
         tensor = self._some.handed_over[self.order[self.body[first]]]
-        return 2 * link.transfer_ns(tensor.size_bytes // submesh.num_devices)
+        return exchange_ns(self.cluster, submesh, tensor.size_bytes)
 
     def network_on(self, submesh: Submesh, sharding: MeshSharding) -> Network:
         """The network with what each device of a submesh has of it."""
@@ -164,7 +162,7 @@ class ShardedStages:
         )
 
     def _layer(self, costs: MeshCosts, level: Level, at: int) -> Layer:
-        """One layer, with the move where a kind begins inside of the body; working memory is that of a layer."""
+        """Return one layer, with the move where a kind begins inside of the body."""
         kind = self.order[at]
         slope, base = costs.layers[kind][level].slope, costs.layers[kind][level].base
         forward, backward = slope.forward_ns, slope.backward_ns + self._share(slope.update_ns)
@@ -185,7 +183,7 @@ class ShardedStages:
         )
 
     def _end(self, costs: MeshCosts, level: Level, at: int, joint: int) -> EndBlock:
-        """Head or tail, with the move between it and the body at layer `joint`."""
+        """Return head or tail, with the move between it and the body at layer `joint`."""
         slope = costs.layers[self.order[at]][level].slope
         forward, backward = costs.between(joint, level)
         return EndBlock(

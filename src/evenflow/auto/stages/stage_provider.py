@@ -17,7 +17,7 @@ class StageCost:
 
     forward_ns: int
     backward_ns: int
-    """Recomputation included."""
+    """Nanoseconds of the backward, recomputation included."""
     static_bytes: int
     """Parameters, gradients and optimizer state."""
     activation_bytes: int
@@ -28,7 +28,7 @@ class StageCost:
 
     @property
     def cost_ns(self) -> int:
-        """Forward and backward."""
+        """Nanoseconds of forward and backward."""
         return self.forward_ns + self.backward_ns
 
 
@@ -54,7 +54,7 @@ class StageProvider(Protocol):
 
     @property
     def kinds(self) -> Sequence[Hashable]:
-        """One value a layer; layers of equal values cost the same. What only the first or last has tells it apart."""
+        """One value per layer; layers of equal values cost the same. The ends of the model tell their layers apart."""
         ...
 
     def options(self, first: int, end: int, submesh: Submesh) -> Sequence[StageCost]:
@@ -74,6 +74,16 @@ class StageProvider(Protocol):
     ) -> Layout:
         """Return the layout of what enters layer `first`, on the devices of the stage that it enters, or leaves."""
         ...
+
+
+def exchange_ns(cluster: Cluster, submesh: Submesh, size_bytes: int) -> int:
+    """Return the least time in which a submesh receives a tensor and sends its gradient back.
+
+    Every device receives its part from a device of its own; part of a node is next to the stage before it.
+    """
+    is_near = submesh.num_devices < cluster.devices_per_node
+    link = cluster.intra if is_near else cluster.inter
+    return 2 * link.transfer_ns(size_bytes // submesh.num_devices)
 
 
 def run_costs(network: Network, sums: LayerSums, first: int, end: int, sharding: MeshSharding) -> list[StageCost]:

@@ -44,7 +44,7 @@ def plan_stages(provider: StageProvider, *, schedule: str = "1f1b", processes: i
 
 @dataclass(frozen=True, kw_only=True)
 class _StageSearch:
-    """One cluster with its costs."""
+    """A search on one cluster, with the costs of its stages."""
 
     asker: Asker
     schedule: str

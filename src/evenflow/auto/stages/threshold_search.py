@@ -50,7 +50,7 @@ class _ThresholdSearch:
         self.values = values
         """The costs of candidate stages, ascending: the thresholds that can matter."""
         self.others = others
-        """Microbatches beside the first, which each take the largest cost more."""
+        """Number of microbatches beside the first, each of which adds the largest cost to a step."""
         self.solved: dict[int, dict[int, int]] = {}
         """Least sums by number of stages, by index of the threshold."""
         self.most_stages: dict[int, int] = {}
@@ -98,7 +98,7 @@ class _ThresholdSearch:
         return int(np.searchsorted(self.values, largest)) if largest >= 0 else 0
 
     def _improving(self, low: int, above: int) -> set[int]:
-        """Numbers of stages that a threshold from `low` on may improve, as far as the solved threshold above tells."""
+        """Return the numbers of stages that a threshold from `low` on may improve, by the solved threshold above."""
         if not self.solved[above]:
             return set()
         near = self.incumbent_ns * NEAR_PERCENT // 100

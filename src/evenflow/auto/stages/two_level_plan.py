@@ -30,7 +30,7 @@ class SubmeshStage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortage:
-    """Why there is no plan, and what would do."""
+    """The reason why there is no plan: the memory, or the number of nodes, that would be enough."""
 
     memory_bytes: int
     """The smallest memory of a device with which this cluster has a plan."""
@@ -38,7 +38,7 @@ class Shortage:
     """The first number of nodes, doubled and then halved back, with which these devices have one, if any was found."""
 
     def message(self, cluster: Cluster) -> str:
-        """One sentence."""
+        """Return one sentence that says what would be enough."""
         least_mb = -(-self.memory_bytes // MEGABYTE)  # rounded up, so that it does
         needed = f"{least_mb:,} MB a device instead of {megabytes(cluster.memory_bytes):,.0f} MB"
         sentence = f"the model does not fit on {cluster.name}, however it is cut and sharded; it would with {needed}"
@@ -61,7 +61,7 @@ class TwoLevelPlan:
     step_ns: int
     """Nanoseconds of a step by equation 2, which the stages were chosen for."""
     lower_bound_ns: int
-    """No stages on submeshes take less by equation 2."""
+    """Nanoseconds that no stages on submeshes undercut by equation 2."""
 
     @cached_property
     def activations(self) -> tuple[ReshardingPlan, ...]:
@@ -70,7 +70,7 @@ class TwoLevelPlan:
 
     @cached_property
     def gradients(self) -> tuple[ReshardingPlan, ...]:
-        """Back from there, with the layouts exchanged."""
+        """The messages back from each next stage, with the layouts exchanged."""
         return tuple(plan_resharding(after, before, self.cluster) for before, after in self.boundaries)
 
     @property

@@ -53,7 +53,7 @@ def capture(
 
 
 def arguments(example_input: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and named ones: of a tensor, a tuple of arguments or a dict of keywords."""
+    """Return positional and named arguments: of a tensor, a tuple of arguments or a dict of keywords."""
     if isinstance(example_input, dict):
         return (), example_input
     return (tuple(example_input) if isinstance(example_input, tuple | list) else (example_input,)), {}

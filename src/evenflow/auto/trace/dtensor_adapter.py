@@ -53,7 +53,7 @@ __all__ = [
 def joint_graph(
     stack: ExitStack, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> torch.fx.Graph:
-    """Forward and backward of `module` as one graph, whose inputs and outputs have a ``desc`` of what they are."""
+    """Trace forward and backward of `module` as one graph; a ``desc`` says what each of its inputs and outputs is."""
     graph: torch.fx.Graph = aot_export_joint_with_descriptors(stack, module, args, kwargs).graph_module.graph
     graph.eliminate_dead_code()
     return graph
@@ -84,7 +84,7 @@ class Call:
 
     overload: Any
     arguments: tuple[Any, ...]
-    """Lists are tuples here, so that calls can be looked up."""
+    """Positional arguments; lists are tuples, so that calls can be looked up."""
     keywords: tuple[tuple[str, Any], ...]
 
     def tensors(self) -> tuple[TensorArgument, ...]:
@@ -97,7 +97,7 @@ class NoRuleError(Exception):
 
 
 def registered_rules(call: Call, axis_size: int) -> set[AxisRule]:
-    """Every rule that DTensor's registries know for `call`; raises NoRuleError."""
+    """Return every rule that DTensor's registries know for `call`; raises NoRuleError."""
     propagator = DTensor._op_dispatcher.sharding_propagator
     table = propagator.op_single_dim_strategy_funcs.get(call.overload)
     if table is not None:

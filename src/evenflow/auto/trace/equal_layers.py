@@ -32,7 +32,7 @@ class EqualLayers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """Says that a tensor enters or leaves a run's layer; `backward` marks hold for its gradient."""
+    """A note in the trace that a tensor, or with `backward` its gradient, enters or leaves a run's layer."""
 
     run: int
     entering: bool
@@ -45,7 +45,7 @@ class Mark:
 
     @staticmethod
     def parse(text: str) -> "Mark":
-        """Inverse of `text`."""
+        """Read a mark from its `text`."""
         run, entering, position, backward = (int(word) for word in text.split())
         return Mark(run=run, entering=bool(entering), position=position, backward=bool(backward))
 
@@ -70,7 +70,7 @@ def marker() -> Any:
 
 
 def find_equal_layers(module: nn.Module) -> tuple[EqualLayers, ...]:
-    """Runs of two or more equal layers in the module's lists; lists inside of a layer are left as they are."""
+    """Find runs of two or more equal layers in the module's lists; lists inside of a layer are left as they are."""
     runs: list[EqualLayers] = []
 
     def visit(path: str, part: nn.Module) -> None:
@@ -196,7 +196,7 @@ def _tensors(tree: Any) -> list[Any]:
 
 
 def _own_list(value: Any, tensor: Callable[[Any], Any]) -> Any:
-    """Recurrent layers keep their parameters in a list too, in which the tracer exchanges them."""
+    """Copy a list of parameters, as recurrent layers keep, in which the tracer exchanges them."""
     is_list = isinstance(value, list) and all(isinstance(one, torch.Tensor) for one in value)
     return [tensor(one) for one in value] if is_list else value
 

@@ -27,7 +27,7 @@ from evenflow.torch_model.operator_costs import operator_flops
 
 
 def read_graph(graph: torch.fx.Graph, runs: tuple[EqualLayers, ...], flows: tuple[Flow, ...]) -> OperatorGraph:
-    """The operators of `graph`, which holds one layer of each run; `flows` tell what a layer hands to the next."""
+    """Read the operators of `graph`, which holds one layer of each run; `flows` tell what a layer hands to the next."""
     reader = _GraphReader()
     for node in graph.nodes:
         reader.add(node)
@@ -161,7 +161,7 @@ def _is_view(target: Any) -> bool:
 
 
 def _flops(node: torch.fx.Node) -> int:
-    """Operations of a node; higher-order operators, such as regions and marks, do none of their own."""
+    """Count the operations of a node; higher-order operators, such as regions and marks, do none of their own."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return 0
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda one: one.meta["val"])
@@ -169,7 +169,7 @@ def _flops(node: torch.fx.Node) -> int:
 
 
 def _from_layer_before(marks: dict[Mark, int], flows: tuple[Flow, ...]) -> dict[int, Value]:
-    """Forward from the leaving mark to the entering one, backward the other way round."""
+    """Link the entering mark of a run to the leaving one before it, and for gradients the other way round."""
     links = {}
     for run, flow in enumerate(flows):
         for leaving, entering in flow:
