@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from evenflow.profiles.plan_file import read_plan_file
     from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule, parse_schedule
     from evenflow.simulate import Simulation
-    from evenflow.solve import BestOutcome, Infeasibility, Outcome, Progress, Status, plan, plan_best
+    from evenflow.solve import BestOutcome, Infeasibility, Outcome, Progress, Status, plan_best
     from evenflow.solve.order.alternate import OrderedOutcome, plan_any_order
     from evenflow.solve.order.order_search import OrderOutcome, search_order
+    from evenflow.solve.plan import plan
 
 __version__ = "0.1.0"
 
@@ -111,12 +112,12 @@ _HOMES = {
     "Outcome": "evenflow.solve",
     "Progress": "evenflow.solve",
     "Status": "evenflow.solve",
-    "plan": "evenflow.solve",
     "plan_best": "evenflow.solve",
     "OrderedOutcome": "evenflow.solve.order.alternate",
     "plan_any_order": "evenflow.solve.order.alternate",
     "OrderOutcome": "evenflow.solve.order.order_search",
     "search_order": "evenflow.solve.order.order_search",
+    "plan": "evenflow.solve.plan",
 }
 """The module that each public name is loaded from."""
 
