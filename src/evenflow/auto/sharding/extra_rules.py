@@ -23,7 +23,7 @@ def extra_rules(call: Call) -> set[AxisRule] | None:
 
 
 def _attention(call: Call) -> set[AxisRule]:
-    """Split batch or heads of tensors (batch, heads, …), which are independent. A mask may have one of either for all."""
+    """Split the independent batch or heads of tensors (batch, heads, …). A mask may have one of either for all."""
     tensors = call.tensors()
     num_outputs = len(call.overload._schema.returns)
     rules = {AxisRule(inputs=(REPLICATE,) * len(tensors), outputs=(REPLICATE,) * num_outputs)}
