@@ -62,7 +62,7 @@ def test_cells_are_even_and_under_one_kind(num_ranks: int, num_chunks: int, extr
 
 
 def test_refusals():
-    with pytest.raises(InputError, match=r"2 ranks x 3 chunks need 6 layers or more.*got 5"):
+    with pytest.raises(InputError, match=r"must be at least 6, one for each cell of 2 ranks x 3 chunks, got 5"):
         plan_of(5, 2, 3)
     with pytest.raises(InputError, match="memory of 'comm' in the layer file"):
         plan_of(8, 2, 1, "comm")

@@ -63,11 +63,11 @@ def test_messages_among_jobs_are_skipped():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0F0\n1F0,1Q0", r"^a, line 2: an action is .*got '1Q0'"),
-        ("0F0,0SEND_X0", r"^a, line 1: an action is .*got '0SEND_X0'"),
+        ("0F0\n1F0,1Q0", r"^a, line 2 must be a stage, .*got '1Q0'"),
+        ("0F0,0SEND_X0", r"^a, line 1 must be a stage, .*got '0SEND_X0'"),
         ("0F0,1234567F0", r"^a, line 1 must have stages and microbatches up to 999999"),
-        ("", "^a: a schedule has at least one action"),
-        ("[[]]", "^a: a schedule has at least one action"),
+        ("", "^a must have at least one action"),
+        ("[[]]", "^a must have at least one action"),
         ("[[}", "^cannot read a: not JSON at line 1, column 3"),
         ('{"jobs": []}', "^a must be a list with a list of jobs for each rank"),
         ("[1]", "^a must be a list with a list of jobs for each rank"),

@@ -88,7 +88,7 @@ def test_a_missing_field_is_named(field: str):
         ({"recompute": {"full": [[4, 0]]}}, "recompute, chunk 0, rank 0", "at most the 3 layers"),
         ({"recompute": {"full": [[1]]}}, "full", "1 x 2"),
         ({"recompute": {"full": 3}}, "recompute.full", "a list of lists"),
-        ({"recompute": {"none": [[1, 1]]}}, "recompute", "not listed"),
+        ({"recompute": {"none": [[1, 1]]}}, "recompute", "must not list"),
     ],
 )
 def test_a_bad_field_is_one_clear_message(change: dict[str, object], place: str, says: str):

@@ -98,7 +98,7 @@ def test_merging_the_remainder_never_idles_more(
 ):
     given_sizes = {"num_ranks": ranks, "num_chunks": chunks, "num_microbatches": microbatches}
     if never_finishes(**given_sizes):
-        with pytest.raises(InputError, match=r"wait for each other in a circle .*use interleaved"):
+        with pytest.raises(InputError, match=r"wait for each other in a circle, .*use interleaved"):
             make_schedule("interleaved-remainder-last", **given_sizes)
         return
     theirs = idle_share(make_schedule("interleaved-remainder-last", **given_sizes), forward_ns, backward_ns)
@@ -180,10 +180,15 @@ def test_breadth_first_passes_one_chunk_after_the_other():
 @pytest.mark.parametrize(
     ("family", "chunks", "splits", "message"),
     [
-        ("eager-1f1b", 2, 1, "eager-1f1b has one chunk a rank .*take one chunk, or interleaved"),
-        ("zbv", 1, 1, "zbv has 2 chunks a rank .*take 2 chunks, or interleaved"),
-        ("v-min", 2, 2, "v-min does not split sequences"),
-        ("interleaved-remainder-last", 2, 2, "interleaved-remainder-last does not split sequences"),
+        ("eager-1f1b", 2, 1, "must be 1 per rank for eager-1f1b, .*take one chunk, or interleaved"),
+        ("zbv", 1, 1, "must be 2 per rank for zbv, .*take 2 chunks, or interleaved"),
+        ("v-min", 2, 2, "must be 1 for v-min, which does not split sequences"),
+        (
+            "interleaved-remainder-last",
+            2,
+            2,
+            "must be 1 for interleaved-remainder-last, which does not split",
+        ),
     ],
 )
 def test_sizes_that_a_family_does_not_have(family: str, chunks: int, splits: int, message: str):

@@ -31,9 +31,9 @@ def test_without_an_order_it_is_that_of_the_family():
 
 def test_an_order_of_other_sizes_is_refused():
     plan = plan_of(make_schedule("1f1b", num_ranks=2, num_chunks=1, num_microbatches=3))
-    with pytest.raises(InputError, match=r"num_microbatches: the plan has 4"):
+    with pytest.raises(InputError, match=r"num_microbatches must be the 4 of the plan"):
         schedule_of(replace(plan, num_microbatches=4))
-    with pytest.raises(InputError, match=r"num_chunks: the plan has 2"):
+    with pytest.raises(InputError, match=r"num_chunks must be the 2 of the plan"):
         schedule_of(replace(plan, layers=((1, 1), (1, 1))))
 
 

@@ -14,7 +14,7 @@ def test_an_action_reads_back(stage: int, op: Op, microbatch: int):
     assert Action.parse(f" {action} ") == action
 
 
-NO_ACTION = r"^row 3: an action is stage, operation \(F, B, I, W\) and microbatch, like 2F0"
+NO_ACTION = r"^row 3 must be a stage, an operation \(F, B, I, W\) and a microbatch, like 2F0"
 
 
 @pytest.mark.parametrize("token", ["", "F", "2F", "F0", "2X0", "2f0", "2F0F1", "-1F0", "2FF0", "2.5F0"])

@@ -34,7 +34,7 @@ def test_a_missing_action(case: tuple[Schedule, int, int]):
     orders = orders_of(schedule)
     missing = orders[rank].pop(index)
     assume(any(action.op != Op.F for order in orders for action in order) or missing.op == Op.F)
-    with pytest.raises(ScheduleError, match=f"every action runs exactly once .*'{missing} 0 times'"):
+    with pytest.raises(ScheduleError, match=f"must run every action exactly once .*'{missing} 0 times'"):
         check_complete(with_orders(schedule, orders))
 
 
@@ -44,7 +44,7 @@ def test_a_repeated_action(case: tuple[Schedule, int, int], where: int):
     orders = orders_of(schedule)
     repeated = orders[rank][index]
     orders[rank].insert(where, repeated)
-    with pytest.raises(ScheduleError, match=f"every action runs exactly once .*'{repeated} 2 times'"):
+    with pytest.raises(ScheduleError, match=f"must run every action exactly once .*'{repeated} 2 times'"):
         check_complete(with_orders(schedule, orders))
 
 
@@ -56,7 +56,9 @@ def test_an_action_on_a_foreign_rank(case: tuple[Schedule, int, int], away: int)
     orders = orders_of(schedule)
     moved = orders[rank].pop(index)
     orders[other].append(moved)
-    with pytest.raises(ScheduleError, match=rf"rank {other}: stage {moved.stage} runs on rank {rank} .*got '{moved}'"):
+    with pytest.raises(
+        ScheduleError, match=rf"rank {other} must not run stage .*, which is on rank {rank}, got '{moved}'"
+    ):
         check_complete(with_orders(schedule, orders))
 
 
@@ -68,7 +70,7 @@ def test_an_action_out_of_range(case: tuple[Schedule, int, int], what: str):
     stage = schedule.num_stages + rank if what == "stage" else action.stage
     microbatch = schedule.num_units if what == "microbatch" else action.microbatch
     orders[rank][index] = Action(stage, action.op, microbatch)
-    with pytest.raises(ScheduleError, match=f"below {schedule.num_stages}, microbatches below {schedule.num_units}"):
+    with pytest.raises(ScheduleError, match=f"below {schedule.num_stages} and microbatches below {schedule.num_units}"):
         check_complete(with_orders(schedule, orders))
 
 
@@ -82,14 +84,14 @@ def test_a_backward_before_its_forward(case: tuple[Schedule, int, int]):
     assume(backward is not None)
     orders[rank].remove(backward)
     orders[rank].insert(orders[rank].index(forward), backward)
-    with pytest.raises(ScheduleError, match=f"a backward runs after its own forward .*'{backward}'"):
+    with pytest.raises(ScheduleError, match=f"must run a backward after its own forward, got '{backward}'"):
         check_complete(with_orders(schedule, orders))
 
 
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        ("0F0,0W0,0I0,0F1,0B1", r"a weight gradient runs after its own input gradient \(got '0W0'\)"),
+        ("0F0,0W0,0I0,0F1,0B1", r"must run a weight gradient after its own input gradient, got '0W0'"),
         ("0F0,0I0,0F1,0B1", "exactly once .*got '0W0 0 times'"),
         ("0F0,0W0,0F1,0B1,0I1", "exactly once .*got '0B1 1 times'"),
         ("0F0,0I0,0W0,0B0,0F1,0B1", "exactly once .*got '0B0 1 times'"),
@@ -132,9 +134,9 @@ def test_a_deadlock_is_shown():
     check_complete(schedule)
     with pytest.raises(ScheduleError) as caught:
         build_graph(schedule)
-    assert caught.value.value == "6 of 8 actions"
     message = str(caught.value)
-    assert message.startswith("schedule mine: every action can start")
+    assert "but 6 of 8 actions never can; change the order" in message
+    assert message.startswith("schedule mine must let every action start")
     assert message.endswith("\nrank 0: 0F0 ->0B0 0F1 0B1\nrank 1: 1F0 ->1F1 1B0 1B1")
 
 

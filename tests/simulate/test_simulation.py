@@ -154,9 +154,12 @@ def test_an_order_may_be_given():
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        ("0F0,0B0\n1F0,1B0\n", r"schedule, num_microbatches: the plan has 2 \(got 1\)"),
-        ("0F0,0F1,0B0,0B1\n", r"schedule, num_ranks: the plan has 2 \(got 1\)"),
-        ("0F0,0F1,2F0,2F1,2B0,2B1,0B0,0B1\n1F0,1F1,3F0,3F1,3B0,3B1,1B0,1B1\n", r"num_chunks: the plan has 1 \(got 2\)"),
+        ("0F0,0B0\n1F0,1B0\n", r"schedule, num_microbatches must be the 2 of the plan, got 1"),
+        ("0F0,0F1,0B0,0B1\n", r"schedule, num_ranks must be the 2 of the plan, got 1"),
+        (
+            "0F0,0F1,2F0,2F1,2B0,2B1,0B0,0B1\n1F0,1F1,3F0,3F1,3B0,3B1,1B0,1B1\n",
+            "num_chunks must be the 1 of the plan, got 2",
+        ),
     ],
 )
 def test_an_order_of_other_sizes_is_refused(order: str, message: str):
@@ -179,7 +182,7 @@ def test_an_order_that_cannot_run_is_refused():
 
 def test_a_plan_of_another_network_is_refused():
     network, plan = by_hand(layers=cells([[1, 1]]))
-    with pytest.raises(InputError, match="add up to the 3 of the network"):
+    with pytest.raises(InputError, match="add up to the 3 layers of the network"):
         simulate(network, plan)
     network, plan = by_hand()
     assert stage_costs(network, plan, schedule_of(plan)).forward_ns.tolist() == [2, 4]

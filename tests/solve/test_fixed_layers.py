@@ -117,9 +117,9 @@ def test_the_certificate_speaks_of_these_layers_only():
 @pytest.mark.parametrize(
     ("layers", "parts"),
     [
-        (((5, 4),), ("layers: ", "add up to the 8", "(got 9)")),
-        (((8, 0),), ("layers, chunk 0, rank 1: ", "at least one layer", "(got 0)", "allow empty cells")),
-        (((9, -1),), ("layers, chunk 0, rank 1: ", "(got -1)")),
+        (((5, 4),), ("layers must add up to the 8", "got 9")),
+        (((8, 0),), ("layers, chunk 0, rank 1 must hold at least one layer", "got 0", "allow empty cells")),
+        (((9, -1),), ("layers, chunk 0, rank 1 must", "got -1")),
         (((4, 2, 2),), ("layers: ", "1 x 2", "[[4, 2, 2]]")),
         (((3, 2), (2, 1)), ("layers: ", "1 x 2")),
         ((), ("layers: ", "1 x 2")),

@@ -28,7 +28,7 @@ def even_plan(network: Network, sizes: Sizes, *, schedule: str, recompute: str =
     if network.num_layers < num_stages:
         raise InputError(
             value=network.num_layers,
-            rule=f"every cell holds a layer: {num_ranks} ranks x {num_chunks} chunks need {num_stages} layers or more",
+            rule=f"must be at least {num_stages}, one for each cell of {num_ranks} ranks x {num_chunks} chunks",
             place=f"layers of {network.name}",
             remedy="use fewer ranks or chunks",
         )
@@ -54,13 +54,13 @@ def check_offered(network: Network, kind: str, *, sequence_splits: int, place: s
     if kind == FULL and kind in network.kinds:
         raise InputError(
             value=kind,
-            rule="full recompute drops the keys and values that later parts of a split sequence need",
+            rule="must not be full where a sequence is split: later parts need the keys and values that it drops",
             place=place,
             remedy="use another kind, or do not split the sequence",
         )
     raise InputError(
         value=kind,
-        rule=f"only kinds with costs in the layer file can be simulated: {', '.join(network.kinds)}",
+        rule=f"must be one of the kinds with costs in the layer file: {', '.join(network.kinds)}",
         place=place,
         remedy=f"give the memory of {kind!r} in the layer file, for every body layer",
     )

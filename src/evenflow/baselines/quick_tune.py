@@ -60,14 +60,14 @@ def quick_tune(
     if num_ranks not in _RANKS:
         raise InputError(
             value=num_ranks,
-            rule="the SAPP guide gives the rule for 2 and 4 ranks",
+            rule="must be 2 or 4, for which the SAPP guide gives the rule",
             place="ranks",
-            remedy="for any number, evenflow plan finds the optimum",
+            remedy="use evenflow plan, which finds the optimum for any number",
         )
     if FULL not in network.kinds:
         raise InputError(
             value=network.kinds,
-            rule="the rule recomputes whole layers, so every layer needs the memory it then keeps",
+            rule="must have full, because the rule recomputes whole layers",
             place=f"recompute kinds of {network.name}",
             remedy="give memory_recompute in the layer file, or use evenflow plan",
         )

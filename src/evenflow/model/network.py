@@ -106,26 +106,27 @@ class Network:
 
     def __post_init__(self) -> None:
         if self.num_layers < 1:
-            raise InputError(value=0, rule="a network has at least one body layer", place=self.name)
+            raise InputError(value=None, rule="must have at least one body layer", place=self.name)
         for run in self.runs:
             self._check(run.layer)
             self._check_weight(run.layer)
         for block in (self.head, self.tail):
             self._check_weight(block)
         if not any(run.layer.forward_ns + run.layer.backward_ns for run in self.runs):
-            raise InputError(value=0, rule="body layers take some time", place=self.name)
+            raise InputError(value=None, rule="must have body layers that take some time", place=self.name)
 
     def _check(self, layer: Layer) -> None:
         place = f"{self.name}, layer {layer.name}"
         if NONE not in layer.modes:
-            raise InputError(value=sorted(layer.modes), rule="a layer has the recompute kind 'none'", place=place)
+            raise InputError(value=sorted(layer.modes), rule="must have the recompute kind 'none'", place=place)
         for kind, mode in layer.modes.items():
             if min(layer.forward_ns, layer.parameter_bytes, mode.backward_ns, mode.activation_bytes) < 0:
-                raise InputError(value=mode, rule="times and memory are not negative", place=f"{place}, kind {kind}")
+                rule = "must have times and memory that are not negative"
+                raise InputError(value=mode, rule=rule, place=f"{place}, kind {kind}")
             if mode.backward_ns < layer.backward_ns:
                 raise InputError(
                     value=mode.backward_ns,
-                    rule=f"a backward that recomputes is not shorter than the plain one of {layer.backward_ns} ns",
+                    rule=f"must have a backward of at least {layer.backward_ns} ns, which is the plain one",
                     place=f"{place}, kind {kind}",
                     remedy="give the whole backward, recomputation included",
                 )
@@ -135,8 +136,8 @@ class Network:
         if not 0 <= part.weight_ns <= part.backward_ns or part.until_weight_bytes < 0:
             raise InputError(
                 value=f"{part.weight_ns} ns, {part.until_weight_bytes} bytes",
-                rule=f"the weight gradient takes a part of the plain backward of {part.backward_ns} ns, "
-                "and its memory is not negative",
+                rule=f"must have a weight gradient that is a part of the plain backward of {part.backward_ns} ns, "
+                "with a memory that is not negative",
                 place=f"{self.name}, {part.name or 'head or tail'}",
             )
 

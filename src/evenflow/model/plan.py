@@ -52,32 +52,34 @@ class Plan:
 
     def __post_init__(self) -> None:
         if not self.layers or not self.layers[0]:
-            raise InputError(value=self.layers, rule="a plan has at least one chunk and one rank", place="layers")
+            raise InputError(value=self.layers, rule="must have at least one chunk and one rank", place="layers")
         shape = (self.num_chunks, self.num_ranks)
         for name, table in (("layers", self.layers), *self.recompute.items()):
             if len(table) != shape[0] or any(len(row) != shape[1] for row in table):
                 raise InputError(
                     value=[list(row) for row in table],
-                    rule=f"one row a chunk and one number a rank, {shape[0]} x {shape[1]}",
+                    rule=f"must have a row for each chunk and a number for each rank, {shape[0]} x {shape[1]}",
                     place=name,
                 )
             if any(value < 0 for row in table for value in row):
-                raise InputError(value=[list(row) for row in table], rule="counts are not negative", place=name)
+                rule = "must have counts that are not negative"
+                raise InputError(value=[list(row) for row in table], rule=rule, place=name)
         if self.order and len(self.order) != self.num_ranks:
             raise InputError(
                 value=len(self.order),
-                rule=f"an order has one line for each of the {self.num_ranks} ranks",
+                rule=f"must have one line for each of the {self.num_ranks} ranks",
                 place="order",
             )
         if NONE in self.recompute:
-            raise InputError(value=NONE, rule="layers without recompute are the rest, not listed", place="recompute")
+            rule = "must not list layers without recompute: they are the rest"
+            raise InputError(value=NONE, rule=rule, place="recompute")
         for chunk in range(self.num_chunks):
             for rank in range(self.num_ranks):
                 total = sum(table[chunk][rank] for table in self.recompute.values())
                 if total > self.layers[chunk][rank]:
                     raise InputError(
                         value=total,
-                        rule=f"at most the {self.layers[chunk][rank]} layers of a cell recompute",
+                        rule=f"must be at most the {self.layers[chunk][rank]} layers of the cell",
                         place=f"recompute, chunk {chunk}, rank {rank}",
                     )
         _ = self.sizes  # refused there where they make no sense

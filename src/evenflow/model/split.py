@@ -22,7 +22,7 @@ def check_split(
     if len(layers) != num_chunks or any(len(row) != num_ranks for row in layers):
         raise InputError(
             value=[list(row) for row in layers],
-            rule=f"one row a chunk and one number a rank, {num_chunks} x {num_ranks}",
+            rule=f"must have a row for each chunk and a number for each rank, {num_chunks} x {num_ranks}",
             place=place,
         )
     for chunk, row in enumerate(layers):
@@ -30,12 +30,10 @@ def check_split(
             if count < min_layers:
                 raise InputError(
                     value=count,
-                    rule="every cell holds at least one layer" if min_layers else "counts are not negative",
+                    rule="must hold at least one layer" if min_layers else "must not be negative",
                     place=f"{place}, chunk {chunk}, rank {rank}",
                     remedy="allow empty cells" if count == 0 else "",
                 )
     total = sum(map(sum, layers))
     if total != num_layers:
-        raise InputError(
-            value=total, rule=f"the layers of all cells add up to the {num_layers} of the network", place=place
-        )
+        raise InputError(value=total, rule=f"must add up to the {num_layers} layers of the network", place=place)

@@ -52,7 +52,7 @@ class Action:
         if match is None or match[2] not in names:
             raise InputError(
                 value=token,
-                rule=f"an action is stage, operation ({', '.join(names)}) and microbatch, like 2F0",
+                rule=f"must be a stage, an operation ({', '.join(names)}) and a microbatch, like 2F0",
                 place=place,
             )
         return cls(int(match[1]), names[match[2]], int(match[3]))

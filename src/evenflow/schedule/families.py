@@ -180,7 +180,7 @@ def family_name(name: str) -> str:
         near = difflib.get_close_matches(canonical, [*FAMILIES, *ALIASES], n=1)
         raise InputError(
             value=name,
-            rule=f"a schedule is one of {', '.join([*FAMILIES, *ALIASES])}",
+            rule=f"must be one of {', '.join([*FAMILIES, *ALIASES])}",
             place="schedule",
             remedy=f"did you mean {near[0]}?" if near else "",
         )
@@ -194,10 +194,8 @@ def chunk_count(name: str, asked: int | None) -> int:
     """
     fixed = FAMILIES[family_name(name)].num_chunks
     if asked is not None and fixed not in (None, asked):
-        few = "one chunk" if fixed == 1 else f"{fixed} chunks"
-        raise InputError(
-            value=asked, rule=f"{name} has {few} a rank", place="chunks", remedy=f"take {few}, or interleaved"
-        )
+        remedy = f"take {'one chunk' if fixed == 1 else f'{fixed} chunks'}, or interleaved"
+        raise InputError(value=asked, rule=f"must be {fixed} per rank for {name}", place="chunks", remedy=remedy)
     return asked or fixed or 1
 
 
@@ -221,5 +219,6 @@ def make_schedule(
     if family.can_split:
         sizes["sequence_splits"] = sequence_splits
     elif sequence_splits != 1:
-        raise InputError(value=sequence_splits, rule=f"{name} does not split sequences", place="sequence splits")
+        rule = f"must be 1 for {name}, which does not split sequences"
+        raise InputError(value=sequence_splits, rule=rule, place="sequence splits")
     return family.make(**sizes)

@@ -22,8 +22,8 @@ def interleaved_remainder_last(*, num_ranks: int, num_chunks: int, num_microbatc
     if never_finishes(num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches):
         raise InputError(
             value=num_microbatches,
-            rule=f"on {num_ranks} ranks x {num_chunks} chunks a last group of {remainder} makes ranks wait for "
-            "each other in a circle",
+            rule=f"must not leave a last group of {remainder} on {num_ranks} ranks x {num_chunks} chunks, where ranks "
+            "wait for each other in a circle",
             place="schedule interleaved-remainder-last, microbatches",
             remedy="use interleaved, which runs any number of microbatches",
         )

@@ -31,4 +31,4 @@ def check_sizes_of(plan: Plan, schedule: Schedule) -> None:
     for name in ("num_ranks", "num_chunks", "num_microbatches", "sequence_splits"):
         value, wanted = getattr(schedule, name), getattr(plan, name)
         if value != wanted:
-            raise InputError(value=value, rule=f"the plan has {wanted}", place=f"schedule, {name}")
+            raise InputError(value=value, rule=f"must be the {wanted} of the plan", place=f"schedule, {name}")

@@ -34,7 +34,7 @@ def parse_schedule(text: str, *, name: str, sequence_splits: int = 1, place: str
         orders.append([Action.parse(token, names=names, place=f"{place}, line {number}") for token in tokens])
     actions = [action for order in orders for action in order]
     if not actions:
-        raise InputError(value=text[:40], rule="a schedule has at least one action", place=place)
+        raise InputError(value=text[:40], rule="must have at least one action", place=place)
     num_units = max(action.microbatch for action in actions) + 1
     num_stages = max(action.stage for action in actions) + 1
     first_ranks = {action.stage: rank for rank, order in reversed(list(enumerate(orders))) for action in order}

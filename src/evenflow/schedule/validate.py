@@ -26,7 +26,7 @@ def check_complete(schedule: Schedule) -> None:
     if len(outside):
         raise ScheduleError(
             value=_name(schedule, outside[0]),
-            rule=f"stages are below {shape[1]}, microbatches below {shape[2]}",
+            rule=f"must have stages below {shape[1]} and microbatches below {shape[2]}",
             place=place,
         )
     own_ranks = np.array(schedule.stage_ranks)[schedule.stages]
@@ -35,7 +35,7 @@ def check_complete(schedule: Schedule) -> None:
         index = misplaced[0]
         raise ScheduleError(
             value=_name(schedule, index),
-            rule=f"stage {schedule.stages[index]} runs on rank {own_ranks[index]}",
+            rule=f"must not run stage {schedule.stages[index]}, which is on rank {own_ranks[index]}",
             place=f"{place}, rank {schedule.ranks[index]}",
         )
     counts = np.zeros(shape, dtype=np.int64)
@@ -49,7 +49,7 @@ def check_complete(schedule: Schedule) -> None:
         op, stage, unit = (int(value) for value in wrong[0])
         raise ScheduleError(
             value=f"{Action(stage, Op(op), unit)} {counts[op, stage, unit]} times",
-            rule="every action runs exactly once (F, then B, or I and W in its place)",
+            rule="must run every action exactly once (F, then B, or I and W in its place)",
             place=place,
         )
     _check_causal(schedule, place)
@@ -61,7 +61,7 @@ def _check_placement(schedule: Schedule, place: str) -> None:
     if len(of_rank) > schedule.num_ranks or of_rank.min() != of_rank.max():
         raise ScheduleError(
             value=f"{schedule.num_stages} stages on {schedule.num_ranks} ranks, {of_rank.tolist()} each",
-            rule="every rank has equally many stages",
+            rule="must have equally many stages on every rank",
             place=place,
         )
 
@@ -70,15 +70,15 @@ def _check_causal(schedule: Schedule, place: str) -> None:
     """Order of the actions of one stage, all on one rank."""
     when = np.full((NUM_OPS, schedule.num_stages, schedule.num_units), -1, dtype=np.int64)
     when[schedule.ops, schedule.stages, schedule.units] = np.arange(schedule.num_actions)
-    orders = [(when[Op.F], 1, "the parts of a sequence run forward in order: later ones attend to earlier ones")]
+    orders = [(when[Op.F], 1, "must run the parts of a sequence forward in order: later ones attend to earlier ones")]
     if not schedule.is_forward_only:
         gradients = np.maximum(when[Op.B], when[Op.I])  # a stage runs one of them
-        _check_after(schedule, gradients, when[Op.F], "a backward runs after its own forward", place)
-        rule = "the parts of a sequence run backward in reverse: earlier ones collect gradients from later ones"
+        _check_after(schedule, gradients, when[Op.F], "must run a backward after its own forward", place)
+        rule = "must run the parts of a sequence backward in reverse: earlier ones collect gradients from later ones"
         orders.append((gradients, -1, rule))
     if schedule.splits_backward:
         weights = np.where(when[Op.W] < 0, schedule.num_actions, when[Op.W])
-        _check_after(schedule, weights, when[Op.I], "a weight gradient runs after its own input gradient", place)
+        _check_after(schedule, weights, when[Op.I], "must run a weight gradient after its own input gradient", place)
     for times, sign, rule in orders:
         parts = times.reshape(schedule.num_stages, schedule.num_microbatches, schedule.sequence_splits)
         disordered = np.argwhere(sign * np.diff(parts, axis=2) <= 0)

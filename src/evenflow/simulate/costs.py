@@ -102,16 +102,16 @@ def stage_costs(network: Network, plan: Plan, schedule: Schedule) -> StageCosts:
     if plan.num_layers != network.num_layers:
         raise InputError(
             value=plan.num_layers,
-            rule=f"the layers of a plan add up to the {network.num_layers} of the network",
+            rule=f"must add up to the {network.num_layers} layers of the network",
             place=f"plan for {network.name}, layers",
         )
     for kind, table in plan.recompute.items():
         if kind not in network.kinds and any(any(row) for row in table):
             raise InputError(
                 value=kind,
-                rule=f"the network offers the recompute kinds {', '.join(network.kinds)}",
+                rule=f"must have only the recompute kinds of the network, {', '.join(network.kinds)}",
                 place=f"plan for {network.name}, recompute",
-                remedy="full recompute would drop the keys and values that later parts of a sequence need"
+                remedy="use another kind: full recompute drops the keys and values that later parts of a sequence need"
                 if plan.sequence_splits > 1 and kind == "full"
                 else "give the memory of that kind in the layer file",
             )

@@ -61,10 +61,11 @@ def build_graph(schedule: Schedule) -> Graph:
         done = np.zeros(count, dtype=bool)
         done[sequence[:placed]] = True
         raise ScheduleError(
-            value=f"{count - placed} of {count} actions",
-            rule="every action can start once the actions before it on its rank and its dependency have ended",
+            value=None,
+            rule="must let every action start once the actions before it on its rank and its dependency have ended, "
+            f"but {count - placed} of {count} actions never can",
             place=f"schedule {schedule.name}",
-            remedy="the ranks below wait for each other",
+            remedy="change the order of the ranks below, which wait for each other",
             grid=fault_grid(schedule, done),
         )
     return Graph(

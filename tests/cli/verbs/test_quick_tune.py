@@ -76,7 +76,7 @@ def test_infeasible_says_so_and_gives_no_block(folder, evenflow):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("tiny.json", "--ranks", 3, "--microbatches", 2), "2 and 4 ranks"),
+        (("tiny.json", "--ranks", 3, "--microbatches", 2), "ranks must be 2 or 4"),
         (("tiny.json", "--ranks", 2), "--microbatches"),
         (("missing.json", *SIZES), "cannot read missing.json: no such file"),
         (("tiny.json", *SIZES, "--memory", "lots"), "--memory must be a number"),

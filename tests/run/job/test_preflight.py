@@ -25,7 +25,7 @@ def test_the_device_is_filled_in() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"plan": STUCK}, "every action can start|wait"),
+        ({"plan": STUCK}, "must let every action start|wait"),
         ({"num_layers": 3}, "must add up to the 3 layers"),
         ({"aa_check": True, "num_steps": 3}, "--steps must leave steps with checks and steps without"),
         ({"aa_check": True, "faults": (Fault(rank=2, step=3),)}, "--inject-fault must have a rank from 0 to 1, got 2"),

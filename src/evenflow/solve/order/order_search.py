@@ -75,7 +75,7 @@ def search_order(
         check_complete(given)
         if given.stage_ranks != schedule.stage_ranks:
             raise InputError(
-                value=given.name, rule="an order to start from has the placement of the plan", place="start"
+                value=given.name, rule="must have the placement of the plan", place="the order to start from"
             )
     starts = [*start, schedule, *_families(schedule)]
     bound = order_lower_bound(work)

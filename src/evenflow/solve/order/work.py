@@ -80,8 +80,8 @@ class Work:
             rank = int(np.argmax(over))
             raise InputError(
                 value=f"{megabytes(memory_limit_bytes):,.1f} MB",
-                rule=f"rank {rank} holds {megabytes(int(memory_limit_bytes + over[rank])):,.1f} MB with one microbatch "
-                "at a time, which no order of work goes below",
+                rule=f"must be at least the {megabytes(int(memory_limit_bytes + over[rank])):,.1f} MB that rank {rank} "
+                "holds with one microbatch at a time: no order of work needs less",
                 place="memory limit",
                 remedy="recompute more, or raise the limit",
             )
@@ -98,7 +98,7 @@ def make_work(
     """The work of stages that cost `costs`, on the placement and with the sizes of `schedule`."""
     if schedule.is_forward_only:
         raise InputError(
-            value=schedule.name, rule="only steps with backwards have an order to search for", place="schedule"
+            value=schedule.name, rule="must have backwards, for whose order the search looks", place="schedule"
         )
     room = np.full(schedule.num_ranks, UNLIMITED, dtype=np.int64)
     if memory_limit_bytes is not None:

@@ -143,7 +143,7 @@ def test_options_reach_the_solver(folder, evenflow, monkeypatch):
     [
         (("--less-memory",), ("--less-memory must not be given beside --schedule best", "leave it out")),
         (("--chunks", 3), ("at least one layer", "4")),
-        (("--layers-per-rank", "2,1"), ("--layers-per-rank", "add up to the 4")),
+        (("--layers-per-rank", "2,1"), ("--layers-per-rank", "must add up to the 4")),
         (("--layers-per-rank", "1,1", "--layers-per-rank", "1,1", "--chunks", 1), ("--layers-per-rank",)),
         (("--memory", "much"), ("--memory",)),
         (("--microbatches", 10**9), ("100,000,000",)),

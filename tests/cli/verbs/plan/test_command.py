@@ -238,4 +238,4 @@ def test_chunks_that_the_schedule_has_not(evenflow, folder):
     for verb in ("plan", "simulate", "compare"):
         result = evenflow(verb, "tiny.json", "--ranks", 2, "--microbatches", 4, "--schedule", "zbv", "--chunks", 1)
         assert result.exit_code == 2
-        assert "error: chunks: zbv has 2 chunks a rank (got 1); take 2 chunks, or interleaved" in result.stderr
+        assert "error: chunks must be 2 per rank for zbv, got 1; take 2 chunks, or interleaved" in result.stderr

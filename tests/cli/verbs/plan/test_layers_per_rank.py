@@ -49,12 +49,12 @@ def test_the_split_reaches_the_solver(folder, evenflow, monkeypatch, options, la
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("3,2",), "--layers-per-rank: the layers of all cells add up to the 4 of the network (got 5)"),
+        (("3,2",), "--layers-per-rank must add up to the 4 layers of the network, got 5"),
         (("2,1,1",), "--layers-per-rank must have a number for each of the 2 ranks, got [2, 1, 1]"),
         (("2,2", "--layers-per-rank", "2,2"), "--layers-per-rank must be given once, got 2"),
         (("2;2",), "--layers-per-rank must be counts, separated by commas, got '2;2'"),
         (("",), "--layers-per-rank must be counts, separated by commas"),
-        (("4,0",), "--layers-per-rank, chunk 0, rank 1: every cell holds at least one layer (got 0)"),
+        (("4,0",), "--layers-per-rank, chunk 0, rank 1 must hold at least one layer, got 0"),
         (
             ("3,1", "--chunks", 2),
             "--layers-per-rank, rank 1 must be at least the number of chunks (2)",

@@ -70,9 +70,9 @@ def test_options_that_do_not_go_together(folder, evenflow, arguments: tuple[str,
         (["0F0,0B0"], "one line for each of the 2 ranks"),
         ([1, 2], "a list of texts"),
         (["0F0,0X0", "1F0,1B0"], "order of the plan, line 1"),
-        (["0F0,0B0", "1F0,1B0"], "num_microbatches: the plan has 4"),
+        (["0F0,0B0", "1F0,1B0"], "num_microbatches must be the 4 of the plan"),
         (["0F0,0F1,0F2,0F3,0B0,0B1,0B2", "1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3"], "0B3 0 times"),
-        (["0F0,0B0,0F1,0B1,0F2,0B2,0F3,0B3", "1F0,1F1,1B0,1B1,1F2,1B2,1F3,1B3"], "every action can start"),
+        (["0F0,0B0,0F1,0B1,0F2,0B2,0F3,0B3", "1F0,1F1,1B0,1B1,1F2,1B2,1F3,1B3"], "must let every action start"),
     ],
 )
 def test_a_plan_file_with_a_bad_order_is_one_message(folder, evenflow, order: list[object], says: str):

@@ -32,8 +32,8 @@ rank  idle %  peak live
    1    50.0          1
 """
 STUCK = """\
-error: orders.csv: every action can start once the actions before it on its rank and its dependency have ended \
-(got '7 of 8 actions'); the ranks below wait for each other
+error: orders.csv must let every action start once the actions before it on its rank and its dependency have ended, \
+but 7 of 8 actions never can; change the order of the ranks below, which wait for each other
 rank 0: 0F0 ->0B0 0F1 0B1
 rank 1: ->1F1 1F0 1B0 1B1
 the circle:
@@ -123,20 +123,20 @@ def test_an_order_that_can_never_finish_shows_the_circle(evenflow, folder):
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        ("0F0,0F0,0B0\n1F0,1B0", "(got '0F0 2 times')\nrank 0: ->0F0 ->0F0 0B0\n"),
-        ("0F0,0B0\n1B0,1F0", "a backward runs after its own forward (got '1B0')\nrank 1: ->1B0 1F0\n"),
-        ("0F0,0B0\n1F0", "(got '1B0 0 times')\n"),
+        ("0F0,0F0,0B0\n1F0,1B0", ", got '0F0 2 times'\nrank 0: ->0F0 ->0F0 0B0\n"),
+        ("0F0,0B0\n1B0,1F0", "must run a backward after its own forward, got '1B0'\nrank 1: ->1B0 1F0\n"),
+        ("0F0,0B0\n1F0", ", got '1B0 0 times'\n"),
         (
             "0F0,0F1,0F2,0F3,0F4,0F5,0B1,0B2,0B0,0B3,0B4,0B5,0F0",
-            "(got '0F0 2 times')\n"
+            ", got '0F0 2 times'\n"
             "rank 0: ->0F0 0F1 0F2 0F3 0F4 … 0B0 0B3 0B4 0B5 ->0F0\n",
         ),
         (
             "0F0,0F1,0F2,0F3,0F4,0B5,0F5,0B1,0B2,0B0,0B3,0B4",
-            "a backward runs after its own forward (got '0B5')\n"
+            "must run a backward after its own forward, got '0B5'\n"
             "rank 0: … 0F1 0F2 0F3 0F4 ->0B5 0F5 0B1 0B2 0B0 …\n",
         ),
-        ("0F0,0B0\n0Q0", "an action is stage"),
+        ("0F0,0B0\n0Q0", "must be a stage, an operation"),
         ("999999F999999", "must be at most 1,000,000 actions, to be looked at"),
     ],
 )  # fmt: skip
@@ -155,7 +155,7 @@ def test_a_faulty_order_is_one_message_with_its_place(evenflow, folder, order, m
         (("draw",), "No such command 'draw'"),
         (("show", "1f1b", "--ranks", 2), "--microbatches"),
         (("show", "1f2b", "--ranks", 2, "--microbatches", 2), "did you mean 1f1b?"),
-        (("show", "1f1b", "--ranks", 2, "--microbatches", 2, "--chunks", 2), "1f1b has one chunk a rank"),
+        (("show", "1f1b", "--ranks", 2, "--microbatches", 2, "--chunks", 2), "chunks must be 1 per rank for 1f1b"),
         (
             ("show", "1f1b", "--ranks", 2, "--microbatches", 2, "--forward", "nan"),
             "--forward must be",
@@ -164,7 +164,7 @@ def test_a_faulty_order_is_one_message_with_its_place(evenflow, folder, order, m
         (("show", "1f1b", "--ranks", 999, "--microbatches", 999), "at most 1,000,000 actions"),
         (
             ("show", "interleaved-remainder-last", "--ranks", 4, "--chunks", 3, "--microbatches", 5),
-            "on 4 ranks x 3 chunks a last group of 1 makes ranks wait for each other in a circle",
+            "last group of 1 on 4 ranks x 3 chunks, where ranks wait for each other in a circle",
         ),
         (("check", "missing.csv"), "cannot read missing.csv: no such file"),
         (("check", "tiny.json", "--json", "tiny.json"), "--json must not be the same file as the input file"),
