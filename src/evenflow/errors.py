@@ -17,8 +17,8 @@ class EvenflowError(Exception):
 class InputError(EvenflowError):
     """A value breaks a rule: "PLACE must RULE, got VALUE; REMEDY".
 
-    `rule` begins with "must" and reads on from `place`: "--ranks" and "must be at most the number of layers (80)"; what
-    has no place at all is said with "is": "is an unknown field". A `value` of None is not shown. `remedy` is an order:
+    `rule` begins with "must" and reads on from `place`: "--ranks" and "must be at most the number of layers (80)". What
+    should not be there begins with "is": "is an unknown field". A `value` of None is not shown. `remedy` is an order:
     "use fewer ranks".
     """
 
@@ -32,8 +32,6 @@ class InputError(EvenflowError):
     @property
     def sentence(self) -> str:
         """What is wrong, without the remedy."""
-        if not self.rule.startswith(("must ", "is ")):
-            return f"{self.place}: {self.rule} (got {self.value!r})"
         got = "" if self.value is None else f", got {self.value!r}"
         return f"{self.place} {self.rule}{got}"
 
