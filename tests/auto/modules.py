@@ -1,5 +1,7 @@
 """Models as people write them, small; and the batches they take."""
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -135,3 +137,19 @@ def batch_of(model: nn.Module) -> tuple[torch.Tensor, ...]:
     if isinstance(model, SkipMlp):
         return (torch.randn(4, 16, dtype=torch.float64),)
     return (torch.randint(0, 64, (2, 8)),)
+
+
+class Lone(nn.Module):
+    """Calls any function with two linear layers."""
+
+    def __init__(self, forward: Callable[..., object]) -> None:
+        super().__init__()
+        self.one, self.other, self._forward = nn.Linear(8, 8), nn.Linear(8, 8), forward
+        self.register_buffer("seen", torch.zeros(4, 8))
+
+    def forward(self, x: torch.Tensor) -> object:
+        return self._forward(self, x)
+
+
+def gated(model: Lone, x: torch.Tensor) -> torch.Tensor:
+    return model.one(x) * torch.sigmoid(model.other(x)) + x

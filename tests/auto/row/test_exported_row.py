@@ -12,7 +12,7 @@ from evenflow.auto.row.exported_row import exported_row  # noqa: E402
 from evenflow.auto.row.layer_kinds import kinds_of  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
 from evenflow.torch_model.parts import ModelRow  # noqa: E402
-from tests.auto.modules import Encoder, Gpt, ResNet, SkipMlp, batch_of  # noqa: E402
+from tests.auto.modules import Encoder, Gpt, Lone, ResNet, SkipMlp, batch_of, gated  # noqa: E402
 
 
 def row_of(model: object, batch: object, *, most_even_layers: int = 8) -> ModelRow:
@@ -131,22 +131,6 @@ def test_a_model_is_not_cut_where_two_tensors_cross() -> None:
     ]
 
 
-class Lone(nn.Module):
-    """Calls any function with two linear layers."""
-
-    def __init__(self, forward: object) -> None:
-        super().__init__()
-        self.one, self.other, self._forward = nn.Linear(8, 8), nn.Linear(8, 8), forward
-        self.register_buffer("seen", torch.zeros(4, 8))
-
-    def forward(self, x: object) -> object:
-        return self._forward(self, x)
-
-
-def gated(model: Lone, x: object) -> object:
-    return model.one(x) * torch.sigmoid(model.other(x)) + x
-
-
 def two_results(model: Lone, x: object) -> object:
     return {"seen": x, "loss": None, "logits": model.other(model.one(x))}
 
@@ -216,7 +200,7 @@ def test_forwards_with_a_twist(forward: object, num_layers: int) -> None:
 
 
 class Flat(nn.Module):
-    """Of parameters alone."""
+    """A model of parameters alone."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -264,47 +248,6 @@ def test_parametrized_layers() -> None:
     row = row_of(nn.Sequential(layers[0], nn.ReLU(), layers[1]), torch.empty(4, 8, device="meta"))
     assert modules(row) == [("0", "1"), ("2",)]
     assert row.body[1].full_name("parametrizations.weight.original0") == "2.parametrizations.weight.original0"
-
-
-def by_value(model: Lone, x: object) -> object:
-    return model.one(x) if x.sum() > 0 else model.other(x)
-
-
-def by_number(model: Lone, x: object) -> object:
-    return model.one(x) * x.sum().item()
-
-
-def by_choice(model: Lone, x: object) -> object:
-    return model.other(model.one(x)[x[:, 0] > 0])
-
-
-def nothing(model: Lone, x: object) -> object:
-    return None
-
-
-def the_batch(model: Lone, x: object) -> object:
-    return 2 * x
-
-
-@pytest.mark.parametrize(
-    ("forward", "message"),
-    [
-        (by_value, "must export with torch.export .Could not guard on data-dependent"),
-        (by_number, "depend on what aten.item.default finds in a tensor"),
-        (by_choice, "depend on what .* finds in a tensor"),
-        (nothing, "must return a tensor with a gradient .*got 'NoneType'"),
-        (the_batch, "must return a tensor with a gradient"),
-    ],
-)
-def test_models_that_do_not_export(forward: object, message: str, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(InputError, match=message):
-        row_of(Lone(forward), torch.randn(4, 8))
-    assert capfd.readouterr() == ("", "")  # what torch prints beside its errors is left out
-
-
-def test_a_batch_that_does_not_fit() -> None:
-    with pytest.raises(InputError, match=r"\(a and b must have same reduction dim.*a batch that fits"):
-        row_of(Lone(gated), torch.randn(4, 7))
 
 
 def test_parameters_that_are_not_the_models() -> None:
