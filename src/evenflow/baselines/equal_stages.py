@@ -2,14 +2,10 @@
 
 from fractions import Fraction
 
-from evenflow.errors import InputError
 from evenflow.model import NONE, Layer, LayerRun, Mode, Network, Plan
 from evenflow.schedule import Schedule
 from evenflow.simulate import Simulation, simulate
-from evenflow.units import nanoseconds_from_milliseconds
 
-MOST_ACTIONS = 1_000_000
-"""Of a schedule to be shown."""
 ACTIVATION_BYTES = 2**30
 """What one microbatch keeps on a whole rank."""
 
@@ -51,33 +47,6 @@ def idle_shares(simulation: Simulation) -> list[Fraction]:
     """Return the share of the step in which each rank has nothing to do."""
     makespan_ns = simulation.makespan_ns
     return [Fraction(makespan_ns - int(busy_ns), makespan_ns) for busy_ns in simulation.timeline.busy_ns]
-
-
-def time_ns(milliseconds: float, *, option: str) -> int:
-    """Nanoseconds of a time option."""
-    if not 0 < milliseconds <= 1e6:
-        raise InputError(value=milliseconds, rule="must be milliseconds above zero, at most 10^6", place=option)
-    return max(1, nanoseconds_from_milliseconds(milliseconds))
-
-
-def weight_time_ns(milliseconds: float | None, *, backward_ns: int) -> int | None:
-    """Nanoseconds of the weight gradient's option; None where it was not given."""
-    if milliseconds is None:
-        return None
-    weight_ns = time_ns(milliseconds, option="--weight")
-    if weight_ns > backward_ns:
-        raise InputError(
-            value=milliseconds, rule="must not be longer than the backward, which it is a part of", place="--weight"
-        )
-    return weight_ns
-
-
-def check_shown(num_actions: int, *, place: str) -> None:
-    """Refuse a schedule that is too long to be looked at."""
-    if num_actions > MOST_ACTIONS:
-        raise InputError(
-            value=num_actions, rule=f"must be at most {MOST_ACTIONS:,} actions, to be looked at", place=place
-        )
 
 
 def _part_bytes(schedule: Schedule) -> int:

@@ -7,7 +7,7 @@ from evenflow.export.results.json_text import format_object
 from evenflow.units import megabytes, milliseconds
 
 if TYPE_CHECKING:  # loads torch
-    from evenflow.auto.sharding.sharding_plan import ShardingPlan
+    from evenflow.auto.sharding.sharding_plan import CostParts, DeviceMemory, ShardingPlan
 
 
 def format_sharding(plan: "ShardingPlan") -> str:
@@ -17,37 +17,16 @@ def format_sharding(plan: "ShardingPlan") -> str:
 
 def sharding_fields(plan: "ShardingPlan") -> dict[str, object]:
     """Return costs, memory, and where every parameter, activation and collective is."""
-    cost, memory = plan.cost, plan.memory
-    limit, smallest = plan.memory_limit_bytes, plan.smallest_memory_bytes
+    cost, limit, smallest = plan.cost, plan.memory_limit_bytes, plan.smallest_memory_bytes
     return {
         "status": plan.status.value,
         "mesh": plan.mesh_shape,
         "step_ms": None if cost is None else milliseconds(cost.total_ns),
         "lower_bound_ms": milliseconds(plan.lower_bound_ns),
         "gap": plan.gap,
-        "cost_ms": None
-        if cost is None
-        else {
-            "compute": milliseconds(cost.compute_ns),
-            "communication": milliseconds(cost.communication_ns),
-            "resharding": milliseconds(cost.resharding_ns),
-            "gradient": milliseconds(cost.gradient_ns),
-        },
-        "phase_ms": None
-        if cost is None
-        else {
-            "forward": milliseconds(cost.forward_ns),
-            "backward": milliseconds(cost.backward_ns),
-            "update": milliseconds(cost.update_ns),
-        },
-        "memory_mb": None
-        if memory is None
-        else {
-            "parameters": megabytes(memory.parameter_bytes),
-            "gradients": megabytes(memory.gradient_bytes),
-            "optimizer": megabytes(memory.optimizer_bytes),
-            "activations": megabytes(memory.activation_bytes),
-        },
+        "cost_ms": None if cost is None else _cost_ms(cost),
+        "phase_ms": None if cost is None else _phase_ms(cost),
+        "memory_mb": None if plan.memory is None else _memory_mb(plan.memory),
         "memory_limit_mb": None if limit is None else megabytes(limit),
         "smallest_memory_mb": None if smallest is None else megabytes(smallest),
         "parameters": [
@@ -79,4 +58,30 @@ def sharding_fields(plan: "ShardingPlan") -> dict[str, object]:
         ],
         "replicated_operators": plan.replicated_operators,
         "solve_seconds": plan.solve_seconds,
+    }
+
+
+def _cost_ms(cost: "CostParts") -> dict[str, float]:
+    return {
+        "compute": milliseconds(cost.compute_ns),
+        "communication": milliseconds(cost.communication_ns),
+        "resharding": milliseconds(cost.resharding_ns),
+        "gradient": milliseconds(cost.gradient_ns),
+    }
+
+
+def _phase_ms(cost: "CostParts") -> dict[str, float]:
+    return {
+        "forward": milliseconds(cost.forward_ns),
+        "backward": milliseconds(cost.backward_ns),
+        "update": milliseconds(cost.update_ns),
+    }
+
+
+def _memory_mb(memory: "DeviceMemory") -> dict[str, float]:
+    return {
+        "parameters": megabytes(memory.parameter_bytes),
+        "gradients": megabytes(memory.gradient_bytes),
+        "optimizer": megabytes(memory.optimizer_bytes),
+        "activations": megabytes(memory.activation_bytes),
     }

@@ -1,16 +1,17 @@
-"""The verb ``evenflow schedule``: show a family, check an order that someone else wrote."""
+"""The verb ``evenflow schedule``: show a family, or check an order of work."""
 
 from pathlib import Path
 
 import click
 
-from evenflow.baselines.equal_stages import check_shown, equal_stages, time_ns, weight_time_ns
+from evenflow.baselines.equal_stages import equal_stages
 from evenflow.cli.shared import options
 from evenflow.cli.shared.input_files import STANDARD_INPUT, read_text
 from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.text.schedule_text import checked_text, schedule_svg, shown_text
 from evenflow.cli.verbs.schedule.order_faults import explained
-from evenflow.errors import ScheduleError
+from evenflow.cli.verbs.schedule.stage_times import StageTimes, stage_times
+from evenflow.errors import InputError, ScheduleError
 from evenflow.export.results.schedule_fields import Formula, schedule_fields
 from evenflow.profiles.order_file import parse_order_file
 from evenflow.schedule import check_complete, family_name, make_schedule
@@ -18,18 +19,8 @@ from evenflow.schedule.bubble_formulas import bubbles_by_formula
 from evenflow.schedule.families import chunk_count
 from evenflow.simulate import Simulation
 
-_FORWARD = click.option(
-    "--forward", "forward_ms", type=float, default=1.0, show_default=True, metavar="MS",
-    help="Forward time of one microbatch on one stage.",
-)  # fmt: skip
-_BACKWARD = click.option(
-    "--backward", "backward_ms", type=float, default=2.0, show_default=True, metavar="MS",
-    help="Backward time of one microbatch on one stage.",
-)  # fmt: skip
-_WEIGHT = click.option(
-    "--weight", "weight_ms", type=float, metavar="MS",
-    help="Part of the backward for the weights, which some schedules run on its own.  [default: half]",
-)  # fmt: skip
+MOST_ACTIONS = 1_000_000
+"""Actions of a schedule to be looked at."""
 
 
 @click.group(no_args_is_help=False)
@@ -49,9 +40,7 @@ def schedule() -> None:
 @options.MICROBATCHES
 @click.option("--chunks", type=options.COUNT, help="Model chunks of each rank.  [default: those of the family, or 1]")
 @options.SEQUENCE_SPLITS
-@_FORWARD
-@_BACKWARD
-@_WEIGHT
+@stage_times
 @options.JSON
 @options.SVG
 def show(
@@ -60,9 +49,7 @@ def show(
     microbatches: int,
     chunks: int | None,
     sequence_splits: int,
-    forward_ms: float,
-    backward_ms: float,
-    weight_ms: float | None,
+    times: StageTimes,
     json_file: Path | None,
     svg_file: Path | None,
 ) -> int:
@@ -77,9 +64,7 @@ def show(
     """
     family = family_name(name)
     num_chunks = chunk_count(family, chunks)
-    forward_ns, backward_ns = time_ns(forward_ms, option="--forward"), time_ns(backward_ms, option="--backward")
-    weight_ns = weight_time_ns(weight_ms, backward_ns=backward_ns)
-    check_shown(2 * ranks * num_chunks * microbatches * sequence_splits, place="ranks x chunks x microbatches")
+    _check_shown(2 * ranks * num_chunks * microbatches * sequence_splits, place="ranks x chunks x microbatches")
     outputs = Outputs({"--json": json_file, "--svg": svg_file})
     sizes = {
         "num_ranks": ranks,
@@ -87,15 +72,8 @@ def show(
         "num_microbatches": microbatches,
         "sequence_splits": sequence_splits,
     }
-    simulation = equal_stages(
-        make_schedule(family, **sizes), forward_ns=forward_ns, backward_ns=backward_ns, weight_ns=weight_ns
-    )
-    formula = [
-        bubbles_by_formula(
-            family, rank=rank, forward_ns=forward_ns, backward_ns=backward_ns, weight_ns=weight_ns, **sizes
-        )
-        for rank in range(ranks)
-    ]
+    simulation = equal_stages(make_schedule(family, **sizes), **times.keywords())
+    formula = [bubbles_by_formula(family, rank=rank, **times.keywords(), **sizes) for rank in range(ranks)]
     click.echo(shown_text(simulation, formula))
     _write(outputs, simulation, formula)
     return 0
@@ -103,16 +81,12 @@ def show(
 
 @schedule.command()
 @click.argument("file")
-@_FORWARD
-@_BACKWARD
-@_WEIGHT
+@stage_times
 @options.JSON
 @options.SVG
 def check(
     file: str,
-    forward_ms: float,
-    backward_ms: float,
-    weight_ms: float | None,
+    times: StageTimes,
     json_file: Path | None,
     svg_file: Path | None,
 ) -> int:
@@ -128,20 +102,25 @@ def check(
     Example:
       evenflow schedule check orders.csv
     """
-    forward_ns, backward_ns = time_ns(forward_ms, option="--forward"), time_ns(backward_ms, option="--backward")
-    weight_ns = weight_time_ns(weight_ms, backward_ns=backward_ns)
     outputs = Outputs({"--json": json_file, "--svg": svg_file}, inputs={"the input file": Path(file)})
     text, place = read_text(file)
     order = parse_order_file(text, name="stdin" if file == STANDARD_INPUT else Path(file).stem, place=place)
-    check_shown(2 * order.num_stages * order.num_units, place=place)
+    _check_shown(2 * order.num_stages * order.num_units, place=place)
     try:
         check_complete(order)
-        simulation = equal_stages(order, forward_ns=forward_ns, backward_ns=backward_ns, weight_ns=weight_ns)
+        simulation = equal_stages(order, **times.keywords())
     except ScheduleError as error:
         raise explained(error, order, place=place) from None
     click.echo(checked_text(simulation, place=place))
     _write(outputs, simulation, None)
     return 0
+
+
+def _check_shown(num_actions: int, *, place: str) -> None:
+    """Refuse a schedule that is too long to be looked at."""
+    if num_actions > MOST_ACTIONS:
+        rule = f"must be at most {MOST_ACTIONS:,} actions, to be looked at"
+        raise InputError(value=num_actions, rule=rule, place=place)
 
 
 def _write(outputs: Outputs, simulation: Simulation, formula: Formula | None) -> None:
