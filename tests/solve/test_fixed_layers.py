@@ -120,9 +120,9 @@ def test_the_certificate_speaks_of_these_layers_only():
         (((5, 4),), ("layers must add up to the 8", "got 9")),
         (((8, 0),), ("layers, chunk 0, rank 1 must hold at least one layer", "got 0", "allow empty cells")),
         (((9, -1),), ("layers, chunk 0, rank 1 must", "got -1")),
-        (((4, 2, 2),), ("layers: ", "1 x 2", "[[4, 2, 2]]")),
-        (((3, 2), (2, 1)), ("layers: ", "1 x 2")),
-        ((), ("layers: ", "1 x 2")),
+        (((4, 2, 2),), ("layers must have a row for each chunk", "1 x 2", "[[4, 2, 2]]")),
+        (((3, 2), (2, 1)), ("layers must have a row for each chunk", "1 x 2")),
+        ((), ("layers must have a row for each chunk", "1 x 2")),
     ],
 )
 def test_layers_that_are_no_split_are_refused(layers, parts):
