@@ -1,5 +1,5 @@
 """The verb ``evenflow plan``."""
 
-from evenflow.cli.verbs.plan.command import plan
+from evenflow.cli.verbs.plan.plan_command import plan
 
 __all__ = ["plan"]

@@ -1,5 +1,5 @@
 """The verb ``evenflow schedule``."""
 
-from evenflow.cli.verbs.schedule.command import schedule
+from evenflow.cli.verbs.schedule.schedule_command import schedule
 
 __all__ = ["schedule"]

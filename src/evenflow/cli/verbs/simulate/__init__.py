@@ -1,5 +1,5 @@
 """The verb ``evenflow simulate``."""
 
-from evenflow.cli.verbs.simulate.command import simulate
+from evenflow.cli.verbs.simulate.simulate_command import simulate
 
 __all__ = ["simulate"]

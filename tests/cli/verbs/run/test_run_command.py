@@ -23,7 +23,7 @@ from evenflow.run.job import launch
 from evenflow.run.values.run_job import Device, RunJob
 from tests.run.job.test_launch import job
 
-verb: ModuleType = importlib.import_module("evenflow.cli.verbs.run.command")
+verb: ModuleType = importlib.import_module("evenflow.cli.verbs.run.run_command")
 PLAN = {
     "ranks": 2,
     "chunks": 2,
