@@ -55,7 +55,7 @@ class Blocks:
     units: Tenths
     left: Tenths
     split: Tenths
-    """Where recomputation inside a backward or input gradient ends; `left` where there is none."""
+    """Ends of recomputation inside a backward or input gradient; `left` where there is none."""
     right: Tenths
 
 

@@ -18,7 +18,7 @@ _OLD_SPELLINGS = {_LATENCY: "--p2p-latency-us", _BANDWIDTH: "--p2p-bandwidth-gbp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageOptions:
-    """What was given of latency, bandwidth and boundary, each in one of its two spellings."""
+    """Latency, bandwidth and boundary as given, each in one of its two spellings."""
 
     p2p_latency: str | None = None
     p2p_bandwidth: str | None = None

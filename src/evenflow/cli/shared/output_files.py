@@ -47,7 +47,7 @@ class Outputs:
 
     @property
     def sentence(self) -> str:
-        """What was written so far, such as ``wrote plan.json, plan.svg``; empty for nothing."""
+        """The files written so far, as ``wrote plan.json, plan.svg``; empty for none."""
         return "wrote " + ", ".join(map(str, self._written)) if self._written else ""
 
 

@@ -158,7 +158,7 @@ def _layout(layout: Layout) -> dict[str, object]:
 
 
 def _shardings(result: "AutoPlan") -> Iterator[dict[str, object]]:
-    """Of every kind of layer under every sharding that the stages use."""
+    """Yield every kind of layer under every sharding that the stages use."""
     used = {
         (stage.submesh, stage.sharding, kind): plan for stage in result.stages for kind, plan in stage.shardings.items()
     }
