@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-mem", "--max_memory", default="56000", metavar="MB", help="memory limit of a device in MB (56000)")
     _add_flag(parser, "-lm", "--less_memory", "with interleave above 1: the schedule with less memory")
     add("-t", "--time_limit", type=_seconds, default=90.0, metavar="S", help="seconds of search (90)")
-    _add_flag(parser, "-naive", "--simulate_naive", "also simulate even plans with everything and with nothing recomputed")
+    _add_flag(parser, "-naive", "--simulate_naive", "also simulate even plans, all or nothing recomputed")
     add("-manual", "--manual_config", type=Path, metavar="FILE", help="also simulate the plans of this YAML file")
     add(
         "-o",
