@@ -32,8 +32,19 @@ TOLERANCE = 1e-6
 _NOISE = 1e-7
 """A bound refutes a target only if it exceeds it by this fraction, and by a hundredth of a nanosecond."""
 _MAX_INTEGER_COLUMNS = 20_000
+"""More columns than this are no matter for an integer program within minutes."""
 _MAX_CHAINS = 500
 """Beyond these, chains that no longer support the value of the program are forgotten whenever it has risen."""
+_RISE = 1e-6
+"""The value of the program has risen if by more than this fraction; less is rounding."""
+_VIOLATION = 1e-5
+"""Paths of a solution's durations cut it off if they exceed its value by this fraction."""
+_NEAR_VALUE = 0.998
+"""Between this solution and earlier ones, paths of at least this part of the value are worth a row: they cut deeper."""
+_COMPRESS_FROM = 0.2
+"""A new program is made without the dropped columns once they are this part of all: making it costs about as much."""
+_STALLED_ABOVE = 0.9
+"""Rounds of removing columns end when one leaves more than this part of them: the integer program is faster then."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -185,22 +196,22 @@ class Prover:
             bound = max(bound, master.solve(enough_ns=self._enough_ns, passes=1))
             if bound > self._enough_ns:
                 return bound
-            if master.num_chains > _MAX_CHAINS and master.value_ns > purged_at * (1 + 1e-6):
+            if master.num_chains > _MAX_CHAINS and master.value_ns > purged_at * (1 + _RISE):
                 purged_at = master.value_ns
                 master.purge()
             latest = master.durations_ns.astype(np.float64)
             center = latest if center is None else (center + latest) / 2
             value = master.value_ns
-            is_new = self.paths.add_longest(master.durations_ns, above_ns=value * (1 + 1e-5))
+            is_new = self.paths.add_longest(master.durations_ns, above_ns=value * (1 + _VIOLATION))
             # Paths at a point between this and the earlier solutions cut deeper than those at its corner.
             for point in (center, (center + latest) / 2):
-                is_new |= self.paths.add_longest(point.astype(np.int64), above_ns=value * 0.998)
+                is_new |= self.paths.add_longest(point.astype(np.int64), above_ns=value * _NEAR_VALUE)
             dropped = master.drop_by_reduced_cost(target_ns)
             if any(not alive.any() for alive in master.alive):
                 return float("inf")
             if (not is_new and master.complete) or time.monotonic() >= self._deadline:
                 return bound
-            if dropped > 0.2 * sum(len(each) for each in master.groups):
+            if dropped > _COMPRESS_FROM * sum(len(each) for each in master.groups):
                 master.compress()
             elif is_new:
                 master.rebuild()
@@ -232,7 +243,7 @@ class Prover:
             if any(not alive.any() for alive in master.alive):
                 return float("inf")
             master.compress()
-            if sum(len(each) for each in master.groups) > 0.9 * before:
+            if sum(len(each) for each in master.groups) > _STALLED_ABOVE * before:
                 return bound
 
     def _shave(self, master: Master, group: int, values: Integers, descending: bool, target_ns: int) -> bool:
