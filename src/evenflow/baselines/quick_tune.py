@@ -32,7 +32,7 @@ class TuningStep:
     """A plan on the way, and what led to it."""
 
     change: str
-    """What was changed since the step before, as a phrase."""
+    """The change since the step before, as a phrase."""
     simulation: Simulation
 
     @property
@@ -98,7 +98,7 @@ def with_full_only(network: Network) -> Network:
 class _Rule:
     network: Network
     sums: LayerSums
-    """Of the kinds full and none, in this order."""
+    """Sums for the kinds full and none, in this order."""
     live: Integers
     """Most microbatches in flight, shape [num_ranks]."""
     num_microbatches: int

@@ -26,7 +26,7 @@ class Layer:
     forward_ns: int
     parameter_bytes: int
     modes: Mapping[str, Mode]
-    """By recompute kind; always has ``none``."""
+    """Modes by recompute kind; ``none`` is always among them."""
     stated_weight_ns: int | None = None
     """See `weight_ns`."""
     stated_until_weight_bytes: int | None = None
@@ -62,7 +62,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndBlock:
-    """What the first or last stage holds beside body layers: embedding, head, loss. Never recomputed."""
+    """Parts of the first or last stage beside its body layers (embedding, head, loss), which are never recomputed."""
 
     name: str = ""
     forward_ns: int = 0
@@ -74,12 +74,12 @@ class EndBlock:
 
     @property
     def weight_ns(self) -> int:
-        """As of a layer."""
+        """See the property of a layer."""
         return self.backward_ns // 2 if self.stated_weight_ns is None else self.stated_weight_ns
 
     @property
     def until_weight_bytes(self) -> int:
-        """As of a layer."""
+        """See the property of a layer."""
         return self.activation_bytes if self.stated_until_weight_bytes is None else self.stated_until_weight_bytes
 
 

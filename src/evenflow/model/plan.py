@@ -26,7 +26,7 @@ class Communication:
 
     @property
     def message_ns(self) -> int:
-        """From the end of the sending action to the earliest start of the receiving one."""
+        """Time from the end of the sending action to the earliest start of the receiving one."""
         return self.latency_ns + self.transfer_ns
 
 

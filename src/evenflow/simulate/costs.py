@@ -58,7 +58,7 @@ def layer_sums(network: Network) -> LayerSums:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StageCosts:
-    """What every stage of a plan costs, per microbatch (part)."""
+    """Times and memory of every stage of a plan, per microbatch (part)."""
 
     num_ranks: int
     forward_ns: Integers

@@ -88,7 +88,7 @@ def longest_path(rank_predecessors: Any, dependencies: Any, classes: Any, durati
 def longest_path_with_messages(
     rank_predecessors: Any, dependencies: Any, classes: Any, durations: Any, messages: Any, ends: Any
 ) -> None:
-    """As `longest_path`; `messages` [num_actions] is the time each action's input travels."""
+    """Do the same as `longest_path` where each action's input travels for `messages` [num_actions]."""
     for index in range(len(classes)):
         ready = ends[dependencies[index]] + messages[index]
         free = ends[rank_predecessors[index]]

@@ -59,7 +59,7 @@ def memory_curve(timeline: Timeline, costs: StageCosts, rank: int) -> tuple[Inte
 
 
 def _changes(schedule: Schedule, costs: StageCosts, rank: int) -> Integers:
-    """What a rank takes (at the start of a forward) and frees (at the end of what frees it), in its order."""
+    """Return the bytes that each action of a rank takes (at the start of a forward) or frees (at its end), in order."""
     span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
     stages = schedule.stages[span]
     taken = costs.activation_bytes[stages]

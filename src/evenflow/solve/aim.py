@@ -30,7 +30,7 @@ MARGIN_OF_CUTS = 0.015
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aim:
-    """How far below the best plan the next target is."""
+    """The distance of the next target from the best plan."""
 
     margin: float = 0.0
     """Fraction of the makespan; 0 is straight at the best plan."""

@@ -34,7 +34,7 @@ _POLL_SECONDS = 0.05
 
 
 def chunk_counts(network: Network, *, num_ranks: int) -> tuple[int, ...]:
-    """From 1 to 4 chunks a rank, while every cell has a layer."""
+    """Return 1 to 4 chunks per rank, as far as every cell has a layer."""
     return tuple(count for count in range(1, MOST_CHUNKS + 1) if count == 1 or count * num_ranks <= network.num_layers)
 
 
@@ -148,7 +148,7 @@ class _Entry:
 
     @property
     def makespan_ns(self) -> float:
-        """Of its best plan so far."""
+        """Makespan of its best plan so far."""
         known = None if self.outcome is None else self.outcome.makespan_ns
         return float("inf") if known is None else known
 
@@ -161,7 +161,7 @@ class _Entry:
 
     @property
     def candidate(self) -> Candidate:
-        """As it is reported."""
+        """The candidate as it is reported."""
         reason = self.reason or ("the time ran out first" if self.outcome is None else "")
         return Candidate(schedule=self.schedule, num_chunks=self.num_chunks, outcome=self.outcome, reason=reason)
 

@@ -20,12 +20,12 @@ class Candidate:
 
     @property
     def makespan_ns(self) -> int | None:
-        """Of the best plan that was found; there may be a shorter one, but not below the bound."""
+        """Makespan of the best plan found; there may be a shorter one, but not below the bound."""
         return None if self.outcome is None else self.outcome.makespan_ns
 
     @property
     def label(self) -> str:
-        """For people."""
+        """Schedule and chunks, for people."""
         return f"{self.schedule}, {self.num_chunks} chunk{'' if self.num_chunks == 1 else 's'}"
 
 
@@ -34,7 +34,7 @@ class BestOutcome:
     """The best plan of all candidates, with its own certificate and one over all."""
 
     outcome: Outcome
-    """Of the best candidate; without any plan, why there is none."""
+    """The outcome of the best candidate; without any plan, the reason why there is none."""
     candidates: tuple[Candidate, ...]
     """All of them, the shortest makespan first, then those without a plan."""
     lower_bound_ns: int
@@ -48,7 +48,7 @@ class BestOutcome:
 
     @property
     def gap(self) -> float | None:
-        """At most this fraction of the makespan could be saved by any plan of any candidate."""
+        """The largest fraction of the makespan that any plan of any candidate could save."""
         makespan = self.outcome.makespan_ns
         return None if makespan is None else 1 - self.lower_bound_ns / makespan
 

@@ -10,7 +10,7 @@ from evenflow.units import megabytes, milliseconds
 
 
 class Status(Enum):
-    """How a solve ended; the value is the word in result files."""
+    """The end of a solve; the value is the word in result files."""
 
     OPTIMAL = "optimal"
     """No plan is shorter by more than two millionths, the tolerance of the programs behind the proof."""
@@ -63,7 +63,7 @@ class Outcome:
 
     @property
     def gap(self) -> float | None:
-        """At most this fraction of the makespan could be saved: ``1 - lower_bound / makespan``."""
+        """The largest fraction of the makespan that could be saved: ``1 - lower_bound / makespan``."""
         if self.makespan_ns is None:
             return None
         return 1 - self.lower_bound_ns / self.makespan_ns
@@ -103,11 +103,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What is known while a solve runs."""
+    """A report from a solve that is running."""
 
     seconds: float
     phase: str
-    """What is being done, as a short phrase."""
+    """The present work, as a short phrase."""
     makespan_ns: int | None
     lower_bound_ns: int
 

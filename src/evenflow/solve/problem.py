@@ -27,14 +27,14 @@ class Problem:
     """A network to be cut over a fixed order of work, under a memory limit."""
 
     request: Request
-    """As the caller made it; without a memory limit where the network has no memory."""
+    """The caller's request, without a memory limit where the network has no memory."""
     network: Network
-    """With the costs of one part of a split sequence."""
+    """The network with the costs of one part of a split sequence."""
     schedule: Schedule
     graph: Graph
     sums: LayerSums
     live: tuple[NDArray[np.int64], ...]
-    """For every rank its maximal live vectors (`live_vectors`)."""
+    """Maximal live vectors of each rank (see `live_vectors`)."""
 
     @property
     def num_ranks(self) -> int:

@@ -49,7 +49,7 @@ _STALLED_ABOVE = 0.9
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Answer:
-    """What came of a target."""
+    """The result of an attempt to refute a target."""
 
     refuted: bool
     """No plan takes at most the target."""

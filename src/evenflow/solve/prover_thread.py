@@ -24,7 +24,7 @@ _SETTLE_SHARE = 0.05
 
 
 class Standing:
-    """What is known of a problem so far.
+    """The knowledge of a problem so far.
 
     Only the prover's thread writes; every field is replaced as a whole, so that any thread may read it at any time.
     """

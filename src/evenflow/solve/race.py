@@ -41,7 +41,7 @@ def on_interrupt(action: Callable[[], None]) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceSettings:
-    """How a race is run, whatever its problem and time."""
+    """Settings of a race that do not depend on its problem and time."""
 
     patience_s: float = 2.0
     """Seconds to wait at the end of a run for a long step to notice it."""

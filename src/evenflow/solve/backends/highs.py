@@ -13,12 +13,12 @@ INFINITY = float("inf")
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """What one solve found."""
+    """The result of one solve."""
 
     status: str
     """``optimal``, ``infeasible``, or ``stopped`` (time limit, objective bound, interrupt)."""
     values: Values | None
-    """Of the columns, if there is a point."""
+    """Values of the columns, if there is a point."""
     objective: float
     bound: float
     """No point is better (minimisation); -inf if nothing is known."""

@@ -19,9 +19,9 @@ class LinearSolution:
 
     objective: float
     values: Values
-    """Of the columns."""
+    """Values of the columns."""
     duals: Values
-    """Of the rows."""
+    """Dual values of the rows."""
 
 
 class Infeasible(Exception):
@@ -29,7 +29,7 @@ class Infeasible(Exception):
 
 
 class LinearProgram:
-    """To minimise; all columns are at least zero. highspy is imported when the first one is made."""
+    """A program to minimise, whose columns are at least zero; highspy is imported when the first one is made."""
 
     def __init__(self, keep_going: Callable[[], bool] = lambda: True) -> None:
         """A solve is given up soon after `keep_going` says no."""

@@ -148,7 +148,7 @@ class Segments:
                         yield first, last, start, layers
 
     def _fixed_span(self, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-        """As `_spans`, for a cell that holds the layers [start, end) whatever happens."""
+        """Do the same as `_spans` for a cell that holds the layers [start, end) whatever happens."""
         first = min(int(np.searchsorted(self.run_ends, start, side="right")), len(self.run_ends) - 1)
         last = max(first, int(np.searchsorted(self.run_ends, end)))
         representative = start if last > first else int(self.run_starts[first])
@@ -168,7 +168,7 @@ def merged_runs(problem: Problem) -> list[LayerRun]:
 
 
 def _choices(problem: Problem, start: int, max_load_ns: int) -> list[list[Choice]]:
-    """For every number of layers from `start` on, its Pareto-minimal recompute choices, shortest backward first."""
+    """Find the Pareto-minimal recompute choices of each number of layers from `start` on, shortest backward first."""
     families = [
         tuple(kind for kind in range(len(problem.kinds)) if kind != banned)
         for banned in (problem.exclusive_kinds if problem.exclusive_kinds[0] >= 0 else (-1,))

@@ -30,7 +30,7 @@ class Group:
 
     cells: tuple[int, ...]
     options: tuple[CellOptions, ...]
-    """Of each of the cells."""
+    """Options of each of the cells."""
     chosen: NDArray[np.int32]
     """Option index by cell, shape [num_columns, len(cells)]."""
     keys: list[Integers] = field(init=False)

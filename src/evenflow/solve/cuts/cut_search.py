@@ -48,7 +48,7 @@ class _Node:
     """A part of the graph and what is handed down to it."""
 
     arcs: Integers
-    """Of the whole graph, ascending."""
+    """Indices among the arcs of the whole graph, ascending."""
     ends: tuple[int, int]
     bound_ns: float
     mixtures: tuple[Floats, ...]

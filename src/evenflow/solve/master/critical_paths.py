@@ -102,7 +102,7 @@ class CriticalPaths:
         return is_new
 
     def count_longest(self, durations: Integers, *, above_ns: float) -> tuple[Integers, Integers]:
-        """For every rank a longest path through it, if it is longer than `above_ns`; those that differ.
+        """Find a longest path through each rank, if it is longer than `above_ns`; those that differ.
 
         Returns how often each class of durations (see `Graph`) stands on them, shape [num_paths, NUM_OPS * num_stages],
         and the time of their messages.

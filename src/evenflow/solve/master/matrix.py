@@ -28,7 +28,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowLayout:
-    """Where the kinds of rows begin, durations being first, and how many there are in all."""
+    """The first row of each kind of rows, durations being first, and the number of all."""
 
     num_cells: int
     ops: tuple[Op, ...]
@@ -171,7 +171,7 @@ class Matrix:
 
 
 def durations_of(options: CellOptions, op: Op) -> Integers:
-    """Of one operation, for all options."""
+    """The entries of one operation, for all options."""
     if op == Op.F:
         return options.forward_ns
     if op == Op.B:

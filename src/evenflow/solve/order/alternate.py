@@ -179,9 +179,9 @@ class _Rounds:
     """The best plan so far, and how it is improved."""
 
     problems: list[Problem]
-    """Of all families: they differ only in the order."""
+    """Problems of all families, which differ only in the order."""
     last_resort: Problem | None
-    """Of the order that needs the least memory."""
+    """The problem under the order that needs the least memory."""
     split_backward: bool
     time_limit_s: float
     progress: ProgressCallback | None

@@ -26,7 +26,7 @@ class Stages(NamedTuple):
     ranks: Any
     """The rank of every stage."""
     durations: Any
-    """By ``NUM_OPS * stage + op``."""
+    """Durations by ``NUM_OPS * stage + op``."""
     activation: Any
     waiting: Any
     """Bytes between input and weight gradient."""
@@ -43,7 +43,7 @@ class Stages(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a schedule under construction has come, by stage and by rank."""
+    """The progress of a schedule under construction, by stage and by rank."""
 
     forwards: Any
     gradients: Any

@@ -57,7 +57,7 @@ class _Jobs:
     own: list[list[int]]
     """Stages of every rank, ascending."""
     rules: list["_Rule"]
-    """What memory forces to come before what, on the same rank."""
+    """Pairs of actions of a rank of which memory forces one before the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ class OrderOutcome:
 
     @property
     def gap(self) -> float:
-        """At most this fraction of the makespan could be saved by another order."""
+        """The largest fraction of the makespan that another order could save."""
         return 1 - self.lower_bound_ns / self.makespan_ns
 
 

@@ -33,10 +33,10 @@ _MORE_LIVE = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnyPlan:
-    """What is fixed for all plans that the bound speaks of."""
+    """Sizes and limits shared by all plans that a bound speaks of."""
 
     network: Network
-    """With the costs of one part of a split sequence."""
+    """The network with the costs of one part of a split sequence."""
     num_ranks: int
     num_chunks: int
     num_units: int

@@ -34,7 +34,7 @@ class Work:
     """Whether backwards may be split into input and weight gradient."""
     communication: Communication | None
     room_bytes: Integers
-    """What every rank may hold beside its static memory, shape [num_ranks]."""
+    """Bytes that every rank may hold beside its static memory, shape [num_ranks]."""
 
     @property
     def message_ns(self) -> int:

@@ -24,7 +24,7 @@ _LOAD_WEIGHT = 0.05
 
 
 class Rules(NamedTuple):
-    """What a plan must keep to."""
+    """Rules that every plan must keep to."""
 
     stages: Any
     """The cells of every rank, shape [num_chunks, num_ranks]."""
@@ -143,7 +143,7 @@ def _move(giver: int, taker: int, source: int, target: int, state: State, rules:
 
 @numba.njit(cache=True, nogil=True)
 def _gain_by_copy(rank: int, other: int, state: State, stages: Any) -> int:
-    """How many layers `rank` would gain with the contents of `other`; _SAME when they are equal."""
+    """Count the layers that `rank` would gain with the contents of `other`; _SAME when they are equal."""
     gain, same = 0, True
     for chunk in range(len(stages)):
         for kind in range(state.counts.shape[1]):
