@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evenflow.model import Communication
@@ -31,9 +31,9 @@ def costs_of(schedule: Schedule, forward_ns: list[int], backward_ns: list[int], 
     )
 
 
-def equal_plan(schedule: Schedule, forward_ns: int, backward_ns: int, *, everywhere: bool = False):
+def equal_plan(schedule: Schedule, forward_ns: int, backward_ns: int, *, weight_ns: int = 0, everywhere: bool = False):
     count = schedule.num_stages
-    costs = costs_of(schedule, [forward_ns] * count, [backward_ns] * count, [0] * count)
+    costs = costs_of(schedule, [forward_ns] * count, [backward_ns] * count, [weight_ns] * count)
     timeline = run(build_graph(schedule), costs.durations)
     return plan_checks(timeline, costs, compare_ns=[0] * count, everywhere=everywhere)
 
@@ -117,6 +117,8 @@ def test_with_everywhere_nothing_is_left_out(one, forward_ns: int, backward_ns: 
 
 
 @given(st.sampled_from(sorted(FAMILIES)), st.integers(2, 6), st.integers(1, 3), st.integers(1, 9), st.integers(1, 9))
+@example("zb-h2", 3, 1, 2, 4)
+@example("zbv", 3, 2, 1, 2)
 def test_where_formulas_know_a_bubble_that_holds_a_check_it_is_found(
     family: str, num_ranks: int, num_chunks: int, forward_ns: int, backward_ns: int
 ) -> None:
@@ -124,9 +126,10 @@ def test_where_formulas_know_a_bubble_that_holds_a_check_it_is_found(
     backwards and between forwards it has done at least that."""
     chunks = FAMILIES[family].num_chunks or num_chunks
     count = {"num_ranks": num_ranks, "num_chunks": chunks, "num_microbatches": 2 * num_ranks}
-    plans = equal_plan(make_schedule(family, **count), forward_ns, backward_ns)
+    times = {"forward_ns": forward_ns, "backward_ns": backward_ns, "weight_ns": backward_ns // 2}
+    plans = equal_plan(make_schedule(family, **count), **times)
     for rank, plan in enumerate(plans):
-        bubbles = bubbles_by_formula(family, rank=rank, forward_ns=forward_ns, backward_ns=backward_ns, **count)
+        bubbles = bubbles_by_formula(family, rank=rank, **times, **count)
         for bubble in bubbles or ():
             if bubble.place is Place.END:
                 for item in plan.items:
