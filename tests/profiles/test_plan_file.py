@@ -43,7 +43,7 @@ def plans(draw: st.DrawFn) -> Plan:
     return Plan(
         schedule="search" if own else draw(st.sampled_from(["1f1b", "interleaved", "f-then-b"])),
         order=tuple(draw(st.text(alphabet="0123FBIW,", max_size=9)) for _ in range(num_ranks)) if own else (),
-        num_microbatches=draw(st.integers(1, 10**6)),
+        num_microbatches=draw(st.integers(1, 10**5)),
         layers=cells(layers),
         recompute={kind: table for kind, table in tables.items() if any(map(any, table))},
         sequence_splits=draw(st.integers(1, 8)),
