@@ -13,9 +13,7 @@ from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.stages.analytic import AnalyticStages
 from evenflow.auto.stages.request import TwoLevelRequest
 from evenflow.auto.stages.stage_search import plan_stages
-from evenflow.cluster.accelerators import Accelerator
-from evenflow.cluster.cluster import Cluster, Link
-from evenflow.cluster.mesh import Mesh, MeshAxis
+from evenflow.cluster import Accelerator, Cluster, Link, Mesh, MeshAxis
 from evenflow.torch_model.parts import Part
 
 __all__ = [

@@ -5,9 +5,7 @@ from dataclasses import replace
 
 from evenflow.auto.planner import AutoPlan, plan_row
 from evenflow.auto.stages.request import TwoLevelRequest, silent
-from evenflow.cluster.accelerators import EFFICIENCY, Accelerator, accelerator_named
-from evenflow.cluster.cluster import Cluster
-from evenflow.cluster.dtypes import Dtype, parse_dtype
+from evenflow.cluster import EFFICIENCY, Accelerator, Cluster, Dtype, accelerator_named, parse_dtype
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields
 from evenflow.torch_model.optimizers import state_bytes
@@ -72,7 +70,9 @@ def _rates(name: str, efficiency: float, cluster: Cluster, dtype: Dtype) -> tupl
     if dtype not in known.flops_per_s_of:
         known_dtypes = ", ".join(known.flops_per_s_of)
         raise InputError(
-            value=str(dtype), rule=f"must be one {known.name} has a rate for: {known_dtypes}", place="dtype"
+            value=str(dtype),
+            rule=f"must be a number format that {known.name} has a rate for: {known_dtypes}",
+            place="dtype",
         )
     peak = replace(known.all_in(dtype), flops_per_s=cluster.peak_flops or known.rate(dtype))
     share = f"{100 * efficiency:g} % of {peak.flops_per_s / 1e12:,.1f} TFLOPS {dtype}"

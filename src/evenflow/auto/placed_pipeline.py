@@ -9,10 +9,7 @@ from evenflow.auto.sharding.sharding_plan import ParameterSharding, ShardingPlan
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.sharded_stages import ShardedStages, in_runs
 from evenflow.auto.stages.two_level_plan import StagesOutcome, SubmeshStage, TwoLevelPlan
-from evenflow.cluster.cluster import Cluster, Submesh
-from evenflow.cluster.layout import Layout
-from evenflow.cluster.mesh_plan import MeshPlan, Product, StageOnMesh
-from evenflow.cluster.placement import Placement
+from evenflow.cluster import Cluster, Layout, MeshPlan, Placement, Product, StageOnMesh, Submesh
 from evenflow.model import NONE, Layer, Network, Plan
 from evenflow.simulate import Simulation, simulate
 from evenflow.torch_model.parts import ModelRow, Part

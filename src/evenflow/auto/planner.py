@@ -15,9 +15,7 @@ from evenflow.auto.stages.request import ADAM_STATE_BYTES, TwoLevelRequest, sile
 from evenflow.auto.stages.sharded_stages import ShardedStages, sharded_stages
 from evenflow.auto.stages.stage_search import plan_stages
 from evenflow.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
-from evenflow.cluster.accelerators import A100, Accelerator
-from evenflow.cluster.cluster import Cluster
-from evenflow.cluster.mesh_plan import MeshPlan
+from evenflow.cluster import A100, Accelerator, Cluster, MeshPlan
 from evenflow.errors import InputError
 from evenflow.simulate import Simulation
 from evenflow.solve import Status

@@ -12,7 +12,7 @@ import numpy as np
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.stage_provider import StageProvider
 from evenflow.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
-from evenflow.cluster.resharding import plan_resharding
+from evenflow.cluster import plan_resharding
 from evenflow.model import Request, Sizes
 from evenflow.schedule import NUM_OPS, Op
 from evenflow.simulate import Timeline, run

@@ -1,12 +1,8 @@
 """Plans that nobody had to search for: layers dealt evenly, and everything or nothing recomputed."""
 
 from evenflow.errors import InputError
-from evenflow.model.network import Network
-from evenflow.model.plan import Plan, cells
-from evenflow.model.recompute import FULL, NONE
-from evenflow.model.sizes import Sizes
-from evenflow.model.stage_ranks import stage_table
-from evenflow.schedule.families import family_placement
+from evenflow.model import FULL, NONE, Network, Plan, Sizes, cells, stage_table
+from evenflow.schedule import family_placement
 
 
 def even_plan(network: Network, sizes: Sizes, *, schedule: str, recompute: str = NONE) -> Plan:

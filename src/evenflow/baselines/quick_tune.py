@@ -18,8 +18,16 @@ from evenflow.baselines.even_plan import even_plan
 from evenflow.errors import InputError
 from evenflow.model import FULL, NONE, LayerRun, Network, Plan, Sizes, cells
 from evenflow.schedule import make_schedule
-from evenflow.simulate import Simulation, StageCosts, live_vectors, simulate
-from evenflow.simulate.costs import Integers, LayerSums, costs_of_counts, layer_sums
+from evenflow.simulate import (
+    Integers,
+    LayerSums,
+    Simulation,
+    StageCosts,
+    costs_of_counts,
+    layer_sums,
+    live_vectors,
+    simulate,
+)
 
 SCHEDULE = "1f1b"
 _RANKS = (2, 4)

@@ -1,1 +1,65 @@
 """The devices: clusters, meshes, accelerators, and how tensors lie on them. Values only."""
+
+from evenflow.cluster.accelerators import A100, EFFICIENCY, Accelerator, accelerator_named
+from evenflow.cluster.cluster import Cluster, Link, Submesh, assign, parse_mesh, submeshes
+from evenflow.cluster.collectives import Collective, collective_ns
+from evenflow.cluster.dtypes import DTYPES, Dtype, parse_dtype
+from evenflow.cluster.layout import REPLICATED, Box, Layout, shape_of
+from evenflow.cluster.logical_mesh import logical_meshes, mesh_axis
+from evenflow.cluster.mesh import Mesh, MeshAxis
+from evenflow.cluster.mesh_plan import MeshPlan, Product, StageOnMesh
+from evenflow.cluster.placement import (
+    PARTIAL,
+    REPLICATE,
+    Placement,
+    WholeTensor,
+    code,
+    describe,
+    is_even,
+    local_bytes,
+    parse_code,
+    placements,
+)
+from evenflow.cluster.resharding import Message, ReshardingPlan, plan_resharding
+
+__all__ = [
+    "A100",
+    "DTYPES",
+    "EFFICIENCY",
+    "PARTIAL",
+    "REPLICATE",
+    "REPLICATED",
+    "Accelerator",
+    "Box",
+    "Cluster",
+    "Collective",
+    "Dtype",
+    "Layout",
+    "Link",
+    "Mesh",
+    "MeshAxis",
+    "MeshPlan",
+    "Message",
+    "Placement",
+    "Product",
+    "ReshardingPlan",
+    "StageOnMesh",
+    "Submesh",
+    "WholeTensor",
+    "accelerator_named",
+    "assign",
+    "code",
+    "collective_ns",
+    "describe",
+    "is_even",
+    "local_bytes",
+    "logical_meshes",
+    "mesh_axis",
+    "parse_code",
+    "parse_dtype",
+    "parse_mesh",
+    "placements",
+    "plan_resharding",
+    "shape_of",
+    "submeshes",
+]

@@ -9,7 +9,7 @@ Timeline, Memory                   as in `plan_picture`
 from collections.abc import Sequence
 
 from evenflow.auto.placed_pipeline import PlacedStage
-from evenflow.cluster.cluster import Cluster
+from evenflow.cluster import Cluster
 from evenflow.draw.page import MARGIN, PLOT_LEFT, WIDTH, page_header
 from evenflow.draw.palette import HAIRLINE, MUTED, PAPER, forward_shades
 from evenflow.draw.plan_figures import plan_figures

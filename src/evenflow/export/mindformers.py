@@ -9,8 +9,7 @@ layers under comm alone. [SAPP guide, Step 5]
 from collections.abc import Mapping
 
 from evenflow.errors import InputError
-from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Plan
-from evenflow.model.recompute import KNOWN_KINDS
+from evenflow.model import BOTH, COMM, FULL, KNOWN_KINDS, SELECT, Cells, Plan
 
 SCHEDULES = ("1f1b", "interleaved", "interleaved-less-memory", "f-then-b")
 """Schedule families that MindFormers runs in the same order."""

@@ -12,7 +12,7 @@ peak: 312TFLOPS              of one device; optional
 
 from pathlib import Path
 
-from evenflow.cluster.cluster import Cluster, Link, parse_mesh
+from evenflow.cluster import Cluster, Link, parse_mesh
 from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.profiles.yaml_file import load_yaml
 from evenflow.units import parse_bandwidth, parse_flops, parse_memory, parse_time

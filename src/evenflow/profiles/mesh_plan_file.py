@@ -2,10 +2,7 @@
 
 from pathlib import Path
 
-from evenflow.cluster.cluster import Cluster, Link
-from evenflow.cluster.layout import Layout
-from evenflow.cluster.mesh_plan import MeshPlan, Product, StageOnMesh
-from evenflow.cluster.placement import Placement, parse_code
+from evenflow.cluster import Cluster, Layout, Link, MeshPlan, Placement, Product, StageOnMesh, parse_code
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.units import MEGABYTE

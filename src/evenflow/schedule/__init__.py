@@ -1,10 +1,21 @@
 """Orders of work: values, families, text form, validity."""
 
-from evenflow.schedule.action import NUM_OPS, Action, Op
+from evenflow.schedule.action import FORWARD, FULL_BACKWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT, Action, Op
+from evenflow.schedule.bubble_formulas import Bubble, Place, bubbles_by_formula, collect_bubbles
 from evenflow.schedule.f_then_b import f_then_b
-from evenflow.schedule.families import FAMILIES, default_family, family_name, make_schedule
+from evenflow.schedule.families import (
+    ALIAS_NOTES,
+    ALIASES,
+    FAMILIES,
+    chunk_count,
+    default_family,
+    family_name,
+    family_placement,
+    make_schedule,
+)
+from evenflow.schedule.grid import fault_grid
 from evenflow.schedule.interleaved import interleaved
-from evenflow.schedule.of_plan import schedule_of
+from evenflow.schedule.of_plan import check_sizes_of, schedule_of
 from evenflow.schedule.one_f_one_b import one_f_one_b
 from evenflow.schedule.schedule import Schedule
 from evenflow.schedule.text import format_schedule, parse_schedule
@@ -12,15 +23,29 @@ from evenflow.schedule.validate import check_complete
 from evenflow.schedule.zb_h1 import zb_h1
 
 __all__ = [
+    "ALIASES",
+    "ALIAS_NOTES",
     "FAMILIES",
+    "FORWARD",
+    "FULL_BACKWARD",
+    "INPUT_GRADIENT",
     "NUM_OPS",
+    "WEIGHT_GRADIENT",
     "Action",
+    "Bubble",
     "Op",
+    "Place",
     "Schedule",
+    "bubbles_by_formula",
     "check_complete",
+    "check_sizes_of",
+    "chunk_count",
+    "collect_bubbles",
     "default_family",
     "f_then_b",
     "family_name",
+    "family_placement",
+    "fault_grid",
     "format_schedule",
     "interleaved",
     "make_schedule",

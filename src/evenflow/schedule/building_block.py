@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from evenflow.model.stage_ranks import v_shaped
+from evenflow.model import v_shaped
 from evenflow.schedule.action import Op
 from evenflow.schedule.schedule import Schedule
 

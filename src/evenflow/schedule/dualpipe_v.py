@@ -4,7 +4,7 @@ from collections import deque
 
 import numpy as np
 
-from evenflow.model.stage_ranks import v_shaped
+from evenflow.model import v_shaped
 from evenflow.schedule.action import Op
 from evenflow.schedule.schedule import Codes, Schedule, check_sizes
 

@@ -6,7 +6,7 @@ from functools import partial
 from types import MappingProxyType
 
 from evenflow.errors import InputError
-from evenflow.model.stage_ranks import looped, v_shaped
+from evenflow.model import looped, v_shaped
 from evenflow.schedule.dualpipe_v import dualpipe_v
 from evenflow.schedule.eager_1f1b import eager_1f1b
 from evenflow.schedule.f_then_b import f_then_b

@@ -8,8 +8,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.model.sizes import Sizes
-from evenflow.model.stage_ranks import stage_table
+from evenflow.model import Sizes, stage_table
 from evenflow.schedule.action import NUM_OPS, Action, Op
 
 Codes = NDArray[np.int32]

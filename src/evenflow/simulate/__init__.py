@@ -1,7 +1,18 @@
 """The exact simulator: when everything runs, what it holds, and where the time goes."""
 
 from evenflow.simulate.bubbles import BubbleTable, IdleTime, as_fractions
-from evenflow.simulate.costs import StageCosts, stage_costs
+from evenflow.simulate.costs import (
+    Integers,
+    LayerSums,
+    StageCosts,
+    costs_of_counts,
+    duration_table,
+    layer_sums,
+    network_of_units,
+    plan_counts,
+    stage_costs,
+)
+from evenflow.simulate.even_layout import idle_bubbles
 from evenflow.simulate.graph import Graph, build_graph
 from evenflow.simulate.memory import live_vectors, memory_curve, peak_bytes
 from evenflow.simulate.simulation import Simulation, simulate
@@ -11,14 +22,22 @@ __all__ = [
     "BubbleTable",
     "Graph",
     "IdleTime",
+    "Integers",
+    "LayerSums",
     "Simulation",
     "StageCosts",
     "Timeline",
     "as_fractions",
     "build_graph",
+    "costs_of_counts",
+    "duration_table",
+    "idle_bubbles",
+    "layer_sums",
     "live_vectors",
     "memory_curve",
+    "network_of_units",
     "peak_bytes",
+    "plan_counts",
     "run",
     "simulate",
     "stage_costs",

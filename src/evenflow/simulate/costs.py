@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from evenflow.errors import InputError
 from evenflow.model import Network, Plan
-from evenflow.schedule.action import NUM_OPS, Op
-from evenflow.schedule.schedule import Schedule
+from evenflow.schedule import NUM_OPS, Op, Schedule
 
 Integers = NDArray[np.int64]
 

@@ -16,9 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.model import Communication
-from evenflow.schedule.action import Op
-from evenflow.schedule.bubble_formulas import Bubble, Place, collect_bubbles
-from evenflow.schedule.schedule import Schedule
+from evenflow.schedule import Bubble, Op, Place, Schedule, collect_bubbles
 from evenflow.simulate.timeline import Timeline
 
 

@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.errors import ScheduleError
-from evenflow.schedule.action import NUM_OPS
-from evenflow.schedule.grid import fault_grid
-from evenflow.schedule.schedule import Schedule
+from evenflow.schedule import NUM_OPS, Schedule, fault_grid
 from evenflow.simulate.compiled import for_size
 from evenflow.simulate.kernels import order_actions
 

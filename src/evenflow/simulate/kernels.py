@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from evenflow.schedule.action import FORWARD, FULL_BACKWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from evenflow.schedule import FORWARD, FULL_BACKWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
 
 def order_actions(

@@ -9,8 +9,7 @@ during its forward only.
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.schedule.action import Op
-from evenflow.schedule.schedule import Schedule
+from evenflow.schedule import Op, Schedule
 from evenflow.simulate.compiled import for_size
 from evenflow.simulate.costs import Integers, StageCosts
 from evenflow.simulate.kernels import pareto_live

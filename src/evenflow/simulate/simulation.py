@@ -6,8 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from evenflow.model import Communication, Network, Plan
-from evenflow.schedule import Op, Schedule, check_complete, schedule_of
-from evenflow.schedule.of_plan import check_sizes_of
+from evenflow.schedule import Op, Schedule, check_complete, check_sizes_of, schedule_of
 from evenflow.simulate.bubbles import BubbleTable, IdleTime, bubble_table, idle_times
 from evenflow.simulate.costs import Integers, StageCosts, stage_costs
 from evenflow.simulate.graph import build_graph

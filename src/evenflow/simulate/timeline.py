@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.model import Communication
-from evenflow.schedule.action import NUM_OPS
-from evenflow.schedule.schedule import Schedule
+from evenflow.schedule import NUM_OPS, Schedule
 from evenflow.simulate.compiled import for_size
 from evenflow.simulate.graph import Graph
 from evenflow.simulate.kernels import longest_path, longest_path_with_messages

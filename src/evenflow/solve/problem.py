@@ -7,18 +7,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.errors import InputError
-from evenflow.model import COMM, NONE, SELECT, Network, Plan, Request, cells
-from evenflow.model.split import check_split
+from evenflow.model import COMM, NONE, SELECT, Network, Plan, Request, cells, check_split
 from evenflow.schedule import FAMILIES, Schedule, check_complete, format_schedule, make_schedule
-from evenflow.simulate import Graph, Simulation, build_graph, live_vectors, simulate
-from evenflow.simulate.costs import (
+from evenflow.simulate import (
+    Graph,
     Integers,
     LayerSums,
+    Simulation,
     StageCosts,
+    build_graph,
     costs_of_counts,
     layer_sums,
+    live_vectors,
     network_of_units,
     plan_counts,
+    simulate,
 )
 
 
@@ -150,8 +153,9 @@ def problem_of_order(request: Request, order: Schedule) -> Problem:
     if not request.allow_empty and network.num_layers < order.num_stages:
         raise InputError(
             value=network.num_layers,
-            rule=f"must be at least one layer for each of {order.num_ranks} ranks x {order.num_chunks} chunks",
-            place=f"the body of {network.name}",
+            rule=f"must be at least {order.num_stages}, one for each of {order.num_ranks} ranks x {order.num_chunks} "
+            "chunks",
+            place=f"body layers of {network.name}",
             remedy="use fewer ranks or chunks, or allow empty cells",
         )
     if not network.has_memory:

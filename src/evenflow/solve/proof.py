@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.simulate.costs import Integers
+from evenflow.simulate import Integers
 from evenflow.solve.backends.highs import Program
 from evenflow.solve.columns.rank_columns import Group, all_options, cell_groups, rank_groups
 from evenflow.solve.cuts.cut_graph import cut_graph

@@ -4,7 +4,7 @@ import time
 from threading import Event, Thread
 
 from evenflow.model import Plan
-from evenflow.simulate.costs import Integers
+from evenflow.simulate import Integers
 from evenflow.solve.aim import Aim
 from evenflow.solve.backends.highs import Program
 from evenflow.solve.clock import Clock

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from evenflow.simulate.costs import Integers
+from evenflow.simulate import Integers
 from evenflow.solve.problem import Problem
 
 

@@ -8,8 +8,7 @@ from typing import Any
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from evenflow.model import NONE
-from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts
+from evenflow.model import NONE, RECOMPUTE_PARTS, recomputed_parts
 
 Patterns = Mapping[str, Sequence[str]]
 """For each recompute kind, glob patterns of names within a layer, as in `RECOMPUTE_PARTS`."""

@@ -6,7 +6,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.utils import logging
 
-from evenflow.cluster.dtypes import Dtype
+from evenflow.cluster import Dtype
 from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.torch_model.decoder_row import DECODER_PARTS, missing_part

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from evenflow.cluster.dtypes import Dtype
+from evenflow.cluster import Dtype
 from evenflow.fields import Fields
 from evenflow.torch_model.decoder_config import build_decoder, refused
 from evenflow.torch_model.decoder_row import decoder_row

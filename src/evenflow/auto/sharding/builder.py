@@ -7,8 +7,7 @@ from evenflow.auto.sharding.operator_time import allowed_strategies, compute_ns
 from evenflow.auto.sharding.program import Edge, NodeKind, ShardingProgram, Training
 from evenflow.auto.sharding.redistribution import RedistributionTable
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role, Route, Value
-from evenflow.cluster.mesh import Mesh
-from evenflow.cluster.placement import local_bytes, placements
+from evenflow.cluster import Mesh, local_bytes, placements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

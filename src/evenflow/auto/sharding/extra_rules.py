@@ -6,7 +6,7 @@ import torch
 
 from evenflow.auto.trace.dtensor_adapter import Call
 from evenflow.auto.trace.operator_graph import AxisRule
-from evenflow.cluster.placement import PARTIAL, REPLICATE
+from evenflow.cluster import PARTIAL, REPLICATE
 
 
 def extra_rules(call: Call) -> set[AxisRule] | None:

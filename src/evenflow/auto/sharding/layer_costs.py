@@ -21,7 +21,7 @@ from evenflow.auto.sharding.program import NodeKind, ShardingProgram, Training
 from evenflow.auto.sharding.solution_plan import chosen, plan_of
 from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
 from evenflow.auto.trace.operator_graph import OperatorGraph, Role
-from evenflow.cluster.mesh import Mesh
+from evenflow.cluster import Mesh
 from evenflow.torch_model.parts import Part
 
 

@@ -15,7 +15,7 @@ from evenflow.auto.sharding.pairwise import Costs, Pairwise
 from evenflow.auto.sharding.pairwise_milp import PairwiseSolution, solve
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram
 from evenflow.auto.trace.operator_graph import Role
-from evenflow.cluster.placement import WholeTensor
+from evenflow.cluster import WholeTensor
 from evenflow.errors import InputError
 
 

@@ -11,8 +11,7 @@ from itertools import groupby
 from evenflow.auto.sharding.memory_levels import Level
 from evenflow.auto.sharding.redistribution import RedistributionTable
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
-from evenflow.cluster.mesh import Mesh
-from evenflow.cluster.placement import Placement, WholeTensor
+from evenflow.cluster import Mesh, Placement, WholeTensor
 from evenflow.errors import InputError
 
 

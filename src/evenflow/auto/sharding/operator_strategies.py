@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from evenflow.auto.trace.operator_graph import AxisRule, Operator, Role
-from evenflow.cluster.placement import REPLICATE, Placement, WholeTensor, is_even, placements
+from evenflow.cluster import REPLICATE, Placement, WholeTensor, is_even, placements
 
 AxisRules = Callable[[Hashable, int], frozenset[AxisRule] | None]
 """A function from a call and the devices of an axis to the rules of an operator; None if it is unknown."""

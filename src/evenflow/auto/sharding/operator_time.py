@@ -7,8 +7,7 @@ import math
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy
 from evenflow.auto.trace.operator_graph import Operator, Role
-from evenflow.cluster.mesh import Mesh
-from evenflow.cluster.placement import WholeTensor, local_bytes
+from evenflow.cluster import Mesh, WholeTensor, local_bytes
 
 
 def allowed_strategies(

@@ -21,8 +21,7 @@ from evenflow.auto.sharding.operator_strategies import OperatorStrategy, Strateg
 from evenflow.auto.sharding.pairwise import Costs, Pairwise
 from evenflow.auto.sharding.redistribution import RedistributionTable, Step
 from evenflow.auto.trace.operator_graph import OperatorGraph
-from evenflow.cluster.mesh import Mesh
-from evenflow.cluster.placement import Placement, WholeTensor
+from evenflow.cluster import Mesh, Placement, WholeTensor
 from evenflow.errors import InputError
 
 

@@ -6,9 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.auto.sharding.pairwise import Costs
-from evenflow.cluster.collectives import Collective, collective_ns
-from evenflow.cluster.mesh import Mesh
-from evenflow.cluster.placement import PARTIAL, REPLICATE, Placement, WholeTensor, local_bytes, placements
+from evenflow.cluster import (
+    PARTIAL,
+    REPLICATE,
+    Collective,
+    Mesh,
+    Placement,
+    WholeTensor,
+    collective_ns,
+    local_bytes,
+    placements,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from evenflow.auto.sharding.program import Training
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.sharding.solution_plan import plan_of
 from evenflow.auto.trace.operator_graph import OperatorGraph
-from evenflow.cluster.mesh import Mesh
+from evenflow.cluster import Mesh
 from evenflow.errors import InputError
 from evenflow.solve import Status
 

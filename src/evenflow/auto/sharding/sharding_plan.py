@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from evenflow.cluster.collectives import Collective
-from evenflow.cluster.placement import Placement, describe
+from evenflow.cluster import Collective, Placement, describe
 from evenflow.solve import Status
 
 _LAYERS = re.compile(r"(?<![^.])([0-9]+)-([0-9]+)(?![^.])")

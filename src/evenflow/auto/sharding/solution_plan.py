@@ -17,8 +17,7 @@ from evenflow.auto.sharding.sharding_plan import (
     ShardingPlan,
 )
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role
-from evenflow.cluster.collectives import Collective
-from evenflow.cluster.placement import Placement
+from evenflow.cluster import Collective, Placement
 
 
 def plan_of(

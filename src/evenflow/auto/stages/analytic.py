@@ -13,13 +13,10 @@ from functools import cached_property
 
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.stage_provider import StageCost, exchange_ns, run_costs
-from evenflow.cluster.cluster import Cluster, Submesh
-from evenflow.cluster.collectives import Collective, collective_ns
-from evenflow.cluster.layout import Layout
-from evenflow.cluster.logical_mesh import mesh_axis
+from evenflow.cluster import Cluster, Collective, Layout, Submesh, collective_ns, mesh_axis
 from evenflow.errors import InputError
 from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
-from evenflow.simulate.costs import LayerSums, layer_sums
+from evenflow.simulate import LayerSums, layer_sums
 
 _STATIC_PER_GRADIENT = 8
 """Mixed precision Adam keeps 16 bytes a parameter, 2 of them the gradient. [ZeRO, arXiv:1910.02054, §3.1]"""

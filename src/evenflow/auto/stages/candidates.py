@@ -15,7 +15,7 @@ import numpy as np
 
 from evenflow.auto.stages.dynamic_program import CandidateCosts
 from evenflow.auto.stages.stage_provider import StageCost, StageProvider
-from evenflow.cluster.cluster import Submesh
+from evenflow.cluster import Submesh
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

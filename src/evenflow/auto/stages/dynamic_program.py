@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.auto.stages.dynamic_program_kernel import device_bounds, fill_memory_table, fill_table, trace
-from evenflow.cluster.cluster import Submesh
+from evenflow.cluster import Submesh
 from evenflow.errors import InputError
 from evenflow.simulate.compiled import compiled
 

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from evenflow.auto.stages.in_flight import assumed_schedule
-from evenflow.cluster.accelerators import A100, Accelerator
-from evenflow.cluster.cluster import Cluster
+from evenflow.cluster import A100, Accelerator, Cluster
 from evenflow.errors import InputError
 
 ADAM_STATE_BYTES = 12

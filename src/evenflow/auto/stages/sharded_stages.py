@@ -20,12 +20,9 @@ from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.request import TwoLevelRequest, silent
 from evenflow.auto.stages.stage_provider import StageCost, exchange_ns, run_costs
 from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
-from evenflow.cluster.cluster import Cluster, Submesh, submeshes
-from evenflow.cluster.layout import Layout
-from evenflow.cluster.logical_mesh import logical_meshes
-from evenflow.cluster.placement import local_bytes
+from evenflow.cluster import Cluster, Layout, Submesh, local_bytes, logical_meshes, submeshes
 from evenflow.model import FULL, NONE, EndBlock, Layer, LayerRun, Mode, Network
-from evenflow.simulate.costs import LayerSums, layer_sums
+from evenflow.simulate import LayerSums, layer_sums
 from evenflow.torch_model.parts import ModelRow
 
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from evenflow.auto.stages.mesh_sharding import MeshSharding
-from evenflow.cluster.cluster import Cluster, Submesh
-from evenflow.cluster.layout import Layout
+from evenflow.cluster import Cluster, Layout, Submesh
 from evenflow.model import NONE, Network
-from evenflow.simulate.costs import LayerSums
+from evenflow.simulate import LayerSums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

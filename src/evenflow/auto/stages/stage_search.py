@@ -11,7 +11,7 @@ from evenflow.auto.stages.in_flight import assumed_schedule, in_flight_microbatc
 from evenflow.auto.stages.stage_provider import StageCost, StageProvider
 from evenflow.auto.stages.threshold_search import NEAR_PERCENT, best_stages
 from evenflow.auto.stages.two_level_plan import Shortage, StagesOutcome, SubmeshStage, TwoLevelPlan
-from evenflow.cluster.cluster import Cluster, assign, submeshes
+from evenflow.cluster import Cluster, assign, submeshes
 from evenflow.errors import InputError
 
 _MOST_DEVICES = 4096

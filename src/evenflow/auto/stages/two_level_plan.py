@@ -7,13 +7,10 @@ import numpy as np
 
 from evenflow.auto.stages.stage_provider import StageCost
 from evenflow.auto.stages.threshold_search import NEAR_PERCENT
-from evenflow.cluster.cluster import Cluster, Submesh
-from evenflow.cluster.layout import Layout
-from evenflow.cluster.resharding import ReshardingPlan, plan_resharding
+from evenflow.cluster import Cluster, Layout, ReshardingPlan, Submesh, plan_resharding
 from evenflow.model import Communication
 from evenflow.schedule import NUM_OPS, Op, make_schedule
-from evenflow.simulate import Timeline, build_graph, run
-from evenflow.simulate.costs import duration_table
+from evenflow.simulate import Timeline, build_graph, duration_table, run
 from evenflow.units import MEGABYTE, megabytes
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
 from evenflow.auto.trace.operator_graph import OperatorGraph, Role
-from evenflow.cluster.placement import WholeTensor
+from evenflow.cluster import WholeTensor
 from evenflow.errors import InputError
 from evenflow.torch_model.parts import Part
 

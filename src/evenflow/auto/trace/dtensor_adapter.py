@@ -31,7 +31,7 @@ from torch.distributed.tensor._ops.single_dim_strategy import _ShardingPlacehold
 from torch.distributed.tensor.placement_types import _MaskPartial
 
 from evenflow.auto.trace.operator_graph import AxisRule
-from evenflow.cluster.placement import PARTIAL, REPLICATE
+from evenflow.cluster import PARTIAL, REPLICATE
 
 __all__ = [
     "BufferAOTInput",

@@ -22,7 +22,7 @@ from evenflow.auto.trace.dtensor_adapter import (
 )
 from evenflow.auto.trace.equal_layers import EqualLayers, Flow, Mark, marker
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role, Value
-from evenflow.cluster.placement import WholeTensor
+from evenflow.cluster import WholeTensor
 from evenflow.torch_model.operator_costs import operator_flops
 
 

@@ -4,7 +4,7 @@ import enum
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
-from evenflow.cluster.placement import WholeTensor
+from evenflow.cluster import WholeTensor
 
 
 class Role(enum.Enum):

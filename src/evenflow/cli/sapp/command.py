@@ -33,8 +33,7 @@ from evenflow.export.sapp_text import format_bubbles
 from evenflow.model import NONE, Network, Request, Sizes
 from evenflow.profiles.layer_file import read_layer_file
 from evenflow.schedule import default_family
-from evenflow.simulate import Simulation
-from evenflow.simulate.bubbles import as_fractions
+from evenflow.simulate import Simulation, as_fractions
 from evenflow.units import megabytes, milliseconds, parse_memory
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from evenflow.cluster.dtypes import DTYPES, Dtype
+from evenflow.cluster import DTYPES, Dtype
 
 
 def dtype_option(*offered: Dtype, help: str) -> Callable[[Any], Any]:  # noqa: A002 - click's name

@@ -5,8 +5,7 @@ from pathlib import Path
 import click
 
 from evenflow.errors import InputError
-from evenflow.schedule import default_family, family_name
-from evenflow.schedule.families import chunk_count
+from evenflow.schedule import chunk_count, default_family, family_name
 from evenflow.solve.order.searcher import SEARCHED
 from evenflow.torch_model.optimizers import OPTIMIZERS
 from evenflow.units import parse_memory

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from evenflow.cli.text.tables import aligned, bubble_table
-from evenflow.cluster.placement import describe
+from evenflow.cluster import describe
 from evenflow.solve import Status
 from evenflow.units import megabytes, milliseconds
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from evenflow.auto.sharding.sharding_plan import ShardingPlan
     from evenflow.auto.stages.mesh_sharding import MeshSharding
     from evenflow.auto.stages.two_level_plan import TwoLevelPlan
-    from evenflow.cluster.cluster import Submesh
+    from evenflow.cluster import Submesh
 
 
 def auto_text(result: "AutoPlan", *, microbatch: int, sequence: int, seconds: float) -> str:

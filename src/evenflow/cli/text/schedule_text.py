@@ -7,10 +7,9 @@ from evenflow.cli.text.tables import aligned
 from evenflow.draw.plan_picture import timeline_svg
 from evenflow.draw.text_grid import text_grid
 from evenflow.export.results.schedule_fields import Formula
-from evenflow.schedule import Schedule
-from evenflow.schedule.bubble_formulas import Bubble, Place
-from evenflow.simulate import Simulation
-from evenflow.simulate.even_layout import even_layout, idle_bubbles
+from evenflow.schedule import Bubble, Place, Schedule
+from evenflow.simulate import Simulation, idle_bubbles
+from evenflow.simulate.even_layout import even_layout
 from evenflow.units import milliseconds
 
 _COLUMNS = {

@@ -12,8 +12,7 @@ from evenflow.cli.text.guide_text import guide_notes
 from evenflow.errors import InputError
 from evenflow.export.dry_run_text import format_dry_runs, format_init_start
 from evenflow.export.results.guide_fields import guide_fields
-from evenflow.model import NONE
-from evenflow.model.recompute import KNOWN_KINDS
+from evenflow.model import KNOWN_KINDS, NONE
 from evenflow.profiles.memory.dry_run_guide import find_dry_runs
 
 

@@ -13,7 +13,7 @@ from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.shared.torch_extra import torch_extra
 from evenflow.cli.text.profile_text import profile_text
-from evenflow.cluster.dtypes import Dtype
+from evenflow.cluster import Dtype
 from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.profile_fields import ProfileSetting, profile_fields

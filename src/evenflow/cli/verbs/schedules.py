@@ -8,7 +8,7 @@ import click
 from evenflow.cli.shared import options
 from evenflow.cli.shared.output_files import Outputs
 from evenflow.export.results.schedule_fields import family_fields
-from evenflow.schedule.families import ALIAS_NOTES, ALIASES, FAMILIES
+from evenflow.schedule import ALIAS_NOTES, ALIASES, FAMILIES
 
 _WIDTH = 110
 _SYMBOLS = """\

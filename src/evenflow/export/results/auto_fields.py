@@ -4,10 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evenflow.cluster.cluster import Cluster
-from evenflow.cluster.dtypes import Dtype
-from evenflow.cluster.layout import Layout
-from evenflow.cluster.placement import code
+from evenflow.cluster import Cluster, Dtype, Layout, code
 from evenflow.export.results.plan_fields import plan_fields, report_of
 from evenflow.export.results.sharding_fields import sharding_fields
 from evenflow.units import megabytes, milliseconds

@@ -1,8 +1,7 @@
 """The dry runs that determine the memory of every part."""
 
 from evenflow.export.mindformers import mindformers_lists
-from evenflow.model import Plan
-from evenflow.model.recompute import KNOWN_KINDS
+from evenflow.model import KNOWN_KINDS, Plan
 from evenflow.profiles.memory.dry_run_guide import Guide, measured_ranks
 
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Plan
-from evenflow.simulate import Simulation
-from evenflow.simulate.bubbles import as_fractions
+from evenflow.simulate import Simulation, as_fractions
 from evenflow.units import megabytes, milliseconds
 
 _ALWAYS_LISTED = (FULL, SELECT, COMM, BOTH)

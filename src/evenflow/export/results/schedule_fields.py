@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 from evenflow.baselines.equal_stages import idle_shares, peak_live
-from evenflow.schedule.bubble_formulas import Bubble
-from evenflow.schedule.families import ALIASES, FAMILIES
-from evenflow.simulate import Simulation
-from evenflow.simulate.even_layout import even_layout, idle_bubbles
+from evenflow.schedule import ALIASES, FAMILIES, Bubble
+from evenflow.simulate import Simulation, idle_bubbles
+from evenflow.simulate.even_layout import even_layout
 from evenflow.units import milliseconds
 
 Formula = Sequence[tuple[Bubble, ...] | None]

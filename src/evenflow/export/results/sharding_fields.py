@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from evenflow.cluster.placement import code
+from evenflow.cluster import code
 from evenflow.export.results.json_text import format_object
 from evenflow.units import megabytes, milliseconds
 

@@ -7,8 +7,7 @@ from itertools import groupby
 import torch
 from torch import nn
 
-from evenflow.cluster.accelerators import EFFICIENCY
-from evenflow.cluster.dtypes import parse_dtype
+from evenflow.cluster import EFFICIENCY, parse_dtype
 from evenflow.fields import Fields, as_fields
 from evenflow.model import NONE, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.profiles.from_model.part_profile import PartProfile, profile_part, signature

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from evenflow.cluster.accelerators import Accelerator
+from evenflow.cluster import Accelerator
 from evenflow.profiles.from_model.part_trace import PartTrace
 from evenflow.torch_model.live_storage import ExecutedOperator
 

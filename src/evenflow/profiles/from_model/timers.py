@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from evenflow.cluster.accelerators import EFFICIENCY, accelerator_named
+from evenflow.cluster import EFFICIENCY, accelerator_named
 from evenflow.errors import InputError
 from evenflow.profiles.from_model.measure import REPEATS, measure
 from evenflow.profiles.from_model.part_times import PartTimes, Roofline

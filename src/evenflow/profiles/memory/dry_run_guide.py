@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.errors import InputError
-from evenflow.model import NONE, Plan, cells
-from evenflow.model.recompute import KNOWN_KINDS
+from evenflow.model import KNOWN_KINDS, NONE, Plan, cells
 from evenflow.profiles.memory.design import IntArray, Task, find_design
 from evenflow.profiles.memory.equations import CONSTANT, HEAD, PARAMETER, TAIL, coefficients
 from evenflow.profiles.memory.least_squares import solve

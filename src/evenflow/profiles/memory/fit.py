@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenflow.model import NONE
-from evenflow.model.recompute import ordered_kinds
+from evenflow.model import NONE, ordered_kinds
 from evenflow.profiles.memory import refusals
 from evenflow.profiles.memory.equations import CONSTANT, HEAD, PARAMETER, TAIL
 from evenflow.profiles.memory.least_squares import Solution, solve

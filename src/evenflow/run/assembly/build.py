@@ -6,10 +6,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from evenflow.cluster.mesh_plan import MeshPlan
+from evenflow.cluster import MeshPlan
 from evenflow.errors import InputError
-from evenflow.model import Plan
-from evenflow.model.recompute_parts import RECOMPUTE_PARTS
+from evenflow.model import RECOMPUTE_PARTS, Plan
 from evenflow.run.assembly.pipeline import Batch, Pipeline, RankStages
 from evenflow.run.engine.order import check_world, runnable_order
 from evenflow.run.engine.recompute_layers import check_kinds

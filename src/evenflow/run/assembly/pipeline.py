@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from evenflow.cluster.mesh_plan import MeshPlan
+from evenflow.cluster import MeshPlan
 from evenflow.errors import InputError
 from evenflow.run.engine.hooks import Hook, insert_hooks
 from evenflow.run.engine.runtime import LossFunction, make_runtime

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from evenflow.cluster.mesh_plan import MeshPlan
+from evenflow.cluster import MeshPlan
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.schedule import Op, Schedule, schedule_of

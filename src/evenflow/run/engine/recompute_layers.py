@@ -8,9 +8,7 @@ from typing import Any
 from torch import nn
 
 from evenflow.errors import InputError
-from evenflow.model import FULL, NONE, Plan
-from evenflow.model.recompute import ordered_kinds
-from evenflow.model.recompute_parts import RECOMPUTE_PARTS
+from evenflow.model import FULL, NONE, RECOMPUTE_PARTS, Plan, ordered_kinds
 from evenflow.torch_model.checkpointing import Patterns, recomputed_modules, under_checkpoint
 from evenflow.torch_model.parts import Part
 

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from evenflow.errors import InputError
-from evenflow.model import Plan
-from evenflow.model.recompute_parts import RECOMPUTE_PARTS
+from evenflow.model import RECOMPUTE_PARTS, Plan
 from evenflow.run.engine.recompute_layers import forward_of, kinds_of_cell
 from evenflow.run.engine.seeds import seed_of, seeded
 from evenflow.run.engine.split_backward import WeightGradients

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evenflow.cluster.dtypes import Dtype
+from evenflow.cluster import Dtype
 from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.run.engine.seeds import seed_of, seeded

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import torch
 
-from evenflow.cluster.mesh_plan import MeshPlan
+from evenflow.cluster import MeshPlan
 from evenflow.errors import InputError
 from evenflow.run.engine.order import check_world, runnable_order
 from evenflow.run.engine.recompute_layers import check_kinds

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from evenflow.cluster.mesh_plan import MeshPlan
+from evenflow.cluster import MeshPlan
 from evenflow.run.aa.checked_run import AARun, checks_of_rank
 from evenflow.run.aa.checked_run import report as aa_report
 from evenflow.run.assembly.build import pipeline

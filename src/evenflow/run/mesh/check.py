@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from evenflow.cluster.mesh_plan import MeshPlan, StageOnMesh
-from evenflow.cluster.placement import WholeTensor, code, is_even
+from evenflow.cluster import MeshPlan, StageOnMesh, WholeTensor, code, is_even
 from evenflow.errors import InputError
 from evenflow.run.engine.stages import StageParts
 from evenflow.torch_model.parts import ModelRow

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import torch
 import torch.distributed as dist
 
-from evenflow.cluster.layout import Box, shape_of
-from evenflow.cluster.resharding import Message, ReshardingPlan
+from evenflow.cluster import Box, Message, ReshardingPlan, shape_of
 
 
 class Exchange:

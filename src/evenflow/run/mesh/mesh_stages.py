@@ -8,9 +8,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from evenflow.cluster.layout import shape_of
-from evenflow.cluster.mesh_plan import MeshPlan
-from evenflow.cluster.resharding import plan_resharding
+from evenflow.cluster import MeshPlan, plan_resharding, shape_of
 from evenflow.run.engine.stages import StageParts, StageSettings, weight_builder
 from evenflow.run.mesh.exchange import Exchange
 from evenflow.run.mesh.mesh_stage import Links, MeshStage

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from evenflow.cluster.mesh_plan import MeshPlan
+from evenflow.cluster import MeshPlan
 from evenflow.run.mesh.exchange import Exchange, finish
 from evenflow.run.mesh.mesh_stage import MeshStage
 

@@ -7,9 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from evenflow.cluster.layout import Layout
-from evenflow.cluster.mesh_plan import MeshPlan
-from evenflow.cluster.resharding import plan_resharding
+from evenflow.cluster import Layout, MeshPlan, plan_resharding
 from evenflow.run.engine.shared_parameters import names_of, parameter_of, share
 from evenflow.run.engine.stages import StageParts
 from evenflow.run.mesh.exchange import reshard

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard, distribute_tensor
 
-from evenflow.cluster.layout import REPLICATED
-from evenflow.cluster.mesh_plan import MeshPlan, Product, StageOnMesh
+from evenflow.cluster import REPLICATED, MeshPlan, Product, StageOnMesh
 from evenflow.run.engine.stages import StageModule, StageParts
 from evenflow.run.engine.torch_names import tree_map
 from evenflow.run.mesh.attention import on_mesh, replicated

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from evenflow.cluster.dtypes import Dtype
-from evenflow.cluster.mesh_plan import MeshPlan
+from evenflow.cluster import Dtype, MeshPlan
 from evenflow.model import Plan
 from evenflow.run.values.aa_report import Fault
 

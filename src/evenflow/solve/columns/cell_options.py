@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.model import LayerRun
-from evenflow.simulate.costs import Integers
+from evenflow.simulate import Integers
 from evenflow.solve.problem import Problem
 
 Choice = tuple[int, int, tuple[int, ...]]

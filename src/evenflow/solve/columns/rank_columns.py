@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.schedule import Op
+from evenflow.simulate import Integers
 from evenflow.simulate.compiled import compiled
-from evenflow.simulate.costs import Integers
 from evenflow.solve.columns.cell_options import CellOptions, Segments
 from evenflow.solve.columns.column_kernel import combine
 from evenflow.solve.problem import Problem

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.schedule import NUM_OPS, Schedule
-from evenflow.simulate.costs import Integers
+from evenflow.simulate import Integers
 from evenflow.solve.columns.cell_options import merged_runs
 from evenflow.solve.columns.rank_columns import Group
 from evenflow.solve.master.matrix import Floats, durations_of

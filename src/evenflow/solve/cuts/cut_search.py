@@ -21,8 +21,8 @@ from itertools import count
 import numpy as np
 
 from evenflow.schedule import NUM_OPS
+from evenflow.simulate import Integers
 from evenflow.simulate.compiled import compiled
-from evenflow.simulate.costs import Integers
 from evenflow.solve.cuts.cut_game import Game, Mixture
 from evenflow.solve.cuts.cut_graph import CutGraph
 from evenflow.solve.cuts.cut_kernels import follow, sweep

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.simulate import Graph
+from evenflow.simulate import Graph, Integers
 from evenflow.simulate.compiled import compiled
-from evenflow.simulate.costs import Integers
 from evenflow.solve.master.path_kernels import (
     count_paths,
     find_junctions,

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.schedule import NUM_OPS
-from evenflow.simulate.costs import Integers
+from evenflow.simulate import Integers
 from evenflow.solve.backends.highs import INFINITY, Program
 from evenflow.solve.backends.incremental import Infeasible, LinearProgram
 from evenflow.solve.backends.packed import Packed, appended, empty, single

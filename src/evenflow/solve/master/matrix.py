@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.schedule import NUM_OPS, Op
-from evenflow.simulate.costs import Integers
+from evenflow.simulate import Integers
 from evenflow.solve.backends.packed import Packed
 from evenflow.solve.columns.cell_options import CellOptions, merged_runs
 from evenflow.solve.columns.rank_columns import Group

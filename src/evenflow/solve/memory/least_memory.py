@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from evenflow.simulate.costs import Integers
+from evenflow.simulate import Integers
 from evenflow.solve.backends.highs import INFINITY, Program
 from evenflow.solve.memory.memory_program import MemoryProgram, TooLarge
 from evenflow.solve.memory.smallest_contents import CellContents, SmallestContents

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from evenflow.simulate.costs import Integers
+from evenflow.simulate import Integers
 from evenflow.solve.backends.highs import Program, Values
 from evenflow.solve.memory.smallest_contents import Amounts, CellContents, SmallestContents
 

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.simulate.costs import Integers
+from evenflow.simulate import Integers
 from evenflow.solve.problem import Problem
 
 Amounts = Integers

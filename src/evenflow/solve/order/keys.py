@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.schedule import Schedule
-from evenflow.simulate import build_graph, run
-from evenflow.simulate.costs import Integers
+from evenflow.simulate import Integers, build_graph, run
 from evenflow.solve.order.work import Work
 
 Keys = NDArray[np.float64]

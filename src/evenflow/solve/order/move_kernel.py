@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from evenflow.schedule.action import FORWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT
+from evenflow.schedule import FORWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT
 from evenflow.simulate.compiled import compiled
 from evenflow.simulate.kernels import longest_path, longest_path_with_messages, order_actions
 from evenflow.solve.order.list_kernel import Stages

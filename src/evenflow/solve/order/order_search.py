@@ -8,10 +8,16 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model import Communication, Network, Plan
-from evenflow.schedule import FAMILIES, Schedule, check_complete, make_schedule, one_f_one_b, schedule_of
-from evenflow.schedule.of_plan import check_sizes_of
-from evenflow.simulate import build_graph, stage_costs
-from evenflow.simulate.costs import StageCosts
+from evenflow.schedule import (
+    FAMILIES,
+    Schedule,
+    check_complete,
+    check_sizes_of,
+    make_schedule,
+    one_f_one_b,
+    schedule_of,
+)
+from evenflow.simulate import StageCosts, build_graph, stage_costs
 from evenflow.solve.order.order_bounds import OrderBound, order_lower_bound
 from evenflow.solve.order.searcher import OrderSearch
 from evenflow.solve.order.work import make_work

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.model import Network
-from evenflow.simulate.costs import Integers, LayerSums, layer_sums
+from evenflow.simulate import Integers, LayerSums, layer_sums
 
 Values = NDArray[np.float64]
 _MULTIPLIERS = 33

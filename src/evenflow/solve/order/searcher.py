@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.schedule import Op, Schedule
-from evenflow.simulate import build_graph, peak_bytes, run
-from evenflow.simulate.costs import Integers
+from evenflow.simulate import Integers, build_graph, peak_bytes, run
 from evenflow.solve.order.keys import Keys, disturbed_keys, template_keys
 from evenflow.solve.order.work import Work, splits_of
 from evenflow.solve.outcome import Progress, ProgressCallback

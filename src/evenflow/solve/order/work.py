@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.errors import InputError
-from evenflow.model import Communication
-from evenflow.model.stage_ranks import stage_table
+from evenflow.model import Communication, stage_table
 from evenflow.schedule import Op, Schedule
-from evenflow.simulate.costs import Integers, StageCosts
+from evenflow.simulate import Integers, StageCosts
 from evenflow.units import megabytes
 
 UNLIMITED = np.iinfo(np.int64).max // 4

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evenflow.simulate.costs import Integers
+from evenflow.simulate import Integers
 from evenflow.solve.problem import Problem
 
 _TEMPERATURES = (0.004, 0.001, 0.012)

@@ -18,13 +18,13 @@ from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.shared.torch_extra import torch_extra
 from evenflow.cli.text.auto_text import auto_text, shortage_text
 from evenflow.cli.verbs.auto.cluster_options import ClusterOptions, cluster_options
-from evenflow.cluster.dtypes import Dtype
+from evenflow.cluster import Dtype
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.auto_fields import AutoSetting, auto_fields
 
 if TYPE_CHECKING:
     from evenflow.auto.planner import AutoPlan
-    from evenflow.cluster.cluster import Cluster
+    from evenflow.cluster import Cluster
 
 MOST_PROCESSES = 8
 

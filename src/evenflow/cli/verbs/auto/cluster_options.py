@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from evenflow.cli.shared.options import FILE
-from evenflow.cluster.cluster import Cluster, Link, parse_mesh
+from evenflow.cluster import Cluster, Link, parse_mesh
 from evenflow.errors import InputError
 from evenflow.profiles.cluster_file import read_cluster_file
 from evenflow.units import parse_bandwidth, parse_memory, parse_time

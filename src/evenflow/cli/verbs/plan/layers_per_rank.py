@@ -6,8 +6,7 @@ import click
 
 from evenflow.cli.shared.layer_counts import parse_counts
 from evenflow.errors import InputError
-from evenflow.model import Cells, cells
-from evenflow.model.split import check_split, deal_layers
+from evenflow.model import Cells, cells, check_split, deal_layers
 
 _OPTION = "--layers-per-rank"
 

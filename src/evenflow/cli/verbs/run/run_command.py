@@ -14,7 +14,7 @@ from evenflow.cli.text.aa_text import mismatch_text, verdict
 from evenflow.cli.text.run_text import comparison_text, measured_picture, step_line, verification_text
 from evenflow.cli.verbs.run.rank_command import RankCommand
 from evenflow.cli.verbs.run.run_options import RunOptions
-from evenflow.cluster.dtypes import Dtype
+from evenflow.cluster import Dtype
 from evenflow.errors import InputError, Interrupted, MismatchError, RunError
 from evenflow.export.results.json_text import format_object
 from evenflow.export.results.run_fields import run_fields, timeline_fields

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from evenflow.cli.shared.input_files import read_text
 from evenflow.cli.text.aa_text import parse_fault
-from evenflow.cluster.dtypes import Dtype
+from evenflow.cluster import Dtype
 from evenflow.errors import InputError
 from evenflow.fields import as_fields, load_json
 from evenflow.profiles.mesh_plan_file import parse_mesh_plan, parse_sizes

@@ -14,9 +14,7 @@ from evenflow.cli.verbs.schedule.stage_times import StageTimes, stage_times
 from evenflow.errors import InputError, ScheduleError
 from evenflow.export.results.schedule_fields import Formula, schedule_fields
 from evenflow.profiles.order_file import parse_order_file
-from evenflow.schedule import check_complete, family_name, make_schedule
-from evenflow.schedule.bubble_formulas import bubbles_by_formula
-from evenflow.schedule.families import chunk_count
+from evenflow.schedule import bubbles_by_formula, check_complete, chunk_count, family_name, make_schedule
 from evenflow.simulate import Simulation
 
 MOST_ACTIONS = 1_000_000
