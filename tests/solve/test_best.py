@@ -136,11 +136,11 @@ def test_chunk_counts_leave_a_layer_for_every_cell():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"num_ranks": 9}, "at least one layer"),
-        ({"num_ranks": 2, "num_chunks": (5,)}, "at least one layer"),
+        ({"num_ranks": 9}, "body layers of .* must be at least"),
+        ({"num_ranks": 2, "num_chunks": (5,)}, "body layers of .* must be at least"),
         ({"num_ranks": 2, "families": ("1f1b",), "num_chunks": (2,)}, "number of chunks"),
         ({"num_ranks": 2, "families": ("1f2b",)}, "did you mean 1f1b"),
-        ({"num_ranks": 2, "layers": {5: ((1, 1),) * 5}}, "at least one layer"),
+        ({"num_ranks": 2, "layers": {5: ((1, 1),) * 5}}, "body layers of .* must be at least"),
     ],
 )
 def test_input_that_makes_no_sense_is_refused(arguments, words):

@@ -142,7 +142,7 @@ def test_options_reach_the_solver(folder, evenflow, monkeypatch):
     ("options", "parts"),
     [
         (("--less-memory",), ("--less-memory must not be given beside --schedule best", "leave it out")),
-        (("--chunks", 3), ("at least one layer", "4")),
+        (("--chunks", 3), ("one for each of", "4")),
         (("--layers-per-rank", "2,1"), ("--layers-per-rank", "must add up to the 4")),
         (("--layers-per-rank", "1,1", "--layers-per-rank", "1,1", "--chunks", 1), ("--layers-per-rank",)),
         (("--memory", "much"), ("--memory",)),
