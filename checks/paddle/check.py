@@ -23,7 +23,7 @@ import numpy as np
 
 from evenflow.errors import ScheduleError
 from evenflow.schedule import Action, Op, Schedule, check_complete, make_schedule
-from evenflow.simulate import build_graph
+from evenflow.simulate import build_graph, duration_table
 from evenflow.simulate.timeline import run
 
 JOB_LISTS = Path(__file__).resolve().parent / "job_lists.py"
@@ -166,7 +166,11 @@ def compare(pair: Pair) -> Result:
 def makespans(schedule: Schedule) -> list[int]:
     """Return the step for each of `TIMES_NS`; raises ScheduleError for an order that can never finish."""
     graph = build_graph(schedule)
-    return [run(graph, np.tile(np.array(times), schedule.num_stages)).makespan_ns for times in TIMES_NS]
+    each = np.ones(schedule.num_stages, dtype=np.int64)
+    return [
+        run(graph, duration_table(forward_ns * each, backward_ns * each, 0 * each)).makespan_ns
+        for forward_ns, backward_ns in TIMES_NS
+    ]
 
 
 def most_live(schedule: Schedule) -> int:
@@ -225,7 +229,7 @@ def with_cyclic_wait(schedule: Schedule) -> Schedule:
 
 
 def print_table(results: list[Result]) -> None:
-    """Return a row for each scheduler, ranks and chunks, with the bubbles where the two differ most."""
+    """Print a row for each scheduler, ranks and chunks, with the bubbles where the two differ most."""
     click.echo("\n                  evenflow's order is                     where they differ most, t_b = 2 t_f")
     click.echo("scheduler  pp  vpp  equal  shorter  LONGER  cyclic  refused   acc  bubble  theirs  most live  theirs")
     for (scheduler, num_ranks, num_chunks), group in groupby(
@@ -250,7 +254,7 @@ def print_table(results: list[Result]) -> None:
 
 
 def print_cyclic(results: list[Result]) -> None:
-    """Return the sizes whose lists can never finish, and the first of them in full."""
+    """Print the sizes whose lists can never finish, and the first of them in full."""
     click.echo(f"\n{len(results)} job lists can never finish:")
     for (num_ranks, num_chunks), group in groupby(
         results, key=lambda each: (each.pair.num_ranks, each.pair.num_chunks)
