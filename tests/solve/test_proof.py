@@ -10,7 +10,7 @@ from evenflow.simulate import simulate
 from evenflow.solve import proof
 from evenflow.solve.columns import rank_columns as columns
 from evenflow.solve.problem import Problem, make_problem
-from evenflow.solve.proof import TOLERANCE, Answer, Prover
+from evenflow.solve.proof import TOLERANCE, Prover, TargetAnswer
 from evenflow.solve.start import even_start
 from tests.solve.cases import cases
 from tests.solve.exhaustive import Case, Plans, every_plan
@@ -31,7 +31,7 @@ def limit_of(draw, plans: Plans) -> int | None:
 
 def check(
     case: Case, plans: Plans, limit: int | None, target_ns: int, best_ns: int, *, learn: bool, decides: bool = True
-) -> Answer:
+) -> TargetAnswer:
     problem = case.problem(limit)
     assert columns.load_bound(problem) <= best_ns
     prover = Prover(problem)
@@ -129,7 +129,7 @@ def test_where_the_cuts_are_searched(data, time):
 
 
 def test_a_target_that_a_plan_meets_exactly_is_not_refuted():
-    """`Answer.refuted` says that no plan takes at most the target; noise in the last bits must not decide that."""
+    """An answer is `refuted` if no plan takes at most the target; noise in the last bits must not decide that."""
     layer = Layer(name="layer", forward_ns=204, parameter_bytes=0,
                   modes={"none": Mode(activation_bytes=0, backward_ns=153)})  # fmt: skip
     network = Network(

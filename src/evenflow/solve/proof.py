@@ -48,7 +48,7 @@ _STALLED_ABOVE = 0.9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Answer:
+class TargetAnswer:
     """The result of an attempt to refute a target."""
 
     refuted: bool
@@ -100,12 +100,12 @@ class Prover:
         self.paths = CriticalPaths(self.problem.graph, self.problem.message_ns)
         self._left = None
 
-    def refute(self, target_ns: int, *, seconds: float, floor_ns: float = 0.0) -> Answer:
+    def refute(self, target_ns: int, *, seconds: float, floor_ns: float = 0.0) -> TargetAnswer:
         """Try to show within `seconds` that no plan takes at most `target_ns`; `floor_ns` is a known bound."""
         self._deadline = 0.0 if self._stopped else time.monotonic() + seconds
         self._enough_ns = target_ns + max(0.01, _NOISE * target_ns)
         self.searches_cuts = False
-        refuted = Answer(refuted=True, bound_ns=float(target_ns + 1))
+        refuted = TargetAnswer(refuted=True, bound_ns=float(target_ns + 1))
         if self._suspended is not None and target_ns == self._suspended[0].target_ns:
             return self._search_cuts(*self._suspended, floor_ns)
         if self._left is not None and target_ns <= self._left[0]:
@@ -133,7 +133,7 @@ class Prover:
         if master is None:
             return refuted
         if time.monotonic() >= self._deadline or sum(len(group) for group in master.groups) > _MAX_INTEGER_COLUMNS:
-            return Answer(refuted=False, bound_ns=floor_ns)
+            return TargetAnswer(refuted=False, bound_ns=floor_ns)
         self._report("integer program", floor_ns)
         return self._finish(master, target_ns, floor_ns)
 
@@ -166,7 +166,7 @@ class Prover:
             self._left = (target_ns, alive)
         return master, floor_ns
 
-    def _search_cuts(self, search: CutSearch, groups: list[Group], floor_ns: float) -> Answer:
+    def _search_cuts(self, search: CutSearch, groups: list[Group], floor_ns: float) -> TargetAnswer:
         """Decide the target on the graph of `groups`, or raise the bound until there is no time left."""
         self.searches_cuts = True
         target_ns = float(search.target_ns)
@@ -175,15 +175,15 @@ class Prover:
             report=lambda bound_ns: self._report("searching cuts", min(bound_ns, target_ns)),
         )
         if search.refuted:
-            return Answer(refuted=True, bound_ns=target_ns + 1)
+            return TargetAnswer(refuted=True, bound_ns=target_ns + 1)
         bound_ns = max(floor_ns, min(search.bound_ns, target_ns))
         if search.found is None:
             self._suspended = (search, groups)
-            return Answer(refuted=False, bound_ns=bound_ns)
+            return TargetAnswer(refuted=False, bound_ns=bound_ns)
         counts = np.zeros((self.problem.num_cells, len(self.problem.kinds)), dtype=np.int64)
         for rank, column in search.found:
             counts[list(groups[rank].cells)] = groups[rank].counts(column)
-        return Answer(refuted=False, bound_ns=bound_ns, counts=counts)
+        return TargetAnswer(refuted=False, bound_ns=bound_ns, counts=counts)
 
     # 2. ---------------------------------------------------------------------------------------------------------
 
@@ -265,24 +265,24 @@ class Prover:
 
     # 4. ---------------------------------------------------------------------------------------------------------
 
-    def _finish(self, master: Master, target_ns: int, floor_ns: float) -> Answer:
+    def _finish(self, master: Master, target_ns: int, floor_ns: float) -> TargetAnswer:
         """Decide the columns that are left by integer programs, adding the critical paths of their plans."""
         while True:
             self._program, members = master.program(target_ns)
             solution = self._program.solve(time_limit_s=self._deadline - time.monotonic())
             if solution.status == "infeasible":
-                return Answer(refuted=True, bound_ns=float(target_ns + 1))
+                return TargetAnswer(refuted=True, bound_ns=float(target_ns + 1))
             floor_ns = max(floor_ns, min(solution.bound / master.factor * (1 - _NOISE), float(target_ns)))
             if solution.values is None:
-                return Answer(refuted=False, bound_ns=floor_ns)
+                return TargetAnswer(refuted=False, bound_ns=floor_ns)
             counts = self._counts(master.groups, members, solution.values)
             costs = self.problem.costs(counts)
             fits = bool((self.problem.rank_memory(costs) <= self.problem.limit).all())
             if fits and self.paths.makespan(costs.durations) <= target_ns:
-                return Answer(refuted=False, bound_ns=floor_ns, counts=counts)
+                return TargetAnswer(refuted=False, bound_ns=floor_ns, counts=counts)
             is_new = self.paths.add_longest(costs.durations, above_ns=target_ns)
             if time.monotonic() >= self._deadline or not is_new:
-                return Answer(refuted=False, bound_ns=floor_ns)
+                return TargetAnswer(refuted=False, bound_ns=floor_ns)
             self._report("integer program", floor_ns)
 
     def _counts(self, groups: list[Group], members: list[range], values: NDArray[np.float64]) -> Integers:

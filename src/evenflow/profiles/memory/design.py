@@ -33,7 +33,7 @@ _LEAST_GAIN = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class DesignTask:
     """Sizes that a design must have."""
 
     num_rounds: int
@@ -64,7 +64,7 @@ class _Moves:
     partners: IntArray
 
 
-def find_design(task: Task) -> IntArray:
+def find_design(task: DesignTask) -> IntArray:
     """Return the layers ``[round][rank][kind]`` of the best design found; equal tasks give equal designs.
 
     Every rank has a layer or more, and none has layers under select alone beside layers under comm alone, which
@@ -84,7 +84,7 @@ def find_design(task: Task) -> IntArray:
     return _with_best_ends(task, best)
 
 
-def _random_design(task: Task, generator: random.Random) -> IntArray:
+def _random_design(task: DesignTask, generator: random.Random) -> IntArray:
     """Return ranks with a random kind each; what is left when each has a layer is dealt out in random portions."""
     design = np.zeros((task.num_rounds, task.num_ranks, len(task.kinds)), dtype=np.int64)
     for counts in design:
@@ -100,7 +100,7 @@ def _random_design(task: Task, generator: random.Random) -> IntArray:
     return design
 
 
-def _improved(task: Task, start: IntArray, most_trials: int) -> tuple[IntArray, float, int]:
+def _improved(task: DesignTask, start: IntArray, most_trials: int) -> tuple[IntArray, float, int]:
     """Return `start` after exchanges, its condition number, and how many moves were tried."""
     design, trials, unchanged = start.copy(), 0, 0
     rows = _rows(task, np.arange(task.num_ranks), design)
@@ -124,7 +124,7 @@ def _improved(task: Task, start: IntArray, most_trials: int) -> tuple[IntArray, 
     return design, number, trials
 
 
-def _moves(task: Task, rank: int, counts: IntArray) -> _Moves:
+def _moves(task: DesignTask, rank: int, counts: IntArray) -> _Moves:
     """Return the moves of `rank` with partners at distances 1, 2, 4, … on both sides."""
     distances = [2**exponent for exponent in range(task.num_ranks.bit_length()) if 2**exponent < task.num_ranks]
     others = np.array(sorted({(rank + sign * distance) % task.num_ranks for distance in distances for sign in (1, -1)}))
@@ -148,7 +148,7 @@ def _moves(task: Task, rank: int, counts: IntArray) -> _Moves:
     return _Moves(own=own[allowed], partner=partner[allowed], partners=partners[allowed])
 
 
-def _exchanges(task: Task, counts: IntArray) -> tuple[IntArray, IntArray]:
+def _exchanges(task: DesignTask, counts: IntArray) -> tuple[IntArray, IntArray]:
     """Return layers of one kind that a rank with `counts` may give, and as many of any kind, ``[exchange][kind]``."""
     units = np.eye(len(task.kinds), dtype=np.int64)
     most = task.most_layers
@@ -163,13 +163,13 @@ def _exchanges(task: Task, counts: IntArray) -> tuple[IntArray, IntArray]:
     return np.array(given), np.array(taken)
 
 
-def _rows(task: Task, ranks: IntArray, counts: IntArray) -> FloatArray:
+def _rows(task: DesignTask, ranks: IntArray, counts: IntArray) -> FloatArray:
     """Return scaled rows of the system, zero for first and last rank: theirs have the unknowns head and tail too."""
     is_middle = (ranks > 0) & (ranks < task.num_ranks - 1)
     return np.where(is_middle[..., None], _terms(task, ranks, counts), 0.0)
 
 
-def _terms(task: Task, ranks: IntArray, counts: IntArray) -> FloatArray:
+def _terms(task: DesignTask, ranks: IntArray, counts: IntArray) -> FloatArray:
     """Return what the constant, parameters and each kind's activations add to the peaks of `ranks`, scaled."""
     layers = counts.sum(axis=-1)[..., None]
     in_flight = (task.num_ranks - ranks)[..., None]
@@ -197,7 +197,7 @@ def _condition_numbers(grams: FloatArray) -> FloatArray:
     return numbers
 
 
-def _with_best_ends(task: Task, design: IntArray) -> IntArray:
+def _with_best_ends(task: DesignTask, design: IntArray) -> IntArray:
     """Return `design` with the layers of first and last ranks, of one kind each, that tell head and tail best.
 
     Head and tail are the difference between a peak and what the middle ranks say of it, which is wrong with variance

@@ -7,7 +7,7 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model import KNOWN_KINDS, NONE, Plan, cells
-from evenflow.profiles.memory.design import IntArray, Task, find_design
+from evenflow.profiles.memory.design import DesignTask, IntArray, find_design
 from evenflow.profiles.memory.equations import CONSTANT, HEAD, PARAMETER, TAIL, coefficients
 from evenflow.profiles.memory.least_squares import solve
 
@@ -69,7 +69,7 @@ def find_dry_runs(num_ranks: int, num_layers: int, kinds: Collection[str]) -> Gu
     num_middle_unknowns = 3 + len(chosen)
     if num_ranks < FEWEST_RANKS:
         num_ranks = min(num_middle_unknowns + 2, num_layers - 1)
-    task = Task(
+    task = DesignTask(
         num_rounds=-(-num_middle_unknowns // (num_ranks - 2)),
         num_ranks=num_ranks,
         num_layers=num_layers,

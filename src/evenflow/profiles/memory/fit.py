@@ -15,7 +15,7 @@ import numpy as np
 from evenflow.model import NONE, ordered_kinds
 from evenflow.profiles.memory import refusals
 from evenflow.profiles.memory.equations import CONSTANT, HEAD, PARAMETER, TAIL
-from evenflow.profiles.memory.least_squares import Solution, solve
+from evenflow.profiles.memory.least_squares import LeastSquares, solve
 from evenflow.profiles.memory.peaks import DryRuns
 from evenflow.units import MEGABYTE
 
@@ -116,7 +116,9 @@ def fit_memory(dry_runs: DryRuns) -> MemoryFit:
     )
 
 
-def _not_negative(dry_runs: DryRuns, unknowns: list[str]) -> tuple[list[str], Solution, Mapping[str, float], list[str]]:
+def _not_negative(
+    dry_runs: DryRuns, unknowns: list[str]
+) -> tuple[list[str], LeastSquares, Mapping[str, float], list[str]]:
     """Solve, and solve again without an unknown that is negative within its error, until none is.
 
     Returns the unknowns that are left, their solution, the standard error of every unknown, and what was left out.
@@ -147,11 +149,11 @@ def _kinds(dry_runs: DryRuns) -> tuple[str, ...]:
     )
 
 
-def _peak_error(solution: Solution) -> float:
+def _peak_error(solution: LeastSquares) -> float:
     """Return the standard error of one peak in bytes."""
     free = solution.degrees_of_freedom
     return max(math.sqrt(solution.squared_residuals / free) if free else 0.0, ROUNDING_BYTES)
 
 
-def _rounded(solution: Solution) -> list[int]:
+def _rounded(solution: LeastSquares) -> list[int]:
     return [int(value) for value in np.rint(solution.values)]

@@ -18,7 +18,7 @@ _OUTLIER_RATIO = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Solution:
+class LeastSquares:
     """Unknowns x that make ``matrix @ x`` closest to the measured values."""
 
     values: Array
@@ -43,7 +43,7 @@ class Solution:
         return float(self.residuals @ self.residuals)
 
 
-def solve(matrix: Array, measured: Array) -> Solution:
+def solve(matrix: Array, measured: Array) -> LeastSquares:
     """Return the least squares solution of a matrix of full column rank."""
     lengths = _lengths(matrix)
     left, singular, right = np.linalg.svd(matrix / lengths, full_matrices=False)
@@ -52,7 +52,7 @@ def solve(matrix: Array, measured: Array) -> Solution:
     values = weights @ measured
     # One step of refinement takes out what rounding left; the peaks are large beside their differences.
     values = values + weights @ (measured - matrix @ values)
-    return Solution(
+    return LeastSquares(
         values=values,
         weights=weights,
         residuals=measured - matrix @ values,
@@ -69,7 +69,7 @@ def undetermined(matrix: Array) -> list[int]:
     return [int(column) for column in np.flatnonzero(open_part > np.sqrt(_SMALLEST))]
 
 
-def outliers(solution: Solution) -> list[int]:
+def outliers(solution: LeastSquares) -> list[int]:
     """Return rows without which nearly all disagreement is gone; several where they explain it about equally well.
 
     There are none where nothing would be left to disagree: with less than two rows beyond the unknowns.

@@ -7,7 +7,7 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.model import NONE
 from evenflow.profiles.memory.equations import CONSTANT, HEAD, PARAMETER, TAIL
-from evenflow.profiles.memory.least_squares import Solution, outliers, undetermined
+from evenflow.profiles.memory.least_squares import LeastSquares, outliers, undetermined
 from evenflow.profiles.memory.peaks import DryRuns, Peak
 from evenflow.units import MEGABYTE, megabytes
 
@@ -49,7 +49,7 @@ def check_determined(dry_runs: DryRuns, every: Sequence[str], unknowns: Sequence
 
 
 def negative(
-    dry_runs: DryRuns, unknowns: Sequence[str], solution: Solution, name: str, error_bytes: float
+    dry_runs: DryRuns, unknowns: Sequence[str], solution: LeastSquares, name: str, error_bytes: float
 ) -> InputError:
     """Return the refusal of an unknown that is negative, or of an activation that is not above zero."""
     column = unknowns.index(name)
@@ -68,7 +68,7 @@ def negative(
     )
 
 
-def suspects(dry_runs: DryRuns, solution: Solution) -> str:
+def suspects(dry_runs: DryRuns, solution: LeastSquares) -> str:
     """Return the stages whose peak alone is out of line with all others, as a sentence; empty for none."""
     only_rounded = solution.squared_residuals <= len(solution.residuals) * MEGABYTE**2
     rows = [] if only_rounded else outliers(solution)

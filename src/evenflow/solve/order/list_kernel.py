@@ -42,7 +42,7 @@ class Stages(NamedTuple):
     message_ns: int
 
 
-class Progress(NamedTuple):
+class DoneActions(NamedTuple):
     """The progress of a schedule under construction, by stage and by rank."""
 
     forwards: Any
@@ -53,7 +53,7 @@ class Progress(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True)
-def _can_finish(rank: int, stages: Stages, done: Progress) -> bool:
+def _can_finish(rank: int, stages: Stages, done: DoneActions) -> bool:
     """Whether the rank's memory lets everything in flight be finished, one sequence after the other."""
     num_chunks, parts = len(stages.table), stages.sequence_splits
     first = stages.table[0, rank]
@@ -86,7 +86,7 @@ def _can_finish(rank: int, stages: Stages, done: Progress) -> bool:
 
 
 @numba.njit(cache=True, nogil=True)
-def _apply(op: int, stage: int, rank: int, sign: int, stages: Stages, done: Progress) -> None:
+def _apply(op: int, stage: int, rank: int, sign: int, stages: Stages, done: DoneActions) -> None:
     """Count an action, or take it back."""
     if op == FORWARD:
         done.forwards[stage] += sign
@@ -102,7 +102,7 @@ def _apply(op: int, stage: int, rank: int, sign: int, stages: Stages, done: Prog
 
 
 @numba.njit(cache=True, nogil=True)
-def _fits(op: int, stage: int, rank: int, stages: Stages, done: Progress) -> bool:
+def _fits(op: int, stage: int, rank: int, stages: Stages, done: DoneActions) -> bool:
     if op in (FULL_BACKWARD, WEIGHT_GRADIENT):
         return True  # only frees
     if op == INPUT_GRADIENT and stages.waiting[stage] <= stages.activation[stage]:
@@ -114,7 +114,7 @@ def _fits(op: int, stage: int, rank: int, stages: Stages, done: Progress) -> boo
 
 
 @numba.njit(cache=True, nogil=True)
-def _ready(op: int, stage: int, stages: Stages, done: Progress, forward_ends: Any, gradient_ends: Any) -> Any:
+def _ready(op: int, stage: int, stages: Stages, done: DoneActions, forward_ends: Any, gradient_ends: Any) -> Any:
     """When the input of a stage's next action of this kind is there; NEVER while that is not known."""
     last = len(stages.ranks) - 1
     if op == FORWARD:
@@ -143,7 +143,14 @@ def _ready(op: int, stage: int, stages: Stages, done: Progress, forward_ends: An
 
 @numba.njit(cache=True, nogil=True)
 def _starts(
-    rank: int, free: int, stages: Stages, done: Progress, fits: Any, forward_ends: Any, gradient_ends: Any, starts: Any
+    rank: int,
+    free: int,
+    stages: Stages,
+    done: DoneActions,
+    fits: Any,
+    forward_ends: Any,
+    gradient_ends: Any,
+    starts: Any,
 ) -> Any:
     """Fill `starts` [3, num_chunks] with when the rank's next actions of each kind could begin, NEVER where they cannot
     yet; returns when the first of them would end.
@@ -178,7 +185,7 @@ def _op(kind: int, splits: bool) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def _choose(rank: int, keys: Any, latest: int, starts: Any, stages: Stages, done: Progress) -> tuple[int, int]:
+def _choose(rank: int, keys: Any, latest: int, starts: Any, stages: Stages, done: DoneActions) -> tuple[int, int]:
     """Kind and chunk of the smallest key among what begins by `latest`."""
     best_key, best_kind, best_chunk = np.inf, -1, -1
     for chunk in range(len(stages.table)):
@@ -208,7 +215,7 @@ def list_schedule(
     """
     num_chunks, num_ranks = stages.table.shape
     num_stages = len(stages.ranks)
-    done = Progress(
+    done = DoneActions(
         np.zeros(num_stages, dtype=np.int64),
         np.zeros(num_stages, dtype=np.int64),
         np.zeros(num_stages, dtype=np.int64),

@@ -56,12 +56,12 @@ class _Jobs:
     """0 where backwards may not be split."""
     own: list[list[int]]
     """Stages of every rank, ascending."""
-    rules: list["_Rule"]
+    rules: list["_Precedence"]
     """Pairs of actions of a rank of which memory forces one before the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rule:
+class _Precedence:
     """The n-th `after` of a stage begins only when the (n - lag)-th `before` of another has ended, and `extra_ns`."""
 
     before: Op
@@ -121,7 +121,7 @@ def _jobs(work: Work) -> _Jobs:
     )
 
 
-def _rules(work: Work, stages: list[int], room: int, weight_ns: Times) -> Iterator[_Rule]:
+def _rules(work: Work, stages: list[int], room: int, weight_ns: Times) -> Iterator[_Precedence]:
     """The rules of a rank with these stages, ascending.
 
     Between its forward and its gradient on chunk c a microbatch holds the activations of the chunks 0…c.
@@ -135,11 +135,11 @@ def _rules(work: Work, stages: list[int], room: int, weight_ns: Times) -> Iterat
     for place, stage in enumerate(stages):
         up_to = sum(int(activation[other]) for other in stages[: place + 1])
         if up_to > 0:
-            yield _Rule(before=Op.B, before_stage=stage, after=Op.F, after_stage=stage, lag=max(1, room // up_to))
+            yield _Precedence(before=Op.B, before_stage=stage, after=Op.F, after_stage=stage, lag=max(1, room // up_to))
         if work.may_split:
             held = min(int(activation[stage]), int(waiting[stage]))
             if held > 0:
-                yield _Rule(
+                yield _Precedence(
                     before=Op.B,
                     before_stage=stage,
                     after=Op.F,
@@ -151,8 +151,12 @@ def _rules(work: Work, stages: list[int], room: int, weight_ns: Times) -> Iterat
             whole = sum(int(activation[other]) for other in stages[: later + 1])
             if up_to > 0:
                 lag = (room - whole) // up_to + 1
-                yield _Rule(before=Op.F, before_stage=stages[later], after=Op.F, after_stage=stage, lag=max(1, lag))
-                yield _Rule(before=Op.B, before_stage=stage, after=Op.B, after_stage=stages[later], lag=max(1, lag))
+                yield _Precedence(
+                    before=Op.F, before_stage=stages[later], after=Op.F, after_stage=stage, lag=max(1, lag)
+                )
+                yield _Precedence(
+                    before=Op.B, before_stage=stage, after=Op.B, after_stage=stages[later], lag=max(1, lag)
+                )
 
 
 def _heads(jobs: _Jobs) -> _Table:
@@ -164,7 +168,7 @@ def _heads(jobs: _Jobs) -> _Table:
     first = _first_arrivals(jobs)
     ranks = work.stage_ranks
     tables, lengths = {Op.F: forward, Op.B: gradient}, {Op.F: jobs.forward, Op.B: jobs.gradient}
-    rules: dict[tuple[Op, int], list[_Rule]] = defaultdict(list)
+    rules: dict[tuple[Op, int], list[_Precedence]] = defaultdict(list)
     for rule in jobs.rules:
         rules[rule.after, rule.after_stage].append(rule)
 
@@ -207,7 +211,7 @@ def _tails(jobs: _Jobs) -> _Table:
     gradient = [[0] * work.num_units for _ in stages]
     departures = _last_departures(jobs)
     tables, lengths = {Op.F: forward, Op.B: gradient}, {Op.F: jobs.forward, Op.B: jobs.gradient}
-    rules: dict[tuple[Op, int], list[_Rule]] = defaultdict(list)
+    rules: dict[tuple[Op, int], list[_Precedence]] = defaultdict(list)
     for rule in jobs.rules:
         rules[rule.before, rule.before_stage].append(rule)
 

@@ -30,7 +30,7 @@ class Annealing:
 
     def __post_init__(self) -> None:
         # Importing the kernel loads the compiler, which only a search needs.
-        from evenflow.solve.search.annealing_kernel import Memory, Order, Prices, Rules
+        from evenflow.solve.search.annealing_kernel import GraphArrays, Memory, Prices, Rules
 
         problem = self.problem
         graph, sums = problem.graph, problem.sums
@@ -72,7 +72,7 @@ class Annealing:
                 fixed,
             ),
             Memory(np.concatenate(problem.live), live_starts, problem.limit - problem.network.constant_bytes),
-            Order(
+            GraphArrays(
                 graph.rank_predecessors,
                 graph.dependencies,
                 graph.classes,

@@ -61,7 +61,7 @@ class Memory(NamedTuple):
     room: int
 
 
-class Order(NamedTuple):
+class GraphArrays(NamedTuple):
     """The graph's arrays (see `Graph`), `messages` [num_actions] or empty, and room for the end times."""
 
     rank_predecessors: Any
@@ -277,7 +277,7 @@ def _loads(state: State, stages: Any) -> tuple[int, int]:
 
 
 @numba.njit(cache=True, nogil=True)
-def _makespan(state: State, order: Order, splits_backward: bool, durations: Any) -> int:
+def _makespan(state: State, order: GraphArrays, splits_backward: bool, durations: Any) -> int:
     """The exact makespan."""
     durations[FORWARD::NUM_OPS] = state.costs[0]
     durations[FULL_BACKWARD::NUM_OPS] = state.costs[1]
@@ -326,7 +326,7 @@ def anneal(
     rules: Rules,
     prices: Prices,
     memory: Memory,
-    order: Order,
+    order: GraphArrays,
 ) -> int:
     """Anneal from `counts` [num_cells, num_kinds], which must fit; returns the best makespan seen, at most `best`.
 

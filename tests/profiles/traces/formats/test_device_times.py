@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.profiles.traces.formats.device_times import occurrences_of
-from evenflow.profiles.traces.formats.launches import BackwardNode, Link, Scope, Work
+from evenflow.profiles.traces.formats.launches import BackwardNode, DeviceWork, LaunchLink, Scope
 from evenflow.profiles.traces.names import Match
 
 LAYER = Match("body", "Layer")
@@ -20,7 +20,7 @@ def work(*kernels, collective=()):
     columns = np.array(kernels, dtype=np.int64).reshape(-1, 4).T
     is_collective = np.isin(np.arange(len(kernels)), list(collective))
     thread, launch_ns, start_ns, end_ns = columns
-    return Work(thread=thread, launch_ns=launch_ns, start_ns=start_ns, end_ns=end_ns, is_collective=is_collective)
+    return DeviceWork(thread=thread, launch_ns=launch_ns, start_ns=start_ns, end_ns=end_ns, is_collective=is_collective)
 
 
 def times(*arguments):
@@ -38,7 +38,7 @@ def test_the_time_of_a_layer_is_the_union_of_its_kernels(spans):
 def test_a_backward_node_belongs_to_the_layer_that_made_it_and_so_does_what_follows_it():
     scopes = [scope(0, 10), scope(10, 20, "Layer_1")]
     nodes = [BackwardNode(1, 100, 110), BackwardNode(1, 110, 115), BackwardNode(1, 120, 130)]
-    links = [Link(0, 12, 1, 100), Link(0, 3, 1, 120)]
+    links = [LaunchLink(0, 12, 1, 100), LaunchLink(0, 3, 1, 120)]
     kernels = work((0, 1, 0, 2), (0, 11, 2, 5), (1, 105, 30, 37), (1, 112, 40, 41), (1, 125, 50, 53), collective=[3])
     expected = {
         ("Layer_0", "forward"): 2, ("Layer_1", "forward"): 3, ("Layer_0", "backward"): 3,
@@ -51,7 +51,7 @@ def test_a_scope_within_a_backward_node_is_a_recomputation():
     scopes = [scope(0, 10), scope(102, 106)]
     nodes = [BackwardNode(0, 100, 120)]
     kernels = work((0, 1, 0, 2), (0, 103, 10, 90), (0, 110, 90, 94))
-    assert times(scopes, nodes, [Link(0, 4, 0, 100)], kernels) == (
+    assert times(scopes, nodes, [LaunchLink(0, 4, 0, 100)], kernels) == (
         {("Layer_0", "forward"): 2, ("Layer_0", "backward"): 4},
         True,
     )

@@ -20,7 +20,7 @@ from evenflow.profiles.traces.formats import device_times, scope_rows
 from evenflow.profiles.traces.formats.chrome_collector import ChromeCollector
 from evenflow.profiles.traces.formats.columns import joined
 from evenflow.profiles.traces.formats.events import read_events
-from evenflow.profiles.traces.formats.launches import Work, work_of_launches
+from evenflow.profiles.traces.formats.launches import DeviceWork, work_of_launches
 from evenflow.profiles.traces.formats.scope_rows import PASSES, SCOPE_PROCESS
 from evenflow.profiles.traces.markers import complete_steps
 from evenflow.profiles.traces.names import NameMatcher
@@ -75,7 +75,7 @@ def _scope_trace(collected: ChromeCollector, pids: set[object]) -> Trace:
     )
 
 
-def _work(collected: ChromeCollector) -> tuple[Work, str]:
+def _work(collected: ChromeCollector) -> tuple[DeviceWork, str]:
     """Return what ran, with where it was launched, and what its times are."""
     if collected.flows:
         return _npu_work(collected), "Ascend, host ranges: time in which the device is busy"
@@ -89,11 +89,11 @@ def _work(collected: ChromeCollector) -> tuple[Work, str]:
         raise _not_joined(collected.file, "a torch_to_npu flow", "CPU and NPU")
     thread, start, end = collected.operators.columns()
     nothing = np.zeros(len(thread), dtype=np.bool_)
-    work = Work(thread=thread, launch_ns=start, start_ns=start, end_ns=end, is_collective=nothing)
+    work = DeviceWork(thread=thread, launch_ns=start, start_ns=start, end_ns=end, is_collective=nothing)
     return work, "PyTorch on the CPU: time in operators"
 
 
-def _npu_work(collected: ChromeCollector) -> Work:
+def _npu_work(collected: ChromeCollector) -> DeviceWork:
     """Return the kernels at the ends of flows, joined by thread and start."""
     launch_thread, launch_ns, kernel_thread, kernel_ns = collected.flows.columns()
     thread, start, end, is_collective = collected.bare_rows.columns()
@@ -101,7 +101,7 @@ def _npu_work(collected: ChromeCollector) -> Work:
     row, flow = joined((start - origin) * threads + thread, (kernel_ns - origin) * threads + kernel_thread)
     if not len(flow):
         raise _not_joined(collected.file, "a torch_to_npu flow", "CPU and NPU")
-    return Work(
+    return DeviceWork(
         thread=launch_thread[flow],
         launch_ns=launch_ns[flow],
         start_ns=start[row],

@@ -8,7 +8,7 @@ from evenflow.errors import InputError
 from evenflow.profiles.traces.formats.columns import Integers, Table
 from evenflow.profiles.traces.formats.event_times import time_ns, times_ns
 from evenflow.profiles.traces.formats.events import Event
-from evenflow.profiles.traces.formats.launches import AUTOGRAD_NODE, BackwardNode, Link, Scope
+from evenflow.profiles.traces.formats.launches import AUTOGRAD_NODE, BackwardNode, LaunchLink, Scope
 from evenflow.profiles.traces.formats.scope_rows import PASSES, Row
 from evenflow.profiles.traces.markers import is_step
 from evenflow.profiles.traces.names import NameMatcher, count_name
@@ -41,7 +41,7 @@ class ChromeCollector:
         self.operator = ""
         self.operator_starts: list[int] = []
         self._flow_starts: dict[tuple[str, object], tuple[int, int]] = {}
-        self.links: list[Link] = []
+        self.links: list[LaunchLink] = []
         self.launches = Table(3)  # correlation, thread, time
         self.kernels = Table(4)  # correlation, start, end, is collective
         self.operators = Table(3)  # thread, start, end
@@ -157,7 +157,7 @@ class ChromeCollector:
         if start is None:
             return
         if event.cat == "fwdbwd":
-            self.links.append(Link(*start, self._thread(event), time_ns(event.ts, file=self.file)))
+            self.links.append(LaunchLink(*start, self._thread(event), time_ns(event.ts, file=self.file)))
         else:
             self.flows.add(*([value] for value in (*start, self._thread(event), time_ns(event.ts, file=self.file))))
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evenflow.profiles.traces.formats.columns import Integers
-from evenflow.profiles.traces.formats.launches import BackwardNode, Link, Scope, Work
+from evenflow.profiles.traces.formats.launches import BackwardNode, DeviceWork, LaunchLink, Scope
 from evenflow.profiles.traces.trace import BACKWARD, FORWARD, Occurrence
 
 _NOTHING = -1
@@ -36,7 +36,7 @@ class _Thread:
 
 
 def occurrences_of(
-    scopes: Sequence[Scope], nodes: Sequence[BackwardNode], links: Iterable[Link], work: Work
+    scopes: Sequence[Scope], nodes: Sequence[BackwardNode], links: Iterable[LaunchLink], work: DeviceWork
 ) -> tuple[list[Occurrence], bool]:
     """Return forwards and backwards of the layers with their device time, and whether some forwards were recomputed.
 
@@ -112,7 +112,7 @@ def _regions(
 
 
 def _owners(
-    num_scopes: int, nodes: Sequence[BackwardNode], links: Iterable[Link], threads: dict[int, _Thread]
+    num_scopes: int, nodes: Sequence[BackwardNode], links: Iterable[LaunchLink], threads: dict[int, _Thread]
 ) -> tuple[list[int], list[bool]]:
     """Return the scope that each backward node belongs to, and whether a link says so.
 
@@ -141,7 +141,7 @@ def _owners(
     return owners, is_linked
 
 
-def _regions_of_work(work: Work, threads: dict[int, _Thread]) -> Integers:
+def _regions_of_work(work: DeviceWork, threads: dict[int, _Thread]) -> Integers:
     """Return the region in which each kernel was launched."""
     regions = np.full(len(work.thread), _NOTHING, dtype=np.int64)
     for thread, line in threads.items():

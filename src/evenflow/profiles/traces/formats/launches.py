@@ -33,8 +33,8 @@ class BackwardNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """A link from what ran at a time on a thread to the backward node that it made."""
+class LaunchLink:
+    """A link from the forward call at a time on a thread to the backward node that it made."""
 
     forward_thread: int
     forward_ns: int
@@ -43,8 +43,8 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """Work on the device and its launches: arrays of one entry for each kernel."""
+class DeviceWork:
+    """Work on a device and the launches of it: arrays with one entry for each kernel."""
 
     thread: Integers
     launch_ns: Integers
@@ -53,7 +53,7 @@ class Work:
     is_collective: npt.NDArray[np.bool_]
 
 
-def work_of_launches(calls: Table, kernels: Table) -> Work:
+def work_of_launches(calls: Table, kernels: Table) -> DeviceWork:
     """Join kernels, copies and fills to the calls that launched them, by their correlation.
 
     `calls` has the columns correlation, thread, time; `kernels` has correlation, start, end, is collective.
@@ -61,7 +61,7 @@ def work_of_launches(calls: Table, kernels: Table) -> Work:
     called, thread, launch_ns = calls.columns()
     correlation, start, end, is_collective = kernels.columns()
     call, kernel = joined(called, correlation)
-    return Work(
+    return DeviceWork(
         thread=thread[call],
         launch_ns=launch_ns[call],
         start_ns=start[kernel],

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from evenflow.profiles.traces.formats import device_times
 from evenflow.profiles.traces.formats.columns import Table
-from evenflow.profiles.traces.formats.launches import AUTOGRAD_NODE, BackwardNode, Link, Scope, work_of_launches
+from evenflow.profiles.traces.formats.launches import AUTOGRAD_NODE, BackwardNode, LaunchLink, Scope, work_of_launches
 from evenflow.profiles.traces.formats.nsight_tables import Tables, check_size, damaged, no_ranges
 from evenflow.profiles.traces.markers import complete_steps, is_step
 from evenflow.profiles.traces.names import NameMatcher, count_name
@@ -37,12 +37,12 @@ class _Process:
         self.calls = Table(3)  # correlation, thread, time
         self.kernels = Table(4)  # correlation, start, end, is collective
 
-    def links(self) -> Iterator[Link]:
+    def links(self) -> Iterator[LaunchLink]:
         """Yield links from the forward operator that last had a sequence number to the backward node that has it."""
         for sequence, thread, start in self.backward_of:
             origin = self.forward_of.get(sequence)
             if origin is not None:
-                yield Link(*origin, thread, start)
+                yield LaunchLink(*origin, thread, start)
 
 
 def read_report(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[int], None]) -> list[Trace]:
