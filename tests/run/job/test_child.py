@@ -17,7 +17,7 @@ from evenflow.run.job.child import message_of
 from evenflow.run.job.preflight import checked
 from evenflow.run.values.run_result import StepReport
 from tests.paths import ROOT
-from tests.run.job.test_launch import LONG, is_alive, job, wait_until
+from tests.run.job.launched import LONG, is_alive, job, wait_until
 
 ENDLESS = 1_000_000
 """Steps; every run is ended before."""

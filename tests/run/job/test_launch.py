@@ -6,42 +6,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evenflow.errors import RunError
-from evenflow.model import Plan
 from evenflow.run.job import launch as launcher
-from evenflow.run.values.run_job import RunJob
 from evenflow.run.values.run_result import StepReport
 from tests.paths import ROOT
 from tests.run.fake_ranks import RESULT
-
-LONG = 60
-"""Seconds; no test waits for them."""
-
-
-def job(num_ranks: int) -> RunJob:
-    return RunJob(
-        plan=Plan(schedule="1f1b", num_microbatches=2, layers=((1,) * num_ranks,)),
-        model="llama-tiny",
-        config="",
-        num_layers=None,
-        hidden_size=None,
-        num_heads=None,
-        vocab_size=None,
-        num_steps=3,
-        sequence_length=8,
-        microbatch_size=1,
-        dtype="float32",
-        learning_rate=0.0,
-        device="cpu",
-        seed=0,
-        verify=False,
-    )
+from tests.run.job.launched import LONG, is_alive, job, wait_until
 
 
 class Ranks:
@@ -63,15 +38,6 @@ class Ranks:
     def alive(self) -> list[int]:
         pids = [int(line) for line in self.pids.read_text(encoding="utf-8").split()]
         return [pid for pid in pids if is_alive(pid)]
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    stat = Path(f"/proc/{pid}/stat")
-    return not stat.exists() or stat.read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] != "Z"
 
 
 @pytest.fixture
@@ -121,19 +87,12 @@ def test_no_process_outlives_the_command(ranks: Ranks, how: signal.Signals) -> N
     ranks.write({"after": LONG}, {"after": LONG})
     code = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        f"sys.path.insert(0, {str(ROOT)!r}); from tests.run.job import test_launch as t; "
-        "t.launcher._CHILD = 'tests.run.fake_ranks'; t.launcher.launch(t.job(2), print)"
+        f"sys.path.insert(0, {str(ROOT)!r}); from tests.run.job.launched import job; "
+        "from evenflow.run.job import launch as launcher; "
+        "launcher._CHILD = 'tests.run.fake_ranks'; launcher.launch(job(2), print)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
     wait_until(lambda: ranks.pids.exists() and len(ranks.pids.read_text(encoding="utf-8").split()) == 2)
     parent.send_signal(how)
     parent.wait(timeout=LONG)
     wait_until(lambda: not ranks.alive())
-
-
-def wait_until(condition: Any) -> None:
-    """Generous: how fast a machine is decides no test."""
-    end = time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.02)

@@ -10,7 +10,7 @@ import torch
 from evenflow.errors import InputError
 from evenflow.run.job.models import build_model, materialise, tokens
 from evenflow.run.values.run_job import RunJob
-from tests.run.job.test_launch import job
+from tests.run.job.launched import job
 from tests.run.models import VOCABULARY
 
 

@@ -10,7 +10,7 @@ from evenflow.errors import InputError
 from evenflow.run.job.preflight import checked
 from evenflow.run.values.aa_report import Fault
 from evenflow.run.values.run_job import Device
-from tests.run.job.test_launch import job
+from tests.run.job.launched import job
 
 JOB = replace(job(2), num_steps=9)
 ORDERED = replace(JOB.plan, schedule="search", order=("0F0,0B0,0F1,0B1", "1F0,1B0,1F1,1B1"))

@@ -13,7 +13,7 @@ from evenflow.run.job.rank_environment import RankEnvironment
 from evenflow.run.job.worker import by_rank, train
 from evenflow.run.values.run_job import Device
 from evenflow.run.values.run_result import RankResult, StepReport
-from tests.run.job.test_launch import job
+from tests.run.job.launched import job
 
 
 def test_one_rank_trains_in_its_own_order_and_agrees_with_the_model(monkeypatch: pytest.MonkeyPatch) -> None:

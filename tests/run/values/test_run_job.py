@@ -8,7 +8,7 @@ import pytest
 from evenflow.cluster.dtypes import Dtype
 from evenflow.run.values.aa_report import Direction, Fault
 from evenflow.run.values.run_job import TOLERANCES, WARM_UP_STEPS, Device, RunJob
-from tests.run.job.test_launch import job
+from tests.run.job.launched import job
 
 FAULT = Fault(rank=1, step=3, direction=Direction.BACKWARD)
 

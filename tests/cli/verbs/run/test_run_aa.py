@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from evenflow.cli.main import main
 from evenflow.run.job import launch
-from tests.cli.verbs.run.test_run_command import PLAN, written
+from tests.cli.verbs.run.run_plans import PLAN, written
 
 
 def test_an_injected_fault_is_found_and_named(tmp_path: Path) -> None:

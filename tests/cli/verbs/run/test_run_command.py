@@ -18,31 +18,17 @@ from click.testing import CliRunner
 from evenflow.cli.main import main
 from evenflow.cluster.dtypes import DTYPES
 from evenflow.errors import RunError
-from evenflow.export.results.json_text import format_object
 from evenflow.run.job import launch
 from evenflow.run.values.run_job import Device, RunJob
-from tests.run.job.test_launch import job
+from tests.cli.verbs.run.run_plans import written
+from tests.run.job.launched import job
 
 verb: ModuleType = importlib.import_module("evenflow.cli.verbs.run.run_command")
-PLAN = {
-    "ranks": 2,
-    "chunks": 2,
-    "microbatches": 3,
-    "schedule": "interleaved",
-    "sequence_splits": 1,
-    "layers": [[2, 1], [1, 1]],
-    "recompute": {"full": [[1, 0], [0, 0]], "select": [[0, 1], [0, 0]]},
-}
 
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
     return written(tmp_path / "plan.json")
-
-
-def written(path: Path, **changes: Any) -> Path:
-    path.write_text(format_object(PLAN | changes), encoding="utf-8")
-    return path
 
 
 def test_a_plan_trains_is_verified_and_compared(plan: Path, tmp_path: Path) -> None:
