@@ -109,7 +109,7 @@ Where DualPipe runs a forward and a backward at the same time, to hide the messa
 other, this order runs them one after the other. The simulator runs one action of a rank at a time, so its numbers do
 not include what such a pair gains.
 
-### Fewer than two microbatches a rank
+### Fewer than two microbatches per rank
 
 The published phases need 2 p microbatches. With fewer, the order is that for 2 p microbatches without those that do
 not exist; it idles more, and [zbv](zbv.md) is shorter.
@@ -173,7 +173,7 @@ def _page(name: str, family: Family) -> tuple[str, str]:
     parts = [
         f"# {name}",
         f"{family.idea[0].upper()}{family.idea[1:]}.",
-        f"| | p ranks, v chunks a rank, m microbatches |\n|---|---|\n{table}",
+        f"| | p ranks, v chunks per rank, m microbatches |\n|---|---|\n{table}",
         f"![{name}]({name}.svg)",
         f"```bash\n{command}\n```",
         f"```text\n{shown}\n```",

@@ -1,4 +1,4 @@
-"""Orders of work: values, families, text form, validity."""
+"""Schedules: the orders of work as values, the families that make them, their text form and their validity."""
 
 from evenflow.schedule.action import FORWARD, FULL_BACKWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT, Action, Op
 from evenflow.schedule.bubble_formulas import Bubble, Place, bubbles_by_formula, collect_bubbles

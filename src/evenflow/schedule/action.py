@@ -9,7 +9,7 @@ from evenflow.errors import InputError
 
 
 class Op(IntEnum):
-    """What an action computes. The values are the codes in `Schedule.ops`."""
+    """The operation that an action computes; its value is its code in `Schedule.ops`."""
 
     F = 0
     """Forward."""
@@ -18,7 +18,7 @@ class Op(IntEnum):
     I = 2  # noqa: E741  the field's name
     """Input gradient: the first part of a split backward."""
     W = 3
-    """Weight gradient: the second part, at any time after the first."""
+    """Weight gradient: the second part of a split backward, at any time after the first."""
 
 
 NUM_OPS = len(Op)
@@ -47,7 +47,7 @@ class Action:
 
     @classmethod
     def parse(cls, token: str, *, names: Mapping[str, Op] = Op.__members__, place: str = "action") -> "Action":
-        """The inverse of `str`; `names` says what each operation is called."""
+        """Return the action that `token` stands for, as `str` writes it; `names` are the names of the operations."""
         match = _TOKEN.fullmatch(token.strip())
         if match is None or match[2] not in names:
             raise InputError(

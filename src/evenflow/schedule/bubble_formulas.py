@@ -1,7 +1,7 @@
-"""Bubbles in closed form: how many a rank has, where and how long. [uneven VPP talk, part 2]
+"""Bubbles in closed form: how many bubbles each rank has, where and how long. [uneven VPP talk, part 2]
 
-They hold for equal stages and free messages, in the layout of `simulate.even_layout`. With s = p - r - 1 and times f
-and b of a forward and a backward of one stage (a chunk), rank r of p has four:
+The formulas hold for equal stages and free messages, in the layout of `simulate.even_layout`. With s = p - r - 1 and
+times f and b of a forward and a backward of one stage (a chunk), rank r of p has four bubbles:
 
     r f            before the first action
     s b            between the forwards of the warm-up and the steady phase
@@ -14,7 +14,7 @@ phase and the rest of s (f + b) after it; with several chunks and 2 p microbatch
 before it.
 
 Where backwards are split and input and weight gradient take f each (b = 2 f), rank r of ZB-H1, ZB-H2, ZB-V and
-DualPipe-V has two, once there are enough microbatches:
+DualPipe-V has two bubbles, once there are enough microbatches:
 
     r f            before the first action
     s f            in ZB-H2 and ZB-V after the last action, in ZB-H1 before the first gradient;
@@ -32,11 +32,11 @@ from enum import StrEnum
 _FORWARDS_AHEAD = {
     "1f1b": 1, "interleaved-less-memory": 1, "eager-1f1b": 2, "interleaved": 2, "interleaved-remainder-last": 2,
 }  # fmt: skip
-"""Forwards of the warm-up for each rank that follows."""
+"""Forwards of the warm-up per rank that follows, by family."""
 
 
 class Place(StrEnum):
-    """Where a rank waits, by what it does before and after."""
+    """The place where a rank waits, named by what the rank does before and after."""
 
     START = "before the first action"
     FORWARDS = "between forwards"
@@ -47,12 +47,12 @@ class Place(StrEnum):
 
 
 _SPLIT_BACKWARD = {"zb-h1": Place.TURN, "zb-h2": Place.END, "zbv": Place.END, "dualpipe-v": Place.TURN}
-"""Where the one bubble is that is not before the first action."""
+"""Place of the one bubble that is not before the first action, by family."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bubble:
-    """All bubbles of one length that a rank has at one kind of place."""
+    """The bubbles of one length that a rank has at one kind of place."""
 
     place: Place
     count: int
@@ -60,7 +60,10 @@ class Bubble:
 
 
 def collect_bubbles(found: Iterable[tuple[Place, int, int]]) -> tuple[Bubble, ...]:
-    """Bubbles from places, counts and lengths in ns: by place and length, equal ones added up, empty ones left out."""
+    """Return bubbles from their places, counts and lengths in ns.
+
+    They are sorted by place and length; equal bubbles are added up and empty ones left out.
+    """
     counts: dict[tuple[Place, int], int] = {}
     for place, count, length_ns in found:
         if count * length_ns:
@@ -82,10 +85,10 @@ def bubbles_by_formula(
     backward_ns: int,
     weight_ns: int | None = None,
 ) -> tuple[Bubble, ...] | None:
-    """The bubbles of a rank for equal stages; None where there is no formula for these sizes.
+    """Return the bubbles of a rank for equal stages; None where there is no formula for these sizes.
 
-    `family` is a canonical name, `forward_ns` and `backward_ns` are of one microbatch (part) on one stage; of
-    the backward, `weight_ns` is the weight gradient, by default half.
+    `family` is a canonical name. `forward_ns` and `backward_ns` are the times of one microbatch (part) on one stage;
+    `weight_ns` is the weight gradient's share of the backward, by default half.
     """
     before, after, both = rank, num_ranks - rank - 1, forward_ns + backward_ns
     if family in _SPLIT_BACKWARD:
@@ -128,14 +131,14 @@ def bubbles_by_formula(
 
 
 def _fewest(family: str, num_ranks: int) -> int:
-    """The microbatches from which on a family with split backwards has its formula."""
+    """Return the fewest microbatches for which a family with split backwards has a formula."""
     if family == "zb-h1":
         return num_ranks
     return 2 * num_ranks if family == "dualpipe-v" else 2 * num_ranks - 1
 
 
 def _has_formula(family: str, num_ranks: int, num_chunks: int, num_microbatches: int, sequence_splits: int) -> bool:
-    """Sizes for which every bubble of every rank is known in closed form."""
+    """Return whether every bubble of every rank is known in closed form for these sizes."""
     if family == "naive":
         return sequence_splits == 1
     if family != "f-then-b" and family not in _FORWARDS_AHEAD:

@@ -1,4 +1,4 @@
-"""Schedules from a building block, the actions of one microbatch, repeated. [Controllable memory, arXiv:2405.15362]
+"""Schedules that repeat a building block, the actions of one microbatch. [Controllable memory, arXiv:2405.15362]
 
 A block says when a microbatch runs its forwards and input gradients on every rank, in units of one action. Every
 `PERIOD` units the next microbatch does the same, so the time from a forward to its input gradient decides how many
@@ -25,19 +25,19 @@ PERIOD = 6
 """Units from one microbatch to the next: forward, input and weight gradient of two chunks."""
 
 Block: TypeAlias = Sequence[tuple[int, int, int, int]]
-"""For every rank, when microbatch 0 runs F of chunk 0, F of chunk 1, I of chunk 1 and I of chunk 0."""
+"""Units at which microbatch 0 runs F of chunk 0, F of chunk 1, I of chunk 1 and I of chunk 0, for every rank."""
 
 _STEPS = ((Op.F, 0), (Op.F, 1), (Op.I, 1), (Op.I, 0))
 """Operation and chunk of the four entries of a block."""
 _NUM_FORWARDS = 2
-"""The first entries are forwards."""
+"""Number of forwards in a block, which are its first entries."""
 
 
 def unroll(block: Block, *, name: str, num_microbatches: int, most_live: int) -> Schedule:
-    """Repeat and squeeze `block` on the V-shaped placement, with at most `most_live` chunk activations a rank.
+    """Repeat and squeeze `block` on the V-shaped placement, with at most `most_live` chunk activations per rank.
 
     An activation counts from its forward to the end of its weight gradient. Actions are taken early in the warm-up, in
-    warm-up and cool-down, or nowhere: the first of these that is shortest for equal times is returned.
+    warm-up and cool-down, or nowhere; of these three, the schedule that is shortest for equal times is returned.
     """
     candidates = [
         _Squeeze(block=block, num_microbatches=num_microbatches, most_live=most_live, warmup=warmup, cooldown=cooldown)
@@ -64,16 +64,17 @@ class _Squeeze:
     warmup: bool
     """Whether a rank takes actions early before its first gradient of chunk 0."""
     cooldown: bool
-    """Whether it does so after its last forward of chunk 0."""
+    """Whether a rank takes actions early after its last forward of chunk 0."""
     orders: list[list[tuple[int, int, int]]] = field(init=False)
-    """Codes of op, stage and microbatch, a list a rank."""
+    """Codes of op, stage and microbatch of each action, one list per rank."""
     counts: list[list[int]] = field(init=False)
-    """Microbatches that every rank has started of each step of the block, [num_ranks][4]."""
+    """Number of microbatches that every rank has started in each step of the block, [num_ranks][4]."""
     ended: list[list[int]] = field(init=False)
-    """How many of them have ended before this unit."""
+    """Number of microbatches that have ended before this unit, [num_ranks][4]."""
     waiting: list[deque[tuple[int, int]]] = field(init=False)
-    """Stages and microbatches of the weight gradients that could run."""
+    """Stages and microbatches of the weight gradients that could run, one queue per rank."""
     num_weights: list[int] = field(init=False)
+    """Number of weight gradients that every rank has run."""
 
     def __post_init__(self) -> None:
         num_ranks = len(self.block)
@@ -83,7 +84,7 @@ class _Squeeze:
         self.num_weights = [0] * num_ranks
 
     def run(self) -> int:
-        """Fill `orders`; returns the units it takes."""
+        """Fill `orders` and return the number of units that they take."""
         units = 0
         while any(len(order) < PERIOD * self.num_microbatches for order in self.orders):
             self.ended = [counts.copy() for counts in self.counts]
@@ -110,7 +111,7 @@ class _Squeeze:
         counts[step] += 1
 
     def _next_step(self, rank: int) -> int | None:
-        """The first step in the order of the block that can run: its input is there, and so is memory for it.
+        """Return the first step in the order of the block whose input is there, and memory for it; None if none is.
 
         Memory is enough where the order that is left still fits after the change. A weight gradient can always make
         room, so only activations without an input gradient count. This way the first action of all that are left in
@@ -130,7 +131,7 @@ class _Squeeze:
         return None
 
     def _is_ready(self, rank: int, step: int) -> bool:
-        """Whether the input of the next microbatch of `step` has been computed in an earlier unit."""
+        """Return whether the input of the next microbatch of `step` has been computed in an earlier unit."""
         last = len(self.block) - 1
         goes_down = step in (0, 2)
         number = self.counts[rank][step]
@@ -141,7 +142,7 @@ class _Squeeze:
         return step == 0 or self.ended[rank][step - 1] > number  # the turns of the V, and the first stage
 
     def _peak_before(self, rank: int, when: list[int], end: int) -> int:
-        """Most live activations while the rank runs all that stands before `end` in its order, gradients freeing."""
+        """Return the most activations live while the rank runs all that stands before `end`, where gradients free."""
         events = [
             (unit, 1 if step < _NUM_FORWARDS else -1)
             for step in range(4)

@@ -15,7 +15,9 @@ _F0, _F1 = (Op.F, 0), (Op.F, 1)
 
 
 def dualpipe_v(*, num_ranks: int, num_microbatches: int) -> Schedule:
-    """A forward of one chunk beside a whole backward of the other; backwards are split where that fills a bubble.
+    """Return DualPipe-V: each forward of one chunk stands beside a whole backward of the other chunk.
+
+    Backwards are split where that fills a bubble.
 
     ::
 
@@ -26,8 +28,8 @@ def dualpipe_v(*, num_ranks: int, num_microbatches: int) -> Schedule:
     In the steady phase a forward and a backward stand next to each other so that an engine can run them at the same
     time and hide their messages; as an order of work, the forward comes first. The phases are those of the public
     implementations (deepseek-ai/DualPipe, torch.distributed.pipelining). At most ``2 num_ranks + 1`` chunk activations
-    are live on a rank. The phases need two microbatches a rank; for fewer, it is the order for so many, without those
-    that do not exist.
+    are live on a rank. The phases need two microbatches per rank; with fewer, the order is that for two per rank,
+    without the microbatches that do not exist.
     """
     check_sizes(num_ranks=num_ranks, num_microbatches=num_microbatches)
     orders = [
@@ -44,7 +46,7 @@ def dualpipe_v(*, num_ranks: int, num_microbatches: int) -> Schedule:
 
 
 def _order(rank: int, *, num_ranks: int, full: int, num_microbatches: int) -> Codes:
-    """Codes of one rank's order for `full` microbatches, without those from `num_microbatches` on."""
+    """Return the codes of one rank's order for `full` microbatches, without those from `num_microbatches` on."""
     stages = (rank, 2 * num_ranks - 1 - rank)
     counts = {(op, chunk): 0 for op in (Op.F, Op.B) for chunk in (0, 1)}
     waiting: deque[tuple[int, int]] = deque()
@@ -64,7 +66,7 @@ def _order(rank: int, *, num_ranks: int, full: int, num_microbatches: int) -> Co
 
 
 def _steps(rank: int, *, num_ranks: int, num_microbatches: int) -> list[_Step]:
-    """Operations and chunks of one rank, in order; the weight gradient is the oldest that waits."""
+    """Return the operations and chunks of one rank in order; a weight gradient is always the oldest that waits."""
     after = num_ranks - rank - 1
     steps: list[_Step] = [_F0] * (2 * after)  # 1. fill the ranks below
     steps += [_F0, _F1] * (rank + 1)  # 2. both directions

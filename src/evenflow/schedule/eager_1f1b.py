@@ -5,14 +5,14 @@ from evenflow.schedule.schedule import Schedule, check_sizes
 
 
 def eager_1f1b(*, num_ranks: int, num_microbatches: int, sequence_splits: int = 1) -> Schedule:
-    """After ``2 (num_ranks - rank - 1)`` forwards, a forward and a backward in turn.
+    """Return eager 1F1B: each rank runs ``2 (num_ranks - rank - 1)`` forwards, then forward and backward in turn.
 
     ::
 
         rank 0  F0 F1 F2 B0    B1 B2
         rank 1     F0 B0 F1 B1 F2 B2
 
-    Its first backward comes after ``2 (num_ranks - rank) - 1`` forwards, where 1F1B has ``num_ranks - rank``. So every
+    The first backward comes after ``2 (num_ranks - rank) - 1`` forwards, where 1F1B has ``num_ranks - rank``. So every
     forward but those of the last rank runs one turn earlier than it is needed, which hides a message of up to one
     turn, and nearly twice as many activations are live. With free messages it takes as long as 1F1B.
     """

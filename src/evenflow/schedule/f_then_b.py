@@ -5,14 +5,14 @@ from evenflow.schedule.schedule import Schedule, check_sizes
 
 
 def f_then_b(*, num_ranks: int, num_microbatches: int, num_chunks: int = 1, sequence_splits: int = 1) -> Schedule:
-    """All forwards, then all backwards; every activation of the step is live in between.
+    """Return F-then-B: all forwards, then all backwards; every activation of the step is live in between.
 
     ::
 
         rank 0  F0 F1 F2          B0 B1 B2
         rank 1     F0 F1 F2 B0 B1 B2
 
-    With several chunks all microbatches pass one chunk before the next begins.
+    With several chunks, all microbatches pass one chunk before the next begins.
     """
     check_sizes(
         num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches, sequence_splits=sequence_splits

@@ -22,8 +22,10 @@ from evenflow.schedule.zb_h1 import zb_h1
 from evenflow.schedule.zb_h2 import zb_h2
 from evenflow.schedule.zbv import zbv
 
-_ONE_CHUNK = "one chunk a rank; any numbers of ranks and microbatches"
-_V_SHAPED = "two chunks a rank, the second from the last rank back to the first; any numbers of ranks and microbatches"
+_ONE_CHUNK = "one chunk per rank; any numbers of ranks and microbatches"
+_V_SHAPED = (
+    "two chunks per rank, the second from the last rank back to the first; any numbers of ranks and microbatches"
+)
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
@@ -63,7 +65,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "interleaved": Family(
             make=partial(interleaved, less_memory=False),
             fewest_chunks=2,
-            idea="1F1B over several chunks a rank; a remainder of microbatches joins the first group",
+            idea="1F1B over several chunks per rank; a remainder of microbatches joins the first group",
             memory="min(v m, (v-1) g + 2(p-r)-1) / v, for m >= p, with g = p + m mod p",
             bubble="(p-1)/(p-1 + v m) for m >= p",
             paper="Megatron-LM, arXiv:2104.04473, §2.2",
@@ -151,30 +153,33 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         ),
     }
 )
+"""Every schedule family by its canonical name, the one that ``evenflow schedules`` lists."""
 
 ALIASES: Mapping[str, str] = MappingProxyType(
     {"gpipe": "f-then-b", "breadth-first": "f-then-b", "pipedream-flush": "1f1b", "seq1f1b": "1f1b"}
 )
+"""Canonical name of a family by each other name that it is known under."""
 
 ALIAS_NOTES: Mapping[str, str] = MappingProxyType(
     {
-        "gpipe": "with one chunk a rank [arXiv:1811.06965]",
-        "breadth-first": "with several chunks a rank: looped breadth-first [arXiv:2211.05953]",
+        "gpipe": "with one chunk per rank [arXiv:1811.06965]",
+        "breadth-first": "with several chunks per rank: looped breadth-first [arXiv:2211.05953]",
         "pipedream-flush": "under the name of its paper [arXiv:2006.09503, §3.2]",
         "seq1f1b": "with sequences in k parts (--sequence-splits k): m k instead of m [arXiv:2406.03488, §3]",
     }
 )
+"""What each alias stands for beside its family: the number of chunks, or the paper that uses the name."""
 
 
 def default_family(*, num_chunks: int, less_memory: bool = False) -> str:
-    """The family for a number of chunks: 1F1B for one, interleaved for more."""
+    """Return the name of the default family for a number of chunks: 1F1B for one, interleaved for more."""
     if num_chunks == 1:
         return "1f1b"
     return "interleaved-less-memory" if less_memory else "interleaved"
 
 
 def family_name(name: str) -> str:
-    """The canonical name of a family; raises InputError with the nearest valid one."""
+    """Return the canonical name of a family; raise InputError with the nearest valid name for an unknown one."""
     canonical = ALIASES.get(name.lower(), name.lower())
     if canonical not in FAMILIES:
         near = difflib.get_close_matches(canonical, [*FAMILIES, *ALIASES], n=1)
@@ -188,7 +193,7 @@ def family_name(name: str) -> str:
 
 
 def chunk_count(name: str, asked: int | None) -> int:
-    """The chunks a rank of family `name`: those asked for, or else the only number that it has, or one.
+    """Return the chunks per rank of family `name`: the number asked for, or else the only one that it has, or one.
 
     Raises InputError where the family does not have the number asked for.
     """
@@ -200,7 +205,7 @@ def chunk_count(name: str, asked: int | None) -> int:
 
 
 def family_placement(name: str, *, num_ranks: int, num_chunks: int) -> tuple[int, ...]:
-    """The rank of every stage under family `name`, which has this number of chunks."""
+    """Return the rank of every stage under family `name`, which has this number of chunks."""
     if FAMILIES[family_name(name)].is_v_shaped:
         return v_shaped(num_ranks=num_ranks)
     return looped(num_ranks=num_ranks, num_chunks=num_chunks)
@@ -209,7 +214,7 @@ def family_placement(name: str, *, num_ranks: int, num_chunks: int) -> tuple[int
 def make_schedule(
     name: str, *, num_ranks: int, num_chunks: int, num_microbatches: int, sequence_splits: int = 1
 ) -> Schedule:
-    """The order of family `name` for these sizes; raises InputError for sizes that the family does not have."""
+    """Return the schedule of family `name` for these sizes; raise InputError for sizes that it does not have."""
     name = family_name(name)
     family = FAMILIES[name]
     sizes = {"num_ranks": num_ranks, "num_microbatches": num_microbatches}

@@ -1,4 +1,4 @@
-"""What there is to know of a schedule family."""
+"""A schedule family: how its schedules are made, and what is known of them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,24 +8,31 @@ from evenflow.schedule.schedule import Schedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """A family of schedules. In the texts: p ranks, v chunks a rank, m microbatches, rank r from 0."""
+    """A family of schedules. Its texts say p for ranks, v for chunks per rank, m for microbatches, r for a rank."""
 
     make: Callable[..., Schedule]
-    """Takes num_ranks and num_microbatches; num_chunks unless `num_chunks` fixes it; sequence_splits if `can_split`."""
+    """Function that makes a schedule from num_ranks, num_microbatches, num_chunks (unless `num_chunks` fixes it) and
+    sequence_splits (if `can_split`).
+    """
     num_chunks: int | None = None
-    """The only number of chunks that it has; None: any."""
+    """The only number of chunks per rank that the family has; None: any."""
     fewest_chunks: int = 1
-    """With fewer it has the order of another family."""
+    """Fewest chunks per rank with which the order is not that of another family."""
     comparison_only: bool = False
-    """Whether another family is better in every respect: `plan_best` does not try it."""
+    """Whether another family is better in every respect, so that `plan_best` does not try this one."""
     is_v_shaped: bool = False
-    """Whether the second of its two chunks runs the stages from the last rank to the first; else they go round."""
+    """Whether the second of two chunks runs its stages from the last rank to the first; otherwise all chunks run
+    theirs from the first rank to the last.
+    """
     can_split: bool = True
-    """Whether it runs sequences that are split."""
+    """Whether sequences may be split into parts."""
     idea: str
+    """The order of work in one phrase."""
     limits: str = "any numbers of ranks, chunks and microbatches"
+    """Sizes that the family has, as a phrase."""
     memory: str
-    """Live activations of rank r at its fullest, in whole-rank activations of one microbatch."""
+    """Live activations of rank r (from 0) at its fullest, in whole-rank activations of one microbatch."""
     bubble: str
     """Idle share of the step for equal stages and free messages."""
     paper: str
+    """The paper that describes the family."""

@@ -1,4 +1,4 @@
-"""A stuck schedule as text: one line a rank, with an arrow at the fault."""
+"""A stuck schedule as text: one line per rank, with an arrow at the fault."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,9 +7,9 @@ from evenflow.schedule.schedule import Schedule
 
 
 def fault_grid(schedule: Schedule, done: NDArray[np.bool_], *, around: int = 4) -> str:
-    """The part of each stuck rank's order around its first action that cannot start, marked ``->``.
+    """Return each stuck rank's order around its first action that cannot start, which is marked ``->``.
 
-    `done` [num_actions] says which actions could run.
+    `done` [num_actions] tells which actions could run.
     """
     lines = []
     for rank in range(schedule.num_ranks):

@@ -1,4 +1,4 @@
-"""Interleaved 1F1B: several model chunks a rank. [Megatron-LM, arXiv:2104.04473, §2.2]"""
+"""Interleaved 1F1B: several model chunks per rank. [Megatron-LM, arXiv:2104.04473, §2.2]"""
 
 from evenflow.schedule.orders import chunk_orders, group_sizes, merge
 from evenflow.schedule.schedule import Schedule, check_sizes
@@ -12,7 +12,7 @@ def interleaved(
     sequence_splits: int = 1,
     less_memory: bool = False,
 ) -> Schedule:
-    """Groups of microbatches run through the chunks, one forward and one backward in turn after a warm-up.
+    """Return interleaved 1F1B: after a warm-up, one forward and one backward in turn, in groups of microbatches.
 
     ::
 
@@ -20,10 +20,11 @@ def interleaved(
         rank 0  0F0 0F1 2F0 2F1          2B0 2B1 0B0 0B1
         rank 1      1F0 1F1 3F0 3B0 3F1 3B1 1B0 1B1
 
-    A group is ``num_ranks`` microbatches (fewer when a split sequence fills the pipeline with fewer). Microbatches
-    that do not fill a group are merged into the first one, which keeps the bubble of the even case. The warm-up of
-    rank r is the first group's forwards of all chunks but the last, and ``2 (num_ranks - r - 1)`` more; with
-    `less_memory` only ``num_ranks - r - 1`` more: with fewer, equal stages would wait between warm-up and cooldown.
+    A group passes one chunk after the other. It has ``num_ranks`` microbatches (fewer when a split sequence fills the
+    pipeline with fewer). Microbatches that do not fill a group are merged into the first one, which keeps the bubble of
+    the even case. The warm-up of rank r is the first group's forwards of all chunks but the last, and
+    ``2 (num_ranks - r - 1)`` more; with `less_memory` only ``num_ranks - r - 1`` more: with fewer, equal stages would
+    wait between warm-up and cooldown.
     """
     check_sizes(
         num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches, sequence_splits=sequence_splits

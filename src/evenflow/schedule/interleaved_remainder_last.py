@@ -6,14 +6,14 @@ from evenflow.schedule.schedule import Schedule, check_sizes
 
 
 def interleaved_remainder_last(*, num_ranks: int, num_chunks: int, num_microbatches: int) -> Schedule:
-    """As `interleaved`, but microbatches that do not fill a group of ``num_ranks`` are a last, smaller group.
+    """Return interleaved 1F1B where microbatches that do not fill a group of ``num_ranks`` are a last, smaller group.
 
     ::
 
         4 ranks, 2 chunks, 5 microbatches: forwards of rank 0, in groups of 4 and 1
         0F0 0F1 0F2 0F3 4F0 4F1 4F2 4F3 0F4 4F4
 
-    The last group does not fill the pipeline, so ranks wait between its chunks. It is here to be compared with
+    The last group does not fill the pipeline, so ranks wait between its chunks. The family is here to be compared with
     `interleaved`, which never idles more. Some sizes can never finish and are refused: see `never_finishes`.
     """
     check_sizes(num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches)
@@ -40,7 +40,7 @@ def interleaved_remainder_last(*, num_ranks: int, num_chunks: int, num_microbatc
 
 
 def never_finishes(*, num_ranks: int, num_chunks: int, num_microbatches: int) -> bool:
-    """Whether the order has a circle of ranks that wait for each other.
+    """Return whether the order has a circle of ranks that wait for each other.
 
     A small last group comes back to rank 0 for its next chunk only after ``num_ranks`` forwards, while every rank waits
     for one of its backwards after each of its own few. One microbatch with two chunks is just few enough.

@@ -8,7 +8,9 @@ from evenflow.schedule.schedule import Schedule, check_sizes
 
 
 def naive(*, num_ranks: int, num_microbatches: int, num_chunks: int = 1, sequence_splits: int = 1) -> Schedule:
-    """A microbatch goes forward and backward through all stages before the next begins; one rank works at a time.
+    """Return naive pipelining: a microbatch goes forward and backward through all stages before the next begins.
+
+    Only one rank works at a time.
 
     ::
 

@@ -1,4 +1,4 @@
-"""The order of work of a plan: its own, or that of its family."""
+"""The schedule of a plan: its own order of work, or that of its family."""
 
 from dataclasses import asdict
 
@@ -11,10 +11,10 @@ from evenflow.schedule.validate import check_complete
 
 
 def schedule_of(plan: Plan) -> Schedule:
-    """The order that `plan` runs.
+    """Return the schedule that `plan` runs.
 
-    Raises InputError for a family that does not have these sizes, and for an order of its own that has others or is not
-    complete (ScheduleError).
+    Raises InputError for a family that does not have the plan's sizes and for an order of the plan's own that has other
+    sizes, and ScheduleError for an order that is not complete.
     """
     if not plan.order:
         return make_schedule(plan.schedule, **asdict(plan.sizes))

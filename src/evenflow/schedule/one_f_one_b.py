@@ -5,7 +5,7 @@ from evenflow.schedule.schedule import Schedule, check_sizes
 
 
 def one_f_one_b(*, num_ranks: int, num_microbatches: int, sequence_splits: int = 1) -> Schedule:
-    """After ``num_ranks - rank - 1`` forwards, a forward and a backward in turn.
+    """Return 1F1B: each rank runs ``num_ranks - rank - 1`` forwards, then one forward and one backward in turn.
 
     ::
 

@@ -1,4 +1,4 @@
-"""What the families share: the order of forwards and of backwards on a rank, and how the two are merged."""
+"""Parts that the families share: the order of forwards and of backwards on a rank, and how the two are merged."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from evenflow.schedule.schedule import Codes
 
 
 def group_sizes(*, num_microbatches: int, group: int) -> list[int]:
-    """Microbatches of each group: `group` each, the remainder merged into the first.
+    """Return the number of microbatches of each group: `group` each, and the remainder more in the first.
 
     >>> group_sizes(num_microbatches=9, group=4)
     [5, 4]
@@ -24,14 +24,14 @@ def group_sizes(*, num_microbatches: int, group: int) -> list[int]:
 def chunk_orders(
     *, groups: list[int], num_chunks: int, sequence_splits: int
 ) -> tuple[tuple[Codes, Codes], tuple[Codes, Codes]]:
-    """The ``(chunks, units)`` of all forwards of a rank, and of all its backwards, in order.
+    """Return ``(chunks, units)`` of all forwards of a rank, and ``(chunks, units)`` of all its backwards, in order.
 
     A group goes through the chunks one after the other, forwards up, backwards down::
 
         2 chunks, groups of 2:  F  0:0 0:1 1:0 1:1 0:2 0:3 1:2 1:3      (chunk:unit)
                                 B  1:0 1:1 0:0 0:1 1:2 1:3 0:2 0:3
 
-    Within a sequence that is split, backwards run from the last part to the first: a part's keys and values collect
+    Within a split sequence, backwards run from the last part to the first: a part's keys and values collect
     gradients from all later parts. [Seq1F1B, §3]
     """
     num_parts = sum(groups) * sequence_splits
@@ -50,9 +50,9 @@ def chunk_orders(
 
 
 def merge(forwards: tuple[Codes, Codes], backwards: tuple[Codes, Codes], *, warmups: Sequence[int]) -> Codes:
-    """For every rank its number of `warmups` forwards, then one forward and one backward in turn, then what is left.
+    """Return the actions of every rank: `warmups` forwards, then one forward and one backward in turn, then the rest.
 
-    Returns the codes of the ops, stages and units of each rank's actions, shape [3, num_ranks, num_actions a rank].
+    They are given as codes of their ops, stages and units, shape [3, num_ranks, num_actions per rank].
     """
     num_ranks, count = len(warmups), len(forwards[0])
     codes = np.empty((3, 2 * count), dtype=np.int32)  # all forwards, then all backwards

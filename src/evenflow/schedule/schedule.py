@@ -1,4 +1,4 @@
-"""A schedule is a value: for every rank the order in which it runs its actions."""
+"""A schedule as a value: for every rank, the order in which it runs its actions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Codes = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Schedule:
-    """For every rank, an ordered list of actions; when each runs follows from the costs.
+    """An ordered list of actions for every rank; the time when each action runs follows from the costs.
 
     The actions of all ranks stand one rank after the other in three arrays, so that long schedules stay cheap.
     With a split sequence, a microbatch index counts its parts: part j of sequence b is ``b * sequence_splits + j``.
@@ -36,7 +36,7 @@ class Schedule:
     units: Codes
     """Microbatch (part) index, shape [num_actions]."""
     rank_starts: tuple[int, ...]
-    """Where each rank's actions begin in the arrays, and their end: num_ranks + 1 numbers."""
+    """Index in the arrays at which each rank's actions begin, and the number of all actions: num_ranks + 1 numbers."""
 
     @classmethod
     def from_orders(
@@ -49,7 +49,7 @@ class Schedule:
         stage_ranks: Sequence[int] | None = None,
         orders: Iterable[Codes],
     ) -> "Schedule":
-        """From the codes of ops, stages and units of each rank's actions, shape [3, num_actions of the rank].
+        """Return a schedule from codes of each rank's ops, stages and units, shape [3, num_actions of the rank].
 
         Stage s runs on ``stage_ranks[s]``, by default on rank s mod the number of ranks.
         """
@@ -80,7 +80,10 @@ class Schedule:
         stage_ranks: Sequence[int] | None = None,
         codes: Codes,
     ) -> "Schedule":
-        """As `from_orders`, where all ranks have equally many actions: codes [3, num_ranks, num_actions]."""
+        """Return a schedule whose ranks have equally many actions, from codes of shape [3, num_ranks, num_actions].
+
+        Stages are placed as in `from_orders`.
+        """
         _, num_ranks, length = codes.shape
         flat = codes.reshape(3, -1)
         flat.setflags(write=False)
@@ -107,7 +110,7 @@ class Schedule:
         stage_ranks: Sequence[int] | None = None,
         orders: Iterable[Iterable[Action]],
     ) -> "Schedule":
-        """As `from_orders`, from lists of actions, one a rank."""
+        """Return a schedule from one list of actions per rank; stages are placed as in `from_orders`."""
         arrays = []
         for order in orders:
             rows = [(int(action.op), action.stage, action.microbatch) for action in order]
@@ -137,7 +140,7 @@ class Schedule:
         return (self.name, self.stage_ranks, self.num_microbatches, self.sequence_splits, self.rank_starts)
 
     def same_order(self, other: "Schedule") -> bool:
-        """Whether every rank does the same in the same order, whatever the two are called."""
+        """Return whether every rank does the same in the same order as in `other`, whatever the two names are."""
         return (
             self.stage_ranks == other.stage_ranks
             and self.rank_starts == other.rank_starts
@@ -149,22 +152,22 @@ class Schedule:
 
     @property
     def num_stages(self) -> int:
-        """Stages of all ranks."""
+        """Number of stages of all ranks."""
         return len(self.stage_ranks)
 
     @property
     def num_chunks(self) -> int:
-        """Model chunks of each rank."""
+        """Number of model chunks of each rank."""
         return self.num_stages // self.num_ranks
 
     @property
     def num_units(self) -> int:
-        """Microbatch parts that every stage runs: microbatches times sequence splits."""
+        """Number of microbatch parts that every stage runs: microbatches times sequence splits."""
         return self.num_microbatches * self.sequence_splits
 
     @property
     def sizes(self) -> Sizes:
-        """The sizes of its pipeline."""
+        """The sizes of the pipeline."""
         return Sizes(
             num_ranks=self.num_ranks,
             num_chunks=self.num_chunks,
@@ -174,7 +177,7 @@ class Schedule:
 
     @property
     def num_actions(self) -> int:
-        """Actions of all ranks."""
+        """Number of actions of all ranks."""
         return len(self.ops)
 
     @cached_property
@@ -197,21 +200,21 @@ class Schedule:
 
     @cached_property
     def used_ops(self) -> tuple[Op, ...]:
-        """The operations that occur."""
+        """The operations that occur in the schedule."""
         return tuple(Op(op) for op in np.flatnonzero(np.bincount(self.ops, minlength=NUM_OPS)).tolist())
 
     @property
     def splits_backward(self) -> bool:
-        """Whether some backward is split into input and weight gradient."""
+        """Whether any backward is split into input and weight gradient."""
         return Op.W in self.used_ops
 
     @property
     def is_forward_only(self) -> bool:
-        """Whether there is no backward at all: inference."""
+        """Whether the schedule has no backward at all, as in inference."""
         return self.used_ops == (Op.F,)
 
     def order(self, rank: int) -> list[Action]:
-        """The actions of one rank, as values."""
+        """Return the actions of one rank in their order."""
         span = slice(self.rank_starts[rank], self.rank_starts[rank + 1])
         return [
             Action(int(stage), Op(int(op)), int(unit))
@@ -224,7 +227,7 @@ def _placement(stage_ranks: Sequence[int] | None, num_stages: int, num_ranks: in
 
 
 def check_sizes(*, num_ranks: int, num_chunks: int = 1, num_microbatches: int, sequence_splits: int = 1) -> None:
-    """Refuse sizes that no pipeline has."""
+    """Raise InputError for sizes that no pipeline can have."""
     Sizes(
         num_ranks=num_ranks,
         num_chunks=num_chunks,

@@ -1,6 +1,6 @@
-"""The text form of a schedule, one comma-separated line a rank, and its inverse.
+"""The text form of a schedule, one comma-separated line per rank, and its inverse.
 
-This is what torch.distributed.pipelining reads as a compute-only CSV; empty cells are idle slots and are skipped.
+torch.distributed.pipelining reads it as a compute-only CSV; empty cells are idle slots and are skipped.
 Older files of that library call the input gradient B and the full backward BW.
 """
 
@@ -14,16 +14,16 @@ _OLD_NAMES = {"F": Op.F, "B": Op.I, "W": Op.W, "BW": Op.B}
 
 
 def format_schedule(schedule: Schedule) -> str:
-    """One line a rank, like ``0F0,0F1,0B0,0B1``."""
+    """Return the text of `schedule`, one line per rank, like ``0F0,0F1,0B0,0B1``."""
     return "".join(
         ",".join(str(action) for action in schedule.order(rank)) + "\n" for rank in range(schedule.num_ranks)
     )
 
 
 def parse_schedule(text: str, *, name: str, sequence_splits: int = 1, place: str = "schedule") -> Schedule:
-    """The inverse of `format_schedule`; sizes and placement follow from the actions. Does not validate the order.
+    """Return the schedule of a text that `format_schedule` wrote; sizes and placement follow from the actions.
 
-    A file with BW, or with W but without I, is taken for an old one.
+    The order is not checked. A text with BW, or with W but without I, is taken for one of an older file.
     """
     used = set(re.findall("[A-Z]+", text))
     is_old = "BW" in used or ("W" in used and "I" not in used)

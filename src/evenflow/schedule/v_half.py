@@ -5,7 +5,7 @@ from evenflow.schedule.schedule import Schedule, check_sizes
 
 
 def v_half(*, num_ranks: int, num_microbatches: int) -> Schedule:
-    """Two units a rank down the V in chunk 0 and one back up in chunk 1.
+    """Return V-Half: forwards take two units per rank down the V in chunk 0 and one per rank back up in chunk 1.
 
     ::
 

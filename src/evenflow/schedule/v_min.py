@@ -5,7 +5,7 @@ from evenflow.schedule.schedule import Schedule, check_sizes
 
 
 def v_min(*, num_ranks: int, num_microbatches: int) -> Schedule:
-    """One unit a rank down the V and back up: no microbatch ever waits.
+    """Return V-Min: each microbatch takes one unit per rank down the V and back up, so that it never waits.
 
     ::
 

@@ -1,4 +1,7 @@
-"""One validator for every schedule: complete, well placed, in causal order. Deadlocks: `simulate.build_graph`."""
+"""The one validator of all schedules: complete, well placed, in causal order.
+
+Deadlocks are found by `simulate.build_graph`.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +16,10 @@ Indices = NDArray[np.int64]
 def check_complete(schedule: Schedule) -> None:
     """Raise ScheduleError unless every stage runs every microbatch completely, in causal order.
 
-    Completely: the forward once, and then the full backward once or input and weight gradient once each; or, in a
-    schedule without any backward, the forward alone. Checked as well: equally many stages a rank, no index out of
-    range, stages on their ranks, and, for split sequences, forwards of the parts in order and backwards in reverse.
-    [Seq1F1B, §3]
+    A stage runs a microbatch completely with the forward once, and then the full backward once or input and weight
+    gradient once each; in a schedule without any backward, with the forward alone. The check covers as well that
+    ranks have equally many stages, indices are in range, stages run on their ranks, and the parts of a split sequence
+    run forward in order and backward in reverse. [Seq1F1B, §3]
     """
     place = f"schedule {schedule.name}"
     _check_placement(schedule, place)
@@ -56,7 +59,7 @@ def check_complete(schedule: Schedule) -> None:
 
 
 def _check_placement(schedule: Schedule, place: str) -> None:
-    """Every rank has equally many stages."""
+    """Raise ScheduleError unless every rank has equally many stages."""
     of_rank = np.bincount(schedule.stage_ranks, minlength=schedule.num_ranks)
     if len(of_rank) > schedule.num_ranks or of_rank.min() != of_rank.max():
         raise ScheduleError(
@@ -67,7 +70,7 @@ def _check_placement(schedule: Schedule, place: str) -> None:
 
 
 def _check_causal(schedule: Schedule, place: str) -> None:
-    """Order of the actions of one stage, all on one rank."""
+    """Raise ScheduleError unless the actions of each stage, which are all on one rank, are in causal order."""
     when = np.full((NUM_OPS, schedule.num_stages, schedule.num_units), -1, dtype=np.int64)
     when[schedule.ops, schedule.stages, schedule.units] = np.arange(schedule.num_actions)
     orders = [(when[Op.F], 1, "must run the parts of a sequence forward in order: later ones attend to earlier ones")]
@@ -89,7 +92,7 @@ def _check_causal(schedule: Schedule, place: str) -> None:
 
 
 def _check_after(schedule: Schedule, later: Indices, earlier: Indices, rule: str, place: str) -> None:
-    """Every action at the index `later` [num_stages, num_units] comes after that at `earlier`."""
+    """Raise ScheduleError unless every index in `later` [num_stages, num_units] is after the one in `earlier`."""
     early = later[later < earlier]
     if len(early):
         raise ScheduleError(value=_name(schedule, int(early[0])), rule=rule, place=place)

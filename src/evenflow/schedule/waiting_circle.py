@@ -1,4 +1,4 @@
-"""Why an order can never finish: the circle of actions in which each waits for the next."""
+"""The reason why an order can never finish: the circle of actions in which each waits for the next."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class Wait:
     needs: Action
     needs_rank: int
     by_order: bool
-    """Whether `needs` merely comes first in the order of the rank; otherwise it makes the input of `action`."""
+    """Whether `needs` merely comes first in the order of the rank; otherwise `needs` makes the input of `action`."""
 
     def __str__(self) -> str:
         if self.by_order:
@@ -24,9 +24,9 @@ class Wait:
 
 
 def waiting_circle(schedule: Schedule) -> tuple[Wait, ...]:
-    """One circle of waits, each needing the action of the next, the last that of the first; empty if all can run.
+    """Return one circle of waits, each for the action of the next and the last for the first; empty if all can run.
 
-    `schedule` is complete (see `check_complete`).
+    `schedule` must be complete (see `check_complete`).
     """
     orders = [schedule.order(rank) for rank in range(schedule.num_ranks)]
     inputs = _inputs(orders)
@@ -53,7 +53,7 @@ def waiting_circle(schedule: Schedule) -> tuple[Wait, ...]:
 
 
 def _inputs(orders: list[list[Action]]) -> dict[Action, Action | None]:
-    """For every action the one, on another stage or its own, that makes its input.
+    """Return for every action the action, on another stage or its own, that makes its input.
 
     A stage passes on the gradient in its first action on a microbatch that is not its forward.
     """
@@ -79,7 +79,7 @@ def _inputs(orders: list[list[Action]]) -> dict[Action, Action | None]:
 
 
 def _run(orders: list[list[Action]], inputs: dict[Action, Action | None]) -> list[int]:
-    """How many actions of each rank can run."""
+    """Return the number of actions of each rank that can run."""
     heads = [0] * len(orders)
     done: set[Action | None] = {None}
     moved = True

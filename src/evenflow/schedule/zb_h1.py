@@ -5,7 +5,7 @@ from evenflow.schedule.zb_turns import zb_turns
 
 
 def zb_h1(*, num_ranks: int, num_microbatches: int, sequence_splits: int = 1) -> Schedule:
-    """1F1B with split backwards; on rank r every weight gradient waits for r further input gradients.
+    """Return ZB-H1: 1F1B with split backwards, where every weight gradient of rank r waits for r more input gradients.
 
     ::
 

@@ -1,11 +1,13 @@
-"""ZB-H2: further ahead than ZB-H1, and no rank waits between its actions. [ZeroBubble, arXiv:2401.10241, §2.2]"""
+"""ZB-H2: a longer warm-up than ZB-H1, and no rank waits between its actions. [ZeroBubble, arXiv:2401.10241, §2.2]"""
 
 from evenflow.schedule.schedule import Schedule
 from evenflow.schedule.zb_turns import zb_turns
 
 
 def zb_h2(*, num_ranks: int, num_microbatches: int, sequence_splits: int = 1) -> Schedule:
-    """Rank r starts with ``2 (num_ranks - r) - 1`` forwards, and every weight gradient waits for 2 r input gradients.
+    """Return ZB-H2: 1F1B with split backwards, where rank r starts with ``2 (num_ranks - r) - 1`` forwards.
+
+    Every weight gradient of rank r waits for 2 r more input gradients.
 
     ::
 

@@ -1,4 +1,4 @@
-"""What ZB-H1 and ZB-H2 share: 1F1B with split backwards, taken in turns. [ZeroBubble, arXiv:2401.10241, §2]"""
+"""The order shared by ZB-H1 and ZB-H2: 1F1B with split backwards, in turns. [ZeroBubble, arXiv:2401.10241, §2]"""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from evenflow.schedule.schedule import Schedule, check_sizes
 
 
 def zb_turns(*, name: str, ahead: int, num_ranks: int, num_microbatches: int, sequence_splits: int) -> Schedule:
-    """The schedule `name`, whose turn t on rank r runs, in this order and as far as they exist,
+    """Return the schedule `name`, whose turn t on rank r runs, in this order and as far as they exist,
 
     ::
 

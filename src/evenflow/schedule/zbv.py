@@ -5,7 +5,7 @@ from evenflow.schedule.schedule import Schedule, check_sizes
 
 
 def zbv(*, num_ranks: int, num_microbatches: int) -> Schedule:
-    """Forwards and gradients run down the V and back up, four units a rank in chunk 0 and two in chunk 1.
+    """Return ZB-V: forwards and gradients run down the V and back up, four units per rank in chunk 0, two in chunk 1.
 
     ::
 
@@ -14,8 +14,8 @@ def zbv(*, num_ranks: int, num_microbatches: int) -> Schedule:
         rank 1      1F0 2F0 1F1 2F1 2I0 2W0 1F2 1I0 1W0 2F2 2I1 1I1 2I2 1I2 2W1 1W1 2W2 1W2
 
     The block lives 12 p units of 6 on every rank, so at most 2 p chunk activations are live: p whole ones, as on rank 0
-    of 1F1B. With F = I = W and 2 p - 1 microbatches or more no rank waits between its own
-    actions; from p on ranks wait no longer in all.
+    of 1F1B. With F = I = W and 2 p - 1 microbatches or more, no rank waits between its own actions; with p or more,
+    each rank waits no longer in all.
     """
     check_sizes(num_ranks=num_ranks, num_microbatches=num_microbatches)
     block = [
