@@ -1,15 +1,10 @@
-"""Cell contents against the layers they stand for, and the first plans against every plan."""
+"""Cell contents against the layers they stand for."""
 
 import numpy as np
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from evenflow.solve.columns.cell_options import Segments, merged_runs
-from evenflow.solve.memory.least_memory import least_memory
-from evenflow.solve.search.annealing import Annealing
-from evenflow.solve.start import even_start
 from tests.solve.cases import cases
-from tests.solve.exhaustive import every_plan
 
 PLENTY = 10**15
 
@@ -48,37 +43,3 @@ def test_options_cost_what_their_layers_cost(case):
 
 def network_run_size(ends, run: int) -> int:
     return ends[run] - (ends[run - 1] if run else 0)
-
-
-@given(case=cases())
-@settings(max_examples=60)
-def test_an_even_start_is_a_plan(case):
-    problem = case.problem()
-    counts = even_start(problem)
-    assert (counts >= 0).all()
-    assert counts.sum() == problem.num_layers
-    assert (counts.sum(axis=1) >= problem.min_layers).all()
-    assert ((counts > 0).sum(axis=1) <= 1).all()
-
-
-@given(data=st.data(), seed=st.integers(0, 100))
-@settings(max_examples=60)
-def test_the_search_stays_among_the_plans_that_fit(data, seed):
-    case = data.draw(cases(memory=2**20 + 7))
-    plans = every_plan(case)
-    limit = data.draw(st.sampled_from(plans.limits()))
-    problem = case.problem(limit)
-    counts = least_memory(problem, seconds=30).counts
-    if (problem.rank_memory(problem.costs(counts)) > limit).any():
-        return
-    search = Annealing(problem=problem, counts=counts.copy(), seed=seed)
-    rounds = iter([False, False, True])
-    search.run(stop=lambda: next(rounds))
-    makespan, found = search.incumbent
-    assert (problem.rank_memory(problem.costs(found)) <= limit).all()
-    assert (found >= 0).all()
-    assert (found.sum(axis=1) >= problem.min_layers).all()
-    first, second = problem.exclusive_kinds
-    assert first < 0 or not ((found[:, first] > 0) & (found[:, second] > 0)).any()
-    assert plans.best_ns(limit) <= makespan
-    assert makespan in plans.makespans_ns

@@ -1,0 +1,77 @@
+"""Simulated annealing: only plans that fit, and never worse than where it began or what it was offered."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenflow.solve.memory.least_memory import least_memory
+from evenflow.solve.search.annealing import Annealing
+from evenflow.solve.start import even_start
+from tests.solve.cases import cases
+from tests.solve.exhaustive import every_plan
+
+
+@given(data=st.data(), seed=st.integers(0, 100))
+@settings(max_examples=60)
+def test_the_search_stays_among_the_plans_that_fit(data, seed):
+    case = data.draw(cases(memory=2**20 + 7))
+    plans = every_plan(case)
+    limit = data.draw(st.sampled_from(plans.limits()))
+    problem = case.problem(limit)
+    counts = least_memory(problem, seconds=30).counts
+    if (problem.rank_memory(problem.costs(counts)) > limit).any():
+        return
+    search = Annealing(problem=problem, counts=counts.copy(), seed=seed)
+    rounds = iter([False, False, True])
+    search.run(stop=lambda: next(rounds))
+    makespan, found = search.incumbent
+    assert (problem.rank_memory(problem.costs(found)) <= limit).all()
+    assert (found >= 0).all()
+    assert (found.sum(axis=1) >= problem.min_layers).all()
+    first, second = problem.exclusive_kinds
+    assert first < 0 or not ((found[:, first] > 0) & (found[:, second] > 0)).any()
+    assert plans.best_ns(limit) <= makespan
+    assert makespan in plans.makespans_ns
+
+
+@given(case=cases(), seed=st.integers(0, 100))
+@settings(max_examples=30)
+def test_the_search_is_never_behind_its_start(case, seed):
+    problem = case.problem()
+    counts = even_start(problem)
+    start_ns = problem.simulate(counts).makespan_ns
+    search = Annealing(problem=problem, counts=counts.copy(), seed=seed)
+    assert search.incumbent[0] == start_ns
+    rounds = iter([False, True])
+    search.run(stop=lambda: next(rounds))
+    makespan, found = search.incumbent
+    assert makespan <= start_ns
+    assert problem.simulate(found).makespan_ns == makespan
+
+
+@given(data=st.data())
+@settings(max_examples=30)
+def test_an_offer_is_taken_where_it_is_better(data):
+    case = data.draw(cases())
+    problem = case.problem()
+    offered = even_start(problem)
+    # All layers that the even start recomputes, kept instead: another plan, which may be better or worse.
+    kept = offered * 0
+    kept[:, -1] = offered.sum(axis=1)
+    search = Annealing(problem=problem, counts=kept.copy())
+    search.offer(offered.copy())
+    rounds = iter([False, True])
+    search.run(stop=lambda: next(rounds))
+    assert search.incumbent[0] <= min(problem.simulate(counts).makespan_ns for counts in (kept, offered))
+
+
+@given(data=st.data())
+@settings(max_examples=20)
+def test_the_same_seed_finds_the_same_plan(data):
+    problem = data.draw(cases()).problem()
+    answers = []
+    for _ in range(2):
+        search = Annealing(problem=problem, counts=even_start(problem), seed=7)
+        rounds = iter([False, False, True])
+        search.run(stop=lambda rounds=rounds: next(rounds))
+        answers.append((search.incumbent[0], search.incumbent[1].tolist()))
+    assert answers[0] == answers[1]

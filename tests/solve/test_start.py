@@ -1,0 +1,47 @@
+"""The first plan: an even cut, all of it recomputed."""
+
+import numpy as np
+from hypothesis import given, settings
+
+from evenflow.model import Request, Sizes
+from evenflow.solve.problem import make_problem
+from evenflow.solve.start import even_bounds, even_start
+from tests.networks import equal_network, plain_network
+from tests.solve.cases import cases
+
+
+@given(case=cases())
+@settings(max_examples=60)
+def test_an_even_start_is_a_plan(case):
+    problem = case.problem()
+    counts = even_start(problem)
+    assert (counts >= 0).all()
+    assert counts.sum() == problem.num_layers
+    assert (counts.sum(axis=1) >= problem.min_layers).all()
+    assert ((counts > 0).sum(axis=1) <= 1).all()
+
+
+@given(case=cases())
+@settings(max_examples=40)
+def test_no_other_kind_keeps_less_in_any_cell(case):
+    problem = case.problem()
+    counts = even_start(problem)
+    activation = problem.costs(counts).activation_bytes
+    for kind in range(len(problem.kinds)):
+        other = np.zeros_like(counts)
+        other[:, kind] = counts.sum(axis=1)
+        assert (problem.costs(other).activation_bytes >= activation).all()
+
+
+def test_equal_layers_are_cut_evenly():
+    problem = make_problem(
+        Request(network=equal_network(8), sizes=Sizes(num_ranks=4, num_chunks=1, num_microbatches=2)), schedule="1f1b"
+    )
+    assert even_bounds(problem).tolist() == [0, 2, 4, 6, 8]
+
+
+def test_given_layers_are_kept():
+    sizes = Sizes(num_ranks=2, num_chunks=2, num_microbatches=2)
+    request = Request(network=plain_network(8), sizes=sizes, layers=((1, 3), (3, 1)))
+    counts = even_start(make_problem(request, schedule="interleaved"))
+    assert counts.sum(axis=1).tolist() == [1, 3, 3, 1]
