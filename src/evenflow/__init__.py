@@ -7,7 +7,7 @@ outcome = evenflow.plan(network, num_ranks=8, num_microbatches=32, memory_limit_
 print(outcome.summary())
 
 Every name here is loaded when it is first used, so importing evenflow stays cheap. `evenflow.auto` (two-level planning)
-and `evenflow.run` (training as planned) have their own names.
+and `evenflow.run` (training as planned) have public names of their own.
 """
 
 import importlib
@@ -119,7 +119,7 @@ _HOMES = {
     "search_order": "evenflow.solve.order.order_search",
     "plan": "evenflow.solve.plan",
 }
-"""The module that each public name is loaded from."""
+"""The module from which each public name is loaded."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,1 +1,1 @@
-"""Plans that nobody had to search for, to compare with: equal cells, equal stages, the rule of thumb."""
+"""Plans that need no search, to compare with: equal cells, equal stages, and the rule of thumb."""

@@ -1,4 +1,4 @@
-"""An order of work on equal stages: times and activations for when there is no model yet."""
+"""An order of work on equal stages: its times and activations where there is no model yet."""
 
 from fractions import Fraction
 
@@ -7,14 +7,14 @@ from evenflow.schedule import Schedule
 from evenflow.simulate import Simulation, simulate
 
 ACTIVATION_BYTES = 2**30
-"""What one microbatch keeps on a whole rank."""
+"""Bytes that one microbatch keeps on a whole rank."""
 
 
 def equal_stages(schedule: Schedule, *, forward_ns: int, backward_ns: int, weight_ns: int | None = None) -> Simulation:
-    """Run an order in which all stages take the same time for each microbatch (part).
+    """Simulate a schedule on stages that all take the same time for each microbatch (part).
 
-    Of the backward, `weight_ns` is the weight gradient, by default half. A microbatch keeps `ACTIVATION_BYTES` on a
-    rank, shared equally by its chunks and parts; nothing else takes memory.
+    `weight_ns` is the weight gradient's share of the backward, by default half. A microbatch keeps `ACTIVATION_BYTES`
+    on a rank, shared equally by its chunks and parts; nothing else takes memory.
     Raises ScheduleError when the order is incomplete or can never finish.
     """
     splits = schedule.sequence_splits
@@ -37,7 +37,7 @@ def equal_stages(schedule: Schedule, *, forward_ns: int, backward_ns: int, weigh
 
 
 def peak_live(simulation: Simulation) -> list[Fraction]:
-    """Live activations of every rank of `equal_stages` at its fullest, in whole-rank activations of a microbatch."""
+    """Return the most live activations of every rank of `equal_stages`, in whole-rank activations of a microbatch."""
     schedule = simulation.timeline.schedule
     rank_bytes = _part_bytes(schedule) * schedule.num_chunks * schedule.sequence_splits
     return [Fraction(peak, rank_bytes) for peak in simulation.peak_memory_bytes]

@@ -1,4 +1,4 @@
-"""Plans that nobody had to search for: layers dealt evenly, and everything or nothing recomputed."""
+"""Even plans: layers dealt evenly, all under one recompute kind."""
 
 from evenflow.errors import InputError
 from evenflow.model import FULL, NONE, Network, Plan, Sizes, cells, stage_table
@@ -6,7 +6,7 @@ from evenflow.schedule import family_placement
 
 
 def even_plan(network: Network, sizes: Sizes, *, schedule: str, recompute: str = NONE) -> Plan:
-    """The plan with equal cells whose layers are all under one recompute kind.
+    """Return the plan with equal cells whose layers are all under one recompute kind.
 
     Layers that are left over go one each to the last stages before the final one, because later stages keep fewer
     microbatches alive and the final one also holds the tail; the first stage, with the head, gets one only when every
@@ -15,10 +15,10 @@ def even_plan(network: Network, sizes: Sizes, *, schedule: str, recompute: str =
         rank     0  1  2  3
         layers   2  3  3  2
 
-    `schedule` is the name of a family: it says which stages are on a rank.
+    `schedule` is the name of a family, which places the stages on the ranks.
 
     Raises:
-        InputError: fewer layers than cells, or a kind that the network does not offer.
+        InputError: there are fewer layers than cells, or the network does not offer the kind.
     """
     num_ranks, num_chunks, num_stages = sizes.num_ranks, sizes.num_chunks, sizes.num_cells
     if network.num_layers < num_stages:
@@ -44,7 +44,7 @@ def even_plan(network: Network, sizes: Sizes, *, schedule: str, recompute: str =
 
 
 def check_offered(network: Network, kind: str, *, sequence_splits: int, place: str) -> None:
-    """Refuse a recompute kind for which the network has no costs."""
+    """Raise InputError for a recompute kind for which the network has no costs."""
     if kind in network.split_sequence(sequence_splits).kinds:
         return
     if kind == FULL and kind in network.kinds:

@@ -1,4 +1,4 @@
-"""Plans with a name, to set beside each other: the naive ones are made here."""
+"""Plans with names, to be compared with each other, and the naive ones among them."""
 
 from dataclasses import dataclass
 
@@ -18,14 +18,14 @@ class NamedPlan:
     name: str
     simulation: Simulation
     certificate: str = ""
-    """How good the plan is proven to be, where that is known."""
+    """Proof of how good the plan is, in words; empty where none is known."""
     picture: str | None = None
-    """File name of its picture; None where none is asked for."""
+    """File name of the plan's picture; None where no picture is asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """A named plan that cannot be made, and why."""
+    """A named plan that cannot be made, and the reason."""
 
     name: str
     reason: str
@@ -39,7 +39,7 @@ def naive_plans(
     communication: Communication | None = None,
     only_divisible: bool = False,
 ) -> list[NamedPlan | Skipped]:
-    """Return the plans with layers dealt evenly, under full recomputation and under none.
+    """Return the plans with layers dealt evenly, one under full recomputation and one without any.
 
     `only_divisible` skips both where the layers do not divide by the number of cells. [SAPP guide]
     """

@@ -32,12 +32,12 @@ from evenflow.simulate import (
 SCHEDULE = "1f1b"
 _RANKS = (2, 4)
 _BALANCED_FROM = 4
-"""With fewer ranks the SAPP guide leaves the layers as they are."""
+"""Fewest ranks for which the SAPP guide moves layers; with fewer it leaves them as they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuningStep:
-    """A plan on the way, and what led to it."""
+    """A plan on the way to the answer, and the change that led to it."""
 
     change: str
     """The change since the step before, as a phrase."""
@@ -45,7 +45,7 @@ class TuningStep:
 
     @property
     def stage_ns(self) -> tuple[int, ...]:
-        """Forward and backward of one microbatch on every rank."""
+        """Time of the forward and backward of one microbatch on every rank."""
         return tuple(_stage_ns(self.simulation.costs).tolist())
 
     @property
@@ -57,13 +57,13 @@ class TuningStep:
 def quick_tune(
     network: Network, *, num_ranks: int, num_microbatches: int, memory_limit_bytes: int | None
 ) -> tuple[TuningStep, ...]:
-    """The steps of the rule, from the even cut without recomputation; the last one's plan is its answer.
+    """Return the steps of the rule, from the even cut without recomputation; the plan of the last step is its answer.
 
-    When even full recomputation does not fit at offset 0, the rule knows no answer: the last step is over the limit.
+    When even full recomputation does not fit at offset 0, the rule has no answer: the last step is over the limit.
 
     Raises:
-        InputError: numbers of ranks for which the SAPP guide gives no rule, fewer layers than ranks, or a network
-            without full recomputation.
+        InputError: the SAPP guide has no rule for this number of ranks, there are fewer layers than ranks, or the
+            network has no full recomputation.
     """
     if num_ranks not in _RANKS:
         raise InputError(
@@ -92,7 +92,7 @@ def quick_tune(
 
 
 def with_full_only(network: Network) -> Network:
-    """`network` without the recompute kinds other than `full`."""
+    """Return `network` without the recompute kinds other than `full`."""
     runs = tuple(
         LayerRun(
             layer=replace(run.layer, modes={kind: run.layer.modes[kind] for kind in (FULL, NONE)}), count=run.count
@@ -104,16 +104,18 @@ def with_full_only(network: Network) -> Network:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Rule:
+    """The rule of thumb for one network, its schedule and its memory limit."""
+
     network: Network
     sums: LayerSums
     """Sums for the kinds full and none, in this order."""
     live: Integers
-    """Most microbatches in flight, shape [num_ranks]."""
+    """Most microbatches in flight on every rank, shape [num_ranks]."""
     num_microbatches: int
     memory_limit_bytes: int | None
 
     def steps(self, layers: Integers) -> Iterator[TuningStep]:
-        """Both parts of the rule, from `layers` of every rank."""
+        """Yield the steps of both parts of the rule, starting from `layers` of every rank."""
         recomputed = np.zeros_like(layers)
         yield self._step("layers dealt evenly, none recomputed", layers, recomputed)
         needed = self._fewest_recomputed(layers)
@@ -127,7 +129,7 @@ class _Rule:
             yield self._step(f"move a layer from rank {source} to rank {target}", layers, recomputed)
 
     def _best_move(self, layers: Integers, recomputed: Integers) -> tuple[int, int, Integers, Integers] | None:
-        """The move that leaves the smallest spread, if that is below the present one, with its layers and counts."""
+        """Return the move that leaves the smallest spread, with its layers and recompute counts; None if none helps."""
         best, spread = None, self._spread_ns(layers, recomputed)
         for source in np.flatnonzero(layers > 1):
             for target in range(len(layers)):
@@ -140,7 +142,7 @@ class _Rule:
         return best
 
     def _fewest_recomputed(self, layers: Integers) -> Integers:
-        """The fewest recomputed layers of every rank with which it fits; all of them where none is enough."""
+        """Return the fewest recomputed layers with which each rank fits; all of them where no number is enough."""
         recomputed = np.zeros_like(layers)
         while (more := self._over(layers, recomputed) & (recomputed < layers)).any():
             recomputed += more
@@ -150,7 +152,7 @@ class _Rule:
         return not self._over(layers, recomputed).any()
 
     def _over(self, layers: Integers, recomputed: Integers) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-        """Which ranks exceed the limit."""
+        """Return which ranks exceed the memory limit."""
         if self.memory_limit_bytes is None:
             return np.zeros(len(layers), dtype=np.bool_)
         costs = self._costs(layers, recomputed)

@@ -1,4 +1,4 @@
-"""The devices: clusters, meshes, accelerators, and how tensors lie on them. Values only."""
+"""Clusters of devices, meshes, accelerators, and the layouts of tensors on them: values only."""
 
 from evenflow.cluster.accelerators import A100, EFFICIENCY, Accelerator, accelerator_named
 from evenflow.cluster.cluster import Cluster, Link, Submesh, assign, parse_mesh, submeshes

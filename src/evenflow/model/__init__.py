@@ -1,4 +1,4 @@
-"""The model and the plan: plain values, no behaviour beyond checking themselves."""
+"""The model and the plan: plain values that check themselves and do nothing else."""
 
 from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.model.plan import Cells, Communication, Plan, cells

@@ -1,4 +1,4 @@
-"""What is given: a network as a head, a sequence of layers of one or several kinds, and a tail."""
+"""A network: a head, a sequence of layers of one or several kinds, and a tail."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,12 +10,12 @@ from evenflow.model.recompute import FULL, NONE, ordered_kinds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
-    """One layer under one recompute kind: what stays live, and what its backward costs."""
+    """The memory and the backward of one layer under one recompute kind."""
 
     activation_bytes: int
-    """Live for one microbatch from the layer's forward to the end of its backward."""
+    """Bytes live for one microbatch from the layer's forward to the end of its backward."""
     backward_ns: int
-    """The whole backward of one microbatch, recomputation included."""
+    """Time of the whole backward of one microbatch, recomputation included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,26 +28,27 @@ class Layer:
     modes: Mapping[str, Mode]
     """Modes by recompute kind; ``none`` is always among them."""
     stated_weight_ns: int | None = None
-    """See `weight_ns`."""
+    """Time of the weight gradient; None: half of the plain backward (see `weight_ns`)."""
     stated_until_weight_bytes: int | None = None
-    """See `until_weight_bytes`."""
+    """Bytes held for the weight gradient; None: all activations (see `until_weight_bytes`)."""
 
     @property
     def backward_ns(self) -> int:
-        """The backward without recomputation."""
+        """Time of the backward without recomputation."""
         return self.modes[NONE].backward_ns
 
     @property
     def weight_ns(self) -> int:
-        """The part of the plain backward that computes weight gradients: half of it unless stated."""
+        """Time of the part of the plain backward that computes weight gradients: half of it unless stated."""
         return self.backward_ns // 2 if self.stated_weight_ns is None else self.stated_weight_ns
 
     @property
     def until_weight_bytes(self) -> int:
-        """Live from the end of a split-off input gradient to the end of the weight gradient, whatever was recomputed.
+        """Bytes live from the end of a split-off input gradient to the end of the weight gradient.
 
-        Unless stated, everything that is kept without recomputation. Of a transformer layer's ``34 h + 5 a s`` bytes a
-        token the weight gradient needs ``32 h``. [ZeroBubble, arXiv:2401.10241, table 1]
+        Recomputation does not change them. Unless stated, they are everything that is kept without recomputation. Of a
+        transformer layer's ``34 h + 5 a s`` bytes per token the weight gradient needs ``32 h``. [ZeroBubble,
+        arXiv:2401.10241, table 1]
         """
         return (
             self.modes[NONE].activation_bytes
@@ -56,7 +57,7 @@ class Layer:
         )
 
     def recompute_ns(self, kind: str) -> int:
-        """What `kind` adds to the backward."""
+        """Return the time that recompute kind `kind` adds to the backward."""
         return self.modes[kind].backward_ns - self.backward_ns
 
 
@@ -74,12 +75,12 @@ class EndBlock:
 
     @property
     def weight_ns(self) -> int:
-        """See the property of a layer."""
+        """Time of the part of the backward that computes weight gradients: half of it unless stated."""
         return self.backward_ns // 2 if self.stated_weight_ns is None else self.stated_weight_ns
 
     @property
     def until_weight_bytes(self) -> int:
-        """See the property of a layer."""
+        """Bytes live from the end of the input gradient to the end of the weight gradient: all unless stated."""
         return self.activation_bytes if self.stated_until_weight_bytes is None else self.stated_until_weight_bytes
 
 
@@ -93,16 +94,16 @@ class LayerRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """A model as evenflow sees it: head, runs of body layers in order, tail."""
+    """A model as evenflow sees it: a head, runs of body layers in order, and a tail."""
 
     name: str
     runs: tuple[LayerRun, ...]
     head: EndBlock = field(default_factory=EndBlock)
     tail: EndBlock = field(default_factory=EndBlock)
     constant_bytes: int = 0
-    """Memory that every rank holds whatever its layers."""
+    """Bytes that every rank holds whatever its layers."""
     has_memory: bool = True
-    """False when the source gave no memory: then no limit can be checked."""
+    """Whether the source gave the memory of layers; without it no limit can be checked."""
 
     def __post_init__(self) -> None:
         if self.num_layers < 1:
@@ -132,7 +133,7 @@ class Network:
                 )
 
     def _check_weight(self, part: "Layer | EndBlock") -> None:
-        """The weight gradient is a part of the plain backward."""
+        """Raise InputError unless the weight gradient is a part of the plain backward."""
         if not 0 <= part.weight_ns <= part.backward_ns or part.until_weight_bytes < 0:
             raise InputError(
                 value=f"{part.weight_ns} ns, {part.until_weight_bytes} bytes",
@@ -143,12 +144,12 @@ class Network:
 
     @property
     def num_layers(self) -> int:
-        """Body layers in all."""
+        """Number of body layers."""
         return sum(run.count for run in self.runs)
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
-        """Body layers one by one, in order."""
+        """The body layers one by one, in order."""
         return tuple(run.layer for run in self.runs for _ in range(run.count))
 
     @cached_property
@@ -164,7 +165,7 @@ class Network:
         return all(replace(run.layer, name=first.name) == first for run in self.runs)
 
     def split_sequence(self, sequence_splits: int) -> "Network":
-        """The costs of one of `sequence_splits` equal parts of a sequence, the unit of Seq1F1B schedules.
+        """Return the network of one of `sequence_splits` equal parts of a sequence, the unit of Seq1F1B schedules.
 
         Times and activations are divided (activations rounded up). A layer's keys and values are part of its
         activation and stay until the backward of its own part, which comes after that of all later parts; `full`
@@ -210,7 +211,7 @@ class Network:
         return replace(self, runs=runs, head=split_block(self.head), tail=split_block(self.tail))
 
     def without_backward(self) -> "Network":
-        """The costs of a step that only runs forward: backwards take no time, and there is nothing to recompute."""
+        """Return the network of a step that only runs forward: backwards take no time, and nothing is recomputed."""
 
         def strip(layer: Layer) -> Layer:
             plain = replace(layer.modes[NONE], backward_ns=0)
@@ -222,5 +223,5 @@ class Network:
 
 
 def _divided(time_ns: int, parts: int) -> int:
-    """A part of a time, rounded, but never to nothing."""
+    """Return the time of one of equal `parts`, rounded, but never to zero unless the whole time is zero."""
     return max(1, round(time_ns / parts)) if time_ns else 0

@@ -1,4 +1,4 @@
-"""What is decided: how many layers each cell holds, what they recompute, and in which order the work runs."""
+"""A plan: the number of layers of each cell, their recomputation, and the order of the work."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,20 +9,22 @@ from evenflow.model.recompute import NONE
 from evenflow.model.sizes import Sizes
 
 Cells: TypeAlias = tuple[tuple[int, ...], ...]
-"""One integer a cell, indexed ``[chunk][rank]``."""
+"""One integer per cell, indexed ``[chunk][rank]``."""
 
 
 def cells(rows: Sequence[Sequence[int]]) -> Cells:
-    """`rows` as an immutable ``[chunk][rank]`` table."""
+    """Return `rows` as an immutable ``[chunk][rank]`` table."""
     return tuple(tuple(int(value) for value in row) for row in rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Communication:
-    """The cost of one point-to-point transfer between neighbouring stages on different ranks."""
+    """The time of one point-to-point transfer between neighbouring stages on different ranks."""
 
     latency_ns: int = 0
+    """Part of the time that does not depend on the size of the message."""
     transfer_ns: int = 0
+    """Part of the time that its bytes take."""
 
     @property
     def message_ns(self) -> int:
@@ -43,10 +45,11 @@ class Plan:
     num_microbatches: int
     layers: Cells
     recompute: Mapping[str, Cells] = field(default_factory=dict)
-    """Layers of exactly that kind (a layer has one kind or none) by kind; kinds that are absent count zero."""
+    """Number of layers of every cell under exactly one kind, by kind; kinds that are absent count zero."""
     sequence_splits: int = 1
+    """Parts that each sequence is cut into."""
     order: tuple[str, ...] = ()
-    """The plan's own order of work where it is not that of a family: for every rank its actions in the text form of
+    """The plan's own order of work where it is not that of a family: one line per rank, its actions in the text form of
     `evenflow.schedule.text`, such as ``0F0,0F1,0B0,0B1``. Stages are on the ranks that run them.
     """
 
@@ -86,7 +89,7 @@ class Plan:
 
     @property
     def sizes(self) -> Sizes:
-        """The sizes of its pipeline."""
+        """The sizes of the pipeline."""
         return Sizes(
             num_ranks=self.num_ranks,
             num_chunks=self.num_chunks,
@@ -96,21 +99,21 @@ class Plan:
 
     @property
     def num_ranks(self) -> int:
-        """Pipeline ranks."""
+        """Number of pipeline ranks."""
         return len(self.layers[0])
 
     @property
     def num_chunks(self) -> int:
-        """Model chunks (virtual stages) of each rank."""
+        """Number of model chunks (virtual stages) of each rank."""
         return len(self.layers)
 
     @property
     def num_layers(self) -> int:
-        """Body layers in all."""
+        """Number of body layers."""
         return sum(sum(row) for row in self.layers)
 
     def count(self, kind: str, chunk: int, rank: int) -> int:
-        """Layers of the cell under exactly `kind`; `none` counts the rest."""
+        """Return the number of layers of the cell under exactly `kind`; `none` counts the rest."""
         if kind == NONE:
             return self.layers[chunk][rank] - sum(table[chunk][rank] for table in self.recompute.values())
         table = self.recompute.get(kind)

@@ -1,4 +1,4 @@
-"""Recompute kinds: what a layer throws away after its forward and computes again in its backward.
+"""Recompute kinds: the activations that a layer drops after its forward and computes again in its backward.
 
     kind     dropped and computed again          kept as activation
     none     nothing                             everything
@@ -21,7 +21,7 @@ KNOWN_KINDS = (FULL, BOTH, SELECT, COMM)
 
 
 def ordered_kinds(names: set[str]) -> tuple[str, ...]:
-    """`names` in the order in which their layers stand in a cell: full, both, select, comm, others, none."""
+    """Return `names` in the order in which their layers stand in a cell: full, both, select, comm, others, none."""
     known = [kind for kind in KNOWN_KINDS if kind in names]
     others = sorted(names - set(KNOWN_KINDS) - {NONE})
     return (*known, *others, NONE)

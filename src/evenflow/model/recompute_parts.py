@@ -1,4 +1,4 @@
-"""Which submodules of a layer each recompute kind drops and computes again, by name: pure text, no framework.
+"""Submodules of a layer that each recompute kind drops and computes again, by name: pure text, no framework.
 
     kind     submodules                                      of a Llama layer
     none     -                                               -
@@ -35,21 +35,21 @@ RECOMPUTE_PARTS: Mapping[str, tuple[str, ...]] = {
 def recomputed_parts(
     kind: str, submodules: Iterable[str], patterns: Mapping[str, Sequence[str]] = RECOMPUTE_PARTS
 ) -> tuple[str, ...]:
-    """The names among `submodules` that `kind` recomputes, in their order; empty where the layer does not offer it.
+    """Return the names among `submodules` that `kind` recomputes, in their order; none if the layer does not offer it.
 
     `submodules` are the names of ``layer.named_modules()``, the layer itself as the empty name. A part inside another
-    part is left out: it is recomputed with the outer one. `patterns` are those of `RECOMPUTE_PARTS`, or others.
+    part is left out: it is recomputed with the outer one. `patterns` are those of `RECOMPUTE_PARTS` unless given.
 
     >>> recomputed_parts("both", ["", "self_attn", "self_attn.q_norm", "mlp", "input_layernorm"])
     ('self_attn', 'input_layernorm')
 
     Raises:
-        KeyError: a kind that has no patterns.
+        KeyError: the kind has no patterns.
     """
     matches = [name for name in submodules if any(fnmatchcase(name, pattern) for pattern in patterns[kind])]
     return tuple(name for name in matches if not any(_holds(outer, name) for outer in matches))
 
 
 def _holds(outer: str, name: str) -> bool:
-    """Whether the submodule `name` is inside `outer`."""
+    """Return whether the submodule `name` is inside `outer`."""
     return name != outer and (outer == "" or name.startswith(outer + "."))

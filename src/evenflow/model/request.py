@@ -1,4 +1,4 @@
-"""What a planner is asked for: a network to be cut over a pipeline, under limits."""
+"""The request to a planner: a network to be cut over a pipeline, under limits."""
 
 from dataclasses import dataclass
 
@@ -9,23 +9,26 @@ from evenflow.model.sizes import Sizes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A network to be cut over a pipeline of these sizes, and what its plans must keep to."""
+    """A network to be cut over a pipeline of these sizes, and the limits of its plans."""
 
     network: Network
     sizes: Sizes
     memory_limit_bytes: int | None = None
-    """Memory that no rank may exceed; None: no limit."""
+    """Bytes that no rank may exceed; None: no limit."""
     mix_any: bool = False
     """Whether `select` and `comm` layers may share a cell, which MindFormers cannot express."""
     allow_empty: bool = False
     """Whether cells may hold no layer."""
     communication: Communication | None = None
+    """Cost of one transfer between ranks; None: transfers take no time."""
     layers: Cells | None = None
-    """Layers of every cell ``[chunk][rank]`` where the caller decides them: only recomputation is left free."""
+    """Number of layers of every cell ``[chunk][rank]`` that the caller has decided, which leaves only recomputation to
+    plan; None: the planner decides both.
+    """
 
     @property
     def min_layers(self) -> int:
-        """The fewest layers of a cell."""
+        """Fewest layers that a cell may hold."""
         return 0 if self.allow_empty else 1
 
     @property

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from evenflow.errors import InputError
 
 MOST_ACTIONS = 100_000_000
-"""Forwards and backwards of one step; more do not fit in memory."""
+"""Most forwards and backwards of one step; more do not fit in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +38,10 @@ class Sizes:
 
     @property
     def num_cells(self) -> int:
-        """Cells ``[chunk][rank]``, one for each stage."""
+        """Number of cells ``[chunk][rank]``, one for each stage."""
         return self.num_ranks * self.num_chunks
 
     @property
     def num_units(self) -> int:
-        """Microbatches, or their parts where sequences are split."""
+        """Number of microbatches, or of their parts where sequences are split."""
         return self.num_microbatches * self.sequence_splits

@@ -1,4 +1,4 @@
-"""A cut of the layers that the user has decided: dealt out over the chunks, and checked."""
+"""A user's own cut of the layers: dealt out over the chunks, and checked."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from evenflow.model.plan import Cells, cells
 
 
 def deal_layers(per_rank: Sequence[int], *, num_chunks: int) -> Cells:
-    """The layers of every rank, dealt over its chunks in turn. [uneven VPP talk, layers of each device]
+    """Return the layers of every rank dealt over its chunks in turn. [uneven VPP talk, layers of each device]
 
     >>> deal_layers([5, 3], num_chunks=2)
     ((3, 2), (2, 1))
@@ -18,7 +18,7 @@ def deal_layers(per_rank: Sequence[int], *, num_chunks: int) -> Cells:
 def check_split(
     layers: Cells, *, num_layers: int, num_ranks: int, num_chunks: int, min_layers: int, place: str = "layers"
 ) -> None:
-    """Raise InputError unless `layers` ``[chunk][rank]`` has these sizes, `min_layers` a cell and all `num_layers`."""
+    """Raise InputError unless `layers` ``[chunk][rank]`` has these sizes, `min_layers` per cell and `num_layers`."""
     if len(layers) != num_chunks or any(len(row) != num_ranks for row in layers):
         raise InputError(
             value=[list(row) for row in layers],

@@ -1,7 +1,7 @@
-"""Placements: which rank runs each stage, one rank a stage in the order of the network.
+"""Placements: the rank of every stage, in the order of the network.
 
-The c-th stage of a rank, counted in that order, is its chunk c, so a stage and its cell ``[chunk][rank]`` tell each
-other. Every rank has equally many stages.
+The c-th stage of a rank, counted in that order, is its chunk c, so a stage and its cell ``[chunk][rank]`` follow from
+each other. Every rank has equally many stages.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ Stages = NDArray[np.int64]
 
 
 def looped(*, num_ranks: int, num_chunks: int = 1) -> tuple[int, ...]:
-    """Every chunk goes through the ranks from first to last.
+    """Return the placement in which every chunk goes through the ranks from first to last.
 
     >>> looped(num_ranks=3, num_chunks=2)
     (0, 1, 2, 0, 1, 2)
@@ -22,7 +22,9 @@ def looped(*, num_ranks: int, num_chunks: int = 1) -> tuple[int, ...]:
 
 
 def v_shaped(*, num_ranks: int) -> tuple[int, ...]:
-    """Two chunks, the second from last to first: rank 0 has both ends of the network. [ZB-V, arXiv:2401.10241, §6]
+    """Return the placement of two chunks on a V, the second from the last rank to the first.
+
+    Rank 0 has both ends of the network. [ZB-V, arXiv:2401.10241, §6]
 
     >>> v_shaped(num_ranks=3)
     (0, 1, 2, 2, 1, 0)
@@ -32,7 +34,7 @@ def v_shaped(*, num_ranks: int) -> tuple[int, ...]:
 
 
 def stage_table(stage_ranks: Sequence[int], *, num_ranks: int) -> Stages:
-    """The stage of every cell, shape [num_chunks, num_ranks].
+    """Return the stage of every cell, shape [num_chunks, num_ranks].
 
     >>> stage_table(v_shaped(num_ranks=3), num_ranks=3).tolist()
     [[0, 1, 2], [5, 4, 3]]

@@ -1,4 +1,4 @@
-"""The exact simulator: when everything runs, what it holds, and where the time goes."""
+"""The exact simulator of a step: the time of every action, the memory of every rank, and the causes of idle time."""
 
 from evenflow.simulate.bubbles import BubbleTable, IdleTime, as_fractions
 from evenflow.simulate.costs import (

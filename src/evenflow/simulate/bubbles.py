@@ -1,4 +1,4 @@
-"""Where the time goes: bubbles by cause, by running the same order with one cause after the other switched on.
+"""Bubbles by cause, measured by running the same order with one cause after the other switched on.
 
     balanced   every stage takes the average time        its idle time is fill and drain
     plain      stages as planned, without recompute      more: imbalance
@@ -50,7 +50,7 @@ def bubble_table(
     timeline: Timeline,
     communication: Communication | None,
 ) -> BubbleTable:
-    """Bubbles of the whole pipeline as fractions of model time."""
+    """Return the bubbles of the whole pipeline as fractions of the model's own time."""
     schedule = graph.schedule
     num_units = schedule.num_units
     hardware_ns = int((costs.forward_ns + costs.backward_ns).sum()) * num_units
@@ -74,7 +74,7 @@ def bubble_table(
 
 
 def idle_times(graph: Graph, costs: StageCosts, timeline: Timeline) -> tuple[IdleTime, ...]:
-    """Idle time by cause of every rank."""
+    """Return the idle time of every rank by cause."""
 
     def idle(result: Timeline) -> Integers:
         return result.makespan_ns - result.busy_ns
@@ -97,13 +97,16 @@ def idle_times(graph: Graph, costs: StageCosts, timeline: Timeline) -> tuple[Idl
 
 
 def _balanced(graph: Graph, costs: StageCosts) -> Timeline:
-    """All stages equal and without recomputation, num_stages times as long: sums, unlike averages, are exact."""
+    """Return the timeline of equal stages without recomputation, num_stages times as long.
+
+    Each stage takes the sum of all stages: sums, unlike averages, are exact.
+    """
     sums = (costs.forward_ns.sum(), (costs.backward_ns - costs.recompute_ns).sum(), costs.weight_ns.sum())
     return run(graph, duration_table(*(np.full_like(costs.forward_ns, each) for each in sums)))
 
 
 def as_fractions(table: BubbleTable) -> Mapping[str, float]:
-    """The table by the names used in result files."""
+    """Return the fractions of `table` by the names used in result files."""
     return {
         "real": table.real,
         "ideal": table.ideal,

@@ -1,4 +1,4 @@
-"""The one cost model: what a plan's stages cost, linear in the layer counts per recompute kind.
+"""The one cost model: times and memory of a plan's stages, linear in the layer counts per recompute kind.
 
 Solver, simulator, pictures and exports all take their numbers from the prefix sums here.
 """
@@ -24,21 +24,21 @@ class LayerSums:
     kinds: tuple[str, ...]
     """Recompute kinds in cell order, ``none`` last."""
     forward_ns: Integers
-    """Shape [num_layers + 1]."""
+    """Times of forwards, shape [num_layers + 1]."""
     parameter_bytes: Integers
-    """Shape [num_layers + 1]."""
+    """Bytes of parameters, shape [num_layers + 1]."""
     weight_ns: Integers
-    """Weight gradients, shape [num_layers + 1]."""
+    """Times of weight gradients, shape [num_layers + 1]."""
     until_weight_bytes: Integers
-    """Shape [num_layers + 1]."""
+    """Bytes held for weight gradients, shape [num_layers + 1]."""
     backward_ns: Integers
-    """Recomputation and weight gradients included, shape [num_kinds, num_layers + 1]."""
+    """Times of backwards with recomputation and weight gradients, shape [num_kinds, num_layers + 1]."""
     activation_bytes: Integers
-    """Shape [num_kinds, num_layers + 1]."""
+    """Bytes of activations, shape [num_kinds, num_layers + 1]."""
 
 
 def layer_sums(network: Network) -> LayerSums:
-    """The prefix sums of `network`'s layers."""
+    """Return the prefix sums of `network`'s layers."""
     layers, kinds = network.layers, network.kinds
 
     def prefix(values: list[int]) -> Integers:
@@ -61,28 +61,28 @@ class StageCosts:
 
     num_ranks: int
     forward_ns: Integers
-    """Shape [num_stages]."""
+    """Time of the forward, shape [num_stages]."""
     backward_ns: Integers
-    """Recomputation and weight gradients included, shape [num_stages]."""
+    """Time of the backward with recomputation and weight gradients, shape [num_stages]."""
     weight_ns: Integers
     """The part of the backward that computes weight gradients, shape [num_stages]."""
     recompute_ns: Integers
-    """The part of the backward that recomputes, the first part of a split one, shape [num_stages]."""
+    """The part of the backward (of a split one, of its input gradient) that recomputes, shape [num_stages]."""
     activation_bytes: Integers
-    """Live from a stage's forward to the end of its backward or input gradient, shape [num_stages]."""
+    """Bytes live from a stage's forward to the end of its backward or input gradient, shape [num_stages]."""
     until_weight_bytes: Integers
-    """Live from the end of a stage's input gradient to the end of its weight gradient, shape [num_stages]."""
+    """Bytes live from the end of a stage's input gradient to the end of its weight gradient, shape [num_stages]."""
     static_bytes: Integers
-    """Parameters, optimizer state and constant memory, shape [num_ranks]."""
+    """Bytes of parameters, optimizer state and constant memory, shape [num_ranks]."""
 
     @cached_property
     def durations(self) -> Integers:
-        """Indexed by the classes of `Graph`, shape [NUM_OPS * num_stages]."""
+        """Durations of actions by class of `Graph`, shape [NUM_OPS * num_stages]."""
         return duration_table(self.forward_ns, self.backward_ns, self.weight_ns)
 
 
 def duration_table(forward_ns: Integers, backward_ns: Integers, weight_ns: Integers) -> Integers:
-    """Durations by class of `Graph`, shape [NUM_OPS * num_stages], from those of every stage."""
+    """Return durations by class of `Graph`, shape [NUM_OPS * num_stages], from those of every stage."""
     table = np.empty((len(forward_ns), NUM_OPS), dtype=np.int64)
     table[:, Op.F], table[:, Op.B] = forward_ns, backward_ns
     table[:, Op.I], table[:, Op.W] = backward_ns - weight_ns, weight_ns
@@ -90,13 +90,13 @@ def duration_table(forward_ns: Integers, backward_ns: Integers, weight_ns: Integ
 
 
 def network_of_units(network: Network, schedule: Schedule) -> Network:
-    """The costs of one microbatch (part) of `schedule`."""
+    """Return `network` with the costs of one microbatch (part) of `schedule`."""
     network = network.split_sequence(schedule.sequence_splits)
     return network.without_backward() if schedule.is_forward_only else network
 
 
 def stage_costs(network: Network, plan: Plan, schedule: Schedule) -> StageCosts:
-    """The costs of `plan`'s stages under an order of its sizes; raises InputError when it does not fit the network."""
+    """Return the costs of `plan`'s stages under `schedule`; raise InputError if the plan does not fit the network."""
     network = network_of_units(network, schedule)
     if plan.num_layers != network.num_layers:
         raise InputError(
@@ -119,7 +119,7 @@ def stage_costs(network: Network, plan: Plan, schedule: Schedule) -> StageCosts:
 
 
 def plan_counts(plan: Plan, kinds: Sequence[str], stage_table: Integers) -> Integers:
-    """Layers of every stage by recompute kind, shape [num_stages, num_kinds]."""
+    """Return the number of layers of every stage by recompute kind, shape [num_stages, num_kinds]."""
     counts = np.empty((stage_table.size, len(kinds)), dtype=np.int64)
     for chunk, stages in enumerate(stage_table.tolist()):
         for rank, stage in enumerate(stages):
@@ -128,9 +128,9 @@ def plan_counts(plan: Plan, kinds: Sequence[str], stage_table: Integers) -> Inte
 
 
 def costs_of_counts(network: Network, sums: LayerSums, counts: Integers, stage_table: Integers) -> StageCosts:
-    """Costs from counts [num_stages, num_kinds] (kinds in cell order); `network` gives head, tail and constant.
+    """Return costs from layer `counts` [num_stages, num_kinds], kinds in cell order.
 
-    `stage_table` [num_chunks, num_ranks] says which stages are on a rank.
+    `network` gives head, tail and constant memory; `stage_table` [num_chunks, num_ranks] gives the stages of each rank.
     """
     bounds = np.concatenate(([0], np.cumsum(counts.reshape(-1))))
     num_stages, num_kinds = counts.shape

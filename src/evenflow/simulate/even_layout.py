@@ -1,4 +1,4 @@
-"""The even layout of a timeline: same order, same makespan, and the idle time gathered in few places.
+"""The even layout of a timeline: the same order and makespan, with idle time gathered in few places.
 
 An earliest-start timeline has bubbles wherever an action happened to wait. Moving actions later where nothing waits for
 them gathers these bubbles without losing time [uneven VPP talk, part 2]. Then bubbles stand where the formulas of
@@ -21,10 +21,11 @@ from evenflow.simulate.timeline import Timeline
 
 
 def even_layout(timeline: Timeline, communication: Communication | None = None) -> Timeline:
-    """The same work in the same order and time, with warm-up early, cool-down late and the steady phase in between.
+    """Return the same work in the same order and time, with warm-up early, cool-down late, the steady phase between.
 
     The warm-up's forwards and the last backward of the steady phase start as early as they can, everything else as
-    late as it can without delaying these, another action or the end. `timeline` was run with the same `communication`.
+    late as it can without delaying these, another action or the end. `timeline` must come from the same
+    `communication`.
     """
     if timeline.schedule.splits_backward:
         return timeline
@@ -47,7 +48,7 @@ def even_layout(timeline: Timeline, communication: Communication | None = None) 
 
 
 def idle_bubbles(timeline: Timeline, rank: int) -> tuple[Bubble, ...]:
-    """The idle intervals of a rank, by place and length."""
+    """Return the idle intervals of a rank by place and length."""
     schedule = timeline.schedule
     span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
     is_forward = (schedule.ops[span] == Op.F).tolist()
@@ -60,15 +61,15 @@ def idle_bubbles(timeline: Timeline, rank: int) -> tuple[Bubble, ...]:
         (False, True): Place.RETURN,
         (False, False): Place.BACKWARDS,
     }
-    found = [(Place.START, 1, starts[0]), (Place.END, 1, timeline.makespan_ns - ends[-1])]
+    gaps = [(Place.START, 1, starts[0]), (Place.END, 1, timeline.makespan_ns - ends[-1])]
     for index in range(len(starts) - 1):
         place = places[is_forward[index], is_forward[index + 1]]
-        found.append((place, 1, starts[index + 1] - ends[index]))
-    return collect_bubbles(found)
+        gaps.append((place, 1, starts[index + 1] - ends[index]))
+    return collect_bubbles(gaps)
 
 
 def _starts_early(schedule: Schedule) -> NDArray[np.bool_]:
-    """Actions that the even layout leaves where they are, shape [num_actions].
+    """Return which actions the even layout leaves where they are, shape [num_actions].
 
     On a rank where a forward follows the first backward, these are the forwards before the one that the first backward
     follows, and the backward after the last forward; on other ranks all forwards.

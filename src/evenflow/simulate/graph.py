@@ -1,4 +1,4 @@
-"""The dependency graph of a schedule in the order in which it can be evaluated in one pass."""
+"""The dependency graph of a schedule, in an order in which one pass evaluates it."""
 
 from dataclasses import dataclass
 
@@ -15,19 +15,19 @@ Indices = NDArray[np.uint32]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Graph:
-    """Actions in topological order. Position 0 stands for time zero, positions 1… for the actions."""
+    """The actions of a schedule in topological order: position 0 stands for time zero, positions 1… for the actions."""
 
     schedule: Schedule
     sequence: Indices
     """Action index (as in the schedule's arrays) at each position, shape [num_actions]."""
     rank_predecessors: Indices
-    """Position of the action before on the same rank (0: none), shape [num_actions]."""
+    """Position of the action before it on the same rank (0: none), shape [num_actions]."""
     dependencies: Indices
     """Position of the action on a neighbouring stage, or of the own forward on the last one, that must end first (0:
     none), shape [num_actions].
     """
     classes: Indices
-    """Index into a duration table: ``NUM_OPS * stage + op``, shape [num_actions]."""
+    """Index of each action in a duration table, ``NUM_OPS * stage + op``, shape [num_actions]."""
     crosses_ranks: NDArray[np.bool_]
     """Whether the dependency is on another rank, shape [num_actions]."""
     rank_lasts: Indices
@@ -35,7 +35,7 @@ class Graph:
 
 
 def build_graph(schedule: Schedule) -> Graph:
-    """The graph of a complete schedule; raises ScheduleError with the grid when the order can never finish."""
+    """Return the graph of a complete schedule; raise ScheduleError with the grid when the order can never finish."""
     count = schedule.num_actions
     sequence, dependencies, rank_predecessors, classes = (np.empty(count, dtype=np.uint32) for _ in range(4))
     crosses_ranks = np.empty(count, dtype=np.bool_)

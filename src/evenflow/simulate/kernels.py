@@ -1,4 +1,4 @@
-"""The inner loops: plain functions over arrays, run as they are on small inputs and compiled on large ones.
+"""Inner loops: plain functions over arrays, run as they are on small inputs and compiled on large ones.
 
 Nothing here imports numba; `compiled` does, when a caller has enough work to pay for it.
 """
@@ -25,7 +25,7 @@ def order_actions(
     crosses_ranks: Any,
     rank_lasts: Any,
 ) -> int:
-    """Put the actions of all ranks into an order that respects ranks and dependencies.
+    """Put the actions of all ranks into an order that keeps each rank's order and the dependencies.
 
     A forward needs the forward of the stage before; a backward or input gradient that of the stage after, or, on the
     last stage, its own forward; a weight gradient nothing but its rank's order. Ranks take turns, one action each while
@@ -88,7 +88,7 @@ def longest_path(rank_predecessors: Any, dependencies: Any, classes: Any, durati
 def longest_path_with_messages(
     rank_predecessors: Any, dependencies: Any, classes: Any, durations: Any, messages: Any, ends: Any
 ) -> None:
-    """Do the same as `longest_path` where each action's input travels for `messages` [num_actions]."""
+    """Do the same as `longest_path`, where each action's input travels for `messages` [num_actions] ns."""
     for index in range(len(classes)):
         ready = ends[dependencies[index]] + messages[index]
         free = ends[rank_predecessors[index]]
@@ -96,11 +96,11 @@ def longest_path_with_messages(
 
 
 def pareto_live(ops: Any, chunks: Any, num_chunks: int, vectors: Any) -> int:
-    """The maximal live vectors along one rank's order: what every peak of its memory is among.
+    """Find the maximal live vectors along one rank's order, one of which gives the peak of its memory.
 
-    Fills `vectors` [capacity, num_chunks or twice as many] with the microbatches of each chunk between forward and
-    backward (or input gradient), then between input and weight gradient. Returns how many, or -1 if the capacity is too
-    small.
+    Fills `vectors` [capacity, num_chunks or twice as many] with the number of microbatches of each chunk between
+    forward and backward (or input gradient), then between input and weight gradient. Returns the number of vectors, or
+    -1 if the capacity is too small.
     """
     size = vectors.shape[1]
     live = np.zeros(size, dtype=np.int64)

@@ -1,9 +1,9 @@
-"""Live memory: what a rank holds at every moment, and the few live vectors its peak is among.
+"""Live memory: the bytes that a rank holds at every moment, and the few live vectors of which one is its peak.
 
 A stage's activation is held from the start of its forward to the end of its backward or input gradient; a split
-backward then holds what the weight gradient needs until that has ended. What is live together follows from the rank's
-own order alone, so a memory limit is a few rows linear in the layer counts. Without any backward, an activation is held
-during its forward only.
+backward then holds what the weight gradient needs until that has ended. Which activations are live together follows
+from the rank's own order alone, so a memory limit is a few rows linear in the layer counts. Without any backward, an
+activation is held during its forward only.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ from evenflow.simulate.timeline import Timeline
 
 
 def live_vectors(schedule: Schedule, rank: int) -> NDArray[np.int64]:
-    """The maximal vectors of live microbatches a chunk along `rank`'s order, shape [num_vectors, num_chunks].
+    """Return the maximal vectors of live microbatches per chunk along `rank`'s order, shape [num_vectors, num_chunks].
 
     Where backwards are split, the shape is [num_vectors, 2 * num_chunks]: microbatches whose activation is held, then
     those that wait for their weight gradient.
@@ -37,7 +37,7 @@ def live_vectors(schedule: Schedule, rank: int) -> NDArray[np.int64]:
 
 
 def peak_bytes(schedule: Schedule, costs: StageCosts) -> Integers:
-    """The highest memory of every rank, shape [num_ranks]."""
+    """Return the highest memory of every rank, shape [num_ranks]."""
     peaks = costs.static_bytes.copy()
     for rank in range(schedule.num_ranks):
         peaks[rank] += np.cumsum(_changes(schedule, costs, rank)).max(initial=0)
@@ -45,7 +45,7 @@ def peak_bytes(schedule: Schedule, costs: StageCosts) -> Integers:
 
 
 def memory_curve(timeline: Timeline, costs: StageCosts, rank: int) -> tuple[Integers, Integers]:
-    """Memory of one rank as steps: ``(times_ns, bytes)``; ``bytes[i]`` is held from ``times_ns[i]`` on."""
+    """Return the memory of one rank as steps ``(times_ns, bytes)``; ``bytes[i]`` is held from ``times_ns[i]`` on."""
     schedule = timeline.schedule
     span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
     starts, ends = timeline.start_ns[span], timeline.end_ns[span]

@@ -1,4 +1,4 @@
-"""Run a plan on paper: timeline, memory, bubbles, from the one cost model."""
+"""A plan run on paper: its timeline, memory and bubbles, from the one cost model."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,17 +26,17 @@ class Simulation:
 
     @property
     def makespan_ns(self) -> int:
-        """The time of one step."""
+        """Time of one step."""
         return self.timeline.makespan_ns
 
     @cached_property
     def peak_memory_bytes(self) -> tuple[int, ...]:
-        """The highest memory of every rank."""
+        """Highest memory of every rank."""
         return tuple(int(peak) for peak in peak_bytes(self.timeline.schedule, self.costs))
 
     @cached_property
     def recompute_ns(self) -> Integers:
-        """Recomputation at the beginning of every action, shape [num_actions]."""
+        """Time of the recomputation at the beginning of every action, shape [num_actions]."""
         schedule = self.timeline.schedule
         recomputes = (schedule.ops == Op.B) | (schedule.ops == Op.I)
         return np.where(recomputes, self.costs.recompute_ns[schedule.stages], 0)
@@ -52,7 +52,7 @@ class Simulation:
         return idle_times(self.timeline.graph, self.costs, self.timeline)
 
     def fits(self, memory_limit_bytes: int | None) -> bool:
-        """Whether no rank ever holds more than the limit."""
+        """Return whether no rank ever holds more than the limit."""
         return memory_limit_bytes is None or max(self.peak_memory_bytes) <= memory_limit_bytes
 
 

@@ -1,4 +1,4 @@
-"""When every action runs: the longest path through rank order and dependencies."""
+"""The timeline of a schedule: every action's time, the longest path to it through rank order and dependencies."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,14 +21,15 @@ class Timeline:
 
     graph: Graph
     start_ns: Times
-    """Shape [num_actions]."""
+    """Start of every action, shape [num_actions]."""
     end_ns: Times
-    """Shape [num_actions]."""
+    """End of every action, shape [num_actions]."""
     makespan_ns: int
+    """Time from the beginning of the step to the end of its last action."""
 
     @property
     def schedule(self) -> Schedule:
-        """The order that was run."""
+        """The schedule that was run."""
         return self.graph.schedule
 
     @cached_property
@@ -44,7 +45,7 @@ class Timeline:
         return np.asarray(self.busy_by_op_ns.sum(axis=1))
 
     def critical_path(self) -> list[int]:
-        """Action indices of one longest path, first to last: each starts when the one before lets it."""
+        """Return the action indices of one longest path, first to last: each starts once the one before lets it."""
         graph = self.graph
         positions = np.empty(len(graph.sequence), dtype=np.int64)
         positions[graph.sequence] = np.arange(len(graph.sequence))
@@ -63,10 +64,10 @@ class Timeline:
 
 
 def run(graph: Graph, durations: Times, communication: Communication | Times | None = None) -> Timeline:
-    """The timeline of `graph` for `durations` [NUM_OPS * num_stages], indexed by the graph's classes, in ns.
+    """Return the timeline of `graph` for `durations` [NUM_OPS * num_stages], indexed by the graph's classes, in ns.
 
-    `communication` is what every message takes, or, where they differ, an array like `durations` of what the inputs of
-    actions take that come from another rank.
+    `communication` is the cost of every message or, where messages differ, an array like `durations`: the time in ns
+    that an input from another rank takes to the actions of each class.
     """
     count = len(graph.sequence)
     ends = np.zeros(count + 1, dtype=np.int64)
