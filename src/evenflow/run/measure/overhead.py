@@ -63,7 +63,7 @@ def measure_overhead(boundary: Tensor, device: torch.device) -> Overhead:
 def _beside_forwards_ns(boundary: Tensor, device: torch.device, group: dist.ProcessGroup, wait: float) -> list[int]:
     """Return times between the starts of forwards, less their work of `wait` seconds, in a pipeline over `group`."""
     recorder = Recorder(device)
-    module = _Waiting(wait if device.type == "cpu" else 0.0).to(device)
+    module = _Waiting(wait if device.type == "cpu" else 0.0, boundary.dtype).to(device)
     stage = RuntimeStage(
         module,
         index=dist.get_rank(group),
@@ -94,9 +94,10 @@ def _beside_forwards_ns(boundary: Tensor, device: torch.device, group: dist.Proc
 class _Waiting(nn.Module):
     """A stage that waits and has a parameter to train."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, dtype: torch.dtype) -> None:
+        """`dtype` is that of its input, and so of its output."""
         super().__init__()
-        self.factor = nn.Parameter(torch.ones(1))
+        self.factor = nn.Parameter(torch.ones(1, dtype=dtype))
         self.seconds = seconds
         self.worked_ns: list[int] = []
         self.microbatch = 0

@@ -145,6 +145,15 @@ def test_the_older_name_is_refused_without_the_variables_of_a_rank(plan: Path) -
     assert "RANK" in done.stderr
 
 
+def test_sixteen_bits_train_as_well(plan: Path) -> None:
+    command = [sys.executable, "-m", "evenflow", "run", str(plan), "--model", "llama-tiny", "--steps", "3"]
+    command += ["--seq", "8", "--hidden", "16", "--heads", "2", "--vocab", "32", "--dtype", "bf16", "--verify"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*command, "--device", "cpu"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "verification: losses and gradients agree" in done.stdout
+
+
 @pytest.mark.parametrize("name", ["bf16", "bfloat16", "fp64", "float64", "float32"])
 def test_number_formats_have_both_names(name: str, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs: list[RunJob] = []
