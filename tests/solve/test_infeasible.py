@@ -40,7 +40,7 @@ def test_the_smallest_limit_is_that_of_every_plan(case):
 
 
 # A recomputed layer has 50 MB of parameters and keeps 10 MB of each microbatch. Rank 0 of two holds two microbatches:
-# with 4 + 4 layers 4 * (50 + 2 * 10) = 280 MB. Of four ranks with two layers each it holds four: 2 * (50 + 40) = 180 MB.
+# with 4 + 4 layers 4 * (50 + 2 * 10) = 280 MB. Of four ranks with two layers each it holds four: 2 * (50 + 4 * 10).
 def test_more_ranks_are_tried_and_what_would_fit_is_said():
     advice = advice_for(problem_of(200))
     assert advice == [
