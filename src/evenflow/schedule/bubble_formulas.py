@@ -59,13 +59,13 @@ class Bubble:
     length_ns: int
 
 
-def collect_bubbles(found: Iterable[tuple[Place, int, int]]) -> tuple[Bubble, ...]:
+def collect_bubbles(bubbles: Iterable[tuple[Place, int, int]]) -> tuple[Bubble, ...]:
     """Return bubbles from their places, counts and lengths in ns.
 
     They are sorted by place and length; equal bubbles are added up and empty ones left out.
     """
     counts: dict[tuple[Place, int], int] = {}
-    for place, count, length_ns in found:
+    for place, count, length_ns in bubbles:
         if count * length_ns:
             counts[place, length_ns] = counts.get((place, length_ns), 0) + count
     order = list(Place)

@@ -1,6 +1,6 @@
 """Schedules that repeat a building block, the actions of one microbatch. [Controllable memory, arXiv:2405.15362]
 
-A block says when a microbatch runs its forwards and input gradients on every rank, in units of one action. Every
+A block gives the times of a microbatch's forwards and input gradients on every rank, in units of one action. Every
 `PERIOD` units the next microbatch does the same, so the time from a forward to its input gradient decides how many
 activations are live. Two of the six units of a period are left for weight gradients.
 
@@ -119,11 +119,11 @@ class _Squeeze:
         """
         counts = self.counts[rank]
         take_early = (self.warmup and counts[3] == 0) or (self.cooldown and counts[0] == self.num_microbatches)
-        when = [start + PERIOD * count for start, count in zip(self.block[rank], counts, strict=True)]
+        starts = [start + PERIOD * count for start, count in zip(self.block[rank], counts, strict=True)]
         left = [step for step in range(4) if counts[step] < self.num_microbatches]
-        for place, step in enumerate(sorted(left, key=when.__getitem__)):
+        for place, step in enumerate(sorted(left, key=starts.__getitem__)):
             if self._is_ready(rank, step) and (
-                place == 0 or step >= _NUM_FORWARDS or self._peak_before(rank, when, when[step]) < self.most_live
+                place == 0 or step >= _NUM_FORWARDS or self._peak_before(rank, starts, starts[step]) < self.most_live
             ):
                 return step
             if not take_early:
@@ -141,12 +141,12 @@ class _Squeeze:
             return self.ended[rank + 1][step] > number
         return step == 0 or self.ended[rank][step - 1] > number  # the turns of the V, and the first stage
 
-    def _peak_before(self, rank: int, when: list[int], end: int) -> int:
+    def _peak_before(self, rank: int, starts: list[int], end: int) -> int:
         """Return the most activations live while the rank runs all that stands before `end`, where gradients free."""
         events = [
             (unit, 1 if step < _NUM_FORWARDS else -1)
             for step in range(4)
-            for unit in range(when[step], min(end, self.block[rank][step] + PERIOD * self.num_microbatches), PERIOD)
+            for unit in range(starts[step], min(end, self.block[rank][step] + PERIOD * self.num_microbatches), PERIOD)
         ]
         counts = self.counts[rank]
         live = peak = counts[0] + counts[1] - counts[2] - counts[3]

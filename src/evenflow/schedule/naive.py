@@ -21,12 +21,12 @@ def naive(*, num_ranks: int, num_microbatches: int, num_chunks: int = 1, sequenc
         num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches, sequence_splits=sequence_splits
     )
     directions = chunk_orders(groups=[1] * num_microbatches, num_chunks=num_chunks, sequence_splits=sequence_splits)
-    each = num_chunks * sequence_splits
-    rank_codes = np.empty((3, num_microbatches, 2 * each), dtype=np.int32)
+    num_forwards = num_chunks * sequence_splits
+    rank_codes = np.empty((3, num_microbatches, 2 * num_forwards), dtype=np.int32)
     for half, op, (chunks, units) in zip(
-        (rank_codes[:, :, :each], rank_codes[:, :, each:]), (Op.F, Op.B), directions, strict=True
+        (rank_codes[:, :, :num_forwards], rank_codes[:, :, num_forwards:]), (Op.F, Op.B), directions, strict=True
     ):
-        half[0], half[1], half[2] = op, (chunks * num_ranks).reshape(-1, each), units.reshape(-1, each)
+        half[0], half[1], half[2] = op, (chunks * num_ranks).reshape(-1, num_forwards), units.reshape(-1, num_forwards)
     codes = np.repeat(rank_codes.reshape(3, 1, -1), num_ranks, axis=1)
     codes[1] += np.arange(num_ranks, dtype=np.int32)[:, np.newaxis]
     return Schedule.from_table(

@@ -41,10 +41,10 @@ def chunk_orders(
     first = begin = 0
     for size in groups:
         end = begin + size * sequence_splits * num_chunks
-        own = parts[first : first + size]
+        group_parts = parts[first : first + size]
         block = table[:, begin:end].reshape(4, num_chunks, -1)  # a view
-        block[0], block[1] = chunks, own.reshape(-1)
-        block[2], block[3] = chunks[::-1], own[:, ::-1].reshape(-1)
+        block[0], block[1] = chunks, group_parts.reshape(-1)
+        block[2], block[3] = chunks[::-1], group_parts[:, ::-1].reshape(-1)
         first, begin = first + size, end
     return (table[0], table[1]), (table[2], table[3])
 

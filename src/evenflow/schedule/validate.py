@@ -71,19 +71,22 @@ def _check_placement(schedule: Schedule, place: str) -> None:
 
 def _check_causal(schedule: Schedule, place: str) -> None:
     """Raise ScheduleError unless the actions of each stage, which are all on one rank, are in causal order."""
-    when = np.full((NUM_OPS, schedule.num_stages, schedule.num_units), -1, dtype=np.int64)
-    when[schedule.ops, schedule.stages, schedule.units] = np.arange(schedule.num_actions)
-    orders = [(when[Op.F], 1, "must run the parts of a sequence forward in order: later ones attend to earlier ones")]
+    positions = np.full((NUM_OPS, schedule.num_stages, schedule.num_units), -1, dtype=np.int64)
+    positions[schedule.ops, schedule.stages, schedule.units] = np.arange(schedule.num_actions)
+    rule = "must run the parts of a sequence forward in order: later ones attend to earlier ones"
+    orders = [(positions[Op.F], 1, rule)]
     if not schedule.is_forward_only:
-        gradients = np.maximum(when[Op.B], when[Op.I])  # a stage runs one of them
-        _check_after(schedule, gradients, when[Op.F], "must run a backward after its own forward", place)
+        gradients = np.maximum(positions[Op.B], positions[Op.I])  # a stage runs one of them
+        _check_after(schedule, gradients, positions[Op.F], "must run a backward after its own forward", place)
         rule = "must run the parts of a sequence backward in reverse: earlier ones collect gradients from later ones"
         orders.append((gradients, -1, rule))
     if schedule.splits_backward:
-        weights = np.where(when[Op.W] < 0, schedule.num_actions, when[Op.W])
-        _check_after(schedule, weights, when[Op.I], "must run a weight gradient after its own input gradient", place)
-    for times, sign, rule in orders:
-        parts = times.reshape(schedule.num_stages, schedule.num_microbatches, schedule.sequence_splits)
+        weights = np.where(positions[Op.W] < 0, schedule.num_actions, positions[Op.W])
+        _check_after(
+            schedule, weights, positions[Op.I], "must run a weight gradient after its own input gradient", place
+        )
+    for part_positions, sign, rule in orders:
+        parts = part_positions.reshape(schedule.num_stages, schedule.num_microbatches, schedule.sequence_splits)
         disordered = np.argwhere(sign * np.diff(parts, axis=2) <= 0)
         if len(disordered):
             stage, microbatch, part = (int(value) for value in disordered[0])

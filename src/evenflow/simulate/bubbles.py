@@ -5,7 +5,7 @@
     recompute  stages as planned                         more: recompute
     real       with messages between ranks               more: communication
 
-Each line adds one cause, and what its run idles more than the one above is that cause's share.
+Each line adds one cause; the idle time that its run has beyond the run above is that cause's share.
 """
 
 from collections.abc import Mapping
@@ -23,14 +23,19 @@ from evenflow.simulate.timeline import Timeline, run
 class BubbleTable:
     """Lost time as fractions of the model's own time, the convention of the [SAPP guide, Step 5].
 
-    ``real = ideal + imbalance + recompute + communication``. `recompute` is the extra work itself.
+    The parts add up: ``real = ideal + imbalance + recompute + communication``. `recompute` is the extra work itself.
     """
 
     real: float
+    """All lost time."""
     ideal: float
+    """Fill and drain of stages that take equal times."""
     imbalance: float
+    """Waiting because stages take unequal times."""
     recompute: float
+    """Recomputation of activations."""
     communication: float
+    """Waiting for messages between ranks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +43,15 @@ class IdleTime:
     """Idle time of one rank by cause, ns. The causes add up to `total_ns`; a cause can also save time (negative)."""
 
     total_ns: int
+    """Idle time of the rank in one step."""
     fill_drain_ns: int
+    """Idle time where every stage takes the average time."""
     imbalance_ns: int
+    """More idle time because stages take unequal times."""
     recompute_ns: int
+    """More idle time because layers recompute."""
     communication_ns: int
+    """More idle time because messages take time."""
 
 
 def bubble_table(

@@ -138,10 +138,10 @@ def costs_of_counts(network: Network, sums: LayerSums, counts: Integers, stage_t
     first, last = starts[:, 0], ends[:, -1]
     forward = sums.forward_ns[last] - sums.forward_ns[first]
     parameters = sums.parameter_bytes[last] - sums.parameter_bytes[first]
-    each = np.arange(num_kinds)
-    backward = (sums.backward_ns[each, ends] - sums.backward_ns[each, starts]).sum(axis=1)
+    every_kind = np.arange(num_kinds)
+    backward = (sums.backward_ns[every_kind, ends] - sums.backward_ns[every_kind, starts]).sum(axis=1)
     plain = sums.backward_ns[-1, last] - sums.backward_ns[-1, first]
-    activation = (sums.activation_bytes[each, ends] - sums.activation_bytes[each, starts]).sum(axis=1)
+    activation = (sums.activation_bytes[every_kind, ends] - sums.activation_bytes[every_kind, starts]).sum(axis=1)
     recompute = backward - plain
     weight = sums.weight_ns[last] - sums.weight_ns[first]
     waiting = sums.until_weight_bytes[last] - sums.until_weight_bytes[first]

@@ -34,14 +34,15 @@ def even_layout(timeline: Timeline, communication: Communication | None = None) 
     messages = (graph.crosses_ranks * message_ns).tolist()
     early = _starts_early(timeline.schedule)
     start_ns, end_ns = timeline.start_ns.tolist(), timeline.end_ns.tolist()
-    sequence, own, needed = graph.sequence.tolist(), graph.rank_predecessors.tolist(), graph.dependencies.tolist()
+    sequence, predecessors = graph.sequence.tolist(), graph.rank_predecessors.tolist()
+    dependencies = graph.dependencies.tolist()
     latest_end = [timeline.makespan_ns] * (len(sequence) + 1)  # by position
     for position in range(len(sequence), 0, -1):
         index = sequence[position - 1]
         duration = end_ns[index] - start_ns[index]
         if not early[index]:
             start_ns[index] = latest_end[position] - duration
-        for before, message in ((own[position - 1], 0), (needed[position - 1], messages[position - 1])):
+        for before, message in ((predecessors[position - 1], 0), (dependencies[position - 1], messages[position - 1])):
             latest_end[before] = min(latest_end[before], start_ns[index] - message)
     starts = np.array(start_ns, dtype=np.int64)
     return replace(timeline, start_ns=starts, end_ns=starts + (timeline.end_ns - timeline.start_ns))

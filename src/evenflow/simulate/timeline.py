@@ -54,9 +54,9 @@ class Timeline:
         while self.start_ns[index] > 0:
             position = positions[index]
             before = int(graph.rank_predecessors[position])
-            own = int(graph.sequence[before - 1]) if before else -1
-            if own >= 0 and self.end_ns[own] == self.start_ns[index]:
-                index = own
+            predecessor = int(graph.sequence[before - 1]) if before else -1
+            if predecessor >= 0 and self.end_ns[predecessor] == self.start_ns[index]:
+                index = predecessor
             else:  # the rank waited: its input decided
                 index = int(graph.sequence[graph.dependencies[position] - 1])
             path.append(index)
