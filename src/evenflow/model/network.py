@@ -24,7 +24,9 @@ class Layer:
 
     name: str
     forward_ns: int
+    """Time of the forward."""
     parameter_bytes: int
+    """Bytes of weights, gradients and optimizer state."""
     modes: Mapping[str, Mode]
     """Modes by recompute kind; ``none`` is always among them."""
     stated_weight_ns: int | None = None
@@ -63,15 +65,24 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndBlock:
-    """Parts of the first or last stage beside its body layers (embedding, head, loss), which are never recomputed."""
+    """Parts of the first or last stage beside its body layers (embedding, head, loss), which are never recomputed.
+
+    Times are for one microbatch.
+    """
 
     name: str = ""
     forward_ns: int = 0
+    """Time of the forward."""
     backward_ns: int = 0
+    """Time of the backward."""
     parameter_bytes: int = 0
+    """Bytes of weights, gradients and optimizer state."""
     activation_bytes: int = 0
+    """Bytes live for one microbatch from the forward to the end of the backward."""
     stated_weight_ns: int | None = None
+    """Time of the weight gradient; None: half of the backward (see `weight_ns`)."""
     stated_until_weight_bytes: int | None = None
+    """Bytes held for the weight gradient; None: all activations (see `until_weight_bytes`)."""
 
     @property
     def weight_ns(self) -> int:

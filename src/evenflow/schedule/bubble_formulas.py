@@ -56,16 +56,18 @@ class Bubble:
 
     place: Place
     count: int
+    """Number of these bubbles in one step."""
     length_ns: int
+    """Length of each of them."""
 
 
-def collect_bubbles(bubbles: Iterable[tuple[Place, int, int]]) -> tuple[Bubble, ...]:
+def collect_bubbles(gaps: Iterable[tuple[Place, int, int]]) -> tuple[Bubble, ...]:
     """Return bubbles from their places, counts and lengths in ns.
 
     They are sorted by place and length; equal bubbles are added up and empty ones left out.
     """
     counts: dict[tuple[Place, int], int] = {}
-    for place, count, length_ns in bubbles:
+    for place, count, length_ns in gaps:
         if count * length_ns:
             counts[place, length_ns] = counts.get((place, length_ns), 0) + count
     order = list(Place)

@@ -26,7 +26,7 @@ class LayerSums:
     forward_ns: Integers
     """Times of forwards, shape [num_layers + 1]."""
     parameter_bytes: Integers
-    """Bytes of parameters, shape [num_layers + 1]."""
+    """Bytes of weights, gradients and optimizer state, shape [num_layers + 1]."""
     weight_ns: Integers
     """Times of weight gradients, shape [num_layers + 1]."""
     until_weight_bytes: Integers
@@ -73,7 +73,7 @@ class StageCosts:
     until_weight_bytes: Integers
     """Bytes live from the end of a stage's input gradient to the end of its weight gradient, shape [num_stages]."""
     static_bytes: Integers
-    """Bytes of parameters, optimizer state and constant memory, shape [num_ranks]."""
+    """Bytes of weights, gradients, optimizer state and constant memory, shape [num_ranks]."""
 
     @cached_property
     def durations(self) -> Integers:
