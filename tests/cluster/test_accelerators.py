@@ -34,7 +34,7 @@ def test_the_default_is_an_a100_in_bfloat16() -> None:
 
 
 def test_unknown_accelerators_are_named() -> None:
-    with pytest.raises(InputError, match=r"--accelerator must be one of a100, h100.*did you mean 'h100'"):
+    with pytest.raises(InputError, match=r"accelerator must be one of a100, h100.*did you mean 'h100'"):
         accelerator_named("h1000")
 
 

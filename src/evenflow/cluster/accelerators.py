@@ -105,5 +105,5 @@ def accelerator_named(name: str) -> Accelerator:
         return ACCELERATORS[name.lower()]
     near = difflib.get_close_matches(name.lower(), ACCELERATORS, n=1)
     known = ", ".join(ACCELERATORS)
-    remedy = f"did you mean {near[0]!r}?" if near else "take one like yours, and correct it with --efficiency"
-    raise InputError(value=name, rule=f"must be one of {known}", place="--accelerator", remedy=remedy)
+    remedy = f"did you mean {near[0]!r}?" if near else "take one like yours, and correct it with an efficiency"
+    raise InputError(value=name, rule=f"must be one of {known}", place="accelerator", remedy=remedy)
