@@ -1,14 +1,14 @@
-"""Proofs: no plan takes at most a target time, or here is one.
+"""Proofs that no plan takes at most a target time, or a plan that does.
 
 A bound is raised by refuting targets (destructive bounds; Klein & Scholl, EJOR 112, 1999). For a target,
 
-1. enumerate what each rank could hold in a plan that fast (`columns`); a rank with nothing refutes it;
-2. bound the makespan by the linear program over those columns and the critical paths (`master`, `paths`);
+1. enumerate the contents that each rank could have in a plan that fast (`columns`); a rank without any refutes it;
+2. bound the makespan by the linear program over those columns and the critical paths (`master`, `critical_paths`);
 3. remove columns whose reduced cost, or whose group of equal layer counts probed alone, exceeds the target;
-4. leave the few columns that survive to an integer program.
+4. decide the few columns that are left by an integer program.
 
-Where there are too many columns for that, as with layers that all differ, one searches the cuts instead of 2 to 4
-(`cut_search`).
+Where there are too many columns for that, as with layers that all differ, a search over cuts (`cut_search`) takes the
+place of steps 2 to 4.
 """
 
 import time
@@ -28,23 +28,25 @@ from evenflow.solve.master.master import Master
 from evenflow.solve.problem import Problem
 
 TOLERANCE = 1e-6
-"""Targets stay this fraction below the best plan: linear programs are solved in floating point."""
+"""Fraction by which targets stay below the best plan: linear programs are solved in floating point."""
 _NOISE = 1e-7
-"""A bound refutes a target only if it exceeds it by this fraction, and by a hundredth of a nanosecond."""
+"""Fraction by which a bound must exceed a target to refute it."""
+_NOISE_NS = 0.01
+"""Least time in ns by which a bound must exceed a target to refute it."""
 _MAX_INTEGER_COLUMNS = 20_000
-"""More columns than this are no matter for an integer program within minutes."""
+"""Most columns for an integer program; more are not decided within minutes."""
 _MAX_CHAINS = 500
-"""Beyond these, chains that no longer support the value of the program are forgotten whenever it has risen."""
+"""Number of chains above which those that do not support the value of the program are removed whenever it has risen."""
 _RISE = 1e-6
-"""The value of the program has risen if by more than this fraction; less is rounding."""
+"""Fraction by which the value of the program must grow to have risen; less is rounding."""
 _VIOLATION = 1e-5
-"""Paths of a solution's durations cut it off if they exceed its value by this fraction."""
+"""Fraction by which a path under a solution's durations must exceed its value to cut it off."""
 _NEAR_VALUE = 0.998
-"""Between this solution and earlier ones, paths of at least this part of the value are worth a row: they cut deeper."""
+"""Fraction of the value from which a path at a point between this and earlier solutions gets a row: it cuts deeper."""
 _COMPRESS_FROM = 0.2
-"""A new program is made without the dropped columns once they are this part of all: making it costs about as much."""
+"""Fraction of columns dropped above which a new program is made without them, which takes time too."""
 _STALLED_ABOVE = 0.9
-"""Rounds of removing columns end when one leaves more than this part of them: the integer program is faster then."""
+"""Fraction of columns left above which a round of removal is the last: the integer program is faster then."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -52,15 +54,15 @@ class TargetAnswer:
     """The result of an attempt to refute a target."""
 
     refuted: bool
-    """No plan takes at most the target."""
+    """Whether it is proven that no plan takes at most the target."""
     bound_ns: float
-    """No plan is shorter than this, whether or not the target was reached."""
+    """Lower bound on all plans, whether or not the target was refuted."""
     counts: Integers | None = None
-    """A plan shorter than the target, [num_cells, num_kinds]."""
+    """Plan that takes at most the target, if one was found, shape [num_cells, num_kinds]."""
 
 
 class Prover:
-    """Refutes targets for one problem; critical paths found for one target serve the next."""
+    """A prover for one problem: it refutes targets, and critical paths found for one target serve the next."""
 
     def __init__(
         self, problem: Problem, *, report: Callable[[str, float], None] = lambda phase, bound_ns: None
@@ -70,13 +72,13 @@ class Prover:
         self._report = report
         self._deadline = float("inf")
         self._enough_ns = 0.0
-        """A larger bound refutes the target."""
+        """Bound above which the target is refuted."""
         self._left: tuple[int, list[Group]] | None = None
-        """The last target that was not refuted, and the columns of ranks that might still meet it."""
+        """Last target that was not refuted, with the columns of ranks that might still meet it."""
         self._suspended: tuple[CutSearch, list[Group]] | None = None
-        """The last search of cuts that ran out of time, and the columns of its graph."""
+        """Last search over cuts that ran out of time, with the columns of its graph."""
         self.searches_cuts = False
-        """Whether the last target was a matter for a search of cuts."""
+        """Whether the last target was left to a search over cuts."""
         self._stopped = False
         self._program: Program | None = None
 
@@ -88,11 +90,11 @@ class Prover:
             self._program.cancel()
 
     def resume(self) -> None:
-        """Take back `stop`."""
+        """Undo `stop`, so that targets can be refuted again."""
         self._stopped = False
 
     def learn(self, counts: Integers) -> None:
-        """Take the critical paths of a plan."""
+        """Add the critical paths of a plan."""
         self.paths.add_longest(self.problem.costs(counts).durations, above_ns=0)
 
     def forget(self) -> None:
@@ -103,7 +105,7 @@ class Prover:
     def refute(self, target_ns: int, *, seconds: float, floor_ns: float = 0.0) -> TargetAnswer:
         """Try to show within `seconds` that no plan takes at most `target_ns`; `floor_ns` is a known bound."""
         self._deadline = 0.0 if self._stopped else time.monotonic() + seconds
-        self._enough_ns = target_ns + max(0.01, _NOISE * target_ns)
+        self._enough_ns = target_ns + max(_NOISE_NS, _NOISE * target_ns)
         self.searches_cuts = False
         refuted = TargetAnswer(refuted=True, bound_ns=float(target_ns + 1))
         if self._suspended is not None and target_ns == self._suspended[0].target_ns:
@@ -140,7 +142,7 @@ class Prover:
     def _narrow(
         self, groups: list[Group], target_ns: int, floor_ns: float, *, by_cell: bool
     ) -> tuple[Master | None, float]:
-        """Steps 2 and 3 on `groups`: the program with what is left (None: nothing) and the bound known by then."""
+        """Run steps 2 and 3 on `groups`; returns the program of the columns left (None without any) and the bound."""
         if any(len(group) == 0 for group in groups):
             return None, floor_ns
         master = Master(
@@ -167,7 +169,7 @@ class Prover:
         return master, floor_ns
 
     def _search_cuts(self, search: CutSearch, groups: list[Group], floor_ns: float) -> TargetAnswer:
-        """Decide the target on the graph of `groups`, or raise the bound until there is no time left."""
+        """Search the cut graph of `groups` until the target is decided or the time is up."""
         self.searches_cuts = True
         target_ns = float(search.target_ns)
         search.run(
@@ -220,9 +222,9 @@ class Prover:
     # 3. ---------------------------------------------------------------------------------------------------------
 
     def _shrink(self, master: Master, target_ns: int) -> float:
-        """Remove columns until that no longer helps; returns a lower bound on plans of those left, infinite if none is.
+        """Remove columns of no plan within the target until that no longer helps.
 
-        Plans of at most the target have no other columns.
+        Returns a lower bound on the plans of the columns left, infinite if there is none.
         """
         bound = 0.0
         while True:
@@ -266,7 +268,7 @@ class Prover:
     # 4. ---------------------------------------------------------------------------------------------------------
 
     def _finish(self, master: Master, target_ns: int, floor_ns: float) -> TargetAnswer:
-        """Decide the columns that are left by integer programs, adding the critical paths of their plans."""
+        """Decide the columns that are left by integer programs, each with the critical paths of the plans before."""
         while True:
             self._program, members = master.program(target_ns)
             solution = self._program.solve(time_limit_s=self._deadline - time.monotonic())
@@ -286,7 +288,7 @@ class Prover:
             self._report("integer program", floor_ns)
 
     def _counts(self, groups: list[Group], members: list[range], values: NDArray[np.float64]) -> Integers:
-        """The plan of an integer solution."""
+        """Return the plan of an integer solution, shape [num_cells, num_kinds]."""
         counts = np.zeros((self.problem.num_cells, len(self.problem.kinds)), dtype=np.int64)
         for group, own in zip(groups, members, strict=True):
             best = int(np.argmax(values[own.start : own.stop]))

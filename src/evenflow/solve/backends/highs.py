@@ -9,24 +9,28 @@ from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
 INFINITY = float("inf")
+_LEAST_SECONDS = 0.01
+"""Least time limit of a solve: the library takes none below zero."""
+_TOLERANCE = 1e-7
+"""Largest violation of rows and integers in a point, a tenth of that which callers allow for."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Solution:
-    """The result of one solve."""
+    """The result of solving a program."""
 
     status: str
     """``optimal``, ``infeasible``, or ``stopped`` (time limit, objective bound, interrupt)."""
     values: Values | None
-    """Values of the columns, if there is a point."""
+    """Values of the columns; None without a feasible point."""
     objective: float
     bound: float
-    """No point is better (minimisation); -inf if nothing is known."""
+    """Lower bound on the objective; -inf if nothing is known."""
 
 
 @dataclass(kw_only=True)
 class Program:
-    """A program to minimise, built column by column and row by row."""
+    """A linear or mixed-integer program to minimise, built column by column and row by row."""
 
     _costs: list[float] = field(default_factory=list)
     _lower: list[float] = field(default_factory=list)
@@ -42,7 +46,7 @@ class Program:
 
     @property
     def num_columns(self) -> int:
-        """Columns so far."""
+        """Number of columns so far."""
         return len(self._costs)
 
     def column(self, *, cost: float = 0.0, lower: float = 0.0, upper: float = INFINITY, integer: bool = False) -> int:
@@ -80,17 +84,17 @@ class Program:
         self._row_upper.append(upper)
 
     def solve(self, *, time_limit_s: float) -> Solution:
-        """Minimise, within a time limit."""
+        """Minimise the objective within a time limit."""
         import highspy
 
         highs = highspy.Highs()
         for name, value in (
             ("output_flag", False),
-            ("time_limit", max(0.01, time_limit_s)),
+            ("time_limit", max(_LEAST_SECONDS, time_limit_s)),
             ("threads", 1),
             ("mip_rel_gap", 0.0),
             ("mip_abs_gap", 0.0),
-            ("mip_feasibility_tolerance", 1e-7),
+            ("mip_feasibility_tolerance", _TOLERANCE),
         ):
             highs.setOptionValue(name, value)
         highs.passModel(self._model(highspy))
@@ -102,7 +106,7 @@ class Program:
         return self._solution(highspy, highs)
 
     def cancel(self) -> None:
-        """Make a `solve` that runs in another thread, or begins later, return soon with what it has."""
+        """Make a `solve` that runs in another thread, or begins later, return soon with its best point so far."""
         self._is_cancelled = True
         if self._running is not None:
             self._running.cancelSolve()

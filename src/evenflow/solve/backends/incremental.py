@@ -1,4 +1,4 @@
-"""A linear program that grows: rows and columns are added between solves, which start from the last basis."""
+"""A linear program that grows between solves, each of which starts from the last basis."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,11 +11,14 @@ from evenflow.solve.backends.highs import INFINITY, Values
 from evenflow.solve.backends.packed import Packed
 
 _SLICE_SECONDS = 5.0
+"""Time of one slice of a solve, after which it may be given up."""
+_DUAL_SIMPLEX, _PRIMAL_SIMPLEX = 1, 4
+"""Numbers of the simplex methods in the library's options."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinearSolution:
-    """An optimal point."""
+    """An optimal point of a linear program."""
 
     objective: float
     values: Values
@@ -25,14 +28,14 @@ class LinearSolution:
 
 
 class Infeasible(Exception):
-    """No point satisfies the rows."""
+    """Raised where no point satisfies the rows."""
 
 
 class LinearProgram:
-    """A program to minimise, whose columns are at least zero; highspy is imported when the first one is made."""
+    """A linear program to minimise, whose columns are at least zero; highspy is imported when the first one is made."""
 
     def __init__(self, keep_going: Callable[[], bool] = lambda: True) -> None:
-        """A solve is given up soon after `keep_going` says no."""
+        """Make an empty program, whose solves are given up soon after `keep_going` says no."""
         import highspy
 
         self._library = highspy
@@ -43,7 +46,7 @@ class LinearProgram:
 
     @property
     def num_columns(self) -> int:
-        """Columns so far."""
+        """Number of columns so far."""
         return int(self._highs.getNumCol())
 
     def add_rows(self, lower: Values, upper: Values, rows: Packed) -> None:
@@ -58,15 +61,15 @@ class LinearProgram:
             self._highs.addCols(count, costs, np.zeros(count), no_limit, len(columns.indices), *_arrays(columns))
 
     def set_upper(self, columns: NDArray[np.int32], upper: float) -> None:
-        """Bound columns from above."""
+        """Set the upper bound of columns."""
         self._highs.changeColsBounds(len(columns), columns, np.zeros(len(columns)), np.full(len(columns), upper))
 
     def solve(self, *, primal: bool = False) -> LinearSolution | None:
-        """An optimal point, or None where there was numerical trouble or no time left; raises Infeasible.
+        """Return an optimal point, or None after numerical trouble or without time left; raises Infeasible.
 
         `primal` takes the primal simplex method, which suits programs that only gained columns since the last solve.
         """
-        self._highs.setOptionValue("simplex_strategy", 4 if primal else 1)
+        self._highs.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX if primal else _DUAL_SIMPLEX)
         while True:  # in slices: the library cannot be interrupted, and going on from the last basis costs time
             self._highs.setOptionValue("time_limit", self._highs.getRunTime() + _SLICE_SECONDS)
             self._highs.run()
@@ -86,5 +89,5 @@ class LinearProgram:
 
 
 def _arrays(packed: Packed) -> tuple[NDArray[np.int32], NDArray[np.int32], Values]:
-    """Begins, indices and entries as the library takes them."""
+    """Return starts, indices and entries as the library takes them."""
     return packed.starts[:-1].astype(np.int32), packed.indices.astype(np.int32), packed.entries

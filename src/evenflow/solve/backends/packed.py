@@ -1,4 +1,4 @@
-"""Sparse rows or columns one behind the other, as solver libraries take them."""
+"""Sparse vectors in compressed form, as solver libraries take rows and columns."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Packed:
-    """Vector i has the entries from ``starts[i]`` to ``starts[i + 1]``."""
+    """Sparse vectors: the entries of vector i are those from ``starts[i]`` to ``starts[i + 1]``."""
 
     starts: NDArray[np.integer[Any]]
-    """One more than there are vectors."""
+    """First entry of each vector and the end of all."""
     indices: NDArray[np.integer[Any]]
     entries: NDArray[np.float64]
 
@@ -21,17 +21,17 @@ class Packed:
 
 
 def empty(count: int) -> Packed:
-    """`count` vectors without entries."""
+    """Return `count` vectors without entries."""
     return Packed(starts=np.zeros(count + 1, dtype=np.int64), indices=np.zeros(0, dtype=np.int64), entries=np.zeros(0))
 
 
 def single(indices: NDArray[np.integer[Any]], entry: float) -> Packed:
-    """Vectors of one entry each."""
+    """Return vectors that have `entry` at one index each."""
     return Packed(starts=np.arange(len(indices) + 1), indices=indices, entries=np.full(len(indices), entry))
 
 
 def appended(packed: Packed, index: int, entry: float) -> Packed:
-    """`packed` with one more entry at `index` behind every vector."""
+    """Return `packed` with one more entry, at `index`, at the end of each vector."""
     ends = packed.starts[1:]
     return Packed(
         starts=packed.starts + np.arange(len(packed.starts)),

@@ -1,1 +1,1 @@
-"""What a cell and a rank can hold: the columns of the linear program."""
+"""The columns of the linear program: all contents that a cell or a rank can hold."""

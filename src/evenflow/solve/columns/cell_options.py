@@ -1,8 +1,8 @@
-"""What a single cell can be: a run of layers and its best recompute choices.
+"""The options of a single cell: a run of layers with its best recompute choices.
 
-For a cell only its backward time and its activation memory matter beside its layers (weight gradients depend on the
-layers alone, so input gradients are as much longer as backwards are), so of all recompute counts the
-Pareto-minimal ones are kept: no other choice is both faster and smaller.
+Besides its layers, only the backward time and the activation memory of a cell matter (weight gradients depend on the
+layers alone, so input gradients grow as backwards do). So only the Pareto-minimal recompute counts are kept: no other
+choice is both faster and smaller.
 """
 
 from collections.abc import Iterator
@@ -16,23 +16,23 @@ from evenflow.simulate import Integers
 from evenflow.solve.problem import Problem
 
 Choice = tuple[int, int, tuple[int, ...]]
-"""Backward ns, activation bytes, layers by kind."""
+"""Backward time in ns, activation bytes, and layers by kind."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CellOptions:
     """All sensible contents of one cell, head or tail included; arrays share their first axis.
 
-    What a cell holds is told by the runs of equal layers it touches, not by positions: within a run it does not matter
-    which layers they are. A cell may touch the end of its first run, whole runs, and the beginning of its last.
+    Contents are given by the runs of equal layers that the cell touches, not by positions: within a run it does not
+    matter which layers they are. A cell may touch the end of its first run, whole runs, and the beginning of its last.
     """
 
     first_run: Integers
     last_run: Integers
     in_first: Integers
-    """Layers of the first run."""
+    """Number of layers in the first run."""
     in_last: Integers
-    """Layers of the last run if that is another one, else 0."""
+    """Number of layers in the last run if that is another one, else 0."""
     layers: Integers
     forward_ns: Integers
     backward_ns: Integers
@@ -49,7 +49,7 @@ class CellOptions:
         return len(self.layers)
 
     def select(self, keep: NDArray[np.bool_]) -> "CellOptions":
-        """The options where `keep` holds; a dropped `faster` option is replaced by the next that is left."""
+        """Return the options where `keep` holds; a dropped `faster` option is replaced by the next one left."""
         new_index = np.cumsum(keep) - 1
         faster = self.faster.copy()
         while True:
@@ -63,7 +63,7 @@ class CellOptions:
 
 
 class Segments:
-    """The recompute choices of every run of layers that a cell may hold, worked out once for all cells."""
+    """The recompute choices of each run of layers that a cell may hold, computed once for all cells."""
 
     def __init__(self, problem: Problem, max_load_ns: int) -> None:
         self._problem = problem
@@ -73,7 +73,7 @@ class Segments:
         self._choices = {start: _choices(problem, start, max_load_ns) for start in self._starts()}
 
     def _starts(self) -> list[int]:
-        """Representative first layers: of a run its beginning, and every layer from which a cell may run on."""
+        """Return representative first layers: where runs begin, and where a cell may begin that spans several runs."""
         last = len(self.run_ends) - 1
         inside = set() if last == 0 else set(range(int(self.run_ends[last - 1])))
         if self._problem.fixed_bounds is not None:
@@ -81,8 +81,9 @@ class Segments:
         return sorted({*self.run_starts.tolist(), *inside})
 
     def options(self, cell: int, *, first_runs: range, last_run_from: int, max_load_ns: int) -> CellOptions:
-        """The options of `cell` that begin in one of `first_runs`, end in `last_run_from` or later, and whose forward
-        and backward take at most `max_load_ns` together.
+        """Return the options of `cell` that begin in one of `first_runs` and end in `last_run_from` or later.
+
+        Their forward and backward together take at most `max_load_ns`.
         """
         problem = self._problem
         sums, network = problem.sums, problem.network
@@ -129,7 +130,7 @@ class Segments:
         )
 
     def _spans(self, cell: int, first_runs: range, last_run_from: int) -> Iterator[tuple[int, int, int, int]]:
-        """``(first run, last run, representative first layer, layers)`` of everything a cell may hold."""
+        """Yield ``(first run, last run, representative first layer, layers)`` for all contents of a cell."""
         if self._problem.fixed_bounds is not None:
             yield from self._fixed_span(*self._problem.fixed_bounds[cell : cell + 2].tolist())
             return
@@ -148,7 +149,7 @@ class Segments:
                         yield first, last, start, layers
 
     def _fixed_span(self, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-        """Do the same as `_spans` for a cell that holds the layers [start, end) whatever happens."""
+        """Yield the same as `_spans` for a cell that must hold the layers [start, end)."""
         first = min(int(np.searchsorted(self.run_ends, start, side="right")), len(self.run_ends) - 1)
         last = max(first, int(np.searchsorted(self.run_ends, end)))
         representative = start if last > first else int(self.run_starts[first])
@@ -157,7 +158,7 @@ class Segments:
 
 
 def merged_runs(problem: Problem) -> list[LayerRun]:
-    """The network's runs with neighbours of equal cost joined."""
+    """Return the runs of the network with neighbours of equal cost joined."""
     runs: list[LayerRun] = []
     for run in problem.network.runs:
         if runs and replace(run.layer, name=runs[-1].layer.name) == runs[-1].layer:
@@ -168,7 +169,7 @@ def merged_runs(problem: Problem) -> list[LayerRun]:
 
 
 def _choices(problem: Problem, start: int, max_load_ns: int) -> list[list[Choice]]:
-    """Find the Pareto-minimal recompute choices of each number of layers from `start` on, shortest backward first."""
+    """Return the Pareto-minimal recompute choices by number of layers from `start` on, shortest backward first."""
     families = [
         tuple(kind for kind in range(len(problem.kinds)) if kind != banned)
         for banned in (problem.exclusive_kinds if problem.exclusive_kinds[0] >= 0 else (-1,))
@@ -178,7 +179,7 @@ def _choices(problem: Problem, start: int, max_load_ns: int) -> list[list[Choice
 
 
 def _family_choices(problem: Problem, start: int, kinds: tuple[int, ...], max_load_ns: int) -> list[list[Choice]]:
-    """Choices by number of layers when a cell may mix all of `kinds`.
+    """Return the choices by number of layers when a cell may mix all of `kinds`.
 
     The layers of a cell stand in the order of the kinds, so the choices of [start, end) that use the kinds up to k
     extend those of a shorter run that use the kinds before k.
@@ -211,7 +212,7 @@ def _family_choices(problem: Problem, start: int, kinds: tuple[int, ...], max_lo
 
 
 def _pareto(choices: list[Choice]) -> list[Choice]:
-    """Without those that another beats in time and memory; shortest backward first."""
+    """Return the choices that no other beats in both time and memory, shortest backward first."""
     kept: list[Choice] = []
     for choice in sorted(choices):
         if not kept or choice[1] < kept[-1][1]:

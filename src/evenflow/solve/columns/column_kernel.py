@@ -1,4 +1,4 @@
-"""Enumerate what a rank can hold: combinations of the options of its cells that fit in memory."""
+"""Enumeration of the contents of a rank: combinations of the options of its cells that fit in memory."""
 
 from typing import Any
 
@@ -20,14 +20,14 @@ def combine(
     most_steps: int,
     columns: Any,
 ) -> int:
-    """Fill `columns` [capacity, num_chunks] with option indices; returns how many there are (may exceed capacity).
+    """Fill `columns` [capacity, num_chunks] with option indices; returns their number, which may exceed the capacity.
 
     Returns -1 when that takes more than `most_steps` steps.
 
     Option arrays hold the options of the rank's cells one chunk after the other, from `option_starts` [chunk]. A
-    combination is kept when its load is at most `max_load`, no chunk begins in an earlier
-    run of layers than the chunk before it ends in, it fits in `room` for every row of `live`, and no cell could
-    take its next faster option and still fit (that one would be better).
+    combination is kept when its load is at most `max_load`, no chunk begins in an earlier run of layers than the chunk
+    before it ends in, it fits in `room` for each row of `live`, and no cell could take its next faster option and still
+    fit (that combination would be better).
     """
     num_chunks = len(option_starts) - 1
     chosen = np.zeros(num_chunks, dtype=np.int64)

@@ -1,6 +1,6 @@
-"""Columns of the proof: complete contents of a rank (or of a cell, where ranks have too many).
+"""The columns of the proof: complete contents of a rank, or of a cell where ranks have too many.
 
-A program chooses one column of every group. Columns are kept only if a plan with a makespan of at most a target could
+A program chooses one column of each group. Columns are kept only if a plan with a makespan of at most a target could
 contain them: a rank computes nothing before its first forward can reach it nor after its last backward has left it.
 """
 
@@ -19,14 +19,16 @@ from evenflow.solve.columns.column_kernel import combine
 from evenflow.solve.problem import Problem
 
 MAX_COLUMNS = 1_500_000
-"""More combinations than this and cells are chosen one by one instead of ranks."""
+"""Most columns of all ranks together; with more, cells are chosen one by one instead of ranks."""
 MAX_STEPS = 300_000_000
-"""Likewise where looking at the combinations of a rank takes more steps than this, about a second."""
+"""Most steps, about a second, for the combinations of one rank; with more, cells are chosen one by one too."""
+_FIRST_CAPACITY = 200_000
+"""Most columns of a rank that room is made for at first; where there are more, they are counted and found again."""
 
 
 @dataclass(eq=False, kw_only=True)
 class Group:
-    """One choice: the columns of a rank or of a cell. Arrays share their first axis."""
+    """The columns of a rank or of a cell, of which a plan takes one; arrays share their first axis."""
 
     cells: tuple[int, ...]
     options: tuple[CellOptions, ...]
@@ -34,7 +36,7 @@ class Group:
     chosen: NDArray[np.int32]
     """Option index by cell, shape [num_columns, len(cells)]."""
     keys: list[Integers] = field(init=False)
-    """Properties to probe, each with one integer a column: layers in all, then by cell layers, first and last run."""
+    """Properties to probe, an integer per column each: all layers, then by cell its layers, first run and last run."""
 
     def __post_init__(self) -> None:
         def of_cells(name: str) -> list[Integers]:
@@ -52,16 +54,16 @@ class Group:
         return len(self.chosen)
 
     def select(self, keep: NDArray[np.bool_]) -> "Group":
-        """The columns where `keep` holds."""
+        """Return the group with the columns where `keep` holds."""
         return Group(cells=self.cells, options=self.options, chosen=self.chosen[keep])
 
     def counts(self, column: int) -> NDArray[np.int32]:
-        """Layers by kind of every cell of `column`, shape [len(cells), num_kinds]."""
+        """Return the layers by kind of each cell of `column`, shape [len(cells), num_kinds]."""
         return np.stack([options.counts[self.chosen[column, at]] for at, options in enumerate(self.options)])
 
 
 def all_options(problem: Problem, target_ns: int) -> list[CellOptions] | None:
-    """The options of every cell in plans of at most `target_ns`; None when there is no such plan."""
+    """Return the options of each cell in plans of at most `target_ns`; None when there is no such plan."""
     loads = np.array(_max_loads(problem, target_ns), dtype=np.int64)
     if loads.min() < 0:
         return None
@@ -98,7 +100,7 @@ def all_options(problem: Problem, target_ns: int) -> list[CellOptions] | None:
 
 
 def load_bound(problem: Problem) -> int:
-    """A lower bound on the makespan, ns, without any program: all work has to be done beside the ramps of the ranks."""
+    """Return a lower bound on the makespan in ns, from work alone: ranks share all of it, besides their ramps."""
     ends = problem.network.head, problem.network.tail
     work = int(problem.sums.forward_ns[-1] + problem.sums.backward_ns[-1, -1])
     work += sum(block.forward_ns + block.backward_ns for block in ends)
@@ -106,12 +108,12 @@ def load_bound(problem: Problem) -> int:
 
 
 def _max_loads(problem: Problem, target_ns: int) -> list[int]:
-    """The largest forward + backward time of every rank for one microbatch (part)."""
+    """Return the largest forward plus backward time of each rank in ns, for one microbatch (part)."""
     return [(target_ns - ramp) // problem.schedule.num_units for ramp in _ramps(problem)]
 
 
 def _ramps(problem: Problem) -> list[int]:
-    """The time of every rank that must go by before its first action and after its last.
+    """Return the ramps of the ranks in ns: the least time before the first action of each and after its last.
 
     Before a rank's first forward, the stages before its first one run forward; after its last backward or input
     gradient they run backward. A weight gradient at the end of its order has nothing after it.
@@ -139,7 +141,7 @@ def _ramps(problem: Problem) -> list[int]:
 
 
 def rank_groups(problem: Problem, options: list[CellOptions], target_ns: int) -> list[Group] | None:
-    """One group a rank with all its columns; None when there are too many."""
+    """Return the group of all columns of each rank; None when there are too many."""
     loads = _max_loads(problem, target_ns)
     groups: list[Group] = []
     for rank, load in enumerate(loads):
@@ -168,7 +170,7 @@ def _combine(
     max_load: int,
     capacity: int,
 ) -> Group | None:
-    """The columns of one rank, or None when there are more than `capacity`."""
+    """Return the columns of one rank; None when there are more than `capacity` or they take too many steps."""
     cells = tuple(problem.schedule.stage_table[:, rank].tolist())
     own = tuple(options[cell] for cell in cells)
     offsets = np.concatenate(([0], np.cumsum([len(each) for each in own])))
@@ -176,7 +178,7 @@ def _combine(
         [np.where(each.faster >= 0, each.faster + offset, -1) for each, offset in zip(own, offsets, strict=False)]
     )
     room = problem.limit - problem.network.constant_bytes
-    size = min(200_000, prod(map(len, own)))
+    size = min(_FIRST_CAPACITY, prod(map(len, own)))
     while True:
         columns = np.zeros((min(size, capacity), len(cells)), dtype=np.int32)
         found = compiled(combine)(
@@ -203,7 +205,7 @@ def _combine(
 
 
 def cell_groups(options: list[CellOptions]) -> list[Group]:
-    """One group a cell: far fewer columns, but memory couples the groups of a rank."""
+    """Return a group for each cell: far fewer columns, but memory couples the groups of a rank."""
     return [
         Group(cells=(cell,), options=(each,), chosen=np.arange(len(each), dtype=np.int32).reshape(-1, 1))
         for cell, each in enumerate(options)

@@ -1,4 +1,4 @@
-"""A linear program over plans and paths: which mixture of plans makes the longest path as short as it can be.
+"""The linear program that mixes plans so that the longest path is as short as possible.
 
 It is a matrix game. One player mixes plans, the other mixes paths through the dependency graph, and an entry is the
 time of a path under a plan. The second player's best mixture is the relaxation that bounds all plans best
@@ -16,24 +16,25 @@ from evenflow.solve.backends.packed import Packed, empty
 from evenflow.solve.master.matrix import Floats
 
 _SCALE = 1000.0
+"""Size of the usual entry: the solver's tolerances are absolute and suit numbers of this size."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Mixture:
-    """The outcome of a game."""
+    """The solution of a game: its value and the best mixture of either player."""
 
     value_ns: float
     plans: Floats
-    """Share of every plan."""
+    """Share of each plan."""
     paths: Floats
-    """Share of every path."""
+    """Share of each path."""
 
 
 class Game:
-    """The program; plans and paths are added between solves."""
+    """A game of plans and paths as a linear program; plans and paths are added between solves."""
 
     def __init__(self, num_slots: int, scale_ns: float, keep_going: Callable[[], bool]) -> None:
-        """Plans have `num_slots` durations; a time of `scale_ns` is `_SCALE` in the program."""
+        """Set up a game of plans with `num_slots` durations, where `scale_ns` is `_SCALE` in the program."""
         self._factor = _SCALE / scale_ns
         self.plans: Floats = np.zeros((0, num_slots))
         """Durations in ns, shape [num_plans, num_slots]."""
@@ -55,12 +56,12 @@ class Game:
             self.paths = np.concatenate((self.paths, paths))
 
     def _entries(self, paths: Floats, plans: Floats) -> Floats:
-        """Of every path's row in every plan's column."""
+        """Return the entries of paths (rows) under plans (columns): minus the time of each path under each plan."""
         entries: Floats = -self._factor * (paths[:, :-1] @ plans.T + paths[:, -1:])
         return entries
 
     def solve(self) -> Mixture:
-        """The best mixtures; even ones, of value 0, after numerical trouble or when there is no time."""
+        """Return the best mixtures, or even ones of value 0 after numerical trouble or when there is no time."""
         solution = self._program.solve()
         if solution is not None:
             # Shares of paths are made exact: then they bound whatever the solver's precision was.
@@ -76,7 +77,7 @@ class Game:
 
 
 def _dense(vectors: Floats) -> Packed:
-    """Vectors with all their entries."""
+    """Return vectors packed with all their entries, zeros included."""
     count, size = vectors.shape
     return Packed(
         starts=np.arange(0, count * size + 1, size), indices=np.tile(np.arange(size), count), entries=vectors.ravel()

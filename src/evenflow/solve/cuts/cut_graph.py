@@ -1,14 +1,14 @@
-"""All plans as paths through one graph: rank after rank, each taking up the network where the one before left it.
+"""The cut graph, whose paths are the plans: rank after rank takes up the network where the one before left it.
 
 With two chunks that both go through the ranks from first to last, rank r holds the layers [a_r, a_{r+1}) and
 [b_r, b_{r+1}):
 
     (0, c) --rank 0--> (a_1, b_1) --rank 1--> (a_2, b_2) -- ... --rank p-1--> (c, L)
 
-A state is where the chunks are cut in front of a rank; an arc is a column of the proof, so it tells the recomputation
-too. There is one pair of ends for every cut c between the chunks. A second chunk that goes through the ranks from last
-to first (V-shaped placements) is taken up from its end, and paths lead from (0, L) to (c, c). With one chunk they lead
-from (0) to (L).
+A state is where the chunks are cut in front of a rank; an arc is a column of the proof, recomputation included. There
+is one pair of ends for every cut c between the chunks. A second chunk that goes through the ranks from last to first
+(V-shaped placements) is taken up from its end, and paths lead from (0, L) to (c, c). With one chunk they lead from (0)
+to (L).
 """
 
 from dataclasses import dataclass, replace
@@ -24,42 +24,45 @@ from evenflow.solve.master.matrix import Floats, durations_of
 from evenflow.solve.problem import Problem
 
 MAX_ARCS = 1_000_000
+"""Most arcs of a cut graph: a shortest path through so many takes milliseconds and is asked for at every node."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CutGraph:
-    """Arcs by step, that is by rank in the order in which the first chunk goes through them. Arrays of arcs share their
-    first axis.
+    """The arcs of the cut graph, grouped by step.
+
+    A step is a rank, in the order in which the first chunk goes through the ranks. Arrays of arcs share their first
+    axis.
     """
 
     ranks: tuple[int, ...]
-    """Of every step."""
+    """Rank of each step."""
     starts: Integers
-    """First arc of every step and the end of all, shape [num_steps + 1]."""
+    """First arc of each step and the end of all, shape [num_steps + 1]."""
     sources: NDArray[np.int32]
-    """State before the step, an index into ``states[step]``."""
+    """State before the step of each arc, an index into ``states[step]``."""
     targets: NDArray[np.int32]
-    """State behind the step, an index into ``states[step + 1]``."""
+    """State behind the step of each arc, an index into ``states[step + 1]``."""
     durations_ns: Floats
-    """Of every chunk and operation, shape [num_arcs, num_chunks * num_ops]; whole numbers."""
+    """Durations of each chunk and operation, shape [num_arcs, num_chunks * num_ops]; whole numbers."""
     columns: NDArray[np.int32]
-    """Index of the column in the group of the rank."""
+    """Index of each arc's column in the group of its rank."""
     states: tuple[NDArray[np.int32], ...]
-    """Cuts of every state before each step and behind the last, each of shape [num_states, num_chunks]."""
+    """Cuts of the states before each step and behind the last, each of shape [num_states, num_chunks]."""
     ends: tuple[tuple[int, int], ...]
     """Pairs of a first and a last state between which paths are plans."""
     classes: Integers
-    """The class (see `Graph`) of every duration of every step, shape [num_steps, num_chunks * num_ops]."""
+    """Class (see `Graph`) of each duration of each step, shape [num_steps, num_chunks * num_ops]."""
 
     def __len__(self) -> int:
         return len(self.sources)
 
     def step(self, index: int) -> slice:
-        """The arcs of a step."""
+        """Return the arcs of a step as a slice."""
         return slice(int(self.starts[index]), int(self.starts[index + 1]))
 
     def select(self, arcs: Integers) -> "CutGraph":
-        """Only these arcs, ascending indices."""
+        """Return the graph with only these arcs, given by ascending indices."""
         return replace(
             self,
             starts=np.searchsorted(arcs, self.starts),
@@ -71,7 +74,7 @@ class CutGraph:
 
 
 def cut_graph(problem: Problem, groups: list[Group]) -> CutGraph | None:
-    """The graph of the columns of all ranks; None if chunks go through the ranks otherwise, or it is too large."""
+    """Return the graph of the columns of all ranks; None if it is too large or the placement is not one of these."""
     schedule = problem.schedule
     order = _steps(schedule)
     if order is None:
@@ -107,7 +110,10 @@ def cut_graph(problem: Problem, groups: list[Group]) -> CutGraph | None:
 
 
 def _steps(schedule: Schedule) -> tuple[tuple[int, ...], bool] | None:
-    """The ranks as the first chunk goes through them, and whether the second goes back; None if it is otherwise."""
+    """Return the ranks in the order of the first chunk and whether the second chunk goes back through them.
+
+    None for any other placement.
+    """
     ranks = schedule.stage_ranks[: schedule.num_ranks]
     rest = schedule.stage_ranks[schedule.num_ranks :]
     if len(set(ranks)) < len(ranks) or rest not in ((), ranks, ranks[::-1]):
@@ -116,7 +122,7 @@ def _steps(schedule: Schedule) -> tuple[tuple[int, ...], bool] | None:
 
 
 class _Spans:
-    """Where in the network the cells of a column can be: inside a run of equal layers, at several places."""
+    """Places in the network where the cells of a column can be: several for a cell inside a run of equal layers."""
 
     def __init__(self, problem: Problem) -> None:
         sizes = np.array([run.count for run in merged_runs(problem)])
@@ -124,18 +130,21 @@ class _Spans:
         self._run_starts = self._run_ends - sizes
 
     def _first_places(self, group: Group, chunk: int) -> tuple[Integers, Integers]:
-        """First possible start of a chunk, and the number of starts, for every column."""
+        """Return the first possible start of a chunk and its number of starts, for each column."""
         options, own = group.options[chunk], group.chosen[:, chunk]
         first, inside = options.first_run[own], options.first_run[own] == options.last_run[own]
         start = np.where(inside, self._run_starts[first], self._run_ends[first] - options.in_first[own])
         return start, np.where(inside, self._run_ends[first] - start - options.layers[own] + 1, 1)
 
     def count(self, group: Group) -> int:
-        """Columns times places."""
+        """Return the number of pairs of a column and places for its cells."""
         return int(np.prod([self._first_places(group, chunk)[1] for chunk in range(len(group.cells))], axis=0).sum())
 
     def of(self, group: Group) -> tuple[Integers, Integers, Integers]:
-        """For every column and place: the column, and start and end of its cells, [num_arcs, num_chunks] both."""
+        """Return the columns, starts and ends of all pairs of a column and places for its cells.
+
+        Starts and ends are those of the cells, shape [num_arcs, num_chunks].
+        """
         columns = np.arange(len(group))
         starts: list[Integers] = []
         for chunk in range(len(group.cells)):
@@ -153,7 +162,7 @@ class _Spans:
 def _states(
     before: list[Integers], behind: list[Integers]
 ) -> tuple[tuple[NDArray[np.int32], ...], list[NDArray[np.int32]], list[NDArray[np.int32]]]:
-    """The states before every step and behind the last, and the index of each arc's source and target."""
+    """Return the states before each step and behind the last, and the index of each arc's source and target."""
     states, sources, targets = [], [], []
     for step in range(len(before) + 1):
         left = behind[step - 1] if step else before[0][:0]
@@ -170,7 +179,7 @@ def _states(
 def _ends(
     first: list[list[int]], last: list[list[int]], num_layers: int, *, turns_back: bool
 ) -> tuple[tuple[int, int], ...]:
-    """Pairs of indices into `first` and `last`."""
+    """Return the pairs of indices into `first` and `last` between whose states the paths are plans."""
     where = {tuple(state): index for index, state in enumerate(last)}
     pairs = []
     for index, state in enumerate(first):
@@ -183,7 +192,7 @@ def _ends(
 
 
 def _durations(problem: Problem, group: Group, columns: Integers) -> Floats:
-    """Durations of some columns, as in `CutGraph.durations_ns`."""
+    """Return the durations of some columns, as in `CutGraph.durations_ns`."""
     every = [
         durations_of(options, op)[group.chosen[:, chunk]]
         for chunk, options in enumerate(group.options)

@@ -19,7 +19,7 @@ def sweep(
     lengths: Any,
     alive: Any,
 ) -> None:
-    """Shortest paths from state `first` to state `last`, the arcs of step s being ``durations @ weights[s]`` long.
+    """Find shortest paths from state `first` to state `last`; arcs of step s are ``durations @ weights[s]`` long.
 
     Fills `lengths` [num_arcs], `behind` [num_steps + 1, num_states] with the distances to `last`, and `alive`
     [num_arcs] with whether an arc is on a path of at most `limit`. `before` is scratch.

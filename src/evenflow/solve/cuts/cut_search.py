@@ -1,8 +1,8 @@
-"""Branch and bound on where the network is cut: is there a path through the cut graph that takes at most a target?
+"""Branch and bound on the cuts of the network, to decide whether a plan takes at most a target.
 
 A mixture of paths through the dependency graph (shares that add up to 1) weighs every duration, and no plan is shorter
 than the time so weighed. That time is a sum over ranks, so the plan of least weight is a shortest path through the cut
-graph, which takes microseconds. For the part of the cut graph at a node,
+graph, found in microseconds. At each node, for its part of the cut graph,
 
 1. a shortest path bounds all its plans, and arcs that are on no path within the target go;
 2. the plan of that path and its own longest paths join the game of plans and paths (`cut_game`), whose solution weighs
@@ -30,29 +30,32 @@ from evenflow.solve.master.critical_paths import CriticalPaths
 from evenflow.solve.master.matrix import Floats
 
 _NOISE = 1e-9
-"""A bound counts only as far as it exceeds this fraction of itself: it is a float sum of exact products."""
+"""Fraction by which a bound is lowered before it counts: it is a sum in floating point."""
 _CLOSE = 1e-4
-"""Where bound and value of the game differ by less, as a part of the target, splitting helps more than bounding."""
+"""Fraction of the target: where bound and value of the game differ by less, splitting helps more than bounding."""
 _REMEMBERED = 4
-"""Mixtures from above a node, and as many that refuted other nodes last, which it tries before it plays."""
+"""Number of mixtures that a node tries from the nodes above it, and of those that last refuted others, before it plays.
+"""
 _ROUNDS = 50
-"""Games solved for one more plan: the solver's tolerance could let the same paths come again and again."""
+"""Most games solved after one new plan: within the solver's tolerance the same paths could return without end."""
+_VIOLATION = 1e-5
+"""Fraction by which a path must exceed the value of a game to be missing from it; less is within the tolerance."""
 _WORTH_COPYING = 0.8
-"""Arcs are copied together once fewer than this part of them are left."""
+"""Fraction of the arcs left below which they are copied together."""
 _SHARE = 1e-9
-"""Paths with less of the mixture are not handed down."""
+"""Share of a mixture below which a path is not handed down."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Node:
-    """A part of the graph and what is handed down to it."""
+    """An open node: a part of the graph with the mixtures, plans and paths handed down to it."""
 
     arcs: Integers
     """Indices among the arcs of the whole graph, ascending."""
     ends: tuple[int, int]
     bound_ns: float
     mixtures: tuple[Floats, ...]
-    """The best of the nodes above: mean counts of all durations, and of the messages' time, shape [num_slots + 1]."""
+    """Best mixtures of the nodes above: mean counts of all durations and time of messages, each [num_slots + 1]."""
     plans: Integers
     """Arcs of mixed plans that are in this part, shape [num_plans, num_steps]."""
     paths: Floats
@@ -60,7 +63,7 @@ class _Node:
 
 
 class _Part:
-    """The part of a node while it is worked on: it loses arcs, and its bound rises."""
+    """The part of the graph at the node being worked on, which loses arcs while its bound rises."""
 
     def __init__(self, whole: CutGraph, node: _Node) -> None:
         self.arcs, self.ends, self.bound_ns = node.arcs, node.ends, node.bound_ns
@@ -68,13 +71,13 @@ class _Part:
         self.graph = whole.select(node.arcs)
 
     def keep(self, alive: Integers) -> None:
-        """Forget the other arcs."""
+        """Drop all arcs but those at the indices `alive`."""
         self.arcs = self.arcs[alive]
         self.graph = self._whole.select(self.arcs)
 
 
 class CutSearch:
-    """The search for one target; it can be interrupted and run on."""
+    """A search for a plan that meets one target; it can be interrupted and resumed."""
 
     def __init__(self, graph: CutGraph, paths: CriticalPaths, *, target_ns: int) -> None:
         self.target_ns = target_ns
@@ -85,7 +88,7 @@ class CutSearch:
         self._keep_going: Callable[[], bool] = lambda: True
         middle = np.concatenate([graph.durations_ns[graph.step(step)].mean(axis=0) for step in range(len(graph.ranks))])
         self._refuters = [self._longest(middle, above_ns=-1.0).mean(axis=0)]
-        """Mixtures that refuted a node, after one to begin with."""
+        """Mixtures that refuted nodes, after an initial one."""
         every = np.arange(len(graph))
         no_plans = np.zeros((0, len(graph.ranks)), dtype=np.int64)
         no_paths = np.zeros((0, len(self._classes) + 1))
@@ -93,23 +96,23 @@ class CutSearch:
             (0.0, number, _Node(arcs=every, ends=ends, bound_ns=0.0, mixtures=(), plans=no_plans, paths=no_paths))
             for number, ends in enumerate(graph.ends)
         ]
-        """A heap of open nodes, least bound first."""
+        """Heap of open nodes, least bound first."""
         self._numbers = count(len(self._open))
         self.found: list[tuple[int, int]] | None = None
-        """A plan that meets the target: every rank, and the index of its column."""
+        """Plan that meets the target: each rank with the index of its column."""
 
     @property
     def refuted(self) -> bool:
-        """No plan of the graph meets the target."""
+        """Whether it is proven that no plan of the graph meets the target."""
         return not self._open
 
     @property
     def bound_ns(self) -> float:
-        """No plan of the graph that meets the target is shorter than this."""
+        """Lower bound on the plans of the graph that meet the target; infinite where there is none."""
         return self._open[0][0] * (1 - _NOISE) if self._open else float("inf")
 
     def run(self, keep_going: Callable[[], bool], report: Callable[[float], None]) -> None:
-        """Go on until a plan is `found`, the target is `refuted`, or `keep_going` says no; `report` gets the bound."""
+        """Search until a plan is `found`, the target is `refuted` or `keep_going` says no; `report` gets the bound."""
         self._keep_going = keep_going
         while self._open and keep_going():
             report(self.bound_ns)
@@ -121,7 +124,7 @@ class CutSearch:
                 heapq.heappush(self._open, (child.bound_ns, next(self._numbers), child))
 
     def _expand(self, node: _Node) -> list[_Node]:
-        """The children of a node: none if its plans all exceed the target, or one is found that does not."""
+        """Return the children of a node: none if all its plans exceed the target, or one that does not is found."""
         part = _Part(self._graph, node)
         known = (*self._refuters, *node.mixtures)
         if any(self._shortest(part, mixture) is None for mixture in known):
@@ -158,8 +161,9 @@ class CutSearch:
     # 1. ---------------------------------------------------------------------------------------------------------
 
     def _shortest(self, part: _Part, mixture: Floats) -> tuple[float, Integers] | None:
-        """Bound a part and drop arcs; returns the bound under this mixture and the arcs of the plan that takes it, or
-        None when no arc is left.
+        """Bound a part under a mixture and drop the arcs of no plan within the target.
+
+        Returns the bound and the arcs of the plan that attains it; None when no arc is left.
         """
         graph, message_ns = part.graph, float(mixture[-1])
         lengths, alive = np.empty(len(graph)), np.empty(len(graph), dtype=np.bool_)
@@ -191,12 +195,12 @@ class CutSearch:
     # 2. ---------------------------------------------------------------------------------------------------------
 
     def _settle(self, game: Game) -> Mixture:
-        """Solve the game, with the paths that are missing if its value does not exceed the target."""
+        """Solve the game; while its value does not exceed the target, add the paths it misses and solve again."""
         mixed = game.solve()
         for _ in range(_ROUNDS):
             if mixed.value_ns == 0 or mixed.value_ns > self.target_ns or not self._keep_going():
                 break
-            new = self._longest(mixed.plans @ game.plans, above_ns=mixed.value_ns * (1 + 1e-5))
+            new = self._longest(mixed.plans @ game.plans, above_ns=mixed.value_ns * (1 + _VIOLATION))
             if not len(new):
                 break
             game.add(paths=new)
@@ -204,17 +208,17 @@ class CutSearch:
         return mixed
 
     def _durations(self, plans: Integers) -> Floats:
-        """Of plans given by their arcs, shape [..., num_slots]."""
+        """Return the durations of plans given by their arcs, shape [..., num_slots]."""
         return self._graph.durations_ns[plans].reshape(*plans.shape[:-1], len(self._classes))
 
     def _by_class(self, durations: Floats) -> Integers:
-        """Durations [num_slots] as a table by class, rounded down."""
+        """Return `durations` [num_slots] as a table by class, rounded down."""
         result = np.zeros(NUM_OPS * (int(self._classes.max()) // NUM_OPS + 1), dtype=np.int64)
         result[self._classes] = durations
         return result
 
     def _longest(self, durations: Floats, *, above_ns: float) -> Floats:
-        """Longest paths through every rank, shape [num_paths, num_slots + 1]."""
+        """Return longest paths through each rank, shape [num_paths, num_slots + 1]."""
         counts, messages_ns = self._paths.count_longest(self._by_class(durations), above_ns=above_ns)
         return np.concatenate((counts[:, self._classes], messages_ns[:, np.newaxis]), axis=1).astype(np.float64)
 
@@ -223,7 +227,7 @@ class CutSearch:
     def _split(
         self, part: _Part, mixtures: tuple[Floats, ...], plans: Integers, shares: Floats, paths: Floats
     ) -> list[_Node]:
-        """Two parts that share no plan, of a part with more than one."""
+        """Split a part with more than one plan into two that share none."""
         graph = self._graph
         cuts = np.stack([states[graph.targets[plans[:, step]]] for step, states in enumerate(graph.states[1:])], axis=1)
         mean = np.tensordot(shares, cuts, 1)

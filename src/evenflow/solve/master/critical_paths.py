@@ -1,4 +1,4 @@
-"""The part of the dependency graph that matters: the union of all critical paths met so far.
+"""The part of the dependency graph that the proof needs: the union of all critical paths met so far.
 
 Keeping whole paths apart would need very many of them; their union, with its chains merged, describes exponentially
 many paths in a few hundred rows. Any subset of the graph bounds the makespan from below, so what is missing can cost
@@ -26,7 +26,7 @@ from evenflow.solve.master.path_kernels import (
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Chains:
-    """Actions in a row between junctions, where paths part, meet or end.
+    """Chains of actions between junctions; at a junction paths part, meet or end.
 
     Chain i says ``end[target] >= end[source] + sum(counts * durations[classes]) + message``, its pairs of class and
     count being those from ``starts[i]`` to ``starts[i + 1]``; the target counts and the source does not.
@@ -35,9 +35,13 @@ class Chains:
     ends: Integers
     """Position of the source (0: the start of the step), of the target, and the mark of its edge, [num_chains, 3]."""
     starts: Integers
+    """First pair of each chain and the end of all, shape [num_chains + 1]."""
     classes: Integers
+    """Duration class of each pair."""
     counts: Integers
+    """Number of actions of its class in each pair."""
     messages_ns: NDArray[np.float64]
+    """Time of the messages on each chain."""
     sinks: Integers
     """Positions at which paths end."""
 
@@ -46,7 +50,7 @@ class Chains:
 
 
 class CriticalPaths:
-    """Collects critical paths of a graph and hands out their union as chains."""
+    """A collection of critical paths of a graph, whose union it returns as chains."""
 
     def __init__(self, graph: Graph, message_ns: int) -> None:
         self._graph = graph
@@ -65,12 +69,12 @@ class CriticalPaths:
         self._tails = np.zeros(count + 1, dtype=np.int64)
         self._path = np.zeros(count + 1, dtype=np.int64)
         self._marks = np.zeros(count + 1, dtype=np.int64)
-        """Which edges into each position belong to the union (`path_kernels`)."""
+        """Marks of the edges into each position that belong to the union (`path_kernels`)."""
         self._sinks = np.zeros(count + 1, dtype=np.bool_)
         self._junctions = np.zeros(count + 1, dtype=np.int64)
 
     def makespan(self, durations: Integers) -> int:
-        """The exact makespan for `durations` [NUM_OPS * num_stages]; prepares `add_longest`."""
+        """Return the exact makespan for `durations` [NUM_OPS * num_stages]; prepares `add_longest`."""
         graph = self._graph
         compiled(heads_and_tails)(
             graph.rank_predecessors,
@@ -84,7 +88,7 @@ class CriticalPaths:
         return int(self._heads[graph.rank_lasts].max())
 
     def add_longest(self, durations: Integers, *, above_ns: float) -> bool:
-        """Add, for every rank, a longest path through it, if it is longer than `above_ns`. True if any is new."""
+        """Add a longest path through each rank if it is longer than `above_ns`; returns whether any is new."""
         self.makespan(durations)
         through = self._heads[1:] + self._tails[1:]
         is_new = False
@@ -101,10 +105,10 @@ class CriticalPaths:
         return is_new
 
     def count_longest(self, durations: Integers, *, above_ns: float) -> tuple[Integers, Integers]:
-        """Find a longest path through each rank, if it is longer than `above_ns`; those that differ.
+        """Find the different longest paths through ranks that are longer than `above_ns`.
 
-        Returns how often each class of durations (see `Graph`) stands on them, shape [num_paths, NUM_OPS * num_stages],
-        and the time of their messages.
+        Returns how often each class of durations (see `Graph`) stands on each, shape [num_paths, NUM_OPS * num_stages],
+        and the time of its messages.
         """
         self.makespan(durations)
         graph = self._graph
@@ -127,7 +131,7 @@ class CriticalPaths:
         return counts[:found], messages_ns[:found]
 
     def _path_through(self, position: int, durations: Integers) -> NDArray[np.int64]:
-        """Positions of a longest path through `position`, last first."""
+        """Return the positions of a longest path through `position`, last first."""
         graph = self._graph
         length = compiled(path_from)(
             position, self._successors, graph.classes, durations, self._messages, self._tails, self._path
@@ -139,7 +143,7 @@ class CriticalPaths:
         return np.concatenate((behind, self._path[:length]))
 
     def chains(self) -> Chains:
-        """The union of the paths as chains between junctions."""
+        """Return the union of the paths as chains between junctions."""
         graph, marks = self._graph, self._marks
         count = compiled(find_junctions)(
             marks, self._sinks, graph.rank_predecessors, graph.dependencies, self._junctions
@@ -172,7 +176,7 @@ class CriticalPaths:
         )
 
     def keep(self, chains: Chains, needed: NDArray[np.bool_]) -> None:
-        """Forget what is not `needed` [num_chains] of the latest `chains`."""
+        """Remove those of the latest `chains` that are not `needed` [num_chains]."""
         graph = self._graph
         compiled(keep_chains)(
             needed, chains.ends, self._marks, self._junctions, graph.rank_predecessors, graph.dependencies

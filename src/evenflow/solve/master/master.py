@@ -3,8 +3,8 @@
     minimise   makespan
     subject to one column of every group
                cell durations = those of the chosen columns
-               every run of equal layers is held as often as it has layers, and cells follow the order of runs
-               memory of every rank, where cells are chosen one by one
+               all layers of each run of equal layers are held, and cells follow the order of runs
+               memory of each rank, where cells are chosen one by one
                the chains of the critical paths: end[target] >= end[source] + durations
 
 Its value, after pricing, is a lower bound for every plan whose columns are all allowed. Times are scaled so that
@@ -29,17 +29,25 @@ from evenflow.solve.master.matrix import Floats, Mask, Matrix, RowLayout, chain_
 from evenflow.solve.problem import Problem
 
 SCALE = 1000.0
+"""Makespan of about the target in the program: the solver's tolerances are absolute and suit numbers of this size."""
 _PENALTY = 100 * SCALE
-"""Price of leaving a group without a column or a layer out: keeps the program feasible while columns are missing."""
+"""Penalty for a group without a column and for a layer left out, which keeps the program feasible while columns are
+missing.
+"""
 _NEEDED = 1e-9
-"""Chains whose dual value is smaller do not support the value of the program."""
+"""Dual value up to which a chain does not support the value of the program."""
 _PRICED_AT_ONCE = 40
+"""Most columns of a group, besides the best, that one pricing enters: few, so that the program stays small."""
 _ALL_AT_ONCE = 2000
-"""Up to so many columns all enter the program at once."""
+"""Number of columns up to which all enter the program at once."""
+_IMPROVING = 1e-7 * SCALE
+"""Least amount by which the reduced cost of a column must be below zero to improve the program; less is rounding."""
+_ROOM = 1e-6 * SCALE
+"""Room left for rounding where columns are removed by reduced cost."""
 
 
 class Master:
-    """The program with its state: which columns are alive, which are in it, which are allowed at the moment."""
+    """The linear program with its columns: those alive, those in the program, those allowed in the present solve."""
 
     def __init__(
         self,
@@ -51,18 +59,18 @@ class Master:
         by_cell: bool,
         keep_going: Callable[[], bool],
     ) -> None:
-        """`by_cell` says that groups are those of cells and not of ranks; `keep_going`, whether there is time left."""
+        """Build the program of `groups` (of cells if `by_cell`, else of ranks); `keep_going` says if time is left."""
         self.problem, self.groups, self.paths = problem, groups, paths
         self._keep_going = keep_going
         self.factor = SCALE / scale_ns
-        """Scaled time a ns."""
+        """Scaled time per nanosecond."""
         self._layout = RowLayout.of(problem, by_cell=by_cell)
         self._duration_classes = self._layout.duration_classes
         self._matrices = [Matrix(problem, group, self._layout, self.factor) for group in groups]
         self._row_lower, self._row_upper = self._layout.bounds(problem)
         self.alive: list[Mask] = [np.ones(len(group), dtype=bool) for group in groups]
         self._present: list[dict[int, int]] = [{} for _ in groups]
-        """Program column by column index, of each group."""
+        """Program column by column index, for each group."""
         self._entered: list[list[int]] = [[] for _ in groups]
         self._is_small = sum(map(len, groups)) <= _ALL_AT_ONCE
         if self._is_small:
@@ -70,7 +78,7 @@ class Master:
         self.durations_ns: Integers = np.zeros(NUM_OPS * problem.num_cells, dtype=np.int64)
         self.last_bound_ns = 0.0
         self.value_ns = 0.0
-        """Value of the last program: with all columns priced, the bound."""
+        """Value of the last program, which is the bound once all columns are priced."""
         self.complete = False
         self.reduced_costs: list[Floats] = []
         self.slack: list[float] = []
@@ -83,7 +91,7 @@ class Master:
         program = LinearProgram(self._keep_going)
         num_durations = len(self._duration_classes)
         fixed_rows = len(self._row_lower)
-        # Rows: those of the layout, then one a group.
+        # Rows: those of the layout, then one for each group.
         one = np.ones(len(self.groups))
         num_rows = fixed_rows + len(self.groups)
         upper = np.concatenate((self._row_upper, one))
@@ -114,18 +122,18 @@ class Master:
 
     @property
     def num_chains(self) -> int:
-        """Chains in the program."""
+        """Number of chains in the program."""
         return len(self._chains)
 
     def purge(self) -> None:
-        """Forget the chains that this program did not need for its value; the next `rebuild` leaves them out."""
+        """Remove the chains that this program did not need for its value; the next `rebuild` leaves them out."""
         if not len(self._duals):
             return
         first = len(self._row_lower) + len(self.groups)
         self.paths.keep(self._chains, np.abs(self._duals[first : first + len(self._chains)]) > _NEEDED)
 
     def _enter(self, group: int, indices: list[int]) -> None:
-        """Put columns of a group into the program."""
+        """Add columns of a group to the program."""
         first = self._program.num_columns
         self._present[group].update(zip(indices, range(first, first + len(indices)), strict=True))
         self._entered[group] += indices
@@ -143,12 +151,12 @@ class Master:
         deciding: bool = False,
         passes: int | None = None,
     ) -> float:
-        """A lower bound in ns on plans made of alive columns (of `allowed` ones in the groups given).
+        """Return a lower bound in ns on plans of alive columns, and of `allowed` ones in the groups given.
 
-        Stops early once the bound exceeds `enough_ns`, and, if only that matters (`deciding`), once it is clear that
-        it will not, or after some `passes` of pricing (then `complete` is false and the bound weak but valid). Returns
-        infinity when there is no plan at all. Leaves `durations_ns` and the reduced costs of the
-        last program for the caller.
+        Stops early once the bound exceeds `enough_ns`; if only that matters (`deciding`), also once it is clear that it
+        will not; and after some `passes` of pricing (then `complete` is false and the bound weak but valid). Returns
+        infinity when there is no plan at all. Leaves `durations_ns` and the reduced costs of the last program for the
+        caller.
         """
         masks = [self.alive[g] if not allowed or g not in allowed else allowed[g] for g in range(len(self.groups))]
         if any(not mask.any() for mask in masks):
@@ -173,7 +181,7 @@ class Master:
             self.value_ns = solution.objective / self.factor
             self._duals = solution.duals
             self.complete = not self._price(masks, solution.duals)
-            # One column a group: moving to its cheapest gains at most its reduced cost.
+            # One column of each group: moving to the cheapest gains at most its reduced cost.
             self.last_bound_ns = (solution.objective + sum(self.slack)) / self.factor
             best = max(best, self.last_bound_ns)
             durations = solution.values[1 : 1 + len(self._duration_classes)]
@@ -185,7 +193,10 @@ class Master:
                 return best
 
     def _price(self, masks: list[Mask], duals: Floats) -> bool:
-        """Enter the columns that would improve the program; `slack` is each group's most negative reduced cost."""
+        """Enter the columns that would improve the program; returns whether there are any.
+
+        `slack` becomes the most negative reduced cost of each group.
+        """
         self.reduced_costs, self.slack = [], []
         entered = False
         for group, matrix in enumerate(self._matrices):
@@ -194,13 +205,13 @@ class Master:
             candidates = np.where(masks[group], reduced, np.inf)
             lowest = float(candidates.min())
             self.slack.append(min(0.0, lowest))
-            if lowest < -1e-7 * SCALE:
+            if lowest < -_IMPROVING:
                 size = min(_PRICED_AT_ONCE, len(candidates) - 1)
                 some = np.argpartition(candidates, size)[: size + 1] if size else np.zeros(1, dtype=np.int64)
                 new = [
                     index
                     for index in some.tolist()
-                    if candidates[index] < -1e-7 * SCALE and index not in self._present[group]
+                    if candidates[index] < -_IMPROVING and index not in self._present[group]
                 ]
                 if new:
                     self._enter(group, new)
@@ -208,7 +219,7 @@ class Master:
         return entered
 
     def _close(self, masks: list[Mask], allowed: dict[int, Mask] | None) -> NDArray[np.int32]:
-        """Shut the present columns that are not allowed at the moment; returns them."""
+        """Fix the present columns that are not allowed to zero; returns them."""
         closed = [
             column
             for group in (allowed or {})
@@ -223,7 +234,7 @@ class Master:
     # -- shrinking -----------------------------------------------------------------------------------------------
 
     def drop(self, group: int, dead: Mask) -> int:
-        """Remove columns for good; returns how many were alive."""
+        """Remove columns for good; returns the number of those that were alive."""
         dead = dead & self.alive[group]
         columns = np.array([c for index, c in self._present[group].items() if dead[index]], dtype=np.int32)
         if len(columns):
@@ -232,16 +243,16 @@ class Master:
         return int(dead.sum())
 
     def drop_by_reduced_cost(self, target_ns: float) -> int:
-        """Remove columns whose use alone would lift the last bound over the target."""
-        room = (target_ns - self.last_bound_ns) * self.factor + 1e-6 * SCALE
+        """Remove columns whose use alone would lift the last bound over the target; returns their number."""
+        room = (target_ns - self.last_bound_ns) * self.factor + _ROOM
         return sum(
             self.drop(group, reduced - self.slack[group] > room) for group, reduced in enumerate(self.reduced_costs)
         )
 
     def program(self, upper_ns: float) -> tuple[Program, list[range]]:
-        """The program over the alive columns with whole choices, its makespan at most `upper_ns`.
+        """Return the integer program over the alive columns with a makespan of at most `upper_ns`.
 
-        Returns it with the program columns of every group.
+        With it come the program columns of each group.
         """
         program = Program()
         program.column(cost=1.0, upper=upper_ns * self.factor)
@@ -264,7 +275,7 @@ class Master:
         return program, members
 
     def _fixed_rows(self, durations: range, members: list[range]) -> Packed:
-        """The rows of the layout, over the program columns of durations and of the groups."""
+        """Return the rows of the layout over the program columns of durations and of the groups."""
         parts: list[tuple[NDArray[Any], ...]] = [
             (np.arange(len(durations)), np.array(durations), np.full(len(durations), -1.0))
         ]
@@ -282,7 +293,7 @@ class Master:
         program.row(rows.indices[own], rows.entries[own], lower=lower, upper=upper)
 
     def options_left(self) -> list[CellOptions]:
-        """The options of every cell that are still alive, where cells are chosen one by one."""
+        """Return the options of each cell that are still alive, where cells are chosen one by one."""
         left = []
         for group in self.groups:
             (options,) = group.options
@@ -290,7 +301,7 @@ class Master:
         return left
 
     def compress(self) -> None:
-        """Forget dead columns."""
+        """Remove dead columns from memory and rebuild the program."""
         for group, alive in enumerate(self.alive):
             new_index = np.cumsum(alive) - 1
             self._entered[group] = [int(new_index[index]) for index in self._entered[group] if alive[index]]

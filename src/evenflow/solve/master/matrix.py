@@ -1,9 +1,9 @@
-"""The rows of the master program, and a group's columns in them.
+"""The rows of the master program, and the columns of a group in them.
 
-durations   one a cell and operation of the schedule: the sum over the chosen columns is the cell's duration
-conserve    one a run of equal layers: all its layers are held
-order       cells follow the order of the runs
-memory      one a live vector of every rank, where cells are chosen one by one
+durations   one for each cell and operation: the sum over the chosen columns is the cell's duration
+conserve    one for each run of equal layers: all its layers are held
+order       one for each pair of neighbouring cells and run but the first: cells follow the order of the runs
+memory      one for each live vector of each rank, where cells are chosen one by one
 """
 
 from dataclasses import dataclass, replace
@@ -28,41 +28,42 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowLayout:
-    """The first row of each kind of rows, durations being first, and the number of all."""
+    """The layout of the rows: the first row of each kind, with durations first."""
 
     num_cells: int
     ops: tuple[Op, ...]
     """Operations that the schedule uses."""
     run_sizes: tuple[int, ...]
     memory_starts: tuple[int, ...] | None
-    """First memory row of every rank and the end of all, where memory has rows."""
+    """First memory row of each rank and the end of all; None where memory has no rows."""
 
     @property
     def conserve(self) -> int:
-        """One row a run: its layers are all held."""
+        """First of the rows that hold all layers of each run."""
         return len(self.ops) * self.num_cells
 
     @property
     def duration_classes(self) -> Integers:
-        """The class (see `Graph`) of every duration row."""
+        """Class (see `Graph`) of each duration row."""
         classes = [NUM_OPS * cell + op for cell in range(self.num_cells) for op in self.ops]
         return np.array(classes, dtype=np.int64)
 
     @property
     def order(self) -> int:
-        """For every cell but the last and every run j but the first: if it ends in run j or later, the next cell
-        begins there or later.
+        """First of the order rows: for each cell but the last and each run j but the first.
+
+        If the cell ends in run j or later, the next cell begins there or later.
         """
         return self.conserve + len(self.run_sizes)
 
     @property
     def memory(self) -> int:
-        """One row a live vector of every rank."""
+        """First of the rows for the live vectors of ranks."""
         return self.order + (self.num_cells - 1) * (len(self.run_sizes) - 1)
 
     @classmethod
     def of(cls, problem: Problem, *, by_cell: bool) -> "RowLayout":
-        """The layout for groups of ranks, or of cells, which need the memory rows."""
+        """Return the layout for groups of ranks, or of cells (`by_cell`), which need the memory rows."""
         layout = cls(
             num_cells=problem.num_cells,
             ops=problem.schedule.used_ops,
@@ -76,7 +77,7 @@ class RowLayout:
         return replace(layout, memory_starts=tuple(starts.tolist()))
 
     def bounds(self, problem: Problem) -> tuple[Floats, Floats]:
-        """Lower and upper bound of every row."""
+        """Return the lower and the upper bound of each row."""
         num_order = self.memory - self.order
         num_memory = self.memory_starts[-1] - self.memory if self.memory_starts else 0
         room = (problem.limit - problem.network.constant_bytes) / GIGABYTE
@@ -87,8 +88,9 @@ class RowLayout:
 
 
 class Matrix:
-    """The columns of one group. Entries in rows of durations and memory are kept; those that place layers in runs are
-    intervals of rows, which prefix sums price.
+    """The columns of one group.
+
+    Entries in rows of durations and memory are stored; those in rows of runs are intervals, which prefix sums price.
     """
 
     def __init__(self, problem: Problem, group: Group, rows: RowLayout, factor: float) -> None:
@@ -120,12 +122,12 @@ class Matrix:
         """Shape [num_cells_of_group, 4, num_columns]."""
 
     def select(self, keep: Mask) -> None:
-        """Keep some columns."""
+        """Remove the columns where `keep` is false."""
         self._shared = self._shared[keep]
         self._places = np.ascontiguousarray(self._places[:, :, keep])
 
     def columns(self, indices: NDArray[np.int64]) -> Packed:
-        """The entries of some columns (their group's own row apart), packed column by column."""
+        """Return the entries of some columns, packed column by column, without the row of their group."""
         layout, count = self._layout, len(indices)
         width = len(layout.run_sizes) - 1
         every = np.arange(count)
@@ -151,7 +153,7 @@ class Matrix:
         return Packed(starts=starts, indices=keys % num_rows, entries=totals)
 
     def price(self, duals: Floats) -> Floats:
-        """``duals @ column`` for every column."""
+        """Return ``duals @ column`` for each column."""
         layout = self._layout
         total: Floats = self._shared @ duals[self._rows]
         num_runs = len(layout.run_sizes)
@@ -171,7 +173,7 @@ class Matrix:
 
 
 def durations_of(options: CellOptions, op: Op) -> Integers:
-    """The entries of one operation, for all options."""
+    """Return the duration of one operation under each option."""
     if op == Op.F:
         return options.forward_ns
     if op == Op.B:
@@ -180,7 +182,7 @@ def durations_of(options: CellOptions, op: Op) -> Integers:
 
 
 def _intervals(begins: Integers, ends: Integers) -> tuple[Integers, Integers]:
-    """All integers of the intervals ``begins[i] <= j < ends[i]``, as arrays of i and of j."""
+    """Return all integers of the intervals ``begins[i] <= j < ends[i]``, as arrays of i and of j."""
     lengths = np.maximum(ends - begins, 0)
     owners = np.repeat(np.arange(len(lengths)), lengths)
     firsts = np.cumsum(lengths) - lengths
@@ -188,7 +190,7 @@ def _intervals(begins: Integers, ends: Integers) -> tuple[Integers, Integers]:
 
 
 def chain_rows(chains: Chains, targets: Integers, *, duration_classes: Integers, first_end: int) -> Packed:
-    """The rows ``end[target] - end[source] - durations`` of all chains.
+    """Return the rows ``end[target] - end[source] - durations`` of all chains.
 
     The end of ``targets[i]`` (sorted) is column ``first_end + i``, that of ``duration_classes[i]`` (sorted) ``1 + i``.
     """
@@ -207,7 +209,7 @@ def chain_rows(chains: Chains, targets: Integers, *, duration_classes: Integers,
 
 
 def sink_rows(chains: Chains, targets: Integers, *, first_end: int) -> Packed:
-    """The rows ``makespan - end[sink]`` of all sinks; the makespan is column 0, the ends are as in `chain_rows`."""
+    """Return the rows ``makespan - end[sink]`` of all sinks; makespan is column 0, ends are as in `chain_rows`."""
     count = len(chains.sinks)
     columns = np.zeros((count, 2), dtype=np.int64)
     columns[:, 1] = first_end + np.searchsorted(targets, chains.sinks)

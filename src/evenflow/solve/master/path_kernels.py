@@ -8,7 +8,7 @@ import numpy as np
 def heads_and_tails(
     rank_predecessors: Any, dependencies: Any, classes: Any, durations: Any, messages: Any, heads: Any, tails: Any
 ) -> None:
-    """Longest path up to the end of each position (`heads`) and from there to the end of the step (`tails`)."""
+    """Fill `heads` with longest paths to the end of each position, `tails` with those from there to the step's end."""
     for index in range(len(classes)):
         ready = heads[dependencies[index]] + messages[index]
         free = heads[rank_predecessors[index]]
@@ -73,10 +73,11 @@ def count_paths(
     counts: Any,
     message_times: Any,
 ) -> int:
-    """For every rank a longest path through it that is longer than `above`, unless one before passes the same action.
+    """Count the actions on a longest path through each rank, if it is longer than `above`.
 
-    Returns how many, with their actions of each class in `counts` [num_ranks, num_classes] and the messages on them in
-    `message_times` [num_ranks]. `ranks` [num_actions] has the rank of every position but the first.
+    A rank gets none if the action through which its path goes is on the path of a rank before it. Returns the number of
+    paths; fills `counts` [num_ranks, num_classes] with their actions of each class and `message_times` [num_ranks] with
+    the time of their messages. `ranks` [num_actions] has the rank of every position but the first.
     """
     tops = np.zeros(len(counts), dtype=np.int64)
     for index in range(len(classes)):
@@ -122,8 +123,9 @@ def count_paths(
 
 
 VIA_RANK = 1
+"""Mark of the edge into a position from the action before it on the rank."""
 VIA_DEPENDENCY = 2
-"""Marks of an edge of a position: from the action before on the rank, from its dependency."""
+"""Mark of the edge into a position from its dependency."""
 
 
 def mark(path: Any, length: int, rank_predecessors: Any, marks: Any) -> bool:
@@ -140,7 +142,7 @@ def mark(path: Any, length: int, rank_predecessors: Any, marks: Any) -> bool:
 
 
 def find_junctions(marks: Any, ends: Any, rank_predecessors: Any, dependencies: Any, junctions: Any) -> int:
-    """Set `junctions` where marked edges part, meet or end; returns how many chains of edges lie between them.
+    """Set `junctions` where marked edges part, meet or end; returns the number of chains of edges between them.
 
     `junctions` [num_actions + 1] first counts the edges that leave each position.
     """
@@ -176,7 +178,7 @@ def walk_chains(
     kinds: Any,
     counts: Any,
 ) -> int:
-    """Walk every chain from its target back to its source; returns how many (duration class, count) pairs there are.
+    """Walk each chain from its target back to its source; returns the number of (duration class, count) pairs.
 
     `ends` [num_chains, 3] takes source, target and the mark of the target's edge, `own_messages` the messages of a
     chain, `starts` [num_chains + 1] where its pairs begin in `kinds` and `counts`. `times` [num_classes] is scratch.
@@ -215,7 +217,7 @@ def walk_chains(
 
 
 def keep_chains(kept: Any, ends: Any, marks: Any, junctions: Any, rank_predecessors: Any, dependencies: Any) -> None:
-    """Take the marks of the chains that are not `kept` away."""
+    """Clear the marks of the chains that are not `kept`."""
     for chain in range(len(kept)):
         if kept[chain]:
             continue

@@ -1,4 +1,4 @@
-"""The search for good plans: simulated annealing on the exact makespan, in short rounds with growing patience."""
+"""The search for good plans: simulated annealing on the exact makespan, in rounds of growing length."""
 
 import time
 from collections.abc import Callable
@@ -11,15 +11,21 @@ from evenflow.solve.problem import Problem
 
 _TEMPERATURES = (0.004, 0.001, 0.012)
 """Starting temperatures of the rounds in turn, as fractions of the makespan."""
+_COOLING = 300
+"""Starting temperature over the last one of a round."""
+_COLDEST_NS = 0.5
+"""Lowest temperature: makespans are whole nanoseconds, so below it hardly any longer step is accepted."""
+_FIRST_STEPS = 2000
+"""Moves of each of the first rounds."""
 
 
 @dataclass(kw_only=True)
 class Annealing:
-    """A search by simulated annealing; `run` goes on until it is stopped, and `incumbent` is the best plan so far."""
+    """A search by simulated annealing, which runs until it is stopped; `incumbent` is the best plan so far."""
 
     problem: Problem
     counts: Integers
-    """Current state [num_cells, num_kinds]."""
+    """Current plan, shape [num_cells, num_kinds]."""
     seed: int = 0
     best: int = field(init=False)
     """Makespan of `best_counts`, ns."""
@@ -91,23 +97,30 @@ class Annealing:
         self.seed += 1
         self.best = int(
             anneal(
-                self.seed, steps, hot, max(hot / 300, 0.5), self.counts, self.best_counts, self.best, *self._arguments
+                self.seed,
+                steps,
+                hot,
+                max(hot / _COOLING, _COLDEST_NS),
+                self.counts,
+                self.best_counts,
+                self.best,
+                *self._arguments,
             )
         )
         self._incumbent = (self.best, self.best_counts.copy())
 
     @property
     def incumbent(self) -> tuple[int, Integers]:
-        """Makespan and counts of the best plan, safe to read while `run` goes on in another thread."""
+        """Makespan and counts of the best plan; other threads may read them during `run`."""
         return self._incumbent
 
     def offer(self, counts: Integers) -> None:
-        """Give the running search a plan found elsewhere; it goes on from there if the plan is better."""
+        """Give the running search a plan found elsewhere, from which it goes on if the plan is better."""
         self._offered = counts
 
     def run(self, *, stop: Callable[[], bool], longest_round_s: float = 2.0) -> None:
-        """Anneal until `stop`: rounds of growing length, each from the best plan so far and not hotter than needed."""
-        steps = 2000
+        """Anneal until `stop` says so, in rounds of growing length that each start from the best plan so far."""
+        steps = _FIRST_STEPS
         while True:
             began = time.monotonic()
             for temperature in _TEMPERATURES:

@@ -15,32 +15,37 @@ from evenflow.simulate.kernels import longest_path, longest_path_with_messages
 _longest_path = compiled(longest_path)
 _longest_path_with_messages = compiled(longest_path_with_messages)
 _REPAIRS = 32
-"""Random changes of kind that a rank gets to fit in memory again."""
+"""Most random changes of kind by which a rank is made to fit in memory again."""
 _COPIES = 0.3
 """Share of the moves that copy contents between neighbouring ranks, where layers are equal."""
+_KIND_CHANGES = 0.5
+"""Share of the other moves that change the kind of one layer and leave it in its cell."""
+_NEAR_MOVES = 0.8
+"""Share of the moves of a layer that go to a neighbouring cell, where layers differ: far ones shift all in between."""
 _SAME = np.iinfo(np.int64).max
+"""Mark of neighbours with equal contents."""
 _LOAD_WEIGHT = 0.05
-"""Weight of the mean load beside the makespan: of equally long steps, prefer the one that recomputes less."""
+"""Weight of the mean load beside the makespan: of equally long steps, the one that recomputes less is preferred."""
 
 
 class Rules(NamedTuple):
-    """Rules that every plan must keep to."""
+    """Sizes and rules that all plans have in common."""
 
     stages: Any
-    """The cells of every rank, shape [num_chunks, num_ranks]."""
+    """Cells of each rank, shape [num_chunks, num_ranks]."""
     ranks: Any
-    """The rank of every cell."""
+    """Rank of each cell."""
     splits_backward: bool
     num_units: int
     min_layers: int
     uniform: bool
     """Whether all layers are equal, so that moving one leaves the cells in between as they are."""
     exclusive_kinds: Any
-    """Two kinds that may not share a cell, or (-1, -1)."""
+    """Indices of two kinds that may not share a cell, or (-1, -1)."""
 
 
 class Prices(NamedTuple):
-    """Prefix sums over the layers (see `LayerSums`) and `fixed` [6, num_cells], what head and tail add."""
+    """Prefix sums over the layers (see `LayerSums`), and `fixed` [6, num_cells], the costs of head and tail."""
 
     forward: Any
     backward: Any
@@ -52,17 +57,18 @@ class Prices(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Live vectors of all ranks [num_rows, num_chunks or twice as many], where each rank's begin, and its room beside
-    the constant.
-    """
+    """The memory of ranks: the vectors of microbatches that are live at once, and the bytes they may take."""
 
     live: Any
+    """Live vectors of all ranks (see `live_vectors`), shape [num_rows, num_chunks or twice as many]."""
     live_starts: Any
+    """First live vector of each rank and the end of all."""
     room: int
+    """Bytes of a rank beside the constant."""
 
 
 class GraphArrays(NamedTuple):
-    """The graph's arrays (see `Graph`), `messages` [num_actions] or empty, and room for the end times."""
+    """The arrays of the graph (see `Graph`), `messages` [num_actions] or empty, and room for the end times."""
 
     rank_predecessors: Any
     dependencies: Any
@@ -76,18 +82,18 @@ class State(NamedTuple):
     """A plan with its costs; a candidate is changed in place and copied over the current one when accepted."""
 
     counts: Any
-    """Shape [num_cells, num_kinds]."""
+    """Layers by cell and kind, shape [num_cells, num_kinds]."""
     starts: Any
-    """First layer of every cell."""
+    """First layer of each cell."""
     costs: Any
-    """Forward, backward, activation, parameters, weight gradient (a part of the backward) and what waits for it, of
-    every cell, shape [6, num_cells].
+    """Costs of each cell, shape [6, num_cells]: forward, backward, activation, parameters, weight gradient (a part of
+    the backward), and the bytes that wait for the weight gradient.
     """
 
 
 @numba.njit(cache=True, nogil=True)
 def _price(first: int, last: int, state: State, prices: Prices) -> None:
-    """Bring the costs of the cells first…last up to date."""
+    """Compute the costs of the cells first…last anew."""
     for cell in range(first, last + 1):
         begin = end = state.starts[cell]
         backward = prices.fixed[1, cell]
@@ -107,7 +113,7 @@ def _price(first: int, last: int, state: State, prices: Prices) -> None:
 
 @numba.njit(cache=True, nogil=True)
 def _peak(rank: int, state: State, memory: Memory, stages: Any) -> int:
-    """Peak memory of a rank beside the constant."""
+    """Return the peak memory of a rank in bytes beside the constant."""
     num_chunks = len(stages)
     highest = 0
     for row in range(memory.live_starts[rank], memory.live_starts[rank + 1]):
@@ -124,7 +130,7 @@ def _peak(rank: int, state: State, memory: Memory, stages: Any) -> int:
 
 @numba.njit(cache=True, nogil=True)
 def _move(giver: int, taker: int, source: int, target: int, state: State, rules: Rules) -> bool:
-    """Move one layer of kind `source` from a cell to another (or the same) as `target`, if cells and rules allow."""
+    """Move a layer of kind `source` to a cell (maybe the same) as kind `target`, if allowed; returns whether it was."""
     counts = state.counts
     if counts[giver, source] == 0:
         return False
@@ -143,7 +149,7 @@ def _move(giver: int, taker: int, source: int, target: int, state: State, rules:
 
 @numba.njit(cache=True, nogil=True)
 def _gain_by_copy(rank: int, other: int, state: State, stages: Any) -> int:
-    """Count the layers that `rank` would gain with the contents of `other`; _SAME when they are equal."""
+    """Return the number of layers that `rank` would gain with the contents of `other`; _SAME when they are equal."""
     gain, same = 0, True
     for chunk in range(len(stages)):
         for kind in range(state.counts.shape[1]):
@@ -155,9 +161,10 @@ def _gain_by_copy(rank: int, other: int, state: State, stages: Any) -> int:
 
 @numba.njit(cache=True, nogil=True)
 def _copy_neighbours(state: State, rules: Rules, prices: Prices) -> tuple[int, int]:
-    """Let a rank take a neighbour's contents, and where that changes the number of layers, a second rank likewise.
+    """Copy a neighbour's contents to a rank, and where that changes the number of layers, to a second rank likewise.
 
-    Good plans have the same contents on many ranks in a row; this moves the borders between such ranks.
+    Returns the first cells of both ranks, or (-1, -1) where no copy is made. Good plans have the same contents on many
+    ranks in a row; this moves the borders between such ranks.
     """
     stages, num_cells = rules.stages, len(state.starts)
     ranks = stages.shape[1]
@@ -201,13 +208,13 @@ def _propose(state: State, rules: Rules, prices: Prices) -> tuple[int, int]:
         return _copy_neighbours(state, rules, prices)  # type: ignore[no-any-return]
     source, target = np.random.randint(num_kinds), np.random.randint(num_kinds)
     giver = np.random.randint(num_cells)
-    if num_cells == 1 or np.random.random() < 0.5:  # another kind for one layer
+    if num_cells == 1 or np.random.random() < _KIND_CHANGES:
         if source == target or not _move(giver, giver, source, target, state, rules):
             return -1, -1
         _price(giver, giver, state, prices)
         return giver, giver
     taker = np.random.randint(num_cells)
-    if not rules.uniform and np.random.random() < 0.8:  # far moves shift all layers in between
+    if not rules.uniform and np.random.random() < _NEAR_MOVES:
         taker = giver + (1 if np.random.random() < 0.5 else -1)
     if taker < 0 or taker >= num_cells or taker == giver or state.counts[giver].sum() <= rules.min_layers:
         return -1, -1
@@ -228,7 +235,7 @@ def _propose(state: State, rules: Rules, prices: Prices) -> tuple[int, int]:
 
 @numba.njit(cache=True, nogil=True)
 def _fit(rank: int, state: State, rules: Rules, prices: Prices, memory: Memory) -> bool:
-    """Change kinds on a rank at random, never for more memory, until it fits."""
+    """Change kinds on a rank at random, never for more memory, until it fits; returns whether it does."""
     num_kinds = state.counts.shape[1]
     needed = _peak(rank, state, memory, rules.stages)
     for _ in range(_REPAIRS):
@@ -251,7 +258,7 @@ def _fit(rank: int, state: State, rules: Rules, prices: Prices, memory: Memory) 
 
 @numba.njit(cache=True, nogil=True)
 def _fit_touched(first: int, last: int, state: State, rules: Rules, prices: Prices, memory: Memory) -> bool:
-    """Make the ranks of the touched cells fit."""
+    """Make the ranks of the touched cells fit in memory; returns whether all do."""
     if rules.uniform:
         fits_first = _fit(rules.ranks[first], state, rules, prices, memory)
         return bool(fits_first and _fit(rules.ranks[last], state, rules, prices, memory))
@@ -264,7 +271,7 @@ def _fit_touched(first: int, last: int, state: State, rules: Rules, prices: Pric
 
 @numba.njit(cache=True, nogil=True)
 def _loads(state: State, stages: Any) -> tuple[int, int]:
-    """The largest and the summed load of the ranks, for one microbatch."""
+    """Return the largest and the summed load of the ranks in ns, for one microbatch."""
     heaviest = total = 0
     for rank in range(stages.shape[1]):
         load = 0
@@ -278,7 +285,7 @@ def _loads(state: State, stages: Any) -> tuple[int, int]:
 
 @numba.njit(cache=True, nogil=True)
 def _makespan(state: State, order: GraphArrays, splits_backward: bool, durations: Any) -> int:
-    """The exact makespan."""
+    """Return the exact makespan."""
     durations[FORWARD::NUM_OPS] = state.costs[0]
     durations[FULL_BACKWARD::NUM_OPS] = state.costs[1]
     if splits_backward:
