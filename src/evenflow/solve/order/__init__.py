@@ -1,1 +1,1 @@
-"""The order of work as a choice: search, exact lower bounds, alternation with the partition."""
+"""Planning of the order of work: search, exact lower bounds, and alternation with the partition."""

@@ -1,4 +1,4 @@
-"""Partition, recomputation and order in alternation: each is improved while the others stay."""
+"""The alternation of partition, recomputation and order: each is improved while the others stay."""
 
 import time
 from contextlib import suppress
@@ -20,14 +20,15 @@ from evenflow.solve.race import Race, RaceSettings
 from evenflow.units import milliseconds
 
 _FAMILY_SHARE = 0.4
-"""Part of the time that goes to plans of families."""
+"""Share of the time for the plans of families."""
 _STARTS_SHARE = 0.3
-"""Part of the time left then that goes to orders for the cells of all of them."""
+"""Share of the time left then for the first orders for the cells of all these plans."""
 _CELLS_SHARE, _ORDER_SHARE = 0.15, 0.25
-"""Parts of the time left that go to the cells under an order, and then to an order for them."""
+"""Shares of the time left for the cells under an order, and then for an order for them."""
 _PATIENCE = 3
-"""A start is given up after so many visits that did not help."""
+"""Number of visits that did not help after which a start is given up."""
 _LEAST_SECONDS = 0.2
+"""Least time of a visit: a shorter one does not pay for its start."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +36,12 @@ class OrderedOutcome(Outcome):
     """The result of `plan_any_order`; `lower_bound_ns` holds for any cells and any order of these sizes."""
 
     family: Outcome
-    """The best plan of a family that was found on the way, with the bound for that family."""
+    """The best plan of a family found on the way, with the bound for that family."""
     order_lower_bound_ns: int
-    """No order of this plan's cells on their ranks within the limit is shorter."""
+    """Lower bound on any order of this plan's cells on their ranks within the limit."""
 
     def certificate(self) -> str:
-        """What was gained, and how good the plan is proven to be."""
+        """Return what the order gains over families, and how good the plan is proven to be, as lines of text."""
         assert self.makespan_ns is not None  # of every OrderedOutcome
         assert self.family.plan is not None
         assert self.family.makespan_ns is not None
@@ -150,7 +151,7 @@ def solve_any_order(
 
 
 def _problems(request: Request, *, split_backward: bool) -> dict[str, Problem]:
-    """The problems of all families that have these sizes, by name; raises the last refusal where none has."""
+    """Return the problems of all families that have these sizes, by name; raises the last refusal where none has."""
     problems: dict[str, Problem] = {}
     refused: InputError | None = None
     for name in FAMILIES:
@@ -166,7 +167,7 @@ def _problems(request: Request, *, split_backward: bool) -> dict[str, Problem]:
 
 
 def _preference(outcome: Outcome) -> tuple[int, int]:
-    """Plans by makespan, then what needs the smallest limit."""
+    """Return the sort key of an outcome: plans by makespan, then those without by the smallest limit that would do."""
     if outcome.makespan_ns is not None:
         return (0, outcome.makespan_ns)
     if outcome.infeasibility is None:
@@ -176,7 +177,7 @@ def _preference(outcome: Outcome) -> tuple[int, int]:
 
 @dataclass(kw_only=True)
 class _Rounds:
-    """The best plan so far, and how it is improved."""
+    """A running alternation with its best plan so far."""
 
     problems: list[Problem]
     """Problems of all families, which differ only in the order."""
@@ -208,7 +209,7 @@ class _Rounds:
             self._improve()
 
     def order_bound_ns(self, simulation: Simulation) -> int:
-        """No order of this plan's cells on their ranks within the limit is shorter."""
+        """Return a lower bound on any order of this plan's cells on their ranks within the limit."""
         work = make_work(
             simulation.costs,
             simulation.timeline.schedule,
@@ -231,7 +232,7 @@ class _Rounds:
         self._offer(outcome.simulation)
 
     def _improve(self) -> None:
-        """Alternate on every family's plan: the shortest of them need not be the best start."""
+        """Alternate on the plan of each family: the shortest of them need not be the best start."""
         tracks = [outcome.simulation for outcome in self.families if outcome.simulation is not None]
         seconds = _STARTS_SHARE * self._left_s / max(1, len(tracks))
         tracks = [self._with_best_order(track, seconds=seconds, seed=0) for track in tracks]
@@ -251,7 +252,7 @@ class _Rounds:
         return self.end - time.monotonic()
 
     def _with_best_order(self, track: Simulation, *, seconds: float, seed: int) -> Simulation:
-        """The same cells in the shortest order found."""
+        """Return the same cells in the shortest order found."""
         request, plan = self.problems[0].request, track.plan
         outcome = search_order(
             plan,
@@ -270,7 +271,7 @@ class _Rounds:
         return found
 
     def _with_best_cells(self, track: Simulation, *, seconds: float) -> Simulation:
-        """The same order with the best cells found."""
+        """Return the same order with the best cells found."""
         again = problem_of_order(self.problems[0].request, track.timeline.schedule)
         found = self._race(again, seconds=max(_LEAST_SECONDS, seconds), start=track.plan).simulation
         self._offer(found)
@@ -290,7 +291,7 @@ class _Rounds:
         self.best = simulation
 
     def _watched(self) -> ProgressCallback | None:
-        """The caller's progress with the best plan so far; bounds that hold for one order, or one cut, are left out."""
+        """Return a callback that reports the best plan so far, without bounds that hold for one order or one cut."""
         if self.progress is None:
             return None
         report, best_ns = self.progress, self.best.makespan_ns if self.best else None
@@ -303,7 +304,7 @@ class _Rounds:
 
 
 def with_order(plan: Plan, schedule: Schedule) -> Plan:
-    """`plan` with an order of its own; a family's name stays, and needs no order."""
+    """Return `plan` with the order of `schedule`, by its name alone if it is a family."""
     if schedule.name in FAMILIES:
         return replace(plan, schedule=schedule.name, order=())
     return replace(plan, schedule=schedule.name, order=tuple(format_schedule(schedule).splitlines()))

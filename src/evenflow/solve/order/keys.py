@@ -1,6 +1,6 @@
-"""Keys for list scheduling: the smaller, the sooner.
+"""Keys for list scheduling: the action with the smallest key goes first.
 
-Shape [3, num_stages, num_units]: for the n-th forward, gradient and weight gradient of every stage.
+Keys have the shape [3, num_stages, num_units], for the n-th forward, gradient and weight gradient of each stage.
 """
 
 import numpy as np
@@ -12,15 +12,15 @@ from evenflow.solve.order.work import Work
 
 Keys = NDArray[np.float64]
 _KINDS = np.array([0, 1, 1, 2])
-"""Forward, gradient or weight gradient, by operation."""
+"""Row of keys (forward, gradient, weight gradient) by operation."""
 
 
 def template_keys(work: Work, draw: np.random.Generator) -> Keys:
-    """When every action would begin if each microbatch, or group of them, started a period after the one before it and
-    took its way with detours drawn at random.
+    """Return the times at which actions would begin if microbatches, or groups of them, started a period apart.
 
-    The period is the load of the busiest rank for one microbatch. Longer detours before gradients let ranks run more
-    forwards ahead; in a group each chunk runs all its microbatches before the next one does.
+    Each then takes its way through the stages with detours drawn at random. The period is the load of the busiest rank
+    for one microbatch. Longer detours before gradients let ranks run more forwards ahead; in a group each chunk runs
+    all its microbatches before the next one does.
     """
     costs, (num_chunks, num_ranks) = work.costs, work.stage_table.shape
     period = float((costs.forward_ns + costs.backward_ns)[work.stage_table].sum(axis=0).max())
@@ -43,7 +43,7 @@ def template_keys(work: Work, draw: np.random.Generator) -> Keys:
 
 
 def disturbed_keys(work: Work, schedule: Schedule, draw: np.random.Generator) -> Keys:
-    """A mixture of the earliest and latest starts of all actions under `schedule`, disturbed."""
+    """Return a mixture of the earliest and latest starts of all actions under `schedule`, disturbed at random."""
     early, late = _starts(work, schedule)
     mixture = draw.choice([0.0, 1.0, draw.uniform()])
     times = (1 - mixture) * early + mixture * late
@@ -58,7 +58,7 @@ def disturbed_keys(work: Work, schedule: Schedule, draw: np.random.Generator) ->
 
 
 def _starts(work: Work, schedule: Schedule) -> tuple[Integers, Integers]:
-    """Earliest and latest start of every action, where the step takes no longer."""
+    """Return the earliest and latest starts of all actions with which the step takes no longer."""
     graph, durations = build_graph(schedule), work.costs.durations
     timeline = run(graph, durations, work.communication)
     latest_ends = np.full(len(graph.sequence) + 1, timeline.makespan_ns, dtype=np.int64)

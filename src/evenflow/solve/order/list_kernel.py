@@ -1,4 +1,4 @@
-"""List scheduling: ranks take, among what is ready and fits, the action with the smallest key.
+"""List scheduling: among the actions that are ready and fit, a rank takes the one with the smallest key.
 
 Active schedules as Giffler and Thompson generate them (Operations Research 8, 1960), with memory: an action runs only
 if its rank stays within its limit, and if all that is in flight can still be finished, one microbatch after the other.
@@ -15,27 +15,29 @@ import numpy as np
 from evenflow.schedule import FORWARD, FULL_BACKWARD, INPUT_GRADIENT, NUM_OPS, WEIGHT_GRADIENT
 
 NEVER = np.iinfo(np.int64).max // 4
+"""Time of what cannot begin yet, with room to add durations."""
 _UNKNOWN = np.int8(-1)
+"""Mark of an action for which it is not known whether it fits."""
 
 
 class Stages(NamedTuple):
-    """`Work` as arrays."""
+    """The work of a step as arrays (see `Work`)."""
 
     table: Any
-    """The stage of every cell, shape [num_chunks, num_ranks]."""
+    """Stage of each cell, shape [num_chunks, num_ranks]."""
     ranks: Any
-    """The rank of every stage."""
+    """Rank of each stage."""
     durations: Any
     """Durations by ``NUM_OPS * stage + op``."""
     activation: Any
     waiting: Any
-    """Bytes between input and weight gradient."""
+    """Bytes per stage that wait between input and weight gradient."""
     splits: Any
-    """Whether a stage splits its backwards."""
+    """Whether each stage splits its backwards."""
     room: Any
-    """Bytes, by rank."""
+    """Bytes that each rank may hold."""
     alone: Any
-    """Bytes that one microbatch alone needs, by rank (see `Work.alone_bytes`)."""
+    """Bytes that one microbatch alone needs on each rank (see `Work.alone_bytes`)."""
     gradient_units: Any
     num_units: int
     sequence_splits: int
@@ -49,12 +51,12 @@ class DoneActions(NamedTuple):
     gradients: Any
     weights: Any
     held: Any
-    """Bytes, by rank."""
+    """Bytes held on each rank."""
 
 
 @numba.njit(cache=True, nogil=True)
 def _can_finish(rank: int, stages: Stages, done: DoneActions) -> bool:
-    """Whether the rank's memory lets everything in flight be finished, one sequence after the other."""
+    """Return whether all in flight can be finished in the memory of the rank, one sequence after the other."""
     num_chunks, parts = len(stages.table), stages.sequence_splits
     first = stages.table[0, rank]
     held = done.held[rank]
@@ -87,7 +89,7 @@ def _can_finish(rank: int, stages: Stages, done: DoneActions) -> bool:
 
 @numba.njit(cache=True, nogil=True)
 def _apply(op: int, stage: int, rank: int, sign: int, stages: Stages, done: DoneActions) -> None:
-    """Count an action, or take it back."""
+    """Count an action as done, or with a `sign` of -1 as not done again."""
     if op == FORWARD:
         done.forwards[stage] += sign
         done.held[rank] += sign * stages.activation[stage]
@@ -115,7 +117,7 @@ def _fits(op: int, stage: int, rank: int, stages: Stages, done: DoneActions) -> 
 
 @numba.njit(cache=True, nogil=True)
 def _ready(op: int, stage: int, stages: Stages, done: DoneActions, forward_ends: Any, gradient_ends: Any) -> Any:
-    """When the input of a stage's next action of this kind is there; NEVER while that is not known."""
+    """Return when the input of a stage's next action of this kind arrives; NEVER while that is not known."""
     last = len(stages.ranks) - 1
     if op == FORWARD:
         unit = done.forwards[stage]
@@ -152,8 +154,9 @@ def _starts(
     gradient_ends: Any,
     starts: Any,
 ) -> Any:
-    """Fill `starts` [3, num_chunks] with when the rank's next actions of each kind could begin, NEVER where they cannot
-    yet; returns when the first of them would end.
+    """Fill `starts` [3, num_chunks] with the earliest starts of the rank's next actions, NEVER where they cannot begin.
+
+    Returns when the first of them would end.
     """
     first_end = NEVER
     for chunk in range(len(stages.table)):
@@ -176,7 +179,7 @@ def _starts(
 
 @numba.njit(cache=True, nogil=True)
 def _op(kind: int, splits: bool) -> int:
-    """The operation of a kind: forward, gradient, weight gradient."""
+    """Return the operation of a kind: 0 forward, 1 gradient, 2 weight gradient."""
     if kind == 0:
         return FORWARD
     if kind == 2:
@@ -186,7 +189,7 @@ def _op(kind: int, splits: bool) -> int:
 
 @numba.njit(cache=True, nogil=True)
 def _choose(rank: int, keys: Any, latest: int, starts: Any, stages: Stages, done: DoneActions) -> tuple[int, int]:
-    """Kind and chunk of the smallest key among what begins by `latest`."""
+    """Return kind and chunk of the action with the smallest key among those that can begin by `latest`."""
     best_key, best_kind, best_chunk = np.inf, -1, -1
     for chunk in range(len(stages.table)):
         stage = stages.table[chunk, rank]
@@ -209,7 +212,7 @@ def list_schedule(
 ) -> Any:
     """Fill `ops`, `own_stages` and `units` [num_actions] with an order; returns its makespan.
 
-    `keys` [3, num_stages, num_units] are those of every stage's n-th forward, gradient and weight gradient. A rank may
+    `keys` [3, num_stages, num_units] are for the n-th forward, gradient and weight gradient of each stage. A rank may
     wait for an action with a smaller key, if that begins within the part `patience` (0 to 1) of the time until the next
     action of any rank could end.
     """

@@ -1,7 +1,7 @@
-"""Local moves: an action of a critical path goes earlier or later on its rank; simulated annealing decides.
+"""Local moves under simulated annealing: an action of a critical path goes earlier or later on its rank.
 
-Only moves that separate neighbours on a rank which both lie on a critical path can shorten the step. [van Laarhoven,
-Aarts and Lenstra, Operations Research 40, 1992]. The exact makespan decides, by the kernels of the simulator.
+Only moves that separate neighbours on a rank which both lie on a critical path can shorten the step (van Laarhoven,
+Aarts and Lenstra, Operations Research 40, 1992). The exact makespan decides, by the kernels of the simulator.
 
 Importing this module imports the compiler; only a search does, when it starts.
 """
@@ -20,10 +20,11 @@ _order_actions = compiled(order_actions)
 _longest_path = compiled(longest_path)
 _longest_path_with_messages = compiled(longest_path_with_messages)
 _STUCK = 1e300
+"""Cost of an order in which ranks wait for each other."""
 _MEAN_WEIGHT = 0.02
 """Weight of the ranks' mean end beside the makespan: it leads across orders of equal makespan."""
-_FAR = 0.3
-"""A move goes one place further with one minus this probability."""
+_STOP = 0.3
+"""Probability with which a move ends at each place that it reaches."""
 _ANYWHERE = 0.1
 """Share of the moves that do not look at the critical path."""
 
@@ -39,7 +40,7 @@ class Order(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Arrays that an evaluation fills (see `Graph`)."""
+    """Working arrays that the evaluation of an order fills (see `Graph`)."""
 
     done: Any
     sequence: Any
@@ -55,7 +56,7 @@ class Room(NamedTuple):
 
 @numba.njit(cache=True, nogil=True)
 def _cost(order: Order, stages: Stages, rank_starts: Any, room: Room) -> Any:
-    """Makespan and a little of the mean end; infinite if ranks wait for each other."""
+    """Return the makespan plus a small part of the mean end; `_STUCK` if ranks wait for each other."""
     room.done[:] = 0
     room.rank_lasts[:] = 0
     placed = _order_actions(
@@ -77,7 +78,7 @@ def _cost(order: Order, stages: Stages, rank_starts: Any, room: Room) -> Any:
 
 @numba.njit(cache=True, nogil=True)
 def _critical_arcs(stages: Stages, room: Room) -> int:
-    """Fill `room.critical` from one critical path; ties are broken at random. Returns how many there are."""
+    """Fill `room.critical` from one critical path, ties broken at random; returns the number of its actions there."""
     position = 0
     for last in room.rank_lasts:
         if room.ends[last] > room.ends[position]:
@@ -103,7 +104,7 @@ def _critical_arcs(stages: Stages, room: Room) -> int:
 
 @numba.njit(cache=True, nogil=True)
 def _blocked(early: int, late: int, order: Order) -> Any:
-    """Whether two actions of a rank, in this order, may not change places."""
+    """Return whether two actions of a rank, in this order, may not change places."""
     if order.stages[early] != order.stages[late]:
         return False
     if order.ops[early] == order.ops[late]:
@@ -117,7 +118,7 @@ def _blocked(early: int, late: int, order: Order) -> Any:
 
 @numba.njit(cache=True, nogil=True)
 def _shift(source: int, target: int, order: Order) -> None:
-    """Move an action to another place of its rank; those in between make room."""
+    """Move an action to another place of its rank and shift those in between by one."""
     op, stage, unit = order.ops[source], order.stages[source], order.units[source]
     step = 1 if target > source else -1
     for index in range(source, target, step):
@@ -129,7 +130,7 @@ def _shift(source: int, target: int, order: Order) -> None:
 
 @numba.njit(cache=True, nogil=True)
 def hold(first: int, last: int, rank: int, rank_starts: Any, order: Order, stages: Stages) -> bool:
-    """Bring `order.held` up to date for the actions first…last of a rank; whether all of it fits."""
+    """Compute `order.held` anew for the actions first…last of a rank; returns whether all of it fits."""
     held = order.held[first - 1] if first > rank_starts[rank] else 0
     fits = True
     for index in range(first, last + 1):
@@ -160,7 +161,7 @@ def anneal(
     rank_starts: Any,
     room: Room,
 ) -> int:
-    """Improve `order` in place for a number of moves; `best` is the shortest so far, its makespan is returned."""
+    """Improve `order` in place for a number of moves; keeps the shortest order in `best` and returns its makespan."""
     np.random.seed(seed)
     num_ranks, count = len(rank_starts) - 1, len(order.ops)
     for rank in range(num_ranks):
@@ -191,7 +192,7 @@ def anneal(
             if _blocked(source, after, order) if forward else _blocked(after, source, order):
                 break
             target = after
-            if np.random.random() < _FAR:
+            if np.random.random() < _STOP:
                 break
         if target == source:
             continue

@@ -1,15 +1,15 @@
-"""How short a step can be in any order of the same work: bounds from below.
+"""Lower bounds on the step over all orders of the same work.
 
 Microbatches are identical, so in some best order every stage takes them in turn; its n-th forward, gradient and weight
 gradient are then jobs of one machine, the rank. A job's head is a time before which it cannot begin, its tail the
 least time from its end to the end of the step. Three arguments make them:
 
 1. paths: the input of the n-th job comes from the n-th of the stage before; the jobs of a stage follow one another;
-2. work: before its n-th gradient a rank has run n forwards of all its stages, and so on;
+2. work: before its n-th gradient a rank has run n forwards of all its stages, and likewise for other jobs;
 3. memory: when K microbatches fill a rank, the forward after them waits for the end of the first of their backwards.
 
 Head, work and tail of a rank together are bounded by Jackson's preemptive schedule, which is optimal for one machine
-with heads and tails if jobs may be interrupted. [Carlier, European Journal of Operational Research 11, 1982]. A last
+with heads and tails if jobs may be interrupted (Carlier, European Journal of Operational Research 11, 1982). A last
 bound spends memory as if it were work: microbatches times bytes times the least time that they are held are at most
 the room times the time in which the rank holds anything.
 """
@@ -30,42 +30,45 @@ Times = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderBound:
-    """A lower bound over all orders of some work, and the arguments it comes from; times in ns."""
+    """A lower bound over all orders of some work, with the arguments it comes from; times in ns."""
 
     path_ns: int
-    """The longest chain of jobs that must follow one another."""
+    """Time of the longest chain of jobs that must follow one another."""
     rank_ns: int
-    """Work between heads and tails, the largest of all ranks."""
+    """Largest time over ranks of their work between heads and tails."""
     memory_ns: int
-    """Room filled with activations, the largest of all ranks; 0 without a limit."""
+    """Largest time over ranks for which their activations fill their room; 0 without a limit."""
 
     @property
     def lower_bound_ns(self) -> int:
-        """No order is shorter."""
+        """Largest of the three bounds: no order is shorter."""
         return max(self.path_ns, self.rank_ns, self.memory_ns)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Jobs:
-    """Work for the bounds: a gradient is the input gradient where backwards may be split, else all of it."""
+    """The jobs of some work: a gradient is the input gradient where backwards may be split, else the whole backward."""
 
     work: Work
     forward: list[int]
     gradient: list[int]
     weight: list[int]
-    """0 where backwards may not be split."""
+    """Weight gradient of each stage; 0 where backwards may not be split."""
     own: list[list[int]]
-    """Stages of every rank, ascending."""
+    """Stages of each rank, ascending."""
     rules: list["_Precedence"]
-    """Pairs of actions of a rank of which memory forces one before the other."""
+    """Pairs of actions of a rank, one of which memory forces before the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Precedence:
-    """The n-th `after` of a stage begins only when the (n - lag)-th `before` of another has ended, and `extra_ns`."""
+    """A rule of precedence between the jobs of two stages.
+
+    The n-th `after` of one begins at the earliest `extra_ns` after the end of the (n - lag)-th `before` of the other.
+    """
 
     before: Op
-    """F or B, which here stands for the gradient."""
+    """Kind of the earlier job: F, or B for the gradient."""
     before_stage: int
     after: Op
     after_stage: int
@@ -75,14 +78,14 @@ class _Precedence:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class _Table:
-    """A time for every job, shape [num_stages, num_units]: the n-th of its kind, or the n-th from the last."""
+    """A time for each job, ``[stage][n]`` for the n-th of its kind or the n-th from the last."""
 
     forward: list[list[int]]
     gradient: list[list[int]]
 
 
 def order_lower_bound(work: Work) -> OrderBound:
-    """A bound on the step for any order of `work`: any interleaving, and any choice of backwards to split."""
+    """Return a bound on the step for any order of `work`: any interleaving and any choice of backwards to split."""
     jobs = _jobs(work)
     heads, tails = _heads(jobs), _tails(jobs)
     last = work.num_units - 1
@@ -122,7 +125,7 @@ def _jobs(work: Work) -> _Jobs:
 
 
 def _rules(work: Work, stages: list[int], room: int, weight_ns: Times) -> Iterator[_Precedence]:
-    """The rules of a rank with these stages, ascending.
+    """Yield the rules of a rank with these stages, ascending.
 
     Between its forward and its gradient on chunk c a microbatch holds the activations of the chunks 0…c.
 
@@ -160,7 +163,7 @@ def _rules(work: Work, stages: list[int], room: int, weight_ns: Times) -> Iterat
 
 
 def _heads(jobs: _Jobs) -> _Table:
-    """The earliest start of every job; ``[stage][n]`` for the n-th."""
+    """Return the earliest start of each job; ``[stage][n]`` for the n-th."""
     work = jobs.work
     stages, units = range(work.num_stages), range(work.num_units)
     forward = [[0] * work.num_units for _ in stages]
@@ -204,7 +207,7 @@ def _heads(jobs: _Jobs) -> _Table:
 
 
 def _tails(jobs: _Jobs) -> _Table:
-    """The least time from the end of every job to the end of the step; ``[stage][n]`` for the n-th from the last."""
+    """Return the least time from the end of each job to that of the step; ``[stage][n]`` for the n-th from the last."""
     work = jobs.work
     stages, units = range(work.num_stages), range(work.num_units)
     forward = [[0] * work.num_units for _ in stages]
@@ -256,7 +259,7 @@ def _message(work: Work, source: int, target: int) -> int:
 
 
 def _first_arrivals(jobs: _Jobs) -> list[int]:
-    """When the first forward can reach each rank."""
+    """Return the earliest time at which the first forward can reach each rank."""
     arrivals: dict[int, int] = {}
     when = 0
     for stage, rank in enumerate(jobs.work.stage_ranks):
@@ -267,7 +270,7 @@ def _first_arrivals(jobs: _Jobs) -> list[int]:
 
 
 def _last_departures(jobs: _Jobs) -> list[int]:
-    """The least time from each rank's last gradient to the end of the step."""
+    """Return the least time from each rank's last gradient to the end of the step."""
     departures: dict[int, int] = {}
     when = 0
     for stage, rank in enumerate(jobs.work.stage_ranks):
@@ -278,7 +281,7 @@ def _last_departures(jobs: _Jobs) -> list[int]:
 
 
 def _one_machine(jobs: _Jobs, heads: _Table, tails: _Table, rank: int) -> int:
-    """Jackson's preemptive schedule of the rank's jobs: of those that are there, the one with the longest tail runs."""
+    """Return the makespan of Jackson's preemptive schedule: of the jobs there, the one with the longest tail runs."""
     last = jobs.work.num_units - 1
     rows: list[tuple[int, int, int]] = []  # head, duration, tail
     for stage in jobs.own[rank]:
@@ -308,7 +311,10 @@ def _one_machine(jobs: _Jobs, heads: _Table, tails: _Table, rank: int) -> int:
 
 
 def _memory(jobs: _Jobs, heads: _Table, tails: _Table, rank: int) -> int:
-    """Bytes times time that the rank's microbatches take, over its room: with and without waiting weight gradients."""
+    """Return a bound from the bytes times time that the rank's microbatches take, divided by its room.
+
+    It is the larger of those with and without waiting weight gradients.
+    """
     work, costs = jobs.work, jobs.work.costs
     room, units = int(work.room_bytes[rank]), work.num_units
     held = waits = 0

@@ -1,4 +1,4 @@
-"""The shortest order found for the cells of a plan."""
+"""The search for the shortest order for the cells of a plan."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -34,12 +34,12 @@ class OrderOutcome:
     start_ns: int | None
     """Makespan of the best order that the search started from; None when none of them fits in memory."""
     start_name: str | None
-    """The name of that order."""
+    """Name of the best order that the search started from."""
     solve_seconds: float
 
     @property
     def lower_bound_ns(self) -> int:
-        """No order of these stages on these ranks within the limit is shorter."""
+        """Lower bound on any order of these stages on these ranks within the limit."""
         return min(self.bound.lower_bound_ns, self.makespan_ns)
 
     @property
@@ -60,7 +60,7 @@ def search_order(
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> OrderOutcome:
-    """The shortest order found for the cells of `plan`, on the placement of its schedule, within the memory limit.
+    """Return the shortest order found for the cells of `plan`, on its placement and within the memory limit.
 
     Starts from all families of these sizes and placement and from `start`, and is never longer than any of them that
     fits. With `split_backward` stages may split their backwards; otherwise none does. Ends early when the order is
@@ -126,7 +126,7 @@ def load_kernels() -> None:
 
 
 def _families(schedule: Schedule) -> Iterator[Schedule]:
-    """The orders of all families with the sizes and placement of `schedule`."""
+    """Yield the orders of all families with the sizes and placement of `schedule`."""
     for name in FAMILIES:
         try:
             order = make_schedule(

@@ -1,12 +1,12 @@
-"""How short a step can be with any cut, any recomputation and any order of work, within a memory limit.
+"""Lower bounds on the step over all cuts, all recomputation and all orders of work, within a memory limit.
 
-Two relaxations, both for any placement of equally many stages a rank:
+There are two relaxations, both for any placement of equally many stages per rank:
 
 - *All ranks together.* Their work is the network's, and at least so many of them wait for the first microbatch to come
   and, if backwards are whole, the last to go. Their memory is bytes times time: a layer's activation is held at least
   from its forward until the network behind it has gone forward and backward. One multiplier weighs work against memory;
   every layer then takes its cheapest kind of recomputation.
-- *One chunk a rank.* Rank r does nothing before its first forward has passed all layers before it, nor after its last
+- *One chunk per rank.* Rank r does nothing before its first forward has passed all layers before it, nor after its last
   gradient has left it to pass them back. If it holds K microbatches at once, it must recompute until K fit; it can run
   no more than K forwards before its first gradient, which comes after a whole trip through the layers behind, nor more
   than K gradients after its last forward; and K are at least what that trip makes on average. A dynamic program over
@@ -23,12 +23,15 @@ from evenflow.simulate import Integers, LayerSums, layer_sums
 
 Values = NDArray[np.float64]
 _MULTIPLIERS = 33
+"""Number of multipliers tried between work and memory: each gives a bound, and more tighten it little."""
 _SAFE = 1 - 1e-9
-"""What is left of a bound after rounding in floating point."""
+"""Factor by which a bound is lowered for rounding in floating point."""
 _TOO_MUCH = 1e30
-"""Recomputation of what fits under no kind, ns."""
+"""Recomputation in ns of layers that fit under no kind."""
 _MORE_LIVE = 4
-"""Numbers of microbatches at once that are told apart go up to the ranks and so many more."""
+"""Number beyond the ranks up to which numbers of microbatches at once are told apart."""
+_BISECTIONS = 40
+"""Most halvings of the interval of a bisection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +45,7 @@ class AnyPlan:
     num_units: int
     """Microbatch parts of a step."""
     min_layers: int
-    """Layers that every cell holds at least."""
+    """Fewest layers of a cell."""
     memory_limit_bytes: int | None
     message_ns: int
     may_split: bool
@@ -50,7 +53,7 @@ class AnyPlan:
 
 
 def any_order_lower_bound(plans: AnyPlan) -> int:
-    """No plan with these sizes, in any order of work, has a shorter step, ns."""
+    """Return a lower bound in ns on the step of any plan with these sizes, in any order of work."""
     sums = layer_sums(plans.network)
     bound = _together(plans, sums)
     if plans.num_chunks == 1:
@@ -59,7 +62,7 @@ def any_order_lower_bound(plans: AnyPlan) -> int:
 
 
 def _gradient(plans: AnyPlan, sums: LayerSums) -> Values:
-    """Prefix sums of the plain gradients that the stage before waits for."""
+    """Return prefix sums of the gradients that the stage before waits for, without recomputation."""
     whole = sums.backward_ns[-1].astype(float)
     return np.asarray(whole - sums.weight_ns) if plans.may_split else whole
 
@@ -97,7 +100,7 @@ def _together(plans: AnyPlan, sums: LayerSums) -> float:
 
 
 def _trips(plans: AnyPlan, sums: LayerSums) -> Values:
-    """The least time from the start of each layer's forward to the end of its gradient, shape [num_layers + 1]."""
+    """Return the least time from the start of each layer's forward to its gradient's end, shape [num_layers + 1]."""
     tail = plans.network.tail
     way = sums.forward_ns + _gradient(plans, sums)
     return np.asarray(
@@ -106,14 +109,14 @@ def _trips(plans: AnyPlan, sums: LayerSums) -> Values:
 
 
 def _one_chunk(plans: AnyPlan, sums: LayerSums, *, at_least: float) -> float:
-    """Bisection between a bound and the time of one rank that does everything."""
+    """Return the largest time found by bisection that is at least the bound `at_least` and that no plan can reach."""
     cells = _Cells(plans, sums)
     low, high = at_least, at_least
     while not cells.reachable(high):
         low, high = high, 1.5 * high + 1
         if high > 1e3 * at_least + 1e18:
             return low
-    for _ in range(40):
+    for _ in range(_BISECTIONS):
         if high - low <= 1:
             break
         middle = (low + high) / 2
@@ -122,7 +125,7 @@ def _one_chunk(plans: AnyPlan, sums: LayerSums, *, at_least: float) -> float:
 
 
 class _Cells:
-    """All runs of layers [a, b) as cells of the one rank that holds them: tables of shape [num_layers + 1] squared.
+    """Tables of all runs of layers [a, b) as cells, each alone on its rank, of shape [num_layers + 1] squared.
 
     Messages are left out.
     """
@@ -170,7 +173,7 @@ class _Cells:
         self.recompute[least > allowed * (1 + 1e-9)] = _TOO_MUCH
 
     def reachable(self, target_ns: float) -> bool:
-        """Whether cuts exist for which every rank alone can keep to the target."""
+        """Return whether cuts exist with which each rank alone can keep to the target."""
         fits = self._fits(target_ns) & self.possible
         reached = np.zeros(len(fits), dtype=bool)
         reached[0] = True
@@ -179,7 +182,7 @@ class _Cells:
         return bool(reached[-1])
 
     def _fits(self, target_ns: float) -> NDArray[np.bool_]:
-        """Which cells can keep to the target with some number of microbatches at once."""
+        """Return which cells can keep to the target with some number of microbatches at once."""
         units, split = self.plans.num_units, self.plans.may_split
         idle_after = 0.0 if split else self.after  # weight gradients may come last
         span = target_ns - self.before - self.after  # in which the rank holds activations

@@ -19,11 +19,18 @@ _TEMPERATURES = (0.002, 0.0005, 0.006)
 """Starting temperatures of the rounds of local moves in turn, as fractions of the makespan."""
 _REPORT_SECONDS = 0.25
 _PATIENCE = (0.0, 0.5, 1.0)
+"""Values of the patience that list scheduling draws from (see `list_schedule`)."""
+_FIRST_STEPS, _LEAST_STEPS = 500, 100
+"""Moves of the first round of local moves, and the fewest of any."""
+_COOLING = 100
+"""Starting temperature over the last one of a round."""
+_KEEP_SPLITS = 0.8
+"""Probability with which disturbed keys keep the stages that split their backwards."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """An order with its makespan."""
+    """An order found by the search, with its makespan."""
 
     schedule: Schedule
     makespan_ns: int
@@ -31,7 +38,7 @@ class Found:
 
 @dataclass(kw_only=True)
 class OrderSearch:
-    """A running search."""
+    """A running search for orders of some work, with the best one so far."""
 
     work: Work
     bound_ns: int
@@ -39,7 +46,7 @@ class OrderSearch:
     seed: int = 0
     _random: np.random.Generator = field(init=False)
     _patterns: list[NDArray[np.bool_]] = field(init=False)
-    """Which stages may split their backwards together."""
+    """Sets of stages whose backwards may be split together."""
 
     def __post_init__(self) -> None:
         self._random = np.random.default_rng(self.seed)
@@ -56,15 +63,16 @@ class OrderSearch:
         ]
 
     def start_from(self, schedule: Schedule) -> None:
-        """Take an order of someone else if it is allowed, fits and is the best."""
+        """Take an order from outside if it is allowed, fits and is the best."""
         if schedule.splits_backward and not self.work.may_split:
             return
         if self._fits(schedule):
             self._take(schedule)
 
     def split_best(self) -> None:
-        """Try the best order with backwards split where they are; local moves then find better places for weight
-        gradients.
+        """Try the best order with its backwards split in place.
+
+        Local moves then find better places for the weight gradients.
         """
         for pattern in self._patterns:
             if self.best is not None and pattern.any():
@@ -77,8 +85,8 @@ class OrderSearch:
         return bool((peaks <= self.work.room_bytes).all())
 
     def improve(self, *, began: float, time_limit_s: float, progress: ProgressCallback | None) -> None:
-        """Construct, refine and anneal in turn until the time is up or the bound is met."""
-        end, steps, reported = began + time_limit_s, 500, began
+        """Construct, refine and anneal orders in turn until the time is up or the bound is met."""
+        end, steps, reported = began + time_limit_s, _FIRST_STEPS, began
         first = True
         while first or (time.monotonic() < end and not self._proven):
             if progress and time.monotonic() - reported >= _REPORT_SECONDS:
@@ -114,7 +122,7 @@ class OrderSearch:
     # -- list scheduling -------------------------------------------------------------------------------------------
 
     def _construct(self, *, until: float, at_least_one: bool) -> None:
-        """Orders from priorities drawn at random."""
+        """Construct orders by list scheduling with keys drawn at random."""
         while at_least_one or (time.monotonic() < until and not self._proven):
             for pattern in [*self._patterns, *self._mixed_pattern()]:
                 self._list(
@@ -123,7 +131,7 @@ class OrderSearch:
             at_least_one = False
 
     def _mixed_pattern(self) -> Iterator[NDArray[np.bool_]]:
-        """A random choice of stages that split their backwards, where that is allowed and fits."""
+        """Yield a random choice of stages that split their backwards, if that is allowed and fits."""
         if self.work.may_split:
             pattern = self._random.random(self.work.num_stages) < self._random.random()
             if self._is_possible(pattern):
@@ -133,14 +141,14 @@ class OrderSearch:
         return bool((self.work.alone_bytes(pattern) <= self.work.room_bytes).all())
 
     def _refine(self, *, until: float) -> None:
-        """Orders from the times of the best one: its actions' earliest and latest starts, mixed and disturbed."""
+        """Construct orders from the best one, by disturbing the earliest and latest starts of its actions."""
         while self.best is not None and time.monotonic() < until and not self._proven:
             schedule, draw = self.best.schedule, self._random
             splits = splits_of(schedule)
             if splits is None:
                 return
             keys = disturbed_keys(self.work, schedule, draw)
-            pattern = splits if draw.uniform() < 0.8 else self._patterns[draw.integers(len(self._patterns))]
+            pattern = splits if draw.uniform() < _KEEP_SPLITS else self._patterns[draw.integers(len(self._patterns))]
             keys[2, pattern & ~splits] = keys[1, pattern & ~splits]
             self._list(pattern, keys, patience=float(draw.choice(_PATIENCE)))
 
@@ -158,7 +166,7 @@ class OrderSearch:
     # -- local moves -----------------------------------------------------------------------------------------------
 
     def anneal(self, *, steps: int, end: float) -> int:
-        """A round of local moves from the best order; returns how many moves the next round makes."""
+        """Run a round of local moves from the best order; returns the number of moves for the next round."""
         from evenflow.solve.order.move_kernel import Order, Room, anneal
 
         if self.best is None or self._proven:
@@ -191,7 +199,7 @@ class OrderSearch:
             round_seed = int(self._random.integers(2**31))
             hot = max(1.0, self.best.makespan_ns * temperature)
             makespan = anneal(
-                round_seed, steps, hot, max(1.0, hot / 100), current, best, self.best.makespan_ns,
+                round_seed, steps, hot, max(1.0, hot / _COOLING), current, best, self.best.makespan_ns,
                 self._stages(splits), starts, room,
             )  # fmt: skip
             if makespan < self.best.makespan_ns:
@@ -233,7 +241,7 @@ class OrderSearch:
 
 
 def _split(schedule: Schedule, pattern: NDArray[np.bool_]) -> Schedule:
-    """Input gradient and at once weight gradient in place of every whole backward of the stages in `pattern`."""
+    """Return the order with each whole backward of the stages in `pattern` split in place into its two gradients."""
     orders = []
     for rank in range(schedule.num_ranks):
         span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
@@ -254,6 +262,6 @@ def _split(schedule: Schedule, pattern: NDArray[np.bool_]) -> Schedule:
 
 
 def _next_steps(steps: int, seconds: float, *, left_s: float) -> int:
-    """So many that a round takes a second, or a part of what is left."""
+    """Return the number of moves with which a round takes a second, or less if little time is left."""
     wanted = min(1.0, max(0.02, left_s / 4))
-    return max(100, min(2 * steps, int(steps * wanted / max(seconds, 1e-6))))
+    return max(_LEAST_STEPS, min(2 * steps, int(steps * wanted / max(seconds, 1e-6))))

@@ -1,7 +1,7 @@
-"""What an order of work is made for: stage durations, placement, memory, as arrays.
+"""The work that an order is made for: stage durations, placement and memory as arrays.
 
-Microbatches are identical, so on every stage they can be taken in turn: an order is for each rank a row of (operation,
-stage) whose microbatches follow by counting. With split sequences gradients take the parts of a sequence in reverse.
+Microbatches are identical, so on each stage they can be taken in turn: an order is a row of (operation, stage) for each
+rank, whose microbatches follow by counting. With split sequences gradients take the parts of a sequence in reverse.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from evenflow.simulate import Integers, StageCosts
 from evenflow.units import megabytes
 
 UNLIMITED = np.iinfo(np.int64).max // 4
-"""Bytes that nothing reaches."""
+"""Room of a rank without a memory limit: bytes that nothing reaches."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -33,7 +33,7 @@ class Work:
     """Whether backwards may be split into input and weight gradient."""
     communication: Communication | None
     room_bytes: Integers
-    """Bytes that every rank may hold beside its static memory, shape [num_ranks]."""
+    """Bytes that each rank may hold beside its static memory, shape [num_ranks]."""
 
     @property
     def message_ns(self) -> int:
@@ -42,28 +42,29 @@ class Work:
 
     @property
     def num_stages(self) -> int:
-        """Stages of all ranks."""
+        """Number of stages of all ranks."""
         return len(self.stage_ranks)
 
     @property
     def num_units(self) -> int:
-        """Microbatch parts that every stage runs."""
+        """Number of microbatch parts that each stage runs."""
         return self.num_microbatches * self.sequence_splits
 
     @cached_property
     def stage_table(self) -> NDArray[np.int64]:
-        """The stage of every cell, shape [num_chunks, num_ranks]."""
+        """Stage of each cell, shape [num_chunks, num_ranks]."""
         return stage_table(self.stage_ranks, num_ranks=self.num_ranks)
 
     @cached_property
     def gradient_units(self) -> NDArray[np.int64]:
-        """The part of a microbatch that every stage's n-th gradient is for, shape [num_units]."""
+        """Microbatch part of the n-th gradient of a stage, shape [num_units]."""
         units = np.arange(self.num_units, dtype=np.int64)
         return np.ascontiguousarray(units.reshape(-1, self.sequence_splits)[:, ::-1].reshape(-1))
 
     def alone_bytes(self, splits: NDArray[np.bool_]) -> Integers:
-        """What every rank holds beside its static memory when it finishes each microbatch before the next, shape
-        [num_ranks]: no order holds less, since all stages hold a microbatch when its first gradient begins.
+        """Return the bytes that each rank holds beside its static memory with one microbatch at a time, [num_ranks].
+
+        No order holds less, since all stages hold a microbatch when its first gradient begins.
         """
         costs = self.costs
         own = self.sequence_splits * costs.activation_bytes[self.stage_table]
@@ -94,7 +95,7 @@ def make_work(
     communication: Communication | None,
     split_backward: bool,
 ) -> Work:
-    """The work of stages that cost `costs`, on the placement and with the sizes of `schedule`."""
+    """Return the work of stages that cost `costs`, with the placement and sizes of `schedule`."""
     if schedule.is_forward_only:
         raise InputError(
             value=schedule.name, rule="must have backwards, for whose order the search looks", place="schedule"
@@ -117,7 +118,7 @@ def make_work(
 
 
 def splits_of(schedule: Schedule) -> NDArray[np.bool_] | None:
-    """Which stages split their backwards, shape [num_stages]; None where a stage does both."""
+    """Return which stages split their backwards, shape [num_stages]; None where a stage splits only some of them."""
     split, whole = (
         np.bincount(schedule.stages[schedule.ops == op], minlength=schedule.num_stages) > 0 for op in (Op.W, Op.B)
     )
