@@ -1,4 +1,4 @@
-"""Optimal planning: problem, bounds, search, proof, outcome."""
+"""The solver: the shortest plan that fits in memory, with a proof of how good it is."""
 
 from evenflow.solve.best import plan_best, solve_best
 from evenflow.solve.best_outcome import BestOutcome, Candidate

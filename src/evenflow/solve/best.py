@@ -1,6 +1,6 @@
-"""The best plan over schedule families and chunk counts, within one time limit.
+"""Planning over schedule families and chunk counts within one time limit.
 
-Every candidate first gets a moment, for a good plan. Then the candidates that can still win, because their lower
+Each candidate first gets a short turn, for a good plan. Then the candidates that can still win, because their lower
 bound is below the best plan of all, share the time that is left, the most promising first. The best plan of all is the
 cutoff of the others: a candidate is out as soon as it is proven that none of its plans is shorter.
 """
@@ -23,13 +23,13 @@ from evenflow.solve.proof import TOLERANCE
 from evenflow.solve.race import Race, RaceSettings, on_interrupt
 
 MOST_CHUNKS = 4
-"""Chunk counts that are tried where none are asked for."""
+"""Largest number of chunks that is tried where none is asked for."""
 _FIRST_SHARE, _FIRST_SECONDS = 0.3, 1.0
-"""The first moments take this share of the time altogether, and each at most so many seconds."""
+"""Share of the time for all first turns together, and most seconds of each."""
 _LEAST_SECONDS = 0.5
-"""A shorter turn is not worth the start."""
+"""Least seconds of a turn: a shorter one does not pay for its start."""
 _PATIENCE_SECONDS = 0.3
-"""For a candidate in a long step; the next one starts beside it then."""
+"""Seconds to wait for a candidate in a long step; the next one then starts beside it."""
 _POLL_SECONDS = 0.05
 
 
@@ -125,7 +125,7 @@ def solve_best(
 
 
 def _pairs(names: Sequence[str], counts: Sequence[int], *, sequence_splits: int) -> list[tuple[str, int]]:
-    """Families and chunk counts to try: few chunks first, of each the default family, then in the order of `names`."""
+    """Return families and chunk counts to try: few chunks first, for each the default family before other `names`."""
     return [
         (name, count)
         for count in counts
@@ -138,7 +138,7 @@ def _pairs(names: Sequence[str], counts: Sequence[int], *, sequence_splits: int)
 
 @dataclass(kw_only=True)
 class _Entry:
-    """A candidate and what is known of it."""
+    """A candidate with its race and its best outcome so far."""
 
     schedule: str
     num_chunks: int
@@ -154,7 +154,7 @@ class _Entry:
 
     @property
     def lower_bound_ns(self) -> float:
-        """None of its plans is shorter; infinite where it has none."""
+        """Lower bound on its plans; infinite where it has none."""
         if self.reason or (self.outcome is not None and self.outcome.status is Status.INFEASIBLE):
             return float("inf")
         return 0 if self.outcome is None else self.outcome.lower_bound_ns
@@ -167,13 +167,13 @@ class _Entry:
 
     @property
     def preference(self) -> tuple[float, float]:
-        """The smaller the better: makespan, then peak memory."""
+        """Sort key, smallest for the best: makespan, then peak memory."""
         simulation = self.outcome.simulation if self.outcome else None
         return self.makespan_ns, max(simulation.peak_memory_bytes) if simulation else float("inf")
 
 
 class _Contest:
-    """All candidates within one time limit."""
+    """A contest of all candidates within one time limit."""
 
     def __init__(
         self,
@@ -201,11 +201,11 @@ class _Contest:
 
     @property
     def left_s(self) -> float:
-        """Time left of the limit."""
+        """Seconds left of the limit."""
         return self._deadline - time.monotonic()
 
     def run(self) -> None:
-        """A moment for everyone, then turns for those that can still win."""
+        """Give each candidate a first turn, then further turns to those that can still win."""
         with suppress(KeyboardInterrupt), on_interrupt(self._stopped.set):
             first = min(_FIRST_SECONDS, _FIRST_SHARE * self._time_limit_s / len(self.entries))
             for entry in self.entries:
@@ -226,17 +226,17 @@ class _Contest:
             raise self._refusal
 
     def _over(self, entry: _Entry) -> bool:
-        """Whether it is too late for a turn; a first plan of all is looked for in any case."""
+        """Return whether it is too late for a turn; the first candidate gets its first turn in any case."""
         return self._stopped.is_set() or (self.left_s <= 0 and entry is not self.entries[0])
 
     def _open(self) -> list[_Entry]:
-        """Those that can still win, or whose victory is not yet proven, most promising first."""
+        """Return the candidates that can still win, or have not yet proven that they do, most promising first."""
         enough = self.best_ns * (1 - 2 * TOLERANCE)
         still = [entry for entry in self.entries if entry.race is not None and entry.lower_bound_ns < enough]
         return sorted(still, key=lambda entry: entry.makespan_ns)
 
     def _enter(self, entry: _Entry) -> None:
-        """Make the problem of a candidate, or note why there is none."""
+        """Make the race of a candidate, or note the reason why there is none."""
         try:
             problem = self._problem_of(entry.schedule, entry.num_chunks)
         except InputError as error:
@@ -263,7 +263,7 @@ class _Contest:
         self._deadline += clock.compiling_s
 
     def _told(self, entry: _Entry) -> ProgressCallback | None:
-        """A callback that reports on all candidates while one has its turn."""
+        """Return a callback that reports on all candidates while one has its turn."""
         report = self._progress
         if report is None:
             return None
@@ -287,7 +287,7 @@ class _Contest:
         return tell
 
     def outcome(self) -> BestOutcome:
-        """What is known at the end. Raises Interrupted where that is nothing."""
+        """Return the outcome of the contest; raises Interrupted where Ctrl-C came before any plan."""
         entries = sorted(self.entries, key=lambda entry: entry.preference)
         seconds = time.monotonic() - self._began
         best = entries[0]
@@ -305,7 +305,7 @@ class _Contest:
         )
 
     def _no_plan(self, seconds: float) -> Outcome:
-        """Why no candidate has a plan: the time, or that even the one which needs the least does not fit."""
+        """Return the outcome without a plan: out of time, or even the candidate that needs the least does not fit."""
         if self._stopped.is_set():
             raise Interrupted("interrupted before a first plan was found")
         entries = [entry for entry in self.entries if not entry.reason]

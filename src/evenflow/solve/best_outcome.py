@@ -1,4 +1,4 @@
-"""What `plan_best` returns: the best plan, what became of the other candidates, and a bound over all of them."""
+"""The outcome of `plan_best`: the best plan, the results of the other candidates, and a bound over all of them."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,14 @@ from evenflow.units import megabytes, milliseconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A schedule family with a number of chunks, and what came of it."""
+    """A schedule family with a number of chunks, and its outcome."""
 
     schedule: str
     num_chunks: int
     outcome: Outcome | None
-    """None where it was not tried."""
+    """Outcome of its own race; None where it was not tried."""
     reason: str = ""
-    """Why it was not tried."""
+    """Reason why it was not tried; empty where it was."""
 
     @property
     def makespan_ns(self) -> int | None:
@@ -25,7 +25,7 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """Schedule and chunks, for people."""
+        """Schedule and chunks as text."""
         return f"{self.schedule}, {self.num_chunks} chunk{'' if self.num_chunks == 1 else 's'}"
 
 
@@ -36,14 +36,14 @@ class BestOutcome:
     outcome: Outcome
     """The outcome of the best candidate; without any plan, the reason why there is none."""
     candidates: tuple[Candidate, ...]
-    """All of them, the shortest makespan first, then those without a plan."""
+    """All candidates, the shortest makespan first, then those without a plan."""
     lower_bound_ns: int
-    """No plan of any candidate within the limit is shorter; 0 where that is not known."""
+    """Lower bound on all plans of all candidates within the limit; 0 where none is known."""
     solve_seconds: float
 
     @property
     def best(self) -> Candidate | None:
-        """The candidate with the plan."""
+        """The candidate with the best plan; None without a plan."""
         return self.candidates[0] if self.outcome.simulation else None
 
     @property
@@ -53,14 +53,14 @@ class BestOutcome:
         return None if makespan is None else 1 - self.lower_bound_ns / makespan
 
     def can_win(self, candidate: Candidate) -> bool:
-        """Whether it is not proven that the candidate has no shorter plan than the best one."""
+        """Return whether the candidate may still have a shorter plan than the best one."""
         outcome, makespan = candidate.outcome, self.outcome.makespan_ns
         if outcome is None or outcome.status is Status.INFEASIBLE or makespan is None:
             return False
         return outcome.lower_bound_ns < makespan * (1 - 2 * TOLERANCE)
 
     def verdict(self, candidate: Candidate) -> str:
-        """What became of a candidate, in a few words."""
+        """Return the result of a candidate in a few words."""
         outcome = candidate.outcome
         if outcome is None:
             return f"not tried: {candidate.reason}"
@@ -74,7 +74,7 @@ class BestOutcome:
         return "open: may have a shorter plan" if self.can_win(candidate) else "proven not to be shorter"
 
     def certificate(self) -> str:
-        """One sentence on the best plan against all plans of all candidates."""
+        """Return one sentence on the best plan against all plans of all candidates."""
         if self.outcome.makespan_ns is None or self.gap is None:
             return self.outcome.certificate()
         tried = [candidate for candidate in self.candidates if candidate.outcome is not None]
@@ -91,7 +91,7 @@ class BestOutcome:
         )
 
     def summary(self) -> str:
-        """The plan, its evidence, and a line for every candidate."""
+        """Return the plan, its evidence, and a line for each candidate."""
         lines = [self.outcome.summary(), self.certificate()]
         for candidate in self.candidates:
             time = "-" if candidate.makespan_ns is None else f"{milliseconds(candidate.makespan_ns):,.3f} ms"

@@ -1,4 +1,4 @@
-"""The time of one run: its limit, without what compiling takes."""
+"""The clock of one run, whose limit does not count the time of compiling."""
 
 import time
 from collections.abc import Iterator
@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 
 class Clock:
-    """Counts the seconds of a run. Compiling, which only a first run needs, does not count against the limit."""
+    """A clock for one run; compiling, which only a first run needs, does not count against the limit."""
 
     def __init__(self, *, limit_s: float, began: float | None = None) -> None:
-        """Start now, or at `began` of ``time.monotonic()``."""
+        """Start the clock now, or at `began` of ``time.monotonic()``."""
         self.limit_s = limit_s
         self._began = time.monotonic() if began is None else began
         self._compiled_s = 0.0
@@ -33,7 +33,7 @@ class Clock:
 
     @contextmanager
     def compiling(self) -> Iterator[None]:
-        """Take the time within out of the limit."""
+        """Count the time within the context as compiling."""
         self._compiling_since = time.monotonic()
         try:
             yield

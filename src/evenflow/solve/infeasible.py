@@ -1,4 +1,4 @@
-"""Why no plan fits, and what would help."""
+"""Explanations of why no plan fits in memory, with advice on changes that would help."""
 
 from dataclasses import replace
 
@@ -12,10 +12,11 @@ from evenflow.solve.problem import Problem, make_problem
 from evenflow.units import megabytes
 
 _ALTERNATIVE_SECONDS = 3.0
+"""Most seconds for the least memory of one alternative."""
 
 
 def explain(problem: Problem, least: LeastMemory, *, seconds: float, advise: bool = True) -> Outcome:
-    """The outcome for a problem whose least memory exceeds its limit; to `advise` tries alternatives."""
+    """Return the outcome for a problem whose least memory exceeds its limit; with `advise`, alternatives are tried."""
     peaks = problem.rank_memory(problem.costs(least.counts))
     return Outcome(
         status=Status.INFEASIBLE,
@@ -34,7 +35,7 @@ def explain(problem: Problem, least: LeastMemory, *, seconds: float, advise: boo
 
 
 def advice_for(problem: Problem, *, schedules: bool = True) -> list[str]:
-    """Sentences, each about one change that was tried or is missing; without other `schedules` where asked."""
+    """Return a sentence on each change that was tried or is missing; without `schedules`, none on other schedules."""
     request, schedule = problem.request, problem.schedule.name
     sizes, free = request.sizes, replace(request, layers=None)
     variants: list[tuple[str, str, str, Request]] = []
@@ -63,7 +64,7 @@ def advice_for(problem: Problem, *, schedules: bool = True) -> list[str]:
 
 
 def _least_bytes(request: Request, *, schedule: str) -> int | None:
-    """The least memory of a request in another arrangement, or None where there is none."""
+    """Return the least memory of a request in another arrangement, or None where the arrangement is not possible."""
     try:
         other = make_problem(request, schedule=schedule)
     except InputError:

@@ -1,4 +1,4 @@
-"""What a solve returns: a plan with its evidence, or why there is none."""
+"""The outcome of a solve: a plan with its evidence, or the reason why there is none."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from evenflow.units import megabytes, milliseconds
 
 
 class Status(Enum):
-    """The end of a solve; the value is the word in result files."""
+    """The status at the end of a solve; its value is the word in result files."""
 
     OPTIMAL = "optimal"
     """No plan is shorter by more than two millionths, the tolerance of the programs behind the proof."""
     FEASIBLE = "feasible"
-    """The plan fits; the gap says how much shorter another could at most be."""
+    """The plan fits; the gap bounds how much shorter another could be."""
     INFEASIBLE = "infeasible"
     """No plan fits in memory."""
     TIMEOUT = "timeout"
@@ -24,7 +24,7 @@ class Status(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Infeasibility:
-    """Why no plan fits, and what would."""
+    """The reason why no plan fits, with advice on changes that would help."""
 
     rank: int
     """The rank that needs the most when memory is spread as well as possible."""
@@ -32,7 +32,7 @@ class Infeasibility:
     """The smallest limit for which a plan exists (`proven`), or for which one was found."""
     proven: bool
     advice: tuple[str, ...]
-    """Sentences: what would help."""
+    """Sentences on changes that would help."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Outcome:
     simulation: Simulation | None
     """The plan, simulated afresh; None when there is none."""
     lower_bound_ns: int
-    """No plan of this schedule within the limit is shorter."""
+    """Lower bound on all plans of this schedule within the limit."""
     memory_limit_bytes: int | None
     solve_seconds: float
     first_plan_seconds: float | None = None
@@ -53,12 +53,12 @@ class Outcome:
 
     @property
     def plan(self) -> Plan | None:
-        """Layers and recomputation of every cell."""
+        """The plan, with layers and recomputation of each cell; None when there is none."""
         return self.simulation.plan if self.simulation else None
 
     @property
     def makespan_ns(self) -> int | None:
-        """The exact time of one step."""
+        """The exact time of one step; None without a plan."""
         return self.simulation.makespan_ns if self.simulation else None
 
     @property
@@ -69,7 +69,7 @@ class Outcome:
         return 1 - self.lower_bound_ns / self.makespan_ns
 
     def certificate(self) -> str:
-        """One sentence that says how good the plan is proven to be."""
+        """Return one sentence on how good the plan is proven to be."""
         split = " with these layers" if self.fixed_layers else ""
         if self.makespan_ns is None or self.gap is None:
             if self.infeasibility is None:
@@ -86,7 +86,7 @@ class Outcome:
         )
 
     def summary(self) -> str:
-        """The plan and its evidence as a few lines of text."""
+        """Return the plan and its evidence as a few lines of text."""
         lines = [self.certificate()]
         if self.simulation:
             plan = self.simulation.plan
@@ -103,7 +103,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """A report from a solve that is running."""
+    """A progress report from a running solve."""
 
     seconds: float
     phase: str

@@ -1,4 +1,4 @@
-"""The shortest plan under the order of one schedule family: what `evenflow.plan` calls."""
+"""Planning under the order of one schedule family, as `evenflow.plan`."""
 
 from evenflow.model import Cells, Communication, Network, Request, Sizes
 from evenflow.schedule import default_family, family_name

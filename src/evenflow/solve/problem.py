@@ -1,4 +1,4 @@
-"""The problem as arrays: what every part of the solver reads."""
+"""The planning problem as arrays that all parts of the solver read."""
 
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -30,33 +30,33 @@ class Problem:
     """A network to be cut over a fixed order of work, under a memory limit."""
 
     request: Request
-    """The caller's request, without a memory limit where the network has no memory."""
+    """The request of the caller, without a memory limit where the network has no memory."""
     network: Network
     """The network with the costs of one part of a split sequence."""
     schedule: Schedule
     graph: Graph
     sums: LayerSums
     live: tuple[NDArray[np.int64], ...]
-    """Maximal live vectors of each rank (see `live_vectors`)."""
+    """Maximal live vectors of each rank (see `live_vectors`), that is, of microbatches in flight at once."""
 
     @property
     def num_ranks(self) -> int:
-        """Pipeline ranks."""
+        """Number of pipeline ranks."""
         return self.schedule.num_ranks
 
     @property
     def num_chunks(self) -> int:
-        """Chunks a rank."""
+        """Number of chunks per rank."""
         return self.schedule.num_chunks
 
     @property
     def num_cells(self) -> int:
-        """Cells, in the order of their stages: the solver counts cells along the network."""
+        """Number of cells, which the solver counts along the network, in the order of their stages."""
         return self.schedule.num_stages
 
     @property
     def num_layers(self) -> int:
-        """Body layers."""
+        """Number of body layers."""
         return self.network.num_layers
 
     @property
@@ -81,7 +81,7 @@ class Problem:
 
     @cached_property
     def fixed_bounds(self) -> Integers | None:
-        """First layer of every cell and the end of the last, shape [num_cells + 1], where the request says them."""
+        """First layer of each cell and the end of the last, shape [num_cells + 1], where the request fixes them."""
         if self.request.layers is None:
             return None
         of_stages = np.zeros(self.num_cells, dtype=np.int64)
@@ -101,15 +101,15 @@ class Problem:
         return self.memory_limit_bytes if self.memory_limit_bytes is not None else np.iinfo(np.int64).max // 4
 
     def simulate(self, counts: Integers) -> Simulation:
-        """Counts [num_cells, num_kinds] as a plan, simulated afresh."""
+        """Return the simulation of the plan with these counts [num_cells, num_kinds]."""
         return simulate(self.request.network, self.plan(counts), communication=self.request.communication)
 
     def costs(self, counts: Integers) -> StageCosts:
-        """Costs of counts [num_cells, num_kinds]."""
+        """Return the costs of the stages with these counts [num_cells, num_kinds]."""
         return costs_of_counts(self.network, self.sums, counts, self.schedule.stage_table)
 
     def rank_memory(self, costs: StageCosts) -> Integers:
-        """Peak memory of every rank, shape [num_ranks]."""
+        """Return the peak memory of each rank in bytes, shape [num_ranks]."""
         amounts = costs.activation_bytes[self.schedule.stage_table]
         if self.schedule.splits_backward:
             amounts = np.concatenate((amounts, costs.until_weight_bytes[self.schedule.stage_table]))
@@ -122,11 +122,11 @@ class Problem:
         return () if self.schedule.name in FAMILIES else tuple(format_schedule(self.schedule).splitlines())
 
     def counts(self, plan: Plan) -> Integers:
-        """The inverse of `plan`: shape [num_cells, num_kinds]."""
+        """Return the counts of a plan, shape [num_cells, num_kinds]; the inverse of `plan`."""
         return plan_counts(plan, self.kinds, self.schedule.stage_table)
 
     def plan(self, counts: Integers) -> Plan:
-        """Counts [num_cells, num_kinds] as a plan."""
+        """Return the plan with these counts [num_cells, num_kinds]."""
         table = counts[self.schedule.stage_table]
         recompute = {kind: cells(table[:, :, index].tolist()) for index, kind in enumerate(self.kinds) if kind != NONE}
         return Plan(
@@ -140,12 +140,12 @@ class Problem:
 
 
 def make_problem(request: Request, *, schedule: str) -> Problem:
-    """The problem under the order of the family `schedule`. Raises InputError."""
+    """Return the problem under the order of the family `schedule`; raises InputError."""
     return problem_of_order(request, make_schedule(schedule, **asdict(request.sizes)))
 
 
 def problem_of_order(request: Request, order: Schedule) -> Problem:
-    """The problem under `order`, which has the sizes of the request. Raises InputError."""
+    """Return the problem under `order`, which must have the sizes of the request; raises InputError."""
     check_complete(order)
     if order.sizes != request.sizes:
         raise InputError(value=order.sizes, rule=f"must have the sizes asked for, {request.sizes}", place="the order")

@@ -1,4 +1,4 @@
-"""The thread that plans: a first plan, then a search for better ones beside it, and proofs that raise the bound."""
+"""The prover's thread: it finds a first plan, starts a search for better ones, and raises the bound by proofs."""
 
 import time
 from threading import Event, Thread
@@ -19,12 +19,13 @@ from evenflow.solve.start import even_start
 
 _POLL_SECONDS = 0.05
 _SETTLE_SECONDS = 1.0
-"""The search has settled when it has found nothing better for so long, or for this part of the time limit:"""
+"""Seconds without a better plan after which the search has settled."""
 _SETTLE_SHARE = 0.05
+"""Share of the time limit without a better plan after which the search has settled, if that is shorter."""
 
 
 class Standing:
-    """The knowledge of a problem so far.
+    """The standing of a problem so far: its best plan, its bound, and the present phase.
 
     Only the prover's thread writes; every field is replaced as a whole, so that any thread may read it at any time.
     """
@@ -34,7 +35,7 @@ class Standing:
         self.lower_bound_ns = 0
         self.first_plan_s: float | None = None
         self.infeasible: Outcome | None = None
-        """The answer where no plan fits."""
+        """Outcome where no plan fits."""
         self.search: Annealing | None = None
         self._first: tuple[int, Integers] | None = None
 
@@ -44,7 +45,7 @@ class Standing:
         return self.search.incumbent if self.search else self._first
 
     def begin(self, makespan_ns: int, counts: Integers, *, seconds: float) -> None:
-        """Take the first plan, the answer until the search runs."""
+        """Take the first plan, which is the best until the search runs."""
         self._first = (makespan_ns, counts.copy())
         self.first_plan_s = seconds
 
@@ -54,23 +55,23 @@ class Standing:
             self.lower_bound_ns = max(self.lower_bound_ns, int(bound_ns))
 
     def report(self, phase: str, bound_ns: float) -> None:
-        """Take what the prover is doing, and its bound."""
+        """Take the phase that the prover is in, and its bound."""
         self.phase = phase
         self.raise_bound(bound_ns)
 
 
 class ProverThread:
-    """One problem's prover, its search, and what they know; a run can follow another, and goes on from its end.
+    """The thread of one problem with its prover, its search and their standing; each run goes on from the last one.
 
     `run` is for the thread; `stop`, `start` and `join` for its owner.
     """
 
     def __init__(self, problem: Problem, *, start: Plan | None, advise: bool) -> None:
-        """`start` is a plan that fits, if one is known; `advise` has what would help found out where nothing fits."""
+        """Prepare runs from the plan `start` that fits, if one is known; `advise` asks for advice where none fits."""
         self.standing = Standing()
         self.failure: BaseException | None = None
         self.ended = Event()
-        """Set when a run has ended: there is nothing more to prove, or it was stopped."""
+        """Event set when a run has ended: there is nothing more to prove, or it was stopped."""
         self._problem = problem
         self._known_plan = start
         self._advise = advise
@@ -78,7 +79,7 @@ class ProverThread:
         self._thread: Thread | None = None
         self._prover: Prover | None = None
         self._program: Program | None = None
-        """Looks for a first plan that fits, where the simple one does not."""
+        """Program that looks for a first plan that fits, where the even one does not."""
 
     # -- the owner's side ------------------------------------------------------------------------------------------
 
@@ -108,7 +109,7 @@ class ProverThread:
             self._program.cancel()
 
     def join(self, *, timeout_s: float) -> None:
-        """Wait for the end of the run, but no longer than that."""
+        """Wait for the end of the run, but at most for `timeout_s`."""
         if self._thread is not None:
             self._thread.join(timeout=timeout_s)
 
@@ -127,7 +128,7 @@ class ProverThread:
             self.ended.set()
 
     def _work(self, search: Annealing, prover: Prover, clock: Clock, cutoff_ns: int | None) -> None:
-        """Search in a thread of its own while this one proves."""
+        """Run the search in a thread of its own while this one proves."""
         searcher = Thread(target=search.run, kwargs={"stop": self._stop.is_set})
         searcher.start()
         try:
@@ -153,7 +154,7 @@ class ProverThread:
         standing.search = search
 
     def _first_plan(self, clock: Clock) -> Integers | None:
-        """A plan that fits; None where there is none, or none was found in time."""
+        """Return a plan that fits; None where there is none, or none was found in time."""
         problem = self._problem
         counts = even_start(problem) if self._known_plan is None else problem.counts(self._known_plan)
         if (problem.rank_memory(problem.costs(counts)) <= problem.limit).all():

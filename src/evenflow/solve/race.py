@@ -1,4 +1,4 @@
-"""The main job: the shortest step that fits in memory, with its proof.
+"""The race between search and proof, which ends with the shortest step that fits in memory.
 
 Three threads work side by side, and each writes only what is its own:
 
@@ -52,12 +52,12 @@ class RaceSettings:
 
 
 class Race:
-    """One problem being solved; a run can follow another, and goes on from its end with plans, bound and paths."""
+    """The solution of one problem in one or more runs, each of which goes on from the plans and bounds of the last."""
 
     def __init__(self, problem: Problem, settings: RaceSettings | None = None) -> None:
         self.problem = problem
         self.interrupted = Event()
-        """Set once Ctrl-C has come."""
+        """Event set once Ctrl-C has come."""
         self._settings = settings or RaceSettings()
         self._prover = ProverThread(problem, start=self._settings.start, advise=self._settings.advise)
         self._spent_s = 0.0
@@ -68,10 +68,10 @@ class Race:
         return self._prover.is_alive
 
     def run(self, clock: Clock, *, progress: ProgressCallback | None = None, cutoff_ns: int | None = None) -> Outcome:
-        """Run until the plan is proven or the time of `clock` is up, and answer.
+        """Run until the plan is proven optimal or the time of `clock` is up, and return the outcome.
 
-        Plans that are not shorter than `cutoff_ns` are of no use: the run is also over when it is proven that there is
-        none. Raises Interrupted when Ctrl-C comes before any plan.
+        Only plans shorter than `cutoff_ns` are of use: the run also ends when it is proven that there is none. Raises
+        Interrupted when Ctrl-C comes before any plan.
         """
         prover, standing = self._prover, self._prover.standing
         try:
@@ -94,7 +94,7 @@ class Race:
         return self._outcome()
 
     def _wait(self, clock: Clock, progress: ProgressCallback | None) -> None:
-        """Report until there is nothing more to wait for."""
+        """Report progress until the run has ended, its time is up or Ctrl-C has come."""
         reported = 0.0
         while not self._prover.ended.wait(_POLL_SECONDS) and clock.left_s > 0 and not self.interrupted.is_set():
             if progress and time.monotonic() - reported >= _REPORT_SECONDS:
@@ -112,7 +112,7 @@ class Race:
         )
 
     def _outcome(self) -> Outcome:
-        """The answer, its plan simulated afresh."""
+        """Return the outcome, with its plan simulated afresh."""
         problem, standing = self.problem, self._prover.standing
         if standing.infeasible is not None:
             return standing.infeasible

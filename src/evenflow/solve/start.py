@@ -7,8 +7,9 @@ from evenflow.solve.problem import Problem
 
 
 def even_start(problem: Problem) -> Integers:
-    """Counts [num_cells, num_kinds]: cells as equal in time as a left-to-right cut makes them (unless they are fixed),
-    all layers under the kind that keeps the least. May exceed the memory limit.
+    """Return the counts [num_cells, num_kinds] of an even cut, or the fixed one, under the kinds that keep the least.
+
+    They may exceed the memory limit.
     """
     bounds = even_bounds(problem) if problem.fixed_bounds is None else problem.fixed_bounds
     counts = np.zeros((problem.num_cells, len(problem.kinds)), dtype=np.int64)
@@ -19,7 +20,7 @@ def even_start(problem: Problem) -> Integers:
 
 
 def even_bounds(problem: Problem) -> Integers:
-    """First layer of every cell and the end of the last, cells as equal in time as a left-to-right cut makes them."""
+    """Return the first layer of each cell and the end of the last, for cells cut evenly in time from left to right."""
     sums, num_cells, least = problem.sums, problem.num_cells, problem.min_layers
     work = sums.forward_ns + sums.backward_ns[-1]
     network = problem.network
@@ -36,6 +37,6 @@ def even_bounds(problem: Problem) -> Integers:
 
 
 def _smallest_kind(problem: Problem, start: int, end: int) -> int:
-    """The one kind under which the layers [start, end) keep the least."""
+    """Return the one kind under which the layers [start, end) keep the fewest bytes."""
     activation = problem.sums.activation_bytes
     return int(np.argmin(activation[:, end] - activation[:, start]))

@@ -1,1 +1,1 @@
-"""The plan that needs the least memory, proven to the byte."""
+"""The search for the plan that needs the least memory, proven to the byte."""

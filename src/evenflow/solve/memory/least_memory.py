@@ -1,12 +1,12 @@
-"""The plan whose fullest rank holds the least, proven to the byte although the programs behind it are of floats.
+"""The plan whose fullest rank holds the least, proven to the byte although programs in floating point find it.
 
 With one chunk a rank the cells are independent but for their borders, and `least_borders` is exact. Otherwise:
 
-1. A program of floats finds a plan and a bound, which is right up to `TOLERANCE`. Where peaks differ by more than that
-   from one to the next, such as whole megabytes, the bound settles it.
-2. Otherwise look for a plan that is smaller by a byte or more: choices with which a rank could not be smaller are left
-   out, in integers, and the program may exceed the limit by the tolerance, so that no plan is lost to rounding.
-3. A plan that comes out is smaller, and step 2 starts from it; or some of its ranks are exactly as large as before or
+1. A program in floating point finds a plan and a bound, which is right up to `TOLERANCE`. Where neighbouring peaks
+   differ by more than that, such as whole megabytes, the bound proves the plan.
+2. Otherwise the program looks for a plan that is smaller by a byte or more: choices with which a rank could not be
+   smaller are left out, in integers, and it may exceed the limit by the tolerance, so that rounding loses no plan.
+3. The plan it finds is smaller, and step 2 starts from it; or some of its ranks are exactly as large as before or
    larger. Then these contents, and all that hold as much or more, are excluded (a no-good cut), and step 2 goes on.
 4. Where nothing is left, no plan is smaller. Every step excludes contents that could be chosen before, so it ends.
 """
@@ -26,19 +26,19 @@ from evenflow.solve.problem import Problem
 from evenflow.solve.start import even_bounds
 
 TOLERANCE = 1e-6
-"""Programs of floats are right up to this fraction of the peak: rows and integers of the library to a tenth of it."""
+"""Fraction of the peak up to which programs in floating point are right; the library allows a tenth of it in rows."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LeastMemory:
-    """The plan whose fullest rank holds the least."""
+    """The plan whose fullest rank holds the least, with its peak and a bound on it."""
 
     counts: Integers
     """Layers by cell and kind, shape [num_cells, num_kinds]."""
     peak_bytes: int
-    """Bytes on its fullest rank."""
+    """Peak bytes of its fullest rank."""
     bound_bytes: float
-    """No plan needs less on its fullest rank."""
+    """Lower bound on the peak bytes of the fullest rank of any plan."""
 
     @property
     def proven(self) -> bool:
@@ -54,7 +54,7 @@ def least_memory(
     exact: bool = True,
     started: Callable[[Program], object] = lambda program: None,
 ) -> LeastMemory:
-    """Minimise the peak of the fullest rank over cuts whose cells recompute all they can.
+    """Return the plan with the least peak of its fullest rank, over cuts whose cells recompute all they can.
 
     A plan that needs at most `enough_bytes` ends the search; without `exact`, step 1 does. `started` gets every program
     before it is solved, so that another thread can cancel it, which ends the search too.
@@ -76,7 +76,7 @@ def least_memory(
 
 
 def least_borders(contents: SmallestContents) -> Integers:
-    """The borders of cells with the least peak where each rank has one cell, by a dynamic program along the network."""
+    """Return the borders of cells with the least peak where each rank has one cell, by dynamic programming."""
     problem = contents.problem
     num_borders = problem.num_layers + 1
     unreached = np.iinfo(np.int64).max
@@ -97,7 +97,7 @@ def least_borders(contents: SmallestContents) -> Integers:
 
 
 class _Search:
-    """The smallest plan so far, and a bound on all of them."""
+    """A running search with the smallest plan so far and a bound on all plans."""
 
     def __init__(
         self, problem: Problem, *, deadline: float, enough_bytes: int, started: Callable[[Program], object]
@@ -125,7 +125,7 @@ class _Search:
         return self.contents.all_choices()
 
     def minimise(self) -> None:
-        """Step 1, and again where the plan is so much smaller than the first that the tolerance was too coarse."""
+        """Run step 1, and again where the plan is so much smaller than the last that the tolerance was too coarse."""
         unit_bytes = 0
         while self._goes_on and unit_bytes not in range(1, 2 * self.peak_bytes):
             unit_bytes = self.peak_bytes
@@ -138,7 +138,7 @@ class _Search:
                 self.bound_bytes = float(self.peak_bytes)
 
     def repair(self) -> None:
-        """Steps 2 to 4."""
+        """Run steps 2 to 4 until no plan is smaller or the search is over."""
         too_large: list[TooLarge] = []
         while self._goes_on:
             limit_bytes = self.peak_bytes - 1 + TOLERANCE * self.peak_bytes
@@ -149,7 +149,7 @@ class _Search:
                 too_large += self._faults(bounds)
 
     def _solve(self, too_large: list[TooLarge], *, limit_bytes: float | None) -> tuple[float, Integers | None]:
-        """The bound of a program (infinite where it has no plan) and the borders of the cells in its plan, if any."""
+        """Return the bound of a program (infinite without a plan) and the borders of cells in its plan, if any."""
         choices = self.contents.below(self._every_choice, self.peak_bytes)
         if any(len(cell) == 0 for cell in choices):
             return INFINITY, None
@@ -162,7 +162,7 @@ class _Search:
         return solution.bound, None if solution.values is None else program.bounds(solution.values)
 
     def _offer(self, bounds: Integers | None) -> bool:
-        """Take a plan that is smaller than the one at hand."""
+        """Take a plan if it is smaller than the one at hand; returns whether it is."""
         if bounds is None:
             return False
         peak_bytes = max(self.contents.peaks(bounds))
@@ -172,7 +172,7 @@ class _Search:
         return True
 
     def _faults(self, bounds: Integers) -> Iterator[TooLarge]:
-        """What a plan holds on the ranks that are too large, for every rank that would be too large with it."""
+        """Yield the contents of a plan's ranks that are too large, for each rank that would be too large with them."""
         amounts = self.contents.amounts(bounds)
         peaks = self.contents.peaks(bounds)
         ranks = range(len(peaks))

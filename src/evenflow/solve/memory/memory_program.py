@@ -1,7 +1,7 @@
-"""The program of floats behind the least memory: which choice every cell takes.
+"""The integer program in floating point behind the least memory, which takes one choice for each cell.
 
 Where all layers are equal, a cell has one integer column, its number of layers; otherwise a binary column for each of
-its choices, which join to the whole network. Every rank has a row for each of its live vectors. Sizes are divided by
+its choices, which join to the whole network. Each rank has a row for each of its live vectors. Sizes are divided by
 about the size of the answer, so that the library's tolerances are fractions of it.
 """
 
@@ -17,14 +17,14 @@ from evenflow.solve.memory.smallest_contents import Amounts, CellContents, Small
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TooLarge:
-    """Contents of a rank that are too large for it: at least `amounts` in each of its chunks, shape [num_chunks, 3]."""
+    """Contents that are too large for a rank: at least `amounts` in each of its chunks, shape [num_chunks, 3]."""
 
     rank: int
     amounts: Amounts
 
 
 class MemoryProgram:
-    """Chooses among `choices`; `too_large` contents are excluded whatever floats say of them."""
+    """The program over the choices of all cells, without contents that are known to be too large."""
 
     def __init__(
         self,
@@ -35,7 +35,10 @@ class MemoryProgram:
         limit_bytes: float | None = None,
         too_large: list[TooLarge],
     ) -> None:
-        """Minimise the peak of the fullest rank, or with `limit_bytes` find any plan up to it."""
+        """Build a program that minimises the peak of the fullest rank, or with `limit_bytes` finds any plan up to it.
+
+        Contents `too_large` are excluded even where rounding would let them pass.
+        """
         self.program = Program()
         self._contents = contents
         self._choices = choices
@@ -52,7 +55,7 @@ class MemoryProgram:
             self._exclude(excluded)
 
     def bounds(self, values: Values) -> Integers:
-        """The borders of the cells in a solution; of equal layers, as if the cells stood in order."""
+        """Return the borders of the cells in a solution."""
         if self._contents.is_uniform:
             layers = [round(float(values[columns[0]])) for columns in self._columns]
         else:
@@ -67,14 +70,14 @@ class MemoryProgram:
         return range(column, column + 1)
 
     def _add_up(self) -> None:
-        """The numbers of layers add up."""
+        """Add the row by which the layers of all cells add up to those of the network."""
         total = self._contents.problem.num_layers
         self.program.row(
             [columns[0] for columns in self._columns], np.ones(len(self._columns)), lower=total, upper=total
         )
 
     def _join(self) -> None:
-        """Every cell begins where the one before it ends."""
+        """Add the rows by which each cell begins where the one before it ends."""
         first = np.array(self._columns[0])
         self.program.row(first, np.ones(len(first)), lower=1.0, upper=1.0)
         joined = zip(pairwise(self._choices), pairwise(self._columns), strict=True)
@@ -86,7 +89,7 @@ class MemoryProgram:
                 self.program.row(np.concatenate((ending, beginning)), signs, lower=0.0, upper=0.0)
 
     def _add_rank(self, rank: int, peak: list[int], *, unit_bytes: int, limit_bytes: float | None) -> None:
-        """What a rank holds stays below its limit, or its peak."""
+        """Add the rows by which a rank holds no more than the limit, or than the peak to be minimised."""
         cells = self._contents.cells_of(rank)
         columns = np.concatenate([np.array(peak, dtype=np.int64), *(np.array(self._columns[cell]) for cell in cells)])
         amounts = [
@@ -99,7 +102,7 @@ class MemoryProgram:
             self.program.row(columns, entries, upper=upper)
 
     def _exclude(self, excluded: TooLarge) -> None:
-        """Not all chunks of the rank hold at least so much."""
+        """Add a row by which not all chunks of the rank hold as much as `excluded` does."""
         indices: list[int] = []
         most = -1
         for cell, amounts in zip(self._contents.cells_of(excluded.rank), excluded.amounts, strict=True):
@@ -116,7 +119,7 @@ class MemoryProgram:
         self.program.row(indices, np.ones(len(indices)), upper=float(most))
 
     def _has_layers(self, cell: int, count: int) -> int:
-        """A binary column that is 1 where a cell of equal layers holds at least `count` of them."""
+        """Add a binary column that is 1 where a cell of equal layers holds at least `count` of them; returns it."""
         column = self.program.column(upper=1.0, integer=True)
         more = int(self._choices[cell].layers[-1]) - count + 1
         self.program.row([self._columns[cell][0], column], [1.0, -float(more)], upper=float(count - 1))

@@ -1,4 +1,4 @@
-"""What each cell could hold under the kinds that keep the least, and what ranks then need, in integers."""
+"""The smallest contents of cells, under the kinds that keep the least, and the exact memory of ranks with them."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,12 +10,12 @@ from evenflow.simulate import Integers
 from evenflow.solve.problem import Problem
 
 Amounts = Integers
-"""Bytes of parameters, of activations and of what waits for weight gradients, shape [..., 3]."""
+"""Bytes of parameters, of activations, and of those that wait for weight gradients, shape [..., 3]."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CellContents:
-    """The layers that one cell could hold, one entry for each choice; head and tail are not among them.
+    """The choices of layers for one cell, one entry each; head and tail are not among them.
 
     Where all layers are equal only the number of layers counts, and every choice begins at layer 0.
     """
@@ -33,7 +33,7 @@ class CellContents:
         return self.ends - self.starts
 
     def select(self, keep: NDArray[np.bool_]) -> "CellContents":
-        """The choices where `keep` holds."""
+        """Return the choices where `keep` holds."""
         return CellContents(starts=self.starts[keep], ends=self.ends[keep], amounts=self.amounts[keep])
 
 
@@ -46,33 +46,33 @@ class SmallestContents:
         self._by_start: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
 
     def counts(self, bounds: Integers) -> Integers:
-        """The plan whose cells have the borders `bounds` [num_cells + 1], shape [num_cells, num_kinds]."""
+        """Return the counts [num_cells, num_kinds] of cells with the borders `bounds` [num_cells + 1]."""
         starts = self._starts(bounds).tolist()
         layers = np.diff(bounds).tolist()
         by_kind = [self._smallest(start)[count][1] for start, count in zip(starts, layers, strict=True)]
         return np.array(by_kind, dtype=np.int64)
 
     def amounts(self, bounds: Integers) -> Amounts:
-        """What the cells with the borders `bounds` hold, shape [num_cells, 3]."""
+        """Return the amounts in cells with the borders `bounds`, shape [num_cells, 3]."""
         starts = self._starts(bounds)
         return self._contents(starts, starts + np.diff(bounds)).amounts
 
     def peaks(self, bounds: Integers) -> list[int]:
-        """Peak bytes of every rank whose cells have the borders `bounds`."""
+        """Return the peak bytes of each rank when cells have the borders `bounds`."""
         amounts = self.amounts(bounds)
         return [self.peak(rank, amounts[self.cells_of(rank)]) for rank in range(self.problem.num_ranks)]
 
     @cached_property
     def one_layer(self) -> Amounts:
-        """What the first layer holds alone, shape [1, 3]: where all are equal, what each of them does."""
+        """Amounts of the first layer alone, shape [1, 3]; where all are equal, those of each."""
         return self._contents(np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)).amounts
 
     def _starts(self, bounds: Integers) -> Integers:
-        """First layers of the cells; of equal layers only their number counts."""
+        """Return the first layers of the cells; 0 where layers are equal, since only their number counts."""
         return np.zeros(len(bounds) - 1, dtype=np.int64) if self.is_uniform else bounds[:-1]
 
     def all_choices(self) -> list[CellContents]:
-        """What each cell could hold beside some contents of the others."""
+        """Return for each cell all choices that leave enough layers for the others."""
         problem, num_cells, least = self.problem, self.problem.num_cells, self.problem.min_layers
         spare = problem.num_layers - num_cells * least
         cells = []
@@ -90,7 +90,7 @@ class SmallestContents:
         return cells
 
     def every_run(self) -> CellContents:
-        """Every run of layers that is long enough for a cell, wherever the cell stands."""
+        """Return all runs of layers that are long enough for a cell, for any cell."""
         starts, ends = np.triu_indices(self.problem.num_layers + 1, self.problem.min_layers)
         first = np.zeros_like(starts) if self.is_uniform else starts
         amounts = self._contents(first, first + ends - starts).amounts
@@ -125,13 +125,13 @@ class SmallestContents:
     # -- memory of ranks -------------------------------------------------------------------------------------------
 
     def cells_of(self, rank: int) -> list[int]:
-        """The cells of a rank, chunk by chunk."""
+        """Return the cells of a rank, chunk by chunk."""
         cells: list[int] = self.problem.schedule.stage_table[:, rank].tolist()
         return cells
 
     @cached_property
     def _weights(self) -> list[Integers]:
-        """How often each amount of a chunk counts, for each rank, shape [num_vectors, num_chunks, 3]."""
+        """Factors of the amounts of each chunk, for each rank, shape [num_vectors, num_chunks, 3]."""
         problem, weights = self.problem, []
         for live in problem.live:
             table = np.ones((len(live), problem.num_chunks, 3), dtype=np.int64)
@@ -141,12 +141,12 @@ class SmallestContents:
         return weights
 
     def sizes(self, rank: int, chunk: int, amounts: Amounts) -> Integers:
-        """Bytes of contents of a rank's chunk under every live vector of the rank, shape [num_vectors, ...]."""
+        """Return the bytes of a chunk's contents under each live vector of its rank, shape [num_vectors, ...]."""
         sizes: Integers = np.tensordot(self._weights[rank][:, chunk], amounts, axes=(1, amounts.ndim - 1))
         return sizes
 
     def base(self, rank: int) -> Integers:
-        """Bytes beside the layers (constant memory, head and tail) under every live vector, shape [num_vectors]."""
+        """Return the bytes beside the layers (constant, head, tail) under each live vector, shape [num_vectors]."""
         problem, network = self.problem, self.problem.network
         base = np.full(len(problem.live[rank]), network.constant_bytes, dtype=np.int64)
         for block, at in ((network.head, 0), (network.tail, problem.num_cells - 1)):
@@ -159,14 +159,14 @@ class SmallestContents:
         return base
 
     def peak(self, rank: int, amounts: Amounts) -> int:
-        """Peak bytes of a rank whose chunks hold `amounts`, shape [num_chunks, 3]."""
+        """Return the peak bytes of a rank whose chunks hold `amounts`, shape [num_chunks, 3]."""
         held = sum(self.sizes(rank, chunk, amounts[chunk]) for chunk in range(self.problem.num_chunks))
         return int((self.base(rank) + held).max())
 
     def below(self, choices: list[CellContents], peak_bytes: int) -> list[CellContents]:
-        """The choices with which a rank stays below `peak_bytes` if its other cells hold as little as they can.
+        """Return the choices with which a rank stays below `peak_bytes` if its other cells hold as little as they can.
 
-        With one chunk a rank holds nothing else, so every choice left is below. A cell without any choice has no plan.
+        With one chunk a rank has no other cell, so all choices left are below. Without choices for a cell no plan is.
         """
         kept = list(choices)
         if any(len(cell) == 0 for cell in kept):
@@ -184,7 +184,7 @@ class SmallestContents:
 
     @cached_property
     def step_bytes(self) -> int:
-        """Peaks of ranks differ by multiples of this (0: all are equal)."""
+        """Bytes of which all differences between peaks are multiples; 0 where all peaks are equal."""
         sums, network = self.problem.sums, self.problem.network
         ends = [
             size
@@ -196,7 +196,7 @@ class SmallestContents:
 
 
 def smallest_segments(problem: Problem, start: int) -> list[tuple[int, tuple[int, ...]]]:
-    """For every number of layers from `start` on, the least activation bytes and the layers by kind that reach it.
+    """Return for each number of layers from `start` on the least activation bytes and the layers by kind that reach it.
 
     The layers of a cell stand in the order of the kinds; two kinds may exclude each other.
     """
