@@ -58,7 +58,7 @@ def test_a_given_split_is_told_of_a_better_one():
 def test_chunks_are_compared_with_1f1b_and_with_the_variant_that_holds_less():
     advice = advice_for(problem_of(285, schedule="interleaved", num_chunks=2))
     assert advice[0].startswith("the less-memory variant of the schedule would ")
-    assert advice[1] == "1F1B with one chunk a rank would fit: it needs 280 MB"
+    assert advice[1] == "1F1B with one chunk per rank would fit: it needs 280 MB"
     without = advice_for(problem_of(285, schedule="interleaved", num_chunks=2), schedules=False)
     assert without == advice[2:]
 

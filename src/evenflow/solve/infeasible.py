@@ -46,7 +46,7 @@ def advice_for(problem: Problem, *, schedules: bool = True) -> list[str]:
         variants.append((words, "it needs", "interleaved-less-memory", request))
     if schedules and schedule != "1f1b":
         one_chunk = replace(free, sizes=replace(sizes, num_chunks=1))
-        variants.append(("1F1B with one chunk a rank", "it needs", "1f1b", one_chunk))
+        variants.append(("1F1B with one chunk per rank", "it needs", "1f1b", one_chunk))
     more_ranks = replace(free, sizes=replace(sizes, num_ranks=2 * sizes.num_ranks))
     variants.append((f"{2 * sizes.num_ranks} ranks", "they need", schedule, more_ranks))
     advice = []

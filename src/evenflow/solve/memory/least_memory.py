@@ -1,6 +1,6 @@
 """The plan whose fullest rank holds the least, proven to the byte although programs in floating point find it.
 
-With one chunk a rank the cells are independent but for their borders, and `least_borders` is exact. Otherwise:
+With one chunk per rank the cells are independent but for their borders, and `least_borders` is exact. Otherwise:
 
 1. A program in floating point finds a plan and a bound, which is right up to `TOLERANCE`. Where neighbouring peaks
    differ by more than that, such as whole megabytes, the bound proves the plan.

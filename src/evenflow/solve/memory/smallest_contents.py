@@ -166,7 +166,7 @@ class SmallestContents:
     def below(self, choices: list[CellContents], peak_bytes: int) -> list[CellContents]:
         """Return the choices with which a rank stays below `peak_bytes` if its other cells hold as little as they can.
 
-        With one chunk a rank has no other cell, so all choices left are below. Without choices for a cell no plan is.
+        With one chunk a rank has no other cell, so all choices left are below. Where a cell has none, there is no plan.
         """
         kept = list(choices)
         if any(len(cell) == 0 for cell in kept):

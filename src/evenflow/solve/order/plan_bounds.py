@@ -32,18 +32,26 @@ _MORE_LIVE = 4
 """Number beyond the ranks up to which numbers of microbatches at once are told apart."""
 _BISECTIONS = 40
 """Most halvings of the interval of a bisection."""
+_GROWTH = 1.5
+"""Factor between the targets that a bisection tries for its upper end."""
+_OUT_OF_REACH, _OUT_OF_REACH_NS = 1e3, 1e18
+"""Multiple of the bound, and time in ns beside it, above which the upper end is given up: no plan fits at all."""
+_LOWEST_PRICE, _HIGHEST_PRICE = 1e-2, 1e3
+"""Range of prices of an activation byte, as multiples of the largest recomputation over the largest activation."""
+_ROUNDING = 1e-9
+"""Fraction by which activations must exceed their room not to fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnyPlan:
-    """Sizes and limits shared by all plans that a bound speaks of."""
+    """The sizes and limits shared by all plans that a bound is for."""
 
     network: Network
     """The network with the costs of one part of a split sequence."""
     num_ranks: int
     num_chunks: int
     num_units: int
-    """Microbatch parts of a step."""
+    """Number of microbatch parts of a step."""
     min_layers: int
     """Fewest layers of a cell."""
     memory_limit_bytes: int | None
@@ -113,8 +121,8 @@ def _one_chunk(plans: AnyPlan, sums: LayerSums, *, at_least: float) -> float:
     cells = _Cells(plans, sums)
     low, high = at_least, at_least
     while not cells.reachable(high):
-        low, high = high, 1.5 * high + 1
-        if high > 1e3 * at_least + 1e18:
+        low, high = high, _GROWTH * high + 1
+        if high > _OUT_OF_REACH * at_least + _OUT_OF_REACH_NS:
             return low
     for _ in range(_BISECTIONS):
         if high - low <= 1:
@@ -166,11 +174,11 @@ class _Cells:
         size = np.diff(sums.activation_bytes, axis=1).astype(float)
         scale = max(1.0, float(extra.max(initial=0))) / max(1.0, float(size.max(initial=0)))
         self.recompute = np.where(allowed >= 0, 0.0, _TOO_MUCH)
-        for price in scale * np.geomspace(1e-2, 1e3, _MULTIPLIERS):
+        for price in scale * np.geomspace(_LOWEST_PRICE, _HIGHEST_PRICE, _MULTIPLIERS):
             priced = run(np.concatenate(([0.0], np.cumsum((extra + price * size).min(axis=0)))), 0, 0)
             self.recompute = np.maximum(self.recompute, priced - price * allowed)
         least = run(np.concatenate(([0.0], np.cumsum(size.min(axis=0)))), 0, 0)
-        self.recompute[least > allowed * (1 + 1e-9)] = _TOO_MUCH
+        self.recompute[least > allowed * (1 + _ROUNDING)] = _TOO_MUCH
 
     def reachable(self, target_ns: float) -> bool:
         """Return whether cuts exist with which each rank alone can keep to the target."""

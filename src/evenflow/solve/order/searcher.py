@@ -24,6 +24,10 @@ _FIRST_STEPS, _LEAST_STEPS = 500, 100
 """Moves of the first round of local moves, and the fewest of any."""
 _COOLING = 100
 """Starting temperature over the last one of a round."""
+_FIRST_SECONDS, _LEAST_SECONDS, _SHARE = 0.5, 0.2, 0.05
+"""Seconds of the first construction and refinement, the fewest of later ones, and their share of the time left."""
+_MOVES_SECONDS, _LEAST_MOVES_SECONDS = 1.0, 0.02
+"""Most and fewest seconds that a round of local moves should take."""
 _KEEP_SPLITS = 0.8
 """Probability with which disturbed keys keep the stages that split their backwards."""
 
@@ -93,7 +97,7 @@ class OrderSearch:
                 reported = time.monotonic()
                 progress(self._progress(began))
             now = time.monotonic()
-            share = 0.5 if first else max(0.2, 0.05 * (end - now))
+            share = _FIRST_SECONDS if first else max(_LEAST_SECONDS, _SHARE * (end - now))
             self._construct(until=min(end, now + share), at_least_one=self.best is None)
             self._refine(until=min(end, time.monotonic() + share))
             steps = self.anneal(steps=steps, end=end)
@@ -263,5 +267,5 @@ def _split(schedule: Schedule, pattern: NDArray[np.bool_]) -> Schedule:
 
 def _next_steps(steps: int, seconds: float, *, left_s: float) -> int:
     """Return the number of moves with which a round takes a second, or less if little time is left."""
-    wanted = min(1.0, max(0.02, left_s / 4))
+    wanted = min(_MOVES_SECONDS, max(_LEAST_MOVES_SECONDS, left_s / 4))
     return max(_LEAST_STEPS, min(2 * steps, int(steps * wanted / max(seconds, 1e-6))))
