@@ -1,0 +1,95 @@
+"""Gradients around a step and the copies that the optimizer updates; one process, which has all of everything."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+from evenflow.cluster import MeshPlan
+from evenflow.cluster.layout import REPLICATED, Layout
+from evenflow.cluster.mesh_plan import StageOnMesh
+from evenflow.run.engine.stages import StageParts
+from evenflow.run.mesh.parameters import MeshParameters
+from evenflow.torch_model.parts import Part
+from tests.cluster.clusters import mesh
+
+NAMES = ("layer.weight", "layer.bias")
+
+
+@pytest.fixture
+def layer() -> Iterator[nn.Linear]:
+    """A layer of which the devices have copies."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    made = nn.Linear(4, 2)
+    device_mesh = init_device_mesh("cpu", (1,))
+    for name, parameter in list(made.named_parameters()):
+        placed = distribute_tensor(parameter.detach(), device_mesh, [Replicate()])
+        made.register_parameter(name, nn.Parameter(placed))
+    yield made
+    dist.destroy_process_group()
+
+
+def parameters_of(layer: nn.Linear) -> MeshParameters:
+    """The weight is updated in parts, the bias where it is."""
+    layout = Layout(shape=(3, 4), item_bytes=4, mesh=(1,), placement=(REPLICATED,), devices=(0,))
+    where = StageOnMesh(
+        rank=0, input=layout, output=None, parameters=dict.fromkeys(NAMES, (REPLICATED,)), updates={NAMES[0]: (0,)}
+    )
+    stage = StageParts(
+        index=0, rank=0, parts=(Part(name="layer", module=layer, path="layer"),), kinds={}, splits_backward=False
+    )
+    return MeshParameters((), [stage], MeshPlan(cluster=mesh(1, 1), stages=(where,)), 0)
+
+
+def backward(layer: nn.Linear, factor: float) -> None:
+    """Add gradients of `factor` in every number."""
+    for parameter in (layer.weight, layer.bias):
+        gradient = torch.full_like(parameter.detach(), factor)
+        parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+
+
+def whole(tensor: torch.Tensor | None) -> torch.Tensor:
+    assert isinstance(tensor, DTensor)
+    return tensor.full_tensor()
+
+
+def test_the_optimizer_updates_a_copy_only_where_it_lies_otherwise(layer: nn.Linear) -> None:
+    parameters = parameters_of(layer)
+    copy = parameters.updated(layer.weight)
+    assert parameters.updated(layer.bias) is layer.bias
+    assert copy is not layer.weight
+    assert copy.placements == (Shard(0),)
+    assert torch.equal(whole(copy.detach()), whole(layer.weight.detach()))
+
+
+def test_values_go_to_the_copy_when_loaded_and_come_back_before_a_step(layer: nn.Linear) -> None:
+    parameters = parameters_of(layer)
+    copy = parameters.updated(layer.weight)
+    with torch.no_grad():
+        layer.weight.fill_(7.0)
+    parameters.loaded()
+    assert (whole(copy.detach()) == 7).all()
+    with torch.no_grad():
+        copy.fill_(9.0)
+    parameters.before_step()
+    assert (whole(layer.weight.detach()) == 9).all()
+
+
+def test_gradients_of_steps_add_up_where_the_update_is(layer: nn.Linear) -> None:
+    parameters = parameters_of(layer)
+    for factor, expected in ((2.0, 2.0), (3.0, 5.0)):
+        parameters.before_step()
+        assert layer.weight.grad is None
+        assert layer.bias.grad is None
+        backward(layer, factor)
+        parameters.after_step()
+        assert layer.weight.grad is None, "the optimizer's copy has it"
+        assert (whole(parameters.updated(layer.weight).grad) == expected).all()
+        assert (whole(layer.bias.grad) == expected).all()
+    parameters.before_step()
+    parameters.after_step()
+    assert (whole(layer.bias.grad) == 5.0).all(), "a step without gradients leaves those of earlier steps"
