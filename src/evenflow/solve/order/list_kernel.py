@@ -105,6 +105,7 @@ def _apply(op: int, stage: int, rank: int, sign: int, stages: Stages, done: Done
 
 @numba.njit(cache=True, nogil=True)
 def _fits(op: int, stage: int, rank: int, stages: Stages, done: DoneActions) -> bool:
+    """Return whether the rank can still finish all in flight after this action."""
     if op in (FULL_BACKWARD, WEIGHT_GRADIENT):
         return True  # only frees
     if op == INPUT_GRADIENT and stages.waiting[stage] <= stages.activation[stage]:

@@ -106,6 +106,7 @@ def order_lower_bound(work: Work) -> OrderBound:
 
 
 def _jobs(work: Work) -> _Jobs:
+    """Return the jobs of `work` with the rules that memory forces on them."""
     costs = work.costs
     weight = costs.weight_ns if work.may_split else np.zeros_like(costs.weight_ns)
     own = [sorted(stages) for stages in work.stage_table.T.tolist()]
@@ -255,6 +256,7 @@ def _tails(jobs: _Jobs) -> _Table:
 
 
 def _message(work: Work, source: int, target: int) -> int:
+    """Return the time in ns of a message between two stages; 0 on one rank."""
     return work.message_ns if work.stage_ranks[source] != work.stage_ranks[target] else 0
 
 

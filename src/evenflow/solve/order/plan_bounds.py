@@ -76,6 +76,7 @@ def _gradient(plans: AnyPlan, sums: LayerSums) -> Values:
 
 
 def _together(plans: AnyPlan, sums: LayerSums) -> float:
+    """Return the bound in ns of the relaxation of all ranks together."""
     network, ranks, units = plans.network, plans.num_ranks, plans.num_units
     ends = (network.head, network.tail)
     forward, gradient = np.diff(sums.forward_ns), np.diff(_gradient(plans, sums))
