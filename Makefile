@@ -7,6 +7,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TORCH ?= torch==2.13.0
 MINDFORMERS_VENV := .venv-mindformers
 PADDLE_VENV := .venv-paddle
+# Machine code of an older version: the compiler sees changes of a loop's own file only.
+FORGET_COMPILED := find src -name '*.nb[ic]' -delete
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
@@ -92,6 +94,7 @@ check-paddle: setup $(PADDLE_VENV)/.stamp
 	$(BIN)/python checks/paddle/check.py --python $(PADDLE_VENV)/bin/python --grids output/paddle_cyclic_waits.txt
 
 clean:
+	$(FORGET_COMPILED)
 	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PADDLE_VENV) site build dist htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # A stamp and not $(BIN)/python: that file also exists when making the environment failed halfway.
@@ -108,12 +111,14 @@ $(VENV)/.stamp-venv:
 
 $(VENV)/.stamp-setup: pyproject.toml | $(VENV)/.stamp-venv
 	@$(PIP) --editable .
+	@$(FORGET_COMPILED)
 	@touch $@
 
 # torch by a call of its own, so that an index that is set for it decides which build is taken.
 $(VENV)/.stamp-dev: pyproject.toml | $(VENV)/.stamp-venv
 	@$(PIP) $(TORCH)
 	@$(PIP) --editable '.[dev,run]'
+	@$(FORGET_COMPILED)
 	@touch $@ $(VENV)/.stamp-setup
 
 $(VENV)/.stamp-docs: pyproject.toml | $(VENV)/.stamp-venv
