@@ -1,6 +1,6 @@
 """The frameworks that plans are written for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from evenflow.errors import InputError
@@ -12,8 +12,6 @@ from evenflow.model import Plan
 class Target:
     """A framework and how a plan is written for it."""
 
-    name: str
-    """Name on the command line, such as ``mindformers``."""
     title: str
     """Name for people, such as ``MindFormers``."""
     schedules: tuple[str, ...]
@@ -30,14 +28,4 @@ class Target:
         return True
 
 
-MINDFORMERS = Target(name="mindformers", title="MindFormers", schedules=SCHEDULES, write=format_mindformers)
-
-TARGETS: Mapping[str, Target] = {target.name: target for target in (MINDFORMERS,)}
-"""Targets by name."""
-
-
-def target_named(name: str) -> Target:
-    """Return the target called `name`; raises InputError for an unknown one."""
-    if name not in TARGETS:
-        raise InputError(value=name, rule=f"must be one of {', '.join(TARGETS)}", place="target")
-    return TARGETS[name]
+MINDFORMERS = Target(title="MindFormers", schedules=SCHEDULES, write=format_mindformers)

@@ -28,7 +28,7 @@ def schedule_of(plan: Plan) -> Schedule:
 
 def check_sizes_of(plan: Plan, schedule: Schedule) -> None:
     """Raise InputError unless `schedule` has the sizes of `plan`."""
-    for name in ("num_ranks", "num_chunks", "num_microbatches", "sequence_splits"):
-        value, wanted = getattr(schedule, name), getattr(plan, name)
+    for name, wanted in asdict(plan.sizes).items():
+        value = getattr(schedule, name)
         if value != wanted:
             raise InputError(value=value, rule=f"must be the {wanted} of the plan", place=f"schedule, {name}")

@@ -23,8 +23,9 @@ from evenflow.errors import InputError
 def capture(
     module: nn.Module, example_input: Any, named_inputs: Mapping[str, Any] = MappingProxyType({})
 ) -> OperatorGraph:
-    """The joint graph of `module` called with `example_input`: a tensor, a tuple of arguments or a dict of keywords,
-    beside which come `named_inputs`.
+    """Trace the joint graph of `module`, called with `example_input` and beside that with `named_inputs`.
+
+    `example_input` is a tensor, a tuple of arguments or a dict of keywords.
 
     Only shapes and types matter; parameters and inputs may be on the meta device. Equal layers in a row are traced once
     (`Operator.times`). Gradients flow to parameters and to those inputs that require them. Raises InputError where the
