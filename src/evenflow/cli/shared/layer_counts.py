@@ -1,6 +1,9 @@
 """Numbers of layers on the command line."""
 
+from collections.abc import Sequence
+
 from evenflow.errors import InputError
+from evenflow.model import Cells, cells, deal_layers
 
 
 def parse_counts(text: str, place: str) -> list[int]:
@@ -11,3 +14,14 @@ def parse_counts(text: str, place: str) -> list[int]:
             value=text, rule="must be counts, separated by commas", place=place, remedy="write for example 8,8,7"
         )
     return [int(part) for part in parts]
+
+
+def layers_by_chunk(texts: Sequence[str], *, num_chunks: int, place: str) -> Cells:
+    """Return layers ``[chunk][rank]`` of an option that was given once, to deal over the chunks, or once for each."""
+    rows = [parse_counts(text, place) for text in texts]
+    if len(rows) == num_chunks:
+        return cells(rows)
+    if len(rows) != 1:
+        rule = "must be given once" + (f", or once for each of the {num_chunks} chunks" if num_chunks > 1 else "")
+        raise InputError(value=len(rows), rule=rule, place=place)
+    return deal_layers(rows[0], num_chunks=num_chunks)

@@ -40,6 +40,14 @@ def test_without_layers_they_are_dealt_evenly(folder, evenflow):
     assert "  offset: [[0, 0], [0, 0]]" in result.stdout
 
 
+@pytest.mark.parametrize("chunks", [("--chunks", 2), ("--schedule", "zbv")])
+def test_layers_of_each_rank_are_dealt_over_its_chunks(folder, evenflow, chunks):
+    """As `evenflow plan --layers-per-rank` deals them."""
+    result = evenflow("simulate", "tiny.json", "--microbatches", 2, "--layers", "3,1", *chunks, "--json", "p.json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads((folder / "p.json").read_text())["layers"] == [[2, 1], [1, 0]]
+
+
 def test_messages_between_ranks_take_time(folder, evenflow):
     result = evenflow("simulate", "tiny.json", *EVEN, "--p2p-latency-us", 500)
     # Rank 1 runs F0 at 2.5, B0 at 4.5..8.5, F1, B1 at 10.5..14.5; rank 0 gets that at 15.0 and takes 4 ms.
@@ -74,7 +82,7 @@ def test_over_the_limit_is_said_with_the_ranks(folder, evenflow):
         (("tiny.json", "--microbatches", 2, "--layers", "5,-1"), ("--layers", "-1")),
         (("tiny.json", "--microbatches", 2, "--layers", "2,1", "--layers", "1"), ("layers",)),
         (("tiny.json", *EVEN, "--ranks", 3), ("--ranks", "3")),
-        (("tiny.json", *EVEN, "--chunks", 2), ("--chunks", "2")),
+        (("tiny.json", *EVEN, "--layers", "0,0", "--chunks", 3), ("--layers", "once for each of the 3 chunks")),
         (("tiny.json", *EVEN, "--recompute", "full"), ("--recompute", "KIND=")),
         (("tiny.json", *EVEN, "--recompute", "full=1"), ("--recompute full", "2 ranks")),
         (("tiny.json", *EVEN, "--recompute", "full=3,0"), ("recompute", "3")),

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import click
 
-from evenflow.cli.shared.layer_counts import parse_counts
+from evenflow.cli.shared.layer_counts import layers_by_chunk, parse_counts
 from evenflow.errors import InputError
-from evenflow.model import Cells, cells, check_split, deal_layers
+from evenflow.model import Cells, check_split
 
 _OPTION = "--layers-per-rank"
 
@@ -47,24 +47,18 @@ def kept_layers(
     """Return layers by ``[chunk][rank]``; None where the option was not given."""
     if not texts:
         return None
-    rows = [parse_counts(text, _OPTION) for text in texts]
-    if len(rows) not in (1, num_chunks):
-        rule = "must be given once" + (f", or once for each of the {num_chunks} chunks" if num_chunks > 1 else "")
-        raise InputError(value=len(rows), rule=rule, place=_OPTION)
-    for row in rows:
+    layers = layers_by_chunk(texts, num_chunks=num_chunks, place=_OPTION)
+    for text in texts:
+        row = parse_counts(text, _OPTION)
         if len(row) != num_ranks:
             raise InputError(value=row, rule=f"must have a number for each of the {num_ranks} ranks", place=_OPTION)
-    if len(rows) == num_chunks:
-        layers = cells(rows)
-    else:
-        if min(rows[0]) < num_chunks and not allow_empty:
+        if len(texts) < num_chunks and min(row) < num_chunks and not allow_empty:
             raise InputError(
-                value=min(rows[0]),
+                value=min(row),
                 rule=f"must be at least the number of chunks ({num_chunks}), one layer for each",
-                place=f"{_OPTION}, rank {rows[0].index(min(rows[0]))}",
+                place=f"{_OPTION}, rank {row.index(min(row))}",
                 remedy="use fewer chunks, or --allow-empty",
             )
-        layers = deal_layers(rows[0], num_chunks=num_chunks)
     check_split(
         layers,
         num_layers=num_layers,

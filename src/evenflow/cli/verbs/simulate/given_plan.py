@@ -7,11 +7,11 @@ import click
 
 from evenflow.baselines.even_plan import even_plan
 from evenflow.cli.shared.input_files import read_text
-from evenflow.cli.shared.layer_counts import parse_counts
+from evenflow.cli.shared.layer_counts import layers_by_chunk, parse_counts
 from evenflow.cli.shared.options import num_chunks, schedule_name
 from evenflow.errors import InputError
 from evenflow.fields import as_fields, load_json
-from evenflow.model import Network, Plan, Sizes, cells
+from evenflow.model import Cells, Network, Plan, Sizes, cells
 from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.profiles.plan_file import parse_plan
 
@@ -69,8 +69,9 @@ class GivenPlan:
         """Return the plan that the options describe; without `layers`, the layers are dealt evenly."""
         if self.microbatches is None:
             raise click.UsageError("Missing option '--microbatches', or a plan file")
-        layers = cells([parse_counts(text, "--layers") for text in self.layers])
-        ranks, chunks = self._sizes(layers)
+        chunks = self._num_chunks()
+        layers = layers_by_chunk(self.layers, num_chunks=chunks, place="--layers") if self.layers else ()
+        ranks = self._num_ranks(layers)
         splits = self.sequence_splits or 1
         family = schedule_name(self.schedule, num_chunks=chunks, less_memory=self.less_memory)
         if not layers:
@@ -84,18 +85,20 @@ class GivenPlan:
             sequence_splits=splits,
         )
 
-    def _sizes(self, layers: Sequence[Sequence[int]]) -> tuple[int, int]:
+    def _num_chunks(self) -> int:
+        """Return the chunks of each rank: so many lists of layers as there are, or those of the options."""
+        if len(self.layers) > 1 and self.chunks is None:
+            return len(self.layers)
+        return num_chunks(self.chunks, schedule=self.schedule)
+
+    def _num_ranks(self, layers: Cells) -> int:
         if not layers:
             if self.ranks is None:
                 raise click.UsageError("Missing option '--layers', or '--ranks' to deal the layers evenly")
-            return self.ranks, num_chunks(self.chunks, schedule=self.schedule)
-        for option, asked, counted in (
-            ("--ranks", self.ranks, len(layers[0])),
-            ("--chunks", self.chunks, len(layers)),
-        ):
-            if asked not in (None, counted):
-                raise InputError(value=asked, rule=f"must be {counted}, as --layers is given", place=option)
-        return len(layers[0]), len(layers)
+            return self.ranks
+        if self.ranks not in (None, len(layers[0])):
+            raise InputError(value=self.ranks, rule=f"must be {len(layers[0])}, as --layers is given", place="--ranks")
+        return len(layers[0])
 
     def _recompute_rows(self, num_ranks: int, num_chunks: int) -> dict[str, list[list[int]]]:
         rows: dict[str, list[list[int]]] = {}

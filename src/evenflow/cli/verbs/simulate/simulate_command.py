@@ -20,7 +20,11 @@ from evenflow.units import milliseconds
 @click.command()
 @click.argument("files", metavar="LAYERS.json [PLAN.json]", nargs=-1, required=True)
 @click.option(
-    "--layers", metavar="N,N,…", multiple=True, help="Layers of each rank; given once for each chunk, in their order."
+    "--layers",
+    metavar="N,N,…",
+    multiple=True,
+    help="Layers of each rank. Given once, they are dealt over the chunks of the rank in turn; or give it once for "
+    "each chunk, in their order.",
 )
 @click.option(
     "--recompute",
