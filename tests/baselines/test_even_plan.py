@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.baselines.even_plan import even_plan
+from evenflow.baselines.even_plan import even_plan, strongest_kind
 from evenflow.errors import InputError
 from evenflow.model import Plan, Sizes
 from tests.networks import equal_network
@@ -70,3 +70,18 @@ def test_refusals():
         plan_of(8, 2, 1, "full", sequence_splits=2)
     with pytest.raises(InputError, match="the number of ranks must be at least 1"):
         plan_of(8, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("offered", "splits", "strongest"),
+    [
+        (("full", "select", "comm", "both"), 1, "full"),
+        (("full", "select", "comm", "both"), 2, "both"),
+        (("select", "comm"), 1, "select"),
+        (("comm",), 1, "comm"),
+        ((), 1, "none"),
+        (("full",), 2, "none"),
+    ],
+)
+def test_the_strongest_kind_is_full_or_both_or_the_leanest(offered: tuple[str, ...], splits: int, strongest: str):
+    assert strongest_kind(equal_network(4, *offered), sequence_splits=splits) == strongest

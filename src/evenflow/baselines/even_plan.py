@@ -1,7 +1,7 @@
 """Even plans: layers dealt evenly, all under one recompute kind."""
 
 from evenflow.errors import InputError
-from evenflow.model import FULL, NONE, Network, Plan, Sizes, cells, stage_table
+from evenflow.model import BOTH, FULL, NONE, Network, Plan, Sizes, cells, stage_table
 from evenflow.schedule import family_placement
 
 
@@ -40,6 +40,22 @@ def even_plan(network: Network, sizes: Sizes, *, schedule: str, recompute: str =
         layers=layers,
         recompute={} if recompute == NONE else {recompute: layers},
         sequence_splits=sizes.sequence_splits,
+    )
+
+
+def strongest_kind(network: Network, *, sequence_splits: int = 1) -> str:
+    """Return the kind under which every measured recomputation is done: `full`, or else `both`, or else the leanest.
+
+    The leanest keeps the fewest activations of the whole body. Where the network offers no kind, return `none`.
+    """
+    kinds = network.split_sequence(sequence_splits).kinds
+    for kind in (FULL, BOTH):
+        if kind in kinds:
+            return kind
+    return min(
+        (kind for kind in kinds if kind != NONE),
+        key=lambda kind: sum(run.count * run.layer.modes[kind].activation_bytes for run in network.runs),
+        default=NONE,
     )
 
 

@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 
-from evenflow.baselines.even_plan import even_plan
+from evenflow.baselines.even_plan import even_plan, strongest_kind
 from evenflow.errors import InputError
 from evenflow.model import FULL, NONE, Communication, Network, Sizes
 from evenflow.simulate import Simulation, simulate
 
-NAIVE_KINDS = {"naive_all_recomp": FULL, "naive_no_recomp": NONE}
-"""Recompute kind of all layers, by the name of the naive plan."""
+_ALL, _NOTHING = "naive_all_recomp", "naive_no_recomp"
+NAIVE_PLANS = (_ALL, _NOTHING)
+"""Names of the naive plans: every layer under every recomputation that was measured, and none under any."""
+_NOTHING_MEASURED = "the layer file has the memory of no recompute kind that may be used here"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +20,7 @@ class NamedPlan:
     name: str
     simulation: Simulation
     certificate: str = ""
-    """Proof of how good the plan is, in words; empty where none is known."""
+    """How good the plan is, or what was done, in words; empty where there is nothing to say."""
     picture: str | None = None
     """File name of the plan's picture; None where no picture is asked for."""
 
@@ -39,16 +41,21 @@ def naive_plans(
     communication: Communication | None = None,
     only_divisible: bool = False,
 ) -> list[NamedPlan | Skipped]:
-    """Return the plans with layers dealt evenly, one under full recomputation and one without any.
+    """Return the plans with layers dealt evenly, one with everything recomputed that was measured, one with nothing.
 
+    Where full recomputation was not measured, every layer is under the `strongest_kind` instead, as in the original.
     `only_divisible` skips both where the layers do not divide by the number of cells. [SAPP guide]
     """
     cells = sizes.num_cells
+    strongest = strongest_kind(network, sequence_splits=sizes.sequence_splits)
     results: list[NamedPlan | Skipped] = []
-    for name, kind in NAIVE_KINDS.items():
+    for name, kind in zip(NAIVE_PLANS, (strongest, NONE), strict=True):
         if only_divisible and network.num_layers % cells:
             reason = f"{network.num_layers} layers do not divide by the {cells} cells (ranks x chunks)"
             results.append(Skipped(name=name, reason=reason))
+            continue
+        if name == _ALL and kind == NONE:
+            results.append(Skipped(name=name, reason=_NOTHING_MEASURED))
             continue
         try:
             plan = even_plan(network, sizes, schedule=schedule, recompute=kind)
@@ -56,5 +63,6 @@ def naive_plans(
             results.append(Skipped(name=name, reason=str(error)))
             continue
         simulation = simulate(network, plan, communication=communication)
-        results.append(NamedPlan(name=name, simulation=simulation, picture=f"result_{name}.svg"))
+        note = "" if kind in (FULL, NONE) else f"every layer is under {kind}; full recomputation was not measured"
+        results.append(NamedPlan(name=name, simulation=simulation, certificate=note, picture=f"result_{name}.svg"))
     return results

@@ -1,7 +1,7 @@
 """The schedule families by name."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
@@ -178,14 +178,18 @@ def default_family(*, num_chunks: int, less_memory: bool = False) -> str:
     return "interleaved-less-memory" if less_memory else "interleaved"
 
 
-def family_name(name: str) -> str:
-    """Return the canonical name of a family; raise InputError with the nearest valid name for an unknown one."""
+def family_name(name: str, *, also: Sequence[str] = ()) -> str:
+    """Return the canonical name of a family; raise InputError with the nearest valid name for an unknown one.
+
+    `also` are words that are valid where the name stands; a message lists them, and they are returned as they are.
+    """
     canonical = ALIASES.get(name.lower(), name.lower())
-    if canonical not in FAMILIES:
-        near = difflib.get_close_matches(canonical, [*FAMILIES, *ALIASES], n=1)
+    valid = [*FAMILIES, *ALIASES, *also]
+    if canonical not in valid:
+        near = difflib.get_close_matches(canonical, valid, n=1)
         raise InputError(
             value=name,
-            rule=f"must be one of {', '.join([*FAMILIES, *ALIASES])}",
+            rule=f"must be one of {', '.join(valid)}",
             place="schedule",
             remedy=f"did you mean {near[0]}?" if near else "",
         )

@@ -75,9 +75,12 @@ class TestBalance:
         _, out, _ = balance("-m", "llama2_70b", "-s", 3, "-naive", "-exec", 0)
         assert "naive_all_recomp is skipped: 80 layers do not divide by the 3 cells" in out
         assert "naive_no_recomp is skipped: 80 layers do not divide by the 3 cells" in out
+
+    def test_the_naive_plan_recomputes_what_was_measured(self, layers, balance):
         _, out, _ = balance("-m", "llama2_175b", "-s", 4, "-naive", "-exec", 0)
-        assert "naive_all_recomp is skipped" in out
+        assert "every layer is under both; full recomputation was not measured" in out
         assert "naive_no_recomp:\nTo put" in out
+        assert written(layers) == {"output/result_naive_all_recomp.svg", "output/result_naive_no_recomp.svg"}
 
     def test_infeasible_prints_no_block(self, layers, balance):
         status, out, err = balance("-m", "tiny", "-s", 2, "-mem", 100)

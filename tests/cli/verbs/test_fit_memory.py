@@ -168,6 +168,15 @@ class TestTimelines:
         assert result.exit_code == 2
         assert part in result.stderr
 
+    def test_a_wrong_name_is_mended_in_the_file(self, folder, evenflow):
+        (folder / "timelines").symlink_to(ROOT / "examples" / "timelines" / "llama2_175b")
+        text = TIMELINES.replace("examples/timelines/llama2_175b", "timelines")
+        text = text.replace("micro_batch_num: 8", "micro_batch_num: 8\n  body_layers: Absent")
+        with_timelines(folder / "init.yaml", text)
+        result = evenflow("fit-memory", "init.yaml", "--layer-file", "out.json")
+        assert result.exit_code == 2
+        assert "name the layers of your model with body_layers in profiling_config of init.yaml" in result.stderr
+
     def test_an_end_that_no_timeline_shows_is_refused(self, folder, evenflow):
         (folder / "timelines").mkdir()
         source = ROOT / "examples" / "timelines" / "llama2_175b"
@@ -220,7 +229,7 @@ class TestInit:
     def test_the_manual_strategy_of_the_guide(self, folder, balance):
         status, out, _ = balance(*self.FLAGS, "-naive", 1, "-manual", ROOT / "cfgs" / "manual_demo.yaml")
         assert status == 0
-        assert "naive_all_recomp is skipped" in out  # no full recompute was dry-run
+        assert "every layer is under both" in out  # no full recompute was dry-run
         assert "\nnaive_no_recomp:\n" in out
         assert "\nmanual1:\n" in out
         assert (folder / "output" / "manual1.svg").is_file()

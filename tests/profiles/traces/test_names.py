@@ -33,6 +33,8 @@ def test_missing_names_are_refused_with_those_that_are_there(tmp_path: Path):
     message = refusal(path)
     assert "'GptLayer' (2), 'ln_f-LayerNorm' (1)" in message
     assert "got 'LLamaDecodeLayer'; name the layers of your model with --body" in message
+    in_a_file = LayerNames(body=("Absent",), given_by="{role}_layers in init.yaml")
+    assert "name the layers of your model with body_layers in init.yaml" in refusal(path, names=in_a_file)
     assert "--tail" in refusal(path, names=LayerNames(body=("GptLayer",), tail=("Head",)))
     times = read_traces(path, num_microbatches=1, names=LayerNames(body=("GptLayer",)))
     assert times.head is None

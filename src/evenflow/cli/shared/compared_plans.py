@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
 
-from evenflow.baselines.named_plans import NAIVE_KINDS, NamedPlan, Skipped
+from evenflow.baselines.named_plans import NAIVE_PLANS, NamedPlan, Skipped
 from evenflow.errors import InputError
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.model import Communication, Network, Sizes
@@ -50,7 +50,7 @@ def manual_plans(
         num_chunks=sizes.num_chunks,
         sequence_splits=sizes.sequence_splits,
     )
-    taken = {RECOMMENDED_PICTURE, *(f"result_{name}.svg" for name in NAIVE_KINDS)}
+    taken = {RECOMMENDED_PICTURE, *(f"result_{name}.svg" for name in NAIVE_PLANS)}
     plans = []
     for entry in entries:
         picture = (entry.file_name or f"{entry.name}.svg") if entry.show or always_draw else None

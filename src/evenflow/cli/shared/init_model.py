@@ -12,7 +12,7 @@ from evenflow.fields import read_text
 from evenflow.model import Network
 from evenflow.profiles.init.init_file import InitFile, read_init_file
 from evenflow.profiles.init.init_network import network_of_fit
-from evenflow.profiles.init.init_times import LayerTimes, PartTime, Profiling
+from evenflow.profiles.init.init_times import PROFILING, LayerTimes, PartTime, Profiling
 from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.profiles.memory.fit import MemoryFit, fit_memory
 
@@ -96,7 +96,12 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
             place=f"{profiling.place}.body_layers",
             remedy="name one in body_layers, or give the mean time of a layer in time_config",
         )
-    names = LayerNames(head=profiling.head_layers, body=profiling.body_layers, tail=profiling.tail_layers)
+    names = LayerNames(
+        head=profiling.head_layers,
+        body=profiling.body_layers,
+        tail=profiling.tail_layers,
+        given_by=f"{{role}}_layers in {PROFILING} of {init.file}",
+    )
     folder = _timeline_folder(init, profiling)
     with Console(stderr=True).status("reading timelines") as status:
         traces = read_traces(

@@ -173,6 +173,8 @@ def _print(
     for other in others:
         if isinstance(other, Skipped):
             click.echo(f"{other.name} is skipped: {other.reason}")
+        elif other.certificate:
+            click.echo(f"{other.name}: {other.certificate}")
 
 
 def _draw(made: Sequence[NamedPlan], outputs: Outputs, limit: int | None) -> None:

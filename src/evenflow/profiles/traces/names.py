@@ -27,6 +27,8 @@ class LayerNames:
     head: tuple[str, ...] = ("LlamaEmbedding",)
     body: tuple[str, ...] = ("LLamaDecodeLayer",)
     tail: tuple[str, ...] = ("lm_head-Linear", "LlamaRMSNorm")
+    given_by: str = "--{role}"
+    """What the user writes to name the layers of a role, for messages."""
 
     def __post_init__(self) -> None:
         every = [*self.head, *self.body, *self.tail]

@@ -137,7 +137,7 @@ def _check_names(files: Sequence[FileSamples], names: LayerNames, scopes: Counte
                 value=missing[0],
                 rule=f"must have a {role} layer of this name within a forward; it has {names_there(scopes)}",
                 place=place,
-                remedy=f"name the layers of your model with --{role}",
+                remedy=f"name the layers of your model with {names.given_by.format(role=role)}",
             )
         notes.append(f"no trace has a {role} layer named {' or '.join(missing)}")
     return notes

@@ -7,6 +7,7 @@ from pathlib import Path
 from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.options import BEST, SEARCH
 from evenflow.errors import InputError
+from evenflow.schedule import family_name
 
 
 class Task(Enum):
@@ -44,7 +45,7 @@ class PlanOptions:
     @property
     def task(self) -> Task:
         """The task of ``--schedule``; raises InputError for options that do not go with it."""
-        name = (self.schedule or "").lower()
+        name = "" if self.schedule is None else family_name(self.schedule, also=(BEST, SEARCH))
         if self.split_backward and name != SEARCH:
             raise InputError(
                 value=None,
