@@ -117,7 +117,7 @@ $(VENV)/.stamp-setup: pyproject.toml | $(VENV)/.stamp-venv
 # torch by a call of its own, so that an index that is set for it decides which build is taken.
 $(VENV)/.stamp-dev: pyproject.toml | $(VENV)/.stamp-venv
 	@$(PIP) $(TORCH)
-	@$(PIP) --editable '.[dev,run]'
+	@$(PIP) --editable '.[dev,run,png]'
 	@$(FORGET_COMPILED)
 	@touch $@ $(VENV)/.stamp-setup
 

@@ -6,7 +6,11 @@ from xml.sax.saxutils import escape, quoteattr
 
 from evenflow.draw.palette import INK, PAPER
 
-FONT_FAMILY = "'Helvetica Neue', Helvetica, Arial, 'Noto Sans', 'Noto Sans CJK SC', 'Microsoft YaHei', sans-serif"
+FONT_FAMILY = (
+    "'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', 'Noto Sans', 'Noto Sans CJK SC', "
+    "'Microsoft YaHei', sans-serif"
+)
+"""Fonts of every kind of system by name: not every program that draws SVG knows which font is the plain sans-serif."""
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _WIDTH_CLASSES = (

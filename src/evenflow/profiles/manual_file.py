@@ -34,9 +34,9 @@ class ManualEntry:
     name: str
     plan: Plan
     file_name: str | None
-    """Path of its picture; None for the default."""
+    """File name of its picture; None where none was given."""
     show: bool
-    """Whether the entry asks for a picture."""
+    """Whether the entry asks to see its picture, which it then has also without a `file_name`."""
 
 
 def read_manual_file(

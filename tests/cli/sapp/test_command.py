@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.draw.png_files import NEEDS_FONTS, png_size
 from tests.paths import ROOT
 
 DOOR = ROOT / "run_pipeline_balance.py"
@@ -64,11 +65,24 @@ class TestBalance:
         names = ("result", "result_naive_all_recomp", "result_naive_no_recomp", "by_hand_1_chunk", "by_hand_2_chunks")
         assert written(layers) == {f"out/put/{name}.svg" for name in names}
 
-    def test_a_manual_entry_that_is_not_shown_is_printed_without_a_picture(self, layers, balance):
-        (layers / "m.yaml").write_text("mine: {offset: 0, show: False, file_name: m.svg}")
+    @NEEDS_FONTS
+    def test_a_manual_entry_is_drawn_into_its_file(self, layers, balance):
+        text = (
+            "mine: {offset: 0, file_name: c.png}\nother: {offset: 0, show: False, file_name: d.svg}\nnone: {offset: 0}"
+        )
+        (layers / "m.yaml").write_text(text)
         status, out, _ = balance("-m", "tiny", "-s", 2, "-manual", "m.yaml", "-exec", "false")
         assert status == 0
         assert "mine:\nTo put in yaml configuration:" in out
+        assert "picture: output/c.png\n" in out
+        assert written(layers) == {"m.yaml", "output/c.png", "output/d.svg"}
+        assert png_size(layers / "output" / "c.png")[0] == 3200
+
+    def test_a_picture_of_another_kind_is_refused_before_anything_is_done(self, layers, balance):
+        (layers / "m.yaml").write_text("mine: {offset: 0, file_name: c.jpg}")
+        status, out, err = balance("-m", "tiny", "-s", 2, "-manual", "m.yaml")
+        assert (status, out) == (2, "")
+        assert "must end in .svg or .png" in err
         assert written(layers) == {"m.yaml"}
 
     def test_naive_ones_are_skipped_with_the_guides_conditions(self, layers, balance):

@@ -18,14 +18,17 @@ def plans_of(path, text, **options):
     return manual_plans(path, NETWORK, SIZES, schedule_of_chunks=lambda _chunks: "1f1b", **options)
 
 
-def test_only_plans_that_are_shown_have_pictures(tmp_path):
-    text = "a:\n  offset: [1, -1]\n  show: true\nb:\n  offset: 0\n  show: false\n"
+def test_a_plan_with_a_file_name_or_that_is_shown_has_a_picture(tmp_path):
+    """A `file_name` alone is drawn; `show` asks to see it as well. [SAPP guide]"""
+    text = "a: {offset: [1, -1], show: true}\nb: {offset: 0, show: false}\n"
+    text += "c: {offset: 0, file_name: see.png}\nd: {offset: 0, show: false, file_name: d.svg}\n"
     plans = plans_of(tmp_path / "manual.yaml", text)
-    assert [(plan.name, plan.picture) for plan in plans] == [("a", "a.svg"), ("b", None)]
-    skipped = Skipped(name="c", reason="too few layers")
-    assert picture_paths([*plans, skipped], tmp_path) == {"the picture of a": tmp_path / "a.svg"}
+    pictures = [(plan.name, plan.picture) for plan in plans]
+    assert pictures == [("a", "a.svg"), ("b", None), ("c", "see.png"), ("d", "d.svg")]
+    skipped = Skipped(name="e", reason="too few layers")
+    assert picture_paths([*plans[:2], skipped], tmp_path) == {"the picture of a": tmp_path / "a.svg"}
     drawn = plans_of(tmp_path / "manual.yaml", text, always_draw=True)
-    assert [plan.picture for plan in drawn] == ["a.svg", "b.svg"]
+    assert [plan.picture for plan in drawn] == ["a.svg", "b.svg", "see.png", "d.svg"]
 
 
 @pytest.mark.parametrize(

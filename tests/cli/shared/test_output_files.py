@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.cli.shared.output_files import Outputs, write_text
+from evenflow.cli.shared.output_files import Outputs, write_whole
 from evenflow.errors import InputError
+from tests.draw.png_files import NEEDS_FONTS, png_size
 
 
 def test_replaces_the_file_as_a_whole_and_leaves_nothing_else(tmp_path):
     target = tmp_path / "new" / "result.json"
-    write_text(target, "one", option="--json")
-    write_text(target, "zwei ✓", option="--json")
+    write_whole(target, b"one", option="--json")
+    write_whole(target, "zwei ✓".encode(), option="--json")
     assert target.read_text(encoding="utf-8") == "zwei ✓"
     assert list(target.parent.iterdir()) == [target]
 
@@ -25,7 +26,7 @@ def test_keeps_the_old_file_when_writing_fails(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(InputError, match=r"cannot write .*: no space left"):
-        write_text(target, "new", option="--json")
+        write_whole(target, b"new", option="--json")
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 
@@ -33,7 +34,7 @@ def test_keeps_the_old_file_when_writing_fails(tmp_path, monkeypatch):
 def test_new_files_have_the_usual_permissions(tmp_path):
     plain, ours = tmp_path / "plain", tmp_path / "ours"
     plain.write_text("")
-    write_text(ours, "", option="--json")
+    write_whole(ours, b"", option="--json")
     assert stat.S_IMODE(ours.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
 
 
@@ -41,14 +42,14 @@ def test_a_link_keeps_pointing_to_its_file(tmp_path):
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text("old")
     link.symlink_to(target)
-    write_text(link, "new", option="--json")
+    write_whole(link, b"new", option="--json")
     assert link.is_symlink()
     assert target.read_text() == "new"
 
 
 def test_a_device_is_written_to_and_not_replaced():
     Outputs({"--json": Path(os.devnull), "--svg": Path(os.devnull)})
-    write_text(Path(os.devnull), "text", option="--json")
+    write_whole(Path(os.devnull), b"text", option="--json")
     assert Path(os.devnull).is_char_device()
 
 
@@ -83,3 +84,21 @@ def test_only_what_was_asked_for_is_made_and_written_and_named(tmp_path):
     assert outputs.sentence == f"wrote {tmp_path / 'a.json'}"
     outputs.write("--order", lambda: "0F0")
     assert outputs.sentence == f"wrote {tmp_path / 'a.json'}, {tmp_path / 'b.csv'}"
+
+
+@NEEDS_FONTS
+def test_a_picture_is_what_the_suffix_says(tmp_path):
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" width="30" height="20"><rect width="9" height="9"/></svg>'
+    outputs = Outputs({"--svg": tmp_path / "a.png"}, pictures={"one": tmp_path / "b.PNG", "two": tmp_path / "c.svg"})
+    for option in ("--svg", "one", "two"):
+        outputs.write(option, lambda: svg)
+    assert png_size(tmp_path / "a.png") == png_size(tmp_path / "b.PNG") == (60, 40)
+    assert (tmp_path / "c.svg").read_text() == svg
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.pdf", "a.svgz", "plan v1.5"])
+def test_another_kind_of_picture_is_refused_before_the_work(tmp_path, name):
+    with pytest.raises(InputError, match=r"--svg must end in \.svg or \.png, the formats of pictures"):
+        Outputs({"--svg": tmp_path / name})
+    with pytest.raises(InputError, match=r"the picture of x must end in \.svg or \.png"):
+        Outputs({}, pictures={"the picture of x": tmp_path / name})

@@ -66,7 +66,7 @@ def _balance(flags: argparse.Namespace) -> int:
     paths = picture_paths(others, flags.output_folder)
     if flags.exec:
         paths[picture_option(RECOMMENDED)] = flags.output_folder / RECOMMENDED_PICTURE
-    outputs = Outputs(paths, inputs={"the layer file": layer_file, "the manual file": flags.manual_config})
+    outputs = Outputs({}, pictures=paths, inputs={"the layer file": layer_file, "the manual file": flags.manual_config})
     if flags.dump_layer:
         click.echo(layers_text(network) + "\n")
     request = Request(network=network, sizes=sizes, memory_limit_bytes=limit)

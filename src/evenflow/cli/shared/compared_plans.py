@@ -36,7 +36,7 @@ def manual_plans(
     communication: Communication | None = None,
     always_draw: bool = False,
 ) -> list[NamedPlan]:
-    """Return the plans of a manual file; one whose `show` is false has no picture unless `always_draw`.
+    """Return the plans of a manual file; one with neither `file_name` nor `show` has no picture unless `always_draw`.
 
     Raises:
         InputError: a file that breaks a rule, also picture names that are no plain names or are taken.
@@ -53,7 +53,7 @@ def manual_plans(
     taken = {RECOMMENDED_PICTURE, *(f"result_{name}.svg" for name in NAIVE_PLANS)}
     plans = []
     for entry in entries:
-        picture = (entry.file_name or f"{entry.name}.svg") if entry.show or always_draw else None
+        picture = entry.file_name or (f"{entry.name}.svg" if entry.show or always_draw else None)
         if picture is not None:
             _check_picture(picture, taken, place=f"{path}: {entry.name}.file_name")
             taken.add(picture)

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from evenflow.cli.shared.picture_files import check_picture_file, picture_content
 from evenflow.errors import FileError, InputError
 from evenflow.export.results.json_text import format_object
 
 JSON = "--json"
+SVG = "--svg"
 
 
 class Outputs:
@@ -19,8 +21,17 @@ class Outputs:
     behind; missing folders are made when a file is written.
     """
 
-    def __init__(self, paths: Mapping[str, Path | None], *, inputs: Mapping[str, Path | None] | None = None) -> None:
-        self._paths = {option: path for option, path in paths.items() if path is not None}
+    def __init__(
+        self,
+        paths: Mapping[str, Path | None],
+        *,
+        pictures: Mapping[str, Path | None] | None = None,
+        inputs: Mapping[str, Path | None] | None = None,
+    ) -> None:
+        """Check `paths` and `pictures`; ``--svg`` is a picture in either."""
+        pictures = {SVG: paths.get(SVG), **(pictures or {})}
+        self._paths = {option: path for option, path in {**paths, **pictures}.items() if path is not None}
+        self._pictures = frozenset(pictures)
         self._written: list[Path] = []
         taken = {os.path.realpath(path): name for name, path in (inputs or {}).items() if path is not None}
         for option, path in self._paths.items():
@@ -34,12 +45,17 @@ class Outputs:
                 )
             taken[real] = option
             _check_writable(path, option)
+            if option in self._pictures:
+                check_picture_file(path, place=option)
 
     def write(self, option: str, make_text: Callable[[], str]) -> None:
-        """Make and write the text of `option` where it was asked for."""
-        if option in self._paths:
-            write_text(self._paths[option], make_text(), option=option)
-            self._written.append(self._paths[option])
+        """Make and write the text of `option` where it was asked for; of a picture the SVG, which may become a PNG."""
+        if option not in self._paths:
+            return
+        path, text = self._paths[option], make_text()
+        content = picture_content(path, text) if option in self._pictures else text
+        write_whole(path, content.encode() if isinstance(content, str) else content, option=option)
+        self._written.append(path)
 
     def write_json(self, make_fields: Callable[[], Mapping[str, object]]) -> None:
         """Make and write the fields of ``--json`` where it was asked for."""
@@ -51,21 +67,21 @@ class Outputs:
         return "wrote " + ", ".join(map(str, self._written)) if self._written else ""
 
 
-def write_text(path: Path, text: str, *, option: str) -> None:
-    """Write `text` to `path` at once: a temporary file beside it, then a rename. Folders are made.
+def write_whole(path: Path, content: bytes, *, option: str) -> None:
+    """Write `content` to `path` at once: a temporary file beside it, then a rename. Folders are made.
 
     Raises:
         FileError: the file cannot be written.
     """
     if _is_special(path):
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(content)
         return
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_bytes(content)
             temporary.replace(target)
         finally:
             with suppress(OSError):

@@ -100,8 +100,8 @@ def compare(**keywords: Any) -> int:
     request, schedule = _request(asked)
     others = _others(asked, request, schedule)
     outputs = Outputs(
-        {
-            "--json": asked.json_file,
+        {"--json": asked.json_file},
+        pictures={
             picture_option(RECOMMENDED): asked.output_folder / RECOMMENDED_PICTURE,
             _ALL: asked.output_folder / COMPARISON_PICTURE,
             **picture_paths(others, asked.output_folder),

@@ -1,0 +1,30 @@
+from pathlib import Path
+
+import pytest
+
+from evenflow.cli.shared.picture_files import check_picture_file, picture_content
+from evenflow.errors import InputError
+from tests.draw.png_files import NEEDS_FONTS
+
+
+@NEEDS_FONTS
+@pytest.mark.parametrize("name", ["plan.svg", "plan.SVG", "/dev/stdout", "plan", "plan.png", "plan.Png"])
+def test_both_formats_and_files_without_a_suffix_are_taken(name: str) -> None:
+    check_picture_file(Path(name), place="--svg")
+
+
+def test_another_format_is_refused_with_a_name_to_take() -> None:
+    with pytest.raises(InputError) as refused:
+        check_picture_file(Path("out/plan.pdf"), place="--svg")
+    assert str(refused.value) == (
+        "--svg must end in .svg or .png, the formats of pictures, got 'out/plan.pdf'; "
+        "name it plan.svg, which other programs turn into .pdf"
+    )
+
+
+def test_only_a_png_is_drawn() -> None:
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" width="2" height="2"/>'
+    assert picture_content(Path("a.svg"), svg) == svg
+    drawn = picture_content(Path("a.PNG"), svg)
+    assert isinstance(drawn, bytes)
+    assert drawn.startswith(b"\x89PNG")
