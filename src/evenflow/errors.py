@@ -9,6 +9,10 @@ EvenflowError
 └── Interrupted      stopped by the user before there was any plan (exit status 130)
 """
 
+import errno
+
+from evenflow.language import _
+
 
 class EvenflowError(Exception):
     """The root: what a caller catches to handle every deliberate error."""
@@ -27,13 +31,15 @@ class InputError(EvenflowError):
         self.rule = rule
         self.place = place
         self.remedy = remedy
-        super().__init__(f"{self.sentence}; {remedy}" if remedy else self.sentence)
+        sentence = self.sentence
+        super().__init__(_("{sentence}; {remedy}", sentence=sentence, remedy=remedy) if remedy else sentence)
 
     @property
     def sentence(self) -> str:
         """What is wrong, without the remedy."""
-        got = "" if self.value is None else f", got {self.value!r}"
-        return f"{self.place} {self.rule}{got}"
+        if self.value is None:
+            return _("{place} {rule}", place=self.place, rule=self.rule)
+        return _("{place} {rule}, got {value!r}", place=self.place, rule=self.rule, value=self.value)
 
 
 class FileError(InputError):
@@ -51,17 +57,25 @@ class FileError(InputError):
     @property
     def sentence(self) -> str:
         """What is wrong, without the remedy."""
-        return f"cannot {self.action} {self.value}: {self.rule}"
+        if self.action == "write":
+            return _("cannot write {file}: {reason}", file=self.value, reason=self.rule)
+        return _("cannot read {file}: {reason}", file=self.value, reason=self.rule)
 
 
 def _plain_reason(error: Exception) -> str:
     """The reason of a failed read or write, as the end of a sentence."""
-    if isinstance(error, FileNotFoundError):
-        return "no such file"
-    if isinstance(error, IsADirectoryError):
-        return "it is a folder"
+    known: dict[type[Exception], str] = {
+        FileNotFoundError: _("no such file"),
+        IsADirectoryError: _("it is a folder"),
+        NotADirectoryError: _("not a directory"),
+        PermissionError: _("permission denied"),
+    }
+    if type(error) in known:
+        return known[type(error)]
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return _("no space left on device")
     if isinstance(error, UnicodeDecodeError):
-        return f"not UTF-8 text ({error.reason})"
+        return _("not UTF-8 text ({reason})", reason=error.reason)
     reason = getattr(error, "strerror", None) or str(error)
     return reason[:1].lower() + reason[1:]
 

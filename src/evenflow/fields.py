@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from evenflow.errors import FileError, InputError
+from evenflow.language import _
 
 LARGEST = 1e8
 """A time in milliseconds (a day) or a memory in megabytes (100 terabytes) above this is a mistake in the unit."""
@@ -34,7 +35,7 @@ class Fields:
     def place(self, key: str = "") -> str:
         """File, line where known, and field, for messages."""
         name = ".".join(part for part in (self.path, key) if part)
-        file = f"{self.file}, line {self.lines[key]}" if key in self.lines else self.file
+        file = _("{file}, line {line}", file=self.file, line=self.lines[key]) if key in self.lines else self.file
         return f"{file}: {name}" if name else file
 
     def error(self, key: str, rule: str, *, remedy: str = "") -> InputError:
@@ -61,69 +62,75 @@ class Fields:
         for key in self.values:
             if key not in names:
                 near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
-                remedy = f"did you mean {near[0]!r}?" if near else f"the fields are {', '.join(names)}"
-                raise InputError(value=None, rule="is an unknown field", place=self.place(key), remedy=remedy)
+                remedy = (
+                    _("did you mean {near!r}?", near=near[0])
+                    if near
+                    else _("the fields are {names}", names=", ".join(names))
+                )
+                raise InputError(value=None, rule=_("is an unknown field"), place=self.place(key), remedy=remedy)
 
     def required(self, key: str) -> object:
         """Return the raw value of `key`."""
         if key not in self.values:
-            raise InputError(value=None, rule=f"must have the field {key!r}", place=self.place())
+            raise InputError(value=None, rule=_("must have the field {key!r}", key=key), place=self.place())
         return self.values[key]
 
     def text(self, key: str) -> str:
         """Return a string that is not empty."""
         value = self.required(key)
         if not isinstance(value, str) or not value.strip():
-            raise self.error(key, "must be a text that is not empty")
+            raise self.error(key, _("must be a text that is not empty"))
         return value
 
     def flag(self, key: str) -> bool:
         """Return true or false; false for an absent field."""
         value = self.values.get(key, False)
         if not isinstance(value, bool):
-            raise self.error(key, "must be true or false")
+            raise self.error(key, _("must be true or false"))
         return value
 
     def number(self, key: str, *, above_zero: bool = False) -> float:
         """Return a finite number, not negative (or above zero) and not absurdly large."""
         value = self.required(key)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.error(key, "must be a number")
+            raise self.error(key, _("must be a number"))
         if isinstance(value, float) and not math.isfinite(value):
-            raise self.error(key, "must be a finite number")
+            raise self.error(key, _("must be a finite number"))
         if value < 0 or (above_zero and value == 0):
-            raise self.error(key, "must be above zero" if above_zero else "must not be negative")
+            raise self.error(key, _("must be above zero") if above_zero else _("must not be negative"))
         if value > LARGEST:
-            raise self.error(key, f"must be at most {LARGEST:g}", remedy="check the unit")
+            raise self.error(key, _("must be at most {limit:g}", limit=LARGEST), remedy=_("check the unit"))
         return value
 
     def integer(self, key: str, *, maximum: int, minimum: int = 1) -> int:
         """Return an integer from `minimum` to `maximum`."""
         value = self.required(key)
         if not is_integer(value) or not minimum <= value <= maximum:
-            raise self.error(key, f"must be an integer from {minimum} to {maximum}")
+            raise self.error(key, _("must be an integer from {minimum} to {maximum}", minimum=minimum, maximum=maximum))
         return value
 
     def integers(self, key: str, *, minimum: int = 0, length: int | None = None) -> tuple[int, ...]:
         """Return a list of integers from `minimum` on, of `length` entries where that is given."""
         value = self.required(key)
         if not is_integer_list(value) or min(value, default=minimum) < minimum or len(value) != (length or len(value)):
-            count = "" if length is None else f"{length} "
-            raise self.error(key, f"must be a list of {count}integers from {minimum} on")
+            if length is None:
+                raise self.error(key, _("must be a list of integers from {minimum} on", minimum=minimum))
+            rule = _("must be a list of {length} integers from {minimum} on", length=length, minimum=minimum)
+            raise self.error(key, rule)
         return tuple(value)
 
     def rows(self, key: str) -> list[list[int]]:
         """Return a list of lists of integers."""
         value = self.required(key)
         if not is_integer_table(value):
-            raise self.error(key, "must be a list of lists of integers, one for each chunk")
+            raise self.error(key, _("must be a list of lists of integers, one for each chunk"))
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of strings."""
         value = self.required(key)
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self.error(key, "must be a list of texts")
+            raise self.error(key, _("must be a list of texts"))
         return tuple(value)
 
     def inner(self, key: str) -> "Fields":
@@ -135,7 +142,7 @@ class Fields:
         """Return the objects of the list under `key`."""
         value = self.required(key)
         if not isinstance(value, list):
-            raise self.error(key, "must be a list of objects")
+            raise self.error(key, _("must be a list of objects"))
         path = f"{self.path}.{key}" if self.path else key
         return [as_fields(item, file=self.file, path=f"{path}[{index}]") for index, item in enumerate(value)]
 
@@ -159,7 +166,7 @@ def as_fields(value: object, *, file: str, path: str = "") -> Fields:
     """Return `value` as an object with text keys."""
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         place = f"{file}: {path}" if path else file
-        raise InputError(value=type(value).__name__, rule="must be an object of named fields", place=place)
+        raise InputError(value=type(value).__name__, rule=_("must be an object of named fields"), place=place)
     return Fields(values=value, file=file, path=path)
 
 
@@ -178,9 +185,10 @@ def load_json(text: str, *, file: str) -> object:
         values: dict[str, object] = {}
         for key, value in pairs:
             if key in values:
-                owner = f" of {values['name']!r}" if "name" in values and key != "name" else ""
-                place = f"{file}: {key}{owner}"
-                raise InputError(value=None, rule="is given twice", place=place, remedy="keep one of the two")
+                place = f"{file}: {key}"
+                if "name" in values and key != "name":
+                    place = _("{file}: {key} of {name!r}", file=file, key=key, name=values["name"])
+                raise InputError(value=None, rule=_("is given twice"), place=place, remedy=_("keep one of the two"))
             values[key] = value
         return values
 
@@ -200,10 +208,20 @@ def not_readable(text: str, *, file: str, form: str, at: tuple[int, int] | None,
     "cannot read plan.json: not JSON at line 1, column 4 ('[1 2]'): expecting ',' delimiter"
     """
     if at is None:
-        return FileError(file, reason=f"not {form}: {problem}")
+        return FileError(file, reason=_("not {form}: {problem}", form=form, problem=problem))
     line = line_of(text, at[0])
     shown = f" ({line!r})" if line else ""
-    return FileError(file, reason=f"not {form} at line {at[0]}, column {at[1]}{shown}: {problem}")
+    return FileError(
+        file,
+        reason=_(
+            "not {form} at line {line}, column {column}{shown}: {problem}",
+            form=form,
+            line=at[0],
+            column=at[1],
+            shown=shown,
+            problem=problem,
+        ),
+    )
 
 
 def line_of(text: str, number: int) -> str:

@@ -6,6 +6,7 @@ A megabyte is 2**20 bytes and a gigabyte 2**30, as device memory and the layer f
 import re
 
 from evenflow.errors import InputError
+from evenflow.language import _
 
 MEGABYTE = 2**20
 NANOSECONDS_PER_MILLISECOND = 1_000_000
@@ -35,13 +36,13 @@ def parse_memory(text: str, *, place: str = "memory") -> int:
     if match is None or match[2].lower() not in _MEMORY_UNITS:
         raise InputError(
             value=text,
-            rule="must be a number with one of the units B, KB, MB, GB, TB (none: MB)",
+            rule=_("must be a number with one of the units B, KB, MB, GB, TB (none: MB)"),
             place=place,
-            remedy="write for example 56GB or 57344MB",
+            remedy=_("write for example 56GB or 57344MB"),
         )
     size = round(float(match[1]) * _MEMORY_UNITS[match[2].lower()])
     if size <= 0:
-        raise InputError(value=text, rule="must be above zero", place=place)
+        raise InputError(value=text, rule=_("must be above zero"), place=place)
     return size
 
 
@@ -83,9 +84,9 @@ def parse_time(text: str, *, place: str = "time") -> int:
     if match is None:
         raise InputError(
             value=text,
-            rule="must be a number with one of the units ns, us, ms, s",
+            rule=_("must be a number with one of the units ns, us, ms, s"),
             place=place,
-            remedy="write for example 5us",
+            remedy=_("write for example 5us"),
         )
     return round(float(match[1]) * _TIME_UNITS[match[2]])
 
@@ -102,14 +103,14 @@ def parse_bandwidth(text: str, *, place: str = "bandwidth") -> int:
     if match is None:
         raise InputError(
             value=text,
-            rule="must be a number with K, M, G or T and bytes or bits per second (GBps, GB/s, Gbps, Gb/s)",
+            rule=_("must be a number with K, M, G or T and bytes or bits per second (GBps, GB/s, Gbps, Gb/s)"),
             place=place,
-            remedy="write for example 200GBps (bytes) or 400Gbps (bits)",
+            remedy=_("write for example 200GBps (bytes) or 400Gbps (bits)"),
         )
     size = float(match[1]) * _PREFIXES[match[2].lower()]
     rate = round(size if match[3] == "B" else size / 8)
     if rate <= 0:
-        raise InputError(value=text, rule="must be above zero", place=place)
+        raise InputError(value=text, rule=_("must be above zero"), place=place)
     return rate
 
 
@@ -123,8 +124,10 @@ def parse_flops(text: str, *, place: str = "peak") -> float:
     if match is None or float(match[1]) == 0:
         raise InputError(
             value=text,
-            rule="must be a number above zero of floating-point operations per second (FLOPS, GFLOPS, TFLOPS, PFLOPS)",
+            rule=_(
+                "must be a number above zero of floating-point operations per second (FLOPS, GFLOPS, TFLOPS, PFLOPS)"
+            ),
             place=place,
-            remedy="write for example 312TFLOPS",
+            remedy=_("write for example 312TFLOPS"),
         )
     return float(match[1]) * _PREFIXES[match[2].lower()]

@@ -8,6 +8,7 @@ from evenflow.auto.stages.request import TwoLevelRequest, silent
 from evenflow.cluster import EFFICIENCY, Accelerator, Cluster, Dtype, accelerator_named, parse_dtype
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields
+from evenflow.language import _
 from evenflow.torch_model.optimizers import state_bytes
 
 
@@ -71,7 +72,11 @@ def _rates(name: str, efficiency: float, cluster: Cluster, dtype: Dtype) -> tupl
         known_dtypes = ", ".join(known.flops_per_s_of)
         raise InputError(
             value=str(dtype),
-            rule=f"must be a number format that {known.name} has a rate for: {known_dtypes}",
+            rule=_(
+                "must be a number format that {name} has a rate for: {known_dtypes}",
+                name=known.name,
+                known_dtypes=known_dtypes,
+            ),
             place="dtype",
         )
     peak = replace(known.all_in(dtype), flops_per_s=cluster.peak_flops or known.rate(dtype))

@@ -17,6 +17,7 @@ from evenflow.auto.stages.stage_search import plan_stages
 from evenflow.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
 from evenflow.cluster import A100, Accelerator, Cluster, MeshPlan
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.simulate import Simulation
 from evenflow.solve import Status
 from evenflow.torch_model.parts import ModelRow
@@ -138,9 +139,9 @@ def plan(
     if head is not None or tail is not None:
         raise InputError(
             value=type(model).__name__,
-            rule="must be an nn.Sequential, an nn.ModuleList or a list of modules where head or tail are given",
+            rule=_("must be an nn.Sequential, an nn.ModuleList or a list of modules where head or tail are given"),
             place="model",
-            remedy="leave them out where they are parts of this module",
+            remedy=_("leave them out where they are parts of this module"),
         )
     from evenflow.auto.row.exported_row import exported_row
 

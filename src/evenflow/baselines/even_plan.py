@@ -1,6 +1,7 @@
 """Even plans: layers dealt evenly, all under one recompute kind."""
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import BOTH, FULL, NONE, Network, Plan, Sizes, cells, stage_table
 from evenflow.schedule import family_placement
 
@@ -24,9 +25,14 @@ def even_plan(network: Network, sizes: Sizes, *, schedule: str, recompute: str =
     if network.num_layers < num_stages:
         raise InputError(
             value=network.num_layers,
-            rule=f"must be at least {num_stages}, one for each cell of {num_ranks} ranks x {num_chunks} chunks",
-            place=f"layers of {network.name}",
-            remedy="use fewer ranks or chunks",
+            rule=_(
+                "must be at least {num_stages}, one for each cell of {num_ranks} ranks x {num_chunks} chunks",
+                num_stages=num_stages,
+                num_ranks=num_ranks,
+                num_chunks=num_chunks,
+            ),
+            place=_("layers of {name}", name=network.name),
+            remedy=_("use fewer ranks or chunks"),
         )
     check_offered(network, recompute, sequence_splits=sizes.sequence_splits, place="recompute")
     each, left_over = divmod(network.num_layers, num_stages)
@@ -66,13 +72,13 @@ def check_offered(network: Network, kind: str, *, sequence_splits: int, place: s
     if kind == FULL and kind in network.kinds:
         raise InputError(
             value=kind,
-            rule="must not be full where a sequence is split: later parts need the keys and values that it drops",
+            rule=_("must not be full where a sequence is split: later parts need the keys and values that it drops"),
             place=place,
-            remedy="use another kind, or do not split the sequence",
+            remedy=_("use another kind, or do not split the sequence"),
         )
     raise InputError(
         value=kind,
-        rule=f"must be one of the kinds with costs in the layer file: {', '.join(network.kinds)}",
+        rule=_("must be one of the kinds with costs in the layer file: {names}", names=", ".join(network.kinds)),
         place=place,
-        remedy=f"give the memory of {kind!r} in the layer file, for every body layer",
+        remedy=_("give the memory of {kind!r} in the layer file, for every body layer", kind=kind),
     )

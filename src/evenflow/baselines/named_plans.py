@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from evenflow.baselines.even_plan import even_plan, strongest_kind
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import FULL, NONE, Communication, Network, Sizes
 from evenflow.simulate import Simulation, simulate
 
@@ -51,7 +52,11 @@ def naive_plans(
     results: list[NamedPlan | Skipped] = []
     for name, kind in zip(NAIVE_PLANS, (strongest, NONE), strict=True):
         if only_divisible and network.num_layers % cells:
-            reason = f"{network.num_layers} layers do not divide by the {cells} cells (ranks x chunks)"
+            reason = _(
+                "{num_layers} layers do not divide by the {cells} cells (ranks x chunks)",
+                num_layers=network.num_layers,
+                cells=cells,
+            )
             results.append(Skipped(name=name, reason=reason))
             continue
         if name == _ALL and kind == NONE:

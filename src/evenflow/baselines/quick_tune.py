@@ -16,6 +16,7 @@ import numpy as np
 
 from evenflow.baselines.even_plan import even_plan
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import FULL, NONE, LayerRun, Network, Plan, Sizes, cells
 from evenflow.schedule import make_schedule
 from evenflow.simulate import (
@@ -68,16 +69,16 @@ def quick_tune(
     if num_ranks not in _RANKS:
         raise InputError(
             value=num_ranks,
-            rule="must be 2 or 4, for which the SAPP guide gives the rule",
+            rule=_("must be 2 or 4, for which the SAPP guide gives the rule"),
             place="ranks",
-            remedy="use evenflow plan, which finds the optimum for any number",
+            remedy=_("use evenflow plan, which finds the optimum for any number"),
         )
     if FULL not in network.kinds:
         raise InputError(
             value=network.kinds,
-            rule="must have full, because the rule recomputes whole layers",
-            place=f"recompute kinds of {network.name}",
-            remedy="give memory_recompute in the layer file, or use evenflow plan",
+            rule=_("must have full, because the rule recomputes whole layers"),
+            place=_("recompute kinds of {name}", name=network.name),
+            remedy=_("give memory_recompute in the layer file, or use evenflow plan"),
         )
     even = even_plan(network, Sizes(num_ranks=num_ranks, num_microbatches=num_microbatches), schedule=SCHEDULE)
     schedule = make_schedule(SCHEDULE, num_ranks=num_ranks, num_chunks=1, num_microbatches=num_microbatches)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from evenflow.errors import InputError
+from evenflow.language import _
 
 EFFICIENCY = 0.7
 """The share of the peak that large matrix products reach unless the caller says otherwise.
@@ -35,7 +36,11 @@ class Accelerator:
         rates = {"flops_per_s": self.flops_per_s, "memory_bytes_per_s": self.memory_bytes_per_s, **by_dtype}
         for name, rate in rates.items():
             if not 0 < rate < float("inf"):
-                raise InputError(value=rate, rule="must be above zero and finite", place=f"{self.name}, {name}")
+                raise InputError(
+                    value=rate,
+                    rule=_("must be above zero and finite"),
+                    place=_("{name}, {name2}", name=self.name, name2=name),
+                )
 
     def rate(self, dtype: str) -> float:
         """Operations of matrix products of `dtype` per second."""
@@ -44,7 +49,7 @@ class Accelerator:
     def reaching(self, efficiency: float) -> "Accelerator":
         """Return the same device with matrix products at this share of their rates; memory keeps its own."""
         if not 0 < efficiency <= 1:
-            raise InputError(value=efficiency, rule="must be a share above 0 and at most 1", place="efficiency")
+            raise InputError(value=efficiency, rule=_("must be a share above 0 and at most 1"), place="efficiency")
         return replace(
             self,
             flops_per_s=self.flops_per_s * efficiency,
@@ -105,5 +110,9 @@ def accelerator_named(name: str) -> Accelerator:
         return ACCELERATORS[name.lower()]
     near = difflib.get_close_matches(name.lower(), ACCELERATORS, n=1)
     known = ", ".join(ACCELERATORS)
-    remedy = f"did you mean {near[0]!r}?" if near else "take one like yours, and correct it with an efficiency"
-    raise InputError(value=name, rule=f"must be one of {known}", place="accelerator", remedy=remedy)
+    remedy = (
+        _("did you mean {near!r}?", near=near[0])
+        if near
+        else _("take one like yours, and correct it with an efficiency")
+    )
+    raise InputError(value=name, rule=_("must be one of {known}", known=known), place="accelerator", remedy=remedy)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from evenflow.errors import InputError
+from evenflow.language import _
 
 _MESH = re.compile(r"\s*([0-9]+)\s*[x×]\s*([0-9]+)\s*")
 _MOST_DEVICES = 1_000_000
@@ -56,27 +57,37 @@ class Cluster:
     name: str = "cluster"
 
     def __post_init__(self) -> None:
-        self._check("nodes", self.num_nodes, "at least 1", holds=self.num_nodes >= 1)
-        self._check("devices per node", self.devices_per_node, "at least 1", holds=self.devices_per_node >= 1)
+        self._check("nodes", self.num_nodes, _("must be at least 1"), holds=self.num_nodes >= 1)
+        self._check(
+            "devices per node", self.devices_per_node, _("must be at least 1"), holds=self.devices_per_node >= 1
+        )
         is_countable = self.num_devices <= _MOST_DEVICES
-        self._check("mesh", self.num_devices, f"at most {_MOST_DEVICES:,} devices", holds=is_countable)
-        self._check("memory", self.memory_bytes, "above zero", holds=self.memory_bytes > 0)
+        self._check(
+            "mesh", self.num_devices, _("must be at most {limit:,} devices", limit=_MOST_DEVICES), holds=is_countable
+        )
+        self._check("memory", self.memory_bytes, _("must be above zero"), holds=self.memory_bytes > 0)
         for field, link in (("intra", self.intra), ("inter", self.inter)):
-            self._check(f"{field}-bandwidth", link.bytes_per_s, "above zero", holds=link.bytes_per_s > 0)
-            self._check(f"{field}-latency", link.latency_ns, "zero or more", holds=link.latency_ns >= 0)
+            self._check(f"{field}-bandwidth", link.bytes_per_s, _("must be above zero"), holds=link.bytes_per_s > 0)
+            self._check(f"{field}-latency", link.latency_ns, _("must be zero or more"), holds=link.latency_ns >= 0)
         if self.num_nodes > 1 and self.devices_per_node > 1 and self.inter.bytes_per_s > self.intra.bytes_per_s:
             raise InputError(
                 value=f"{self.inter.bytes_per_s / 1e9:g} GB/s",
-                rule=f"must be at most the {self.intra.bytes_per_s / 1e9:g} GB/s inside a node",
-                place=f"{self.name}, inter-bandwidth",
-                remedy="exchange the two bandwidths, or let the mesh have the fast axis as its second number",
+                rule=_("must be at most the {limit:g} GB/s inside a node", limit=self.intra.bytes_per_s / 1e9),
+                place=_("{name}, inter-bandwidth", name=self.name),
+                remedy=_("exchange the two bandwidths, or let the mesh have the fast axis as its second number"),
             )
         if self.peak_flops is not None:
-            self._check("peak", self.peak_flops, "above zero and finite", holds=0 < self.peak_flops < float("inf"))
+            self._check(
+                "peak", self.peak_flops, _("must be above zero and finite"), holds=0 < self.peak_flops < float("inf")
+            )
 
     def _check(self, field: str, value: object, rule: str, *, holds: bool) -> None:
         if not holds:
-            raise InputError(value=value, rule=f"must be {rule}", place=f"{self.name}, {field}")
+            raise InputError(
+                value=value,
+                rule=rule,
+                place=_("{name}, {field}", name=self.name, field=field),
+            )
 
     @property
     def num_devices(self) -> int:
@@ -102,9 +113,9 @@ def parse_mesh(text: str, *, place: str = "mesh") -> tuple[int, int]:
     if match is None or not (int(match[1]) and int(match[2])):
         raise InputError(
             value=text,
-            rule="must be the number of nodes, x, and the number of devices in each, both above zero",
+            rule=_("must be the number of nodes, x, and the number of devices in each, both above zero"),
             place=place,
-            remedy="write for example 2x4 for two nodes of four devices",
+            remedy=_("write for example 2x4 for two nodes of four devices"),
         )
     return int(match[1]), int(match[2])
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from evenflow.errors import InputError
+from evenflow.language import _
 
 
 class Dtype(StrEnum):
@@ -39,5 +40,5 @@ def parse_dtype(name: str, *, place: str = "dtype") -> Dtype:
         InputError: a name that is none of `DTYPES`.
     """
     if name.lower() not in DTYPES:
-        raise InputError(value=name, rule=f"must be one of {', '.join(DTYPES)}", place=place)
+        raise InputError(value=name, rule=_("must be one of {names}", names=", ".join(DTYPES)), place=place)
     return DTYPES[name.lower()]

@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import product
 
 from evenflow.errors import InputError
+from evenflow.language import _
 
 REPLICATED = -1
 """The value that stands for no dimension: every device along the mesh axis holds the same."""
@@ -35,18 +36,22 @@ class Layout:
         if len(self.placement) != len(self.mesh) or math.prod(self.mesh) != len(self.devices):
             raise InputError(
                 value=f"placement {self.placement}, mesh {self.mesh}, {len(self.devices)} devices",
-                rule="must have a placement for each mesh axis and a device for each place of the mesh",
-                place="a layout",
+                rule=_("must have a placement for each mesh axis and a device for each place of the mesh"),
+                place=_("a layout"),
             )
         if len(set(self.devices)) != len(self.devices):
-            raise InputError(value=self.devices, rule="must have devices that differ", place="a layout")
+            raise InputError(value=self.devices, rule=_("must have devices that differ"), place=_("a layout"))
         for where in self.placement:
             if where != REPLICATED and not 0 <= where < len(self.shape):
                 raise InputError(
                     value=where,
-                    rule=f"must be a dimension of the shape {self.shape} or {REPLICATED} for replicated",
-                    place="a placement of a layout",
-                    remedy="reduce partial sums before they are sent" if where < REPLICATED else "",
+                    rule=_(
+                        "must be a dimension of the shape {shape} or {replicated} for replicated",
+                        shape=self.shape,
+                        replicated=REPLICATED,
+                    ),
+                    place=_("a placement of a layout"),
+                    remedy=_("reduce partial sums before they are sent") if where < REPLICATED else "",
                 )
 
     @cached_property

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.errors import InputError
+from evenflow.language import _
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,4 +49,4 @@ class Mesh:
 
 def _require(holds: bool, value: object, rule: str, field: str) -> None:
     if not holds:
-        raise InputError(value=value, rule=rule, place=f"mesh, {field}")
+        raise InputError(value=value, rule=rule, place=_("mesh, {field}", field=field))

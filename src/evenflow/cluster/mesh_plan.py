@@ -7,6 +7,7 @@ from evenflow.cluster.cluster import Cluster
 from evenflow.cluster.layout import Layout
 from evenflow.cluster.placement import Placement
 from evenflow.errors import InputError
+from evenflow.language import _
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +64,11 @@ class MeshPlan:
         if everything != list(range(self.cluster.num_devices)):
             raise InputError(
                 value=everything,
-                rule=f"must be each of the {self.cluster.num_devices} devices once, in one rank of the pipeline",
-                place="the devices of the stages",
+                rule=_(
+                    "must be each of the {num_devices} devices once, in one rank of the pipeline",
+                    num_devices=self.cluster.num_devices,
+                ),
+                place=_("the devices of the stages"),
             )
 
     @property

@@ -16,6 +16,7 @@ from functools import cached_property
 from evenflow.cluster.cluster import Cluster
 from evenflow.cluster.layout import Box, Layout, intersection, split, volume
 from evenflow.errors import InputError
+from evenflow.language import _
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,15 +64,15 @@ def plan_resharding(sender: Layout, receiver: Layout, cluster: Cluster) -> Resha
     if (sender.shape, sender.item_bytes) != (receiver.shape, receiver.item_bytes):
         raise InputError(
             value=f"{sender.shape} of {sender.item_bytes} bytes, {receiver.shape} of {receiver.item_bytes} bytes",
-            rule="must be layouts of one tensor",
-            place="sender and receiver of a resharding",
+            rule=_("must be layouts of one tensor"),
+            place=_("sender and receiver of a resharding"),
         )
     beyond = [device for device in (*sender.devices, *receiver.devices) if not 0 <= device < cluster.num_devices]
     if beyond:
         raise InputError(
             value=beyond[0],
-            rule=f"must be below {cluster.num_devices}, the devices of the cluster",
-            place="a device of a resharding",
+            rule=_("must be below {num_devices}, the devices of the cluster", num_devices=cluster.num_devices),
+            place=_("a device of a resharding"),
         )
     plans = [_plan(sender, receiver, cluster, gather=gather) for gather in (False, True)]
     return min(plans, key=lambda plan: (plan.cost_ns, plan.slow_bytes))

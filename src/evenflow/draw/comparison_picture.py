@@ -12,6 +12,7 @@ from evenflow.draw.rank_bars import bar_heading, peak_bars
 from evenflow.draw.svg_elements import clean, document, fit_text, group, path, rect, text, text_width
 from evenflow.draw.timeline_blocks import Rows, draw_blocks, draw_numbers, make_blocks
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.simulate import Simulation
 
 _LEGEND_BASELINE = 86
@@ -31,7 +32,7 @@ def comparison_svg(simulations: Sequence[tuple[str, Simulation]], *, memory_limi
     the shortest of all where none fits. Raises InputError when there is no plan.
     """
     if not simulations:
-        raise InputError(value=None, rule="must be at least one, to be compared", place="plans")
+        raise InputError(value=None, rule=_("must be at least one, to be compared"), place="plans")
     reference = _reference([simulation for _, simulation in simulations], memory_limit_bytes)
     longest_ns = max(simulation.makespan_ns for _, simulation in simulations)
     scale = TimeScale(left=PLOT_LEFT, width=PLOT_WIDTH - _MARKER_ROOM, span_ns=max(longest_ns, 1))

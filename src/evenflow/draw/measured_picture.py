@@ -12,6 +12,7 @@ from evenflow.draw.palette import HAIRLINE, INK, MUTED
 from evenflow.draw.svg_elements import document, fit_text, group, path, rect, text
 from evenflow.draw.timeline_blocks import Rows, draw_blocks, draw_numbers, make_blocks
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.simulate import Timeline
 
 _ROWS = ("predicted", "measured")
@@ -40,7 +41,9 @@ def measured_svg(predicted: Timeline, measured: Timeline, *, title: str) -> str:
     schedule = predicted.schedule
     if measured.schedule != schedule:
         raise InputError(
-            value=measured.schedule.name, rule="must have the order of the predicted one", place="the measured timeline"
+            value=measured.schedule.name,
+            rule=_("must have the order of the predicted one"),
+            place=_("the measured timeline"),
         )
     span_ns = max(predicted.makespan_ns, measured.makespan_ns, 1)
     scale = TimeScale(left=PLOT_LEFT, width=WIDTH - MARGIN - PLOT_LEFT, span_ns=span_ns)

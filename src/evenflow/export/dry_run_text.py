@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from evenflow.errors import InputError
 from evenflow.export.mindformers import mindformers_lists
+from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.units import megabytes
 
@@ -81,14 +82,14 @@ def format_memory_usage(rounds: Sequence[Sequence[int]]) -> str:
     if stages < 3:
         raise InputError(
             value=stages,
-            rule="must have peaks of three stages or more: the first, the last, and one between",
-            place="round 1",
-            remedy="do the dry runs that evenflow guide gives",
+            rule=_("must have peaks of three stages or more: the first, the last, and one between"),
+            place=_("round 1"),
+            remedy=_("do the dry runs that evenflow guide gives"),
         )
     for number, peaks in enumerate(rounds, start=1):
         if len(peaks) != stages:
-            rule = f"must have the {stages} stages of the first round"
-            raise InputError(value=len(peaks), rule=rule, place=f"round {number}")
+            rule = _("must have the {stages} stages of the first round", stages=stages)
+            raise InputError(value=len(peaks), rule=rule, place=_("round {number}", number=number))
     in_mb = [[round(megabytes(peak)) for peak in peaks] for peaks in rounds]
     bodies = [_flow(peaks[1:-1]) for peaks in in_mb]
     ids = [_flow(range(1, stages - 1))] * len(rounds)

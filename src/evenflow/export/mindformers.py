@@ -9,6 +9,7 @@ layers under comm alone. [SAPP guide, Step 5]
 from collections.abc import Mapping
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import BOTH, COMM, FULL, KNOWN_KINDS, SELECT, Cells, Plan
 
 SCHEDULES = ("1f1b", "interleaved", "interleaved-less-memory", "f-then-b")
@@ -90,7 +91,7 @@ def _check_accepted(plan: Plan) -> None:
     if plan.num_microbatches < plan.num_ranks:
         raise InputError(
             value=plan.num_microbatches,
-            rule=f"must be at least the number of ranks ({plan.num_ranks}) for MindFormers",
+            rule=_("must be at least the number of ranks ({num_ranks}) for MindFormers", num_ranks=plan.num_ranks),
             place="microbatches",
         )
     stages = [count for row in plan.layers for count in row]
@@ -98,14 +99,14 @@ def _check_accepted(plan: Plan) -> None:
         chunk, rank = divmod(stages.index(0, 1), plan.num_ranks)
         raise InputError(
             value=0,
-            rule="must be above zero for MindFormers, where only the first and the last stage may be empty",
-            place=f"layers, chunk {chunk}, rank {rank}",
+            rule=_("must be above zero for MindFormers, where only the first and the last stage may be empty"),
+            place=_("layers, chunk {chunk}, rank {rank}", chunk=chunk, rank=rank),
         )
     if plan.sequence_splits > 1 and any(map(any, plan.recompute.get(FULL, ()))):
-        rule = "must not be full for MindFormers where sequences are split"
+        rule = _("must not be full for MindFormers where sequences are split")
         raise InputError(value=None, rule=rule, place="recompute")
     if plan.sequence_splits > 1 and plan.schedule == "f-then-b":
-        rule = "must be a 1F1B order for MindFormers where sequences are split"
+        rule = _("must be a 1F1B order for MindFormers where sequences are split")
         raise InputError(value=plan.schedule, rule=rule, place="schedule")
 
 
@@ -113,20 +114,20 @@ def _check_expressible(plan: Plan) -> None:
     if plan.schedule not in SCHEDULES:
         raise InputError(
             value=plan.schedule,
-            rule=f"must be one of {', '.join(SCHEDULES)} for MindFormers",
+            rule=_("must be one of {names} for MindFormers", names=", ".join(SCHEDULES)),
             place="schedule",
-            remedy="plan for one of these, or write the plan for another framework",
+            remedy=_("plan for one of these, or write the plan for another framework"),
         )
     if plan.order:
-        rule = "must be run in its own order for MindFormers"
+        rule = _("must be run in its own order for MindFormers")
         raise InputError(value=plan.schedule, rule=rule, place="schedule")
     for kind, table in plan.recompute.items():
         if kind not in KNOWN_KINDS and any(map(any, table)):
             raise InputError(
                 value=kind,
-                rule=f"must be of the kinds {', '.join(KNOWN_KINDS)} for MindFormers",
+                rule=_("must be of the kinds {names} for MindFormers", names=", ".join(KNOWN_KINDS)),
                 place="recompute",
-                remedy="plan without this kind, or write the plan for another framework",
+                remedy=_("plan without this kind, or write the plan for another framework"),
             )
     for chunk in range(plan.num_chunks):
         for rank in range(plan.num_ranks):
@@ -134,7 +135,7 @@ def _check_expressible(plan: Plan) -> None:
             if select and comm:
                 raise InputError(
                     value={SELECT: select, COMM: comm},
-                    rule="must not mix select-only and comm-only layers in one cell for MindFormers",
-                    place=f"recompute, chunk {chunk}, rank {rank}",
-                    remedy="plan for MindFormers, or write the plan for another framework",
+                    rule=_("must not mix select-only and comm-only layers in one cell for MindFormers"),
+                    place=_("recompute, chunk {chunk}, rank {rank}", chunk=chunk, rank=rank),
+                    remedy=_("plan for MindFormers, or write the plan for another framework"),
                 )

@@ -6,6 +6,7 @@ from evenflow.errors import InputError
 from evenflow.export.mindformers import training_values
 from evenflow.export.yaml_edit import set_value
 from evenflow.export.yaml_spans import load_yaml
+from evenflow.language import _
 from evenflow.model import Plan
 
 _BOM = "\ufeff"
@@ -27,11 +28,13 @@ def apply_plan(text: str, *, file: str, plan: Plan) -> str:
     for key in _LAYER_KEYS:
         given = _value_at(document, ("model", "model_config", key))
         if isinstance(given, int) and given != plan.num_layers:
-            rule = f"must be the number of layers of the plan ({plan.num_layers})"
-            raise InputError(value=given, rule=rule, place=f"{file}: model.model_config.{key}")
+            rule = _("must be the number of layers of the plan ({num_layers})", num_layers=plan.num_layers)
+            raise InputError(value=given, rule=rule, place=_("{file}: model.model_config.{key}", file=file, key=key))
     if _value_at(document, ("swap_config", "swap")) is True:
-        rule = "must be off: with it, MindFormers reads recompute lists as numbers of layers, not as counts of cells"
-        raise InputError(value=True, rule=rule, place=f"{file}: swap_config.swap", remedy="turn swap off")
+        rule = _("must be off: with it, MindFormers reads recompute lists as numbers of layers, not as counts of cells")
+        raise InputError(
+            value=True, rule=rule, place=_("{file}: swap_config.swap", file=file), remedy=_("turn swap off")
+        )
     values: dict[str, object] = dict(training_values(plan))
     for name in _PATTERN_KEYS:
         key = f"recompute_config.{name}"
@@ -57,7 +60,7 @@ def apply_to_training_yaml(text: str, *, file: str, values: Mapping[str, object]
     before = after = text.removeprefix(_BOM)
     document = load_yaml(before, file=file)
     if not isinstance(document, dict):
-        raise InputError(value=type(document).__name__, rule="must be a mapping at its top", place=file)
+        raise InputError(value=type(document).__name__, rule=_("must be a mapping at its top"), place=file)
     expected: object = document
     for key, value in values.items():
         path = key.split(".")
@@ -65,8 +68,8 @@ def apply_to_training_yaml(text: str, *, file: str, values: Mapping[str, object]
             after = set_value(after, path, value, file=file)
             expected = _with(expected, path, value)
     if not _same(_reread(after, file), expected):
-        rule = f"must let these keys be set without changing anything else: {', '.join(values)}"
-        raise InputError(value=None, rule=rule, place=file, remedy="set them by hand")
+        rule = _("must let these keys be set without changing anything else: {names}", names=", ".join(values))
+        raise InputError(value=None, rule=rule, place=file, remedy=_("set them by hand"))
     return bom + after
 
 

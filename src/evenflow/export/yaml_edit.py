@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from evenflow.errors import InputError
 from evenflow.export.yaml_spans import Span, yaml_spans
+from evenflow.language import _
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _COLON = re.compile(r"[ \t]*:")
@@ -35,8 +36,8 @@ def set_value(text: str, path: Sequence[str], value: object, *, file: str) -> st
                     parent,
                     file=file,
                     value="<<",
-                    rule="must stand in this place itself, not come from a merge key, which other places share",
-                    remedy=f"write {name!r} out in this place",
+                    rule=_("must stand in this place itself, not come from a merge key, which other places share"),
+                    remedy=_("write {name!r} out in this place", name=name),
                 )
             return _with_entry(text, parent, name, _nested(inside, value))
         key, old = entry
@@ -68,7 +69,7 @@ def _with_value(text: str, key: Span, old: Span, value: object, *, file: str) ->
     colon_at = _COLON.match(text, key.end)
     if colon_at is None:
         place = f"{file}, line {key.line}"
-        raise InputError(value=f"? {key.name}", rule="must have a colon behind its key", place=place)
+        raise InputError(value=f"? {key.name}", rule=_("must have a colon behind its key"), place=place)
     comment = _COMMENT.search(text, colon_at.end(), _line_end(text, colon_at.end()))
     last = old.start + len(text[old.start : old.end].rstrip())
     return f"{text[: colon_at.end()]} {new}{comment[0] if comment else ''}{text[_line_end(text, last) :]}"
@@ -124,10 +125,10 @@ def _column(text: str, index: int) -> int:
 def _check_mapping(span: Span, root: Span, path: Sequence[str], *, file: str) -> None:
     """Refuse what has no entries of its own to change."""
     if span.is_alias:
-        rule = "must not be the alias of another mapping, which would change with it"
-        raise _refusal(path, span, file=file, value=f"*{span.name}", rule=rule, remedy="write the mapping out here")
+        rule = _("must not be the alias of another mapping, which would change with it")
+        raise _refusal(path, span, file=file, value=f"*{span.name}", rule=rule, remedy=_("write the mapping out here"))
     if not span.is_mapping:
-        rule = "must be a mapping, with keys and values"
+        rule = _("must be a mapping, with keys and values")
         raise _refusal(path, span, file=file, value=span.name or "a list", rule=rule)
     if span.anchor:
         _check_anchor(span, span.anchor, root, path, file=file)
@@ -143,11 +144,20 @@ def _check_not_repeated(old: Span, root: Span, path: Sequence[str], *, file: str
 def _check_anchor(span: Span, anchor: str, root: Span, path: Sequence[str], *, file: str) -> None:
     uses = [other.line for other in root.walk() if other.is_alias and other.name == anchor]
     if uses:
-        rule = f"must not be repeated elsewhere, as *{anchor} in line {uses[0]} does, which would change with it"
-        remedy = f"write the value out in line {uses[0]}"
+        rule = _(
+            "must not be repeated elsewhere, as *{anchor} in line {line} does, which would change with it",
+            anchor=anchor,
+            line=uses[0],
+        )
+        remedy = _("write the value out in line {line}", line=uses[0])
         raise _refusal(path, span, file=file, value=f"&{anchor}", rule=rule, remedy=remedy)
 
 
 def _refusal(path: Sequence[str], span: Span, *, file: str, value: str, rule: str, remedy: str = "") -> InputError:
     place = f"{file}, line {span.line}"
-    return InputError(value=value, rule=rule, place=f"{place}: {'.'.join(path)}" if path else place, remedy=remedy)
+    return InputError(
+        value=value,
+        rule=rule,
+        place=_("{place}: {names}", place=place, names=".".join(path)) if path else place,
+        remedy=remedy,
+    )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model.recompute import FULL, NONE, ordered_kinds
 
 
@@ -118,29 +119,32 @@ class Network:
 
     def __post_init__(self) -> None:
         if self.num_layers < 1:
-            raise InputError(value=None, rule="must have at least one body layer", place=self.name)
+            raise InputError(value=None, rule=_("must have at least one body layer"), place=self.name)
         for run in self.runs:
             self._check(run.layer)
             self._check_weight(run.layer)
         for block in (self.head, self.tail):
             self._check_weight(block)
         if not any(run.layer.forward_ns + run.layer.backward_ns for run in self.runs):
-            raise InputError(value=None, rule="must have body layers that take some time", place=self.name)
+            raise InputError(value=None, rule=_("must have body layers that take some time"), place=self.name)
 
     def _check(self, layer: Layer) -> None:
         place = f"{self.name}, layer {layer.name}"
         if NONE not in layer.modes:
-            raise InputError(value=sorted(layer.modes), rule="must have the recompute kind 'none'", place=place)
+            raise InputError(value=sorted(layer.modes), rule=_("must have the recompute kind 'none'"), place=place)
         for kind, mode in layer.modes.items():
             if min(layer.forward_ns, layer.parameter_bytes, mode.backward_ns, mode.activation_bytes) < 0:
-                rule = "must have times and memory that are not negative"
-                raise InputError(value=mode, rule=rule, place=f"{place}, kind {kind}")
+                rule = _("must have times and memory that are not negative")
+                raise InputError(value=mode, rule=rule, place=_("{place}, kind {kind}", place=place, kind=kind))
             if mode.backward_ns < layer.backward_ns:
                 raise InputError(
                     value=mode.backward_ns,
-                    rule=f"must have a backward of at least {layer.backward_ns} ns, which is the plain one",
-                    place=f"{place}, kind {kind}",
-                    remedy="give the whole backward, recomputation included",
+                    rule=_(
+                        "must have a backward of at least {backward_ns} ns, which is the plain one",
+                        backward_ns=layer.backward_ns,
+                    ),
+                    place=_("{place}, kind {kind}", place=place, kind=kind),
+                    remedy=_("give the whole backward, recomputation included"),
                 )
 
     def _check_weight(self, part: "Layer | EndBlock") -> None:
@@ -148,9 +152,12 @@ class Network:
         if not 0 <= part.weight_ns <= part.backward_ns or part.until_weight_bytes < 0:
             raise InputError(
                 value=f"{part.weight_ns} ns, {part.until_weight_bytes} bytes",
-                rule=f"must have a weight gradient that is a part of the plain backward of {part.backward_ns} ns, "
-                "with a memory that is not negative",
-                place=f"{self.name}, {part.name or 'head or tail'}",
+                rule=_(
+                    "must have a weight gradient that is a part of the plain backward of {backward_ns} ns, "
+                    "with a memory that is not negative",
+                    backward_ns=part.backward_ns,
+                ),
+                place=_("{name}, {value}", name=self.name, value=part.name or _("head or tail")),
             )
 
     @property

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model.recompute import NONE
 from evenflow.model.sizes import Sizes
 
@@ -55,26 +56,30 @@ class Plan:
 
     def __post_init__(self) -> None:
         if not self.layers or not self.layers[0]:
-            raise InputError(value=self.layers, rule="must have at least one chunk and one rank", place="layers")
+            raise InputError(value=self.layers, rule=_("must have at least one chunk and one rank"), place="layers")
         shape = (self.num_chunks, self.num_ranks)
         for name, table in (("layers", self.layers), *self.recompute.items()):
             if len(table) != shape[0] or any(len(row) != shape[1] for row in table):
                 raise InputError(
                     value=[list(row) for row in table],
-                    rule=f"must have a row for each chunk and a number for each rank, {shape[0]} x {shape[1]}",
+                    rule=_(
+                        "must have a row for each chunk and a number for each rank, {num_chunks} x {num_ranks}",
+                        num_chunks=shape[0],
+                        num_ranks=shape[1],
+                    ),
                     place=name,
                 )
             if any(value < 0 for row in table for value in row):
-                rule = "must have counts that are not negative"
+                rule = _("must have counts that are not negative")
                 raise InputError(value=[list(row) for row in table], rule=rule, place=name)
         if self.order and len(self.order) != self.num_ranks:
             raise InputError(
                 value=len(self.order),
-                rule=f"must have one line for each of the {self.num_ranks} ranks",
+                rule=_("must have one line for each of the {num_ranks} ranks", num_ranks=self.num_ranks),
                 place="order",
             )
         if NONE in self.recompute:
-            rule = "must not list layers without recompute: they are the rest"
+            rule = _("must not list layers without recompute: they are the rest")
             raise InputError(value=NONE, rule=rule, place="recompute")
         for chunk in range(self.num_chunks):
             for rank in range(self.num_ranks):
@@ -82,10 +87,10 @@ class Plan:
                 if total > self.layers[chunk][rank]:
                     raise InputError(
                         value=total,
-                        rule=f"must be at most the {self.layers[chunk][rank]} layers of the cell",
-                        place=f"recompute, chunk {chunk}, rank {rank}",
+                        rule=_("must be at most the {layers} layers of the cell", layers=self.layers[chunk][rank]),
+                        place=_("recompute, chunk {chunk}, rank {rank}", chunk=chunk, rank=rank),
                     )
-        _ = self.sizes  # refused there where they make no sense
+        _sizes = self.sizes  # refused there where they make no sense
 
     @property
     def sizes(self) -> Sizes:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from evenflow.errors import InputError
+from evenflow.language import _
 
 MOST_ACTIONS = 100_000_000
 """Most forwards and backwards of one step; more do not fit in memory."""
@@ -20,20 +21,20 @@ class Sizes:
     """Parts that each sequence is cut into."""
 
     def __post_init__(self) -> None:
-        for name, count in (
-            ("ranks", self.num_ranks),
-            ("chunks", self.num_chunks),
-            ("microbatches", self.num_microbatches),
-            ("sequence splits", self.sequence_splits),
+        for place, count in (
+            (_("the number of ranks"), self.num_ranks),
+            (_("the number of chunks"), self.num_chunks),
+            (_("the number of microbatches"), self.num_microbatches),
+            (_("the number of sequence splits"), self.sequence_splits),
         ):
             if count < 1:
-                raise InputError(value=count, rule="must be at least 1", place=f"the number of {name}")
+                raise InputError(value=count, rule=_("must be at least 1"), place=place)
         num_actions = 2 * self.num_cells * self.num_units
         if num_actions > MOST_ACTIONS:
             raise InputError(
                 value=num_actions,
-                rule=f"must be at most {MOST_ACTIONS:,} forwards and backwards",
-                place="ranks x chunks x microbatches x sequence splits",
+                rule=_("must be at most {limit:,} forwards and backwards", limit=MOST_ACTIONS),
+                place=_("ranks x chunks x microbatches x sequence splits"),
             )
 
     @property

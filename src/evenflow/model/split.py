@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model.plan import Cells, cells
 
 
@@ -22,7 +23,11 @@ def check_split(
     if len(layers) != num_chunks or any(len(row) != num_ranks for row in layers):
         raise InputError(
             value=[list(row) for row in layers],
-            rule=f"must have a row for each chunk and a number for each rank, {num_chunks} x {num_ranks}",
+            rule=_(
+                "must have a row for each chunk and a number for each rank, {num_chunks} x {num_ranks}",
+                num_chunks=num_chunks,
+                num_ranks=num_ranks,
+            ),
             place=place,
         )
     for chunk, row in enumerate(layers):
@@ -30,10 +35,14 @@ def check_split(
             if count < min_layers:
                 raise InputError(
                     value=count,
-                    rule="must hold at least one layer" if min_layers else "must not be negative",
-                    place=f"{place}, chunk {chunk}, rank {rank}",
-                    remedy="allow empty cells" if count == 0 else "",
+                    rule=_("must hold at least one layer") if min_layers else _("must not be negative"),
+                    place=_("{place}, chunk {chunk}, rank {rank}", place=place, chunk=chunk, rank=rank),
+                    remedy=_("allow empty cells") if count == 0 else "",
                 )
     total = sum(map(sum, layers))
     if total != num_layers:
-        raise InputError(value=total, rule=f"must add up to the {num_layers} layers of the network", place=place)
+        raise InputError(
+            value=total,
+            rule=_("must add up to the {num_layers} layers of the network", num_layers=num_layers),
+            place=place,
+        )

@@ -5,21 +5,24 @@ C = max(comm - full, 0) of a cell, min(S, C) of its layers are under `both`, and
 `select` or `comm`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, cells
 
 RECOMPUTE_LISTS = ("recompute", "select_recompute", "select_comm_recompute")
 """Keys of the cumulative lists, in the order in which `exclusive_counts` takes them."""
 
 _Table = Sequence[Sequence[int]]
+CellName = Callable[[int, int], str]
+"""What a chunk and a rank are called in messages."""
 
 
-def layers_by_cell(offset: _Table, *, num_layers: int, place: str, cell: str) -> Cells:
+def layers_by_cell(offset: _Table, *, num_layers: int, place: str, cell: CellName) -> Cells:
     """Return the layers of every cell, from the offsets.
 
-    `place` names the offsets in messages, and `cell` one of them, such as ``chunk {chunk}, rank {rank}``.
+    `place` names the offsets in messages, and `cell` one of them.
 
     Raises:
         InputError: offsets that do not sum to the layers that are left over, or a cell with less than none.
@@ -30,8 +33,15 @@ def layers_by_cell(offset: _Table, *, num_layers: int, place: str, cell: str) ->
     if total != left_over:
         raise InputError(
             value=total,
-            rule=f"must sum to {left_over}, because {num_layers} layers on {num_ranks} ranks x {num_chunks} chunks are "
-            f"{each} in each cell and {left_over} over",
+            rule=_(
+                "must sum to {left_over}, because {num_layers} layers on {num_ranks} ranks x {num_chunks} chunks are "
+                "{each} in each cell and {left_over} over",
+                left_over=left_over,
+                num_layers=num_layers,
+                num_ranks=num_ranks,
+                num_chunks=num_chunks,
+                each=each,
+            ),
             place=place,
         )
     for chunk, row in enumerate(offset):
@@ -39,21 +49,23 @@ def layers_by_cell(offset: _Table, *, num_layers: int, place: str, cell: str) ->
             if each + extra < 0:
                 raise InputError(
                     value=extra,
-                    rule=f"must be {-each} or more, because a cell has {each} layers before it",
-                    place=f"{place}, {cell.format(chunk=chunk, rank=rank)}",
+                    rule=_(
+                        "must be {least} or more, because a cell has {each} layers before it", least=-each, each=each
+                    ),
+                    place=_("{place}, {cell}", place=place, cell=cell(chunk, rank)),
                 )
     return cells([[each + extra for extra in row] for row in offset])
 
 
-def check_counts(counts: _Table, layers: Cells, *, place: str, cell: str) -> None:
+def check_counts(counts: _Table, layers: Cells, *, place: str, cell: CellName) -> None:
     """Refuse a count below zero or above the layers of its cell."""
     for chunk, row in enumerate(counts):
         for rank, count in enumerate(row):
             if not 0 <= count <= layers[chunk][rank]:
                 raise InputError(
                     value=count,
-                    rule=f"must be from 0 to the {layers[chunk][rank]} layers of its cell",
-                    place=f"{place}, {cell.format(chunk=chunk, rank=rank)}",
+                    rule=_("must be from 0 to the {layers} layers of its cell", layers=layers[chunk][rank]),
+                    place=_("{place}, {cell}", place=place, cell=cell(chunk, rank)),
                 )
 
 

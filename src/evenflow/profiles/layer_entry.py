@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from evenflow.errors import InputError
 from evenflow.fields import Fields
+from evenflow.language import _
 from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Layer, Mode
 from evenflow.units import bytes_from_megabytes, nanoseconds_from_milliseconds
 
@@ -54,7 +55,7 @@ def body_layer(entry: Fields, has_memory: bool) -> Layer:
     forward_key = "forward_time" if "forward_time" in entry else "time"
     for key, time_ms in ((forward_key, forward_ms), ("backward_time", backward_ms)):
         if nanoseconds_from_milliseconds(time_ms) < 1:
-            raise entry.error(key, "must be a nanosecond or more, in milliseconds")
+            raise entry.error(key, _("must be a nanosecond or more, in milliseconds"))
     if has_memory:
         _require_memory(entry)
     plain = Mode(
@@ -94,7 +95,7 @@ def _end_layer(entry: Fields, has_memory: bool) -> EndBlock:
     for keys in KIND_KEYS.values():
         _mode(entry, keys, 0.0)  # checked, though it means nothing
     if "recompute_kinds" in entry:
-        raise entry.error("recompute_kinds", "must be in a BODY entry, because head and tail never recompute")
+        raise entry.error("recompute_kinds", _("must be in a BODY entry, because head and tail never recompute"))
     forward_ms, backward_ms = _times(entry)
     return EndBlock(
         forward_ns=nanoseconds_from_milliseconds(forward_ms),
@@ -131,7 +132,10 @@ def _weight_ns(entry: Fields, backward_ms: float) -> int | None:
         return None
     weight_ms = entry.number("weight_time")
     if weight_ms > backward_ms:
-        rule = f"must be at most the backward without recomputation ({backward_ms:g}), of which it is a part"
+        rule = _(
+            "must be at most the backward without recomputation ({backward_ms:g}), of which it is a part",
+            backward_ms=backward_ms,
+        )
         raise entry.error("weight_time", rule)
     return nanoseconds_from_milliseconds(weight_ms)
 
@@ -147,8 +151,8 @@ def _require_memory(entry: Fields) -> None:
         if key not in entry:
             raise entry.error(
                 key,
-                "must be given, because another BODY entry has memory",
-                remedy="add it, or leave all memory out of the BODY entries to plan without a limit",
+                _("must be given, because another BODY entry has memory"),
+                remedy=_("add it, or leave all memory out of the BODY entries to plan without a limit"),
             )
     entry.number("memory_activation", above_zero=True)
 
@@ -164,12 +168,12 @@ def _kinds(entry: Fields, plain_ms: float) -> dict[str, Mode]:
         named = entry.inner("recompute_kinds")
         for kind in named.values:
             if not kind.isidentifier() or kind in KIND_KEYS or kind == NONE:
-                rule = f"must name each kind by an identifier other than {', '.join((NONE, *KIND_KEYS))}"
+                rule = _("must name each kind by an identifier other than {names}", names=", ".join((NONE, *KIND_KEYS)))
                 raise InputError(value=kind, rule=rule, place=named.place())
             fields = named.inner(kind)
             fields.check_known(("memory", "time", "coef"))
             if ("time" in fields) == ("coef" in fields):
-                raise fields.error("", "must have one of the fields 'time' and 'coef'")
+                raise fields.error("", _("must have one of the fields 'time' and 'coef'"))
             fields.number("memory", above_zero=True)
             modes[kind] = _mode(fields, _Keys("memory", "time", "coef", 0.0), plain_ms)
     return modes
@@ -184,7 +188,10 @@ def _mode(fields: Fields, keys: _Keys, plain_ms: float) -> Mode:
         if backward_ms < plain_ms:
             raise fields.error(
                 keys.time,
-                f"must be at least the backward without recomputation ({plain_ms:g}), which it includes",
+                _(
+                    "must be at least the backward without recomputation ({plain_ms:g}), which it includes",
+                    plain_ms=plain_ms,
+                ),
                 remedy="add the backward time to it, or use " + keys.coef,
             )
     return Mode(activation_bytes=bytes_of(fields, keys.memory), backward_ns=nanoseconds_from_milliseconds(backward_ms))

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json, read_text
+from evenflow.language import _
 from evenflow.model import LayerRun, Network
 from evenflow.profiles.layer_entry import BODY_MEMORY, ENTRY_KEYS, body_layer, bytes_of, end_block, layer_count
 
@@ -69,12 +70,12 @@ def _entries(top: Fields) -> list[list[Fields]]:
         entry.check_known(ENTRY_KEYS)
         entry.text("name")
         if entry.text("type") not in _TYPES:
-            raise entry.error("type", "must be HEAD, BODY or TAIL")
+            raise entry.error("type", _("must be HEAD, BODY or TAIL"))
     by_type = [[entry for entry in entries if entry.values["type"] == kind] for kind in _TYPES]
     if not by_type[1]:
         raise InputError(
             value=[entry.values["type"] for entry in entries],
-            rule="must have at least one entry of the type BODY",
+            rule=_("must have at least one entry of the type BODY"),
             place=top.place("layers_description"),
         )
     return by_type

@@ -18,12 +18,12 @@ from pathlib import Path
 
 from evenflow.baselines.even_plan import check_offered
 from evenflow.fields import Fields, is_integer_list, is_integer_table, read_text
+from evenflow.language import _
 from evenflow.model import COMM, FULL, SELECT, Cells, Network, Plan, cells
 from evenflow.profiles.cell_lists import RECOMPUTE_LISTS, check_counts, exclusive_counts, layers_by_cell
 from evenflow.profiles.yaml_file import load_yaml, section
 
 _KEYS = ("offset", *RECOMPUTE_LISTS, "interleave_num", "show", "file_name")
-_CELL = "chunk {chunk}, rank {rank}"
 _MOST_CHUNKS = 1000
 
 
@@ -84,7 +84,7 @@ def _layers(fields: Fields, *, num_layers: int, num_chunks: int, num_ranks: int)
     """Return the layers of every cell, from the offsets."""
     zeros = cells([[0] * num_ranks] * num_chunks)
     offset = zeros if fields.required("offset") == 0 else _grid(fields, "offset", zeros)
-    return layers_by_cell(offset, num_layers=num_layers, place=fields.place("offset"), cell=_CELL)
+    return layers_by_cell(offset, num_layers=num_layers, place=fields.place("offset"), cell=_cell)
 
 
 def _counts(fields: Fields, key: str, layers: Cells) -> Sequence[Sequence[int]]:
@@ -95,7 +95,7 @@ def _counts(fields: Fields, key: str, layers: Cells) -> Sequence[Sequence[int]]:
     if value is False or value == 0:
         return [[0] * len(row) for row in layers]
     counts = _grid(fields, key, layers)
-    check_counts(counts, layers, place=fields.place(key), cell=_CELL)
+    check_counts(counts, layers, place=fields.place(key), cell=_cell)
     return counts
 
 
@@ -106,15 +106,26 @@ def _grid(fields: Fields, key: str, like: Cells) -> list[list[int]]:
     num_chunks, num_ranks = len(like), len(like[0])
     if not is_integer_table(rows):
         other = "0" if key == "offset" else "true, false"
-        raise fields.error(key, f"must be {other}, a list or a list of lists of integers")
+        raise fields.error(key, _("must be {other}, a list or a list of lists of integers", other=other))
     if len(rows) != num_chunks or any(len(row) != num_ranks for row in rows):
-        rule = f"must have a row for each of the {num_chunks} chunks (interleave_num) with a number for each of the"
-        raise fields.error(key, f"{rule} {num_ranks} ranks (here the rows have {[len(row) for row in rows]})")
+        rule = _(
+            "must have a row for each of the {num_chunks} chunks (interleave_num) with a number for each of the "
+            "{num_ranks} ranks (here the rows have {lengths})",
+            num_chunks=num_chunks,
+            num_ranks=num_ranks,
+            lengths=[len(row) for row in rows],
+        )
+        raise fields.error(key, rule)
     return rows
+
+
+def _cell(chunk: int, rank: int) -> str:
+    """Return what a cell is called in messages."""
+    return _("chunk {chunk}, rank {rank}", chunk=chunk, rank=rank)
 
 
 def _first_cell(fields: Fields, kind: str, table: Cells) -> str:
     """Return the place of the first layer under a kind."""
     key = {FULL: "recompute", SELECT: "select_recompute", COMM: "select_comm_recompute"}.get(kind, "select_recompute")
     chunk, rank = next((c, r) for c, row in enumerate(table) for r, count in enumerate(row) if count)
-    return f"{fields.place(key)}, {_CELL.format(chunk=chunk, rank=rank)}"
+    return f"{fields.place(key)}, {_cell(chunk, rank)}"

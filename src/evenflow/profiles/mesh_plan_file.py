@@ -5,6 +5,7 @@ from pathlib import Path
 from evenflow.cluster import Cluster, Layout, Link, MeshPlan, Placement, Product, StageOnMesh, parse_code
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json, read_text
+from evenflow.language import _
 from evenflow.units import MEGABYTE
 
 _MOST = 10**18
@@ -16,9 +17,9 @@ def read_mesh_plan(path: Path | str) -> MeshPlan:
     if plan is None:
         raise InputError(
             value=None,
-            rule="must have the fields 'stages' and 'cluster'",
+            rule=_("must have the fields 'stages' and 'cluster'"),
             place=str(path),
-            remedy="take a file that evenflow auto --json wrote",
+            remedy=_("take a file that evenflow auto --json wrote"),
         )
     return plan
 
@@ -36,7 +37,7 @@ def parse_mesh_plan(text: str, *, place: str) -> MeshPlan | None:
         return None
     stages = tuple(_stage(stage) for stage in fields.objects("stages"))
     if not stages:
-        raise fields.error("stages", "must have at least one stage")
+        raise fields.error("stages", _("must have at least one stage"))
     with fields.at("cluster"):
         cluster = _cluster(fields.inner("cluster"))
     with fields.at("stages"):
@@ -112,5 +113,5 @@ def _placement(fields: Fields, key: str, *, axes: int) -> Placement:
     except ValueError:
         placement = ()
     if len(placement) != axes:
-        raise fields.error(key, f"must have R, P or S(dimension) for each of the {axes} axes of the mesh")
+        raise fields.error(key, _("must have R, P or S(dimension) for each of the {axes} axes of the mesh", axes=axes))
     return placement

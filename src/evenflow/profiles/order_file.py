@@ -12,6 +12,7 @@ import re
 
 from evenflow.errors import InputError
 from evenflow.fields import as_fields, load_json
+from evenflow.language import _
 from evenflow.schedule import Schedule, parse_schedule
 
 _COMMUNICATION = re.compile(r"[0-9]+(SEND_F|RECV_F|SEND_B|RECV_B|UNSHARD|RESHARD|REDUCE_GRAD)[0-9]*")
@@ -41,7 +42,9 @@ def parse_order_file(text: str, *, name: str, place: str) -> Schedule:
 def _computation(cell: str, place: str) -> str:
     """Return the cell without communication."""
     if any(len(digits) > len(str(_LARGEST)) for digits in re.findall(r"\d+", cell)):
-        raise InputError(value=cell[:80], rule=f"must have stages and microbatches up to {_LARGEST}", place=place)
+        raise InputError(
+            value=cell[:80], rule=_("must have stages and microbatches up to {largest}", largest=_LARGEST), place=place
+        )
     if _COMMUNICATION.fullmatch(cell):
         return ""
     overlap = _OVERLAP.fullmatch(cell)
@@ -52,7 +55,7 @@ def _from_jobs(value: object, place: str) -> str:
     """Return Paddle's job lists as the text form of a schedule."""
     if not isinstance(value, list) or not all(isinstance(row, list) for row in value):
         raise InputError(
-            value=type(value).__name__, rule="must be a list with a list of jobs for each rank", place=place
+            value=type(value).__name__, rule=_("must be a list with a list of jobs for each rank"), place=place
         )
     lines = []
     for rank, row in enumerate(value):
@@ -69,7 +72,9 @@ def _token(value: object, rank: int, num_ranks: int, path: str, file: str) -> st
         return ""
     match = _JOB.fullmatch(kind)
     if match is None:
-        raise fields.error("type", f"must be one of {', '.join(_OPS)}, with the chunk behind it: forward0")
+        raise fields.error(
+            "type", _("must be one of {names}, with the chunk behind it: forward0", names=", ".join(_OPS))
+        )
     microbatch = fields.integer("micro_batch_id", minimum=0, maximum=_LARGEST)
     stage = int(match[2] or 0) * num_ranks + rank  # chunks are dealt round
     return f"{stage}{_OPS[match[1]]}{microbatch}"

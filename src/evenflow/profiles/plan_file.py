@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from evenflow.fields import Fields, as_fields, load_json, read_text
+from evenflow.language import _
 from evenflow.model import Cells, Plan, cells
 
 _MOST = 10_000_000
@@ -28,7 +29,7 @@ def parse_plan(text: str, *, place: str) -> Plan:
     layers = _table(fields, "layers")
     for key, count in (("chunks", len(layers)), ("ranks", len(layers[0]) if layers else 0)):
         if fields.integer(key, maximum=_MOST) != count:
-            raise fields.error(key, f"must be {count}, as many as 'layers' has")
+            raise fields.error(key, _("must be {count}, as many as 'layers' has", count=count))
     recompute = fields.inner("recompute")
     tables = {kind: _table(recompute, kind) for kind in recompute.values}
     schedule = fields.text("schedule")

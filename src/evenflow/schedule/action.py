@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from evenflow.errors import InputError
+from evenflow.language import _
 
 
 class Op(IntEnum):
@@ -52,7 +53,7 @@ class Action:
         if match is None or match[2] not in names:
             raise InputError(
                 value=token,
-                rule=f"must be a stage, an operation ({', '.join(names)}) and a microbatch, like 2F0",
+                rule=_("must be a stage, an operation ({names}) and a microbatch, like 2F0", names=", ".join(names)),
                 place=place,
             )
         return cls(int(match[1]), names[match[2]], int(match[3]))

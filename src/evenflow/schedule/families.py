@@ -6,6 +6,7 @@ from functools import partial
 from types import MappingProxyType
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import looped, v_shaped
 from evenflow.schedule.dualpipe_v import dualpipe_v
 from evenflow.schedule.eager_1f1b import eager_1f1b
@@ -189,9 +190,9 @@ def family_name(name: str, *, also: Sequence[str] = ()) -> str:
         near = difflib.get_close_matches(canonical, valid, n=1)
         raise InputError(
             value=name,
-            rule=f"must be one of {', '.join(valid)}",
+            rule=_("must be one of {names}", names=", ".join(valid)),
             place="schedule",
-            remedy=f"did you mean {near[0]}?" if near else "",
+            remedy=_("did you mean {near}?", near=near[0]) if near else "",
         )
     return canonical
 
@@ -203,8 +204,15 @@ def chunk_count(name: str, asked: int | None) -> int:
     """
     fixed = FAMILIES[family_name(name)].num_chunks
     if asked is not None and fixed not in (None, asked):
-        remedy = f"take {'one chunk' if fixed == 1 else f'{fixed} chunks'}, or interleaved"
-        raise InputError(value=asked, rule=f"must be {fixed} per rank for {name}", place="chunks", remedy=remedy)
+        remedy = (
+            _("take one chunk, or interleaved") if fixed == 1 else _("take {fixed} chunks, or interleaved", fixed=fixed)
+        )
+        raise InputError(
+            value=asked,
+            rule=_("must be {fixed} per rank for {name}", fixed=fixed, name=name),
+            place="chunks",
+            remedy=remedy,
+        )
     return asked or fixed or 1
 
 
@@ -228,6 +236,6 @@ def make_schedule(
     if family.can_split:
         sizes["sequence_splits"] = sequence_splits
     elif sequence_splits != 1:
-        rule = f"must be 1 for {name}, which does not split sequences"
-        raise InputError(value=sequence_splits, rule=rule, place="sequence splits")
+        rule = _("must be 1 for {name}, which does not split sequences", name=name)
+        raise InputError(value=sequence_splits, rule=rule, place=_("sequence splits"))
     return family.make(**sizes)

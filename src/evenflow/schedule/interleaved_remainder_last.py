@@ -1,6 +1,7 @@
 """Interleaved 1F1B whose remainder comes last: the published order continued as it stands. [uneven VPP talk, part 2]"""
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.schedule.orders import chunk_orders, merge
 from evenflow.schedule.schedule import Schedule, check_sizes
 
@@ -22,10 +23,15 @@ def interleaved_remainder_last(*, num_ranks: int, num_chunks: int, num_microbatc
     if never_finishes(num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches):
         raise InputError(
             value=num_microbatches,
-            rule=f"must not leave a last group of {remainder} on {num_ranks} ranks x {num_chunks} chunks, where ranks "
-            "wait for each other in a circle",
-            place="schedule interleaved-remainder-last, microbatches",
-            remedy="use interleaved, which runs any number of microbatches",
+            rule=_(
+                "must not leave a last group of {remainder} on {num_ranks} ranks x {num_chunks} chunks, where ranks "
+                "wait for each other in a circle",
+                remainder=remainder,
+                num_ranks=num_ranks,
+                num_chunks=num_chunks,
+            ),
+            place=_("schedule interleaved-remainder-last, microbatches"),
+            remedy=_("use interleaved, which runs any number of microbatches"),
         )
     forwards, backwards = chunk_orders(groups=groups, num_chunks=num_chunks, sequence_splits=1)
     first_pass = (num_chunks - 1) * groups[0]

@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.schedule.families import make_schedule
 from evenflow.schedule.schedule import Schedule
@@ -19,7 +20,7 @@ def schedule_of(plan: Plan) -> Schedule:
     if not plan.order:
         return make_schedule(plan.schedule, **asdict(plan.sizes))
     schedule = parse_schedule(
-        "\n".join(plan.order), name=plan.schedule, sequence_splits=plan.sequence_splits, place="order of the plan"
+        "\n".join(plan.order), name=plan.schedule, sequence_splits=plan.sequence_splits, place=_("order of the plan")
     )
     check_sizes_of(plan, schedule)
     check_complete(schedule)
@@ -31,4 +32,8 @@ def check_sizes_of(plan: Plan, schedule: Schedule) -> None:
     for name, wanted in asdict(plan.sizes).items():
         value = getattr(schedule, name)
         if value != wanted:
-            raise InputError(value=value, rule=f"must be the {wanted} of the plan", place=f"schedule, {name}")
+            raise InputError(
+                value=value,
+                rule=_("must be the {wanted} of the plan", wanted=wanted),
+                place=_("schedule, {name}", name=name),
+            )

@@ -7,6 +7,7 @@ Older files of that library call the input gradient B and the full backward BW.
 import re
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.schedule.action import Action, Op
 from evenflow.schedule.schedule import Schedule
 
@@ -31,10 +32,11 @@ def parse_schedule(text: str, *, name: str, sequence_splits: int = 1, place: str
     orders = []
     for number, line in enumerate(text.splitlines(), start=1):
         tokens = [token for token in line.split(",") if token.strip()]
-        orders.append([Action.parse(token, names=names, place=f"{place}, line {number}") for token in tokens])
+        line_place = _("{place}, line {number}", place=place, number=number)
+        orders.append([Action.parse(token, names=names, place=line_place) for token in tokens])
     actions = [action for order in orders for action in order]
     if not actions:
-        raise InputError(value=text[:40], rule="must have at least one action", place=place)
+        raise InputError(value=text[:40], rule=_("must have at least one action"), place=place)
     num_units = max(action.microbatch for action in actions) + 1
     num_stages = max(action.stage for action in actions) + 1
     first_ranks = {action.stage: rank for rank, order in reversed(list(enumerate(orders))) for action in order}

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.errors import ScheduleError
+from evenflow.language import _
 from evenflow.schedule.action import NUM_OPS, Action, Op
 from evenflow.schedule.schedule import Schedule
 
@@ -29,7 +30,11 @@ def check_complete(schedule: Schedule) -> None:
     if len(outside):
         raise ScheduleError(
             value=_name(schedule, outside[0]),
-            rule=f"must have stages below {shape[1]} and microbatches below {shape[2]}",
+            rule=_(
+                "must have stages below {stages} and microbatches below {microbatches}",
+                stages=shape[1],
+                microbatches=shape[2],
+            ),
             place=place,
         )
     own_ranks = np.array(schedule.stage_ranks)[schedule.stages]
@@ -38,8 +43,12 @@ def check_complete(schedule: Schedule) -> None:
         index = misplaced[0]
         raise ScheduleError(
             value=_name(schedule, index),
-            rule=f"must not run stage {schedule.stages[index]}, which is on rank {own_ranks[index]}",
-            place=f"{place}, rank {schedule.ranks[index]}",
+            rule=_(
+                "must not run stage {stage}, which is on rank {rank}",
+                stage=schedule.stages[index],
+                rank=own_ranks[index],
+            ),
+            place=_("{place}, rank {rank}", place=place, rank=schedule.ranks[index]),
         )
     counts = np.zeros(shape, dtype=np.int64)
     np.add.at(counts, tuple(actions), 1)
@@ -52,7 +61,7 @@ def check_complete(schedule: Schedule) -> None:
         op, stage, unit = (int(value) for value in wrong[0])
         raise ScheduleError(
             value=f"{Action(stage, Op(op), unit)} {counts[op, stage, unit]} times",
-            rule="must run every action exactly once (F, then B, or I and W in its place)",
+            rule=_("must run every action exactly once (F, then B, or I and W in its place)"),
             place=place,
         )
     _check_causal(schedule, place)
@@ -64,7 +73,7 @@ def _check_placement(schedule: Schedule, place: str) -> None:
     if len(of_rank) > schedule.num_ranks or of_rank.min() != of_rank.max():
         raise ScheduleError(
             value=f"{schedule.num_stages} stages on {schedule.num_ranks} ranks, {of_rank.tolist()} each",
-            rule="must have equally many stages on every rank",
+            rule=_("must have equally many stages on every rank"),
             place=place,
         )
 
@@ -73,12 +82,12 @@ def _check_causal(schedule: Schedule, place: str) -> None:
     """Raise ScheduleError unless the actions of each stage, which are all on one rank, are in causal order."""
     positions = np.full((NUM_OPS, schedule.num_stages, schedule.num_units), -1, dtype=np.int64)
     positions[schedule.ops, schedule.stages, schedule.units] = np.arange(schedule.num_actions)
-    rule = "must run the parts of a sequence forward in order: later ones attend to earlier ones"
+    rule = _("must run the parts of a sequence forward in order: later ones attend to earlier ones")
     orders = [(positions[Op.F], 1, rule)]
     if not schedule.is_forward_only:
         gradients = np.maximum(positions[Op.B], positions[Op.I])  # a stage runs one of them
         _check_after(schedule, gradients, positions[Op.F], "must run a backward after its own forward", place)
-        rule = "must run the parts of a sequence backward in reverse: earlier ones collect gradients from later ones"
+        rule = _("must run the parts of a sequence backward in reverse: earlier ones collect gradients from later ones")
         orders.append((gradients, -1, rule))
     if schedule.splits_backward:
         weights = np.where(positions[Op.W] < 0, schedule.num_actions, positions[Op.W])

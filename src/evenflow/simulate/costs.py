@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import Network, Plan
 from evenflow.schedule import NUM_OPS, Op, Schedule
 
@@ -101,18 +102,20 @@ def stage_costs(network: Network, plan: Plan, schedule: Schedule) -> StageCosts:
     if plan.num_layers != network.num_layers:
         raise InputError(
             value=plan.num_layers,
-            rule=f"must add up to the {network.num_layers} layers of the network",
-            place=f"plan for {network.name}, layers",
+            rule=_("must add up to the {num_layers} layers of the network", num_layers=network.num_layers),
+            place=_("plan for {name}, layers", name=network.name),
         )
     for kind, table in plan.recompute.items():
         if kind not in network.kinds and any(any(row) for row in table):
             raise InputError(
                 value=kind,
-                rule=f"must have only the recompute kinds of the network, {', '.join(network.kinds)}",
-                place=f"plan for {network.name}, recompute",
-                remedy="use another kind: full recompute drops the keys and values that later parts of a sequence need"
+                rule=_("must have only the recompute kinds of the network, {names}", names=", ".join(network.kinds)),
+                place=_("plan for {name}, recompute", name=network.name),
+                remedy=_(
+                    "use another kind: full recompute drops the keys and values that later parts of a sequence need"
+                )
                 if plan.sequence_splits > 1 and kind == "full"
-                else "give the memory of that kind in the layer file",
+                else _("give the memory of that kind in the layer file"),
             )
     sums = layer_sums(network)
     return costs_of_counts(network, sums, plan_counts(plan, sums.kinds, schedule.stage_table), schedule.stage_table)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.errors import ScheduleError
+from evenflow.language import _
 from evenflow.schedule import NUM_OPS, Schedule, fault_grid
 from evenflow.simulate.compiled import for_size
 from evenflow.simulate.kernels import order_actions
@@ -60,10 +61,14 @@ def build_graph(schedule: Schedule) -> Graph:
         done[sequence[:placed]] = True
         raise ScheduleError(
             value=None,
-            rule="must let every action start once the actions before it on its rank and its dependency have ended, "
-            f"but {count - placed} of {count} actions never can",
-            place=f"schedule {schedule.name}",
-            remedy="change the order of the ranks below, which wait for each other",
+            rule=_(
+                "must let every action start once the actions before it on its rank and its dependency have ended, "
+                "but {stuck} of {count} actions never can",
+                stuck=count - placed,
+                count=count,
+            ),
+            place=_("schedule {name}", name=schedule.name),
+            remedy=_("change the order of the ranks below, which wait for each other"),
             grid=fault_grid(schedule, done),
         )
     return Graph(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from threading import Event
 
 from evenflow.errors import InputError, Interrupted
+from evenflow.language import _
 from evenflow.model import Cells, Communication, Network, Request, Sizes
 from evenflow.schedule import FAMILIES, default_family, family_name
 from evenflow.solve.best_outcome import BestOutcome, Candidate
@@ -104,8 +105,8 @@ def solve_best(
     if not pairs:
         raise InputError(
             value=list(counts),
-            rule=f"must be one that a schedule has of {', '.join(names)}",
-            place="the number of chunks",
+            rule=_("must be one that a schedule has of {names}", names=", ".join(names)),
+            place=_("the number of chunks"),
         )
 
     def problem_of(schedule: str, count: int) -> Problem:
@@ -307,7 +308,7 @@ class _Contest:
     def _no_plan(self, seconds: float) -> Outcome:
         """Return the outcome without a plan: out of time, or even the candidate that needs the least does not fit."""
         if self._stopped.is_set():
-            raise Interrupted("interrupted before a first plan was found")
+            raise Interrupted(_("interrupted before a first plan was found"))
         entries = [entry for entry in self.entries if not entry.reason]
         reasons = [entry.outcome.infeasibility for entry in entries if entry.outcome and entry.outcome.infeasibility]
         if len(reasons) < len(entries):

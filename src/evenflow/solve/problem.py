@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import COMM, NONE, SELECT, Network, Plan, Request, cells, check_split
 from evenflow.schedule import FAMILIES, Schedule, check_complete, format_schedule, make_schedule
 from evenflow.simulate import (
@@ -148,15 +149,23 @@ def problem_of_order(request: Request, order: Schedule) -> Problem:
     """Return the problem under `order`, which must have the sizes of the request; raises InputError."""
     check_complete(order)
     if order.sizes != request.sizes:
-        raise InputError(value=order.sizes, rule=f"must have the sizes asked for, {request.sizes}", place="the order")
+        raise InputError(
+            value=order.sizes,
+            rule=_("must have the sizes asked for, {sizes}", sizes=request.sizes),
+            place=_("the order"),
+        )
     network = request.network
     if not request.allow_empty and network.num_layers < order.num_stages:
         raise InputError(
             value=network.num_layers,
-            rule=f"must be at least {order.num_stages}, one for each of {order.num_ranks} ranks x {order.num_chunks} "
-            "chunks",
-            place=f"body layers of {network.name}",
-            remedy="use fewer ranks or chunks, or allow empty cells",
+            rule=_(
+                "must be at least {num_stages}, one for each of {num_ranks} ranks x {num_chunks} chunks",
+                num_stages=order.num_stages,
+                num_ranks=order.num_ranks,
+                num_chunks=order.num_chunks,
+            ),
+            place=_("body layers of {name}", name=network.name),
+            remedy=_("use fewer ranks or chunks, or allow empty cells"),
         )
     if not network.has_memory:
         request = replace(request, memory_limit_bytes=None)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from threading import Event, current_thread, main_thread
 
 from evenflow.errors import Interrupted
+from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.solve.clock import Clock
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
@@ -84,7 +85,7 @@ class Race:
         finally:
             prover.stop()
         if self.interrupted.is_set() and standing.incumbent is None and standing.infeasible is None:
-            raise Interrupted("interrupted before a first plan was found")
+            raise Interrupted(_("interrupted before a first plan was found"))
         prover.join(timeout_s=self._settings.patience_s)
         self._spent_s += clock.spent_s
         if prover.failure:

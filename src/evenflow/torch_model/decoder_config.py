@@ -9,6 +9,7 @@ from transformers.utils import logging
 from evenflow.cluster import Dtype
 from evenflow.errors import InputError
 from evenflow.fields import Fields
+from evenflow.language import _
 from evenflow.torch_model.decoder_row import DECODER_PARTS, missing_part
 
 _DIVIDED = (
@@ -57,13 +58,19 @@ def refused(error: Exception, config: Fields) -> InputError:
     if "Unrecognized model identifier" in reason or "Unrecognized configuration class" in reason:
         return InputError(
             value=model_type,
-            rule="must be a decoder that transformers knows, such as llama, mixtral, qwen3, deepseek_v3",
+            rule=_("must be a decoder that transformers knows, such as llama, mixtral, qwen3, deepseek_v3"),
             place=config.place("model_type"),
-            remedy="profile the layers of a model with code of its own from Python",
+            remedy=_("profile the layers of a model with code of its own from Python"),
         )
     shortened = reason if len(reason) < 300 else reason[:297] + "..."
     return InputError(
-        value=None, rule=f"must describe a {model_type} that transformers can build: {shortened}", place=config.place()
+        value=None,
+        rule=_(
+            "must describe a {model_type} that transformers can build: {shortened}",
+            model_type=model_type,
+            shortened=shortened,
+        ),
+        place=config.place(),
     )
 
 
@@ -72,13 +79,20 @@ def _check_parts(model: Any, config: Fields) -> None:
     if missing is not None:
         raise InputError(
             value=config.text("model_type"),
-            rule=f"must be a decoder with {', '.join(DECODER_PARTS)}; this one has no {missing}",
+            rule=_(
+                "must be a decoder with {names}; this one has no {missing}",
+                names=", ".join(DECODER_PARTS),
+                missing=missing,
+            ),
             place=config.place("model_type"),
-            remedy="profile its layers from Python: evenflow.profiles.from_model.profile",
+            remedy=_("profile its layers from Python: evenflow.profiles.from_model.profile"),
         )
     if not len(model.model.layers):
         raise InputError(
-            value=0, rule="must describe at least one layer", place=config.place(), remedy="check num_hidden_layers"
+            value=0,
+            rule=_("must describe at least one layer"),
+            place=config.place(),
+            remedy=_("check num_hidden_layers"),
         )
 
 
@@ -96,7 +110,9 @@ def _share(described: Any, tensor_parallel: int, config: Fields) -> None:
         elif size % tensor_parallel:
             raise InputError(
                 value=size,
-                rule=f"must divide by the {tensor_parallel} devices of --tensor-parallel",
+                rule=_(
+                    "must divide by the {tensor_parallel} devices of --tensor-parallel", tensor_parallel=tensor_parallel
+                ),
                 place=config.place(key),
             )
         else:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from evenflow.errors import InputError
+from evenflow.language import _
 
 if TYPE_CHECKING:
     import torch
@@ -22,7 +23,7 @@ OPTIMIZERS: Mapping[str, Callable[[int], int]] = {
 def check_optimizer(name: str) -> None:
     """Raise `InputError` for a name that is not in `OPTIMIZERS`."""
     if name not in OPTIMIZERS:
-        raise InputError(value=name, rule=f"must be one of {', '.join(OPTIMIZERS)}", place="optimizer")
+        raise InputError(value=name, rule=_("must be one of {names}", names=", ".join(OPTIMIZERS)), place="optimizer")
 
 
 def state_bytes(optimizer: str, item_bytes: int) -> int:

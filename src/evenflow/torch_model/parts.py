@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from evenflow.errors import InputError
+from evenflow.language import _
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -88,7 +89,7 @@ class ModelRow:
 
     def __post_init__(self) -> None:
         if not self.body:
-            raise InputError(value=0, rule="must have at least one layer", place=self.name)
+            raise InputError(value=0, rule=_("must have at least one layer"), place=self.name)
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -10,6 +10,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.torch_model.decoder_row import MODEL_TYPES, decoder_row, is_runnable_decoder
 from evenflow.torch_model.made_tensors import copy_with, first_tensor, make_empty
 from evenflow.torch_model.parts import ModelRow, Part, shared_names
@@ -33,10 +34,13 @@ def as_row(model: Modules, *, head_modules: int = 0, tail_modules: int = 0) -> M
     ):
         raise InputError(
             value=type(model).__name__,
-            rule="must be an nn.Sequential, an nn.ModuleList, a list of modules, or a causal language model of "
-            f"transformers, of type {', '.join(sorted(MODEL_TYPES))}",
+            rule=_(
+                "must be an nn.Sequential, an nn.ModuleList, a list of modules, or a causal language model of "
+                "transformers, of type {names}",
+                names=", ".join(sorted(MODEL_TYPES)),
+            ),
             place="model",
-            remedy="write the model as modules in order, each with one tensor in and one out",
+            remedy=_("write the model as modules in order, each with one tensor in and one out"),
         )
     parts = tuple(
         Part(name=path, path=path, module=module, position=position)
@@ -77,7 +81,7 @@ def row_with_inputs(
     """
     if not isinstance(example_input, torch.Tensor):
         raise InputError(
-            value=type(example_input).__name__, rule="must be one tensor for layers in a row", place="example_batch"
+            value=type(example_input).__name__, rule=_("must be one tensor for layers in a row"), place="example_batch"
         )
     value = torch.empty_like(example_input, device="meta")
     named = [*_end("head", head), *_named(layers), *_end("tail", tail)]
@@ -121,10 +125,12 @@ def runs_on_fakes(name: str) -> Iterator[None]:
         reason = " ".join(str(error).split())[:300]
         raise InputError(
             value=f"{type(error).__name__}: {reason}",
-            rule="must run on tensors whose shapes are known and whose values are not",
+            rule=_("must run on tensors whose shapes are known and whose values are not"),
             place=name,
-            remedy="check the sizes, and that each layer takes what the one before gives; "
-            "a layer that decides by values cannot run so",
+            remedy=_(
+                "check the sizes, and that each layer takes what the one before gives; "
+                "a layer that decides by values cannot run so"
+            ),
         ) from None
     finally:
         logger.disabled = was_disabled

@@ -21,6 +21,7 @@ from evenflow.auto.trace.capture import arguments, faked
 from evenflow.auto.trace.dtensor_adapter import FakeTensorMode
 from evenflow.auto.trace.equal_layers import clone_module
 from evenflow.errors import InputError
+from evenflow.language import _
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +84,12 @@ def _quietly() -> Iterator[None]:
 def _refusal(model: nn.Module, reason: str) -> InputError:
     return InputError(
         value=type(model).__name__,
-        rule=f"must export with torch.export ({reason})",
+        rule=_("must export with torch.export ({reason})", reason=reason),
         place="model",
-        remedy="let neither shapes nor control flow depend on values of tensors and give a batch that fits the "
-        "forward, or give the model's layers in order, as an nn.Sequential or a list",
+        remedy=_(
+            "let neither shapes nor control flow depend on values of tensors and give a batch that fits the "
+            "forward, or give the model's layers in order, as an nn.Sequential or a list"
+        ),
     )
 
 
@@ -100,7 +103,7 @@ def _one_result(forward: Callable[..., Any]) -> Callable[..., torch.Tensor]:
                 return tensor
         raise InputError(
             value=type(output).__name__,
-            rule="must return a tensor with a gradient for its parameters, alone or among other things",
+            rule=_("must return a tensor with a gradient for its parameters, alone or among other things"),
             place="model",
         )
 

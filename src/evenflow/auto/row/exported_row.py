@@ -19,6 +19,7 @@ from evenflow.auto.row.segments import SegmentDraft, draft_segment
 from evenflow.auto.trace.capture import capture
 from evenflow.auto.trace.layer_stack import differentiable
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.torch_model.parts import ModelRow, Part
 
 
@@ -39,7 +40,7 @@ def exported_row(model: nn.Module, example_batch: Any, *, most_even_layers: int)
     if not any(piece.is_trained for piece in pieces):
         raise InputError(
             value=type(model).__name__,
-            rule="must use a parameter of its own that requires a gradient",
+            rule=_("must use a parameter of its own that requires a gradient"),
             place="model",
         )
     grouping = group_layers(pieces, seams, most_even_layers=most_even_layers)

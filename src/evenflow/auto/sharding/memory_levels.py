@@ -17,6 +17,7 @@ from evenflow.auto.sharding.program import NodeKind, ShardingProgram
 from evenflow.auto.trace.operator_graph import Role
 from evenflow.cluster import WholeTensor
 from evenflow.errors import InputError
+from evenflow.language import _
 
 
 class Level(IntEnum):
@@ -133,9 +134,9 @@ def solve_levels(problem: LevelsProblem, time_limit_s: float) -> list[list[Pairw
         if not levels[kind][0].choices:
             raise InputError(
                 value=time_limit_s,
-                rule="must be long enough to find a sharding of every kind of layer",
+                rule=_("must be long enough to find a sharding of every kind of layer"),
                 place="time_limit_s",
-                remedy="allow more seconds",
+                remedy=_("allow more seconds"),
             )
     time_ns = sum(found[0].cost for found in levels.values())
     size = sum(problem.programs[kind].memory_of(found[0].choices) for kind, found in levels.items())

@@ -13,6 +13,7 @@ from evenflow.auto.sharding.redistribution import RedistributionTable
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.cluster import Mesh, Placement, WholeTensor
 from evenflow.errors import InputError
+from evenflow.language import _
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ class MeshCosts:
         if not 0 <= first < end <= len(self.order):
             raise InputError(
                 value=f"[{first}, {end})",
-                rule=f"must be a run of some of the layers [0, {len(self.order)})",
+                rule=_("must be a run of some of the layers [0, {count})", count=len(self.order)),
                 place="stage",
             )
         return tuple(self._option(first, end, level) for level in Level)

@@ -23,6 +23,7 @@ from evenflow.auto.sharding.redistribution import RedistributionTable, Step
 from evenflow.auto.trace.operator_graph import OperatorGraph
 from evenflow.cluster import Mesh, Placement, WholeTensor
 from evenflow.errors import InputError
+from evenflow.language import _
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,9 @@ class Training:
         ):
             value = getattr(self, name)
             if value < least:
-                raise InputError(value=value, rule=f"must be at least {least}", place=f"training, {name}")
+                raise InputError(
+                    value=value, rule=_("must be at least {least}", least=least), place=_("training, {name}", name=name)
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

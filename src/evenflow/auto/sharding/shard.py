@@ -12,6 +12,7 @@ from evenflow.auto.sharding.solution_plan import plan_of
 from evenflow.auto.trace.operator_graph import OperatorGraph
 from evenflow.cluster import Mesh
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.solve import Status
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def shard_graph(
 ) -> ShardingPlan:
     """Return the best sharding of a captured graph; `table` remembers strategies from call to call."""
     if memory_limit_bytes is not None and memory_limit_bytes < 1:
-        raise InputError(value=memory_limit_bytes, rule="must be above zero", place="memory_limit_bytes")
+        raise InputError(value=memory_limit_bytes, rule=_("must be above zero"), place="memory_limit_bytes")
     started = time.monotonic()
     program = build(graph, mesh, training, table)
     solution = solve(program.pairwise, memory_limit=memory_limit_bytes, time_limit_s=time_limit_s)

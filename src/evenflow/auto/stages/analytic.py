@@ -15,6 +15,7 @@ from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.stage_provider import StageCost, exchange_ns, run_costs
 from evenflow.cluster import Cluster, Collective, Layout, Submesh, collective_ns, mesh_axis
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.simulate import LayerSums, layer_sums
 
@@ -40,7 +41,9 @@ class AnalyticStages:
         for name in ("num_microbatches", "samples", "boundary_bytes"):
             if getattr(self, name) < 1:
                 raise InputError(
-                    value=getattr(self, name), rule="must be at least 1", place=f"{self.network.name}, {name}"
+                    value=getattr(self, name),
+                    rule=_("must be at least 1"),
+                    place=_("{name}, {name2}", name=self.network.name, name2=name),
                 )
 
     def __getstate__(self) -> dict[str, object]:

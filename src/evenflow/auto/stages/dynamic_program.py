@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from evenflow.auto.stages.dynamic_program_kernel import device_bounds, fill_memory_table, fill_table, trace
 from evenflow.cluster import Submesh
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.simulate.compiled import compiled
 
 Integers = NDArray[np.int64]
@@ -124,9 +125,12 @@ class StageProgram:
         if np.prod(self.shape) > _LARGEST_TABLE or largest >= _EXACT:
             raise InputError(
                 value=f"{costs.num_layers} layers, {num_devices} devices, {largest} ns",
-                rule=f"must be at most {_LARGEST_TABLE:,} stages x layers x devices and together below 2**53 ns",
-                place="the sizes of the pipeline",
-                remedy="group layers",
+                rule=_(
+                    "must be at most {limit:,} stages x layers x devices and together below 2**53 ns",
+                    limit=_LARGEST_TABLE,
+                ),
+                place=_("the sizes of the pipeline"),
+                remedy=_("group layers"),
             )
         self.costs = costs
         self.sizes = np.array([shape.num_devices for shape in costs.submeshes], dtype=np.int64)

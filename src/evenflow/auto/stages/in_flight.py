@@ -1,6 +1,7 @@
 """Counts the microbatches that a stage holds, by its position in the pipeline."""
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.schedule import family_name, make_schedule
 from evenflow.simulate import live_vectors
 
@@ -14,9 +15,9 @@ def assumed_schedule(name: str) -> str:
     if family not in SCHEDULES:
         raise InputError(
             value=name,
-            rule=f"must be one of {', '.join(SCHEDULES)} for stages to be chosen",
+            rule=_("must be one of {names} for stages to be chosen", names=", ".join(SCHEDULES)),
             place="schedule",
-            remedy="choose one of these: the refinement tries further schedules afterwards",
+            remedy=_("choose one of these: the refinement tries further schedules afterwards"),
         )
     return family
 

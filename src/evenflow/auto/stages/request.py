@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from evenflow.auto.stages.in_flight import assumed_schedule
 from evenflow.cluster import A100, Accelerator, Cluster
 from evenflow.errors import InputError
+from evenflow.language import _
 
 ADAM_STATE_BYTES = 12
 """Bytes that mixed precision keeps beside a 16-bit parameter and its gradient: a 32-bit copy and two moments.
@@ -40,5 +41,5 @@ class TwoLevelRequest:
         for name, least in (("num_microbatches", 1), ("optimizer_bytes_per_parameter", 0), ("processes", 1)):
             value = getattr(self, name)
             if value < least:
-                raise InputError(value=value, rule=f"must be at least {least}", place=name)
+                raise InputError(value=value, rule=_("must be at least {least}", least=least), place=name)
         assumed_schedule(self.schedule)

@@ -13,6 +13,7 @@ from evenflow.auto.stages.threshold_search import NEAR_PERCENT, best_stages
 from evenflow.auto.stages.two_level_plan import Shortage, StagesOutcome, SubmeshStage, TwoLevelPlan
 from evenflow.cluster import Cluster, assign, submeshes
 from evenflow.errors import InputError
+from evenflow.language import _
 
 _MOST_DEVICES = 4096
 """Clusters with more devices than this are not tried."""
@@ -127,9 +128,9 @@ class _StageSearch:
         if least is None:
             raise InputError(
                 value=self.cluster.num_devices,
-                rule="must be a number of devices that some cut and sharding of the model uses up",
-                place=f"{self.cluster.name}, devices",
-                remedy="use fewer devices, or microbatches of more samples",
+                rule=_("must be a number of devices that some cut and sharding of the model uses up"),
+                place=_("{name}, devices", name=self.cluster.name),
+                remedy=_("use fewer devices, or microbatches of more samples"),
             )
         return least
 

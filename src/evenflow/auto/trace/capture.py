@@ -18,6 +18,7 @@ from evenflow.auto.trace.equal_layers import EqualLayers, Flow, clone_module, fi
 from evenflow.auto.trace.joint_graph import read_graph
 from evenflow.auto.trace.operator_graph import OperatorGraph
 from evenflow.errors import InputError
+from evenflow.language import _
 
 
 def capture(
@@ -36,7 +37,7 @@ def capture(
     if not any(parameter.requires_grad for parameter in module.parameters()):
         raise InputError(
             value=type(module).__name__,
-            rule="must have a parameter that requires a gradient",
+            rule=_("must have a parameter that requires a gradient"),
             place="module",
         )
     try:
@@ -47,9 +48,9 @@ def capture(
         first_line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise InputError(
             value=type(module).__name__,
-            rule=f"must run forward and backward on tensors without data ({first_line.strip()})",
+            rule=_("must run forward and backward on tensors without data ({reason})", reason=first_line.strip()),
             place="module",
-            remedy="let no shape depend on values, and give an example input that fits the forward",
+            remedy=_("let no shape depend on values, and give an example input that fits the forward"),
         ) from error
 
 

@@ -7,6 +7,7 @@ from itertools import groupby, pairwise
 from evenflow.auto.trace.operator_graph import OperatorGraph, Role
 from evenflow.cluster import WholeTensor
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.torch_model.parts import Part
 
 
@@ -33,7 +34,9 @@ def capture_layers(kinds: Sequence[Part], order: Sequence[int]) -> CapturedLayer
     """
     for kind in order:
         if not 0 <= kind < len(kinds):
-            raise InputError(value=kind, rule=f"must be kinds of layers, from 0 to {len(kinds) - 1}", place="order")
+            raise InputError(
+                value=kind, rule=_("must be kinds of layers, from 0 to {last}", last=len(kinds) - 1), place="order"
+            )
     longest = tuple(
         max((len(list(run)) for one, run in groupby(order) if one == kind), default=1) for kind in range(len(kinds))
     )
@@ -53,7 +56,7 @@ def _capture(kind: Part, longest: int) -> OperatorGraph:
     if not graph.from_layer_before:
         raise InputError(
             value=None,
-            rule="must take what the layer before returns as its first argument, since layers of its kind follow it",
+            rule=_("must take what the layer before returns as its first argument, since layers of its kind follow it"),
             place=kind.name,
         )
     operators = tuple(replace(one, name=one.name.removeprefix(STACKED)) for one in graph.operators)
@@ -68,8 +71,13 @@ def _check_order(kinds: Sequence[Part], order: Sequence[int], graphs: Sequence[O
         if given != taken:
             raise InputError(
                 value=f"{list(given.shape)} of {given.item_bytes} bytes each",
-                rule=f"must be what {kinds[after].name} takes, {list(taken.shape)} of {taken.item_bytes} bytes each",
-                place=f"the result of {kinds[before].name}",
+                rule=_(
+                    "must be what {name} takes, {shape} of {item_bytes} bytes each",
+                    name=kinds[after].name,
+                    shape=list(taken.shape),
+                    item_bytes=taken.item_bytes,
+                ),
+                place=_("the result of {name}", name=kinds[before].name),
             )
 
 

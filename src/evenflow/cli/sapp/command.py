@@ -30,6 +30,7 @@ from evenflow.cli.text.plan_text import block_to_paste, no_plan_text
 from evenflow.errors import InputError
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.sapp_text import format_bubbles
+from evenflow.language import _
 from evenflow.model import NONE, Network, Request, Sizes
 from evenflow.profiles.layer_file import read_layer_file
 from evenflow.schedule import default_family
@@ -171,8 +172,8 @@ def _layer_file(folder: Path, name: str, *, made: bool) -> Path:
         names = ", ".join(sorted(file.stem for file in folder.glob("*.json"))) if folder.is_dir() else ""
         raise InputError(
             value=str(path),
-            rule="must name a layer file that is there",
+            rule=_("must name a layer file that is there"),
             place="-m",
-            remedy=f"{folder}/ has: {names}" if names else "name its folder with -lf",
+            remedy=_("{folder}/ has: {names}", folder=folder, names=names) if names else _("name its folder with -lf"),
         )
     return path

@@ -7,6 +7,7 @@ from typing import NoReturn
 import click
 
 import evenflow
+from evenflow.language import _
 
 PROGRAM = "run_pipeline_balance.py"
 _REFUSED = {
@@ -18,7 +19,7 @@ _REFUSED = {
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Report a wrong flag like any other bad input."""
-        raise click.UsageError(f"{message}; see: {PROGRAM} --help")
+        raise click.UsageError(_("{message}; see: {program} --help", message=message, program=PROGRAM))
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -86,12 +87,12 @@ def _yes(text: str) -> bool:
         return True
     if text.lower() in {"0", "false", "no", "n", "f"}:
         return False
-    raise argparse.ArgumentTypeError(f"{text!r} is neither 1, true, yes nor 0, false, no")
+    raise argparse.ArgumentTypeError(_("{text!r} is neither 1, true, yes nor 0, false, no", text=text))
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
+        raise argparse.ArgumentTypeError(_("{text!r} is not a whole number above zero", text=text))
     return int(text)
 
 
@@ -101,5 +102,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above zero")
+        raise argparse.ArgumentTypeError(_("{text!r} is not a number of seconds above zero", text=text))
     return seconds

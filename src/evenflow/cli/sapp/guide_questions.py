@@ -8,6 +8,7 @@ import click
 from evenflow.cli.text.guide_text import guide_notes
 from evenflow.errors import InputError, Interrupted
 from evenflow.export.dry_run_text import format_dry_runs
+from evenflow.language import _
 from evenflow.model import BOTH, COMM, FULL, SELECT
 from evenflow.profiles.memory.dry_run_guide import check_layers, check_ranks, find_dry_runs
 
@@ -35,7 +36,7 @@ def interactive_guide() -> int:
             return 0
         kinds = [kind for kind, question in _QUESTIONS.items() if _ask_yes(question)]
     except click.Abort:
-        raise Interrupted("\ninterrupted: some questions were not answered") from None
+        raise Interrupted("\n" + _("interrupted: some questions were not answered")) from None
     dry_runs = find_dry_runs(ranks, layers, kinds)
     for text in format_dry_runs(dry_runs.rounds):
         click.echo(f"{_now()} - pipeline_balance - OUTPUT - {text}")

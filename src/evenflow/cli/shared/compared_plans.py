@@ -6,6 +6,7 @@ from pathlib import Path, PurePath
 from evenflow.baselines.named_plans import NAIVE_PLANS, NamedPlan, Skipped
 from evenflow.errors import InputError
 from evenflow.export.results.comparison_fields import RECOMMENDED
+from evenflow.language import _
 from evenflow.model import Communication, Network, Sizes
 from evenflow.profiles.manual_file import read_manual_file
 from evenflow.schedule import family_name
@@ -79,12 +80,12 @@ def picture_paths(plans: Sequence[NamedPlan | Skipped], folder: Path) -> dict[st
 def _check_picture(name: str, taken: set[str], *, place: str) -> None:
     if name in taken:
         raise InputError(
-            value=name, rule="must not be the picture of another plan", place=place, remedy="choose another name"
+            value=name, rule=_("must not be the picture of another plan"), place=place, remedy=_("choose another name")
         )
     if PurePath(name).name != name or name in {".", ".."} or "\\" in name:
         raise InputError(
             value=name,
-            rule="must be the name of a file, without a folder",
+            rule=_("must be the name of a file, without a folder"),
             place=place,
-            remedy="leave out the folder: pictures go to the output folder",
+            remedy=_("leave out the folder: pictures go to the output folder"),
         )

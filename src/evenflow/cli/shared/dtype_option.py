@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from evenflow.cluster import DTYPES, Dtype
+from evenflow.language import _
 
 
 def dtype_option(*offered: Dtype, help: str) -> Callable[[Any], Any]:  # noqa: A002 - click's name
@@ -16,7 +17,7 @@ def dtype_option(*offered: Dtype, help: str) -> Callable[[Any], Any]:  # noqa: A
         dtype = DTYPES.get(name.lower())
         if dtype not in offered:
             names = ", ".join(f"{each.short_name} ({each.value})" for each in offered)
-            raise click.BadParameter(f"{name!r} is not one of {names}")
+            raise click.BadParameter(_("{name!r} is not one of {names}", name=name, names=names))
         return dtype
 
     return click.option(

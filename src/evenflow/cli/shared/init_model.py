@@ -9,6 +9,7 @@ from evenflow.cli.text.fit_text import fit_summary
 from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.fields import read_text
+from evenflow.language import _
 from evenflow.model import Network
 from evenflow.profiles.init.init_file import InitFile, read_init_file
 from evenflow.profiles.init.init_network import network_of_fit
@@ -64,9 +65,9 @@ def _check_not_by_hand(path: Path) -> None:
         pass
     raise InputError(
         value=str(path),
-        rule="must name a layer file that --init has written, or a new one",
+        rule=_("must name a layer file that --init has written, or a new one"),
         place="-m",
-        remedy="choose another name, or move that file away",
+        remedy=_("choose another name, or move that file away"),
     )
 
 
@@ -77,9 +78,11 @@ def _times(init: InitFile) -> LayerTimes:
         return _profiled_times(init, init.profiling)
     raise InputError(
         value=None,
-        rule="must have the times of the layers, which a layer file needs",
+        rule=_("must have the times of the layers, which a layer file needs"),
         place=init.file,
-        remedy="add time_config with head, body and tail in ms, or profiling_config with the folder of the timelines",
+        remedy=_(
+            "add time_config with head, body and tail in ms, or profiling_config with the folder of the timelines"
+        ),
     )
 
 
@@ -92,9 +95,9 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
     if len(profiling.body_layers) > 1:
         raise InputError(
             value=profiling.body_layers,
-            rule="must name one kind of body layer, which the memory equations are for",
+            rule=_("must name one kind of body layer, which the memory equations are for"),
             place=f"{profiling.place}.body_layers",
-            remedy="name one in body_layers, or give the mean time of a layer in time_config",
+            remedy=_("name one in body_layers, or give the mean time of a layer in time_config"),
         )
     names = LayerNames(
         head=profiling.head_layers,
@@ -118,10 +121,13 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
         if block is None:
             raise InputError(
                 value=None,
-                rule=f"must have a timeline that shows the {key}",
+                rule=_("must have a timeline that shows the {key}", key=key),
                 place=str(folder),
-                remedy=f"add the timeline of its stage, or name its layers in {key}_layers; a model without one has "
-                "time_config with 0",
+                remedy=_(
+                    "add the timeline of its stage, or name its layers in {key}_layers; a model without one has "
+                    "time_config with 0",
+                    key=key,
+                ),
             )
         return PartTime(name=block.name, forward_ns=block.forward_ns, backward_ns=block.known_backward_ns)
 
@@ -140,7 +146,11 @@ def _timeline_folder(init: InitFile, profiling: Profiling) -> Path:
         return beside
     raise InputError(
         value=profiling.folder,
-        rule=f"must be a folder, seen from {Path.cwd()} or from {Path(init.file).parent.absolute()}",
+        rule=_(
+            "must be a folder, seen from {cwd} or from {absolute}",
+            cwd=Path.cwd(),
+            absolute=Path(init.file).parent.absolute(),
+        ),
         place=f"{profiling.place}.folder_path",
-        remedy="put the timelines of the first, the last and a middle stage there, or give times in time_config",
+        remedy=_("put the timelines of the first, the last and a middle stage there, or give times in time_config"),
     )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import Cells, cells, deal_layers
 
 
@@ -11,7 +12,7 @@ def parse_counts(text: str, place: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and len(part) < 10 for part in parts):
         raise InputError(
-            value=text, rule="must be counts, separated by commas", place=place, remedy="write for example 8,8,7"
+            value=text, rule=_("must be counts, separated by commas"), place=place, remedy=_("write for example 8,8,7")
         )
     return [int(part) for part in parts]
 
@@ -22,6 +23,10 @@ def layers_by_chunk(texts: Sequence[str], *, num_chunks: int, place: str) -> Cel
     if len(rows) == num_chunks:
         return cells(rows)
     if len(rows) != 1:
-        rule = "must be given once" + (f", or once for each of the {num_chunks} chunks" if num_chunks > 1 else "")
+        rule = (
+            _("must be given once, or once for each of the {num_chunks} chunks", num_chunks=num_chunks)
+            if num_chunks > 1
+            else _("must be given once")
+        )
         raise InputError(value=len(rows), rule=rule, place=place)
     return deal_layers(rows[0], num_chunks=num_chunks)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import Communication
 from evenflow.units import MEGABYTE, parse_bandwidth, parse_memory, parse_time
 
@@ -40,9 +41,9 @@ class MessageOptions:
             given, missing = (_BANDWIDTH, _BOUNDARY) if boundary_bytes is None else (_BOUNDARY, _BANDWIDTH)
             raise InputError(
                 value=None,
-                rule=f"must come with {missing}: the two together are the transfer time",
+                rule=_("must come with {missing}: the two together are the transfer time", missing=missing),
                 place=self._spelling(given),
-                remedy=f"add {missing}",
+                remedy=_("add {missing}", missing=missing),
             )
         if latency_ns is None and gigabits_per_s is None:
             return None
@@ -79,10 +80,17 @@ class MessageOptions:
         place = _OLD_SPELLINGS[option]
         if new_value is not None:
             raise InputError(
-                value=None, rule=f"must not be given beside {option}", place=place, remedy="leave one of the two out"
+                value=None,
+                rule=_("must not be given beside {option}", option=option),
+                place=place,
+                remedy=_("leave one of the two out"),
             )
         if not (0 < value <= 1e9 or (may_be_zero and value == 0)):
-            rule = f"must be a number {'not below' if may_be_zero else 'above'} zero, at most 10^9"
+            rule = (
+                _("must be a number not below zero, at most 10^9")
+                if may_be_zero
+                else _("must be a number above zero, at most 10^9")
+            )
             raise InputError(value=value, rule=rule, place=place)
         return value
 

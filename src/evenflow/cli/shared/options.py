@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.schedule import chunk_count, default_family, family_name
 from evenflow.solve.order.searcher import SEARCHED
 from evenflow.torch_model.optimizers import OPTIMIZERS
@@ -43,7 +44,7 @@ LESS_MEMORY = click.option(
 def _seconds(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
     """Check a time limit; click's own range lets NaN through."""
     if not 0 < value <= 1e9:
-        raise click.BadParameter(f"{value} is not a number of seconds above zero")
+        raise click.BadParameter(_("{value} is not a number of seconds above zero", value=value))
     return value
 
 
@@ -90,8 +91,8 @@ def schedule_name(name: str | None, *, num_chunks: int, less_memory: bool) -> st
     if less_memory and family != "interleaved-less-memory":
         raise InputError(
             value=name,
-            rule="must be interleaved-less-memory, or not given, beside --less-memory",
+            rule=_("must be interleaved-less-memory, or not given, beside --less-memory"),
             place="--schedule",
-            remedy="leave one of the two out",
+            remedy=_("leave one of the two out"),
         )
     return family

@@ -9,6 +9,7 @@ from pathlib import Path
 from evenflow.cli.shared.picture_files import check_picture_file, picture_content
 from evenflow.errors import FileError, InputError
 from evenflow.export.results.json_text import format_object
+from evenflow.language import _
 
 JSON = "--json"
 SVG = "--svg"
@@ -39,9 +40,9 @@ class Outputs:
             if real in taken and not _is_special(path):
                 raise InputError(
                     value=str(path),
-                    rule=f"must not be the same file as {taken[real]}",
+                    rule=_("must not be the same file as {taken}", taken=taken[real]),
                     place=option,
-                    remedy="name another file",
+                    remedy=_("name another file"),
                 )
             taken[real] = option
             _check_writable(path, option)
@@ -93,7 +94,7 @@ def write_whole(path: Path, content: bytes, *, option: str) -> None:
 def _check_writable(path: Path, option: str) -> None:
     try:
         if path.is_dir():
-            raise InputError(value=str(path), rule="must be a file, not a folder", place=option)
+            raise InputError(value=str(path), rule=_("must be a file, not a folder"), place=option)
         if _is_special(path):
             return
         folder = Path(os.path.realpath(path)).parent
@@ -111,4 +112,4 @@ def _is_special(path: Path) -> bool:
 
 
 def _unwritable(path: Path, option: str, error: Exception) -> FileError:
-    return FileError.from_os(path, error, action="write", remedy=f"choose another path for {option}")
+    return FileError.from_os(path, error, action="write", remedy=_("choose another path for {option}", option=option))

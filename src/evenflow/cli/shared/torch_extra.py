@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from evenflow.errors import InputError
+from evenflow.language import _
 
 
 @contextmanager
@@ -14,7 +15,7 @@ def torch_extra(*, place: str) -> Iterator[None]:
     except ImportError as error:
         raise InputError(
             value=None,
-            rule=f"must have PyTorch and transformers, and {error.name} is missing",
+            rule=_("must have PyTorch and transformers, and {name} is missing", name=error.name),
             place=place,
-            remedy="pip install 'evenflow[run]'",
+            remedy=_("pip install 'evenflow[run]'"),
         ) from None

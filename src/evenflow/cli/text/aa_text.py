@@ -4,6 +4,7 @@ import re
 
 from evenflow.cli.text.tables import aligned
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.run.values.aa_report import AAReport, Direction, Fault, Mismatch
 from evenflow.units import milliseconds
 
@@ -27,7 +28,7 @@ def parse_fault(text: str) -> Fault:
         or fields.get("op", "forward") not in list(Direction)
     )
     if wrong:
-        raise InputError(value=text, rule=f"must have the form {_FORM}", place="--inject-fault")
+        raise InputError(value=text, rule=_("must have the form {form}", form=_FORM), place="--inject-fault")
     return Fault(
         rank=int(fields["rank"]),
         step=int(fields["step"]) - 1,

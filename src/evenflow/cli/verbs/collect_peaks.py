@@ -14,6 +14,7 @@ from evenflow.cli.shared.output_files import Outputs
 from evenflow.errors import FileError, InputError
 from evenflow.export.dry_run_text import format_memory_usage
 from evenflow.export.results.peaks_fields import peaks_fields
+from evenflow.language import _
 from evenflow.profiles.logs.megatron_logs import parse_rank_lines
 from evenflow.profiles.logs.mindspore_logs import parse_peak_lines, read_peak_folder
 from evenflow.profiles.logs.stage_peaks import PeakKind
@@ -51,15 +52,15 @@ def collect_peaks(
     kind = PeakKind.USED if used else PeakKind.ACTUAL
     outputs = Outputs({"--json": json_file}, inputs={f"the input {source}": Path(source) for source in sources})
     if sources.count(STANDARD_INPUT) > 1:
-        raise InputError(value=None, rule="must name standard input (-) at most once", place="LOGS")
+        raise InputError(value=None, rule=_("must name standard input (-) at most once"), place="LOGS")
     rounds = [_peaks(source, kind, ranks_per_stage) for source in sources]
     for source, peaks in zip(sources, rounds, strict=True):
         if ranks is not None and len(peaks) != ranks:
             raise InputError(
                 value=f"{len(peaks)} stages",
-                rule=f"must have the peaks of all {ranks} stages of --ranks",
+                rule=_("must have the peaks of all {ranks} stages of --ranks", ranks=ranks),
                 place=source,
-                remedy="look for stages whose log is missing",
+                remedy=_("look for stages whose log is missing"),
             )
     click.echo(format_memory_usage(rounds), nl=False)
     for source, peaks in zip(sources, rounds, strict=True):
@@ -75,9 +76,9 @@ def _peaks(source: str, kind: PeakKind, ranks_per_stage: int | None) -> tuple[in
         if ranks_per_stage is not None:
             raise InputError(
                 value=source,
-                rule="must be the output of a Megatron-LM job, which is a file, with --ranks-per-stage",
+                rule=_("must be the output of a Megatron-LM job, which is a file, with --ranks-per-stage"),
                 place="LOGS",
-                remedy="give the file, or several with: cat FILES | evenflow collect-peaks - --ranks-per-stage N",
+                remedy=_("give the file, or several with: cat FILES | evenflow collect-peaks - --ranks-per-stage N"),
             )
         return read_peak_folder(Path(source), kind=kind)
     place = "standard input" if source == STANDARD_INPUT else source

@@ -12,6 +12,7 @@ from evenflow.cli.text.guide_text import guide_notes
 from evenflow.errors import InputError
 from evenflow.export.dry_run_text import format_dry_runs, format_init_start
 from evenflow.export.results.guide_fields import guide_fields
+from evenflow.language import _
 from evenflow.model import KNOWN_KINDS, NONE
 from evenflow.profiles.memory.dry_run_guide import find_dry_runs
 
@@ -58,9 +59,9 @@ def guide(
     if output_folder is not None and train_yaml is None:
         raise InputError(
             value=None,
-            rule="must come with --apply, whose files it is for",
+            rule=_("must come with --apply, whose files it is for"),
             place="--output-folder",
-            remedy="add --apply",
+            remedy=_("add --apply"),
         )
     dry_runs = find_dry_runs(ranks, layers, _kinds(recompute))
     rounds = {f"--apply, round {number}": plan for number, plan in enumerate(dry_runs.rounds, start=1)}
@@ -92,6 +93,8 @@ def _kinds(text: str) -> list[str]:
     kinds = [kind.strip() for kind in text.split(",")]
     for kind in kinds:
         if kind not in KNOWN_KINDS:
-            rule = f"must be a list of {', '.join(KNOWN_KINDS)}, separated by commas, or {NONE}"
+            rule = _(
+                "must be a list of {names}, separated by commas, or {none}", names=", ".join(KNOWN_KINDS), none=NONE
+            )
             raise InputError(value=kind, rule=rule, place="--recompute")
     return kinds

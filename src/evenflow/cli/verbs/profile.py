@@ -17,6 +17,7 @@ from evenflow.cluster import Dtype
 from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.profile_fields import ProfileSetting, profile_fields
+from evenflow.language import _
 
 if TYPE_CHECKING:
     from evenflow.profiles.from_model.model_profile import ModelProfile
@@ -77,9 +78,9 @@ def profile(model: str, output: str, json_file: Path | None, **asked: Any) -> in
             if value is not None:
                 raise InputError(
                     value=value,
-                    rule="must come with --device fake, which computes times",
+                    rule=_("must come with --device fake, which computes times"),
                     place=option,
-                    remedy="leave it out: times are measured",
+                    remedy=_("leave it out: times are measured"),
                 )
     layer_file = None if output == STANDARD_OUTPUT else Path(output)
     path = config_path(model)

@@ -12,6 +12,7 @@ from evenflow.cli.text.trace_text import trace_text
 from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.trace_fields import trace_fields
+from evenflow.language import _
 from evenflow.profiles.layer_entry import MOST_LAYERS
 from evenflow.profiles.traces import LayerNames, TraceProgress, read_traces
 from evenflow.profiles.traces.trace_network import network_of_traces
@@ -70,7 +71,7 @@ def read_trace(
     if len(layer_counts) not in (1, len(names.body)) or (layer_file and len(layer_counts) != len(names.body)):
         raise InputError(
             value=layer_counts,
-            rule=f"must be given once for each of the {len(names.body)} --body, in their order",
+            rule=_("must be given once for each of the {count} --body, in their order", count=len(names.body)),
             place="--layers",
         )
     outputs = Outputs({"--json": json_file, "--layer-file": layer_file}, inputs={"FOLDER": folder})

@@ -10,6 +10,7 @@ from torch import nn
 from torch.autograd.graph import get_gradient_edge
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import NONE
 from evenflow.profiles.from_model.part_times import PartTimes
 from evenflow.profiles.from_model.part_trace import source
@@ -35,9 +36,9 @@ def measure(part: Part, kinds: Sequence[str], *, device: torch.device) -> PartTi
     except (RuntimeError, MemoryError) as error:
         raise InputError(
             value=" ".join(str(error).split())[:200],
-            rule=f"must run forward and backward on {device.type}",
+            rule=_("must run forward and backward on {type}", type=device.type),
             place=part.name,
-            remedy="make sequence or microbatch smaller, or take times from an accelerator with --device fake",
+            remedy=_("make sequence or microbatch smaller, or take times from an accelerator with --device fake"),
         ) from None
 
 

@@ -7,6 +7,7 @@ import torch
 
 from evenflow.cluster import EFFICIENCY, accelerator_named
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.profiles.from_model.measure import REPEATS, measure
 from evenflow.profiles.from_model.part_times import PartTimes, Roofline
 from evenflow.profiles.from_model.part_trace import PartTrace
@@ -35,13 +36,15 @@ def timer(*, device: str, accelerator: str | None = None, efficiency: float = EF
     if device == FAKE:
         return _computed(accelerator, efficiency)
     if device not in DEVICES:
-        raise InputError(value=device, rule=f"must be one of {', '.join((FAKE, *DEVICES))}", place="device")
+        raise InputError(
+            value=device, rule=_("must be one of {names}", names=", ".join((FAKE, *DEVICES))), place="device"
+        )
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError(
             value=device,
-            rule="must be a device that PyTorch sees",
+            rule=_("must be a device that PyTorch sees"),
             place="device",
-            remedy="take times from an accelerator's rates: fake",
+            remedy=_("take times from an accelerator's rates: fake"),
         )
     return Timer(
         times=lambda part, traces: measure(part, list(traces), device=torch.device(device)),
@@ -52,9 +55,12 @@ def timer(*, device: str, accelerator: str | None = None, efficiency: float = EF
 def _computed(accelerator: str | None, efficiency: float) -> Timer:
     if accelerator is None:
         raise InputError(
-            value=None, rule="must be given where no device measures times", place="accelerator", remedy="name one"
+            value=None,
+            rule=_("must be given where no device measures times"),
+            place="accelerator",
+            remedy=_("name one"),
         )
     if not 0 < efficiency <= 1:
-        raise InputError(value=efficiency, rule="must be a share above 0 and at most 1", place="efficiency")
+        raise InputError(value=efficiency, rule=_("must be a share above 0 and at most 1"), place="efficiency")
     roofline = Roofline(accelerator=accelerator_named(accelerator), efficiency=efficiency)
     return Timer(times=lambda _part, traces: roofline.times(traces), origin=roofline.origin())

@@ -5,6 +5,7 @@ from typing import Any
 
 from evenflow.errors import InputError
 from evenflow.fields import Fields, is_integer
+from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.profiles.memory.peaks import Peak
 from evenflow.units import bytes_from_megabytes
@@ -23,12 +24,17 @@ def read_peaks(memory: Fields, body: Fields, rounds: Sequence[Plan]) -> tuple[Pe
         if len(megabytes) != len(stages):
             raise InputError(
                 value=megabytes,
-                rule=f"must have a memory for each of the {len(stages)} stages of stage_id; here are {len(megabytes)}",
+                rule=_(
+                    "must have a memory for each of the {stages} stages of stage_id; here are {here}",
+                    stages=len(stages),
+                    here=len(megabytes),
+                ),
                 place=sizes_name,
             )
         for entry, (stage, size) in enumerate(zip(stages, megabytes, strict=True), start=1):
-            named = Fields(values={"": size}, file=f"{sizes_name}, entry {entry} (stage {stage})")
-            peaks.append(Peak(round_index=index, rank=stage, peak_bytes=_peak(named, "")))
+            place = _("{place}, entry {entry} (stage {stage})", place=sizes_name, entry=entry, stage=stage)
+            peak_bytes = _peak(Fields(values={"": size}, file=place), "")
+            peaks.append(Peak(round_index=index, rank=stage, peak_bytes=peak_bytes))
     return (*peaks, Peak(round_index=0, rank=last, peak_bytes=_peak(memory, "tail_memory")))
 
 
@@ -37,9 +43,16 @@ def _lists_by_round(fields: Fields, key: str, num_rounds: int) -> list[tuple[str
     value, place = fields.required(key), fields.place(key)
     rows = value if isinstance(value, list) and any(isinstance(row, list) for row in value) else [value]
     if len(rows) != num_rounds or not all(isinstance(row, list) and row for row in rows):
-        several = f"a list of lists, one for each of the {num_rounds} rounds"
-        raise fields.error(key, f"must be {several if num_rounds > 1 else 'a list of numbers'}")
-    return [(f"{place}, round {index + 1}" if num_rounds > 1 else place, row) for index, row in enumerate(rows)]
+        rule = (
+            _("must be a list of lists, one for each of the {num_rounds} rounds", num_rounds=num_rounds)
+            if num_rounds > 1
+            else _("must be a list of numbers")
+        )
+        raise fields.error(key, rule)
+    return [
+        (_("{place}, round {number}", place=place, number=index + 1) if num_rounds > 1 else place, row)
+        for index, row in enumerate(rows)
+    ]
 
 
 def _check_stages(stages: list[Any], last: int, *, place: str) -> None:
@@ -48,12 +61,14 @@ def _check_stages(stages: list[Any], last: int, *, place: str) -> None:
         if not is_integer(stage) or not 0 < stage < last:
             raise InputError(
                 value=stage,
-                rule=f"must have middle stages, from 1 to {last - 1}",
+                rule=_("must have middle stages, from 1 to {last}", last=last - 1),
                 place=place,
-                remedy=f"give stages 0 and {last} as head_memory and tail_memory, those of the first round",
+                remedy=_(
+                    "give stages 0 and {last} as head_memory and tail_memory, those of the first round", last=last
+                ),
             )
         if stages.count(stage) > 1:
-            raise InputError(value=stage, rule="must have every stage once in a round", place=place)
+            raise InputError(value=stage, rule=_("must have every stage once in a round"), place=place)
 
 
 def _peak(fields: Fields, key: str) -> int:

@@ -5,6 +5,7 @@ from typing import TypeGuard
 
 from evenflow.errors import InputError
 from evenflow.fields import Fields, is_integer_list
+from evenflow.language import _
 from evenflow.model import Cells, Plan
 from evenflow.profiles.cell_lists import RECOMPUTE_LISTS, check_counts, exclusive_counts, layers_by_cell
 from evenflow.profiles.yaml_file import section
@@ -12,7 +13,6 @@ from evenflow.profiles.yaml_file import section
 RECOMPUTE = "recompute_config"
 _FEWEST_STAGES = 3
 _MOST_STAGES = 10_000
-_STAGE = "stage {rank}"
 
 
 def read_rounds(top: Fields, pipeline: Fields, *, num_layers: int, stages: object) -> tuple[Plan, ...]:
@@ -24,14 +24,17 @@ def read_rounds(top: Fields, pipeline: Fields, *, num_layers: int, stages: objec
     if num_stages < _FEWEST_STAGES:
         raise pipeline.error(
             "pipeline_num",
-            f"must be {_FEWEST_STAGES} or more, because only middle stages tell parameters from activations",
-            remedy="dry-run the model with more stages; the memory of a layer stays the same",
+            _(
+                "must be {fewest_stages} or more, because only middle stages tell parameters from activations",
+                fewest_stages=_FEWEST_STAGES,
+            ),
+            remedy=_("dry-run the model with more stages; the memory of a layer stays the same"),
         )
     num_rounds = _num_rounds(pipeline, stages)
     layers = []
     for name, given in _by_round(pipeline, "offset", num_rounds):
         offset = [0] * num_stages if given is False else _row(given, num_stages, place=name, other="0")
-        layers.append(layers_by_cell([offset], num_layers=num_layers, place=name, cell=_STAGE))
+        layers.append(layers_by_cell([offset], num_layers=num_layers, place=name, cell=_stage))
     recompute = section(top, RECOMPUTE) if RECOMPUTE in top else Fields(values={}, file=top.file, path=RECOMPUTE)
     recompute.check_known(RECOMPUTE_LISTS)
     counts = [_counts(recompute, key, layers) for key in RECOMPUTE_LISTS]
@@ -51,7 +54,7 @@ def _num_rounds(pipeline: Fields, stages: object) -> int:
     offset = pipeline.required("offset")
     if offset is None:
         raise InputError(
-            value=offset, rule="must be 0, a list of integers or a list of lists", place=pipeline.place("offset")
+            value=offset, rule=_("must be 0, a list of integers or a list of lists"), place=pipeline.place("offset")
         )
     for rows in (offset, stages):
         if _is_nested(rows):
@@ -67,7 +70,7 @@ def _counts(fields: Fields, key: str, layers: Sequence[Cells]) -> list[Cells]:
             tables.append(own if given else ((0,) * len(own[0]),))
             continue
         row = _row(given, len(own[0]), place=name, other="true, false")
-        check_counts([row], own, place=name, cell=_STAGE)
+        check_counts([row], own, place=name, cell=_stage)
         tables.append((tuple(row),))
     return tables
 
@@ -82,7 +85,7 @@ def _by_round(fields: Fields, key: str, num_rounds: int) -> list[tuple[str, obje
         return [(name, value or False)] * num_rounds
     entries = value if _is_nested(value) or num_rounds > 1 else [value]
     if not isinstance(entries, list) or len(entries) != num_rounds:
-        raise fields.error(key, f"must have an entry for each round, here {num_rounds}")
+        raise fields.error(key, _("must have an entry for each round, here {num_rounds}", num_rounds=num_rounds))
     several = num_rounds > 1
     return [
         (f"{name}, round {index + 1}" if several else name, entry if entry != 0 else False)
@@ -98,9 +101,18 @@ def _is_nested(value: object) -> TypeGuard[list[object]]:
 def _row(value: object, num_stages: int, *, place: str, other: str) -> list[int]:
     """Return a list with an integer for each stage."""
     if not is_integer_list(value):
-        rule = f"must be {other}, a list of integers, or a list of such for each round"
+        rule = _("must be {other}, a list of integers, or a list of such for each round", other=other)
         raise InputError(value=value, rule=rule, place=place)
     if len(value) != num_stages:
-        rule = f"must have a number for each of the {num_stages} stages; here are {len(value)}"
+        rule = _(
+            "must have a number for each of the {num_stages} stages; here are {count}",
+            num_stages=num_stages,
+            count=len(value),
+        )
         raise InputError(value=value, rule=rule, place=place)
     return value
+
+
+def _stage(_chunk: int, rank: int) -> str:
+    """Return what a cell is called in messages; a dry run has one chunk."""
+    return _("stage {rank}", rank=rank)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from evenflow.fields import Fields
+from evenflow.language import _
 from evenflow.profiles.layer_entry import plain_backward_ns
 from evenflow.profiles.yaml_file import section
 from evenflow.units import nanoseconds_from_milliseconds
@@ -58,7 +59,7 @@ def read_times(top: Fields) -> LayerTimes | None:
     def part(key: str, *, above_zero: bool = False) -> PartTime:
         forward_ns = nanoseconds_from_milliseconds(fields.number(key, above_zero=above_zero))
         if above_zero and not forward_ns:
-            raise fields.error(key, "must be a nanosecond or more, in milliseconds")
+            raise fields.error(key, _("must be a nanosecond or more, in milliseconds"))
         names = _names(section(top, PROFILING), f"{key}_layers") if PROFILING in top else _LLAMA[f"{key}_layers"]
         return PartTime(name=" + ".join(names), forward_ns=forward_ns, backward_ns=plain_backward_ns(forward_ns))
 
@@ -89,7 +90,7 @@ def _names(fields: Fields, key: str) -> tuple[str, ...]:
         return _LLAMA[key]
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not names or not all(isinstance(name, str) and name.strip() for name in names):
-        raise fields.error(key, "must be a name or a list of names")
+        raise fields.error(key, _("must be a name or a list of names"))
     if len(set(names)) < len(names):
-        raise fields.error(key, "must have every name once")
+        raise fields.error(key, _("must have every name once"))
     return tuple(names)

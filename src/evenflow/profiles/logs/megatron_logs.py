@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.profiles.logs.stage_peaks import PeakKind, peaks_in_order
 from evenflow.units import parse_memory
 
@@ -35,13 +36,13 @@ def parse_rank_lines(
     for line in lines:
         for match in _LINE.finditer(line):
             size = match[3 if kind is PeakKind.ACTUAL else 2]
-            by_rank[int(match[1])] = parse_memory(size, place=f"{place}: the peak memory")
+            by_rank[int(match[1])] = parse_memory(size, place=_("{place}: the peak memory", place=place))
     if not by_rank:
         raise InputError(
             value=None,
-            rule="must have lines such as '[Rank 0] (after 2 iterations) memory (MB) | allocated: …'",
+            rule=_("must have lines such as '[Rank 0] (after 2 iterations) memory (MB) | allocated: …'"),
             place=place,
-            remedy="train until --log-interval: they come with the first line of training progress",
+            remedy=_("train until --log-interval: they come with the first line of training progress"),
         )
     peaks: dict[int, int] = {}
     for rank, peak in by_rank.items():

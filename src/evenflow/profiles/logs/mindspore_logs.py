@@ -17,6 +17,7 @@ from pathlib import Path
 
 from evenflow.errors import FileError, InputError
 from evenflow.fields import shortened
+from evenflow.language import _
 from evenflow.profiles.logs.stage_peaks import PeakKind, peaks_in_order
 from evenflow.units import parse_memory
 
@@ -54,9 +55,9 @@ def read_peak_folder(folder: Path, *, kind: PeakKind = PeakKind.ACTUAL) -> tuple
         above = _STAGE_FOLDER.fullmatch(folder.name) is not None
         raise InputError(
             value=None,
-            rule="must have a folder for each stage, such as stage_0_rank_0",
+            rule=_("must have a folder for each stage, such as stage_0_rank_0"),
             place=str(folder),
-            remedy="name the folder above it: this is that of one stage" if above else "run scripts/dryrun.sh",
+            remedy=_("name the folder above it: this is that of one stage") if above else _("run scripts/dryrun.sh"),
         )
     return peaks_in_order(
         {stage: _last_peak(_only_log(path), kind) for stage, path in folders.items()}, place=str(folder)
@@ -82,9 +83,11 @@ def parse_peak_lines(lines: Iterable[str], *, place: str, kind: PeakKind = PeakK
         if path is None:
             raise InputError(
                 value=shortened(line.strip(), length=_MOST_SHOWN),
-                rule="must begin every line with the path of a log that names the stage: stage_0_rank_0/mindformer.log",
+                rule=_(
+                    "must begin every line with the path of a log that names the stage: stage_0_rank_0/mindformer.log"
+                ),
                 place=place,
-                remedy="give the folder of the logs, or what grep -rn found in it",
+                remedy=_("give the folder of the logs, or what grep -rn found in it"),
             )
         stage = int(path[2])
         if logs.setdefault(stage, path[1]) != path[1]:
@@ -99,14 +102,14 @@ def _only_log(folder: Path) -> Path:
     logs = sorted(folder.rglob("*.log"))
     if not logs:
         raise InputError(
-            value=None, rule="must have a *.log", place=str(folder), remedy="run the dry run of this stage"
+            value=None, rule=_("must have a *.log"), place=str(folder), remedy=_("run the dry run of this stage")
         )
     if len(logs) > 1:
         raise InputError(
             value=[str(log.relative_to(folder)) for log in logs[:10]],
-            rule="must have one *.log",
+            rule=_("must have one *.log"),
             place=str(folder),
-            remedy="keep the log of the dry run whose peak counts",
+            remedy=_("keep the log of the dry run whose peak counts"),
         )
     return logs[0]
 
@@ -128,9 +131,11 @@ def _last_peak(log: Path, kind: PeakKind) -> int:
     end = f"its last {'error' if error else 'line'} is {shown!r}" if last else "the log is empty"
     raise InputError(
         value=None,
-        rule=f"must have a line with {kind.line!r}, but the dry run failed or is not finished: {end}",
+        rule=_(
+            "must have a line with {line!r}, but the dry run failed or is not finished: {end}", line=kind.line, end=end
+        ),
         place=str(log),
-        remedy="run it again",
+        remedy=_("run it again"),
     )
 
 
@@ -160,20 +165,24 @@ def _bytes(match: re.Match[str], *, place: str) -> int:
     """Return the bytes of a size such as ``96643M``; MindSpore leaves the B of the unit out."""
     number, unit = match[2], match[3]
     size = f"{number}{unit}B" if unit in {"K", "M", "G", "T"} else f"{number}{unit}"
-    return parse_memory(size, place=f"{place}: the peak memory")
+    return parse_memory(size, place=_("{place}: the peak memory", place=place))
 
 
 def _twice(stage: int, first: str, second: str, *, place: str) -> InputError:
     """Return the refusal of two logs of one stage."""
-    rule = f"must have one log for each stage, and stage {stage} has two"
-    return InputError(value=[first, second], rule=rule, place=place, remedy="remove the old one")
+    rule = _("must have one log for each stage, and stage {stage} has two", stage=stage)
+    return InputError(value=[first, second], rule=rule, place=place, remedy=_("remove the old one"))
 
 
 def _no_peak(kind: PeakKind, *, has_other: bool, is_megatron: bool, place: str) -> InputError:
     """Return the refusal of a text without peaks of `kind`, with what it may be instead."""
     remedy = ""
     if is_megatron:
-        remedy = "give --ranks-per-stage (all ranks / pipeline ranks): these are lines of Megatron-LM"
+        remedy = _("give --ranks-per-stage (all ranks / pipeline ranks): these are lines of Megatron-LM")
     elif has_other:
-        remedy = f"{'give --used' if kind is PeakKind.ACTUAL else 'leave --used out'}: only the other peaks are there"
-    return InputError(value=None, rule=f"must have lines with {kind.line!r}", place=place, remedy=remedy)
+        remedy = (
+            _("give --used: only the other peaks are there")
+            if kind is PeakKind.ACTUAL
+            else _("leave --used out: only the other peaks are there")
+        )
+    return InputError(value=None, rule=_("must have lines with {line!r}", line=kind.line), place=place, remedy=remedy)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from evenflow.errors import InputError
+from evenflow.language import _
 
 _MOST_NAMED = 10
 
@@ -30,8 +31,8 @@ def peaks_in_order(peaks: Mapping[int, int], *, place: str) -> tuple[int, ...]:
         names = ", ".join(map(str, missing[:_MOST_NAMED])) + (", …" if len(missing) > _MOST_NAMED else "")
         raise InputError(
             value=None,
-            rule=f"must have a peak of every stage from 0 to {last}, and has none of {names}",
+            rule=_("must have a peak of every stage from 0 to {last}, and has none of {names}", last=last, names=names),
             place=place,
-            remedy="run the missing stages",
+            remedy=_("run the missing stages"),
         )
     return tuple(peaks[stage] for stage in range(last + 1))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import KNOWN_KINDS, NONE, Plan, cells
 from evenflow.profiles.memory.design import DesignTask, IntArray, find_design
 from evenflow.profiles.memory.equations import CONSTANT, HEAD, PARAMETER, TAIL, coefficients
@@ -99,26 +100,30 @@ def measured_ranks(num_ranks: int, *, round_index: int) -> range:
 def check_ranks(num_ranks: int) -> None:
     """Refuse a number of pipeline ranks that is too small or too large."""
     if not 2 <= num_ranks <= _MOST_RANKS:
-        raise InputError(value=num_ranks, rule=f"must be from 2 to {_MOST_RANKS}", place="ranks")
+        raise InputError(value=num_ranks, rule=_("must be from 2 to {limit}", limit=_MOST_RANKS), place="ranks")
 
 
 def check_layers(num_layers: int, *, num_ranks: int) -> None:
     """Refuse body layers that are too few for `num_ranks`, or too many."""
     if num_layers > _MOST_LAYERS:
-        raise InputError(value=num_layers, rule=f"must be at most {_MOST_LAYERS}", place="layers")
+        raise InputError(value=num_layers, rule=_("must be at most {limit}", limit=_MOST_LAYERS), place="layers")
     fewest = max(num_ranks, FEWEST_RANKS) + 1
     if num_layers >= fewest:
         return
     if num_layers == num_ranks:
-        rule = (
+        rule = _(
             "must be more than the ranks: with one layer on every rank, the parameters of a layer cannot be told from "
             "the constant that every rank has"
         )
     elif num_layers < num_ranks:
-        rule = f"must be at least one for each of the {num_ranks} ranks"
+        rule = _("must be at least one for each of the {num_ranks} ranks", num_ranks=num_ranks)
     else:
-        rule = f"must be at least {fewest}, because dry runs need {FEWEST_RANKS} ranks or more to determine the memory"
-    remedy = f"dry-run the model with more layers of the same kind, {fewest} or more"
+        rule = _(
+            "must be at least {fewest}, because dry runs need {fewest_ranks} ranks or more to determine the memory",
+            fewest=fewest,
+            fewest_ranks=FEWEST_RANKS,
+        )
+    remedy = _("dry-run the model with more layers of the same kind, {fewest} or more", fewest=fewest)
     raise InputError(value=num_layers, rule=rule, place="layers", remedy=remedy)
 
 
@@ -140,5 +145,7 @@ def _checked_kinds(kinds: Collection[str]) -> tuple[str, ...]:
     """Return `kinds` in cell order."""
     for kind in kinds:
         if kind not in KNOWN_KINDS:
-            raise InputError(value=kind, rule=f"must be some of {', '.join(KNOWN_KINDS)}", place="recompute kinds")
+            raise InputError(
+                value=kind, rule=_("must be some of {names}", names=", ".join(KNOWN_KINDS)), place=_("recompute kinds")
+            )
     return tuple(kind for kind in KNOWN_KINDS if kind in kinds)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import NONE
 from evenflow.profiles.memory.equations import CONSTANT, HEAD, PARAMETER, TAIL
 from evenflow.profiles.memory.least_squares import LeastSquares, outliers, undetermined
@@ -18,7 +19,8 @@ _MOST_STAGES = 3
 
 def label(name: str) -> str:
     """Return what an unknown is called: ``parameter``, ``activation (select)``."""
-    return name if name in _MAY_BE_ZERO else f"activation ({name})"
+    names = {CONSTANT: _("constant"), PARAMETER: _("parameter"), HEAD: _("head"), TAIL: _("tail")}
+    return names[name] if name in names else _("activation ({kind})", kind=name)
 
 
 def with_error(value_bytes: float, error_bytes: float) -> str:
@@ -32,8 +34,13 @@ def check_determined(dry_runs: DryRuns, every: Sequence[str], unknowns: Sequence
     if dry_runs.num_middle < needed:
         raise InputError(
             value=dry_runs.num_middle,
-            rule=f"must have peaks of {needed} middle stages for parameter and activations ({', '.join(kinds)}), and "
-            f"of {needed + 1} for a constant too",
+            rule=_(
+                "must have peaks of {needed} middle stages for parameter and activations ({names}), and "
+                "of {more} for a constant too",
+                needed=needed,
+                names=", ".join(kinds),
+                more=needed + 1,
+            ),
             place=dry_runs.place,
             remedy=_what_to_run(dry_runs, unknowns, kinds, missing=needed - dry_runs.num_middle),
         )
@@ -42,7 +49,11 @@ def check_determined(dry_runs: DryRuns, every: Sequence[str], unknowns: Sequence
     if open_names:
         raise InputError(
             value=None,
-            rule=f"must determine {', '.join(map(label, open_names))}, but {_why_open(dry_runs, open_names)}",
+            rule=_(
+                "must determine {names}, but {reason}",
+                names=", ".join(map(label, open_names)),
+                reason=_why_open(dry_runs, open_names),
+            ),
             place=dry_runs.place,
             remedy=_what_to_run(dry_runs, unknowns, kinds),
         )
@@ -58,13 +69,18 @@ def negative(
     if not cause:
         order = np.argsort(-np.abs(solution.weights[column]), kind="stable")[:_MOST_STAGES]
         shares = (f"{dry_runs.name(dry_runs.peaks[row])} ({solution.weights[column][row]:+.2f})" for row in order)
-        cause = f"it rests most on {', '.join(shares)}"
+        cause = _("it rests most on {shares}", shares=", ".join(shares))
     return InputError(
         value=with_error(solution.values[column], error_bytes),
-        rule=f"must give {label(name)} a memory {'that is not negative' if name in _MAY_BE_ZERO else 'above zero'}",
+        rule=_("must give {name} a memory that is not negative", name=label(name))
+        if name in _MAY_BE_ZERO
+        else _("must give {name} a memory above zero", name=label(name)),
         place=dry_runs.place,
-        remedy=f"check the peaks, their offsets and their recompute counts ({cause}), or measure the dry runs of "
-        f"{_guide(dry_runs, kinds)}",
+        remedy=_(
+            "check the peaks, their offsets and their recompute counts ({cause}), or measure the dry runs of {guide}",
+            cause=cause,
+            guide=_guide(dry_runs, kinds),
+        ),
     )
 
 
@@ -77,23 +93,29 @@ def suspects(dry_runs: DryRuns, solution: LeastSquares) -> str:
         f"({megabytes(round(solution.residuals[row] / (1 - solution.leverages[row]))):+,.0f} MB)"
         for row in rows
     )
-    return f"{' or '.join(off)} is far from what the others say" if rows else ""
+    return _("{peaks} is far from what the others say", peaks=_(" or ").join(off)) if rows else ""
 
 
 def _why_open(dry_runs: DryRuns, names: Sequence[str]) -> str:
     columns = dict(zip(names, dry_runs.matrix(names).T, strict=True))
-    for name, end in ((HEAD, "first"), (TAIL, "last")):
+    for name, missing in (
+        (HEAD, _("there is no peak of the first stage")),
+        (TAIL, _("there is no peak of the last stage")),
+    ):
         if name in columns and not columns[name].any():
-            return f"there is no peak of the {end} stage"
+            return missing
     for name, column in columns.items():
         if not column.any():
-            return f"no measured stage has layers of {label(name)}"
+            return _("no measured stage has layers of {name}", name=label(name))
         if name not in _MAY_BE_ZERO and np.count_nonzero(column) == 1:
             peak = dry_runs.peaks[int(np.flatnonzero(column)[0])]
-            return f"{label(name)} occurs on {dry_runs.name(peak)} alone"
+            return _("{name} occurs on {peak} alone", name=label(name), peak=dry_runs.name(peak))
     if CONSTANT in columns and PARAMETER in columns and len(set(columns[PARAMETER].tolist())) == 1:
-        return f"all of them have {columns[PARAMETER][0]:.0f} layers, which hides the constant in the parameters"
-    return f"cannot tell {', '.join(label(name) for name in names)} apart"
+        return _(
+            "all of them have {layers:.0f} layers, which hides the constant in the parameters",
+            layers=columns[PARAMETER][0],
+        )
+    return _("cannot tell {names} apart", names=", ".join(map(label, names)))
 
 
 def _what_to_run(dry_runs: DryRuns, unknowns: Sequence[str], kinds: Sequence[str], *, missing: int = 0) -> str:
@@ -108,8 +130,8 @@ def _what_to_run(dry_runs: DryRuns, unknowns: Sequence[str], kinds: Sequence[str
         ):
             added.append(peak)
     if added and not undetermined(dry_runs.matrix(unknowns, [*dry_runs.peaks, *added])):
-        return f"add the peaks of {', '.join(map(dry_runs.name, added))}"
-    return f"measure the dry runs of {_guide(dry_runs, kinds)}"
+        return _("add the peaks of {peaks}", peaks=", ".join(map(dry_runs.name, added)))
+    return _("measure the dry runs of {guide}", guide=_guide(dry_runs, kinds))
 
 
 def _not_measured(dry_runs: DryRuns) -> list[Peak]:

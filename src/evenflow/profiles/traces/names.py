@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from evenflow.errors import InputError
+from evenflow.language import _
 
 HEAD, BODY, TAIL = "head", "body", "tail"
 
@@ -33,11 +34,13 @@ class LayerNames:
     def __post_init__(self) -> None:
         every = [*self.head, *self.body, *self.tail]
         if not self.body:
-            raise InputError(value=self.body, rule="must have at least one name for the body", place="layer names")
+            raise InputError(
+                value=self.body, rule=_("must have at least one name for the body"), place=_("layer names")
+            )
         for name in every:
             if not name.strip() or every.count(name) > 1:
-                rule = "must have every name once" if name.strip() else "must not be empty"
-                raise InputError(value=name, rule=rule, place="layer names")
+                rule = _("must have every name once") if name.strip() else _("must not be empty")
+                raise InputError(value=name, rule=rule, place=_("layer names"))
 
     def of(self, role: str) -> tuple[str, ...]:
         """Return the names of head, body or tail."""

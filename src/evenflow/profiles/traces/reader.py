@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evenflow.errors import FileError, InputError
+from evenflow.language import _
 from evenflow.profiles.traces.formats.chrome import read_chrome_trace
 from evenflow.profiles.traces.formats.nsight import read_report
 from evenflow.profiles.traces.formats.nsight_tables import MAGIC
@@ -66,7 +67,7 @@ def read_traces(
     """
     names = names or LayerNames()
     if num_microbatches < 1:
-        raise InputError(value=num_microbatches, rule="must be at least 1", place="microbatches")
+        raise InputError(value=num_microbatches, rule=_("must be at least 1"), place="microbatches")
     paths = trace_files(Path(folder))
     traces = _read_files(paths, NameMatcher(names), progress)
     scopes: Counter[str] = Counter()
@@ -135,9 +136,13 @@ def _check_names(files: Sequence[FileSamples], names: LayerNames, scopes: Counte
         if role == BODY or names.of(role) != default.of(role):
             raise InputError(
                 value=missing[0],
-                rule=f"must have a {role} layer of this name within a forward; it has {names_there(scopes)}",
+                rule=_(
+                    "must have a {role} layer of this name within a forward; it has {there}",
+                    role=role,
+                    there=names_there(scopes),
+                ),
                 place=place,
-                remedy=f"name the layers of your model with {names.given_by.format(role=role)}",
+                remedy=_("name the layers of your model with {option}", option=names.given_by.format(role=role)),
             )
         notes.append(f"no trace has a {role} layer named {' or '.join(missing)}")
     return notes
@@ -149,9 +154,9 @@ def _check_layers(files: Sequence[FileSamples], num_layers: int | None) -> None:
         if num_layers is not None and (file.num_layers or 0) > num_layers:
             raise InputError(
                 value=num_layers,
-                rule=f"must be at least the {file.num_layers} that this stage runs",
+                rule=_("must be at least the {num_layers} that this stage runs", num_layers=file.num_layers),
                 place=f"{file.file}: layers",
-                remedy="check the number of layers and the names of the body",
+                remedy=_("check the number of layers and the names of the body"),
             )
 
 
@@ -162,8 +167,8 @@ def _layer_time(files: Sequence[FileSamples], name: str, *, place: str) -> Block
     if block.forward_ns < 1:
         raise InputError(
             value=name,
-            rule="must have layers that take time, but the scopes of this one launch nothing on the device",
+            rule=_("must have layers that take time, but the scopes of this one launch nothing on the device"),
             place=place,
-            remedy="profile the host and the device together",
+            remedy=_("profile the host and the device together"),
         )
     return block

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.profiles.traces.names import BODY, Match, is_numbered
 from evenflow.profiles.traces.trace import BACKWARD, FORWARD, Occurrence, StepMarkers, Trace
 
@@ -60,15 +61,23 @@ def find_steps(trace: Trace, *, num_microbatches: int) -> Steps:
         # The profiler may have made one row of several forwards where a stage has a single layer.
         if len(checked) == 1 and len(_counts(steps, checked[0])) == 1:
             return steps
-    seen = [f"{_range(steps, checked)} times between {steps.origin}" for steps in by_marker]
+    seen = [
+        _("{counts} times between {origin}", counts=_range(steps, checked), origin=steps.origin) for steps in by_marker
+    ]
     total = {len(layers[key][FORWARD]) for key in checked}
-    seen.append(f"{min(total)} to {max(total)} times in all" if len(total) > 1 else f"{min(total)} times in all")
+    counts = f"{min(total)} - {max(total)}" if len(total) > 1 else min(total)
+    seen.append(_("{counts} times in all", counts=counts))
     raise InputError(
         value=num_microbatches,
-        rule=f"must be how often a layer runs forward in a step; here it runs {', '.join(seen)}"
-        + ("" if by_marker else ", and no marker such as ProfilerStep#1 tells the steps"),
-        place=f"{trace.file}: microbatches",
-        remedy="give the microbatches of the profiled run, and profile whole steps",
+        rule=_("must be how often a layer runs forward in a step; here it runs {seen}", seen=", ".join(seen))
+        if by_marker
+        else _(
+            "must be how often a layer runs forward in a step; here it runs {seen}, and no marker such as "
+            "ProfilerStep#1 tells the steps",
+            seen=", ".join(seen),
+        ),
+        place=_("{file}: microbatches", file=trace.file),
+        remedy=_("give the microbatches of the profiled run, and profile whole steps"),
     )
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from evenflow.errors import FileError, InputError
+from evenflow.language import _
 
 SUFFIXES = (".json", ".json.gz", ".sqlite")
 _ASCEND_FILES = ("trace_view", "msprof")
@@ -27,9 +28,11 @@ def trace_files(folder: Path) -> list[Path]:
         reports = [path.name for path in entries if path.suffix == ".nsys-rep"]
         raise InputError(
             value=[path.name for path in entries[:5]],
-            rule=f"must have traces: files that end in {', '.join(SUFFIXES)}",
+            rule=_("must have traces: files that end in {names}", names=", ".join(SUFFIXES)),
             place=str(folder),
-            remedy=f"run nsys export --type sqlite {reports[0]}" if reports else "put the trace of each stage there",
+            remedy=_("run nsys export --type sqlite {report}", report=reports[0])
+            if reports
+            else _("put the trace of each stage there"),
         )
     return ascend or traces
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from evenflow.cluster import MeshPlan
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import RECOMPUTE_PARTS, Plan
 from evenflow.run.assembly.pipeline import Batch, Pipeline, RankStages
 from evenflow.run.engine.order import check_world, runnable_order
@@ -66,16 +67,16 @@ def pipeline(
     if not dist.is_initialized():
         raise InputError(
             value=None,
-            rule="must be initialised first",
+            rule=_("must be initialised first"),
             place="torch.distributed",
-            remedy="start the ranks with torchrun and call torch.distributed.init_process_group",
+            remedy=_("start the ranks with torchrun and call torch.distributed.init_process_group"),
         )
     check_world(plan, dist.get_world_size(), mesh_plan)
     stages = cut(row, plan, schedule)
     patterns = {**RECOMPUTE_PARTS, **recompute_modules}
     check_kinds(plan, row.body, patterns)
-    example = microbatch_of(example_batch[0], plan, place="example batch, inputs")
-    microbatch_of(example_batch[1], plan, place="example batch, targets")
+    example = microbatch_of(example_batch[0], plan, place=_("example batch, inputs"))
+    microbatch_of(example_batch[1], plan, place=_("example batch, targets"))
     boundaries = boundary_shapes(stages, row.context, example)
     settings = StageSettings(
         context=row.context, seed=seed, recompute_modules=patterns, device=torch.device(device), shared=row.shared
@@ -140,9 +141,12 @@ def microbatch_of(tensor: Tensor, plan: Plan, *, place: str) -> Tensor:
     if size == 0 or size % plan.num_microbatches:
         raise InputError(
             value=size,
-            rule=f"must have a first dimension that the plan's {plan.num_microbatches} microbatches divide",
+            rule=_(
+                "must have a first dimension that the plan's {num_microbatches} microbatches divide",
+                num_microbatches=plan.num_microbatches,
+            ),
             place=place,
-            remedy=f"use a multiple of {plan.num_microbatches}",
+            remedy=_("use a multiple of {num_microbatches}", num_microbatches=plan.num_microbatches),
         )
     return tensor[: size // plan.num_microbatches]
 
@@ -155,9 +159,9 @@ def _moved(stages: Sequence[StageParts], rank: int, device: torch.device) -> lis
             if value.is_meta:
                 raise InputError(
                     value=f"{part.name}.{name} on the meta device",
-                    rule="must have storage for the modules of this rank",
+                    rule=_("must have storage for the modules of this rank"),
                     place="model",
-                    remedy="materialise them first",
+                    remedy=_("materialise them first"),
                 )
         part.module.to(device)
     return own

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from evenflow.cluster import MeshPlan
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.run.engine.hooks import Hook, insert_hooks
 from evenflow.run.engine.runtime import LossFunction, make_runtime
 from evenflow.run.engine.runtime_stage import Observer, RuntimeStage
@@ -69,9 +70,9 @@ class Pipeline:
         if shapes != self._shapes:
             raise InputError(
                 value=shapes,
-                rule=f"must have the shapes of the example batch, {self._shapes}",
+                rule=_("must have the shapes of the example batch, {shapes}", shapes=self._shapes),
                 place="batch",
-                remedy="drop or fill up the last batch of an epoch",
+                remedy=_("drop or fill up the last batch of an epoch"),
             )
         for stage in self.stages:
             stage.submod.step = self.num_steps
@@ -119,7 +120,9 @@ class Pipeline:
                 part.module.load_state_dict(placed_like(part.module, own))
             except RuntimeError as error:
                 raise InputError(
-                    value=None, rule=f"must fit the model in {part.name}: {error}", place="state_dict"
+                    value=None,
+                    rule=_("must fit the model in {name}: {error}", name=part.name, error=error),
+                    place="state_dict",
                 ) from None
         self._shared.loaded()
 

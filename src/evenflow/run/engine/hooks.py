@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.run.engine.runtime import Runtime
 from evenflow.run.engine.torch_names import COMPUTING, HOOK, TorchAction, torch_action
 from evenflow.schedule import Action
@@ -37,7 +38,7 @@ def insert_hooks(runtime: Runtime, hooks: Sequence[Hook]) -> None:
     for hook in hooks:
         chosen[torch_action(hook.after)].append(hook)
     for action in chosen.keys() - set(own_order):
-        raise InputError(value=str(action), rule="must follow actions of their own rank", place="hooks")
+        raise InputError(value=str(action), rule=_("must follow actions of their own rank"), place="hooks")
     order: list[TorchAction] = []
     waiting: list[Hook] = []
     for action in [*own_order, None]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from evenflow.cluster import MeshPlan
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.schedule import Op, Schedule, schedule_of
 
@@ -17,13 +18,13 @@ def runnable_order(plan: Plan) -> Schedule:
     if plan.sequence_splits != 1:
         raise InputError(
             value=plan.sequence_splits,
-            rule="must be 1: whole sequences can be run, their parts not yet",
-            place="plan, sequence_splits",
-            remedy="plan with --sequence-splits 1",
+            rule=_("must be 1: whole sequences can be run, their parts not yet"),
+            place=_("plan, sequence_splits"),
+            remedy=_("plan with --sequence-splits 1"),
         )
     schedule = schedule_of(plan)
     if schedule.is_forward_only:
-        raise InputError(value=schedule.name, rule="must have backwards, since it trains", place="schedule")
+        raise InputError(value=schedule.name, rule=_("must have backwards, since it trains"), place="schedule")
     return schedule
 
 
@@ -36,13 +37,17 @@ def check_world(plan: Plan, num_processes: int, mesh_plan: MeshPlan | None = Non
     if num_processes != needed:
         raise InputError(
             value=num_processes,
-            rule=f"must be {needed}, one process per {'rank' if mesh_plan is None else 'device'}",
-            place="world size",
-            remedy=f"start {needed} processes, or make a plan for this number",
+            rule=_("must be {needed}, one process per rank", needed=needed)
+            if mesh_plan is None
+            else _("must be {needed}, one process per device", needed=needed),
+            place=_("world size"),
+            remedy=_("start {needed} processes, or make a plan for this number", needed=needed),
         )
     if mesh_plan is not None and mesh_plan.num_ranks != plan.num_ranks:
         raise InputError(
-            value=mesh_plan.num_ranks, rule=f"must lie on the plan's {plan.num_ranks} ranks", place="plan, stages"
+            value=mesh_plan.num_ranks,
+            rule=_("must lie on the plan's {num_ranks} ranks", num_ranks=plan.num_ranks),
+            place=_("plan, stages"),
         )
 
 

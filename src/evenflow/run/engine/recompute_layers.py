@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import FULL, NONE, RECOMPUTE_PARTS, Plan, ordered_kinds
 from evenflow.torch_model.checkpointing import Patterns, recomputed_modules, under_checkpoint
 from evenflow.torch_model.parts import Part
@@ -58,20 +59,24 @@ def check_kinds(plan: Plan, layers: Sequence[Part], patterns: Patterns = RECOMPU
 
 def _chosen(part: Part, kind: str, patterns: Patterns) -> list[nn.Module]:
     kinds = [name for name in ordered_kinds({FULL, *patterns}) if name != NONE]
-    remedy = "say which sub-modules the kind runs again: recompute_modules={...}"
+    remedy = _("say which sub-modules the kind runs again: recompute_modules={...}")
     if kind not in patterns:
         raise InputError(
             value=kind,
-            rule=f"must have kinds that can run: {', '.join(kinds)}",
-            place="plan, recompute",
+            rule=_("must have kinds that can run: {names}", names=", ".join(kinds)),
+            place=_("plan, recompute"),
             remedy=remedy,
         )
     chosen = recomputed_modules(part.module, kind, patterns)
     if not chosen:
         raise InputError(
             value=kind,
-            rule=f"must have sub-modules for its kinds in every layer: {part.name} lacks {', '.join(patterns[kind])}",
-            place="plan, recompute",
+            rule=_(
+                "must have sub-modules for its kinds in every layer: {name} lacks {names}",
+                name=part.name,
+                names=", ".join(patterns[kind]),
+            ),
+            place=_("plan, recompute"),
             remedy=remedy,
         )
     return chosen

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import RECOMPUTE_PARTS, Plan
 from evenflow.run.engine.recompute_layers import forward_of, kinds_of_cell
 from evenflow.run.engine.seeds import seed_of, seeded
@@ -52,9 +53,9 @@ def cut(model: ModelRow, plan: Plan, schedule: Schedule) -> tuple[StageParts, ..
     if plan.num_layers != model.num_layers:
         raise InputError(
             value=plan.num_layers,
-            rule=f"must add up to the {model.num_layers} layers of the model",
-            place="plan, layers",
-            remedy="plan for this model, or say which modules are not layers (head_modules, tail_modules)",
+            rule=_("must add up to the {num_layers} layers of the model", num_layers=model.num_layers),
+            place=_("plan, layers"),
+            remedy=_("plan for this model, or say which modules are not layers (head_modules, tail_modules)"),
         )
     split = set(schedule.stages[schedule.ops == Op.W].tolist())
     places = {
@@ -149,7 +150,9 @@ def boundary_shapes(stages: Sequence[StageParts], context: Context | None, examp
                 hidden = torch.func.functional_call(part.module, state, (hidden,), dict(arguments))
             if not isinstance(hidden, Tensor):
                 raise InputError(
-                    value=type(hidden).__name__, rule="must return one tensor", place=f"model, {part.name}"
+                    value=type(hidden).__name__,
+                    rule=_("must return one tensor"),
+                    place=_("model, {name}", name=part.name),
                 )
         boundaries.append(hidden.detach().requires_grad_(hidden.is_floating_point()))
     return boundaries

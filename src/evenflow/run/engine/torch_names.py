@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.distributed.pipelining import PipelineStage
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.schedule import Action, Op
 
 TORCH_VERSIONS = "2.13"
@@ -23,9 +24,13 @@ try:
 except ImportError as error:
     raise InputError(
         value=torch.__version__,
-        rule=f"must be of release {TORCH_VERSIONS}: other releases have other private names in pipelining ({error})",
+        rule=_(
+            "must be of release {torch_versions}: other releases have other private names in pipelining ({error})",
+            torch_versions=TORCH_VERSIONS,
+            error=error,
+        ),
         place="torch",
-        remedy='install the version that evenflow is tested with: pip install "evenflow[run]"',
+        remedy=_('install the version that evenflow is tested with: pip install "evenflow[run]"'),
     ) from None
 
 __all__ = [

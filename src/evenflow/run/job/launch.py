@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from evenflow.errors import RunError
+from evenflow.language import _
 from evenflow.run.job.rank_environment import RankEnvironment
 from evenflow.run.values.aa_report import Mismatch
 from evenflow.run.values.run_job import RunJob
@@ -126,7 +127,7 @@ def _error(ranks: list[_Rank]) -> RunError:
     spoken = sorted((rank.failure.time_ns, place) for place, rank in enumerate(ranks) if rank.failure)
     first = (silent or [ranks[place] for _, place in spoken] or ranks)[0]
     if first.failure is not None:
-        return RunError(f"rank {first.rank} failed: {first.failure.message}")
+        return RunError(_("rank {rank} failed: {message}", rank=first.rank, message=first.failure.message))
     status = first.process.returncode
     if status is not None and status < 0:
         how = f"was ended by signal {signal.Signals(-status).name}"

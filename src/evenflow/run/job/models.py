@@ -11,6 +11,7 @@ from torch.nn import functional
 from evenflow.cluster import Dtype
 from evenflow.errors import InputError
 from evenflow.fields import Fields
+from evenflow.language import _
 from evenflow.run.engine.seeds import seed_of, seeded
 from evenflow.run.engine.shared_parameters import names_of, share
 from evenflow.run.values.run_job import RunJob
@@ -44,7 +45,9 @@ def build_model(job: RunJob) -> ModelRow:
     heads, hidden = model.config.num_attention_heads, model.config.hidden_size
     if "head_dim" not in config and hidden % heads:
         raise InputError(
-            value=heads, rule=f"must divide the hidden size ({hidden})", place=config.place("num_attention_heads")
+            value=heads,
+            rule=_("must divide the hidden size ({hidden})", hidden=hidden),
+            place=config.place("num_attention_heads"),
         )
     if is_exact:
         norm_in_float64(model)
@@ -111,9 +114,9 @@ def _values(job: RunJob) -> dict[str, Any]:
         if values.get("model_type") not in MODEL_TYPES:
             raise InputError(
                 value=values.get("model_type"),
-                rule=f"must be one of {', '.join(sorted(MODEL_TYPES))}",
-                place=f"{job.model}: model_type",
-                remedy="run other models from a script of your own with evenflow.run.pipeline, as a list of modules",
+                rule=_("must be one of {names}", names=", ".join(sorted(MODEL_TYPES))),
+                place=_("{model}: model_type", model=job.model),
+                remedy=_("run other models from a script of your own with evenflow.run.pipeline, as a list of modules"),
             )
     else:
         values = {**_TINY_SIZES, "num_hidden_layers": job.plan.num_layers}

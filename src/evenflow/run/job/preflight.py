@@ -7,6 +7,7 @@ import torch
 
 from evenflow.cluster import MeshPlan
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.run.engine.order import check_world, runnable_order
 from evenflow.run.engine.recompute_layers import check_kinds
 from evenflow.run.engine.stages import StageParts, boundary_shapes, cut
@@ -40,9 +41,13 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
     if job.device is Device.CUDA and there < needed:
         raise InputError(
             value=None,
-            rule=f"must not be cuda where ranks have no GPU of their own: {needed} are needed here, {there} are there",
+            rule=_(
+                "must not be cuda where ranks have no GPU of their own: {needed} are needed here, {there} are there",
+                needed=needed,
+                there=there,
+            ),
             place="--device",
-            remedy="use --device cpu, or more machines with torchrun",
+            remedy=_("use --device cpu, or more machines with torchrun"),
         )
     return replace(job, device=job.device or (Device.CUDA if there >= needed else Device.CPU))
 
@@ -55,9 +60,9 @@ def _check_mesh(job: RunJob, mesh_plan: MeshPlan, model: ModelRow, stages: Seque
     if job.aa_check:
         raise InputError(
             value=None,
-            rule="must not be given where stages have several devices, which cannot check their work yet",
+            rule=_("must not be given where stages have several devices, which cannot check their work yet"),
             place="--aa-check",
-            remedy="leave it out",
+            remedy=_("leave it out"),
         )
 
 
@@ -66,9 +71,12 @@ def _check_audit(job: RunJob) -> None:
     if job.aa_check and len({job.has_aa_checks(step) for step in range(WARM_UP_STEPS, job.num_steps)}) < 2:
         raise InputError(
             value=job.num_steps,
-            rule=f"must leave steps with checks and steps without check or fault after the first {WARM_UP_STEPS}",
+            rule=_(
+                "must leave steps with checks and steps without check or fault after the first {warm_up_steps}",
+                warm_up_steps=WARM_UP_STEPS,
+            ),
             place="--steps",
-            remedy="train for more steps",
+            remedy=_("train for more steps"),
         )
     for fault in job.faults:
         sizes = {
@@ -79,7 +87,9 @@ def _check_audit(job: RunJob) -> None:
         for name, (value, first, end) in sizes.items():
             if not first <= value < end:
                 raise InputError(
-                    value=value, rule=f"must have a {name} from {first} to {end - 1}", place="--inject-fault"
+                    value=value,
+                    rule=_("must have a {name} from {first} to {last}", name=name, first=first, last=end - 1),
+                    place="--inject-fault",
                 )
     if len({(fault.rank, fault.step) for fault in job.faults}) < len(job.faults):
-        raise InputError(value=None, rule="must be given at most once for a rank and step", place="--inject-fault")
+        raise InputError(value=None, rule=_("must be given at most once for a rank and step"), place="--inject-fault")

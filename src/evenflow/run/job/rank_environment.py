@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evenflow.errors import InputError
+from evenflow.language import _
 
 _TORCHRUN = "TORCHELASTIC_RUN_ID"
 """Set by torchrun alone; other launchers and shells may have a RANK too."""
@@ -50,9 +51,9 @@ def rank_environment(environment: Mapping[str, str]) -> RankEnvironment:
     if missing:
         raise InputError(
             value=None,
-            rule=f"must have the variables of a rank; missing: {', '.join(missing)}",
-            place="the environment",
-            remedy="start the processes with torchrun, or use `evenflow run` on one machine",
+            rule=_("must have the variables of a rank; missing: {names}", names=", ".join(missing)),
+            place=_("the environment"),
+            remedy=_("start the processes with torchrun, or use `evenflow run` on one machine"),
         )
     return RankEnvironment(
         rank=int(environment["RANK"]),

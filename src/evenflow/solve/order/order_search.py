@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import Communication, Network, Plan
 from evenflow.schedule import (
     FAMILIES,
@@ -81,7 +82,7 @@ def search_order(
         check_complete(given)
         if given.stage_ranks != schedule.stage_ranks:
             raise InputError(
-                value=given.name, rule="must have the placement of the plan", place="the order to start from"
+                value=given.name, rule=_("must have the placement of the plan"), place=_("the order to start from")
             )
     starts = [*start, schedule, *_families(schedule)]
     bound = order_lower_bound(work)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import Communication, stage_table
 from evenflow.schedule import Op, Schedule
 from evenflow.simulate import Integers, StageCosts
@@ -80,10 +81,14 @@ class Work:
             rank = int(np.argmax(over))
             raise InputError(
                 value=f"{megabytes(memory_limit_bytes):,.1f} MB",
-                rule=f"must be at least the {megabytes(int(memory_limit_bytes + over[rank])):,.1f} MB that rank {rank} "
-                "holds with one microbatch at a time: no order of work needs less",
-                place="memory limit",
-                remedy="recompute more, or raise the limit",
+                rule=_(
+                    "must be at least the {megabytes:,.1f} MB that rank {rank} "
+                    "holds with one microbatch at a time: no order of work needs less",
+                    megabytes=megabytes(int(memory_limit_bytes + over[rank])),
+                    rank=rank,
+                ),
+                place=_("memory limit"),
+                remedy=_("recompute more, or raise the limit"),
             )
 
 
@@ -98,7 +103,7 @@ def make_work(
     """Return the work of stages that cost `costs`, with the placement and sizes of `schedule`."""
     if schedule.is_forward_only:
         raise InputError(
-            value=schedule.name, rule="must have backwards, for whose order the search looks", place="schedule"
+            value=schedule.name, rule=_("must have backwards, for whose order the search looks"), place="schedule"
         )
     room = np.full(schedule.num_ranks, UNLIMITED, dtype=np.int64)
     if memory_limit_bytes is not None:

@@ -11,6 +11,7 @@ import click
 from evenflow.cli.shared.options import FILE
 from evenflow.cluster import Cluster, Link, parse_mesh
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.profiles.cluster_file import read_cluster_file
 from evenflow.units import parse_bandwidth, parse_memory, parse_time
 
@@ -40,31 +41,40 @@ class ClusterOptions:
                 option, value = next(iter(self.given.items()))
                 raise InputError(
                     value=value,
-                    rule="must not be given beside --cluster",
+                    rule=_("must not be given beside --cluster"),
                     place=option,
-                    remedy="leave one of the two out",
+                    remedy=_("leave one of the two out"),
                 )
             return read_cluster_file(self.file)
         for option in ("--mesh", "--memory"):
             if option not in self.given:
                 raise InputError(
                     value=None,
-                    rule="must be given to describe a cluster",
+                    rule=_("must be given to describe a cluster"),
                     place=option,
-                    remedy="add it, or --cluster FILE",
+                    remedy=_("add it, or --cluster FILE"),
                 )
         num_nodes, devices_per_node = parse_mesh(self.given["--mesh"], place="--mesh")
         intra, inter = self._link("intra"), self._link("inter")
-        for link, where, option in (
-            (intra or devices_per_node == 1, "inside a node", "--intra-bandwidth"),
-            (inter or num_nodes == 1, "between nodes", "--inter-bandwidth"),
+        mesh = f"{num_nodes}x{devices_per_node}"
+        for link, rule, option in (
+            (
+                intra or devices_per_node == 1,
+                _("must be given for a mesh of {mesh}, which has links inside a node", mesh=mesh),
+                "--intra-bandwidth",
+            ),
+            (
+                inter or num_nodes == 1,
+                _("must be given for a mesh of {mesh}, which has links between nodes", mesh=mesh),
+                "--inter-bandwidth",
+            ),
         ):
             if not link:
                 raise InputError(
                     value=None,
-                    rule=f"must be given for a mesh of {num_nodes}x{devices_per_node}, which has links {where}",
+                    rule=rule,
                     place=option,
-                    remedy="write for example 200GBps",
+                    remedy=_("write for example 200GBps"),
                 )
         # A cluster without such links has any others in their place.
         return Cluster(

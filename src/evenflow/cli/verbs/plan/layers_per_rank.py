@@ -6,6 +6,7 @@ import click
 
 from evenflow.cli.shared.layer_counts import layers_by_chunk, parse_counts
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import Cells, check_split
 
 _OPTION = "--layers-per-rank"
@@ -51,13 +52,19 @@ def kept_layers(
     for text in texts:
         row = parse_counts(text, _OPTION)
         if len(row) != num_ranks:
-            raise InputError(value=row, rule=f"must have a number for each of the {num_ranks} ranks", place=_OPTION)
+            raise InputError(
+                value=row,
+                rule=_("must have a number for each of the {num_ranks} ranks", num_ranks=num_ranks),
+                place=_OPTION,
+            )
         if len(texts) < num_chunks and min(row) < num_chunks and not allow_empty:
             raise InputError(
                 value=min(row),
-                rule=f"must be at least the number of chunks ({num_chunks}), one layer for each",
-                place=f"{_OPTION}, rank {row.index(min(row))}",
-                remedy="use fewer chunks, or --allow-empty",
+                rule=_(
+                    "must be at least the number of chunks ({num_chunks}), one layer for each", num_chunks=num_chunks
+                ),
+                place=_("{option}, rank {index}", option=_OPTION, index=row.index(min(row))),
+                remedy=_("use fewer chunks, or --allow-empty"),
             )
     check_split(
         layers,

@@ -7,6 +7,7 @@ from pathlib import Path
 from evenflow.cli.shared.message_options import MessageOptions
 from evenflow.cli.shared.options import BEST, SEARCH
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.schedule import family_name
 
 
@@ -49,22 +50,27 @@ class PlanOptions:
         if self.split_backward and name != SEARCH:
             raise InputError(
                 value=None,
-                rule=f"must come with --schedule {SEARCH}: only a search decides which backwards to split",
+                rule=_(
+                    "must come with --schedule {search}: only a search decides which backwards to split", search=SEARCH
+                ),
                 place="--split-backward",
-                remedy=f"add --schedule {SEARCH}",
+                remedy=_("add --schedule {search}", search=SEARCH),
             )
         if name in (BEST, SEARCH) and self.less_memory:
             raise InputError(
                 value=None,
-                rule=f"must not be given beside --schedule {name}, because it names one schedule",
+                rule=_("must not be given beside --schedule {name}, because it names one schedule", name=name),
                 place="--less-memory",
-                remedy="leave it out",
+                remedy=_("leave it out"),
             )
         if name == SEARCH and self.train_yaml is not None:
             raise InputError(
                 value=None,
-                rule=f"must not be given beside --schedule {SEARCH}: MindFormers runs only the orders it knows",
+                rule=_(
+                    "must not be given beside --schedule {search}: MindFormers runs only the orders it knows",
+                    search=SEARCH,
+                ),
                 place="--apply",
-                remedy="leave one of the two out",
+                remedy=_("leave one of the two out"),
             )
         return {BEST: Task.BEST_SCHEDULE, SEARCH: Task.ANY_ORDER}.get(name, Task.ONE_SCHEDULE)

@@ -18,6 +18,7 @@ from evenflow.cluster import Dtype
 from evenflow.errors import InputError, Interrupted, MismatchError, RunError
 from evenflow.export.results.json_text import format_object
 from evenflow.export.results.run_fields import run_fields, timeline_fields
+from evenflow.language import _
 from evenflow.run.job.child import message_of
 from evenflow.run.job.launch import launch
 from evenflow.run.job.rank_environment import is_started_by_torchrun, rank_environment
@@ -119,7 +120,7 @@ def run(**keywords: Any) -> int:
     try:
         result = launch(job, lambda news: _tell(news, job))
     except KeyboardInterrupt:
-        raise Interrupted("interrupted: all processes have ended") from None
+        raise Interrupted(_("interrupted: all processes have ended")) from None
     return _answer(job, result, outputs)
 
 
@@ -134,7 +135,7 @@ def _run_as_rank(job: RunJob, outputs: Outputs) -> int:
     except (InputError, KeyboardInterrupt):
         raise
     except Exception as error:  # whatever it is, it is named with its rank
-        raise RunError(f"rank {own.rank} failed: {message_of(error)}") from error
+        raise RunError(_("rank {rank} failed: {message}", rank=own.rank, message=message_of(error))) from error
     return 0 if result is None else _answer(job, result, outputs)
 
 
@@ -149,7 +150,7 @@ def _answer(job: RunJob, result: RunResult, outputs: Outputs) -> int:
     if result.aa_check is not None and verdict(result.aa_check):
         raise MismatchError(verdict(result.aa_check))
     if job.faults:
-        raise RunError("no injected fault was found: the table above says what is checked in those steps")
+        raise RunError(_("no injected fault was found: the table above says what is checked in those steps"))
     if result.verification is not None and not result.verification.agrees:
         raise RunError(verification_text(result.verification))
     return 0

@@ -8,6 +8,7 @@ from evenflow.cli.text.aa_text import parse_fault
 from evenflow.cluster import Dtype
 from evenflow.errors import InputError
 from evenflow.fields import as_fields, load_json
+from evenflow.language import _
 from evenflow.profiles.mesh_plan_file import parse_mesh_plan, parse_sizes
 from evenflow.profiles.plan_file import parse_plan
 from evenflow.run.values.run_job import TINY, Device, RunJob
@@ -52,9 +53,9 @@ class RunOptions:
         if self.inject_fault and not aa_check:
             raise InputError(
                 value=None,
-                rule="must come with --aa-check, which is to find the fault",
+                rule=_("must come with --aa-check, which is to find the fault"),
                 place="--inject-fault",
-                remedy="add --aa-check",
+                remedy=_("add --aa-check"),
             )
         mesh_plan = parse_mesh_plan(text, place=place)
         sequence, microbatch = (_SEQUENCE, _MICROBATCH) if mesh_plan is None else parse_sizes(text, place=place)

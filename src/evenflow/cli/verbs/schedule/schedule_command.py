@@ -13,6 +13,7 @@ from evenflow.cli.verbs.schedule.order_faults import explained
 from evenflow.cli.verbs.schedule.stage_times import StageTimes, stage_times
 from evenflow.errors import InputError, ScheduleError
 from evenflow.export.results.schedule_fields import Formula, schedule_fields
+from evenflow.language import _
 from evenflow.profiles.order_file import parse_order_file
 from evenflow.schedule import bubbles_by_formula, check_complete, chunk_count, family_name, make_schedule
 from evenflow.simulate import Simulation
@@ -62,7 +63,7 @@ def show(
     """
     family = family_name(name)
     num_chunks = chunk_count(family, chunks)
-    _check_shown(2 * ranks * num_chunks * microbatches * sequence_splits, place="ranks x chunks x microbatches")
+    _check_shown(2 * ranks * num_chunks * microbatches * sequence_splits, place=_("ranks x chunks x microbatches"))
     outputs = Outputs({"--json": json_file, "--svg": svg_file})
     sizes = {
         "num_ranks": ranks,
@@ -117,7 +118,7 @@ def check(
 def _check_shown(num_actions: int, *, place: str) -> None:
     """Refuse a schedule that is too long to be looked at."""
     if num_actions > MOST_ACTIONS:
-        rule = f"must be at most {MOST_ACTIONS:,} actions, to be looked at"
+        rule = _("must be at most {limit:,} actions, to be looked at", limit=MOST_ACTIONS)
         raise InputError(value=num_actions, rule=rule, place=place)
 
 

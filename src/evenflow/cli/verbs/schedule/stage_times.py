@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.units import nanoseconds_from_milliseconds
 
 
@@ -30,7 +31,7 @@ def read_times(*, forward_ms: float, backward_ms: float, weight_ms: float | None
     forward_ns, backward_ns = _time_ns(forward_ms, option="--forward"), _time_ns(backward_ms, option="--backward")
     weight_ns = None if weight_ms is None else _time_ns(weight_ms, option="--weight")
     if weight_ns is not None and weight_ns > backward_ns:
-        rule = "must not be longer than the backward, which it is a part of"
+        rule = _("must not be longer than the backward, which it is a part of")
         raise InputError(value=weight_ms, rule=rule, place="--weight")
     return StageTimes(forward_ns=forward_ns, backward_ns=backward_ns, weight_ns=weight_ns)
 
@@ -50,7 +51,7 @@ def stage_times(command: Callable[..., int]) -> Callable[..., int]:
 
 def _time_ns(milliseconds: float, *, option: str) -> int:
     if not 0 < milliseconds <= 1e6:
-        raise InputError(value=milliseconds, rule="must be milliseconds above zero, at most 10^6", place=option)
+        raise InputError(value=milliseconds, rule=_("must be milliseconds above zero, at most 10^6"), place=option)
     return max(1, nanoseconds_from_milliseconds(milliseconds))
 
 

@@ -11,6 +11,7 @@ from evenflow.cli.shared.layer_counts import layers_by_chunk, parse_counts
 from evenflow.cli.shared.options import num_chunks, schedule_name
 from evenflow.errors import InputError
 from evenflow.fields import as_fields, load_json
+from evenflow.language import _
 from evenflow.model import Cells, Network, Plan, Sizes, cells
 from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.profiles.plan_file import parse_plan
@@ -22,7 +23,7 @@ def read_files(files: Sequence[str]) -> tuple[Network, Plan | None]:
     A layer file has `layers_description`, a plan file `layers`. ``-`` is standard input.
     """
     if len(files) > 2:
-        raise InputError(value=list(files), rule="must be one layer file and at most one plan file", place="FILES")
+        raise InputError(value=list(files), rule=_("must be one layer file and at most one plan file"), place="FILES")
     networks, plans = [], []
     for file in files:
         text, place = read_text(file)
@@ -34,9 +35,9 @@ def read_files(files: Sequence[str]) -> tuple[Network, Plan | None]:
     if len(networks) != 1:
         raise InputError(
             value=list(files),
-            rule="must have one layer file, with 'layers_description'",
+            rule=_("must have one layer file, with 'layers_description'"),
             place="FILES",
-            remedy="leave one out" if networks else "name the layer file too: a plan does not hold the model",
+            remedy=_("leave one out") if networks else _("name the layer file too: a plan does not hold the model"),
         )
     return networks[0], plans[0] if plans else None
 
@@ -60,15 +61,15 @@ class GivenPlan:
             if getattr(self, field):
                 raise InputError(
                     value=None,
-                    rule="must not be given beside a plan file, which says the same",
+                    rule=_("must not be given beside a plan file, which says the same"),
                     place=_option(field),
-                    remedy="leave the option out, or the plan file",
+                    remedy=_("leave the option out, or the plan file"),
                 )
 
     def plan(self, network: Network) -> Plan:
         """Return the plan that the options describe; without `layers`, the layers are dealt evenly."""
         if self.microbatches is None:
-            raise click.UsageError("Missing option '--microbatches', or a plan file")
+            raise click.UsageError(_("Missing option '--microbatches', or a plan file"))
         chunks = self._num_chunks()
         layers = layers_by_chunk(self.layers, num_chunks=chunks, place="--layers") if self.layers else ()
         ranks = self._num_ranks(layers)
@@ -94,10 +95,12 @@ class GivenPlan:
     def _num_ranks(self, layers: Cells) -> int:
         if not layers:
             if self.ranks is None:
-                raise click.UsageError("Missing option '--layers', or '--ranks' to deal the layers evenly")
+                raise click.UsageError(_("Missing option '--layers', or '--ranks' to deal the layers evenly"))
             return self.ranks
         if self.ranks not in (None, len(layers[0])):
-            raise InputError(value=self.ranks, rule=f"must be {len(layers[0])}, as --layers is given", place="--ranks")
+            raise InputError(
+                value=self.ranks, rule=_("must be {count}, as --layers is given", count=len(layers[0])), place="--ranks"
+            )
         return len(layers[0])
 
     def _recompute_rows(self, num_ranks: int, num_chunks: int) -> dict[str, list[list[int]]]:
@@ -105,14 +108,18 @@ class GivenPlan:
         for text in self.recompute:
             kind, equals, numbers = text.partition("=")
             if not equals:
-                raise InputError(value=text, rule="must be KIND=N,N,…, such as full=5,4,3,2", place="--recompute")
+                raise InputError(value=text, rule=_("must be KIND=N,N,…, such as full=5,4,3,2"), place="--recompute")
             rows.setdefault(kind.strip(), []).append(parse_counts(numbers, f"--recompute {kind.strip()}"))
         for kind, table in rows.items():
             if len(table) != num_chunks or any(len(row) != num_ranks for row in table):
                 raise InputError(
                     value=table,
-                    rule=f"must be given once for each of the {num_chunks} chunks, with a number for each of the "
-                    f"{num_ranks} ranks",
+                    rule=_(
+                        "must be given once for each of the {num_chunks} chunks, with a number for each of the "
+                        "{num_ranks} ranks",
+                        num_chunks=num_chunks,
+                        num_ranks=num_ranks,
+                    ),
                     place=f"--recompute {kind}",
                 )
         return rows

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.profiles.traces.formats import device_times, scope_rows
 from evenflow.profiles.traces.formats.chrome_collector import ChromeCollector
 from evenflow.profiles.traces.formats.columns import joined
@@ -112,5 +113,10 @@ def _npu_work(collected: ChromeCollector) -> DeviceWork:
 
 def _not_joined(file: str, link: str, activities: str) -> InputError:
     """Return the refusal of kernels of which nothing on the host is known."""
-    rule = f"must join the kernels of the device to the host by {link}, and joins none"
-    return InputError(value=None, rule=rule, place=file, remedy=f"profile the activities {activities} together")
+    rule = _("must join the kernels of the device to the host by {link}, and joins none", link=link)
+    return InputError(
+        value=None,
+        rule=rule,
+        place=file,
+        remedy=_("profile the activities {activities} together", activities=activities),
+    )

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.profiles.traces.formats.columns import Integers, Table
 from evenflow.profiles.traces.formats.event_times import time_ns, times_ns
 from evenflow.profiles.traces.formats.events import Event
@@ -82,7 +83,7 @@ class ChromeCollector:
         start = times_ns([event.ts for event in events], file=self.file)
         duration = times_ns([event.dur for event in events], file=self.file)
         if len(duration) and duration.min() < 0:
-            rule = "must have events that last no negative time"
+            rule = _("must have events that last no negative time")
             raise InputError(value=int(duration.min()), rule=rule, place=self.file)
         return start, start + duration
 

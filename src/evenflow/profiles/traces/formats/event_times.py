@@ -6,6 +6,7 @@ from decimal import Decimal, InvalidOperation
 import numpy as np
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.profiles.traces.formats.columns import Integers
 
 _LARGEST_NS = 2**62
@@ -33,7 +34,7 @@ def time_ns(microseconds: int | float | str | None, *, file: str) -> int:
         nanoseconds = round(microseconds * 1000)
     if abs(nanoseconds) < _LARGEST_NS:
         return nanoseconds
-    rule = "must have a time in microseconds for every event"
+    rule = _("must have a time in microseconds for every event")
     raise InputError(value=str(microseconds)[:40], rule=rule, place=file)
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from evenflow.errors import FileError, InputError
+from evenflow.language import _
 
 BLOCK_BYTES = 2**19
 MOST_HEADER_BYTES = 64 * 2**20
@@ -71,7 +72,9 @@ def read_events(path: Path, *, on_bytes: Callable[[int], None]) -> Iterator[list
             else:
                 yield from _batches(file.read, path, lambda: on_bytes(file.tell()))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise FileError(path, reason=f"not a whole gzip file ({error})", remedy="copy it again") from None
+        raise FileError(
+            path, reason=_("not a whole gzip file ({error})", error=error), remedy=_("copy it again")
+        ) from None
     except OSError as error:
         raise FileError.from_os(path, error) from None
 
@@ -113,13 +116,13 @@ def _start(read: Callable[[int], bytes], path: Path) -> tuple[bytes, bool]:
         if not block:
             break
     if not header.strip():
-        rule = "must have events, but the file is empty"
-        raise InputError(value=None, rule=rule, place=str(path), remedy="profile again")
+        rule = _("must have events, but the file is empty")
+        raise InputError(value=None, rule=rule, place=str(path), remedy=_("profile again"))
     raise InputError(
         value=header[:40].decode("utf-8", "replace"),
-        rule="must be a JSON array of events, or an object with them under 'traceEvents'",
+        rule=_("must be a JSON array of events, or an object with them under 'traceEvents'"),
         place=str(path),
-        remedy="leave only traces in the folder; if it is one, it is cut off",
+        remedy=_("leave only traces in the folder; if it is one, it is cut off"),
     )
 
 
@@ -140,14 +143,19 @@ def _decode(buffer: bytes, path: Path, *, taken: int, at_end: bool) -> tuple[lis
     except msgspec.ValidationError as error:
         raise _not_an_event(error, path) from None
     except (msgspec.DecodeError, RecursionError) as error:
-        reason = f"not JSON in the {max(len(buffer), 1):,} bytes from byte {taken:,} of the events: {error}"
-        raise FileError(path, reason=reason, remedy="profile again") from None
+        reason = _(
+            "not JSON in the {size:,} bytes from byte {taken:,} of the events: {error}",
+            size=max(len(buffer), 1),
+            taken=taken,
+            error=error,
+        )
+        raise FileError(path, reason=reason, remedy=_("profile again")) from None
 
 
 def _last_separator(buffer: bytes) -> tuple[int, int] | None:
     """Return the end of the last event that another one follows, and the start of that one."""
     end = len(buffer)
-    for _ in range(64):
+    for _attempt in range(64):
         end = buffer.rfind(b"}", 0, end)
         if end < 0:
             return None
@@ -187,10 +195,10 @@ def _check_end(tail: bytes, read: Callable[[int], bytes], path: Path, *, is_obje
 
 def _cut_off(path: Path) -> FileError:
     """Return the refusal of a file that is not all there."""
-    reason = "it ends before its last bracket"
-    return FileError(path, reason=reason, remedy="wait until the profiler has written it, or copy it again")
+    reason = _("it ends before its last bracket")
+    return FileError(path, reason=reason, remedy=_("wait until the profiler has written it, or copy it again"))
 
 
 def _not_an_event(error: Exception, path: Path) -> InputError:
     """Return the refusal of a field that no event of a trace has."""
-    return InputError(value=str(error), rule="must be a list of events", place=str(path), remedy="profile again")
+    return InputError(value=str(error), rule=_("must be a list of events"), place=str(path), remedy=_("profile again"))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from evenflow.errors import FileError, InputError
+from evenflow.language import _
 
 MAGIC = b"SQLite format 3\0"
 """First bytes of every SQLite file."""
@@ -41,17 +42,21 @@ class Tables:
         if _CALLS not in self._columns or _DEVICE[0] not in self._columns:
             raise InputError(
                 value=sorted(names)[:12],
-                rule=f"must have CUDA kernels and calls (tables {_DEVICE[0]} and {_CALLS})",
+                rule=_(
+                    "must have CUDA kernels and calls (tables {device} and {calls})", device=_DEVICE[0], calls=_CALLS
+                ),
                 place=place,
-                remedy="profile with nsys profile -t cuda,nvtx",
+                remedy=_("profile with nsys profile -t cuda,nvtx"),
             )
         for table, columns in _REQUIRED.items():
             if not columns <= self._columns[table]:
                 raise InputError(
                     value=sorted(self._columns[table]),
-                    rule=f"must have the columns {', '.join(sorted(columns))} in table {table}",
+                    rule=_(
+                        "must have the columns {names} in table {table}", names=", ".join(sorted(columns)), table=table
+                    ),
                     place=place,
-                    remedy="export it with a recent nsys",
+                    remedy=_("export it with a recent nsys"),
                 )
 
     def ranges(self) -> Iterator[tuple[int, int, int, str]]:
@@ -117,17 +122,17 @@ def check_size(path: Path) -> None:
 
 def damaged(path: Path, problem: str) -> FileError:
     """Return the refusal of a file that SQLite cannot read."""
-    remedy = "export it again: nsys export --type sqlite"
-    return FileError(path, reason=f"not a whole SQLite file ({problem})", remedy=remedy)
+    remedy = _("export it again: nsys export --type sqlite")
+    return FileError(path, reason=_("not a whole SQLite file ({problem})", problem=problem), remedy=remedy)
 
 
 def no_ranges(place: str) -> InputError:
     """Return the refusal of a report that has no ranges."""
     return InputError(
         value=None,
-        rule=f"must have NVTX ranges (table {_RANGES})",
+        rule=_("must have NVTX ranges (table {ranges})", ranges=_RANGES),
         place=place,
-        remedy="put an NVTX range around every layer and profile with nsys profile -t cuda,nvtx",
+        remedy=_("put an NVTX range around every layer and profile with nsys profile -t cuda,nvtx"),
     )
 
 
