@@ -28,7 +28,7 @@ def test_offsets_and_lists_are_the_inverse_of_what_is_written_for_mindformers(ce
     recompute = exclusive_counts(*([list(column)] for column in zip(*cells, strict=True)))
     plan = Plan(schedule="1f1b", num_microbatches=len(cells), layers=layers, recompute=recompute)
     written = mindformers_lists(plan)
-    offset = layers_by_cell(written["offset"], num_layers=sum(layers[0]), place="offset", cell="{chunk}, {rank}")
+    offset = layers_by_cell(written["offset"], num_layers=sum(layers[0]), place="offset", cell="{}, {}".format)
     assert offset == layers
     assert exclusive_counts(*(written[key] for key in RECOMPUTE_LISTS)) == recompute
 
@@ -37,15 +37,15 @@ def test_offsets_and_lists_are_the_inverse_of_what_is_written_for_mindformers(ce
     ("check", "message"),
     [
         (
-            lambda: layers_by_cell([[1, 1]], num_layers=5, place="offset", cell="rank {rank}"),
+            lambda: layers_by_cell([[1, 1]], num_layers=5, place="offset", cell=lambda _, rank: f"rank {rank}"),
             "offset must sum to 1, because 5 layers on 2 ranks x 1 chunks are 2 in each cell and 1 over, got 2",
         ),
         (
-            lambda: layers_by_cell([[4, -3]], num_layers=5, place="offset", cell="rank {rank}"),
+            lambda: layers_by_cell([[4, -3]], num_layers=5, place="offset", cell=lambda _, rank: f"rank {rank}"),
             "offset, rank 1 must be -2 or more, because a cell has 2 layers before it, got -3",
         ),
         (
-            lambda: check_counts([[0], [3]], ((1,), (2,)), place="recompute", cell="chunk {chunk}"),
+            lambda: check_counts([[0], [3]], ((1,), (2,)), place="recompute", cell=lambda chunk, _: f"chunk {chunk}"),
             "recompute, chunk 1 must be from 0 to the 2 layers of its cell, got 3",
         ),
     ],

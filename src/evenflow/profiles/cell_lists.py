@@ -52,7 +52,7 @@ def layers_by_cell(offset: _Table, *, num_layers: int, place: str, cell: CellNam
                     rule=_(
                         "must be {least} or more, because a cell has {each} layers before it", least=-each, each=each
                     ),
-                    place=_("{place}, {cell}", place=place, cell=cell(chunk, rank)),
+                    place=f"{place}, {cell(chunk, rank)}",
                 )
     return cells([[each + extra for extra in row] for row in offset])
 
@@ -65,7 +65,7 @@ def check_counts(counts: _Table, layers: Cells, *, place: str, cell: CellName) -
                 raise InputError(
                     value=count,
                     rule=_("must be from 0 to the {layers} layers of its cell", layers=layers[chunk][rank]),
-                    place=_("{place}, {cell}", place=place, cell=cell(chunk, rank)),
+                    place=f"{place}, {cell(chunk, rank)}",
                 )
 
 

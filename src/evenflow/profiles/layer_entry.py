@@ -192,6 +192,6 @@ def _mode(fields: Fields, keys: _Keys, plain_ms: float) -> Mode:
                     "must be at least the backward without recomputation ({plain_ms:g}), which it includes",
                     plain_ms=plain_ms,
                 ),
-                remedy="add the backward time to it, or use " + keys.coef,
+                remedy=_("add the backward time to it, or use {field}", field=keys.coef),
             )
     return Mode(activation_bytes=bytes_of(fields, keys.memory), backward_ns=nanoseconds_from_milliseconds(backward_ms))
