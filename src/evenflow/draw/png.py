@@ -4,6 +4,7 @@ from functools import cache
 
 from evenflow.draw.svg_elements import FONT_FAMILY
 from evenflow.errors import InputError
+from evenflow.language import _
 
 _ZOOM = 2.0
 """Pixels of the PNG by those of the SVG, so that small words stay sharp."""
@@ -21,16 +22,16 @@ def check_png(*, place: str) -> None:
     except ImportError:
         raise InputError(
             value=None,
-            rule="must end in .svg where resvg is missing, which draws PNG files",
+            rule=_("must end in .svg where resvg is missing, which draws PNG files"),
             place=place,
-            remedy="pip install 'evenflow[png]'",
+            remedy=_("pip install 'evenflow[png]'"),
         ) from None
     if not has_letters():
         raise InputError(
             value=None,
-            rule="must end in .svg on a machine without fonts, where a PNG would have no words",
+            rule=_("must end in .svg on a machine without fonts, where a PNG would have no words"),
             place=place,
-            remedy="install fonts, such as the package fonts-dejavu-core, or name an .svg file",
+            remedy=_("install fonts, such as the package fonts-dejavu-core, or name an .svg file"),
         )
 
 

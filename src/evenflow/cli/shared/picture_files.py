@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from evenflow.errors import InputError
+from evenflow.language import _
 
 SVG, PNG = ".svg", ".png"
 
@@ -13,9 +14,11 @@ def check_picture_file(path: Path, *, place: str) -> None:
     if suffix not in (SVG, PNG, ""):
         raise InputError(
             value=str(path),
-            rule=f"must end in {SVG} or {PNG}, the formats of pictures",
+            rule=_("must end in {svg} or {png}, the formats of pictures", svg=SVG, png=PNG),
             place=place,
-            remedy=f"name it {path.stem}{SVG}, which other programs turn into {suffix}",
+            remedy=_(
+                "name it {stem}{svg}, which other programs turn into {suffix}", stem=path.stem, svg=SVG, suffix=suffix
+            ),
         )
     if suffix == PNG:
         from evenflow.draw.png import check_png
