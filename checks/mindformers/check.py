@@ -16,7 +16,8 @@ from typing import Any
 import click
 from plans import all_plans
 
-from evenflow.export.mindformers import format_mindformers, training_values
+from evenflow.export.mindformers import training_values
+from evenflow.export.mindformers_block import format_mindformers
 from evenflow.export.train_yaml import apply_plan, apply_to_training_yaml
 from evenflow.model import BOTH, COMM, FULL, SELECT, Plan
 
@@ -79,27 +80,18 @@ def write_files(folder: Path, plans: dict[str, Plan]) -> dict[str, Plan]:
 
 
 def pasted(plan: Plan) -> str:
-    """Return the training YAML of a user who copies the printed block by hand and sets the pipeline."""
-    block = dict(line.strip().split(": ", 1) for line in format_mindformers(plan).splitlines()[1:])
-    pipeline = {key: value for key, value in training_values(plan).items() if key.startswith("parallel")}
-    lines = [
-        "use_legacy: False",
-        "use_parallel: True",
-        "run_mode: train",
-        "model:",
-        "  model_config:",
-        "    model_type: qwen3",
-        "    architectures: Qwen3ForCausalLM",
-        f"    num_hidden_layers: {plan.num_layers}",
-        "    num_attention_heads: 4",
-        "    hidden_size: 64",
-        f"    offset: {block.pop('offset')}",
-        f"    pp_interleave_num: {block.pop('pp_interleave_num')}",
-        "recompute_config:",
-        *(f"  {key}: {value}" for key, value in block.items()),
-        "parallel: {parallel_mode: 1}",
-    ]
-    return apply_to_training_yaml("\n".join(lines), file="pasted", values=pipeline)
+    """Return the training YAML of a user who pastes the printed block, word for word, and adds a model."""
+    model = {
+        "model_type": "qwen3",
+        "architectures": "Qwen3ForCausalLM",
+        "num_hidden_layers": plan.num_layers,
+        "num_attention_heads": 4,
+        "hidden_size": 64,
+    }
+    values = {f"model.model_config.{key}": value for key, value in model.items()}
+    values |= {"parallel.parallel_mode": 1, "use_legacy": False, "use_parallel": True, "run_mode": "train"}
+    _headline, _, block = format_mindformers(plan).partition("\n")
+    return apply_to_training_yaml(block, file="the block", values=values)
 
 
 def spoiled_values(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:

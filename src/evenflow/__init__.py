@@ -18,7 +18,7 @@ from evenflow.simulate import simulate
 if TYPE_CHECKING:
     from evenflow import auto, errors, run
     from evenflow.draw import comparison_svg, timeline_svg
-    from evenflow.export.mindformers import format_mindformers
+    from evenflow.export.mindformers_block import format_mindformers
     from evenflow.export.results.sharding_fields import format_sharding
     from evenflow.export.train_yaml import apply_plan
     from evenflow.model import Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan
@@ -84,7 +84,7 @@ _FACES = ("auto", "errors", "run")
 _HOMES = {
     "comparison_svg": "evenflow.draw",
     "timeline_svg": "evenflow.draw",
-    "format_mindformers": "evenflow.export.mindformers",
+    "format_mindformers": "evenflow.export.mindformers_block",
     "format_sharding": "evenflow.export.results.sharding_fields",
     "apply_plan": "evenflow.export.train_yaml",
     "Communication": "evenflow.model",

@@ -1,4 +1,4 @@
-"""A plan as the lines of a MindFormers configuration.
+"""A plan as the values of a MindFormers configuration, and what MindFormers does not run.
 
 MindFormers counts layers per cell as ``num_layers // cells + offset``, and its recompute lists are cumulative: a count
 says how many FIRST layers of a cell are under it, ``select_recompute`` and ``select_comm_recompute`` include the fully
@@ -7,6 +7,7 @@ layers under comm alone. [SAPP guide, Step 5]
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -45,36 +46,27 @@ def mindformers_lists(plan: Plan) -> Mapping[str, Cells]:
     }
 
 
-def format_mindformers(plan: Plan) -> str:
-    """Return the block to paste, on each line a list with one row per chunk; raises as `mindformers_lists` does."""
-    lines = ["To put in yaml configuration:"]
-    lines += [f"  {name}: {[list(row) for row in table]}" for name, table in mindformers_lists(plan).items()]
-    lines.append(f"  pp_interleave_num: {plan.num_chunks}")
-    return "\n".join(lines) + "\n"
-
-
 def training_values(plan: Plan) -> Mapping[str, object]:
     """Return everything that `plan` decides in a MindFormers training YAML, by dotted key.
 
     Lists always have one row per chunk: MindFormers deals the counts of a flat list out over the chunks in turn.
-    Without ``pipeline_interleave`` it runs one chunk, and with it ``pipeline_scheduler`` must be there too.
-    The less-memory order has no key: it is these values, and the environment variable ENABLE_LESS_MEM_VPP=1.
+    Without ``pipeline_interleave`` it runs one chunk, and with it ``pipeline_scheduler`` must be there too. What has no
+    key is in `environment`.
 
     Raises:
-        InputError: as `mindformers_lists` does; and a stage without layers between the first and the last, fewer
-            microbatches than ranks, split sequences that recompute fully or run F-then-B: MindFormers refuses them.
+        InputError: as `mindformers_lists` does. Whether the training starts with these values is said by `refusal`.
     """
     lists = {name: [list(row) for row in table] for name, table in mindformers_lists(plan).items()}
-    _check_accepted(plan)
     if plan.sequence_splits > 1:
         scheduler = "seqvpp" if plan.num_chunks > 1 else "seqpipe"
     else:
         scheduler = "gpipe" if plan.schedule == "f-then-b" else "1f1b"
+    # Sequence splits are refused beside any list here, even one of zeros.
+    no_list = plan.sequence_splits > 1 and not any(map(any, lists["recompute"]))
     return {
         "model.model_config.offset": lists["offset"],
         "model.model_config.pp_interleave_num": plan.num_chunks,
-        # Sequence splits are refused beside any list here, even one of zeros.
-        "recompute_config.recompute": lists["recompute"] if any(map(any, lists["recompute"])) else False,
+        "recompute_config.recompute": False if no_list else lists["recompute"],
         "recompute_config.select_recompute": lists["select_recompute"],
         "recompute_config.select_comm_recompute": lists["select_comm_recompute"],
         "parallel_config.pipeline_stage": plan.num_ranks,
@@ -86,10 +78,26 @@ def training_values(plan: Plan) -> Mapping[str, object]:
     }
 
 
-def _check_accepted(plan: Plan) -> None:
-    """Refuse what MindFormers would refuse when the training starts, or run in another order."""
+def environment(plan: Plan) -> Mapping[str, str]:
+    """Return the environment variables without which MindFormers runs the values of `plan` in another order."""
+    if plan.schedule == "interleaved-less-memory" and plan.num_chunks > 1:
+        return {"ENABLE_LESS_MEM_VPP": "1"}
+    return {}
+
+
+def without_environment(plan: Plan) -> Plan:
+    """Return what MindFormers runs where the variables of `environment` are not set."""
+    return replace(plan, schedule="interleaved") if environment(plan) else plan
+
+
+def refusal(plan: Plan) -> InputError | None:
+    """Return why MindFormers refuses the values of `plan` when the training starts; None where it does not.
+
+    It refuses fewer microbatches than ranks, a stage without layers between the first and the last, and split
+    sequences that recompute fully or run F-then-B.
+    """
     if plan.num_microbatches < plan.num_ranks:
-        raise InputError(
+        return InputError(
             value=plan.num_microbatches,
             rule=_("must be at least the number of ranks ({num_ranks}) for MindFormers", num_ranks=plan.num_ranks),
             place="microbatches",
@@ -97,17 +105,18 @@ def _check_accepted(plan: Plan) -> None:
     stages = [count for row in plan.layers for count in row]
     if 0 in stages[1:-1]:
         chunk, rank = divmod(stages.index(0, 1), plan.num_ranks)
-        raise InputError(
+        return InputError(
             value=0,
             rule=_("must be above zero for MindFormers, where only the first and the last stage may be empty"),
             place=_("layers, chunk {chunk}, rank {rank}", chunk=chunk, rank=rank),
         )
     if plan.sequence_splits > 1 and any(map(any, plan.recompute.get(FULL, ()))):
         rule = _("must not be full for MindFormers where sequences are split")
-        raise InputError(value=None, rule=rule, place="recompute")
+        return InputError(value=None, rule=rule, place="recompute")
     if plan.sequence_splits > 1 and plan.schedule == "f-then-b":
         rule = _("must be a 1F1B order for MindFormers where sequences are split")
-        raise InputError(value=plan.schedule, rule=rule, place="schedule")
+        return InputError(value=plan.schedule, rule=rule, place="schedule")
+    return None
 
 
 def _check_expressible(plan: Plan) -> None:

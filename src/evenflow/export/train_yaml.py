@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from evenflow.errors import InputError
-from evenflow.export.mindformers import training_values
+from evenflow.export.mindformers import refusal, training_values
 from evenflow.export.yaml_edit import set_value
 from evenflow.export.yaml_spans import load_yaml
 from evenflow.language import _
@@ -21,9 +21,14 @@ def apply_plan(text: str, *, file: str, plan: Plan) -> str:
     stay and get the plan's counts.
 
     Raises:
-        InputError: as `training_values` and `apply_to_training_yaml` do; a file with another number of layers than
-            the plan, or with ``swap_config.swap`` on, which gives the recompute lists another meaning.
+        InputError: as `training_values` and `apply_to_training_yaml` do; a plan that MindFormers refuses (see
+            `refusal`); a file with another number of layers than the plan, or with ``swap_config.swap`` on, which gives
+            the recompute lists another meaning.
     """
+    values: dict[str, object] = dict(training_values(plan))
+    refused = refusal(plan)
+    if refused is not None:
+        raise refused
     document = load_yaml(text.removeprefix(_BOM), file=file)
     for key in _LAYER_KEYS:
         given = _value_at(document, ("model", "model_config", key))
@@ -35,7 +40,6 @@ def apply_plan(text: str, *, file: str, plan: Plan) -> str:
         raise InputError(
             value=True, rule=rule, place=_("{file}: swap_config.swap", file=file), remedy=_("turn swap off")
         )
-    values: dict[str, object] = dict(training_values(plan))
     for name in _PATTERN_KEYS:
         key = f"recompute_config.{name}"
         patterns = _value_at(document, key.split("."))

@@ -87,19 +87,19 @@ def _with_entry(text: str, parent: Span, name: str, value: object) -> str:
         return f"{text[:at]}{space}, {entry}{text[at:]}"
     first_line = _LINE_BREAK.search(text)
     line_break = first_line[0] if first_line else "\n"
-    lines = _entry_lines(name, value, indent=_column(text, parent.items[0].start))
+    lines = entry_lines(name, value, indent=_column(text, parent.items[0].start))
     if text[parent.end - 1] in "\r\n":  # after a text whose last line breaks count
         return text[: parent.end] + "".join(line + line_break for line in lines) + text[parent.end :]
     at = _line_end(text, parent.end)
     return text[:at] + "".join(line_break + line for line in lines) + text[at:]
 
 
-def _entry_lines(name: str, value: object, *, indent: int) -> list[str]:
+def entry_lines(name: str, value: object, *, indent: int = 0) -> list[str]:
     """Return the lines of an entry of a block mapping; a mapping inside it becomes a block too."""
     start = " " * indent + _format_key(name) + ":"
     if not isinstance(value, Mapping):
         return [f"{start} {format_value(value)}"]
-    return [start, *(line for key, item in value.items() for line in _entry_lines(key, item, indent=indent + 2))]
+    return [start, *(line for key, item in value.items() for line in entry_lines(key, item, indent=indent + 2))]
 
 
 def _nested(names: Sequence[str], value: object) -> object:

@@ -36,11 +36,23 @@ class TestBalance:
         # The figures of test_plan.py; the two blocks are those of the [SAPP guide, Step 5].
         assert out == (
             "To put in yaml configuration:\n"
-            "  offset: [[0, 0]]\n"
+            "# with num_layers 4 and use_parallel True\n"
+            "model:\n"
+            "  model_config:\n"
+            "    offset: [[0, 0]]\n"
+            "    pp_interleave_num: 1\n"
+            "recompute_config:\n"
             "  recompute: [[0, 0]]\n"
             "  select_recompute: [[0, 0]]\n"
             "  select_comm_recompute: [[0, 0]]\n"
-            "  pp_interleave_num: 1\n"
+            "parallel_config:\n"
+            "  pipeline_stage: 2\n"
+            "  micro_batch_num: 2\n"
+            "  seq_split_num: 1\n"
+            "parallel:\n"
+            "  pipeline_config:\n"
+            "    pipeline_interleave: false\n"
+            '    pipeline_scheduler: "1f1b"\n'
             "————————————— pp: 2, vp: 1, micro:  2 ————————————\n"
             "--------------------  bubble  --------------------\n"
             "   real    =   ideal   +   imba    + recompute\n"
@@ -58,7 +70,8 @@ class TestBalance:
         status, out, _ = balance(*flags, "-manual", "layers/manual_70b.yaml", "-o", "out/put")
         assert status == 0
         assert out.count("To put in yaml configuration:") == 5
-        assert [line for line in out.splitlines() if line.endswith(":") and " " not in line] == [
+        printed = out.splitlines()
+        assert [printed[index - 1] for index, line in enumerate(printed) if line.startswith("To put")][1:] == [
             "naive_all_recomp:", "naive_no_recomp:", "by_hand_1_chunk:", "by_hand_2_chunks:"
         ]  # fmt: skip
         assert "  offset: [[-1, 0, 0, 0, 0, 0, 0, 0], [-1, 0, 0, 0, 0, 1, 1, 0]]" in out

@@ -26,7 +26,8 @@ from evenflow.cli.shared.init_model import write_layer_file
 from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.shared.plan_pictures import plan_svg
 from evenflow.cli.shared.progress import shown_progress
-from evenflow.cli.text.plan_text import block_to_paste, no_plan_text
+from evenflow.cli.text.block_text import block_to_paste
+from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.errors import InputError
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.sapp_text import format_bubbles
@@ -124,7 +125,7 @@ def named_plan_text(named: NamedPlan, memory_limit_bytes: int | None) -> str:
         num_microbatches=plan.num_microbatches,
         bubble=as_fractions(simulation.bubbles),
     )
-    lines = [block_to_paste(plan), bubbles.rstrip("\n"), named.certificate]
+    lines = [block_to_paste(simulation, memory_limit_bytes, ranks=_("stages")), bubbles.rstrip("\n"), named.certificate]
     lines += [f"total_time: {milliseconds(simulation.makespan_ns):.3f} ms", *_memory(simulation, memory_limit_bytes)]
     return "\n".join(line for line in lines if line)
 

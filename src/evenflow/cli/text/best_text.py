@@ -45,4 +45,4 @@ def _table(best: BestOutcome) -> str:
 
 def _for_target(candidate: Candidate) -> bool:
     plan = None if candidate.outcome is None else candidate.outcome.plan
-    return plan is not None and MINDFORMERS.can_express(plan)
+    return plan is not None and MINDFORMERS.can_run(plan)

@@ -1,11 +1,6 @@
 """A plan as text, or the reason why there is none."""
 
-import click
-
 from evenflow.cli.text.tables import bubble_table, headline, memory_note, message_note, plan_table, round_up_megabytes
-from evenflow.errors import InputError
-from evenflow.export.targets import MINDFORMERS
-from evenflow.model import Plan
 from evenflow.simulate import Simulation
 from evenflow.solve import Outcome
 from evenflow.units import megabytes
@@ -22,15 +17,6 @@ def plan_text(simulation: Simulation, memory_limit_bytes: int | None, *, certifi
             bubble_table(simulation),
         )
     )
-
-
-def block_to_paste(plan: Plan) -> str:
-    """Return the lines for the framework's configuration; none, with a note on stderr, for a plan it cannot run."""
-    try:
-        return MINDFORMERS.write(plan).rstrip("\n")
-    except InputError as error:
-        click.echo(f"note: no block for {MINDFORMERS.title}; {error}", err=True)
-        return ""
 
 
 def no_plan_text(outcome: Outcome) -> str:

@@ -24,6 +24,7 @@ from evenflow.cli.shared.message_options import MessageOptions, message_options
 from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.shared.plan_pictures import plan_svg, plans_svg
 from evenflow.cli.shared.progress import shown_progress
+from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.comparison_table import comparison_table
 from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.export.results.comparison_fields import RECOMMENDED, comparison_fields
@@ -175,6 +176,8 @@ def _print(
             click.echo(f"{other.name} is skipped: {other.reason}")
         elif other.certificate:
             click.echo(f"{other.name}: {other.certificate}")
+    if outcome.simulation is not None and (block := block_to_paste(outcome.simulation, limit)):
+        click.echo(f"\n{RECOMMENDED}:\n{block}")
 
 
 def _draw(made: Sequence[NamedPlan], outputs: Outputs, limit: int | None) -> None:

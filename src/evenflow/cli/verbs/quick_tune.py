@@ -13,8 +13,9 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.input_files import read_network
 from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.shared.progress import shown_progress
+from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.comparison_table import comparison_table
-from evenflow.cli.text.plan_text import block_to_paste, no_plan_text
+from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.cli.text.quick_tune_text import quick_tune_text
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.results.quick_tune_fields import quick_tune_fields
@@ -92,4 +93,4 @@ def _print_comparison(rule: TuningStep, outcomes: dict[str, Outcome], limit: int
     if notes:
         click.echo("\n" + "\n".join(notes))
     if rule.simulation.fits(limit):
-        click.echo(f"\n{RULE}:\n{block_to_paste(rule.simulation.plan)}")
+        click.echo(f"\n{RULE}:\n{block_to_paste(rule.simulation, limit)}")

@@ -31,7 +31,7 @@ model:
     offset: [[0, 0]]
     pp_interleave_num: 1
 recompute_config:
-  recompute: false
+  recompute: [[0, 0]]
   select_recompute: [[0, 0]]
   select_comm_recompute: [[0, 0]]
 parallel_config: {pipeline_stage: 2, micro_batch_num: 2, seq_split_num: 1}

@@ -33,11 +33,23 @@ rank 1 idle %    33.3        33.3        0.0        0.0
 """
 BLOCK = """\
 To put in yaml configuration:
-  offset: [[0, 0]]
+# with num_layers 4 and use_parallel True
+model:
+  model_config:
+    offset: [[0, 0]]
+    pp_interleave_num: 1
+recompute_config:
   recompute: [[0, 0]]
   select_recompute: [[0, 0]]
   select_comm_recompute: [[0, 0]]
-  pp_interleave_num: 1
+parallel_config:
+  pipeline_stage: 2
+  micro_batch_num: 2
+  seq_split_num: 1
+parallel:
+  pipeline_config:
+    pipeline_interleave: false
+    pipeline_scheduler: "1f1b"
 """
 
 pytestmark = pytest.mark.usefixtures("fake_solver")
@@ -152,10 +164,10 @@ def test_says_that_no_limit_is_checked(folder, evenflow):
 
 
 def test_a_plan_that_mindformers_cannot_express_is_still_shown(folder, evenflow, monkeypatch):
-    def refuse(_plan):
+    def refuse(_plan, **_):
         raise InputError(value="swap", rule="must be a kind it has", place="recompute")
 
-    monkeypatch.setattr("evenflow.cli.text.plan_text.MINDFORMERS", replace(MINDFORMERS, write=refuse))
+    monkeypatch.setattr("evenflow.cli.text.block_text.MINDFORMERS", replace(MINDFORMERS, write=refuse))
     result = evenflow("plan", "tiny.json", *SIZES, "--memory", "250MB")
     assert result.exit_code == 0
     assert result.stdout == PLAN_TEXT.rstrip("\n") + "\n"

@@ -13,13 +13,16 @@ from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.shared.plan_pictures import plan_svg
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.text.best_text import best_text
-from evenflow.cli.text.plan_text import block_to_paste, no_plan_text, plan_text
+from evenflow.cli.text.block_text import block_to_paste, without_environment
+from evenflow.cli.text.plan_text import no_plan_text, plan_text
 from evenflow.cli.verbs.plan.layers_per_rank import LAYERS_PER_RANK
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, plan_job, solve_job
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
 from evenflow.export.results.best_fields import best_fields
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.results.outcome_fields import outcome_fields
+from evenflow.export.targets import MINDFORMERS
+from evenflow.language import _
 from evenflow.schedule import format_schedule
 
 
@@ -125,8 +128,15 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
     outputs.write("--order", lambda: format_schedule(simulation.timeline.schedule))
     if train is not None:
         outputs.write("--apply", lambda: train.applied(simulation.plan))
-        if simulation.plan.schedule == "interleaved-less-memory":
-            click.echo("note: the less-memory order has no key in the YAML: set ENABLE_LESS_MEM_VPP=1", err=True)
+        without = without_environment(simulation, outcome.memory_limit_bytes)
+        for name, value in MINDFORMERS.environment(simulation.plan).items():
+            setting = f"{name}={value}"
+            note = _(
+                "note: this order has no key in the YAML: set {setting}; without it {consequence}",
+                setting=setting,
+                consequence=without,
+            )
+            click.echo(note, err=True)
 
 
 def _print(answer: Answer, outputs: Outputs, *, quiet: bool) -> None:
@@ -137,7 +147,7 @@ def _print(answer: Answer, outputs: Outputs, *, quiet: bool) -> None:
         if outputs.sentence and not quiet:
             click.echo(outputs.sentence, err=True)
         return
-    block = block_to_paste(simulation.plan)
+    block = block_to_paste(simulation, outcome.memory_limit_bytes)
     if quiet:
         click.echo(block, nl=bool(block))
         return

@@ -10,7 +10,8 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.message_options import MessageOptions, message_options
 from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.shared.plan_pictures import plan_svg
-from evenflow.cli.text.plan_text import block_to_paste, plan_text
+from evenflow.cli.text.block_text import block_to_paste
+from evenflow.cli.text.plan_text import plan_text
 from evenflow.cli.verbs.simulate.given_plan import GivenPlan, read_files
 from evenflow.export.results.plan_fields import simulation_fields
 from evenflow.simulate import simulate as run_on_paper
@@ -80,6 +81,10 @@ def simulate(
     named = NamedPlan(name="simulated", simulation=simulation)
     outputs.write("--svg", lambda: plan_svg(named, memory_limit_bytes=limit))
     makespan = f"one step takes {milliseconds(simulation.makespan_ns):,.3f} ms"
-    paragraphs = [plan_text(simulation, limit, certificate=makespan), block_to_paste(plan), outputs.sentence]
+    paragraphs = [
+        plan_text(simulation, limit, certificate=makespan),
+        block_to_paste(simulation, limit),
+        outputs.sentence,
+    ]
     click.echo("\n\n".join(filter(None, paragraphs)))
     return 0

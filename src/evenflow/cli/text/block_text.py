@@ -1,0 +1,53 @@
+"""The block to paste into the framework's configuration, and what is to be known of it."""
+
+import click
+
+from evenflow.errors import InputError
+from evenflow.export.mindformers_block import format_bodies
+from evenflow.export.targets import MINDFORMERS
+from evenflow.language import _
+from evenflow.simulate import Simulation, simulate
+from evenflow.units import megabytes
+
+
+def block_to_paste(simulation: Simulation, memory_limit_bytes: int | None, *, ranks: str = "") -> str:
+    """Return the fragment for the framework's configuration; none, with a note on stderr, for a plan it cannot express.
+
+    A plan that the framework refuses has a comment in the fragment and a note on stderr. Several kinds of body layers
+    have lists of their own below. `ranks` is what the command calls ranks, if not so.
+    """
+    plan, title = simulation.plan, MINDFORMERS.title
+    without = without_environment(simulation, memory_limit_bytes, ranks=ranks)
+    try:
+        block = MINDFORMERS.write(plan, without_environment=without) + format_bodies(simulation.network, plan)
+    except InputError as error:
+        click.echo(_("note: no block for {target}; {reason}", target=title, reason=str(error)), err=True)
+        return ""
+    refused = MINDFORMERS.refusal(plan)
+    if refused is not None:
+        click.echo(_("note: {target} refuses this plan; {reason}", target=title, reason=str(refused)), err=True)
+    return block.rstrip("\n")
+
+
+def without_environment(simulation: Simulation, memory_limit_bytes: int | None, *, ranks: str = "") -> str:
+    """Return what runs where the environment variables of the plan are not set; empty where it has none."""
+    plan = MINDFORMERS.without_environment(simulation.plan)
+    if plan == simulation.plan:
+        return ""
+    other = simulate(simulation.network, plan, communication=simulation.communication)
+    if not other.network.has_memory:
+        return _("the order is {schedule}", schedule=plan.schedule)
+    peak = f"{megabytes(max(other.peak_memory_bytes)):,.0f} MB"
+    if memory_limit_bytes is None:
+        planned = f"{megabytes(max(simulation.peak_memory_bytes)):,.0f} MB"
+        return _("the peak is {peak}, not {planned}", peak=peak, planned=planned)
+    over = sum(held > memory_limit_bytes for held in other.peak_memory_bytes)
+    if not over:
+        return _("the peak is {peak}, also within the limit", peak=peak)
+    return _(
+        "the peak is {peak}, over the limit on {over} of {count} {ranks}",
+        peak=peak,
+        over=over,
+        count=plan.num_ranks,
+        ranks=ranks or _("ranks"),
+    )
