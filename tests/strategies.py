@@ -132,10 +132,13 @@ def schedules() -> st.SearchStrategy[Schedule]:
 def layers(draw: st.DrawFn, *, name: str, kinds: frozenset[str]) -> Layer:
     # 10 ns or more: a part of a split sequence takes time too.
     forward_ns, backward_ns = draw(st.integers(10, 1000)), draw(st.integers(10, 2000))
-    modes = {NONE: Mode(activation_bytes=draw(st.integers(0, 1000)), backward_ns=backward_ns)}
+    amounts, working = st.integers(0, 1000), st.just(0) | st.integers(0, 1000)
+    modes = {NONE: Mode(activation_bytes=draw(amounts), backward_ns=backward_ns, working_bytes=draw(working))}
     for kind in sorted(kinds):
         modes[kind] = Mode(
-            activation_bytes=draw(st.integers(0, 1000)), backward_ns=backward_ns + draw(st.integers(0, 1000))
+            activation_bytes=draw(amounts),
+            backward_ns=backward_ns + draw(st.integers(0, 1000)),
+            working_bytes=draw(working),
         )
     return Layer(
         name=name,
@@ -155,7 +158,12 @@ def networks(draw: st.DrawFn, *, max_layers: int = 24, max_runs: int = 4) -> Net
     counts = draw(st.lists(st.integers(1, max(1, max_layers // num_runs)), min_size=num_runs, max_size=num_runs))
     costs = st.integers(0, 1000)
     blocks = st.builds(
-        EndBlock, forward_ns=costs, backward_ns=costs, parameter_bytes=costs, activation_bytes=costs
+        EndBlock,
+        forward_ns=costs,
+        backward_ns=costs,
+        parameter_bytes=costs,
+        activation_bytes=costs,
+        working_bytes=st.just(0) | costs,
     ) | st.just(EndBlock())
     return Network(
         name="drawn",

@@ -285,9 +285,17 @@ def layers(draw: st.DrawFn, has_memory: bool) -> Layer:
         forward_ns=draw(nanoseconds),
         parameter_bytes=draw(st.integers(0, 10**14)) if has_memory else 0,
         modes={
-            "none": Mode(activation_bytes=draw(sizes) if has_memory else 0, backward_ns=backward_ns),
+            "none": Mode(
+                activation_bytes=draw(sizes) if has_memory else 0,
+                backward_ns=backward_ns,
+                working_bytes=draw(st.just(0) | sizes) if has_memory else 0,
+            ),
             **{
-                kind: Mode(activation_bytes=draw(sizes), backward_ns=backward_ns + draw(st.integers(0, 10**13)))
+                kind: Mode(
+                    activation_bytes=draw(sizes),
+                    backward_ns=backward_ns + draw(st.integers(0, 10**13)),
+                    working_bytes=draw(st.just(0) | sizes),
+                )
                 for kind in kinds
             },
         },
@@ -304,7 +312,7 @@ def networks(draw: st.DrawFn) -> Network:
     weight_ns = st.none() | amounts
     blocks = st.just(EndBlock()) | st.builds(
         EndBlock, name=st.just("end"), forward_ns=amounts, backward_ns=amounts, parameter_bytes=memory,
-        activation_bytes=memory, stated_weight_ns=weight_ns,
+        activation_bytes=memory, working_bytes=memory, stated_weight_ns=weight_ns,
         stated_until_weight_bytes=st.none() | memory if has_memory else st.none(),
     ).filter(lambda block: block.weight_ns <= block.backward_ns)  # fmt: skip
     return Network(

@@ -23,6 +23,7 @@ def test_stages_cost_what_their_layers_cost_one_by_one(data: st.DataObject):
     part = network.split_sequence(plan.sequence_splits)
     coming = iter(part.layers)
     static = [network.constant_bytes] * plan.num_ranks
+    working = [0] * plan.num_ranks
     num_stages = plan.num_ranks * plan.num_chunks
     for stage in range(num_stages):
         rank = schedule.stage_ranks[stage]
@@ -38,6 +39,7 @@ def test_stages_cost_what_their_layers_cost_one_by_one(data: st.DataObject):
                 activation += layer.modes[kind].activation_bytes
                 waiting += layer.until_weight_bytes
                 static[rank] += layer.parameter_bytes
+                working[rank] = max(working[rank], layer.modes[kind].working_bytes)
         for block, at in ((part.head, 0), (part.tail, num_stages - 1)):
             if stage == at:
                 forward += block.forward_ns
@@ -46,6 +48,7 @@ def test_stages_cost_what_their_layers_cost_one_by_one(data: st.DataObject):
                 activation += block.activation_bytes
                 waiting += block.until_weight_bytes
                 static[rank] += block.parameter_bytes
+                working[rank] = max(working[rank], block.working_bytes)
         assert costs.forward_ns[stage] == forward
         assert costs.backward_ns[stage] == backward
         assert costs.recompute_ns[stage] == recompute
@@ -54,6 +57,7 @@ def test_stages_cost_what_their_layers_cost_one_by_one(data: st.DataObject):
         durations = costs.durations[NUM_OPS * stage : NUM_OPS * (stage + 1)]
         assert durations.tolist() == [forward, backward, backward - weight, weight]
     assert costs.static_bytes.tolist() == static
+    assert costs.working_bytes.tolist() == working
 
 
 def small_network(*kinds: str) -> Network:

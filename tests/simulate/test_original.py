@@ -39,6 +39,7 @@ def test_agrees_with_the_original(case: dict[str, Any]):
         activation_bytes=activation,
         until_weight_bytes=activation,
         static_bytes=np.full(case["ranks"], case["static"], dtype=np.int64),
+        working_bytes=np.zeros(case["ranks"], dtype=np.int64),
     )
     graph = build_graph(schedule)
     timeline = run(graph, costs.durations)

@@ -44,8 +44,9 @@ def test_a_simulation_is_that_of_the_oracle(simulation: Simulation):
         message_ns=simulation.communication.message_ns if simulation.communication else 0,
     )
     assert simulation.makespan_ns == max(ends.values())
+    fixed = (costs.static_bytes + costs.working_bytes).tolist()
     peaks = tuple(
-        int(costs.static_bytes[rank] + live_peak(order, costs.activation_bytes.item, costs.until_weight_bytes.item))
+        fixed[rank] + live_peak(order, costs.activation_bytes.item, costs.until_weight_bytes.item)
         for rank, order in enumerate(orders)
     )
     assert simulation.peak_memory_bytes == peaks

@@ -127,6 +127,7 @@ def test_peaks_are_those_of_a_replay(schedule: Schedule, data: st.DataObject):
         activation_bytes=np.array(amounts),
         until_weight_bytes=np.array(waiting),
         static_bytes=np.array(static),
+        working_bytes=np.zeros(len(static), dtype=np.int64),
     )
     timeline = run(build_graph(schedule), costs.durations)
     peaks = peak_bytes(schedule, costs)
@@ -171,6 +172,7 @@ def test_memory_over_time_worked_out_by_hand():
         activation_bytes=np.array([10, 30]),
         until_weight_bytes=np.array([10, 30]),
         static_bytes=np.array([100, 200]),
+        working_bytes=np.zeros(2, dtype=np.int64),
     )
     timeline = run(build_graph(schedule), costs.durations)
     times_ns, held = memory_curve(timeline, costs, 0)
@@ -200,6 +202,7 @@ def test_a_split_step_worked_out_by_hand():
         activation_bytes=np.array([10, 30]),
         until_weight_bytes=np.array([4, 50]),
         static_bytes=np.array([100, 200]),
+        working_bytes=np.zeros(2, dtype=np.int64),
     )
     timeline = run(build_graph(schedule), costs.durations)
     assert timeline.start_ns.tolist() == [0, 2, 7, 10, 12, 15, 2, 4, 7, 9, 12, 16]
@@ -244,6 +247,7 @@ def test_without_a_backward_nothing_is_kept():
         num_ranks=2, forward_ns=np.full(4, 3), backward_ns=np.zeros(4, int), weight_ns=np.zeros(4, int),
         recompute_ns=np.zeros(4, int), activation_bytes=amounts, until_weight_bytes=amounts,
         static_bytes=np.array([1, 2]),
+        working_bytes=np.zeros(2, dtype=np.int64),
     )  # fmt: skip
     assert peak_bytes(schedule, costs).tolist() == [31, 22]
     timeline = run(build_graph(schedule), costs.durations)

@@ -29,6 +29,7 @@ def small_networks(draw: st.DrawFn, *, num_layers: int, most_kinds: int, time: i
     nanoseconds = st.integers(10, 1000).map(lambda value: value * time + (value % 7 if time > 1 else 0))
     amounts = st.integers(0, 1000).map(lambda value: value * memory)
     sensible = draw(st.booleans())
+    working = amounts if draw(st.booleans()) else st.just(0)
     runs = []
     for index in range(num_runs):
         count = bounds[index + 1] - bounds[index]
@@ -36,10 +37,11 @@ def small_networks(draw: st.DrawFn, *, num_layers: int, most_kinds: int, time: i
             continue
         backward = draw(nanoseconds)
         most = draw(amounts)
-        modes = {NONE: Mode(activation_bytes=most, backward_ns=backward)}
+        modes = {NONE: Mode(activation_bytes=most, backward_ns=backward, working_bytes=draw(working))}
         for place, kind in enumerate(kinds, start=1):
             kept = most * (len(kinds) + 1 - place) // (len(kinds) + 1) if sensible else draw(amounts)
-            modes[kind] = Mode(activation_bytes=kept, backward_ns=backward + draw(nanoseconds) // 2)
+            recomputing_ns = backward + draw(nanoseconds) // 2
+            modes[kind] = Mode(activation_bytes=kept, backward_ns=recomputing_ns, working_bytes=draw(working))
         layer = Layer(
             name=f"layer {index}",
             forward_ns=draw(nanoseconds),
@@ -50,8 +52,9 @@ def small_networks(draw: st.DrawFn, *, num_layers: int, most_kinds: int, time: i
         )
         runs.append(LayerRun(layer=layer, count=count))
     ends = st.builds(
-        EndBlock, forward_ns=nanoseconds, backward_ns=nanoseconds, parameter_bytes=amounts, activation_bytes=amounts
-    ) | st.just(EndBlock())
+        EndBlock, forward_ns=nanoseconds, backward_ns=nanoseconds, parameter_bytes=amounts, activation_bytes=amounts,
+        working_bytes=working,
+    ) | st.just(EndBlock())  # fmt: skip
     return Network(name="small", runs=tuple(runs), head=draw(ends), tail=draw(ends), constant_bytes=draw(amounts))
 
 

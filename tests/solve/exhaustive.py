@@ -18,8 +18,8 @@ from evenflow.solve.problem import Problem, problem_of_order
 from tests.oracle import end_times, orders_of
 from tests.strategies import FamilySizes, inputs_of
 
-Content = tuple[int, int, int, int, int, int]
-"""Forward, backward, activation, parameters, weight gradient and what waits for it, of a cell."""
+Content = tuple[int, int, int, int, int, int, int]
+"""Forward, backward, activation, parameters, weight gradient and what waits for it, and working memory, of a cell."""
 
 Costs = NDArray[np.int64]
 
@@ -133,7 +133,7 @@ def every_plan(case: Case) -> Plans:
         grid = np.indices([len(table) for table in contents]).reshape(stages, -1)
         for stage, table in enumerate(contents):
             tables[stage].append(table[grid[stage]])
-    costs = np.stack([np.concatenate(table) for table in tables])  # [stage, plan, 6]
+    costs = np.stack([np.concatenate(table) for table in tables])  # [stage, plan, 7]
     return Plans(
         makespans_ns=_makespans(case.schedule, costs, case.message_ns),
         peaks_bytes=_peaks(case.schedule, costs) + network.constant_bytes,
@@ -155,6 +155,7 @@ def _contents(network: Network, start: int, end: int, blocks: list[EndBlock], *,
             sum(part.parameter_bytes for part in (*layers, *blocks)),
             sum(part.weight_ns for part in (*layers, *blocks)),
             sum(part.until_weight_bytes for part in (*layers, *blocks)),
+            max((part.working_bytes for part in (*modes, *blocks)), default=0),
         ))  # fmt: skip
     return result
 
@@ -166,7 +167,7 @@ def _duration(costs: Costs, action: Action) -> Costs:
 
 
 def _makespans(schedule: Schedule, costs: Costs, message_ns: int) -> Costs:
-    """Of all plans; costs are [stage, plan, 6]."""
+    """Of all plans; costs are [stage, plan, 7]."""
     orders = orders_of(schedule)
     ends = end_times(orders, schedule.num_stages, lambda action: 1)
     before = {after: action for order in orders for action, after in pairwise(order)}
@@ -189,7 +190,8 @@ def _peaks(schedule: Schedule, costs: Costs) -> Costs:
     orders = orders_of(schedule)
     has_backward = any(action.op != Op.F for order in orders for action in order)
     for order in orders:
-        held = sum(costs[stage, :, 3] for stage in {action.stage for action in order})
+        stages = sorted({action.stage for action in order})
+        held = sum(costs[stage, :, 3] for stage in stages) + np.max([costs[stage, :, 6] for stage in stages], axis=0)
         highest = np.maximum(highest, held)
         for action in order:
             activation, waiting = costs[action.stage, :, 2], costs[action.stage, :, 5]

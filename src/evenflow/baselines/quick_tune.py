@@ -157,7 +157,8 @@ class _Rule:
         if self.memory_limit_bytes is None:
             return np.zeros(len(layers), dtype=np.bool_)
         costs = self._costs(layers, recomputed)
-        return costs.static_bytes + self.live * costs.activation_bytes > self.memory_limit_bytes
+        fixed = costs.static_bytes + costs.working_bytes
+        return fixed + self.live * costs.activation_bytes > self.memory_limit_bytes
 
     def _spread_ns(self, layers: Integers, recomputed: Integers) -> int:
         return int(np.ptp(_stage_ns(self._costs(layers, recomputed))))

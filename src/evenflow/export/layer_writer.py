@@ -37,14 +37,19 @@ def _body_entry(run: LayerRun, has_memory: bool) -> dict[str, object]:
     if has_memory:
         entry["memory_parameter"] = megabytes(layer.parameter_bytes)
         entry["memory_activation"] = megabytes(layer.modes[NONE].activation_bytes)
-        entry |= _stated_memory(layer)
-        named = {}
+        plain_working_bytes = layer.modes[NONE].working_bytes
+        entry |= _stated_memory(layer, plain_working_bytes)
+        named: dict[str, dict[str, float]] = {}
         for kind, mode in layer.modes.items():
             memory, time = megabytes(mode.activation_bytes), milliseconds(mode.backward_ns)
+            differs = mode.working_bytes != plain_working_bytes
             if kind in KIND_KEYS:
-                entry |= {KIND_KEYS[kind].memory: memory, KIND_KEYS[kind].time: time}
+                keys = KIND_KEYS[kind]
+                entry |= {keys.memory: memory, keys.time: time}
+                entry |= {keys.working: megabytes(mode.working_bytes)} if differs else {}
             elif kind != NONE:
                 named[kind] = {"memory": memory, "time": time}
+                named[kind] |= {"working": megabytes(mode.working_bytes)} if differs else {}
         if named:
             entry["recompute_kinds"] = named
     return entry
@@ -62,7 +67,7 @@ def _end_entry(type_name: str, block: EndBlock, has_memory: bool) -> dict[str, o
     if has_memory:
         entry["memory_parameter"] = megabytes(block.parameter_bytes)
         entry["memory_activation"] = megabytes(block.activation_bytes)
-        entry |= _stated_memory(block)
+        entry |= _stated_memory(block, block.working_bytes)
     return entry
 
 
@@ -70,7 +75,8 @@ def _stated_time(part: Layer | EndBlock) -> dict[str, object]:
     return {} if part.stated_weight_ns is None else {"weight_time": milliseconds(part.stated_weight_ns)}
 
 
-def _stated_memory(part: Layer | EndBlock) -> dict[str, object]:
+def _stated_memory(part: Layer | EndBlock, working_bytes: int) -> dict[str, object]:
+    working: dict[str, object] = {"memory_working": megabytes(working_bytes)} if working_bytes else {}
     if part.stated_until_weight_bytes is None:
-        return {}
-    return {"memory_until_weight": megabytes(part.stated_until_weight_bytes)}
+        return working
+    return {"memory_until_weight": megabytes(part.stated_until_weight_bytes), **working}

@@ -17,6 +17,8 @@ class Mode:
     """Bytes live for one microbatch from the layer's forward to the end of its backward."""
     backward_ns: int
     """Time of the whole backward of one microbatch, recomputation included."""
+    working_bytes: int = 0
+    """Bytes that a forward or backward needs for itself at its fullest moment, beyond what lives before or after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,8 @@ class EndBlock:
     """Bytes of weights, gradients and optimizer state."""
     activation_bytes: int = 0
     """Bytes live for one microbatch from the forward to the end of the backward."""
+    working_bytes: int = 0
+    """Bytes that a forward or backward needs for itself at its fullest moment, beyond what lives before or after it."""
     stated_weight_ns: int | None = None
     """Time of the weight gradient; None: half of the backward (see `weight_ns`)."""
     stated_until_weight_bytes: int | None = None
@@ -133,7 +137,8 @@ class Network:
         if NONE not in layer.modes:
             raise InputError(value=sorted(layer.modes), rule=_("must have the recompute kind 'none'"), place=place)
         for kind, mode in layer.modes.items():
-            if min(layer.forward_ns, layer.parameter_bytes, mode.backward_ns, mode.activation_bytes) < 0:
+            amounts = (layer.parameter_bytes, mode.activation_bytes, mode.working_bytes)
+            if min(layer.forward_ns, mode.backward_ns, *amounts) < 0:
                 rule = _("must have times and memory that are not negative")
                 raise InputError(value=mode, rule=rule, place=_("{place}, kind {kind}", place=place, kind=kind))
             if mode.backward_ns < layer.backward_ns:
@@ -185,7 +190,7 @@ class Network:
     def split_sequence(self, sequence_splits: int) -> "Network":
         """Return the network of one of `sequence_splits` equal parts of a sequence, the unit of Seq1F1B schedules.
 
-        Times and activations are divided (activations rounded up). A layer's keys and values are part of its
+        Times, activations and working memory are divided (memory rounded up). A layer's keys and values are part of its
         activation and stay until the backward of its own part, which comes after that of all later parts; `full`
         recompute would drop them, so it is not offered. [Seq1F1B, arXiv:2406.03488, §3]
         """
@@ -203,6 +208,7 @@ class Network:
                 kind: Mode(
                     activation_bytes=-(-mode.activation_bytes // sequence_splits),
                     backward_ns=_divided(mode.backward_ns, sequence_splits),
+                    working_bytes=-(-mode.working_bytes // sequence_splits),
                 )
                 for kind, mode in layer.modes.items()
                 if kind != FULL
@@ -221,6 +227,7 @@ class Network:
                 forward_ns=_divided(block.forward_ns, sequence_splits),
                 backward_ns=_divided(block.backward_ns, sequence_splits),
                 activation_bytes=-(-block.activation_bytes // sequence_splits),
+                working_bytes=-(-block.working_bytes // sequence_splits),
                 stated_weight_ns=split_time(block.stated_weight_ns),
                 stated_until_weight_bytes=split_memory(block.stated_until_weight_bytes),
             )

@@ -18,27 +18,32 @@ class _Keys(NamedTuple):
     """Keys under which an entry describes one recompute kind."""
 
     memory: str
+    working: str
     time: str
     coef: str
     default_coef: float
 
 
 KIND_KEYS: Mapping[str, _Keys] = {
-    SELECT: _Keys("memory_select_rec", "select_rec_time", "select_rec_coef", 0.04),
-    COMM: _Keys("memory_select_comm", "select_comm_time", "select_comm_coef", 0.125),
-    BOTH: _Keys("memory_both_comm_select", "both_comm_select_time", "both_comm_select_coef", 0.165),
-    FULL: _Keys("memory_recompute", "recompute_time", "recompute_coef", 0.5),
+    SELECT: _Keys("memory_select_rec", "working_select_rec", "select_rec_time", "select_rec_coef", 0.04),
+    COMM: _Keys("memory_select_comm", "working_select_comm", "select_comm_time", "select_comm_coef", 0.125),
+    BOTH: _Keys(
+        "memory_both_comm_select", "working_both_comm_select", "both_comm_select_time", "both_comm_select_coef", 0.165
+    ),
+    FULL: _Keys("memory_recompute", "working_recompute", "recompute_time", "recompute_coef", 0.5),
 }
 ENTRY_KEYS = {
     "name", "type", "nb_layer", "time", "forward_time", "backward_time", "backward_coef",
     "memory_parameter", "memory_activation", "recompute_kinds", "model_name", "weight_time", "memory_until_weight",
-    *(key for keys in KIND_KEYS.values() for key in (keys.memory, keys.time, keys.coef)),
+    "memory_working",
+    *(key for keys in KIND_KEYS.values() for key in (keys.memory, keys.working, keys.time, keys.coef)),
 }  # fmt: skip
 BODY_MEMORY = (
     "memory_parameter",
     "memory_activation",
     "memory_until_weight",
-    *(keys.memory for keys in KIND_KEYS.values()),
+    "memory_working",
+    *(key for keys in KIND_KEYS.values() for key in (keys.memory, keys.working)),
     "recompute_kinds",
 )
 """Keys of which one is enough for a BODY entry to have memory."""
@@ -59,13 +64,15 @@ def body_layer(entry: Fields, has_memory: bool) -> Layer:
     if has_memory:
         _require_memory(entry)
     plain = Mode(
-        activation_bytes=bytes_of(entry, "memory_activation"), backward_ns=nanoseconds_from_milliseconds(backward_ms)
+        activation_bytes=bytes_of(entry, "memory_activation"),
+        backward_ns=nanoseconds_from_milliseconds(backward_ms),
+        working_bytes=bytes_of(entry, "memory_working"),
     )
     return Layer(
         name=entry.text("name"),
         forward_ns=nanoseconds_from_milliseconds(forward_ms),
         parameter_bytes=bytes_of(entry, "memory_parameter"),
-        modes={NONE: plain, **_kinds(entry, backward_ms)},
+        modes={NONE: plain, **_kinds(entry, backward_ms, plain.working_bytes)},
         stated_weight_ns=_weight_ns(entry, backward_ms),
         stated_until_weight_bytes=_until_weight_bytes(entry),
     )
@@ -83,6 +90,7 @@ def end_block(entries: Sequence[Fields], has_memory: bool) -> EndBlock:
         backward_ns=sum(count * block.backward_ns for count, block in blocks),
         parameter_bytes=sum(count * block.parameter_bytes for count, block in blocks),
         activation_bytes=sum(count * block.activation_bytes for count, block in blocks),
+        working_bytes=max((block.working_bytes for _, block in blocks), default=0),  # one after the other
         stated_weight_ns=sum(count * block.weight_ns for count, block in blocks) if states_time else None,
         stated_until_weight_bytes=sum(count * block.until_weight_bytes for count, block in blocks)
         if states_memory
@@ -93,7 +101,7 @@ def end_block(entries: Sequence[Fields], has_memory: bool) -> EndBlock:
 def _end_layer(entry: Fields, has_memory: bool) -> EndBlock:
     """Return one layer of a HEAD or TAIL entry."""
     for keys in KIND_KEYS.values():
-        _mode(entry, keys, 0.0)  # checked, though it means nothing
+        _mode(entry, keys, 0.0, 0)  # checked, though it means nothing
     if "recompute_kinds" in entry:
         raise entry.error("recompute_kinds", _("must be in a BODY entry, because head and tail never recompute"))
     forward_ms, backward_ms = _times(entry)
@@ -102,6 +110,7 @@ def _end_layer(entry: Fields, has_memory: bool) -> EndBlock:
         backward_ns=nanoseconds_from_milliseconds(backward_ms),
         parameter_bytes=bytes_of(entry, "memory_parameter") if has_memory else 0,
         activation_bytes=bytes_of(entry, "memory_activation") if has_memory else 0,
+        working_bytes=bytes_of(entry, "memory_working") if has_memory else 0,
         stated_weight_ns=_weight_ns(entry, backward_ms),
         stated_until_weight_bytes=_until_weight_bytes(entry) if has_memory else None,
     )
@@ -157,11 +166,11 @@ def _require_memory(entry: Fields) -> None:
     entry.number("memory_activation", above_zero=True)
 
 
-def _kinds(entry: Fields, plain_ms: float) -> dict[str, Mode]:
+def _kinds(entry: Fields, plain_ms: float, plain_working_bytes: int) -> dict[str, Mode]:
     """Return the recompute kinds that an entry offers."""
     modes = {}
     for kind, keys in KIND_KEYS.items():
-        mode = _mode(entry, keys, plain_ms)
+        mode = _mode(entry, keys, plain_ms, plain_working_bytes)
         if mode.activation_bytes > 0:
             modes[kind] = mode
     if "recompute_kinds" in entry:
@@ -171,15 +180,15 @@ def _kinds(entry: Fields, plain_ms: float) -> dict[str, Mode]:
                 rule = _("must name each kind by an identifier other than {names}", names=", ".join((NONE, *KIND_KEYS)))
                 raise InputError(value=kind, rule=rule, place=named.place())
             fields = named.inner(kind)
-            fields.check_known(("memory", "time", "coef"))
+            fields.check_known(("memory", "working", "time", "coef"))
             if ("time" in fields) == ("coef" in fields):
                 raise fields.error("", _("must have one of the fields 'time' and 'coef'"))
             fields.number("memory", above_zero=True)
-            modes[kind] = _mode(fields, _Keys("memory", "time", "coef", 0.0), plain_ms)
+            modes[kind] = _mode(fields, _Keys("memory", "working", "time", "coef", 0.0), plain_ms, plain_working_bytes)
     return modes
 
 
-def _mode(fields: Fields, keys: _Keys, plain_ms: float) -> Mode:
+def _mode(fields: Fields, keys: _Keys, plain_ms: float, plain_working_bytes: int) -> Mode:
     """Return one kind; its activation is zero where the entry does not offer it."""
     coef = fields.number(keys.coef) if keys.coef in fields else keys.default_coef
     backward_ms = (1 + coef) * plain_ms
@@ -194,4 +203,8 @@ def _mode(fields: Fields, keys: _Keys, plain_ms: float) -> Mode:
                 ),
                 remedy=_("add the backward time to it, or use {field}", field=keys.coef),
             )
-    return Mode(activation_bytes=bytes_of(fields, keys.memory), backward_ns=nanoseconds_from_milliseconds(backward_ms))
+    return Mode(
+        activation_bytes=bytes_of(fields, keys.memory),
+        backward_ns=nanoseconds_from_milliseconds(backward_ms),
+        working_bytes=bytes_of(fields, keys.working) if keys.working in fields else plain_working_bytes,
+    )

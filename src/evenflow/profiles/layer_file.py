@@ -13,9 +13,11 @@ Times are milliseconds, memory is megabytes (2**20 bytes), each of ONE layer for
     backward               = `backward_time`, else (1 + `backward_coef`) * 2 * forward; the coefficient is 0 by default
     weight gradient        = `weight_time`, else half of the backward; a part of it, which some schedules run on its own
     backward under a kind  = its `…_time`, else (1 + its `…_coef`) * backward
+    working memory         = `memory_working`, else 0; under a kind its `working_…`, else the same
 
 A kind's `…_time` is the WHOLE backward with the recomputation in it, as in the original, so it is never below the
-backward without. Several HEAD entries add up, and so do TAIL entries; BODY entries follow one another in the order of
+backward without. Several HEAD entries add up, and so do TAIL entries (of working memory the
+largest counts); BODY entries follow one another in the order of
 the file. Head and tail are never recomputed: the keys of recompute kinds are accepted there and mean nothing.
 `pre_defined_layer`, `auto_partition_layer` and `model_name` are accepted and ignored: `nb_layer` says how many layers
 there are, also where `auto_partition_layer` says otherwise.

@@ -1,6 +1,7 @@
 """The one cost model: times and memory of a plan's stages, linear in the layer counts per recompute kind.
 
-Solver, simulator, pictures and exports all take their numbers from the prefix sums here.
+Solver, simulator, pictures and exports all take their numbers from the prefix sums here. One number is no sum: a rank
+runs one action at a time, so of the working memory of its layers the largest counts.
 """
 
 from collections.abc import Sequence
@@ -36,6 +37,41 @@ class LayerSums:
     """Times of backwards with recomputation and weight gradients, shape [num_kinds, num_layers + 1]."""
     activation_bytes: Integers
     """Bytes of activations, shape [num_kinds, num_layers + 1]."""
+    working_bytes: Integers
+    """Bytes that a layer's actions need for themselves, shape [num_kinds, num_layers]; no sums: the largest counts."""
+
+    @cached_property
+    def has_working(self) -> bool:
+        """Whether any layer needs working memory."""
+        return bool(self.working_bytes.any())
+
+    @cached_property
+    def working_table(self) -> Integers:
+        """Largest working bytes of the 2**level layers from each one on, shape [num_levels, num_kinds, num_layers].
+
+        There are no levels where no layer needs any.
+        """
+        levels = [self.working_bytes] if self.has_working else []
+        while levels and 2 ** len(levels) <= self.working_bytes.shape[1]:
+            below, reach = levels[-1], 2 ** (len(levels) - 1)
+            levels.append(np.concatenate((np.maximum(below[:, :-reach], below[:, reach:]), below[:, -reach:]), axis=1))
+        return np.array(levels, dtype=np.int64).reshape(-1, *self.working_bytes.shape)
+
+    def largest_working(self, starts: Integers, ends: Integers) -> Integers:
+        """Return the largest working bytes of stages whose layers of each kind are [starts, ends).
+
+        Both have the shape [num_stages, num_kinds], the result [num_stages].
+        """
+        if not self.has_working:
+            return np.zeros(len(starts), dtype=np.int64)
+        sizes = ends - starts
+        level = np.frexp(np.maximum(sizes, 1))[1] - 1
+        every_kind = np.arange(len(self.kinds))
+        # Two spans of a power of two cover the layers; an empty span reads any place and counts for nothing.
+        first = self.working_table[level, every_kind, np.where(sizes, starts, 0)]
+        second = self.working_table[level, every_kind, np.where(sizes, ends - 2**level, 0)]
+        largest: Integers = np.where(sizes, np.maximum(first, second), 0).max(axis=1)
+        return largest
 
 
 def layer_sums(network: Network) -> LayerSums:
@@ -53,6 +89,9 @@ def layer_sums(network: Network) -> LayerSums:
         until_weight_bytes=prefix([layer.until_weight_bytes for layer in layers]),
         backward_ns=np.stack([prefix([layer.modes[kind].backward_ns for layer in layers]) for kind in kinds]),
         activation_bytes=np.stack([prefix([layer.modes[kind].activation_bytes for layer in layers]) for kind in kinds]),
+        working_bytes=np.array(
+            [[layer.modes[kind].working_bytes for layer in layers] for kind in kinds], dtype=np.int64
+        ),
     )
 
 
@@ -75,6 +114,8 @@ class StageCosts:
     """Bytes live from the end of a stage's input gradient to the end of its weight gradient, shape [num_stages]."""
     static_bytes: Integers
     """Bytes of weights, gradients, optimizer state and constant memory, shape [num_ranks]."""
+    working_bytes: Integers
+    """Bytes that an action needs for itself at most, of all that run on a rank, shape [num_ranks]."""
 
     @cached_property
     def durations(self) -> Integers:
@@ -148,6 +189,7 @@ def costs_of_counts(network: Network, sums: LayerSums, counts: Integers, stage_t
     recompute = backward - plain
     weight = sums.weight_ns[last] - sums.weight_ns[first]
     waiting = sums.until_weight_bytes[last] - sums.until_weight_bytes[first]
+    working = sums.largest_working(starts, ends)
     for stage, block in ((0, network.head), (num_stages - 1, network.tail)):
         forward[stage] += block.forward_ns
         backward[stage] += block.backward_ns
@@ -155,6 +197,7 @@ def costs_of_counts(network: Network, sums: LayerSums, counts: Integers, stage_t
         activation[stage] += block.activation_bytes
         waiting[stage] += block.until_weight_bytes
         parameters[stage] += block.parameter_bytes
+        working[stage] = max(working[stage], block.working_bytes)
     static = parameters[stage_table].sum(axis=0) + network.constant_bytes
     return StageCosts(
         num_ranks=stage_table.shape[1],
@@ -165,4 +208,5 @@ def costs_of_counts(network: Network, sums: LayerSums, counts: Integers, stage_t
         activation_bytes=activation,
         until_weight_bytes=waiting,
         static_bytes=static,
+        working_bytes=working[stage_table].max(axis=0),
     )

@@ -4,6 +4,9 @@ A stage's activation is held from the start of its forward to the end of its bac
 backward then holds what the weight gradient needs until that has ended. Which activations are live together follows
 from the rank's own order alone, so a memory limit is a few rows linear in the layer counts. Without any backward, an
 activation is held during its forward only.
+
+An action also needs working memory for itself. A rank runs one at a time, so the largest of all its actions is counted,
+at every moment: exact with one chunk per rank, whose actions all run where most is live, and never too little.
 """
 
 import numpy as np
@@ -38,14 +41,17 @@ def live_vectors(schedule: Schedule, rank: int) -> NDArray[np.int64]:
 
 def peak_bytes(schedule: Schedule, costs: StageCosts) -> Integers:
     """Return the highest memory of every rank, shape [num_ranks]."""
-    peaks = costs.static_bytes.copy()
+    peaks = costs.static_bytes + costs.working_bytes
     for rank in range(schedule.num_ranks):
         peaks[rank] += np.cumsum(_changes(schedule, costs, rank)).max(initial=0)
     return peaks
 
 
 def memory_curve(timeline: Timeline, costs: StageCosts, rank: int) -> tuple[Integers, Integers]:
-    """Return the memory of one rank as steps ``(times_ns, bytes)``; ``bytes[i]`` is held from ``times_ns[i]`` on."""
+    """Return the memory of one rank as steps ``(times_ns, bytes)``; ``bytes[i]`` is held from ``times_ns[i]`` on.
+
+    Working memory is part of all but the first, so that the highest step is the peak.
+    """
     schedule = timeline.schedule
     span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
     starts, ends = timeline.start_ns[span], timeline.end_ns[span]
@@ -53,7 +59,7 @@ def memory_curve(timeline: Timeline, costs: StageCosts, rank: int) -> tuple[Inte
         times = np.stack((starts, ends), axis=1).reshape(-1)
     else:
         times = np.where(schedule.ops[span] == Op.F, starts, ends)
-    held = np.cumsum(_changes(schedule, costs, rank)) + costs.static_bytes[rank]
+    held = np.cumsum(_changes(schedule, costs, rank)) + costs.static_bytes[rank] + costs.working_bytes[rank]
     return np.concatenate(([0], times)), np.concatenate(([costs.static_bytes[rank]], held))
 
 

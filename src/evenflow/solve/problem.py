@@ -96,6 +96,13 @@ class Problem:
             return (-1, -1)
         return (self.kinds.index(SELECT), self.kinds.index(COMM))
 
+    @property
+    def num_working_rows(self) -> int:
+        """Rows that a linear program needs for each live vector: one for each chunk where working memory counts."""
+        ends = self.network.head, self.network.tail
+        has_working = self.sums.has_working or any(block.working_bytes for block in ends)
+        return self.num_chunks if has_working else 1
+
     @cached_property
     def limit(self) -> int:
         """The memory limit, or a number that nothing reaches."""
@@ -115,7 +122,7 @@ class Problem:
         if self.schedule.splits_backward:
             amounts = np.concatenate((amounts, costs.until_weight_bytes[self.schedule.stage_table]))
         live = [int((self.live[rank] @ amounts[:, rank]).max()) for rank in range(self.num_ranks)]
-        return costs.static_bytes + np.array(live, dtype=np.int64)
+        return costs.static_bytes + costs.working_bytes + np.array(live, dtype=np.int64)
 
     @cached_property
     def _own_order(self) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ def checks_of(schedule: Schedule, rank: int, *, everywhere: bool = True) -> Rank
     costs = StageCosts(
         num_ranks=schedule.num_ranks, forward_ns=ones, backward_ns=2 * ones, weight_ns=ones, recompute_ns=0 * ones,
         activation_bytes=ones, until_weight_bytes=ones, static_bytes=ones,
+        working_bytes=0 * ones,
     )  # fmt: skip
     timeline = run(build_graph(schedule), costs.durations)
     return plan_checks(timeline, costs, compare_ns=[0] * schedule.num_stages, everywhere=everywhere)[rank]

@@ -28,6 +28,7 @@ def costs_of(schedule: Schedule, forward_ns: list[int], backward_ns: list[int], 
         activation_bytes=zeros,
         until_weight_bytes=zeros,
         static_bytes=np.zeros(schedule.num_ranks, dtype=np.int64),
+        working_bytes=np.zeros(schedule.num_ranks, dtype=np.int64),
     )
 
 

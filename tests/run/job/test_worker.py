@@ -41,11 +41,12 @@ def test_a_rank_has_the_actions_of_its_first_device_and_the_memory_of_its_fulles
     def device(number: int) -> RankResult:
         return RankResult(
             forward_ns={0: number}, backward_ns={}, weight_ns={}, activation_bytes={}, until_weight_bytes={},
-            static_bytes=10 - number, peak_bytes=number, actions=[],
+            static_bytes=10 - number, working_bytes=2 * number, peak_bytes=number, actions=[],
         )  # fmt: skip
 
     plan: Any = SimpleNamespace(devices_of_rank=lambda: ((2, 0), (1,)))
     first, second = by_rank([device(number) for number in range(3)], plan)
     assert (first.forward_ns, first.static_bytes, first.peak_bytes) == ({0: 2}, 10, 2)
+    assert first.working_bytes == 4
     assert second == device(1)
     assert by_rank([device(0)], None) == [device(0)]

@@ -36,6 +36,7 @@ def ranks(draw: st.DrawFn) -> dict[str, object]:
         "loads": amounts(1, 9),
         "activations": activations,
         "waiting": amounts(0, 5),
+        "working": amounts(0, 9),
         "parameters": amounts(0, 5),
         "first_runs": first,
         "last_runs": first + amounts(0, 1),
@@ -50,24 +51,31 @@ def ranks(draw: st.DrawFn) -> dict[str, object]:
 def expected(rank: dict) -> list[list[int]]:
     starts, chunks = rank["option_starts"], len(rank["option_starts"]) - 1
 
-    def fits(options: tuple[int, ...], activations: list[int]) -> bool:
-        static = sum(rank["parameters"][list(options)])
+    def fits(options: tuple[int, ...], activations: list[int], working: list[int]) -> bool:
+        static = sum(rank["parameters"][list(options)]) + max(working)
         held = [*activations, *rank["waiting"][list(options)]]
         return all(static + sum(n * each for n, each in zip(row, held, strict=False)) <= rank["room"]
                    for row in rank["live"])  # fmt: skip
 
     kept = []
     for options in product(*(range(starts[chunk], starts[chunk + 1]) for chunk in range(chunks))):
-        activations = rank["activations"][list(options)].tolist()
+        activations, working = (rank[name][list(options)].tolist() for name in ("activations", "working"))
         in_order = all(rank["last_runs"][before] <= rank["first_runs"][after] for before, after in pairwise(options))
-        if not in_order or sum(rank["loads"][list(options)]) > rank["max_load"] or not fits(options, activations):
+        if (
+            not in_order
+            or sum(rank["loads"][list(options)]) > rank["max_load"]
+            or not fits(options, activations, working)
+        ):
             continue
         swaps = [
-            [*activations[:chunk], rank["activations"][rank["faster"][option]], *activations[chunk + 1 :]]
+            [
+                [*held[:chunk], rank[name][rank["faster"][option]], *held[chunk + 1 :]]
+                for name, held in (("activations", activations), ("working", working))
+            ]
             for chunk, option in enumerate(options)
             if rank["faster"][option] >= 0
         ]
-        if not any(fits(options, swapped) for swapped in swaps):
+        if not any(fits(options, *swapped) for swapped in swaps):
             kept.append(list(options))
     return kept
 

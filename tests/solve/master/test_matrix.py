@@ -97,7 +97,7 @@ def test_rows_of_order_fail_where_a_cell_begins_in_an_earlier_run_than_the_one_b
 def test_memory_has_rows_only_where_cells_are_chosen_one_by_one(case):
     problem = case.problem(1000)
     by_cell, by_rank = (RowLayout.of(problem, by_cell=answer) for answer in (True, False))
-    num_live = sum(len(vectors) for vectors in problem.live)
+    num_live = sum(len(vectors) for vectors in problem.live) * problem.num_working_rows
     assert len(by_cell.bounds(problem)[0]) == len(by_rank.bounds(problem)[0]) + num_live
     assert by_rank.memory == len(by_rank.bounds(problem)[0])
 

@@ -60,6 +60,7 @@ def as_work(small: Small) -> Work:
             activation_bytes=array(small.activation),
             until_weight_bytes=array(small.waiting),
             static_bytes=array((0,) * ranks),
+            working_bytes=array((0,) * ranks),
         ),
         may_split=small.may_split,
         communication=Communication(latency_ns=small.message) if small.message else None,

@@ -144,6 +144,7 @@ def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: MeshSharding
             modes={
                 kind: Mode(
                     activation_bytes=-(-mode.activation_bytes // devices),
+                    working_bytes=-(-mode.working_bytes // devices),
                     backward_ns=-(-mode.backward_ns // devices) + extra,
                 )
                 for kind, mode in layer.modes.items()
@@ -161,6 +162,7 @@ def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: MeshSharding
             backward_ns=-(-block.backward_ns // devices) + gradient_ns(block.parameter_bytes),
             parameter_bytes=-(-block.parameter_bytes // tensor),
             activation_bytes=-(-block.activation_bytes // devices),
+            working_bytes=-(-block.working_bytes // devices),
             stated_weight_ns=None if block.stated_weight_ns is None else block.stated_weight_ns // devices,
             stated_until_weight_bytes=None
             if block.stated_until_weight_bytes is None

@@ -18,7 +18,7 @@ class StageCost:
     backward_ns: int
     """Nanoseconds of the backward, recomputation included."""
     static_bytes: int
-    """Parameters, gradients and optimizer state."""
+    """Parameters, gradients and optimizer state, and what the most demanding layer needs for its work."""
     activation_bytes: int
     """Bytes for each microbatch in flight."""
     sharding: MeshSharding
@@ -93,11 +93,13 @@ def run_costs(network: Network, sums: LayerSums, first: int, end: int, sharding:
     costs = []
     for index, kind in enumerate(sums.kinds):
         backward, activation = sums.backward_ns[index], sums.activation_bytes[index]
+        # A device runs one action of its one stage at a time, so working memory is there like parameters.
+        working = [int(sums.working_bytes[index, first:end].max(initial=0)), *(block.working_bytes for block in blocks)]
         costs.append(
             StageCost(
                 forward_ns=forward + sum(block.forward_ns for block in blocks),
                 backward_ns=int(backward[end] - backward[first]) + sum(block.backward_ns for block in blocks),
-                static_bytes=static + sum(block.parameter_bytes for block in blocks),
+                static_bytes=static + sum(block.parameter_bytes for block in blocks) + max(working),
                 activation_bytes=int(activation[end] - activation[first])
                 + sum(block.activation_bytes for block in blocks),
                 sharding=sharding,

@@ -37,7 +37,6 @@ def profile_fields(profile: "ModelProfile", setting: ProfileSetting) -> dict[str
         "optimizer": setting.optimizer,
         "device": setting.device,
         "accelerator": setting.accelerator,
-        "constant_mb": megabytes(profile.network().constant_bytes),
         "parts": [
             {
                 "name": part.name,

@@ -60,6 +60,7 @@ def _calibration(result: RunResult, comparison: Comparison) -> dict[str, object]
         "activation_mb": [megabytes(int(size)) for size in costs.activation_bytes],
         "weight_mb": [megabytes(int(size)) for size in costs.until_weight_bytes],
         "static_mb": [megabytes(int(size)) for size in costs.static_bytes],
+        "working_mb": [megabytes(int(size)) for size in costs.working_bytes],
         "message_ms": milliseconds(result.message_ns),
         "overhead_ms": {
             "action": milliseconds(overhead.action_ns),

@@ -47,13 +47,12 @@ class ModelProfile:
         return [*head, *(("BODY", layer, count) for layer, count in self.runs), *tail]
 
     def network(self) -> Network:
-        """Return the network to plan for; its constant is the largest working memory of a layer under any kind."""
+        """Return the network to plan for."""
         return Network(
             name=self.name,
             runs=tuple(LayerRun(layer=_layer(layer), count=count) for layer, count in self.runs),
             head=_end_block(self.head),
             tail=_end_block(self.tail),
-            constant_bytes=max(max(layer.working_bytes.values()) for layer in self.layers),
         )
 
 
@@ -151,7 +150,11 @@ def _layer(profile: PartProfile) -> Layer:
         forward_ns=profile.times.forward_ns,
         parameter_bytes=profile.parameter_bytes,
         modes={
-            kind: Mode(activation_bytes=size, backward_ns=profile.times.backward_ns[kind])
+            kind: Mode(
+                activation_bytes=size,
+                backward_ns=profile.times.backward_ns[kind],
+                working_bytes=profile.working_bytes[kind],
+            )
             for kind, size in profile.activation_bytes.items()
         },
         stated_weight_ns=profile.times.weight_ns,
@@ -168,6 +171,7 @@ def _end_block(profile: PartProfile | None) -> EndBlock:
         backward_ns=profile.times.backward_ns[NONE],
         parameter_bytes=profile.parameter_bytes,
         activation_bytes=profile.activation_bytes[NONE],
+        working_bytes=profile.working_bytes[NONE],
         stated_weight_ns=profile.times.weight_ns,
         stated_until_weight_bytes=profile.until_weight_bytes,
     )

@@ -214,6 +214,7 @@ def by_rank(devices: Sequence[RankResult], mesh_plan: MeshPlan | None) -> list[R
         replace(
             devices[own[0]],
             static_bytes=max(devices[device].static_bytes for device in own),
+            working_bytes=max(devices[device].working_bytes for device in own),
             peak_bytes=max(devices[device].peak_bytes for device in own),
         )
         for own in mesh_plan.devices_of_rank()

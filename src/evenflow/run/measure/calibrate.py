@@ -62,8 +62,8 @@ class Calibration:
 
     @property
     def working_bytes(self) -> int:
-        """Memory of the rank beside activations: for the largest action, and for messages."""
-        return max(stage.working_bytes for stage in self.stages) + self.message_bytes
+        """Memory that the rank's largest action needs for itself."""
+        return max(stage.working_bytes for stage in self.stages)
 
     def by_stage(self, name: str) -> dict[int, int]:
         """Return the numbers called `name` in `StageMeasurement`, by stage."""
@@ -77,7 +77,8 @@ class Calibration:
             weight_ns=self.by_stage("weight_ns"),
             activation_bytes=self.by_stage("activation_bytes"),
             until_weight_bytes=self.by_stage("until_weight_bytes"),
-            static_bytes=self.working_bytes,
+            static_bytes=self.message_bytes,
+            working_bytes=self.working_bytes,
             peak_bytes=0,
             actions=[],
         )

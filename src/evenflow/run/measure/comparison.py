@@ -80,6 +80,7 @@ def costs_of(schedule: Schedule, ranks: Sequence[RankResult], overhead: Overhead
         activation_bytes=by_stage("activation_bytes"),
         until_weight_bytes=by_stage("until_weight_bytes"),
         static_bytes=np.array([rank.static_bytes for rank in ranks], dtype=np.int64),
+        working_bytes=np.array([rank.working_bytes for rank in ranks], dtype=np.int64),
     )
 
 

@@ -54,7 +54,9 @@ class RankResult:
     until_weight_bytes: dict[int, int]
     """Live between input and weight gradient."""
     static_bytes: int
-    """Parameters, gradients, optimizer state, and the working memory of the actions."""
+    """Parameters, gradients, optimizer state, and messages on the way."""
+    working_bytes: int
+    """Needed by an action for itself at most."""
     peak_bytes: int
     """Highest memory of the step in which it was measured."""
     actions: list[list[ActionRow]]

@@ -1,8 +1,8 @@
 """The options of a single cell: a run of layers with its best recompute choices.
 
-Besides its layers, only the backward time and the activation memory of a cell matter (weight gradients depend on the
-layers alone, so input gradients grow as backwards do). So only the Pareto-minimal recompute counts are kept: no other
-choice is both faster and smaller.
+Besides its layers, only the backward time, the activation and the working memory of a cell matter (weight gradients
+depend on the layers alone, so input gradients grow as backwards do). So only the Pareto-minimal recompute counts are
+kept: no other choice is both faster and smaller.
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from evenflow.model import LayerRun
 from evenflow.simulate import Integers
 from evenflow.solve.problem import Problem
 
-Choice = tuple[int, int, tuple[int, ...]]
-"""Backward time in ns, activation bytes, and layers by kind."""
+Choice = tuple[int, int, int, tuple[int, ...]]
+"""Backward time in ns, activation bytes, working bytes, and layers by kind."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,9 +39,13 @@ class CellOptions:
     weight_ns: Integers
     activation_bytes: Integers
     until_weight_bytes: Integers
+    working_bytes: Integers
     parameter_bytes: Integers
     faster: Integers
-    """Index of the option with the same layers and the next shorter backward (and more memory), or -1."""
+    """Index of the option with the same layers and the next shorter backward (and more memory), or -1.
+
+    Where working memory counts, the backward may be as long, with less of one kind of memory and more of the other.
+    """
     counts: NDArray[np.int32]
     """Layers by kind, shape [num_options, num_kinds]."""
 
@@ -90,6 +94,7 @@ class Segments:
         blocks = [block for block, at in ((network.head, 0), (network.tail, problem.num_cells - 1)) if at == cell]
         costs = ("forward_ns", "backward_ns", "weight_ns", "activation_bytes", "until_weight_bytes", "parameter_bytes")
         fixed = [sum(getattr(block, name) for block in blocks) for name in costs]
+        least_working = max((block.working_bytes for block in blocks), default=0)
         rows: list[tuple[int, ...]] = []
         counts: list[tuple[int, ...]] = []
         for first, last, start, layers in self._spans(cell, first_runs, last_run_from):
@@ -101,7 +106,7 @@ class Segments:
             in_last = end - int(self.run_starts[last]) if last > first else 0
             in_first = min(end, int(self.run_ends[first])) - start
             previous = -1
-            for backward, activation, by_kind in self._choices[start][layers]:
+            for backward, activation, working, by_kind in self._choices[start][layers]:
                 if forward + backward + fixed[1] > max_load_ns:
                     break
                 rows.append(
@@ -117,12 +122,13 @@ class Segments:
                         activation + fixed[3],
                         waiting,
                         parameters,
+                        max(working, least_working),
                         previous,
                     )
                 )
                 previous = len(rows) - 1
                 counts.append(by_kind)
-        names = ("first_run", "last_run", "in_first", "in_last", "layers", *costs, "faster")
+        names = ("first_run", "last_run", "in_first", "in_last", "layers", *costs, "working_bytes", "faster")
         table = np.array(rows, dtype=np.int64).reshape(-1, len(names))
         return CellOptions(
             **{name: np.ascontiguousarray(table[:, at]) for at, name in enumerate(names)},
@@ -185,7 +191,9 @@ def _family_choices(problem: Problem, start: int, kinds: tuple[int, ...], max_lo
     extend those of a shorter run that use the kinds before k.
     """
     sums = problem.sums
-    forward, backward, activation = sums.forward_ns, sums.backward_ns, sums.activation_bytes
+    forward, backward, activation, working = (
+        sums.forward_ns, sums.backward_ns, sums.activation_bytes, sums.working_bytes
+    )  # fmt: skip
     nothing = (0,) * len(problem.kinds)
     longest = problem.num_layers - start
     table: list[list[list[Choice]]] = []  # [layers][position in kinds]: last layer's kind is at most that
@@ -196,25 +204,34 @@ def _family_choices(problem: Problem, start: int, kinds: tuple[int, ...], max_lo
             break
         row: list[list[Choice]] = []
         for position, kind in enumerate(kinds):
-            choices = list(row[position - 1]) if position else ([] if layers else [(0, 0, nothing)])
+            choices = list(row[position - 1]) if position else ([] if layers else [(0, 0, 0, nothing)])
             if layers:
                 more_time = int(backward[kind, end] - backward[kind, end - 1])
                 more_memory = int(activation[kind, end] - activation[kind, end - 1])
+                needed = int(working[kind, end - 1])
                 choices += [
-                    (time + more_time, memory + more_memory, (*counts[:kind], counts[kind] + 1, *counts[kind + 1 :]))
-                    for time, memory, counts in table[layers - 1][position]
+                    (
+                        time + more_time,
+                        memory + more_memory,
+                        max(highest, needed),
+                        (*counts[:kind], counts[kind] + 1, *counts[kind + 1 :]),
+                    )
+                    for time, memory, highest, counts in table[layers - 1][position]
                 ]
             elif position:
-                choices = [(0, 0, nothing)]
+                choices = [(0, 0, 0, nothing)]
             row.append(_pareto(choices))
         table.append(row)
     return [row[-1] for row in table]
 
 
 def _pareto(choices: list[Choice]) -> list[Choice]:
-    """Return the choices that no other beats in both time and memory, shortest backward first."""
+    """Return the choices that no other beats in time and both kinds of memory, shortest backward first."""
     kept: list[Choice] = []
+    least: dict[int, int] = {}  # activation by working bytes, of those kept
     for choice in sorted(choices):
-        if not kept or choice[1] < kept[-1][1]:
+        _, activation, working, _ = choice
+        if all(activation < other for needed, other in least.items() if needed <= working):
             kept.append(choice)
+            least[working] = activation
     return kept

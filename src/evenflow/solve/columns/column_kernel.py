@@ -9,6 +9,7 @@ def combine(
     loads: Any,
     activations: Any,
     waiting: Any,
+    working: Any,
     parameters: Any,
     first_runs: Any,
     last_runs: Any,
@@ -27,7 +28,7 @@ def combine(
     Option arrays hold the options of the rank's cells one chunk after the other, from `option_starts` [chunk]. A
     combination is kept when its load is at most `max_load`, no chunk begins in an earlier run of layers than the chunk
     before it ends in, it fits in `room` for each row of `live`, and no cell could take its next faster option and still
-    fit (that combination would be better).
+    fit (that combination would be better). Of `working` the largest of a combination counts.
     """
     num_chunks = len(option_starts) - 1
     chosen = np.zeros(num_chunks, dtype=np.int64)
@@ -59,8 +60,11 @@ def combine(
             continue
         steps += len(live)
         fits = True
+        highest = 0
+        for chunk in range(num_chunks):
+            highest = max(highest, working[chosen[chunk]])
         for row in range(len(live)):
-            needed = static[num_chunks]
+            needed = static[num_chunks] + highest
             for chunk in range(num_chunks):
                 needed += live[row, chunk] * activations[chosen[chunk]]
             for chunk in range(live.shape[1] - num_chunks):  # of split backwards
@@ -77,9 +81,13 @@ def combine(
             if other < 0:
                 continue
             more = activations[other] - activations[chosen[chunk]]
+            above = working[other]
+            for another in range(num_chunks):
+                if another != chunk:
+                    above = max(above, working[chosen[another]])
             still_fits = True
             for row in range(len(live)):
-                if memory[row] + live[row, chunk] * more > room:
+                if memory[row] - highest + above + live[row, chunk] * more > room:
                     still_fits = False
                     break
             if still_fits:

@@ -185,6 +185,7 @@ def _combine(
             np.concatenate([each.forward_ns + each.backward_ns for each in own]),
             np.concatenate([each.activation_bytes for each in own]),
             np.concatenate([each.until_weight_bytes for each in own]),
+            np.concatenate([each.working_bytes for each in own]),
             np.concatenate([each.parameter_bytes for each in own]),
             np.concatenate([each.first_run for each in own]),
             np.concatenate([each.last_run for each in own]),

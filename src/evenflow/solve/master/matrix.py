@@ -7,6 +7,7 @@ memory      one for each live vector of each rank, where cells are chosen one by
 """
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +73,7 @@ class RowLayout:
         )
         if not by_cell:
             return layout
-        sizes = [len(vectors) for vectors in problem.live]
+        sizes = [len(vectors) * problem.num_working_rows for vectors in problem.live]
         starts = layout.memory + np.concatenate(([0], np.cumsum(sizes)))
         return replace(layout, memory_starts=tuple(starts.tolist()))
 
@@ -105,10 +106,14 @@ class Matrix:
             (cell,) = group.cells
             rank, chunk = problem.schedule.stage_ranks[cell], int(problem.schedule.stage_chunks[cell])
             options, own = picked[0]
-            for index, vector in enumerate(problem.live[rank]):
+            # Of the working memory of a rank's cells the largest counts, so there is a row with that of each.
+            rows_of_rank = product(problem.live[rank], range(problem.num_working_rows))
+            for index, (vector, working_chunk) in enumerate(rows_of_rank):
                 needed = options.parameter_bytes[own] + int(vector[chunk]) * options.activation_bytes[own]
                 if problem.schedule.splits_backward:
                     needed = needed + int(vector[problem.num_chunks + chunk]) * options.until_weight_bytes[own]
+                if working_chunk == chunk:
+                    needed = needed + options.working_bytes[own]
                 shared.append(needed / GIGABYTE)
                 shared_rows.append(rows.memory_starts[rank] + index)
         self._shared = np.stack(shared, axis=1)

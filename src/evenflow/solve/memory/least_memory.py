@@ -21,7 +21,7 @@ import numpy as np
 from evenflow.simulate import Integers
 from evenflow.solve.backends.highs import INFINITY, Program
 from evenflow.solve.memory.memory_program import MemoryProgram, TooLarge
-from evenflow.solve.memory.smallest_contents import CellContents, SmallestContents
+from evenflow.solve.memory.smallest_contents import Amounts, CellContents, SmallestContents
 from evenflow.solve.problem import Problem
 from evenflow.solve.start import even_bounds
 
@@ -86,8 +86,9 @@ def least_borders(contents: SmallestContents) -> Integers:
     origins = []
     for rank in problem.schedule.stage_ranks:
         peaks = (contents.base(rank)[:, np.newaxis] + contents.sizes(rank, 0, cells.amounts)).max(axis=0)
+        peaks = peaks + contents.working(rank, cells.amounts)
         table = np.full((num_borders, num_borders), unreached)
-        table[cells.starts, cells.ends] = np.maximum(reached[cells.starts], peaks)
+        np.minimum.at(table, (cells.starts, cells.ends), np.maximum(reached[cells.starts], peaks))
         origins.append(table.argmin(axis=0))
         reached = table.min(axis=0)
     bounds = [problem.num_layers]
@@ -110,9 +111,6 @@ class _Search:
         self._enough_bytes = enough_bytes
         self._started = started
         self._stopped = False
-        self._all_choices = (
-            self.contents.all_choices() if problem.fixed_bounds is None and problem.num_chunks > 1 else []
-        )
 
     @property
     def _goes_on(self) -> bool:
@@ -129,7 +127,7 @@ class _Search:
         unit_bytes = 0
         while self._goes_on and unit_bytes not in range(1, 2 * self.peak_bytes):
             unit_bytes = self.peak_bytes
-            bound, bounds = self._solve([], limit_bytes=None)
+            bound, bounds, _ = self._solve([], limit_bytes=None)
             # Plans that need as much as the one at hand are not in the program.
             self.bound_bytes = max(self.bound_bytes, min((bound - TOLERANCE) * unit_bytes, float(unit_bytes)))
             self._offer(bounds)
@@ -142,24 +140,28 @@ class _Search:
         too_large: list[TooLarge] = []
         while self._goes_on:
             limit_bytes = self.peak_bytes - 1 + TOLERANCE * self.peak_bytes
-            bound, bounds = self._solve(too_large, limit_bytes=limit_bytes)
+            bound, bounds, amounts = self._solve(too_large, limit_bytes=limit_bytes)
             if bound == INFINITY:
                 self.bound_bytes = float(self.peak_bytes)
-            elif not self._offer(bounds) and bounds is not None:
-                too_large += self._faults(bounds)
+            elif not self._offer(bounds) and amounts is not None:
+                too_large += self._faults(amounts)
 
-    def _solve(self, too_large: list[TooLarge], *, limit_bytes: float | None) -> tuple[float, Integers | None]:
-        """Return the bound of a program (infinite without a plan) and the borders of cells in its plan, if any."""
+    def _solve(
+        self, too_large: list[TooLarge], *, limit_bytes: float | None
+    ) -> tuple[float, Integers | None, Amounts | None]:
+        """Return the bound of a program (infinite without a plan), and the borders and amounts of cells in its plan."""
         choices = self.contents.below(self._every_choice, self.peak_bytes)
         if any(len(cell) == 0 for cell in choices):
-            return INFINITY, None
+            return INFINITY, None, None
         program = MemoryProgram(
             self.contents, choices, unit_bytes=self.peak_bytes, limit_bytes=limit_bytes, too_large=too_large
         )
         self._started(program.program)
         solution = program.program.solve(time_limit_s=self._deadline - time.monotonic())
         self._stopped = solution.status == "stopped"
-        return solution.bound, None if solution.values is None else program.bounds(solution.values)
+        if solution.values is None:
+            return solution.bound, None, None
+        return (solution.bound, *program.chosen(solution.values))
 
     def _offer(self, bounds: Integers | None) -> bool:
         """Take a plan if it is smaller than the one at hand; returns whether it is."""
@@ -171,11 +173,10 @@ class _Search:
         self.bounds, self.peak_bytes = bounds, peak_bytes
         return True
 
-    def _faults(self, bounds: Integers) -> Iterator[TooLarge]:
+    def _faults(self, amounts: Amounts) -> Iterator[TooLarge]:
         """Yield the contents of a plan's ranks that are too large, for each rank that would be too large with them."""
-        amounts = self.contents.amounts(bounds)
-        peaks = self.contents.peaks(bounds)
-        ranks = range(len(peaks))
+        ranks = range(self.contents.problem.num_ranks)
+        peaks = [self.contents.peak(rank, amounts[self.contents.cells_of(rank)]) for rank in ranks]
         for fault in ranks:
             if peaks[fault] >= self.peak_bytes:
                 held = amounts[self.contents.cells_of(fault)]

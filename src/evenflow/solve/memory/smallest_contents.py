@@ -1,4 +1,8 @@
-"""The smallest contents of cells, under the kinds that keep the least, and the exact memory of ranks with them."""
+"""The smallest contents of cells, under the kinds that keep the least, and the exact memory of ranks with them.
+
+Without working memory a cell has one smallest content for its layers. Otherwise it has a few: the less working memory
+it may need, the more activations it keeps, since a layer that drops more computes more of them again at a time.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,12 +14,19 @@ from evenflow.simulate import Integers
 from evenflow.solve.problem import Problem
 
 Amounts = Integers
-"""Bytes of parameters, of activations, and of those that wait for weight gradients, shape [..., 3]."""
+"""Bytes of parameters, of activations, of those that wait for weight gradients, and of work, shape [..., 4].
+
+All add up but the last, of which the largest of a rank counts.
+"""
+_WORKING = 3
+"""Place of working bytes among the amounts."""
+Segment = tuple[int, int, tuple[int, ...]]
+"""Activation bytes, working bytes, and layers by kind."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CellContents:
-    """The choices of layers for one cell, one entry each; head and tail are not among them.
+    """The choices of layers and of working memory for one cell, one entry each; head and tail are not among them.
 
     Where all layers are equal only the number of layers counts, and every choice begins at layer 0.
     """
@@ -43,19 +54,47 @@ class SmallestContents:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.is_uniform = problem.network.is_uniform
-        self._by_start: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+        self.is_counted = self.is_uniform and not problem.sums.has_working
+        """Whether the size of a cell is its number of layers times that of one."""
+        self._by_start: dict[int, list[list[Segment]]] = {}
 
     def counts(self, bounds: Integers) -> Integers:
-        """Return the counts [num_cells, num_kinds] of cells with the borders `bounds` [num_cells + 1]."""
-        starts = self._starts(bounds).tolist()
-        layers = np.diff(bounds).tolist()
-        by_kind = [self._smallest(start)[count][1] for start, count in zip(starts, layers, strict=True)]
-        return np.array(by_kind, dtype=np.int64)
+        """Return the counts [num_cells, num_kinds] of the smallest cells with the borders `bounds` [num_cells + 1]."""
+        return np.array([by_kind for _, _, by_kind in self._segments(bounds)], dtype=np.int64)
 
     def amounts(self, bounds: Integers) -> Amounts:
-        """Return the amounts in cells with the borders `bounds`, shape [num_cells, 3]."""
+        """Return the amounts in the smallest cells with the borders `bounds`, shape [num_cells, 4]."""
         starts = self._starts(bounds)
-        return self._contents(starts, starts + np.diff(bounds)).amounts
+        amounts = self._fixed_amounts(starts, starts + np.diff(bounds))
+        amounts[:, [1, _WORKING]] = [segment[:2] for segment in self._segments(bounds)]
+        return amounts
+
+    def _segments(self, bounds: Integers) -> list[Segment]:
+        """Return the segments of cells with the borders `bounds` with which each rank's peak is the least."""
+        starts = self._starts(bounds).tolist()
+        layers = np.diff(bounds).tolist()
+        every = [self._smallest(start)[count] for start, count in zip(starts, layers, strict=True)]
+        chosen = [segments[0] for segments in every]
+        if not self.problem.sums.has_working:
+            return chosen
+        fixed = self._fixed_amounts(np.array(starts), np.array(starts) + np.diff(bounds))
+        for rank in range(self.problem.num_ranks):
+            cells = self.cells_of(rank)
+            best = -1
+            for limit in sorted({working for cell in cells for _, working, _ in every[cell]}):
+                # What keeps the least of all that need at most so much working memory; the most frugal comes last.
+                picked = [next((each for each in every[cell] if each[1] <= limit), None) for cell in cells]
+                amounts = fixed[cells]
+                for place, segment in enumerate(picked):
+                    if segment is not None:
+                        amounts[place, [1, _WORKING]] = segment[:2]
+                if None in picked or 0 <= best <= self.peak(rank, amounts):
+                    continue
+                best = self.peak(rank, amounts)
+                for cell, segment in zip(cells, picked, strict=True):
+                    assert segment is not None
+                    chosen[cell] = segment
+        return chosen
 
     def peaks(self, bounds: Integers) -> list[int]:
         """Return the peak bytes of each rank when cells have the borders `bounds`."""
@@ -64,7 +103,8 @@ class SmallestContents:
 
     @cached_property
     def one_layer(self) -> Amounts:
-        """Amounts of the first layer alone, shape [1, 3]; where all are equal, those of each."""
+        """Amounts of each layer where sizes are counted, shape [1, 4]."""
+        assert self.is_counted
         return self._contents(np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)).amounts
 
     def _starts(self, bounds: Integers) -> Integers:
@@ -92,32 +132,55 @@ class SmallestContents:
     def every_run(self) -> CellContents:
         """Return all runs of layers that are long enough for a cell, for any cell."""
         starts, ends = np.triu_indices(self.problem.num_layers + 1, self.problem.min_layers)
-        first = np.zeros_like(starts) if self.is_uniform else starts
-        amounts = self._contents(first, first + ends - starts).amounts
-        return CellContents(starts=starts, ends=ends, amounts=amounts)
+        if not self.is_uniform:
+            return self._contents(starts, ends)
+        # Runs of as many layers are alike, whose contents begin at layer 0.
+        found = self._contents(np.zeros_like(starts), ends - starts)
+        repeats = self._num_choices[0, ends - starts]
+        first = np.repeat(starts, repeats)
+        return CellContents(starts=first, ends=first + found.layers, amounts=found.amounts)
 
     def _contents(self, starts: Integers, ends: Integers) -> CellContents:
-        sums = self.problem.sums
-        amounts = np.stack(
-            (
-                sums.parameter_bytes[ends] - sums.parameter_bytes[starts],
-                self._activation_table[starts, ends - starts],
-                sums.until_weight_bytes[ends] - sums.until_weight_bytes[starts],
-            ),
-            axis=-1,
-        )
+        """Return all choices for the runs [start, end), those of a run behind one another."""
+        repeats = self._num_choices[starts, ends - starts]
+        first = np.repeat(np.cumsum(repeats) - repeats, repeats)
+        starts, ends = np.repeat(starts, repeats), np.repeat(ends, repeats)
+        which = self._first_choice[starts, ends - starts] + np.arange(len(starts)) - first
+        amounts = self._fixed_amounts(starts, ends)
+        amounts[:, [1, _WORKING]] = self._every_choice[which]
         return CellContents(starts=starts, ends=ends, amounts=amounts)
 
+    def _fixed_amounts(self, starts: Integers, ends: Integers) -> Amounts:
+        """Return the amounts of runs [start, end) that no recompute kind changes; zero for the others."""
+        sums = self.problem.sums
+        parameters = sums.parameter_bytes[ends] - sums.parameter_bytes[starts]
+        waiting = sums.until_weight_bytes[ends] - sums.until_weight_bytes[starts]
+        return np.stack((parameters, np.zeros_like(parameters), waiting, np.zeros_like(parameters)), axis=-1)
+
     @cached_property
-    def _activation_table(self) -> Integers:
-        """Least activation bytes by first layer and number of layers."""
+    def _num_choices(self) -> Integers:
+        """Number of smallest segments by first layer and number of layers."""
         num_layers = self.problem.num_layers
         table = np.zeros((num_layers + 1, num_layers + 1), dtype=np.int64)
         for start in (0,) if self.is_uniform else range(num_layers + 1):
-            table[start, : num_layers - start + 1] = [size for size, _ in self._smallest(start)]
+            table[start, : num_layers - start + 1] = [len(segments) for segments in self._smallest(start)]
         return table
 
-    def _smallest(self, start: int) -> list[tuple[int, tuple[int, ...]]]:
+    @cached_property
+    def _first_choice(self) -> Integers:
+        """Place of the first of them in `_every_choice`."""
+        return (np.cumsum(self._num_choices) - self._num_choices.reshape(-1)).reshape(self._num_choices.shape)
+
+    @cached_property
+    def _every_choice(self) -> Integers:
+        """Activation and working bytes of all smallest segments, shape [num_segments, 2]."""
+        starts = (0,) if self.is_uniform else range(self.problem.num_layers + 1)
+        return np.array(
+            [segment[:2] for start in starts for segments in self._smallest(start) for segment in segments],
+            dtype=np.int64,
+        )
+
+    def _smallest(self, start: int) -> list[list[Segment]]:
         if start not in self._by_start:
             self._by_start[start] = smallest_segments(self.problem, start)
         return self._by_start[start]
@@ -131,17 +194,24 @@ class SmallestContents:
 
     @cached_property
     def _weights(self) -> list[Integers]:
-        """Factors of the amounts of each chunk, for each rank, shape [num_vectors, num_chunks, 3]."""
+        """Factors of the amounts of each chunk, for each rank, shape [num_vectors, num_chunks, 4].
+
+        Those of working memory, of which only the largest counts, are zero.
+        """
         problem, weights = self.problem, []
         for live in problem.live:
-            table = np.ones((len(live), problem.num_chunks, 3), dtype=np.int64)
+            table = np.ones((len(live), problem.num_chunks, 4), dtype=np.int64)
+            table[:, :, _WORKING] = 0
             table[:, :, 1] = live[:, : problem.num_chunks]
             table[:, :, 2] = live[:, problem.num_chunks :] if problem.schedule.splits_backward else 0
             weights.append(table)
         return weights
 
     def sizes(self, rank: int, chunk: int, amounts: Amounts) -> Integers:
-        """Return the bytes of a chunk's contents under each live vector of its rank, shape [num_vectors, ...]."""
+        """Return the bytes of a chunk's contents under each live vector of its rank, shape [num_vectors, ...].
+
+        Working memory is not among them.
+        """
         sizes: Integers = np.tensordot(self._weights[rank][:, chunk], amounts, axes=(1, amounts.ndim - 1))
         return sizes
 
@@ -151,17 +221,24 @@ class SmallestContents:
         base = np.full(len(problem.live[rank]), network.constant_bytes, dtype=np.int64)
         for block, at in ((network.head, 0), (network.tail, problem.num_cells - 1)):
             amounts = np.array(
-                [block.parameter_bytes, block.activation_bytes, block.until_weight_bytes], dtype=np.int64
+                [block.parameter_bytes, block.activation_bytes, block.until_weight_bytes, 0], dtype=np.int64
             )
             for chunk, cell in enumerate(self.cells_of(rank)):
                 if cell == at:
                     base += self.sizes(rank, chunk, amounts)
         return base
 
+    def working(self, rank: int, amounts: Amounts) -> Integers:
+        """Return the working bytes of `amounts` [..., 4], at least those of head and tail where the rank has them."""
+        network, cells = self.problem.network, self.cells_of(rank)
+        ends = (network.head, 0), (network.tail, self.problem.num_cells - 1)
+        least = max((block.working_bytes for block, at in ends if at in cells), default=0)
+        return np.maximum(amounts[..., _WORKING], least)
+
     def peak(self, rank: int, amounts: Amounts) -> int:
-        """Return the peak bytes of a rank whose chunks hold `amounts`, shape [num_chunks, 3]."""
+        """Return the peak bytes of a rank whose chunks hold `amounts`, shape [num_chunks, 4]."""
         held = sum(self.sizes(rank, chunk, amounts[chunk]) for chunk in range(self.problem.num_chunks))
-        return int((self.base(rank) + held).max())
+        return int((self.base(rank) + held).max() + self.working(rank, amounts).max())
 
     def below(self, choices: list[CellContents], peak_bytes: int) -> list[CellContents]:
         """Return the choices with which a rank stays below `peak_bytes` if its other cells hold as little as they can.
@@ -176,10 +253,12 @@ class SmallestContents:
             cells = self.cells_of(rank)
             lows = [self.sizes(rank, chunk, least[cell]) for chunk, cell in enumerate(cells)]
             low = self.base(rank) + sum(lows)
+            low_working = np.array([self.working(rank, least[cell]) for cell in cells])
             for chunk, cell in enumerate(cells):
                 others = (low - lows[chunk])[:, np.newaxis]
                 sizes = self.sizes(rank, chunk, kept[cell].amounts)
-                kept[cell] = kept[cell].select((others + sizes).max(axis=0) < peak_bytes)
+                working = np.maximum(low_working.max(), self.working(rank, kept[cell].amounts))
+                kept[cell] = kept[cell].select((others + sizes).max(axis=0) + working < peak_bytes)
         return kept
 
     @cached_property
@@ -189,32 +268,48 @@ class SmallestContents:
         ends = [
             size
             for block in (network.head, network.tail)
-            for size in (block.parameter_bytes, block.activation_bytes, block.until_weight_bytes)
+            for size in (block.parameter_bytes, block.activation_bytes, block.until_weight_bytes, block.working_bytes)
         ]
-        each = (sums.parameter_bytes, sums.until_weight_bytes, sums.activation_bytes)
-        return int(np.gcd.reduce(np.concatenate([np.diff(sizes).reshape(-1) for sizes in each] + [np.array(ends)])))
+        summed = (sums.parameter_bytes, sums.until_weight_bytes, sums.activation_bytes)
+        each = [*(np.diff(sizes).reshape(-1) for sizes in summed), sums.working_bytes.reshape(-1), np.array(ends)]
+        return int(np.gcd.reduce(np.concatenate(each)))
 
 
-def smallest_segments(problem: Problem, start: int) -> list[tuple[int, tuple[int, ...]]]:
-    """Return for each number of layers from `start` on the least activation bytes and the layers by kind that reach it.
+def smallest_segments(problem: Problem, start: int) -> list[list[Segment]]:
+    """Return the smallest segments for each number of layers from `start` on, the fewest activation bytes first.
 
-    The layers of a cell stand in the order of the kinds; two kinds may exclude each other.
+    None keeps less and needs no more working memory than another. The layers of a cell stand in the order of the kinds;
+    two kinds may exclude each other.
     """
     each = np.diff(problem.sums.activation_bytes, axis=1)
+    needed = problem.sums.working_bytes
     num_kinds = len(problem.kinds)
-    nothing = (0, (0,) * num_kinds)
-    best = [nothing] * (problem.num_layers - start + 1)
+    nothing = [(0, 0, (0,) * num_kinds)]
+    best: list[list[Segment]] = [[] for _ in range(problem.num_layers - start + 1)]
     for banned in problem.exclusive_kinds if problem.exclusive_kinds[0] >= 0 else (-1,):
         kinds = [kind for kind in range(num_kinds) if kind != banned]
         row = [nothing] * len(kinds)  # the best whose last layer is at most of that kind
+        best[0] = nothing
         for layers in range(1, len(best)):
+            at = start + layers - 1
             for position, kind in enumerate(kinds):
-                size, counts = row[position]
-                more = (
-                    size + int(each[kind, start + layers - 1]),
-                    (*counts[:kind], counts[kind] + 1, *counts[kind + 1 :]),
-                )
-                row[position] = min(more, row[position - 1]) if position else more
-            if banned in (-1, problem.exclusive_kinds[0]) or row[-1] < best[layers]:
-                best[layers] = row[-1]
+                more = [
+                    (
+                        size + int(each[kind, at]),
+                        max(working, int(needed[kind, at])),
+                        (*counts[:kind], counts[kind] + 1, *counts[kind + 1 :]),
+                    )
+                    for size, working, counts in row[position]
+                ]
+                row[position] = _smallest_of(more + row[position - 1]) if position else _smallest_of(more)
+            best[layers] = _smallest_of(best[layers] + row[-1])
     return best
+
+
+def _smallest_of(segments: list[Segment]) -> list[Segment]:
+    """Return the segments that no other beats in both kinds of memory, the fewest activation bytes first."""
+    kept: list[Segment] = []
+    for segment in sorted(segments):
+        if not kept or segment[1] < kept[-1][1]:
+            kept.append(segment)
+    return kept

@@ -118,6 +118,7 @@ def load_kernels() -> None:
         activation_bytes=ones,
         until_weight_bytes=ones,
         static_bytes=zeros,
+        working_bytes=zeros,
     )
     work = make_work(costs, tiny, memory_limit_bytes=None, communication=None, split_backward=False)
     search = OrderSearch(work=work, bound_ns=0)

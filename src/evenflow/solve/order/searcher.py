@@ -85,8 +85,9 @@ class OrderSearch:
                     self._take(split)
 
     def _fits(self, schedule: Schedule) -> bool:
-        peaks = peak_bytes(schedule, self.work.costs) - self.work.costs.static_bytes
-        return bool((peaks <= self.work.room_bytes).all())
+        costs = self.work.costs
+        live = peak_bytes(schedule, costs) - costs.static_bytes - costs.working_bytes
+        return bool((live <= self.work.room_bytes).all())
 
     def improve(self, *, began: float, time_limit_s: float, progress: ProgressCallback | None) -> None:
         """Construct, refine and anneal orders in turn until the time is up or the bound is met."""

@@ -34,7 +34,7 @@ class Work:
     """Whether backwards may be split into input and weight gradient."""
     communication: Communication | None
     room_bytes: Integers
-    """Bytes that each rank may hold beside its static memory, shape [num_ranks]."""
+    """Bytes that each rank may hold beside its static and working memory, shape [num_ranks]."""
 
     @property
     def message_ns(self) -> int:
@@ -107,7 +107,7 @@ def make_work(
         )
     room = np.full(schedule.num_ranks, UNLIMITED, dtype=np.int64)
     if memory_limit_bytes is not None:
-        room = memory_limit_bytes - costs.static_bytes
+        room = memory_limit_bytes - costs.static_bytes - costs.working_bytes
     work = Work(
         stage_ranks=schedule.stage_ranks,
         num_ranks=schedule.num_ranks,

@@ -42,6 +42,7 @@ class Annealing:
         graph, sums = problem.graph, problem.sums
         num_cells = problem.num_cells
         fixed = np.zeros((6, num_cells), dtype=np.int64)
+        fixed_working = np.zeros(num_cells, dtype=np.int64)
         for cell, block in ((0, problem.network.head), (num_cells - 1, problem.network.tail)):
             fixed[:, cell] += (
                 block.forward_ns,
@@ -51,6 +52,7 @@ class Annealing:
                 block.weight_ns,
                 block.until_weight_bytes,
             )
+            fixed_working[cell] = max(fixed_working[cell], block.working_bytes)
         live_starts = np.concatenate(([0], np.cumsum([len(vectors) for vectors in problem.live])))
         messages = np.zeros(0, dtype=np.int64)
         if problem.message_ns:
@@ -75,7 +77,8 @@ class Annealing:
                 sums.parameter_bytes,
                 sums.weight_ns,
                 sums.until_weight_bytes,
-                fixed,
+                sums.working_table,
+                np.vstack((fixed, fixed_working)),
             ),
             Memory(np.concatenate(problem.live), live_starts, problem.limit - problem.network.constant_bytes),
             GraphArrays(

@@ -45,7 +45,7 @@ class Rules(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """Prefix sums over the layers (see `LayerSums`), and `fixed` [6, num_cells], the costs of head and tail."""
+    """Prefix sums over the layers (see `LayerSums`), and `fixed` [7, num_cells], the costs of head and tail."""
 
     forward: Any
     backward: Any
@@ -53,6 +53,8 @@ class Prices(NamedTuple):
     parameters: Any
     weight: Any
     waiting: Any
+    working: Any
+    """Largest working bytes of runs of layers (see `LayerSums.working_table`)."""
     fixed: Any
 
 
@@ -86,8 +88,8 @@ class State(NamedTuple):
     starts: Any
     """First layer of each cell."""
     costs: Any
-    """Costs of each cell, shape [6, num_cells]: forward, backward, activation, parameters, weight gradient (a part of
-    the backward), and the bytes that wait for the weight gradient.
+    """Costs of each cell, shape [7, num_cells]: forward, backward, activation, parameters, weight gradient (a part of
+    the backward), the bytes that wait for the weight gradient, and the working bytes of its largest layer.
     """
 
 
@@ -98,10 +100,18 @@ def _price(first: int, last: int, state: State, prices: Prices) -> None:
         begin = end = state.starts[cell]
         backward = prices.fixed[1, cell]
         activation = prices.fixed[2, cell]
+        working = prices.fixed[6, cell]
         for kind in range(state.counts.shape[1]):
             stop = end + state.counts[cell, kind]
             backward += prices.backward[kind, stop] - prices.backward[kind, end]
             activation += prices.activation[kind, stop] - prices.activation[kind, end]
+            if len(prices.working) and stop > end:
+                level = 0
+                while 2 << level <= stop - end:
+                    level += 1
+                working = max(
+                    working, prices.working[level, kind, end], prices.working[level, kind, stop - (1 << level)]
+                )
             end = stop
         state.costs[0, cell] = prices.fixed[0, cell] + prices.forward[end] - prices.forward[begin]
         state.costs[1, cell] = backward
@@ -109,6 +119,7 @@ def _price(first: int, last: int, state: State, prices: Prices) -> None:
         state.costs[3, cell] = prices.fixed[3, cell] + prices.parameters[end] - prices.parameters[begin]
         state.costs[4, cell] = prices.fixed[4, cell] + prices.weight[end] - prices.weight[begin]
         state.costs[5, cell] = prices.fixed[5, cell] + prices.waiting[end] - prices.waiting[begin]
+        state.costs[6, cell] = working
 
 
 @numba.njit(cache=True, nogil=True)
@@ -123,9 +134,11 @@ def _peak(rank: int, state: State, memory: Memory, stages: Any) -> int:
         for chunk in range(memory.live.shape[1] - num_chunks):  # of split backwards
             total += memory.live[row, num_chunks + chunk] * state.costs[5, stages[chunk, rank]]
         highest = max(highest, total)
+    working = 0
     for chunk in range(num_chunks):
         highest += state.costs[3, stages[chunk, rank]]
-    return highest
+        working = max(working, state.costs[6, stages[chunk, rank]])
+    return highest + working
 
 
 @numba.njit(cache=True, nogil=True)
@@ -316,7 +329,7 @@ def _new_state(counts: Any, prices: Prices) -> State:
     starts = np.zeros(num_cells, dtype=np.int64)
     for cell in range(1, num_cells):
         starts[cell] = starts[cell - 1] + counts[cell - 1].sum()
-    state = State(counts.copy(), starts, np.zeros((6, num_cells), dtype=np.int64))
+    state = State(counts.copy(), starts, np.zeros((7, num_cells), dtype=np.int64))
     _price(0, num_cells - 1, state, prices)
     return state
 
