@@ -11,8 +11,8 @@ from evenflow.units import megabytes
 _INIT_FILE = """\
 # What was dry-run; written by evenflow guide.
 pipeline_config:
-  pipeline_num: {num_ranks}
-  num_layer: {num_layers}
+  pipeline_num: {pipeline_num}
+  num_layer: {num_layer}
   offset: {offset}
 
 recompute_config:
@@ -64,10 +64,24 @@ def format_init_start(rounds: Sequence[Plan]) -> str:
     Raises:
         InputError: a plan that MindFormers cannot express.
     """
+    return _INIT_FILE.format(**{key.rpartition(".")[2]: value for key, value in init_values(rounds).items()})
+
+
+def init_values(rounds: Sequence[Plan]) -> dict[str, object]:
+    """Return what an init file says of its dry runs, by dotted key, such as ``pipeline_config.offset``.
+
+    Raises:
+        InputError: a plan that MindFormers cannot express.
+    """
     tables = [mindformers_lists(plan) for plan in rounds]
     lists = {name: [list(table[name][0]) for table in tables] for name in tables[0]}
     values = {name: rows if len(rows) > 1 else rows[0] for name, rows in lists.items()}
-    return _INIT_FILE.format(num_ranks=rounds[0].num_ranks, num_layers=rounds[0].num_layers, **values)
+    return {
+        "pipeline_config.pipeline_num": rounds[0].num_ranks,
+        "pipeline_config.num_layer": rounds[0].num_layers,
+        "pipeline_config.offset": values.pop("offset"),
+        **{f"recompute_config.{name}": value for name, value in values.items()},
+    }
 
 
 def format_memory_usage(rounds: Sequence[Sequence[int]]) -> str:

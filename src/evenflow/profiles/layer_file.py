@@ -19,8 +19,8 @@ A kind's `…_time` is the WHOLE backward with the recomputation in it, as in th
 backward without. Several HEAD entries add up, and so do TAIL entries (of working memory the
 largest counts); BODY entries follow one another in the order of
 the file. Head and tail are never recomputed: the keys of recompute kinds are accepted there and mean nothing.
-`pre_defined_layer`, `auto_partition_layer` and `model_name` are accepted and ignored: `nb_layer` says how many layers
-there are, also where `auto_partition_layer` says otherwise.
+`pre_defined_layer`, `auto_partition_layer`, `model_name` and `written_by` are accepted and ignored: `nb_layer` says how
+many layers there are, also where `auto_partition_layer` says otherwise.
 """
 
 from pathlib import Path
@@ -31,7 +31,10 @@ from evenflow.language import _
 from evenflow.model import LayerRun, Network
 from evenflow.profiles.layer_entry import BODY_MEMORY, ENTRY_KEYS, body_layer, bytes_of, end_block, layer_count
 
-_TOP_KEYS = {"name", "layers_description", "stage_const_mem", "pre_defined_layer", "auto_partition_layer", "model_name"}
+_TOP_KEYS = {
+    "name", "layers_description", "stage_const_mem",
+    "pre_defined_layer", "auto_partition_layer", "model_name", "written_by",
+}  # fmt: skip
 _TYPES = ("HEAD", "BODY", "TAIL")
 
 

@@ -80,7 +80,8 @@ def test_only_what_was_asked_for_is_made_and_written_and_named(tmp_path):
     assert outputs.sentence == ""
     outputs.write_json(lambda: {"one": 1, "two": [2, "zwei ✓"]})
     outputs.write("--svg", lambda: pytest.fail("nobody asked for it"))
-    assert (tmp_path / "a.json").read_text(encoding="utf-8") == '{\n  "one": 1,\n  "two": [2, "zwei ✓"]\n}\n'
+    written = (tmp_path / "a.json").read_text(encoding="utf-8")
+    assert written.startswith('{\n  "one": 1,\n  "two": [2, "zwei ✓"],\n  "written_by": "evenflow ')
     assert outputs.sentence == f"wrote {tmp_path / 'a.json'}"
     outputs.write("--order", lambda: "0F0")
     assert outputs.sentence == f"wrote {tmp_path / 'a.json'}, {tmp_path / 'b.csv'}"
@@ -93,7 +94,7 @@ def test_a_picture_is_what_the_suffix_says(tmp_path):
     for option in ("--svg", "one", "two"):
         outputs.write(option, lambda: svg)
     assert png_size(tmp_path / "a.png") == png_size(tmp_path / "b.PNG") == (60, 40)
-    assert (tmp_path / "c.svg").read_text() == svg
+    assert (tmp_path / "c.svg").read_text().startswith(svg)
 
 
 @pytest.mark.parametrize("name", ["a.jpg", "a.pdf", "a.svgz", "plan v1.5"])
@@ -102,3 +103,89 @@ def test_another_kind_of_picture_is_refused_before_the_work(tmp_path, name):
         Outputs({"--svg": tmp_path / name})
     with pytest.raises(InputError, match=r"the picture of x must end in \.svg or \.png"):
         Outputs({}, pictures={"the picture of x": tmp_path / name})
+
+
+FOREIGN = "must not be a file that evenflow did not write"
+CHANGED = "must not be a file that was changed after evenflow wrote it"
+
+
+def written(path: Path, **how: object) -> Path:
+    """A result file at `path`, as a verb writes it."""
+    Outputs({"--json": path}, **how).write_json(lambda: {"one": 1})
+    return path
+
+
+class TestWhatIsReplaced:
+    def test_its_own_files_are_replaced(self, tmp_path):
+        path = written(tmp_path / "a.json")
+        Outputs({"--json": path}).write_json(lambda: {"one": 2})
+        assert '"one": 2' in path.read_text()
+        Outputs({"--json": path}).write_json(lambda: {"one": 3})
+        assert '"one": 3' in path.read_text()
+
+    def test_an_empty_file_is_nothing_to_lose(self, tmp_path):
+        (tmp_path / "empty").touch()
+        written(tmp_path / "empty")
+
+    @pytest.mark.parametrize("content", ["mine", '{"layers": [[1]]}', "<svg></svg>", "a: 1\n", "\x00", " "])
+    def test_a_file_of_another_origin_is_kept(self, tmp_path, content):
+        path = tmp_path / "mine"
+        path.write_text(content)
+        with pytest.raises(InputError, match=rf"^--json {FOREIGN}, got .*choose another name, or add --overwrite"):
+            Outputs({"--json": path})
+        assert path.read_text() == content
+        written(path, overwrite=True)
+        written(path)
+
+    def test_a_file_that_was_changed_is_kept(self, tmp_path):
+        path = written(tmp_path / "a.json")
+        path.write_text(path.read_text().replace(": 1", ": 7"))
+        with pytest.raises(InputError, match=CHANGED):
+            Outputs({"--json": path})
+        written(path, overwrite=True)
+
+    def test_measurements_are_replaced_by_the_verb_that_made_them(self, tmp_path):
+        path = written(tmp_path / "run.json", measured_by="run")
+        with pytest.raises(InputError, match="must not be a file with measurements of evenflow run"):
+            Outputs({"--json": path})
+        with pytest.raises(InputError, match="must not be a file with measurements of evenflow run"):
+            Outputs({"--json": path}, measured_by="profile")
+        written(path, measured_by="run")
+
+    def test_behind_a_link_too(self, tmp_path):
+        (tmp_path / "mine").write_text("mine")
+        (tmp_path / "link").symlink_to(tmp_path / "mine")
+        with pytest.raises(InputError, match=FOREIGN):
+            Outputs({"--json": tmp_path / "link"})
+
+    def test_a_file_that_comes_during_the_work_is_kept(self, tmp_path):
+        outputs = Outputs({"--json": tmp_path / "a.json"})
+        (tmp_path / "a.json").write_text("mine")
+        with pytest.raises(InputError, match=FOREIGN):
+            outputs.write_json(lambda: {"one": 1})
+        assert (tmp_path / "a.json").read_text() == "mine"
+
+    def test_an_order_is_known_by_its_form(self, tmp_path):
+        path = tmp_path / "order.csv"
+        Outputs({"--order": path}, without_mark=("--order",)).write("--order", lambda: "0F0,0B0\n1F0,1B0\n")
+        assert path.read_text() == "0F0,0B0\n1F0,1B0\n"
+        Outputs({"--order": path}, without_mark=("--order",))
+        for other in ("0F0, 0B0\n", "a,b\n", "0F0,0B0\r\n", "{", "[]", "{}"):
+            path.write_bytes(other.encode())
+            with pytest.raises(InputError, match=FOREIGN):
+                Outputs({"--order": path}, without_mark=("--order",))
+
+    def test_so_is_an_object_whose_keys_are_names(self, tmp_path):
+        path = tmp_path / "families.json"
+        for _ in range(2):
+            Outputs({"--json": path}, without_mark=("--json",)).write_json(lambda: {"1f1b": {"idea": "✓"}})
+        assert path.read_text() == '{\n  "1f1b": {"idea": "✓"}\n}\n'
+        path.write_text('{"1f1b": {"idea": "mine"}}\n')
+        with pytest.raises(InputError, match=FOREIGN):
+            Outputs({"--json": path}, without_mark=("--json",))
+
+    def test_a_file_that_is_edited_in_place_is_left_to_its_owner(self, tmp_path):
+        (tmp_path / "init.yaml").write_text("a: 1\n")
+        outputs = Outputs({"--init-file": tmp_path / "init.yaml"}, edited=("--init-file",))
+        outputs.write("--init-file", lambda: "a: 2\n")
+        assert (tmp_path / "init.yaml").read_text() == "a: 2\n"

@@ -209,7 +209,8 @@ class TestInit:
         init = folder / "other.yaml"
         init.write_text(DEMO.read_text().replace("body: 21.99", "body: 22"))
         assert balance("--init", init, *self.FLAGS[2:])[0] == 0
-        assert (folder / "layers" / "demo.json").read_text() == before.replace("21.99", "22.0").replace(
+        after = (folder / "layers" / "demo.json").read_text()
+        assert after.split("written_by")[0] == before.split("written_by")[0].replace("21.99", "22.0").replace(
             "43.98", "44.0"
         ).replace("45.7392", "45.76").replace("49.4775", "49.5").replace("51.2367", "51.26")
 
@@ -222,9 +223,33 @@ class TestInit:
         (folder / "layers" / "demo.json").symlink_to(source)
         status, out, err = balance(*self.FLAGS)
         assert (status, out) == (2, "")
-        assert "must name a layer file that --init has written, or a new one" in err
-        assert "choose another name" in err
+        assert "-m must not be a file that evenflow did not write" in err
+        assert "choose another name, or add --overwrite" in err
         assert source.read_text() == before
+        assert balance(*self.FLAGS, "--overwrite")[0] == 0
+        assert read_layer_file(source).name == "demo"
+
+    def test_a_layer_file_that_was_edited_is_kept(self, folder, balance):
+        assert balance(*self.FLAGS)[0] == 0
+        path = folder / "layers" / "demo.json"
+        edited = path.read_text().replace("21.99", "20.5")
+        path.write_text(edited)
+        status, _, err = balance(*self.FLAGS)
+        assert status == 2
+        assert "-m must not be a file that was changed after evenflow wrote it" in err
+        assert path.read_text() == edited
+
+    def test_fit_memory_follows_the_same_rule(self, folder, balance, evenflow):
+        """Either command may write again what the other has written."""
+        assert balance(*self.FLAGS)[0] == 0
+        assert evenflow("fit-memory", DEMO, "--layer-file", "layers/demo.json").exit_code == 0
+        assert balance(*self.FLAGS)[0] == 0
+        mine = (ROOT / "examples" / "llama2_175b.json").read_text()
+        (folder / "layers" / "mine.json").write_text(mine)
+        result = evenflow("fit-memory", DEMO, "--layer-file", "layers/mine.json")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "--layer-file must not be a file that evenflow did not write" in result.stderr
+        assert (folder / "layers" / "mine.json").read_text() == mine
 
     def test_the_manual_strategy_of_the_guide(self, folder, balance):
         status, out, _ = balance(*self.FLAGS, "-naive", 1, "-manual", ROOT / "cfgs" / "manual_demo.yaml")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from evenflow.cli.shared.written_mark import marked
 from evenflow.export.dry_run_text import format_dry_runs
 from evenflow.profiles.memory.dry_run_guide import find_dry_runs
 from evenflow.profiles.plan_file import parse_plan
@@ -84,6 +85,50 @@ def test_the_init_file_takes_the_peaks(evenflow, tmp_path: Path):
     assert YAML(typ="safe").load(init.read_text())["pipeline_config"]["pipeline_num"] == 4
 
 
+PEAKS = """\
+memory_usage:
+  head_memory: 40000
+  tail_memory: 9000
+  body_memories:
+    stage_id: [[1, 2], [1, 2]]
+    memories: [[30000, 20000], [31000, 21000]]
+"""
+
+
+class TestInitFileThatIsThere:
+    def test_a_training_file_is_refused(self, evenflow, folder):
+        (folder / "train.yaml").write_text(TRAIN)
+        result = evenflow(*FOUR, "--init-file", "train.yaml")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "train.yaml must be an init file, with pipeline_config and the sections beside it" in result.stderr
+        assert (folder / "train.yaml").read_text() == TRAIN
+
+    def test_the_guide_again_keeps_the_peaks(self, evenflow, folder):
+        assert evenflow(*FOUR, "--init-file", "init.yaml").exit_code == 0
+        measured = (folder / "init.yaml").read_text() + PEAKS
+        (folder / "init.yaml").write_text(measured)
+        assert evenflow(*FOUR, "--init-file", "init.yaml").exit_code == 0
+        assert (folder / "init.yaml").read_text() == measured
+
+    def test_peaks_of_other_dry_runs_stay_where_they_are(self, evenflow, folder):
+        assert evenflow(*FOUR, "--init-file", "init.yaml").exit_code == 0
+        measured = (folder / "init.yaml").read_text() + PEAKS
+        (folder / "init.yaml").write_text(measured)
+        other = ("guide", "--ranks", 5, "--layers", 80, "--recompute", "full", "--init-file", "init.yaml")
+        result = evenflow(*other)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "memory_usage must not be the peaks of other dry runs" in result.stderr
+        assert (folder / "init.yaml").read_text() == measured
+        assert evenflow(*other, "--overwrite").exit_code == 0
+        assert "memory_usage:" not in (folder / "init.yaml").read_text()
+
+    def test_times_and_comments_stay(self, evenflow, folder):
+        (folder / "init.yaml").write_text("# mine\ntime_config: {head: 1, body: 2, tail: 3}  # ms\n")
+        assert evenflow(*FOUR, "--init-file", "init.yaml").exit_code == 0
+        text = (folder / "init.yaml").read_text()
+        assert text.startswith("# mine\ntime_config: {head: 1, body: 2, tail: 3}  # ms\npipeline_config:\n")
+
+
 @pytest.mark.parametrize("form", ["unix", "windows", "bom"])
 def test_a_training_file_for_each_round_and_nothing_else_changes(evenflow, tmp_path: Path, form: str):
     text = {"unix": TRAIN, "windows": TRAIN.replace("\n", "\r\n"), "bom": "\ufeff" + TRAIN}[form]
@@ -107,7 +152,7 @@ def test_a_training_file_for_each_round_and_nothing_else_changes(evenflow, tmp_p
         start, end = expected.index("[ [ -1"), expected.index("] ]") + len("] ]")
         expected = f"{expected[:start]}[{[count - 20 for count in plan.layers[0]]}]{expected[end:]}"
         written = tmp_path / "rounds" / f"train.round{number}.yaml"
-        assert written.read_bytes() == expected.encode()
+        assert written.read_bytes() == marked(expected.encode(), first_line=True)
         assert f"--config {written}" in result.stdout
 
 

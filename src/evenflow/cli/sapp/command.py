@@ -57,7 +57,7 @@ def _balance(flags: argparse.Namespace) -> int:
     schedule = default_family(num_chunks=flags.interleave_degree, less_memory=flags.less_memory)
     layer_file = _layer_file(flags.layer_folder, flags.model_name, made=flags.init is not None)
     if flags.init is not None:
-        write_layer_file(flags.init, layer_file, name=layer_file.stem)
+        write_layer_file(flags.init, layer_file, name=layer_file.stem, overwrite=flags.overwrite)
     network = read_layer_file(layer_file)
     if not network.has_memory:
         click.echo("note: the layer file has no memory data, so -mem is not checked", err=True)
@@ -68,7 +68,12 @@ def _balance(flags: argparse.Namespace) -> int:
     paths = picture_paths(others, flags.output_folder)
     if flags.exec:
         paths[picture_option(RECOMMENDED)] = flags.output_folder / RECOMMENDED_PICTURE
-    outputs = Outputs({}, pictures=paths, inputs={"the layer file": layer_file, "the manual file": flags.manual_config})
+    outputs = Outputs(
+        {},
+        pictures=paths,
+        inputs={"the layer file": layer_file, "the manual file": flags.manual_config},
+        overwrite=flags.overwrite,
+    )
     if flags.dump_layer:
         click.echo(layers_text(network) + "\n")
     request = Request(network=network, sizes=sizes, memory_limit_bytes=limit)

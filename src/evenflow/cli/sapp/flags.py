@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="folder of layer files (./layers)",
     )
+    _add_flag(parser, "-overwrite", "--overwrite", "also replace files that evenflow did not write, or changed ones")
     _add_flag(parser, "-exec", "--exec", "0: only simulate the other plans, without solving", default=True)
     _add_flag(parser, "-dump", "--dump_layer", "print the layers as they were read")
     add("-O", "--optimization_level", metavar="N", help="accepted for old scripts, without effect")

@@ -8,24 +8,21 @@ from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.text.fit_text import fit_summary
 from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
-from evenflow.fields import read_text
 from evenflow.language import _
 from evenflow.model import Network
 from evenflow.profiles.init.init_file import InitFile, read_init_file
 from evenflow.profiles.init.init_network import network_of_fit
 from evenflow.profiles.init.init_times import PROFILING, LayerTimes, PartTime, Profiling
-from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.profiles.memory.fit import MemoryFit, fit_memory
 
 
-def write_layer_file(init_file: Path, layer_file: Path, *, name: str) -> None:
+def write_layer_file(init_file: Path, layer_file: Path, *, name: str, overwrite: bool) -> None:
     """Decompose the memory of an init file, print it, and write the layer file.
 
     Raises:
-        InputError: a bad init file, or a layer file that a person wrote and that would be lost.
+        InputError: a bad init file, or a layer file that is not to be replaced.
     """
-    outputs = Outputs({"-m": layer_file}, inputs={"the init file": init_file})
-    _check_not_by_hand(layer_file)
+    outputs = Outputs({"-m": layer_file}, inputs={"the init file": init_file}, overwrite=overwrite)
     init = read_init_file(init_file)
     fit = fit_memory(init.dry_runs)
     text = format_layer_file(model_of(init, fit, name=name))
@@ -51,24 +48,6 @@ def notes_of(init: InitFile) -> tuple[str, ...]:
     if init.times is not None and init.profiling is not None:
         notes.append("time_config is used, so the timelines of profiling_config are not read")
     return tuple(notes)
-
-
-def _check_not_by_hand(path: Path) -> None:
-    """Refuse to replace a layer file that is not in the form that is written here."""
-    if not path.exists():
-        return
-    try:
-        text = read_text(path)
-        if format_layer_file(parse_layer_file(text, place=str(path))) == text:
-            return
-    except InputError:
-        pass
-    raise InputError(
-        value=str(path),
-        rule=_("must name a layer file that --init has written, or a new one"),
-        place="-m",
-        remedy=_("choose another name, or move that file away"),
-    )
 
 
 def _times(init: InitFile) -> LayerTimes:

@@ -70,6 +70,11 @@ OPTIMIZER = click.option(
     help="What training keeps for a parameter: adam holds 32-bit weights and moments, torch-adam moments of --dtype.",
 )
 JSON = click.option("--json", "json_file", type=FILE, metavar="FILE", help="Write the result as JSON.")
+OVERWRITE = click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Also replace files that evenflow did not write, or that were changed since.",
+)
 SVG = click.option("--svg", "svg_file", type=FILE, metavar="FILE", help="Draw timeline and memory.")
 
 

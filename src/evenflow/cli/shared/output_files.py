@@ -1,18 +1,25 @@
 """Result files: checked before the long work starts, written whole or not at all, named at the end."""
 
+import json
 import os
+import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from evenflow.cli.shared.picture_files import check_picture_file, picture_content
+from evenflow.cli.shared.written_mark import mark_of, marked
 from evenflow.errors import FileError, InputError
 from evenflow.export.results.json_text import format_object
 from evenflow.language import _
 
 JSON = "--json"
 SVG = "--svg"
+_ACTIONS = re.compile(rb"(?:\d+[FBIW]\d+(?:,\d+[FBIW]\d+)*\n)+")
+"""An order of work in the very form that evenflow writes."""
+_MOST_BYTES = 2**28
+"""Larger files are not evenflow's."""
 
 
 class Outputs:
@@ -20,6 +27,9 @@ class Outputs:
 
     Creating them refuses paths that cannot be written, that are the same, or that are an input file, and leaves nothing
     behind; missing folders are made when a file is written.
+
+    A file that is there already is replaced only if it has the mark that evenflow left and was not changed since (see
+    `written_mark`); one that holds measurements only by the verb that measured them. `overwrite` lifts this.
     """
 
     def __init__(
@@ -28,12 +38,25 @@ class Outputs:
         *,
         pictures: Mapping[str, Path | None] | None = None,
         inputs: Mapping[str, Path | None] | None = None,
+        overwrite: bool = False,
+        edited: Collection[str] = (),
+        without_mark: Collection[str] = (),
+        measured_by: str = "",
     ) -> None:
-        """Check `paths` and `pictures`; ``--svg`` is a picture in either."""
+        """Check `paths` and `pictures`; ``--svg`` is a picture in either.
+
+        What is `edited` may be there, and the caller keeps what is in it. What is `without_mark` has no place for one,
+        and is known by its form: an order of work as CSV, where torch takes every line for a rank, and a JSON object
+        whose keys are names. With `measured_by`, a verb, the files hold measurements.
+        """
         pictures = {SVG: paths.get(SVG), **(pictures or {})}
         self._paths = {option: path for option, path in {**paths, **pictures}.items() if path is not None}
         self._pictures = frozenset(pictures)
         self._written: list[Path] = []
+        self._replaces_all = overwrite
+        self._edited = edited
+        self._without_mark = without_mark
+        self._measured_by = measured_by
         taken = {os.path.realpath(path): name for name, path in (inputs or {}).items() if path is not None}
         for option, path in self._paths.items():
             real = os.path.realpath(path)
@@ -48,14 +71,22 @@ class Outputs:
             _check_writable(path, option)
             if option in self._pictures:
                 check_picture_file(path, place=option)
+            self._check_replaceable(option)
 
-    def write(self, option: str, make_text: Callable[[], str]) -> None:
-        """Make and write the text of `option` where it was asked for; of a picture the SVG, which may become a PNG."""
+    def write(self, option: str, make_text: Callable[[], str], *, mark_first_line: bool = False) -> None:
+        """Make and write the text of `option` where it was asked for; of a picture the SVG, which may become a PNG.
+
+        The mark is a comment in the first line with `mark_first_line`, else where the format has a place for one.
+        """
         if option not in self._paths:
             return
         path, text = self._paths[option], make_text()
-        content = picture_content(path, text) if option in self._pictures else text
-        write_whole(path, content.encode() if isinstance(content, str) else content, option=option)
+        made = picture_content(path, text) if option in self._pictures else text
+        content = made.encode() if isinstance(made, str) else made
+        if option not in self._edited and option not in self._without_mark:
+            content = marked(content, measured_by=self._measured_by, first_line=mark_first_line)
+        self._check_replaceable(option)  # it may have come, or have been changed, during the work
+        write_whole(path, content, option=option)
         self._written.append(path)
 
     def write_json(self, make_fields: Callable[[], Mapping[str, object]]) -> None:
@@ -67,6 +98,20 @@ class Outputs:
         """The files written so far, as ``wrote plan.json, plan.svg``; empty for none."""
         return "wrote " + ", ".join(map(str, self._written)) if self._written else ""
 
+    def _check_replaceable(self, option: str) -> None:
+        """Refuse to replace what evenflow did not write, or what somebody has changed or measured since."""
+        path = self._paths[option]
+        if self._replaces_all or option in self._edited or not path.is_file():
+            return
+        content = _content_of(path, option)
+        if not content or (option in self._without_mark and _has_our_form(content)):
+            return
+        refused = _reason_to_keep(content, self._measured_by)
+        if refused:
+            raise InputError(
+                value=str(path), rule=refused, place=option, remedy=_("choose another name, or add --overwrite")
+            )
+
 
 def write_whole(path: Path, content: bytes, *, option: str) -> None:
     """Write `content` to `path` at once: a temporary file beside it, then a rename. Folders are made.
@@ -74,12 +119,12 @@ def write_whole(path: Path, content: bytes, *, option: str) -> None:
     Raises:
         FileError: the file cannot be written.
     """
-    if _is_special(path):
-        path.write_bytes(content)
-        return
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
+        if _is_special(path):
+            path.write_bytes(content)
+            return
+        target = Path(os.path.realpath(path))
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             temporary.write_bytes(content)
@@ -89,6 +134,35 @@ def write_whole(path: Path, content: bytes, *, option: str) -> None:
                 temporary.unlink()
     except OSError as error:
         raise _unwritable(path, option, error) from None
+
+
+def _content_of(path: Path, option: str) -> bytes:
+    try:
+        return path.read_bytes() if path.stat().st_size <= _MOST_BYTES else b"too large"
+    except OSError as error:
+        raise FileError.from_os(path, error, remedy=_("choose another path for {option}", option=option)) from None
+
+
+def _has_our_form(content: bytes) -> bool:
+    """Return whether a file without a mark looks exactly as evenflow writes it."""
+    if not content.startswith(b"{"):
+        return _ACTIONS.fullmatch(content) is not None
+    try:
+        return format_object(json.loads(content)).encode() == content
+    except (ValueError, AttributeError, RecursionError):
+        return False
+
+
+def _reason_to_keep(content: bytes, measured_by: str) -> str:
+    """Return the rule that forbids to replace a file of this content; empty where nothing does."""
+    mark = mark_of(content)
+    if mark is None:
+        return _("must not be a file that evenflow did not write")
+    if mark.is_changed:
+        return _("must not be a file that was changed after evenflow wrote it")
+    if mark.measured_by and mark.measured_by != measured_by:
+        return _("must not be a file with measurements of evenflow {verb}", verb=mark.measured_by)
+    return ""
 
 
 def _check_writable(path: Path, option: str) -> None:

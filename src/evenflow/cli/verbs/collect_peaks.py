@@ -34,8 +34,14 @@ from evenflow.units import megabytes
     help="For the output of Megatron-LM: its ranks divided by the pipeline ranks.",
 )
 @options.JSON
+@options.OVERWRITE
 def collect_peaks(
-    sources: tuple[str, ...], used: bool, ranks: int | None, ranks_per_stage: int | None, json_file: Path | None
+    sources: tuple[str, ...],
+    used: bool,
+    ranks: int | None,
+    ranks_per_stage: int | None,
+    json_file: Path | None,
+    overwrite: bool,
 ) -> int:
     """Print the memory_usage block of an init file from the logs of dry runs.
 
@@ -50,7 +56,11 @@ def collect_peaks(
       evenflow collect-peaks train.log --ranks-per-stage 8
     """
     kind = PeakKind.USED if used else PeakKind.ACTUAL
-    outputs = Outputs({"--json": json_file}, inputs={f"the input {source}": Path(source) for source in sources})
+    outputs = Outputs(
+        {"--json": json_file},
+        inputs={f"the input {source}": Path(source) for source in sources},
+        overwrite=overwrite,
+    )
     if sources.count(STANDARD_INPUT) > 1:
         raise InputError(value=None, rule=_("must name standard input (-) at most once"), place="LOGS")
     rounds = [_peaks(source, kind, ranks_per_stage) for source in sources]

@@ -55,6 +55,7 @@ class CompareOptions:
     messages: MessageOptions
     output_folder: Path
     json_file: Path | None
+    overwrite: bool
 
 
 @click.command()
@@ -84,6 +85,7 @@ class CompareOptions:
     help="Folder that pictures are written to.",
 )
 @options.JSON
+@options.OVERWRITE
 def compare(**keywords: Any) -> int:
     """Set the recommended plan beside naive ones and your own, in one table, a picture of each, and one of all.
 
@@ -108,6 +110,8 @@ def compare(**keywords: Any) -> int:
             **picture_paths(others, asked.output_folder),
         },
         inputs={"the layer file": Path(asked.layers), "the manual file": asked.manual},
+        overwrite=asked.overwrite,
+        without_mark=("--json",),
     )
     with shown_progress() as progress:
         outcome = solve.solve(request, schedule=schedule, time_limit_s=asked.time_limit, progress=progress)

@@ -22,7 +22,8 @@ from evenflow.profiles.memory.fit import fit_memory as fit_parts
     "--layer-file", type=options.FILE, metavar="FILE", help="Write a layer file, with the times of INIT.yaml."
 )
 @options.JSON
-def fit_memory(init_yaml: str, layer_file: Path | None, json_file: Path | None) -> int:
+@options.OVERWRITE
+def fit_memory(init_yaml: str, layer_file: Path | None, json_file: Path | None, overwrite: bool) -> int:
     """Decompose measured peaks into parameters, activations, head, tail and constant.
 
     INIT.yaml says what was dry-run (pipeline_config, recompute_config) and the peaks (memory_usage); - is standard
@@ -34,7 +35,11 @@ def fit_memory(init_yaml: str, layer_file: Path | None, json_file: Path | None) 
       evenflow fit-memory cfgs/init_demo.yaml
       evenflow fit-memory cfgs/init_demo.yaml --layer-file layers/demo.json --json fit.json
     """
-    outputs = Outputs({"--layer-file": layer_file, "--json": json_file}, inputs={"INIT.yaml": Path(init_yaml)})
+    outputs = Outputs(
+        {"--layer-file": layer_file, "--json": json_file},
+        inputs={"INIT.yaml": Path(init_yaml)},
+        overwrite=overwrite,
+    )
     text, place = read_text(init_yaml)
     init = parse_init_file(text, place=place)
     fit = fit_parts(init.dry_runs)

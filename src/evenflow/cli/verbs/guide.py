@@ -11,10 +11,12 @@ from evenflow.cli.shared.training_yaml import TrainingYaml
 from evenflow.cli.text.guide_text import guide_notes
 from evenflow.errors import InputError
 from evenflow.export.dry_run_text import format_dry_runs, format_init_start
+from evenflow.export.init_edit import with_dry_runs
 from evenflow.export.results.guide_fields import guide_fields
+from evenflow.fields import read_text
 from evenflow.language import _
 from evenflow.model import KNOWN_KINDS, NONE
-from evenflow.profiles.memory.dry_run_guide import find_dry_runs
+from evenflow.profiles.memory.dry_run_guide import Guide, find_dry_runs
 
 
 @click.command()
@@ -35,8 +37,14 @@ from evenflow.profiles.memory.dry_run_guide import find_dry_runs
     metavar="DIR",
     help="Folder for the files of --apply.  [default: that of FILE.yaml]",
 )
-@click.option("--init-file", type=options.FILE, metavar="FILE", help="Write the start of an init file.")
+@click.option(
+    "--init-file",
+    type=options.FILE,
+    metavar="FILE",
+    help="Write the start of an init file, or the dry runs into one that is there.",
+)
 @options.JSON
+@options.OVERWRITE
 def guide(
     ranks: int,
     layers: int,
@@ -45,11 +53,13 @@ def guide(
     output_folder: Path | None,
     init_file: Path | None,
     json_file: Path | None,
+    overwrite: bool,
 ) -> int:
     """Find the dry runs whose memory peaks determine the memory of every part, in as few rounds as possible.
 
     KINDS is a list such as select,comm,both. --apply writes FILE.round1.yaml and so on: FILE.yaml with what the round
-    sets, otherwise unchanged. The init file takes the peaks that evenflow collect-peaks prints, at its end.
+    sets, otherwise unchanged. The init file takes the peaks that evenflow collect-peaks prints, at its end; in one that
+    is there only the dry runs change, and none that has the peaks of others is changed.
 
     \b
     Examples:
@@ -73,17 +83,28 @@ def guide(
         if train is not None
     }
     outputs = Outputs(
-        {**configs, "--init-file": init_file, "--json": json_file}, inputs={"the file of --apply": train_yaml}
+        {**configs, "--init-file": init_file, "--json": json_file},
+        inputs={"the file of --apply": train_yaml},
+        overwrite=overwrite,
+        edited=("--init-file",),
     )
+    init_text = _init_text(None if overwrite else init_file, dry_runs)
     notes = guide_notes(dry_runs, asked_ranks=ranks, configs=list(configs.values()), init_file=init_file)
     click.echo("\n".join([*format_dry_runs(dry_runs.rounds), "", notes]))
     for name, text in texts.items():
-        outputs.write(name, partial(str, text))
-    outputs.write("--init-file", lambda: format_init_start(dry_runs.rounds))
+        outputs.write(name, partial(str, text), mark_first_line=True)
+    outputs.write("--init-file", lambda: init_text)
     outputs.write_json(lambda: guide_fields(dry_runs))
     if outputs.sentence:
         click.echo(outputs.sentence, err=True)
     return 0
+
+
+def _init_text(path: Path | None, dry_runs: Guide) -> str:
+    """Return the init file: the one at `path` with these dry runs, or a new one."""
+    if path is None or not path.is_file():
+        return format_init_start(dry_runs.rounds)
+    return with_dry_runs(read_text(path), dry_runs.rounds, file=str(path))
 
 
 def _kinds(text: str) -> list[str]:

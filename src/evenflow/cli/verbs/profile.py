@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from evenflow.profiles.from_model.model_profile import ModelProfile
 
 STANDARD_OUTPUT = "-"
+FAKE = "fake"
+"""Device on which times are computed, not measured."""
 
 
 @click.command()
@@ -40,8 +42,8 @@ STANDARD_OUTPUT = "-"
 )
 @click.option(
     "--device",
-    type=click.Choice(["fake", "cpu", "cuda"]),
-    default="fake",
+    type=click.Choice([FAKE, "cpu", "cuda"]),
+    default=FAKE,
     show_default=True,
     help="Device that times are measured on; fake computes them for --accelerator instead.",
 )
@@ -60,7 +62,8 @@ STANDARD_OUTPUT = "-"
     help="Layer file to write; - prints it.",
 )
 @options.JSON
-def profile(model: str, output: str, json_file: Path | None, **asked: Any) -> int:
+@options.OVERWRITE
+def profile(model: str, output: str, json_file: Path | None, overwrite: bool, **asked: Any) -> int:
     """Write the layer file of a model that never ran, from its configuration.
 
     Activations under every recompute kind come from fake tensors, so no device and no memory is needed. Times are
@@ -73,7 +76,7 @@ def profile(model: str, output: str, json_file: Path | None, **asked: Any) -> in
       evenflow profile --model config.json --seq 4096 --device cuda -o layers.json
     """
     setting = ProfileSetting(**asked)
-    if setting.device != "fake":
+    if setting.device != FAKE:
         for option, value in (("--accelerator", setting.accelerator), ("--efficiency", setting.efficiency)):
             if value is not None:
                 raise InputError(
@@ -84,7 +87,12 @@ def profile(model: str, output: str, json_file: Path | None, **asked: Any) -> in
                 )
     layer_file = None if output == STANDARD_OUTPUT else Path(output)
     path = config_path(model)
-    outputs = Outputs({"--output": layer_file, "--json": json_file}, inputs={"--model": Path(path)})
+    outputs = Outputs(
+        {"--output": layer_file, "--json": json_file},
+        inputs={"--model": Path(path)},
+        overwrite=overwrite,
+        measured_by="" if setting.device == FAKE else "profile",
+    )
     config = read_config(path)
     with shown_step("loading PyTorch") as progress:
         result = _profile(config, setting, progress)

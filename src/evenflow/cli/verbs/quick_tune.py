@@ -33,8 +33,15 @@ FULL_ONLY = "optimum_full_only"
 @options.MEMORY
 @options.TIME_LIMIT
 @options.JSON
+@options.OVERWRITE
 def quick_tune(
-    layers: str, ranks: int, microbatches: int, memory: str | None, time_limit: float, json_file: Path | None
+    layers: str,
+    ranks: int,
+    microbatches: int,
+    memory: str | None,
+    time_limit: float,
+    json_file: Path | None,
+    overwrite: bool,
 ) -> int:
     """Tune by the SAPP guide's rule of thumb, step by step, and set the result beside the proven optimum.
 
@@ -51,7 +58,12 @@ def quick_tune(
     limit = options.memory_limit(memory)
     sizes = Sizes(num_ranks=ranks, num_microbatches=microbatches)
     network = read_network(layers)
-    outputs = Outputs({"--json": json_file}, inputs={"the layer file": Path(layers)})
+    outputs = Outputs(
+        {"--json": json_file},
+        inputs={"the layer file": Path(layers)},
+        overwrite=overwrite,
+        without_mark=("--json",),
+    )
     if not network.has_memory:
         limit = None
     steps = rule_of_thumb(network, num_ranks=ranks, num_microbatches=microbatches, memory_limit_bytes=limit)

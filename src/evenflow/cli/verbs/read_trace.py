@@ -46,6 +46,7 @@ _LAYERS = click.IntRange(min=1, max=MOST_LAYERS)
     metavar="FILE",
     help="Write a layer file with the times but without memory, for evenflow plan.",
 )
+@options.OVERWRITE
 def read_trace(
     folder: Path,
     layer_counts: tuple[int, ...],
@@ -55,6 +56,7 @@ def read_trace(
     tail: tuple[str, ...],
     json_file: Path | None,
     layer_file: Path | None,
+    overwrite: bool,
 ) -> int:
     """Print the time of head, body and tail from the timelines in FOLDER, one file for each pipeline stage.
 
@@ -74,7 +76,7 @@ def read_trace(
             rule=_("must be given once for each of the {count} --body, in their order", count=len(names.body)),
             place="--layers",
         )
-    outputs = Outputs({"--json": json_file, "--layer-file": layer_file}, inputs={"FOLDER": folder})
+    outputs = Outputs({"--json": json_file, "--layer-file": layer_file}, inputs={"FOLDER": folder}, overwrite=overwrite)
     with _shown_bytes() as progress:
         times = read_traces(
             folder, num_microbatches=microbatches, num_layers=sum(layer_counts), names=names, progress=progress

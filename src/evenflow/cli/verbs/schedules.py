@@ -18,14 +18,15 @@ activations of one microbatch. The bubble is the idle share of a step with equal
 
 @click.command()
 @options.JSON
-def schedules(json_file: Path | None) -> int:
+@options.OVERWRITE
+def schedules(json_file: Path | None, overwrite: bool) -> int:
     """List the schedule families: idea, limits, memory, bubble and paper.
 
     \b
     Example:
       evenflow schedules --json families.json
     """
-    outputs = Outputs({"--json": json_file})
+    outputs = Outputs({"--json": json_file}, overwrite=overwrite, without_mark=("--json",))
     paragraphs = [_SYMBOLS]
     for name, family in FAMILIES.items():
         rows = [

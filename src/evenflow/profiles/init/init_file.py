@@ -23,15 +23,15 @@ What the numbers of a round count is in `evenflow.profiles.cell_lists`.
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenflow.fields import read_text
+from evenflow.fields import Fields, read_text
 from evenflow.profiles.init.init_peaks import BODY, read_peaks
 from evenflow.profiles.init.init_rounds import RECOMPUTE, read_rounds
 from evenflow.profiles.init.init_times import PROFILING, TIMES, LayerTimes, Profiling, read_profiling, read_times
 from evenflow.profiles.memory.peaks import DryRuns
 from evenflow.profiles.yaml_file import load_yaml, section
 
-_PIPELINE, _MEMORY = "pipeline_config", "memory_usage"
-_SECTIONS = (_PIPELINE, PROFILING, TIMES, RECOMPUTE, _MEMORY)
+PIPELINE, MEMORY = "pipeline_config", "memory_usage"
+_SECTIONS = (PIPELINE, PROFILING, TIMES, RECOMPUTE, MEMORY)
 _WITHOUT_MEANING = (
     "micro_batch_num", "num_of_interleave", "vpp_less_memory", "optimization_level", "memory_limit", "constant_memory",
     "enable_simulation", "sim_comm_time", "use_backward_time",
@@ -56,6 +56,11 @@ class InitFile:
     """Fields that are there and mean nothing here."""
 
 
+def is_init_file(top: Fields) -> bool:
+    """Return whether a YAML document has sections of an init file and nothing else."""
+    return bool(top.values) and all(key in _SECTIONS for key in top.values)
+
+
 def read_init_file(path: Path | str) -> InitFile:
     """Return the init file at `path`; raises `InputError` as `parse_init_file` does."""
     return parse_init_file(read_text(path), place=str(path))
@@ -70,7 +75,7 @@ def parse_init_file(text: str, *, place: str) -> InitFile:
     """
     top = load_yaml(text, file=place)
     top.check_known(_SECTIONS)
-    pipeline, memory = section(top, _PIPELINE), section(top, _MEMORY)
+    pipeline, memory = section(top, PIPELINE), section(top, MEMORY)
     pipeline.check_known(("pipeline_num", "num_layer", "offset", *_WITHOUT_MEANING))
     memory.check_known(("head_memory", "tail_memory", BODY))
     body = section(memory, BODY)
@@ -80,8 +85,8 @@ def parse_init_file(text: str, *, place: str) -> InitFile:
     return InitFile(
         file=place,
         num_layers=num_layers,
-        dry_runs=DryRuns(rounds=rounds, peaks=read_peaks(memory, body, rounds), place=top.place(_MEMORY)),
+        dry_runs=DryRuns(rounds=rounds, peaks=read_peaks(memory, body, rounds), place=top.place(MEMORY)),
         times=read_times(top),
         profiling=read_profiling(top),
-        ignored=tuple(f"{_PIPELINE}.{key}" for key in _WITHOUT_MEANING if key in pipeline),
+        ignored=tuple(f"{PIPELINE}.{key}" for key in _WITHOUT_MEANING if key in pipeline),
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from evenflow.cli.shared.written_mark import marked
 from evenflow.model import Plan
 from evenflow.simulate import simulate
 from tests.cli.conftest import even_outcome, files_in
@@ -60,7 +61,7 @@ def test_the_planned_file_is_written_and_the_given_one_stays(folder, train, even
     assert "wrote train.planned.yaml" in result.stdout
     assert files_in(folder) == {"tiny.json", "train.yaml", "train.planned.yaml"}
     assert train.read_bytes() == in_form(TRAIN)
-    assert (folder / "train.planned.yaml").read_bytes() == in_form(PLANNED)
+    assert (folder / "train.planned.yaml").read_bytes() == marked(in_form(PLANNED), first_line=True)
 
 
 def test_nothing_is_written_where_no_plan_fits(folder, train, evenflow):

@@ -74,6 +74,7 @@ MOST_PROCESSES = 8
 )
 @options.JSON
 @click.option("--svg", "svg_file", type=options.FILE, metavar="FILE", help="Draw mesh, timeline and memory.")
+@options.OVERWRITE
 def auto(
     model: str,
     described: ClusterOptions,
@@ -83,6 +84,7 @@ def auto(
     layer_file: Path | None,
     json_file: Path | None,
     svg_file: Path | None,
+    overwrite: bool,
     **asked: Any,
 ) -> int:
     """Plan both levels of parallelism: stages on parts of a cluster, and in each the sharding of every operator.
@@ -104,6 +106,7 @@ def auto(
     outputs = Outputs(
         {"--json": json_file, "--output": layer_file, "--svg": svg_file},
         inputs={"--model": Path(path), "--cluster": described.file},
+        overwrite=overwrite,
     )
     cluster = described.cluster()
     setting = AutoSetting(

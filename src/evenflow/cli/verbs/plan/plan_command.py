@@ -67,6 +67,7 @@ from evenflow.schedule import format_schedule
     metavar="FILE.yaml",
     help="Write FILE.planned.yaml: this MindFormers training YAML with the plan.",
 )
+@options.OVERWRITE
 @click.option("--quiet", is_flag=True, help="Print only the block to paste.")
 def plan(**keywords: Any) -> int:
     """Find the shortest step of the model in LAYERS.json that fits in memory, and prove how short it can be.
@@ -98,6 +99,8 @@ def plan(**keywords: Any) -> int:
             "--apply": None if job.training_yaml is None else job.training_yaml.beside("planned"),
         },
         inputs={"the layer file": Path(asked.layers), "the file of --apply": asked.train_yaml},
+        overwrite=asked.overwrite,
+        without_mark=("--order",),
     )
     if asked.memory is not None and not job.request.network.has_memory:
         click.echo("note: the layer file has no memory data, so --memory is not checked", err=True)
@@ -127,7 +130,7 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
     outputs.write("--svg", lambda: plan_svg(named, memory_limit_bytes=outcome.memory_limit_bytes))
     outputs.write("--order", lambda: format_schedule(simulation.timeline.schedule))
     if train is not None:
-        outputs.write("--apply", lambda: train.applied(simulation.plan))
+        outputs.write("--apply", lambda: train.applied(simulation.plan), mark_first_line=True)
         without = without_environment(simulation, outcome.memory_limit_bytes)
         for name, value in MINDFORMERS.environment(simulation.plan).items():
             setting = f"{name}={value}"

@@ -41,6 +41,7 @@ class PlanOptions:
     svg_file: Path | None
     order_file: Path | None
     train_yaml: Path | None
+    overwrite: bool
     quiet: bool
 
     @property

@@ -93,6 +93,7 @@ from evenflow.schedule import schedule_of
     metavar="FILE",
     help="Write start and end of every action, predicted and measured, as JSON.",
 )
+@options.OVERWRITE
 @click.option("--as-rank", is_flag=True, hidden=True)
 def run(**keywords: Any) -> int:
     """Train a model as planned, one process per rank on this machine, and compare with the prediction.
@@ -112,6 +113,8 @@ def run(**keywords: Any) -> int:
     outputs = Outputs(
         {"--json": asked.json_file, "--svg": asked.svg_file, "--timeline": asked.timeline_file},
         inputs={"the plan file": Path(asked.plan_file)},
+        overwrite=asked.overwrite,
+        measured_by="run",
     )
     if asked.as_rank or is_started_by_torchrun(os.environ):
         return _run_as_rank(asked.job(), outputs)

@@ -41,6 +41,7 @@ class RunOptions:
     json_file: Path | None
     svg_file: Path | None
     timeline_file: Path | None
+    overwrite: bool
     as_rank: bool
 
     def job(self) -> RunJob:

@@ -42,6 +42,7 @@ def schedule() -> None:
 @stage_times
 @options.JSON
 @options.SVG
+@options.OVERWRITE
 def show(
     name: str,
     ranks: int,
@@ -51,6 +52,7 @@ def show(
     times: StageTimes,
     json_file: Path | None,
     svg_file: Path | None,
+    overwrite: bool,
 ) -> int:
     """Draw the schedule family NAME on equal stages, with its bubbles and live activations.
 
@@ -64,7 +66,7 @@ def show(
     family = family_name(name)
     num_chunks = chunk_count(family, chunks)
     _check_shown(2 * ranks * num_chunks * microbatches * sequence_splits, place=_("ranks x chunks x microbatches"))
-    outputs = Outputs({"--json": json_file, "--svg": svg_file})
+    outputs = Outputs({"--json": json_file, "--svg": svg_file}, overwrite=overwrite)
     sizes = {
         "num_ranks": ranks,
         "num_chunks": num_chunks,
@@ -83,11 +85,13 @@ def show(
 @stage_times
 @options.JSON
 @options.SVG
+@options.OVERWRITE
 def check(
     file: str,
     times: StageTimes,
     json_file: Path | None,
     svg_file: Path | None,
+    overwrite: bool,
 ) -> int:
     """Check that the order in FILE is complete and can finish.
 
@@ -101,7 +105,9 @@ def check(
     Example:
       evenflow schedule check orders.csv
     """
-    outputs = Outputs({"--json": json_file, "--svg": svg_file}, inputs={"the input file": Path(file)})
+    outputs = Outputs(
+        {"--json": json_file, "--svg": svg_file}, inputs={"the input file": Path(file)}, overwrite=overwrite
+    )
     text, place = read_text(file)
     order = parse_order_file(text, name="stdin" if file == STANDARD_INPUT else Path(file).stem, place=place)
     _check_shown(2 * order.num_stages * order.num_units, place=place)

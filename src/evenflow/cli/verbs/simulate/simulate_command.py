@@ -43,12 +43,14 @@ from evenflow.units import milliseconds
 @message_options
 @options.JSON
 @options.SVG
+@options.OVERWRITE
 def simulate(
     files: tuple[str, ...],
     memory: str | None,
     messages: MessageOptions,
     json_file: Path | None,
     svg_file: Path | None,
+    overwrite: bool,
     **plan_options: Any,
 ) -> int:
     """Run a plan on paper: exact timeline, memory and bubbles.
@@ -71,7 +73,9 @@ def simulate(
     else:
         given.check_unused()
     outputs = Outputs(
-        {"--json": json_file, "--svg": svg_file}, inputs={f"the input file {file}": Path(file) for file in files}
+        {"--json": json_file, "--svg": svg_file},
+        inputs={f"the input file {file}": Path(file) for file in files},
+        overwrite=overwrite,
     )
     communication = messages.communication(sequence_splits=plan.sequence_splits)
     if not network.has_memory:

@@ -1,0 +1,83 @@
+"""The mark of a file that evenflow wrote, with a fingerprint of the rest, which says whether it was changed since.
+
+Where the mark stands depends on the file: the last field of a JSON object, a comment behind an SVG picture, a chunk of
+text in a PNG picture, or a comment in the first line.
+"""
+
+import hashlib
+import re
+import struct
+import zlib
+from dataclasses import dataclass
+
+import evenflow
+
+KEY = "written_by"
+"""Key of the mark in a JSON object."""
+
+_DIGITS = 16
+_MARK = re.compile(r"evenflow ([^\s,]+)(?:, measured by ([a-z-]+))?, fingerprint [0-9a-f]+")
+_JSON_END = b"\n}\n"
+_JSON = re.compile(rb',\n  "written_by": "(?P<mark>[^"\n]*)"\n\}\n\Z')
+_SVG = re.compile(rb"<!-- written by (?P<mark>[^\n]*) -->\n\Z")
+_COMMENT = re.compile(rb"\A(?:\xef\xbb\xbf)?# written by (?P<mark>[^\r\n]*)(?:\r\n|\r|\n)")
+_LINE_BREAK = re.compile(rb"\r\n|\r|\n")
+_BOM = b"\xef\xbb\xbf"
+_PNG_START, _PNG_END = b"\x89PNG\r\n\x1a\n", b"\x00\x00\x00\x00IEND\xaeB`\x82"
+_PNG_KEY = b"tEXtSoftware\x00"
+_PNG_MARK = re.compile(
+    rb".{4}tEXtSoftware\x00(?P<mark>evenflow [ -~]*).{4}(?=\x00\x00\x00\x00IEND\xaeB`\x82\Z)", re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """The mark that a file has."""
+
+    measured_by: str
+    """Verb whose measurements the file holds; empty for a file that holds none."""
+    is_changed: bool
+    """Whether the file was changed after evenflow wrote it."""
+
+
+def marked(
+    content: bytes, *, measured_by: str = "", first_line: bool = False, version: str = evenflow.__version__
+) -> bytes:
+    """Return `content` with its mark: as a comment in the `first_line`, or where its format has a place for one.
+
+    What is neither JSON, SVG nor PNG, and has no comments, is returned as it is.
+    """
+    author = f"evenflow {version}" + (f", measured by {measured_by}" if measured_by else "")
+    fingerprint = hashlib.sha256(author.encode() + content).hexdigest()[:_DIGITS]
+    mark = f"{author}, fingerprint {fingerprint}".encode()
+    if first_line:
+        bom = _BOM if content.startswith(_BOM) else b""
+        line_break = _LINE_BREAK.search(content)
+        return bom + b"# written by " + mark + (line_break[0] if line_break else b"\n") + content[len(bom) :]
+    if content.startswith(b"{") and content.endswith(_JSON_END):
+        return content[: -len(_JSON_END)] + b',\n  "written_by": "' + mark + b'"' + _JSON_END
+    if content.startswith(b"<svg"):
+        return content + b"<!-- written by " + mark + b" -->\n"
+    if content.startswith(_PNG_START) and content.endswith(_PNG_END):
+        data = _PNG_KEY + mark
+        chunk = struct.pack(">I", len(data) - 4) + data + struct.pack(">I", zlib.crc32(data))
+        return content[: -len(_PNG_END)] + chunk + _PNG_END
+    return content
+
+
+def mark_of(content: bytes) -> Mark | None:
+    """Return the mark of a file; None where evenflow did not write it."""
+    for pattern, end in ((_JSON, _JSON_END), (_SVG, b""), (_PNG_MARK, b""), (_COMMENT, b"")):
+        found = pattern.search(content)
+        if found is None:
+            continue
+        text = _MARK.fullmatch(found["mark"].decode("ascii", errors="replace"))
+        if text is None:
+            return None
+        version, measured_by = text[1], text[2] or ""
+        first_line = pattern is _COMMENT
+        bom = _BOM if first_line and content.startswith(_BOM) else b""
+        rest = content[: found.start()] + bom + end + content[found.end() :]
+        again = marked(rest, measured_by=measured_by, first_line=first_line, version=version)
+        return Mark(measured_by=measured_by, is_changed=again != content)
+    return None

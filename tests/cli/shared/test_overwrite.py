@@ -1,0 +1,83 @@
+"""No verb replaces a file that it did not write, and all of them can be told to."""
+
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from evenflow.cli.main import main
+from evenflow.cli.sapp.flags import parse
+
+
+def commands(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+        else:
+            yield (*path, name), command
+
+
+EVERY = dict(commands(main))
+
+
+@pytest.mark.parametrize("command", EVERY.values(), ids=map(" ".join, EVERY))
+def test_a_verb_that_writes_files_can_be_told_to_replace_others(command):
+    options = {name: parameter for parameter in command.params for name in parameter.opts}
+    assert {"--json", "--overwrite"} <= set(options)
+    assert options["--overwrite"].is_flag
+
+
+def test_the_compatible_command_too():
+    assert parse([]).overwrite is False
+    assert parse(["--overwrite"]).overwrite is True
+
+
+SIZES = ("--ranks", 2, "--microbatches", 2)
+CASES = {
+    "plan": ("tiny.json", *SIZES, "--time-limit", 1),
+    "simulate": ("tiny.json", "--layers", "2,2", "--microbatches", 2),
+    "compare": ("tiny.json", *SIZES),
+    "schedules": (),
+    "schedule show": ("1f1b", *SIZES),
+    "schedule check": ("order.csv",),
+    "guide": ("--ranks", 4, "--layers", 80, "--recompute", "none"),
+    "collect-peaks": ("logs.txt",),
+    "fit-memory": ("init.yaml",),
+    "read-trace": (".", "--layers", 2, "--microbatches", 2),
+    "run": ("plan.json", "--model", "llama-tiny"),
+    "auto": ("--model", "config.json", "--mesh", "1x2", "--microbatches", 2),
+    "profile": ("--model", "config.json", "--seq", 8),
+    "quick-tune": ("tiny.json", *SIZES),
+}
+
+
+def test_every_verb_has_a_case():
+    assert set(map(" ".join, EVERY)) == set(CASES)
+
+
+@pytest.mark.usefixtures("fake_solver")
+@pytest.mark.parametrize("verb", CASES)
+def test_a_file_of_somebody_else_is_refused_before_the_work(folder, evenflow, verb):
+    (folder / "mine.json").write_text("{}")
+    result = evenflow(*verb.split(), *CASES[verb], "--json", "mine.json")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert (folder / "mine.json").read_text() == "{}"
+    if "--json must not be" not in result.stderr:  # what it reads was looked at first
+        assert "no such file" in result.stderr or "Missing" in result.stderr
+        assert verb in ("collect-peaks", "fit-memory", "read-trace", "run", "auto", "profile", "schedule check")
+
+
+@pytest.mark.usefixtures("fake_solver")
+@pytest.mark.parametrize("verb", ["plan", "simulate", "compare", "schedules", "schedule show", "guide", "quick-tune"])
+def test_the_same_command_again_replaces_its_own_file(folder, evenflow, verb):
+    command = (*verb.split(), *CASES[verb], "--json", "result.json")
+    first = evenflow(*command)
+    assert first.exit_code == 0, first.stderr
+    again = evenflow(*command)
+    assert again.exit_code == 0, again.stderr
+    (folder / "result.json").write_text("mine")
+    assert evenflow(*command).exit_code == 2
+    assert evenflow(*command, "--overwrite").exit_code == 0
