@@ -5,17 +5,22 @@ New messages come into the ``evenflow.po`` of a language without a translation, 
 source has any more go. The ``.mo`` beside it is what the package reads.
 """
 
+import argparse
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import click
 from babel.messages import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
 from evenflow import language
+from evenflow.cli.main import VERBS, main
+from evenflow.cli.sapp import flags
+from evenflow.cli.shared.help_language import messages_of_help
 
 SOURCES = Path(language.__file__).parent
 MARKS = {"_": 1, "_n": 2, "marked": 1}
@@ -31,15 +36,38 @@ def messages_in(tree: ast.AST) -> Iterator[Key]:
             yield texts if len(texts) == 2 else texts[0]
 
 
+def help_of(command: click.Command, context: click.Context) -> Iterator[str]:
+    """The help of a command, of its options and of the commands below it."""
+    yield from (message for message, _ in messages_of_help(command.help or ""))
+    helps = (getattr(param, "help", None) for param in command.get_params(context))
+    yield from (text for text in helps if text)
+    for inner in getattr(command, "commands", {}).values():
+        yield from help_of(inner, context)
+
+
+def messages_apart() -> Iterator[tuple[str, str]]:
+    """What is written apart from `_`, with its file: the help of both commands, and the table of schedule families."""
+    context = click.Context(main)
+    for message in [*VERBS.values(), *help_of(main, context)]:
+        yield message, "evenflow/cli/main.py"
+    for verb in VERBS:
+        command = main.get_command(context, verb)
+        assert command is not None
+        yield from ((message, f"evenflow/cli/verbs/{verb.replace('-', '_')}") for message in help_of(command, context))
+    parser = flags.parser()
+    texts = [parser.description, parser.epilog, *(action.help for action in parser._actions)]
+    yield from ((text, "evenflow/cli/sapp/flags.py") for text in texts if text and text != argparse.SUPPRESS)
+
+
 def all_messages() -> dict[Key, list[str]]:
     """Every message, with the files that it is in."""
     files: dict[Key, list[str]] = defaultdict(list)
     for path in sorted(SOURCES.rglob("*.py")):
         for message in messages_in(ast.parse(path.read_text(encoding="utf-8"))):
-            name = path.relative_to(SOURCES.parent).as_posix()
-            if name not in files[message]:
-                files[message].append(name)
-    return files
+            files[message].append(path.relative_to(SOURCES.parent).as_posix())
+    for text, name in messages_apart():
+        files[text].append(name)
+    return {message: sorted(set(names)) for message, names in files.items()}
 
 
 def catalogue_file(name: str) -> Path:
@@ -47,10 +75,10 @@ def catalogue_file(name: str) -> Path:
     return language.CATALOGUES / name / "LC_MESSAGES" / "evenflow.po"
 
 
-def read_catalogue(name: str) -> Catalog:
-    """The catalogue of a language as it is written."""
-    with catalogue_file(name).open("rb") as file:
-        return read_po(file, locale=name)
+def read_catalogue(path: Path) -> Catalog:
+    """A catalogue as it is written."""
+    with path.open("rb") as file:
+        return read_po(file, locale=path.parts[-3])
 
 
 def updated(old: Catalog) -> Catalog:
@@ -63,20 +91,21 @@ def updated(old: Catalog) -> Catalog:
     return new
 
 
-def main() -> None:
-    """Write the catalogue of every language but English."""
+def update() -> None:
+    """Write the catalogue of every language but English, and compile what is kept by hand too."""
     for name in language.LANGUAGES:
         if name == language.ENGLISH:
             continue
         path = catalogue_file(name)
         head, _, _ = path.read_text(encoding="utf-8").partition("\n\n")
-        catalogue = updated(read_catalogue(name))
+        catalogue = updated(read_catalogue(path))
         with path.open("wb") as file:
             file.write(f"{head}\n\n".encode())
             write_po(file, catalogue, width=110, omit_header=True, include_lineno=False, sort_by_file=True)
-        with path.with_suffix(".mo").open("wb") as file:
-            write_mo(file, catalogue)
+        for written in path.parent.glob("*.po"):
+            with written.with_suffix(".mo").open("wb") as file:
+                write_mo(file, read_catalogue(written))
 
 
 if __name__ == "__main__":
-    main()
+    update()

@@ -42,7 +42,7 @@ def test_plurals() -> None:
 def test_a_composed_error_knows_its_english() -> None:
     with speaking(CHINESE):
         error = InputError(value=0, rule=_("must be above zero"), place="--memory")
-    assert str(error) == "--memory 必须大于零,实际为 0"
+    assert str(error) == "--memory 必须大于零，实际为 0"
     assert english(error.args[0]) == "--memory must be above zero, got 0"
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from evenflow.errors import EvenflowError, Interrupted, MismatchError, RunError
+from evenflow.language import _
 
 if TYPE_CHECKING:  # `evenflow --help` needs this file and not the solver
     from evenflow.solve import Status
@@ -38,10 +39,10 @@ def exit_status(work: Callable[[], object]) -> int:
         return _refuse(usage_message(error))
     except (KeyboardInterrupt, click.Abort, Interrupted) as error:
         reason = str(error) if isinstance(error, Interrupted) else ""
-        click.echo(reason or "interrupted: there was no plan yet", err=True)
+        click.echo(reason or _("interrupted: there was no plan yet"), err=True)
         return INTERRUPTED
     except (RunError, MismatchError) as error:
-        click.echo(f"error: {error}", err=True)
+        click.echo(_("error: {message}", message=error), err=True)
         return FAILED if isinstance(error, RunError) else MISMATCH
     except EvenflowError as error:
         return _refuse(str(error))
@@ -58,11 +59,13 @@ def exit_status(work: Callable[[], object]) -> int:
 
 def usage_message(error: click.ClickException) -> str:
     """Return what click found wrong with the command line, in the style of `InputError`."""
-    message = error.format_message().rstrip(".")
+    message = error.format_message().rstrip(".。")
     context = getattr(error, "ctx", None)
-    return f"{message}; see: {context.command_path} --help" if context else message
+    if context is None:
+        return message
+    return _("{message}; see: {program} --help", message=message, program=context.command_path)
 
 
 def _refuse(message: str) -> int:
-    click.echo(f"error: {message}", err=True)
+    click.echo(_("error: {message}", message=message), err=True)
     return BAD_INPUT

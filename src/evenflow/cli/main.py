@@ -9,6 +9,8 @@ import click
 
 import evenflow
 from evenflow.cli.exit_status import exit_status
+from evenflow.cli.shared.help_language import speaking_as_asked, with_language
+from evenflow.language import _
 
 VERBS = {
     "plan": "Cut, recomputation and order of work for the shortest step that fits in memory.",
@@ -42,17 +44,18 @@ class Verbs(click.Group):
         name = cmd_name.replace("-", "_")
         command = getattr(importlib.import_module(f"evenflow.cli.verbs.{name}"), name)
         assert isinstance(command, click.Command)
-        return command
+        return with_language(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of verbs, without importing them."""
-        with formatter.section("Commands"):
+        with formatter.section(_("Commands")):
             formatter.write_dl(list(VERBS.items()))
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
         """Run a command line and exit with its status."""
         extra["standalone_mode"] = False
-        sys.exit(exit_status(lambda: super(Verbs, self).main(args, *rest, **extra)))
+        with speaking_as_asked(sys.argv[1:] if args is None else args):
+            sys.exit(exit_status(lambda: super(Verbs, self).main(args, *rest, **extra)))
 
 
 @click.group(cls=Verbs, no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
@@ -64,3 +67,6 @@ def main() -> None:
     Example:
       evenflow plan layers.json --ranks 8 --microbatches 32 --memory 56GB --svg plan.svg
     """
+
+
+with_language(main)

@@ -22,6 +22,7 @@ from evenflow.cli.shared.compared_plans import (
     picture_paths,
     recommended_plan,
 )
+from evenflow.cli.shared.help_language import speaking_as_asked
 from evenflow.cli.shared.init_model import write_layer_file
 from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.shared.plan_pictures import plan_svg
@@ -41,7 +42,9 @@ from evenflow.units import megabytes, milliseconds, parse_memory
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command and exit with its status, which means the same as that of ``evenflow``."""
-    sys.exit(exit_status(lambda: _balance(parse(sys.argv[1:] if arguments is None else arguments))))
+    given = sys.argv[1:] if arguments is None else arguments
+    with speaking_as_asked(given):
+        sys.exit(exit_status(lambda: _balance(parse(given))))
 
 
 def _balance(flags: argparse.Namespace) -> int:

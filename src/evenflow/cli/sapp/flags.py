@@ -7,13 +7,27 @@ from typing import NoReturn
 import click
 
 import evenflow
-from evenflow.language import _
+from evenflow.cli.shared.help_language import HELP, OPTION
+from evenflow.cli.text.display_width import wrapped
+from evenflow.language import ENGLISH, LANGUAGES, _, looked_up, marked, spoken
 
 PROGRAM = "run_pipeline_balance.py"
 _REFUSED = {
-    "memory_folder": "memory files (-mf) are not read; give the memory of each layer in the layer file",
-    "compute_memory": "memory is not computed (-cm); give the memory of each layer in the layer file",
+    "memory_folder": marked("memory files (-mf) are not read; give the memory of each layer in the layer file"),
+    "compute_memory": marked("memory is not computed (-cm); give the memory of each layer in the layer file"),
 }
+
+
+class _Help(argparse.HelpFormatter):
+    """Writes help in the language spoken; in English exactly as argparse does."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return super()._split_lines(text, width) if spoken() == ENGLISH else wrapped(looked_up(text), width)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if spoken() == ENGLISH:
+            return super()._fill_text(text, width, indent)
+        return "\n".join(indent + line for line in wrapped(looked_up(text), width - len(indent)))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -24,17 +38,19 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Return the values of the flags; raises UsageError for a flag that is wrong or refused."""
-    flags = _parser().parse_args(arguments)
+    flags = parser().parse_args(arguments)
     for name, sentence in _REFUSED.items():
         if getattr(flags, name) not in (None, False):
-            raise click.UsageError(sentence)
+            raise click.UsageError(looked_up(sentence))
     return flags
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the flags, which has their help."""
     parser = _Parser(
         prog=PROGRAM,
         allow_abbrev=False,
+        formatter_class=_Help,
         description="Balance a pipeline: layers and recomputation of every stage, from a layer file or an init file.",
         epilog=f"examples: python {PROGRAM} -m llama2_70b -mb 32 -mem 56000 -s 8; "
         f"python {PROGRAM} --init cfgs/init_demo.yaml -m demo -s 16 -i 3 -mb 16 -mem 56000 -lm 1",
@@ -74,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-guide", "--guide", action="store_true", help="ask for the sizes, and say which dry runs to do")
     add("-mf", "--memory_folder", metavar="DIR", help=argparse.SUPPRESS)
     _add_flag(parser, "-cm", "--compute_memory", argparse.SUPPRESS)
+    add(OPTION, choices=LANGUAGES, help=HELP)
     parser.add_argument("--version", action="version", version=f"evenflow {evenflow.__version__}")
     return parser
 

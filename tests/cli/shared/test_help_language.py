@@ -1,0 +1,59 @@
+"""The language of a command: chosen anywhere on the line, spoken in help, in messages and by click itself."""
+
+import os
+
+import click
+import pytest
+
+from evenflow.cli.main import VERBS, main
+from evenflow.cli.shared.help_language import asked_language, speaking_as_asked
+from evenflow.language import CHINESE, ENGLISH, spoken
+from tests.cli.conftest import Evenflow
+
+
+@pytest.mark.parametrize(
+    ("arguments", "language"),
+    [
+        (["plan", "x.json"], ENGLISH),
+        (["--lang", "zh", "plan"], CHINESE),
+        (["plan", "x.json", "--lang=zh"], CHINESE),
+        (["plan", "--lang", "fr"], ENGLISH),
+        (["plan", "--", "--lang", "zh"], ENGLISH),
+    ],
+)
+def test_the_option_stands_anywhere(arguments: list[str], language: str) -> None:
+    assert asked_language(arguments, {}) == language
+
+
+def test_the_option_is_stronger_than_the_environment() -> None:
+    assert asked_language(["plan", "--lang", "en"], {"EVENFLOW_LANG": "zh", "LANG": "zh_CN"}) == ENGLISH
+
+
+def test_processes_started_meanwhile_speak_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EVENFLOW_LANG")
+    with speaking_as_asked(["--lang", "zh"]):
+        assert (spoken(), os.environ["EVENFLOW_LANG"]) == (CHINESE, CHINESE)
+    assert (spoken(), os.environ.get("EVENFLOW_LANG")) == (ENGLISH, None)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_the_option_once(verb: str) -> None:
+    for _ in range(2):
+        command = main.get_command(click.Context(main), verb)
+    assert command is not None
+    assert [name for param in command.params for name in param.opts].count("--lang") == 1
+
+
+def test_what_click_says_by_itself_is_translated(evenflow: Evenflow) -> None:
+    assert evenflow("plan", "--oops", "--lang", "zh").stderr.startswith("错误：没有选项 '--oops'；")
+    assert "缺少选项 '--ranks'" in evenflow("--lang", "zh", "plan", "x.json").stderr
+    assert "\n选项:\n" in evenflow("guide", "--help", "--lang", "zh").stdout
+
+
+def test_the_next_command_speaks_its_own_language(evenflow: Evenflow) -> None:
+    evenflow("guide", "--help", "--lang", "zh")
+    assert "\nOptions:\n" in evenflow("guide", "--help").stdout
+
+
+def test_another_language_is_refused(evenflow: Evenflow) -> None:
+    assert evenflow("plan", "--lang", "fr").stderr.startswith("error: Invalid value for '--lang': 'fr' is not one of")
