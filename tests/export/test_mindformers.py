@@ -140,3 +140,10 @@ def test_an_order_of_its_own_is_refused():
     plan = Plan(schedule="search", num_microbatches=1, layers=((1,),), order=("0F0,0B0",))
     with pytest.raises(InputError, match=r"schedule must be one of 1f1b, .*'search'"):
         training_values(plan)
+
+
+def test_only_the_usual_groups_are_run():
+    plan = Plan(schedule="interleaved", num_microbatches=9, layers=((1, 1, 1), (1, 1, 1)))
+    assert training_values(replace(plan, group_size=3)) == training_values(plan)
+    with pytest.raises(InputError, match=r"group size must be 3 for MindFormers, .*got 4"):
+        training_values(replace(plan, group_size=4))

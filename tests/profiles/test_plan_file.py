@@ -47,6 +47,7 @@ def plans(draw: st.DrawFn) -> Plan:
         layers=cells(layers),
         recompute={kind: table for kind, table in tables.items() if any(map(any, table))},
         sequence_splits=draw(st.integers(1, 8)),
+        group_size=None if own else draw(st.none() | st.integers(1, 99)),
     )
 
 

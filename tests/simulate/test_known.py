@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.schedule import Schedule, f_then_b, interleaved, one_f_one_b, zb_h1
-from evenflow.schedule.orders import chunk_orders, group_sizes, merge
+from evenflow.schedule.groups import group_sizes
+from evenflow.schedule.orders import chunk_orders, merge
 from tests.oracle import equal_stages
 
 times = st.integers(1, 1000)
@@ -66,7 +67,7 @@ def test_the_short_warm_up_is_the_shortest(ranks: int, chunks: int, more: int, d
     """One forward less before a rank's first backward, and equal stages take longer."""
     microbatches = ranks + more
     shorter = data.draw(st.integers(0, ranks - 2))
-    groups = group_sizes(num_microbatches=microbatches, group=ranks)
+    groups = group_sizes(num_microbatches=microbatches, group=ranks, fill=ranks)
     forwards, backwards = chunk_orders(groups=groups, num_chunks=chunks, sequence_splits=1)
     warmups = [(chunks - 1) * groups[0] + ranks - rank - 1 - (rank == shorter) for rank in range(ranks)]
     orders = merge(forwards, backwards, warmups=warmups)

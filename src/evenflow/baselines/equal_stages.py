@@ -32,6 +32,7 @@ def equal_stages(schedule: Schedule, *, forward_ns: int, backward_ns: int, weigh
         num_microbatches=schedule.num_microbatches,
         layers=((1,) * schedule.num_ranks,) * schedule.num_chunks,
         sequence_splits=splits,
+        group_size=schedule.group_size,
     )
     return simulate(network, plan, schedule=schedule)
 

@@ -63,6 +63,8 @@ def sizes(simulation: Simulation) -> str:
     ]
     if plan.sequence_splits > 1:
         counts[-1] += f" in {plan.sequence_splits} parts"
+    if plan.group_size is not None:
+        counts[-1] += f" in groups of {plan.group_size}"
     return f"{' × '.join(counts)}, {_count(plan.num_layers, 'layer')}"
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import BOTH, COMM, FULL, KNOWN_KINDS, SELECT, Cells, Plan
+from evenflow.schedule import usual_group_size
 
 SCHEDULES = ("1f1b", "interleaved", "interleaved-less-memory", "f-then-b")
 """Schedule families that MindFormers runs in the same order."""
@@ -27,8 +28,8 @@ def mindformers_lists(plan: Plan) -> Mapping[str, Cells]:
     """Return `offset` and the cumulative recompute lists, ``[chunk][rank]``, by the name of their key.
 
     Raises:
-        InputError: any schedule but 1F1B, interleaved and F-then-B; a user-named recompute kind; a cell with
-            select-only beside comm-only layers.
+        InputError: any schedule but 1F1B, interleaved and F-then-B; groups of another size than the usual one; a
+            user-named recompute kind; a cell with select-only beside comm-only layers.
     """
     _check_expressible(plan)
 
@@ -130,6 +131,14 @@ def _check_expressible(plan: Plan) -> None:
     if plan.order:
         rule = _("must be run in its own order for MindFormers")
         raise InputError(value=plan.schedule, rule=rule, place="schedule")
+    usual = usual_group_size(plan.sizes)
+    if plan.group_size not in (None, usual):
+        raise InputError(
+            value=plan.group_size,
+            rule=_("must be {usual} for MindFormers, which has no key for another", usual=usual),
+            place=_("group size"),
+            remedy=_("plan without a group size, or write the plan for another framework"),
+        )
     for kind, table in plan.recompute.items():
         if kind not in KNOWN_KINDS and any(map(any, table)):
             raise InputError(

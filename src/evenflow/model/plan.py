@@ -49,6 +49,8 @@ class Plan:
     """Number of layers of every cell under exactly one kind, by kind; kinds that are absent count zero."""
     sequence_splits: int = 1
     """Parts that each sequence is cut into."""
+    group_size: int | None = None
+    """Microbatches of a group in an interleaved schedule; None: as many as fill the pipeline."""
     order: tuple[str, ...] = ()
     """The plan's own order of work where it is not that of a family: one line per rank, its actions in the text form of
     `evenflow.schedule.text`, such as ``0F0,0F1,0B0,0B1``. Stages are on the ranks that run them.
@@ -78,6 +80,10 @@ class Plan:
                 rule=_("must have one line for each of the {num_ranks} ranks", num_ranks=self.num_ranks),
                 place="order",
             )
+        if self.group_size is not None and (self.group_size < 1 or self.order):
+            own = _("must not be given beside an order of the plan's own")
+            rule = own if self.order else _("must be at least 1")
+            raise InputError(value=self.group_size, rule=rule, place=_("group size"))
         if NONE in self.recompute:
             rule = _("must not list layers without recompute: they are the rest")
             raise InputError(value=NONE, rule=rule, place="recompute")

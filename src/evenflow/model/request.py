@@ -19,6 +19,8 @@ class Request:
     """Whether `select` and `comm` layers may share a cell, which MindFormers cannot express."""
     allow_empty: bool = False
     """Whether cells may hold no layer."""
+    group_size: int | None = None
+    """Microbatches of a group in an interleaved schedule; None: as many as fill the pipeline."""
     communication: Communication | None = None
     """Cost of one transfer between ranks; None: transfers take no time."""
     layers: Cells | None = None

@@ -19,8 +19,8 @@ def parse_plan(text: str, *, place: str) -> Plan:
     """Return the plan in the text of a plan file; `place` names the file in messages.
 
     Only what makes the plan is read: `layers` and `recompute` (``[chunk][rank]``, exclusive counts), `ranks`,
-    `chunks`, `microbatches`, `schedule`, `sequence_splits`, and `order` where the plan has its own. Other fields are
-    ignored. A kind that no layer has is left out of `Plan.recompute`.
+    `chunks`, `microbatches`, `schedule`, `sequence_splits`, `group_size` where it is not the usual one, and `order`
+    where the plan has its own. Other fields are ignored. A kind that no layer has is left out of `Plan.recompute`.
 
     Raises:
         InputError: text that is not JSON, or a field that is missing, of a wrong type or against the others.
@@ -35,6 +35,7 @@ def parse_plan(text: str, *, place: str) -> Plan:
     schedule = fields.text("schedule")
     num_microbatches = fields.integer("microbatches", maximum=_MOST)
     sequence_splits = fields.integer("sequence_splits", maximum=_MOST)
+    group_size = fields.integer("group_size", maximum=_MOST) if "group_size" in fields else None
     order = fields.texts("order") if "order" in fields else ()
     with fields.at():
         return Plan(
@@ -43,6 +44,7 @@ def parse_plan(text: str, *, place: str) -> Plan:
             layers=layers,
             recompute={kind: table for kind, table in tables.items() if any(map(any, table))},
             sequence_splits=sequence_splits,
+            group_size=group_size,
             order=order,
         )
 

@@ -14,6 +14,7 @@ from evenflow.schedule.families import (
     make_schedule,
 )
 from evenflow.schedule.grid import fault_grid
+from evenflow.schedule.groups import check_group_size, different_group_sizes, group_sizes, usual_group_size
 from evenflow.schedule.interleaved import interleaved
 from evenflow.schedule.of_plan import check_sizes_of, schedule_of
 from evenflow.schedule.one_f_one_b import one_f_one_b
@@ -38,19 +39,23 @@ __all__ = [
     "Schedule",
     "bubbles_by_formula",
     "check_complete",
+    "check_group_size",
     "check_sizes_of",
     "chunk_count",
     "collect_bubbles",
     "default_family",
+    "different_group_sizes",
     "f_then_b",
     "family_name",
     "family_placement",
     "fault_grid",
     "format_schedule",
+    "group_sizes",
     "interleaved",
     "make_schedule",
     "one_f_one_b",
     "parse_schedule",
     "schedule_of",
+    "usual_group_size",
     "zb_h1",
 ]

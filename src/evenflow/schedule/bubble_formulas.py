@@ -83,6 +83,7 @@ def bubbles_by_formula(
     num_chunks: int,
     num_microbatches: int,
     sequence_splits: int = 1,
+    group_size: int | None = None,
     forward_ns: int,
     backward_ns: int,
     weight_ns: int | None = None,
@@ -92,6 +93,8 @@ def bubbles_by_formula(
     `family` is a canonical name. `forward_ns` and `backward_ns` are the times of one microbatch (part) on one stage;
     `weight_ns` is the weight gradient's share of the backward, by default half.
     """
+    if group_size is not None:
+        return None
     before, after, both = rank, num_ranks - rank - 1, forward_ns + backward_ns
     if family in _SPLIT_BACKWARD:
         are_equal = backward_ns == 2 * forward_ns and weight_ns in (None, forward_ns)

@@ -66,6 +66,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "interleaved": Family(
             make=partial(interleaved, less_memory=False),
             fewest_chunks=2,
+            has_groups=True,
             idea="1F1B over several chunks per rank; a remainder of microbatches joins the first group",
             memory="min(v m, (v-1) g + 2(p-r)-1) / v, for m >= p, with g = p + m mod p",
             bubble="(p-1)/(p-1 + v m) for m >= p",
@@ -74,6 +75,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "interleaved-less-memory": Family(
             make=partial(interleaved, less_memory=True),
             fewest_chunks=2,
+            has_groups=True,
             idea="interleaved 1F1B with the shortest warm-up that costs no time",
             memory="min(v m, (v-1) g + p-r) / v, for m >= p, with g = p + m mod p",
             bubble="(p-1)/(p-1 + v m) for m >= p",
@@ -144,6 +146,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "interleaved-remainder-last": Family(
             make=interleaved_remainder_last,
             fewest_chunks=2,
+            has_groups=True,
             comparison_only=True,
             can_split=False,
             idea="interleaved 1F1B with the remainder of microbatches as a last, smaller group; for comparison",
@@ -224,9 +227,18 @@ def family_placement(name: str, *, num_ranks: int, num_chunks: int) -> tuple[int
 
 
 def make_schedule(
-    name: str, *, num_ranks: int, num_chunks: int, num_microbatches: int, sequence_splits: int = 1
+    name: str,
+    *,
+    num_ranks: int,
+    num_chunks: int,
+    num_microbatches: int,
+    sequence_splits: int = 1,
+    group_size: int | None = None,
 ) -> Schedule:
-    """Return the schedule of family `name` for these sizes; raise InputError for sizes that it does not have."""
+    """Return the schedule of family `name` for these sizes; raise InputError for sizes that it does not have.
+
+    `group_size` is the number of microbatches of a group in an interleaved family (None: the usual one).
+    """
     name = family_name(name)
     family = FAMILIES[name]
     sizes = {"num_ranks": num_ranks, "num_microbatches": num_microbatches}
@@ -238,4 +250,13 @@ def make_schedule(
     elif sequence_splits != 1:
         rule = _("must be 1 for {name}, which does not split sequences", name=name)
         raise InputError(value=sequence_splits, rule=rule, place=_("sequence splits"))
+    if group_size is not None:
+        if not family.has_groups:
+            raise InputError(
+                value=group_size,
+                rule=_("must not be given for {name}, which has no groups of microbatches", name=name),
+                place=_("group size"),
+                remedy=_("leave it out, or use interleaved"),
+            )
+        sizes["group_size"] = group_size
     return family.make(**sizes)

@@ -11,8 +11,8 @@ class Family:
     """A family of schedules. Its texts say p for ranks, v for chunks per rank, m for microbatches, r for a rank."""
 
     make: Callable[..., Schedule]
-    """Function that makes a schedule from num_ranks, num_microbatches, num_chunks (unless `num_chunks` fixes it) and
-    sequence_splits (if `can_split`).
+    """Function that makes a schedule from num_ranks, num_microbatches, num_chunks (unless `num_chunks` fixes it),
+    sequence_splits (if `can_split`) and group_size (if `has_groups`).
     """
     num_chunks: int | None = None
     """The only number of chunks per rank that the family has; None: any."""
@@ -26,6 +26,8 @@ class Family:
     """
     can_split: bool = True
     """Whether sequences may be split into parts."""
+    has_groups: bool = False
+    """Whether microbatches go through the chunks in groups, of which another size than the usual one may be chosen."""
     idea: str
     """The order of work in one phrase."""
     limits: str = "any numbers of ranks, chunks and microbatches"

@@ -18,7 +18,7 @@ def schedule_of(plan: Plan) -> Schedule:
     sizes, and ScheduleError for an order that is not complete.
     """
     if not plan.order:
-        return make_schedule(plan.schedule, **asdict(plan.sizes))
+        return make_schedule(plan.schedule, **asdict(plan.sizes), group_size=plan.group_size)
     schedule = parse_schedule(
         "\n".join(plan.order), name=plan.schedule, sequence_splits=plan.sequence_splits, place=_("order of the plan")
     )

@@ -8,19 +8,6 @@ from evenflow.schedule.action import Op
 from evenflow.schedule.schedule import Codes
 
 
-def group_sizes(*, num_microbatches: int, group: int) -> list[int]:
-    """Return the number of microbatches of each group: `group` each, and the remainder more in the first.
-
-    >>> group_sizes(num_microbatches=9, group=4)
-    [5, 4]
-    >>> group_sizes(num_microbatches=3, group=4)
-    [3]
-    """
-    if num_microbatches <= group:
-        return [num_microbatches]
-    return [group + num_microbatches % group] + [group] * (num_microbatches // group - 1)
-
-
 def chunk_orders(
     *, groups: list[int], num_chunks: int, sequence_splits: int
 ) -> tuple[tuple[Codes, Codes], tuple[Codes, Codes]]:

@@ -29,6 +29,8 @@ class Schedule:
     num_microbatches: int
     """Microbatches of the step, before any split of their sequences."""
     sequence_splits: int = 1
+    group_size: int | None = None
+    """Microbatches of a group, where an interleaved order has groups of another size than the usual one."""
     ops: Codes
     """Codes of `Op`, shape [num_actions]."""
     stages: Codes
@@ -77,6 +79,7 @@ class Schedule:
         num_stages: int,
         num_microbatches: int,
         sequence_splits: int = 1,
+        group_size: int | None = None,
         stage_ranks: Sequence[int] | None = None,
         codes: Codes,
     ) -> "Schedule":
@@ -93,6 +96,7 @@ class Schedule:
             stage_ranks=_placement(stage_ranks, num_stages, num_ranks),
             num_microbatches=num_microbatches,
             sequence_splits=sequence_splits,
+            group_size=group_size,
             ops=flat[0],
             stages=flat[1],
             units=flat[2],

@@ -17,8 +17,10 @@ from evenflow.model import Cells, Communication, Network, Request, Sizes
 from evenflow.schedule import FAMILIES, default_family, family_name
 from evenflow.solve.best_outcome import BestOutcome, Candidate
 from evenflow.solve.clock import Clock
+from evenflow.solve.group_choice import GroupSizes, tried_group_sizes
 from evenflow.solve.infeasible import advice_for
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
+from evenflow.solve.plan_bounds import AnyPlan, any_order_lower_bound
 from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.proof import TOLERANCE
 from evenflow.solve.race import Race, RaceSettings, on_interrupt
@@ -52,14 +54,17 @@ def plan_best(
     allow_empty: bool = False,
     communication: Communication | None = None,
     layers: Mapping[int, Cells] | None = None,
+    group_sizes: GroupSizes = "promising",
     time_limit_s: float = 60.0,
     progress: ProgressCallback | None = None,
 ) -> BestOutcome:
-    """Return the plan with the shortest makespan over schedule families and numbers of chunks.
+    """Return the plan with the shortest makespan over schedule families, numbers of chunks and group sizes.
 
     Tried are the `families` (default: all but those that only serve comparison) with each of `num_chunks` (default:
-    1 to 4 while the layers suffice) that they have. `layers` gives the layers of every cell ``[chunk][rank]`` by
-    number of chunks, and no others are tried then. The rest is as for `plan`; `time_limit_s` is for all together.
+    1 to 4 while the layers suffice) that they have. Interleaved families are tried with the usual group size and up to
+    two promising ones; with `group_sizes` ``usual`` with that one alone, with ``every`` with all that make different
+    orders. `layers` gives the layers of every cell ``[chunk][rank]`` by number of chunks, and no others are tried then.
+    The rest is as for `plan`; `time_limit_s` is for all together.
 
     Raises InputError where no candidate can be tried, and Interrupted when Ctrl-C comes before any plan.
     """
@@ -77,6 +82,7 @@ def plan_best(
         num_chunks=num_chunks,
         families=families,
         layers=layers,
+        group_sizes=group_sizes,
         time_limit_s=time_limit_s,
         progress=progress,
     )
@@ -88,13 +94,15 @@ def solve_best(
     num_chunks: Sequence[int] = (),
     families: Sequence[str] = (),
     layers: Mapping[int, Cells] | None = None,
+    group_sizes: GroupSizes = "promising",
     time_limit_s: float = 60.0,
     progress: ProgressCallback | None = None,
 ) -> BestOutcome:
-    """Return the best plan of `request`, whose own number of chunks and layers do not count.
+    """Return the best plan of `request`, whose own number of chunks, group size and layers do not count.
 
     `plan_best` says the rest.
     """
+    began = time.monotonic()
     counts = tuple(num_chunks) or tuple(layers or chunk_counts(request.network, num_ranks=request.sizes.num_ranks))
     if layers is not None:
         counts = tuple(count for count in counts if count in layers)
@@ -109,14 +117,20 @@ def solve_best(
             place=_("the number of chunks"),
         )
 
-    def problem_of(schedule: str, count: int) -> Problem:
-        sizes = replace(request.sizes, num_chunks=count)
-        of_count = replace(request, sizes=sizes, layers=None if layers is None else layers[count])
-        return make_problem(of_count, schedule=schedule)
+    def request_of(count: int, group_size: int | None = None) -> Request:
+        sizes, kept = replace(request.sizes, num_chunks=count), None if layers is None else layers[count]
+        return replace(request, sizes=sizes, layers=kept, group_size=group_size)
 
+    floors = {count: _floor_ns(request_of(count)) for count in dict.fromkeys(count for _, count in pairs)}
+    entries = [
+        _Entry(schedule=name, num_chunks=count, group_size=size, floor_ns=floors[count])
+        for name, count in pairs
+        for size in tried_group_sizes(request_of(count), name, which=group_sizes)
+    ]
     contest = _Contest(
-        pairs,
-        problem_of,
+        entries,
+        lambda entry: make_problem(request_of(entry.num_chunks, entry.group_size), schedule=entry.schedule),
+        began=began,
         memory_limit_bytes=request.memory_limit_bytes if request.network.has_memory else None,
         time_limit_s=time_limit_s,
         progress=progress,
@@ -137,12 +151,32 @@ def _pairs(names: Sequence[str], counts: Sequence[int], *, sequence_splits: int)
     ]
 
 
+def _floor_ns(request: Request) -> int:
+    """Return a lower bound on all plans of `request` in any order of work, which holds before any is tried."""
+    sizes, network = request.sizes, request.network
+    return any_order_lower_bound(
+        AnyPlan(
+            network=network.split_sequence(sizes.sequence_splits),
+            num_ranks=sizes.num_ranks,
+            num_chunks=sizes.num_chunks,
+            num_units=sizes.num_units,
+            min_layers=request.min_layers,
+            memory_limit_bytes=request.memory_limit_bytes if network.has_memory else None,
+            message_ns=request.message_ns,
+            may_split=True,
+        )
+    )
+
+
 @dataclass(kw_only=True)
 class _Entry:
     """A candidate with its race and its best outcome so far."""
 
     schedule: str
     num_chunks: int
+    group_size: int | None
+    floor_ns: int
+    """Lower bound on its plans before it is tried."""
     race: Race | None = None
     outcome: Outcome | None = None
     reason: str = ""
@@ -158,13 +192,19 @@ class _Entry:
         """Lower bound on its plans; infinite where it has none."""
         if self.reason or (self.outcome is not None and self.outcome.status is Status.INFEASIBLE):
             return float("inf")
-        return 0 if self.outcome is None else self.outcome.lower_bound_ns
+        return self.floor_ns if self.outcome is None else max(self.floor_ns, self.outcome.lower_bound_ns)
 
     @property
     def candidate(self) -> Candidate:
         """The candidate as it is reported."""
-        reason = self.reason or ("the time ran out first" if self.outcome is None else "")
-        return Candidate(schedule=self.schedule, num_chunks=self.num_chunks, outcome=self.outcome, reason=reason)
+        return Candidate(
+            schedule=self.schedule,
+            num_chunks=self.num_chunks,
+            group_size=self.group_size,
+            outcome=self.outcome,
+            reason=self.reason or ("the time ran out first" if self.outcome is None else ""),
+            is_bounded=not self.reason,
+        )
 
     @property
     def preference(self) -> tuple[float, float]:
@@ -178,18 +218,19 @@ class _Contest:
 
     def __init__(
         self,
-        pairs: Sequence[tuple[str, int]],
-        problem_of: Callable[[str, int], Problem],
+        entries: list[_Entry],
+        problem_of: Callable[[_Entry], Problem],
         *,
+        began: float,
         memory_limit_bytes: int | None,
         time_limit_s: float,
         progress: ProgressCallback | None,
     ) -> None:
-        self.entries = [_Entry(schedule=name, num_chunks=count) for name, count in pairs]
+        self.entries = entries
         self._problem_of = problem_of
         self._memory_limit_bytes = memory_limit_bytes
         self._progress = progress
-        self._began = time.monotonic()
+        self._began = began
         self._deadline = self._began + time_limit_s
         self._time_limit_s = time_limit_s
         self._stopped = Event()
@@ -239,7 +280,7 @@ class _Contest:
     def _enter(self, entry: _Entry) -> None:
         """Make the race of a candidate, or note the reason why there is none."""
         try:
-            problem = self._problem_of(entry.schedule, entry.num_chunks)
+            problem = self._problem_of(entry)
         except InputError as error:
             self._refusal = self._refusal or error
             entry.reason = error.sentence

@@ -9,14 +9,18 @@ from evenflow.units import megabytes, milliseconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A schedule family with a number of chunks, and its outcome."""
+    """A schedule family with a number of chunks and a group size, and its outcome."""
 
     schedule: str
     num_chunks: int
+    group_size: int | None = None
+    """Microbatches of a group in an interleaved schedule; None: the usual size, or no groups."""
     outcome: Outcome | None
     """Outcome of its own race; None where it was not tried."""
     reason: str = ""
     """Reason why it was not tried; empty where it was."""
+    is_bounded: bool = True
+    """Whether the lower bound over all candidates holds for this one: it was tried, or would have been in more time."""
 
     @property
     def makespan_ns(self) -> int | None:
@@ -25,8 +29,9 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """Schedule and chunks as text."""
-        return f"{self.schedule}, {self.num_chunks} chunk{'' if self.num_chunks == 1 else 's'}"
+        """Schedule, chunks and groups as text."""
+        groups = "" if self.group_size is None else f", groups of {self.group_size}"
+        return f"{self.schedule}, {self.num_chunks} chunk{'' if self.num_chunks == 1 else 's'}{groups}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +82,7 @@ class BestOutcome:
         """Return one sentence on the best plan against all plans of all candidates."""
         if self.outcome.makespan_ns is None or self.gap is None:
             return self.outcome.certificate()
-        tried = [candidate for candidate in self.candidates if candidate.outcome is not None]
+        tried = [candidate for candidate in self.candidates if candidate.is_bounded]
         split = " with these layers" if self.outcome.fixed_layers else ""
         schedules = f"these {len(tried)} schedules" if len(tried) > 1 else "this schedule"
         if self.gap <= 2 * TOLERANCE:

@@ -6,6 +6,7 @@ import numpy as np
 
 from evenflow.errors import InputError
 from evenflow.model import BOTH, COMM, FULL, SELECT, Request
+from evenflow.solve.group_choice import least_group_size
 from evenflow.solve.memory.least_memory import LeastMemory, least_memory
 from evenflow.solve.outcome import Infeasibility, Outcome, Status
 from evenflow.solve.problem import Problem, make_problem
@@ -37,13 +38,17 @@ def explain(problem: Problem, least: LeastMemory, *, seconds: float, advise: boo
 def advice_for(problem: Problem, *, schedules: bool = True) -> list[str]:
     """Return a sentence on each change that was tried or is missing; without `schedules`, none on other schedules."""
     request, schedule = problem.request, problem.schedule.name
-    sizes, free = request.sizes, replace(request, layers=None)
+    sizes, usual = request.sizes, replace(request, group_size=None)
+    free = replace(usual, layers=None)
     variants: list[tuple[str, str, str, Request]] = []
     if request.layers is not None:
-        variants.append(("another split of the layers", "it needs", schedule, free))
+        variants.append(("another split of the layers", "it needs", schedule, replace(request, layers=None)))
     if schedules and sizes.num_chunks > 1 and schedule == "interleaved":
         words = "the less-memory variant of the schedule"
-        variants.append((words, "it needs", "interleaved-less-memory", request))
+        variants.append((words, "it needs", "interleaved-less-memory", usual))
+    least = least_group_size(request, schedule)
+    if schedules and least is not None and least != request.group_size:
+        variants.append((f"groups of {least} microbatches", "they need", schedule, replace(request, group_size=least)))
     if schedules and schedule != "1f1b":
         one_chunk = replace(free, sizes=replace(sizes, num_chunks=1))
         variants.append(("1F1B with one chunk per rank", "it needs", "1f1b", one_chunk))

@@ -18,6 +18,7 @@ def plan(
     schedule: str | None = None,
     less_memory: bool = False,
     sequence_splits: int = 1,
+    group_size: int | None = None,
     mix_any: bool = False,
     allow_empty: bool = False,
     communication: Communication | None = None,
@@ -27,7 +28,8 @@ def plan(
 ) -> Outcome:
     """Return the layers and recompute counts of every cell that minimise the makespan within the memory limit.
 
-    `schedule` is a family's name (default: 1F1B for one chunk, interleaved for more, with `less_memory` its variant).
+    `schedule` is a family's name (default: 1F1B for one chunk, interleaved for more, with `less_memory` its variant),
+    `group_size` the microbatches of a group in an interleaved one (default: as many as ranks).
     `mix_any` lets `select` and `comm` layers share a cell, which MindFormers cannot express; `allow_empty` allows
     cells without layers. With `layers` ``[chunk][rank]`` every cell holds so many, and only recomputation is chosen:
     bound and status are those of plans with these layers. `progress` is called from this thread a few times a second.
@@ -46,6 +48,7 @@ def plan(
         memory_limit_bytes=memory_limit_bytes,
         mix_any=mix_any,
         allow_empty=allow_empty,
+        group_size=group_size,
         communication=communication,
         layers=layers,
     )

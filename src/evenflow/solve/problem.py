@@ -142,6 +142,7 @@ class Problem:
             order=self._own_order,
             num_microbatches=self.schedule.num_microbatches,
             sequence_splits=self.schedule.sequence_splits,
+            group_size=self.schedule.group_size,
             layers=cells(table.sum(axis=2).tolist()),
             recompute=recompute,
         )
@@ -149,7 +150,7 @@ class Problem:
 
 def make_problem(request: Request, *, schedule: str) -> Problem:
     """Return the problem under the order of the family `schedule`; raises InputError."""
-    return problem_of_order(request, make_schedule(schedule, **asdict(request.sizes)))
+    return problem_of_order(request, make_schedule(schedule, **asdict(request.sizes), group_size=request.group_size))
 
 
 def problem_of_order(request: Request, order: Schedule) -> Problem:

@@ -36,6 +36,33 @@ PLAN_SCHEDULE = click.option(
     help="One of `evenflow schedules`, such as zb-h1; best to try them all, with --chunks or with 1 to 4 chunks; or "
     "search to look for the order of work as well.  [default: 1f1b, or interleaved for several chunks]",
 )
+EVERY = "best"
+_MOST_DIGITS = 9
+
+
+class _GroupSize(click.ParamType[int | str]):
+    """A number of microbatches, or ``best``."""
+
+    name = "N|best"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        if value.lower() == EVERY:
+            return EVERY
+        if not value.isdecimal() or len(value) > _MOST_DIGITS or not int(value):
+            message = _(
+                "{value} is not a number of microbatches above zero, nor {every}", value=repr(value), every=EVERY
+            )
+            self.fail(message, param, ctx)
+        return int(value)
+
+
+GROUP_SIZE = click.option(
+    "--group-size",
+    type=_GroupSize(),
+    metavar=f"N|{EVERY}",
+    help="Microbatches of a group in an interleaved schedule, which go through one chunk after the other; "
+    f"{EVERY} to try every number that makes another order.  [default: as many as ranks]",
+)
 LESS_MEMORY = click.option(
     "--less-memory", is_flag=True, help="With several chunks: use the interleaved order with the shortest warm-up."
 )

@@ -2,6 +2,7 @@
 
 from evenflow.cli.text.tables import aligned
 from evenflow.export.targets import MINDFORMERS
+from evenflow.schedule import FAMILIES
 from evenflow.solve import BestOutcome, Candidate
 from evenflow.units import megabytes, milliseconds
 
@@ -26,11 +27,14 @@ def best_text(best: BestOutcome) -> str:
 
 def _table(best: BestOutcome) -> str:
     has_memory = best.outcome.simulation is not None and best.outcome.simulation.network.has_memory
-    header = ["schedule", "chunks", "step ms", "longer", "bound ms", "bubble", *(["peak MB"] if has_memory else []), ""]
+    has_groups = any(each.group_size is not None for each in best.candidates)
+    header = ["schedule", "chunks", *(["group"] if has_groups else []), "step ms", "longer", "bound ms", "bubble"]
+    header += [*(["peak MB"] if has_memory else []), ""]
     rows = []
     for each in best.candidates:
         simulation = each.outcome.simulation if each.outcome else None
-        numbers = [""] * (len(header) - 3)
+        names = [each.schedule, str(each.num_chunks), *([_group(each)] if has_groups else [])]
+        numbers = [""] * (len(header) - len(names) - 1)
         if simulation is not None and each.outcome is not None:
             numbers = [
                 f"{milliseconds(simulation.makespan_ns):,.3f}",
@@ -39,8 +43,14 @@ def _table(best: BestOutcome) -> str:
                 f"{round(simulation.bubbles.real, 4) + 0.0:.4f}",
                 *([f"{megabytes(max(simulation.peak_memory_bytes)):,.1f}"] if has_memory else []),
             ]
-        rows.append([each.schedule, str(each.num_chunks), *numbers, best.verdict(each)])
+        rows.append([*names, *numbers, best.verdict(each)])
     return aligned(header, rows, left={0, len(header) - 1})
+
+
+def _group(candidate: Candidate) -> str:
+    """Return the group size of an interleaved schedule, ``ranks`` for the usual one."""
+    usual = "ranks" if FAMILIES[candidate.schedule].has_groups and candidate.num_chunks > 1 else ""
+    return usual if candidate.group_size is None else str(candidate.group_size)
 
 
 def _for_target(candidate: Candidate) -> bool:

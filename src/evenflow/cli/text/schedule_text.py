@@ -91,6 +91,8 @@ def sizes_text(schedule: Schedule) -> str:
         _counted(schedule.num_chunks, "chunk", "chunks"),
     ]
     text = f"{' x '.join(parts)}, {_counted(schedule.num_microbatches, 'microbatch', 'microbatches')}"
+    if schedule.group_size is not None:
+        text += f" in groups of {schedule.group_size}"
     return text if schedule.sequence_splits == 1 else f"{text}, sequences in {schedule.sequence_splits} parts"
 
 

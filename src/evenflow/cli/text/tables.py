@@ -33,7 +33,9 @@ def headline(simulation: Simulation) -> str:
     ]
     if plan.sequence_splits > 1:
         sizes.append(f"sequences in {plan.sequence_splits} parts")
-    return f"{simulation.network.name}: {_counted(plan.num_layers, 'layer')} on {', '.join(sizes)}, {plan.schedule}"
+    groups = "" if plan.group_size is None else f" in groups of {plan.group_size}"
+    cut = f"{_counted(plan.num_layers, 'layer')} on {', '.join(sizes)}"
+    return f"{simulation.network.name}: {cut}, {plan.schedule}{groups}"
 
 
 def plan_table(simulation: Simulation, memory_limit_bytes: int | None) -> str:

@@ -8,11 +8,14 @@ from evenflow.solve import BestOutcome, Candidate
 from evenflow.units import milliseconds
 
 
-def best_fields(best: BestOutcome, asked: Sizes) -> dict[str, object]:
-    """Return the fields of the best schedule, then the bound over all schedules and the fields of the others."""
+def best_fields(best: BestOutcome, asked: Sizes, *, schedule: str) -> dict[str, object]:
+    """Return the fields of the best schedule, then the bound over all schedules and the fields of the others.
+
+    `schedule` is what was asked for: ``best``, or the name of a family of which every group size was tried.
+    """
     has_plan = best.outcome.simulation is not None
     return {
-        **outcome_fields(best.outcome, asked, schedule="best"),
+        **outcome_fields(best.outcome, asked, schedule=schedule),
         "bound_over_all_ms": milliseconds(best.lower_bound_ns) if has_plan else None,
         "gap_over_all": best.gap,
         "alternatives": [_alternative(each, asked) for each in best.candidates if each is not best.best],
@@ -21,12 +24,14 @@ def best_fields(best: BestOutcome, asked: Sizes) -> dict[str, object]:
 
 def _alternative(candidate: Candidate, asked: Sizes) -> dict[str, object]:
     """Return the fields of another schedule; of one that was not tried only the reason."""
+    groups = {} if candidate.group_size is None else {"group_size": candidate.group_size}
     if candidate.outcome is None:
         return {
             "status": "skipped",
             "schedule": candidate.schedule,
             "chunks": candidate.num_chunks,
+            **groups,
             "reason": candidate.reason,
         }
     sizes = replace(asked, num_chunks=candidate.num_chunks)
-    return outcome_fields(candidate.outcome, sizes, schedule=candidate.schedule)
+    return outcome_fields(candidate.outcome, sizes, schedule=candidate.schedule) | groups

@@ -70,6 +70,7 @@ def plan_fields(report: PlanReport, **more: object) -> dict[str, object]:
         "microbatches": plan.num_microbatches,
         "schedule": plan.schedule,
         "sequence_splits": plan.sequence_splits,
+        **({} if plan.group_size is None else {"group_size": plan.group_size}),
         "layers": plan.layers,
         "recompute": {kind: plan.recompute.get(kind, nothing) for kind in (*_ALWAYS_LISTED, *sorted(named))},
         "peak_memory_mb": [megabytes(peak) for peak in report.peak_memory_bytes],

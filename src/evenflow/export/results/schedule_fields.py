@@ -23,6 +23,7 @@ def schedule_fields(simulation: Simulation, formula: Formula | None) -> dict[str
         "chunks": schedule.num_chunks,
         "microbatches": schedule.num_microbatches,
         "sequence_splits": schedule.sequence_splits,
+        **({} if schedule.group_size is None else {"group_size": schedule.group_size}),
         "forward_ms": milliseconds(int(costs.forward_ns[0])),
         "backward_ms": milliseconds(int(costs.backward_ns[0])),
         "weight_ms": milliseconds(int(costs.weight_ns[0])),

@@ -11,9 +11,9 @@ from evenflow.simulate import Simulation, simulate
 from evenflow.solve.clock import Clock
 from evenflow.solve.order.order_bounds import order_lower_bound
 from evenflow.solve.order.order_search import load_kernels, search_order
-from evenflow.solve.order.plan_bounds import AnyPlan, any_order_lower_bound
 from evenflow.solve.order.work import make_work
 from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
+from evenflow.solve.plan_bounds import AnyPlan, any_order_lower_bound
 from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.solve.proof import TOLERANCE
 from evenflow.solve.race import Race, RaceSettings

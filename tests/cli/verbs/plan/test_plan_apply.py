@@ -120,3 +120,14 @@ def test_a_plan_that_cannot_be_applied_is_still_shown(folder, train, evenflow, m
     assert "tiny: 4 layers on 2 ranks" in result.stdout
     assert "must not mix select-only and comm-only" in result.stderr
     assert not (folder / "train.planned.yaml").exists()
+
+
+@pytest.mark.parametrize("size", [4, "best"])
+def test_groups_of_another_size_are_refused_before_the_search(folder, train, evenflow, size):
+    result = evenflow(
+        "plan", "tiny.json", "--ranks", 2, "--chunks", 2, "--microbatches", 5, "--group-size", size, "--apply", train
+    )
+    assert result.exit_code == 2
+    assert "group" in result.stderr
+    assert "MindFormers" in result.stderr
+    assert not list(folder.glob("*.planned.yaml"))

@@ -135,7 +135,13 @@ def test_options_reach_the_solver(folder, evenflow, monkeypatch):
         allow_empty=True,
         communication=request.communication,
     )
-    assert asked == {"num_chunks": (2,), "families": (), "time_limit_s": 20.0, "layers": None}
+    assert asked == {
+        "num_chunks": (2,),
+        "families": (),
+        "time_limit_s": 20.0,
+        "layers": None,
+        "group_sizes": "promising",
+    }
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ from evenflow.schedule import format_schedule
     help=f"With --schedule {options.SEARCH}: split backwards into input and weight gradients where that helps.",
 )
 @options.LESS_MEMORY
+@options.GROUP_SIZE
 @options.SEQUENCE_SPLITS
 @options.TIME_LIMIT
 @click.option(
@@ -75,7 +76,8 @@ def plan(**keywords: Any) -> int:
     LAYERS.json is a layer file; - reads it from standard input. --apply takes a MindFormers training YAML and writes
     another beside it, with all that the plan decides and otherwise unchanged. With --schedule best, all schedules are
     tried side by side, with --apply those that MindFormers can run. --schedule search looks for the order of work as
-    well, and bounds the step over any order.
+    well, and bounds the step over any order. --group-size best tries every group size of an interleaved schedule, and
+    the proof is over all of them.
 
     Exit status: 0 a plan, 2 bad input, 3 infeasible, 4 no plan in the time given, 130 interrupted before a plan.
 
@@ -120,7 +122,7 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
         lambda: (
             outcome_fields(outcome, sizes, schedule=job.schedule)
             if answer.best is None
-            else best_fields(answer.best, sizes)
+            else best_fields(answer.best, sizes, schedule=job.schedule)
         )
     )
     simulation, train = outcome.simulation, job.training_yaml

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from evenflow import solve
 from evenflow.baselines.even_plan import even_plan
 from evenflow.cli.shared import options
+from evenflow.cli.shared.group_sizes import check_asked
 from evenflow.cli.shared.input_files import read_network
 from evenflow.cli.shared.training_yaml import TrainingYaml
 from evenflow.cli.verbs.plan.layers_per_rank import kept_by_chunks
@@ -15,6 +16,7 @@ from evenflow.model import Cells, Network, Plan, Request, Sizes
 from evenflow.schedule import default_family
 from evenflow.solve import BestOutcome, Outcome, ProgressCallback
 from evenflow.solve.best import chunk_counts
+from evenflow.solve.group_choice import GroupSizes
 from evenflow.solve.order.alternate import solve_any_order
 
 
@@ -31,6 +33,8 @@ class PlanJob:
     """Numbers of chunks that are tried."""
     kept_layers: Mapping[int, Cells] | None
     """Layers that the user has decided, by number of chunks."""
+    group_sizes: GroupSizes
+    """Group sizes of interleaved schedules that are tried where several schedules are."""
     split_backward: bool
     time_limit_s: float
     training_yaml: TrainingYaml | None
@@ -62,6 +66,8 @@ def plan_job(asked: PlanOptions) -> PlanJob:
         num_microbatches=asked.microbatches,
         sequence_splits=asked.sequence_splits,
     )
+    if task is Task.ONE_SCHEDULE:
+        check_asked(asked.group_size, schedule=schedule, sizes=sizes)
     network = read_network(asked.layers)
     tries_all = task is Task.BEST_SCHEDULE and asked.chunks is None
     counts = chunk_counts(network, num_ranks=asked.ranks) if tries_all else (num_chunks,)
@@ -75,13 +81,15 @@ def plan_job(asked: PlanOptions) -> PlanJob:
     train = None
     if asked.train_yaml is not None:
         train = TrainingYaml.read(asked.train_yaml)
-        _check_applies(train, network, replace(sizes, num_chunks=min(kept or counts)), schedule, kept)
+        group_size = asked.group_size if isinstance(asked.group_size, int) else None
+        _check_applies(train, network, replace(sizes, num_chunks=min(kept or counts)), schedule, group_size, kept)
     request = Request(
         network=network,
         sizes=replace(sizes, num_chunks=max(counts)),
         memory_limit_bytes=limit if network.has_memory else None,
         mix_any=asked.mix == "any",
         allow_empty=asked.allow_empty,
+        group_size=asked.group_size if isinstance(asked.group_size, int) else None,
         communication=communication,
         layers=None if kept is None or task is Task.BEST_SCHEDULE else kept[num_chunks],
     )
@@ -91,6 +99,7 @@ def plan_job(asked: PlanOptions) -> PlanJob:
         schedule=schedule,
         chunk_counts=counts,
         kept_layers=kept,
+        group_sizes="every" if asked.group_size == options.EVERY else "usual" if train else "promising",
         split_backward=asked.split_backward,
         time_limit_s=asked.time_limit,
         training_yaml=train,
@@ -99,12 +108,14 @@ def plan_job(asked: PlanOptions) -> PlanJob:
 
 def solve_job(job: PlanJob, progress: ProgressCallback | None) -> Answer:
     """Search for the plan."""
-    if job.task is Task.BEST_SCHEDULE:
+    if job.task is Task.BEST_SCHEDULE or job.group_sizes == "every":
+        of_target = MINDFORMERS.schedules if job.training_yaml else ()
         best = solve.solve_best(
             job.request,
             num_chunks=job.chunk_counts,
-            families=MINDFORMERS.schedules if job.training_yaml else (),
+            families=of_target if job.task is Task.BEST_SCHEDULE else (job.schedule,),
             layers=job.kept_layers,
+            group_sizes=job.group_sizes,
             time_limit_s=job.time_limit_s,
             progress=progress,
         )
@@ -129,7 +140,12 @@ def _schedule(asked: PlanOptions, task: Task) -> tuple[int, str]:
 
 
 def _check_applies(
-    train: TrainingYaml, network: Network, sizes: Sizes, schedule: str, kept: Mapping[int, Cells] | None
+    train: TrainingYaml,
+    network: Network,
+    sizes: Sizes,
+    schedule: str,
+    group_size: int | None,
+    kept: Mapping[int, Cells] | None,
 ) -> None:
     """Refuse, before the search, a training YAML that no plan of these sizes could be applied to."""
     if schedule == options.BEST:
@@ -144,5 +160,6 @@ def _check_applies(
                 num_microbatches=sizes.num_microbatches,
                 layers=layers,
                 sequence_splits=sizes.sequence_splits,
+                group_size=group_size,
             )
         )

@@ -5,7 +5,7 @@ from enum import Enum, auto
 from pathlib import Path
 
 from evenflow.cli.shared.message_options import MessageOptions
-from evenflow.cli.shared.options import BEST, SEARCH
+from evenflow.cli.shared.options import BEST, EVERY, SEARCH
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.schedule import family_name
@@ -31,6 +31,7 @@ class PlanOptions:
     schedule: str | None
     split_backward: bool
     less_memory: bool
+    group_size: int | str | None
     sequence_splits: int
     time_limit: float
     mix: str
@@ -63,6 +64,22 @@ class PlanOptions:
                 rule=_("must not be given beside --schedule {name}, because it names one schedule", name=name),
                 place="--less-memory",
                 remedy=_("leave it out"),
+            )
+        if self.group_size is not None and name in ((SEARCH,) if self.group_size == EVERY else (BEST, SEARCH)):
+            raise InputError(
+                value=self.group_size,
+                rule=_("must not be given beside --schedule {name}, which chooses the schedule", name=name),
+                place="--group-size",
+                remedy=_("leave it out, or try every size with --group-size {every}", every=EVERY)
+                if name == BEST
+                else _("leave it out"),
+            )
+        if self.group_size == EVERY and self.train_yaml is not None:
+            raise InputError(
+                value=EVERY,
+                rule=_("must not be given beside --apply: MindFormers runs groups of one size only"),
+                place="--group-size",
+                remedy=_("leave one of the two out"),
             )
         if name == SEARCH and self.train_yaml is not None:
             raise InputError(

@@ -1,11 +1,13 @@
 """The verb ``evenflow schedule``: show a family, or check an order of work."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from evenflow.baselines.equal_stages import equal_stages
 from evenflow.cli.shared import options
+from evenflow.cli.shared.group_sizes import best_simulated, check_asked
 from evenflow.cli.shared.input_files import STANDARD_INPUT, read_text
 from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.text.schedule_text import checked_text, schedule_svg, shown_text
@@ -14,6 +16,7 @@ from evenflow.cli.verbs.schedule.stage_times import StageTimes, stage_times
 from evenflow.errors import InputError, ScheduleError
 from evenflow.export.results.schedule_fields import Formula, schedule_fields
 from evenflow.language import _
+from evenflow.model import Sizes
 from evenflow.profiles.order_file import parse_order_file
 from evenflow.schedule import bubbles_by_formula, check_complete, chunk_count, family_name, make_schedule
 from evenflow.simulate import Simulation
@@ -39,6 +42,7 @@ def schedule() -> None:
 @options.MICROBATCHES
 @click.option("--chunks", type=options.COUNT, help="Model chunks of each rank.  [default: those of the family, or 1]")
 @options.SEQUENCE_SPLITS
+@options.GROUP_SIZE
 @stage_times
 @options.JSON
 @options.SVG
@@ -49,6 +53,7 @@ def show(
     microbatches: int,
     chunks: int | None,
     sequence_splits: int,
+    group_size: int | str | None,
     times: StageTimes,
     json_file: Path | None,
     svg_file: Path | None,
@@ -67,14 +72,25 @@ def show(
     num_chunks = chunk_count(family, chunks)
     _check_shown(2 * ranks * num_chunks * microbatches * sequence_splits, place=_("ranks x chunks x microbatches"))
     outputs = Outputs({"--json": json_file, "--svg": svg_file}, overwrite=overwrite)
-    sizes = {
-        "num_ranks": ranks,
-        "num_chunks": num_chunks,
-        "num_microbatches": microbatches,
-        "sequence_splits": sequence_splits,
-    }
-    simulation = equal_stages(make_schedule(family, **sizes), **times.keywords())
-    formula = [bubbles_by_formula(family, rank=rank, **times.keywords(), **sizes) for rank in range(ranks)]
+    sizes = Sizes(
+        num_ranks=ranks, num_chunks=num_chunks, num_microbatches=microbatches, sequence_splits=sequence_splits
+    )
+    check_asked(group_size, schedule=family, sizes=sizes)
+
+    def of_groups(size: int | None) -> Simulation:
+        return equal_stages(make_schedule(family, **asdict(sizes), group_size=size), **times.keywords())
+
+    if group_size == options.EVERY:
+        simulation, choice = best_simulated(of_groups, schedule=family, sizes=sizes)
+        click.echo(f"{choice}\n")
+    else:
+        simulation = of_groups(group_size if isinstance(group_size, int) else None)
+    formula = [
+        bubbles_by_formula(
+            family, rank=rank, group_size=simulation.plan.group_size, **times.keywords(), **asdict(sizes)
+        )
+        for rank in range(ranks)
+    ]
     click.echo(shown_text(simulation, formula))
     _write(outputs, simulation, formula)
     return 0

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import click
 
 from evenflow.baselines.even_plan import even_plan
+from evenflow.cli.shared.group_sizes import check_asked
 from evenflow.cli.shared.input_files import read_text
 from evenflow.cli.shared.layer_counts import layers_by_chunk, parse_counts
 from evenflow.cli.shared.options import num_chunks, schedule_name
@@ -53,6 +54,7 @@ class GivenPlan:
     microbatches: int | None = None
     schedule: str | None = None
     less_memory: bool = False
+    group_size: int | str | None = None
     sequence_splits: int | None = None
 
     def check_unused(self) -> None:
@@ -75,8 +77,9 @@ class GivenPlan:
         ranks = self._num_ranks(layers)
         splits = self.sequence_splits or 1
         family = schedule_name(self.schedule, num_chunks=chunks, less_memory=self.less_memory)
+        sizes = Sizes(num_ranks=ranks, num_chunks=chunks, num_microbatches=self.microbatches, sequence_splits=splits)
+        check_asked(self.group_size, schedule=family, sizes=sizes)
         if not layers:
-            sizes = Sizes(num_ranks=ranks, num_chunks=chunks, num_microbatches=self.microbatches)
             layers = even_plan(network, sizes, schedule=family).layers
         return Plan(
             schedule=family,
@@ -84,6 +87,7 @@ class GivenPlan:
             layers=layers,
             recompute={kind: cells(rows) for kind, rows in self._recompute_rows(ranks, chunks).items()},
             sequence_splits=splits,
+            group_size=self.group_size if isinstance(self.group_size, int) else None,
         )
 
     def _num_chunks(self) -> int:

@@ -1,5 +1,6 @@
 """The verb ``evenflow simulate``."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import click
 
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.shared import options
+from evenflow.cli.shared.group_sizes import best_simulated
 from evenflow.cli.shared.message_options import MessageOptions, message_options
 from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.shared.plan_pictures import plan_svg
@@ -38,6 +40,7 @@ from evenflow.units import milliseconds
 @click.option("--microbatches", type=options.COUNT, help="Microbatches of one step.")
 @options.SCHEDULE
 @options.LESS_MEMORY
+@options.GROUP_SIZE
 @click.option("--sequence-splits", type=options.COUNT, help="Parts that each sequence is cut into.  [default: 1]")
 @options.MEMORY
 @message_options
@@ -80,11 +83,21 @@ def simulate(
     communication = messages.communication(sequence_splits=plan.sequence_splits)
     if not network.has_memory:
         limit = None
-    simulation = run_on_paper(network, plan, communication=communication)
+    choice = ""
+    if given.group_size == options.EVERY:
+        simulation, choice = best_simulated(
+            lambda size: run_on_paper(network, replace(plan, group_size=size), communication=communication),
+            schedule=plan.schedule,
+            sizes=plan.sizes,
+            memory_limit_bytes=limit,
+        )
+    else:
+        simulation = run_on_paper(network, plan, communication=communication)
     outputs.write_json(lambda: simulation_fields(simulation, limit))
     named = NamedPlan(name="simulated", simulation=simulation)
     outputs.write("--svg", lambda: plan_svg(named, memory_limit_bytes=limit))
     makespan = f"one step takes {milliseconds(simulation.makespan_ns):,.3f} ms"
+    makespan = f"{makespan}; {choice}" if choice else makespan
     paragraphs = [
         plan_text(simulation, limit, certificate=makespan),
         block_to_paste(simulation, limit),

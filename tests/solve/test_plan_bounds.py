@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.model import FULL, NONE, EndBlock, Layer, LayerRun, Mode, Network
-from evenflow.solve.order.plan_bounds import AnyPlan, any_order_lower_bound
+from evenflow.solve.plan_bounds import AnyPlan, any_order_lower_bound
 from tests.networks import equal_network
 from tests.solve.order.oracle import Small, shortest
 from tests.strategies import networks
