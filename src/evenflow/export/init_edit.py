@@ -7,7 +7,8 @@ from evenflow.export.dry_run_text import format_init_start, init_values
 from evenflow.export.train_yaml import apply_to_training_yaml
 from evenflow.language import _
 from evenflow.model import Plan
-from evenflow.profiles.init.init_file import MEMORY, PIPELINE, is_init_file, parse_init_file
+from evenflow.profiles.init.init_file import MEMORY, is_init_file, parse_init_file
+from evenflow.profiles.init.init_planning import PIPELINE
 from evenflow.profiles.yaml_file import load_yaml
 
 

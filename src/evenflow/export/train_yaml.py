@@ -8,9 +8,9 @@ from evenflow.export.yaml_edit import set_value
 from evenflow.export.yaml_spans import load_yaml
 from evenflow.language import _
 from evenflow.model import Plan
+from evenflow.profiles.training_file import LAYER_KEYS
 
 _BOM = "\ufeff"
-_LAYER_KEYS = ("num_layers", "num_hidden_layers", "n_layer")
 _PATTERN_KEYS = ("select_recompute", "select_comm_recompute")
 
 
@@ -30,7 +30,7 @@ def apply_plan(text: str, *, file: str, plan: Plan) -> str:
     if refused is not None:
         raise refused
     document = load_yaml(text.removeprefix(_BOM), file=file)
-    for key in _LAYER_KEYS:
+    for key in LAYER_KEYS:
         given = _value_at(document, ("model", "model_config", key))
         if isinstance(given, int) and given != plan.num_layers:
             rule = _("must be the number of layers of the plan ({num_layers})", num_layers=plan.num_layers)

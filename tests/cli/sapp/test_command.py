@@ -1,3 +1,4 @@
+import io
 import shutil
 import subprocess
 import sys
@@ -109,6 +110,49 @@ class TestBalance:
         assert "naive_no_recomp:\nTo put" in out
         assert written(layers) == {"output/result_naive_all_recomp.svg", "output/result_naive_no_recomp.svg"}
 
+    def test_files_say_what_no_flag_says(self, layers, balance):
+        parallel = "parallel_config: {pipeline_stage: 2, micro_batch_num: 6}\nmodel: {model_config: {num_layers: 4}}\n"
+        (layers / "train.yaml").write_text(parallel)
+        (layers / "init.yaml").write_text("pipeline_config: {num_layer: 4, memory_limit: 300, sim_comm_time: 1}\n")
+        status, out, err = balance("-m", "tiny", "-train", "train.yaml", "--init", "init.yaml", "-naive", 1)
+        assert status == 0
+        assert "pp: 2, vp: 1, micro:  6" in out
+        assert "memory_limit: 300 MB" in out
+        assert out.count("comm") > 3  # the bubble of messages, in every block
+        assert "note: from train.yaml: pipeline_stage 2, micro_batch_num 6\n" in err
+        assert "note: from init.yaml: memory_limit 300 MB, sim_comm_time 1 ms\n" in err
+
+    def test_a_file_about_another_model_is_refused(self, layers, balance):
+        (layers / "train.yaml").write_text("model: {model_config: {num_layers: 5}}\n")
+        status, _, err = balance("-m", "tiny", "-s", 2, "-train", "train.yaml")
+        assert status == 2
+        assert "train.yaml, line 1: model.model_config.num_layers must be the number of body layers of tiny (4)" in err
+        (layers / "init.yaml").write_text("pipeline_config: {num_layer: 5}\n")
+        status, _, err = balance("-m", "tiny", "-s", 2, "--init", "init.yaml")
+        assert status == 2
+        assert "init.yaml: pipeline_config.num_layer must be the number of body layers" in err
+
+    def test_the_constant_memory_counts_on_every_stage(self, layers, balance):
+        _, before, _ = balance("-m", "tiny", "-s", 2, "-mb", 2, "-exec", 1)
+        _, after, _ = balance("-m", "tiny", "-s", 2, "-mb", 2, "-mc", 100)
+        assert "peak_memory: [240, 220] MB" in before
+        assert "peak_memory: [340, 320] MB" in after
+
+    def test_dualpipe_v_is_a_table_because_nothing_can_be_pasted(self, layers, balance):
+        status, out, err = balance("-m", "tiny", "-s", 2, "-mb", 4, "-dual", 1)
+        assert status == 0
+        assert "note: no block for MindFormers" in err
+        assert "0     1 1" in out
+        assert "pp: 2, vp: 2, micro:  4" in out
+
+    def test_nothing_is_drawn_where_the_file_asks_for_no_simulation(self, layers, balance):
+        (layers / "init.yaml").write_text("pipeline_config: {pipeline_num: 2, enable_simulation: false}\n")
+        status, out, err = balance("-m", "tiny", "--init", "init.yaml")
+        assert status == 0
+        assert "picture" not in out
+        assert "so there is no picture" in err
+        assert written(layers) == {"init.yaml"}
+
     def test_infeasible_prints_no_block(self, layers, balance):
         status, out, err = balance("-m", "tiny", "-s", 2, "-mem", 100)
         assert (status, out) == (3, "")
@@ -151,7 +195,7 @@ class TestBalance:
     @pytest.mark.parametrize(
         ("flags", "parts"),
         [
-            ((), ("-m", "layers/model_name.json", "llama2_70b")),
+            (("-s", 2), ("-m", "layers/model_name.json", "llama2_70b")),
             (("-m", "tiny", "-lf", "nowhere"), ("nowhere/tiny.json", "-lf")),
             (("-m", "tiny", "-s", "x"), ("-s/--stage", "'x'")),
             (("-m", "tiny", "-s", 0), ("-s/--stage", "'0'")),
@@ -166,6 +210,13 @@ class TestBalance:
             (("-m", "tiny", "-mf", "x"), ("-mf", "layer file")),
             (("-m", "tiny", "-cm", 1), ("-cm", "layer file")),
             (("-m", "tiny", "-wrong", 1), ("-wrong", "--help")),
+            (("-m", "tiny", "-tarin", "x"), ("-tarin is an unknown flag; did you mean -train?",)),
+            (("-m", "tiny", "-train", "x.yaml"), ("x.yaml", "no such file")),
+            (("-m", "tiny", "-O", 3), ("-O", "3")),
+            (("-m", "tiny", "-mc", "much"), ("-mc", "'much'")),
+            (("-m", "tiny", "-dual", 1, "-i", 3), ("-i must be 2 beside -dual", "3")),
+            (("-m", "tiny", "-dual", 1, "-lm", 1), ("-lm must not be given beside -dual",)),
+            (("-m", "tiny", "-dual", 1, "-seq", 2, "-s", 2), ("must be 1 for dualpipe-v",)),
         ],
     )
     def test_bad_input_is_one_message_and_nothing_is_written(self, layers, balance, flags, parts):
@@ -176,6 +227,18 @@ class TestBalance:
         for part in parts:
             assert part in err
         assert written(layers) == set()
+
+
+@pytest.mark.usefixtures("fake_solver")
+def test_without_flags_it_asks(layers, balance, monkeypatch):
+    answers = ["y", "2", "2", "", "", "toy", "", "", "", "", "1", "4", "100", "10", "", "", "", "1", "", "", ""]
+    monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{answer}\n" for answer in answers)))
+    status, out, _ = balance()
+    assert status == 0
+    assert "memory_limit: 56000 MB, within the limit" in out
+    assert written(layers) == {"output/result.svg"}
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    assert balance("--lang", "en")[:2] == (0, "No flags were given. Answer questions instead [y/n]? ")
 
 
 def test_the_door_runs_where_the_user_stands(layers):

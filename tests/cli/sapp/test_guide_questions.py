@@ -87,7 +87,14 @@ def test_wrong_answers_are_asked_for_again():
     assert result.stdout.count("stage number") == 4
     assert result.stdout.count("number of layers") == 3
     assert result.stdout.count("full recomputation") == 2
-    for reason in ("'many' is not", "'-3' is not", "2 to 1000", "cannot be told", "'2.5' is not", "y or n"):
+    for reason in (
+        "whole number, got 'many'",
+        "whole number, got '-3'",
+        "2 to 1000",
+        "cannot be told",
+        "got '2.5'",
+        "y or n",
+    ):
         assert reason in result.stderr
 
 

@@ -85,7 +85,7 @@ class TestFitMemory:
         init.write_text(init.read_text() + "profiling_config: {micro_batch_num: 8, folder_path: nowhere}\n")
         result = evenflow("fit-memory", "init.yaml")
         assert result.exit_code == 0
-        assert "note: pipeline_config.memory_limit means nothing here" in result.stderr
+        assert "note: not needed for a fit: memory_limit of pipeline_config" in result.stderr
         assert "note: time_config is used, so the timelines of profiling_config are not read" in result.stderr
 
     @pytest.mark.parametrize(

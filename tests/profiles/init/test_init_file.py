@@ -71,7 +71,7 @@ class TestForms:
             1_000_000, 2_500_000, 0
         ]  # fmt: skip
         assert init.times.body.backward_ns == 5_000_000
-        assert (init.profiling, init.ignored) == (None, ())
+        assert (init.profiling, init.planning.given) == (None, ())
 
     def test_words_for_all_stages(self):
         text = four(num_layer="20", offset="0", recompute="true", select_recompute="false", select_comm_recompute="0")
@@ -138,9 +138,12 @@ class TestForms:
         assert init.profiling.head_layers == ("LlamaEmbedding",)
         assert init.profiling.tail_layers == ("lm_head-Linear", "LlamaRMSNorm")
 
-    def test_fields_of_other_tools_are_listed(self):
+    def test_what_to_plan_for_is_read_as_well(self):
         text = FOUR.replace("  num_layer: 21\n", "  num_layer: 21\n  memory_limit: 56000\n  vpp_less_memory: true\n")
-        assert parse(text).ignored == ("pipeline_config.vpp_less_memory", "pipeline_config.memory_limit")
+        planning = parse(text).planning
+        assert planning.given == ("vpp_less_memory", "memory_limit")
+        assert (planning.num_stages, planning.num_layers, planning.has_measurements) == (4, 21, True)
+        assert (planning.memory_limit_bytes, planning.less_memory) == (56000 * MB, True)
 
 
 class TestGuideExamples:

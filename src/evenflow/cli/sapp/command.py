@@ -6,6 +6,7 @@ Where the guide says stage for rank, so do the flags and the output here.
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -13,8 +14,11 @@ import click
 from evenflow import solve
 from evenflow.baselines.named_plans import NamedPlan, Skipped, naive_plans
 from evenflow.cli.exit_status import exit_status, status_code
-from evenflow.cli.sapp.flags import parse
+from evenflow.cli.sapp.flags import parse, says_nothing
 from evenflow.cli.sapp.guide_questions import interactive_guide
+from evenflow.cli.sapp.job import Job
+from evenflow.cli.sapp.model_questions import SECONDS, ask_model
+from evenflow.cli.sapp.settings import Settings
 from evenflow.cli.shared.compared_plans import (
     RECOMMENDED_PICTURE,
     manual_plans,
@@ -23,95 +27,97 @@ from evenflow.cli.shared.compared_plans import (
     recommended_plan,
 )
 from evenflow.cli.shared.help_language import speaking_as_asked
-from evenflow.cli.shared.init_model import write_layer_file
 from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.shared.plan_pictures import plan_svg
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.plan_text import no_plan_text
-from evenflow.errors import InputError
+from evenflow.cli.text.tables import plan_table
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.sapp_text import format_bubbles
 from evenflow.language import _
-from evenflow.model import NONE, Network, Request, Sizes
-from evenflow.profiles.layer_file import read_layer_file
-from evenflow.schedule import default_family
+from evenflow.model import NONE, Network, Request
 from evenflow.simulate import Simulation, as_fractions
-from evenflow.units import megabytes, milliseconds, parse_memory
+from evenflow.units import megabytes, milliseconds
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command and exit with its status, which means the same as that of ``evenflow``."""
     given = sys.argv[1:] if arguments is None else arguments
     with speaking_as_asked(given):
-        sys.exit(exit_status(lambda: _balance(parse(given))))
+        sys.exit(exit_status(lambda: _balance(given)))
 
 
-def _balance(flags: argparse.Namespace) -> int:
+def _balance(arguments: list[str]) -> int:
+    flags = parse(arguments)
     if flags.guide:
         return interactive_guide()
-    limit: int | None = parse_memory(flags.max_memory, place="-mem")
-    sizes = Sizes(
-        num_ranks=flags.stage,
-        num_chunks=flags.interleave_degree,
-        num_microbatches=flags.micro_batch,
-        sequence_splits=flags.seq_split_num,
-    )
-    schedule = default_family(num_chunks=flags.interleave_degree, less_memory=flags.less_memory)
-    layer_file = _layer_file(flags.layer_folder, flags.model_name, made=flags.init is not None)
-    if flags.init is not None:
-        write_layer_file(flags.init, layer_file, name=layer_file.stem, overwrite=flags.overwrite)
-    network = read_layer_file(layer_file)
-    if not network.has_memory:
-        click.echo("note: the layer file has no memory data, so -mem is not checked", err=True)
-        limit = None
-    if flags.optimization_level is not None:
-        click.echo("note: -O has no effect: every plan is the best that the time allows", err=True)
-    others = _others(network, sizes, schedule, flags)
+    if not says_nothing(arguments):
+        return _compare(Job.read(flags), flags)
+    asked = ask_model()
+    if asked is None:
+        return 0
+    flags.time_limit = SECONDS
+    return _compare(Job(network=asked.settings.applied(asked.network), settings=asked.settings), flags)
+
+
+def _compare(job: Job, flags: argparse.Namespace) -> int:
+    """Solve, and show the recommended plan and those to compare it with."""
+    if not job.network.has_memory and job.layer_file is not None:
+        click.echo(f"note: {_('the layer file has no memory data, so -mem is not checked')}", err=True)
+    request = job.request
+    others = _others(request, job.settings, flags)
     paths = picture_paths(others, flags.output_folder)
-    if flags.exec:
+    if flags.exec and job.settings.is_drawn:
         paths[picture_option(RECOMMENDED)] = flags.output_folder / RECOMMENDED_PICTURE
     outputs = Outputs(
         {},
         pictures=paths,
-        inputs={"the layer file": layer_file, "the manual file": flags.manual_config},
+        inputs={"the layer file": job.layer_file, "the manual file": flags.manual_config},
         overwrite=flags.overwrite,
     )
     if flags.dump_layer:
-        click.echo(layers_text(network) + "\n")
-    request = Request(network=network, sizes=sizes, memory_limit_bytes=limit)
-    status = _recommend(request, schedule, flags, outputs) if flags.exec else 0
+        click.echo(layers_text(request.network) + "\n")
+    status = _recommend(request, job.settings, flags, outputs) if flags.exec else 0
     for other in others:
         if isinstance(other, Skipped):
             click.echo(f"\n{other.name} is skipped: {other.reason}")
         else:
             click.echo(f"\n{other.name}:")
-            _show(other, limit, flags.output_folder, outputs)
+            _show(other, request.memory_limit_bytes, flags.output_folder, outputs)
     return status
 
 
-def _others(network: Network, sizes: Sizes, schedule: str, flags: argparse.Namespace) -> list[NamedPlan | Skipped]:
+def _others(request: Request, settings: Settings, flags: argparse.Namespace) -> list[NamedPlan | Skipped]:
     """Return the plans to compare with."""
-    others = naive_plans(network, sizes, schedule=schedule, only_divisible=True) if flags.simulate_naive else []
+    network, sizes, communication = request.network, request.sizes, request.communication
+    others: list[NamedPlan | Skipped] = []
+    if flags.simulate_naive:
+        others += naive_plans(
+            network, sizes, schedule=settings.schedule, communication=communication, only_divisible=True
+        )
     if flags.manual_config is not None:
         others += manual_plans(
             flags.manual_config,
             network,
             sizes,
-            schedule_of_chunks=lambda chunks: default_family(num_chunks=chunks, less_memory=flags.less_memory),
+            schedule_of_chunks=settings.schedule_of_chunks,
+            communication=communication,
         )
     return others
 
 
-def _recommend(request: Request, schedule: str, flags: argparse.Namespace, outputs: Outputs) -> int:
+def _recommend(request: Request, settings: Settings, flags: argparse.Namespace, outputs: Outputs) -> int:
     """Solve, and show the plan or why there is none."""
     with shown_progress() as progress:
-        outcome = solve.solve(request, schedule=schedule, time_limit_s=flags.time_limit, progress=progress)
+        outcome = solve.solve(request, schedule=settings.schedule, time_limit_s=flags.time_limit, progress=progress)
     recommended = recommended_plan(outcome)
     if recommended is None:
         click.echo(no_plan_text(outcome), err=True)
-    else:
-        _show(recommended, request.memory_limit_bytes, flags.output_folder, outputs)
+        return status_code(outcome.status)
+    if not settings.is_drawn:
+        recommended = replace(recommended, picture=None)
+    _show(recommended, request.memory_limit_bytes, flags.output_folder, outputs)
     return status_code(outcome.status)
 
 
@@ -124,7 +130,7 @@ def _show(plan: NamedPlan, limit: int | None, folder: Path, outputs: Outputs) ->
 
 
 def named_plan_text(named: NamedPlan, memory_limit_bytes: int | None) -> str:
-    """Return the block to paste, the bubble block, certificate, time and memory."""
+    """Return the block to paste (or a table of the plan where there is none), bubbles, certificate, time and memory."""
     simulation = named.simulation
     plan = simulation.plan
     bubbles = format_bubbles(
@@ -133,7 +139,8 @@ def named_plan_text(named: NamedPlan, memory_limit_bytes: int | None) -> str:
         num_microbatches=plan.num_microbatches,
         bubble=as_fractions(simulation.bubbles),
     )
-    lines = [block_to_paste(simulation, memory_limit_bytes, ranks=_("stages")), bubbles.rstrip("\n"), named.certificate]
+    block = block_to_paste(simulation, memory_limit_bytes, ranks=_("stages"))
+    lines = [block or plan_table(simulation, memory_limit_bytes), bubbles.rstrip("\n"), named.certificate]
     lines += [f"total_time: {milliseconds(simulation.makespan_ns):.3f} ms", *_memory(simulation, memory_limit_bytes)]
     return "\n".join(line for line in lines if line)
 
@@ -172,17 +179,3 @@ def layers_text(network: Network) -> str:
             f"parameters {megabytes(layer.parameter_bytes):.3f} MB, activation / backward: {modes}",
         )
     return "\n".join(lines)
-
-
-def _layer_file(folder: Path, name: str, *, made: bool) -> Path:
-    """Return ``folder/name.json``, which must be there unless it is `made` now; the name may have its suffix."""
-    path = folder / (name if name.endswith(".json") else f"{name}.json")
-    if not made and not path.is_file():
-        names = ", ".join(sorted(file.stem for file in folder.glob("*.json"))) if folder.is_dir() else ""
-        raise InputError(
-            value=str(path),
-            rule=_("must name a layer file that is there"),
-            place="-m",
-            remedy=_("{folder}/ has: {names}", folder=folder, names=names) if names else _("name its folder with -lf"),
-        )
-    return path

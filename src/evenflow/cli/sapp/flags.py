@@ -1,6 +1,9 @@
 """The flags of the SAPP pipeline balancer, with its long names and defaults. [SAPP guide, Step 4]"""
 
 import argparse
+import difflib
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -37,12 +40,22 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """Return the values of the flags; raises UsageError for a flag that is wrong or refused."""
-    flags = parser().parse_args(arguments)
+    """Return the values of the flags; raises UsageError for a flag that is wrong or refused.
+
+    A flag that a file may say as well is None where it is not given.
+    """
+    known = parser()
+    _check_spelling(arguments, known)
+    flags = known.parse_args(arguments)
     for name, sentence in _REFUSED.items():
         if getattr(flags, name) not in (None, False):
             raise click.UsageError(looked_up(sentence))
     return flags
+
+
+def says_nothing(arguments: Sequence[str]) -> bool:
+    """Whether no flag is given, but perhaps a language."""
+    return all(argument.startswith(OPTION) or argument in LANGUAGES for argument in arguments)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -51,19 +64,29 @@ def parser() -> argparse.ArgumentParser:
         prog=PROGRAM,
         allow_abbrev=False,
         formatter_class=_Help,
-        description="Balance a pipeline: layers and recomputation of every stage, from a layer file or an init file.",
+        description="Balance a pipeline: layers and recomputation of every stage, from a layer file or an init file. "
+        "Without any flag it asks.",
         epilog=f"examples: python {PROGRAM} -m llama2_70b -mb 32 -mem 56000 -s 8; "
         f"python {PROGRAM} --init cfgs/init_demo.yaml -m demo -s 16 -i 3 -mb 16 -mem 56000 -lm 1",
     )
     add = parser.add_argument
     add("-m", "--model_name", default="model_name", metavar="NAME", help="layer file NAME.json in the layer folder")
-    add("-s", "--stage", type=_count, default=4, metavar="N", help="pipeline stages (4)")
-    add("-mb", "--micro_batch", type=_count, default=4, metavar="N", help="microbatches (4)")
-    add("-i", "--interleave_degree", type=_count, default=1, metavar="N", help="pipeline interleave (1)")
-    add("-seq", "--seq_split_num", type=_count, default=1, metavar="N", help="parts of a sequence (1)")
-    add("-mem", "--max_memory", default="56000", metavar="MB", help="memory limit of a device in MB (56000)")
-    _add_flag(parser, "-lm", "--less_memory", "with interleave above 1: the schedule with less memory")
+    add("-s", "--stage", type=_count, metavar="N", help="pipeline stages (4)")
+    add("-mb", "--micro_batch", type=_count, metavar="N", help="microbatches (4)")
+    add("-i", "--interleave_degree", type=_count, metavar="N", help="pipeline interleave (1)")
+    add("-seq", "--seq_split_num", "--seq", type=_count, default=1, metavar="N", help="parts of a sequence (1)")
+    add("-mem", "--max_memory", metavar="MB", help="memory limit of a device in MB (56000)")
+    add("-mc", "--constant_memory", metavar="MB", help="constant memory of a stage in MB (that of the layer file)")
+    _add_flag(parser, "-lm", "--less_memory", "with interleave above 1: the schedule with less memory", default=None)
+    _add_flag(parser, "-dual", "--dualpipe_v", "the schedule DualPipe-V, with interleave 2")
     add("-t", "--time_limit", type=_seconds, default=90.0, metavar="S", help="seconds of search (90)")
+    add(
+        "-train",
+        "--training_config",
+        type=Path,
+        metavar="FILE",
+        help="take stages and microbatches from this training YAML, where no flag gives them",
+    )
     _add_flag(parser, "-naive", "--simulate_naive", "also simulate even plans, all or nothing recomputed")
     add("-manual", "--manual_config", type=Path, metavar="FILE", help="also simulate the plans of this YAML file")
     add(
@@ -85,8 +108,14 @@ def parser() -> argparse.ArgumentParser:
     _add_flag(parser, "-overwrite", "--overwrite", "also replace files that evenflow did not write, or changed ones")
     _add_flag(parser, "-exec", "--exec", "0: only simulate the other plans, without solving", default=True)
     _add_flag(parser, "-dump", "--dump_layer", "print the layers as they were read")
-    add("-O", "--optimization_level", metavar="N", help="accepted for old scripts, without effect")
-    add("-init", "--init", type=Path, metavar="FILE", help="make the layer file NAME.json from this init file")
+    add("-O", "--optimization_level", type=int, choices=(0, 1, 2), help="accepted for old scripts, without effect")
+    add(
+        "-init",
+        "--init",
+        type=Path,
+        metavar="FILE",
+        help="make the layer file NAME.json from this init file, and take from it what no flag gives",
+    )
     add("-guide", "--guide", action="store_true", help="ask for the sizes, and say which dry runs to do")
     add("-mf", "--memory_folder", metavar="DIR", help=argparse.SUPPRESS)
     _add_flag(parser, "-cm", "--compute_memory", argparse.SUPPRESS)
@@ -95,7 +124,26 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_flag(parser: argparse.ArgumentParser, short: str, long: str, text: str, *, default: bool = False) -> None:
+def _check_spelling(arguments: Sequence[str], parser: argparse.ArgumentParser) -> None:
+    """Refuse flags that argparse would take apart: to it, ``-tarin`` is ``-t`` with the value ``arin``.
+
+    A number may stand right behind a flag of one letter, as in ``-O2``.
+    """
+    names = list(parser._option_string_actions)
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        if not re.match(r"--?[A-Za-z]", argument) or name in names:
+            continue
+        if name[:2] in names and name[2:].isdecimal():
+            continue
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = _("did you mean {flag}?", flag=near[0]) if near else _("see: {program} --help", program=PROGRAM)
+        raise click.UsageError(_("{flag} is an unknown flag; {hint}", flag=name, hint=hint))
+
+
+def _add_flag(
+    parser: argparse.ArgumentParser, short: str, long: str, text: str, *, default: bool | None = False
+) -> None:
     """Add a yes/no flag, which may stand alone for yes."""
     parser.add_argument(short, long, type=_yes, nargs="?", const=True, default=default, metavar="0|1", help=text)
 

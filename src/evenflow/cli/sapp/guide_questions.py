@@ -5,8 +5,9 @@ from datetime import datetime
 
 import click
 
+from evenflow.cli.sapp.questions import ask_value, ask_yes, whole_number
 from evenflow.cli.text.guide_text import guide_notes
-from evenflow.errors import InputError, Interrupted
+from evenflow.errors import Interrupted
 from evenflow.export.dry_run_text import format_dry_runs
 from evenflow.language import _
 from evenflow.model import BOTH, COMM, FULL, SELECT
@@ -34,7 +35,7 @@ def interactive_guide() -> int:
         if not layers:
             click.echo("there is nothing to dry-run without stages and layers", err=True)
             return 0
-        kinds = [kind for kind, question in _QUESTIONS.items() if _ask_yes(question)]
+        kinds = [kind for kind, question in _QUESTIONS.items() if ask_yes(question)]
     except click.Abort:
         raise Interrupted("\n" + _("interrupted: some questions were not answered")) from None
     dry_runs = find_dry_runs(ranks, layers, kinds)
@@ -46,34 +47,14 @@ def interactive_guide() -> int:
 
 def _ask_count(question: str, check: Callable[[int], None]) -> int:
     """Ask for a number that `check` accepts; return 0 for 0, nothing or ``*``."""
-    while True:
-        answer = _ask(question)
-        if answer in ("", "*", "0"):
-            return 0
-        if not (answer.isascii() and answer.isdecimal() and len(answer) < 10):
-            click.echo(f"{answer!r} is not a whole number", err=True)
-            continue
-        try:
-            check(int(answer))
-        except InputError as error:
-            click.echo(str(error), err=True)
-            continue
-        return int(answer)
 
+    def read(answer: str) -> int:
+        count = whole_number(answer)
+        if count:
+            check(count)
+        return count
 
-def _ask_yes(question: str) -> bool:
-    while True:
-        answer = _ask(question).lower()
-        if answer in ("y", "yes", "1"):
-            return True
-        if answer in ("", "n", "no", "0"):
-            return False
-        click.echo("answer y or n", err=True)
-
-
-def _ask(question: str) -> str:
-    answer: str = click.prompt(question, default="", show_default=False, prompt_suffix="")
-    return answer.strip()
+    return ask_value(question, read, default=0)
 
 
 def _now() -> str:

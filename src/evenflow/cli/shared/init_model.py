@@ -13,6 +13,7 @@ from evenflow.model import Network
 from evenflow.profiles.init.init_file import InitFile, read_init_file
 from evenflow.profiles.init.init_network import network_of_fit
 from evenflow.profiles.init.init_times import PROFILING, LayerTimes, PartTime, Profiling
+from evenflow.profiles.layer_entry import plain_backward_ns
 from evenflow.profiles.memory.fit import MemoryFit, fit_memory
 
 
@@ -26,7 +27,7 @@ def write_layer_file(init_file: Path, layer_file: Path, *, name: str, overwrite:
     init = read_init_file(init_file)
     fit = fit_memory(init.dry_runs)
     text = format_layer_file(model_of(init, fit, name=name))
-    for note in notes_of(init):
+    for note in time_notes(init):
         click.echo(f"note: {note}", err=True)
     click.echo(f"memory of {init_file}:\n{fit_summary(fit)}")
     outputs.write("-m", lambda: text)
@@ -43,11 +44,24 @@ def model_of(init: InitFile, fit: MemoryFit, *, name: str) -> Network:
 
 
 def notes_of(init: InitFile) -> tuple[str, ...]:
-    """Return a sentence for each field of the file that is not used."""
-    notes = [f"{field} means nothing here; what to plan for is on the command line" for field in init.ignored]
-    if init.times is not None and init.profiling is not None:
-        notes.append("time_config is used, so the timelines of profiling_config are not read")
-    return tuple(notes)
+    """Return a sentence for each part of the file that the fit does not use."""
+    unused = [key for key in init.planning.given if key != "use_backward_time"]
+    notes = []
+    if unused:
+        notes.append(
+            _(
+                "not needed for a fit: {fields} of pipeline_config, with which run_pipeline_balance.py --init plans",
+                fields=", ".join(unused),
+            )
+        )
+    return (*notes, *time_notes(init))
+
+
+def time_notes(init: InitFile) -> tuple[str, ...]:
+    """Return a sentence where timelines are not read."""
+    if init.times is None or init.profiling is None:
+        return ()
+    return (_("time_config is used, so the timelines of profiling_config are not read"),)
 
 
 def _times(init: InitFile) -> LayerTimes:
@@ -66,7 +80,10 @@ def _times(init: InitFile) -> LayerTimes:
 
 
 def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
-    """Return head, one layer and tail as the timelines show them, with the plain backward where none is visible."""
+    """Return head, one layer and tail as the timelines show them.
+
+    The backward is the plain one where none is visible, and where the file says not to use those that are.
+    """
     from rich.console import Console
 
     from evenflow.profiles.traces import BlockTime, LayerNames, read_traces
@@ -96,6 +113,8 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
     for note in traces.notes:
         click.echo(f"note: {note}", err=True)
 
+    uses_forwards_alone = init.planning.use_backward_time is False
+
     def part(key: str, block: BlockTime | None) -> PartTime:
         if block is None:
             raise InputError(
@@ -108,7 +127,8 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
                     key=key,
                 ),
             )
-        return PartTime(name=block.name, forward_ns=block.forward_ns, backward_ns=block.known_backward_ns)
+        backward_ns = plain_backward_ns(block.forward_ns) if uses_forwards_alone else block.known_backward_ns
+        return PartTime(name=block.name, forward_ns=block.forward_ns, backward_ns=backward_ns)
 
     return LayerTimes(
         head=part("head", traces.head), body=part("body", traces.bodies[0]), tail=part("tail", traces.tail)

@@ -25,18 +25,14 @@ from pathlib import Path
 
 from evenflow.fields import Fields, read_text
 from evenflow.profiles.init.init_peaks import BODY, read_peaks
+from evenflow.profiles.init.init_planning import PIPELINE, InitPlanning, planning_of
 from evenflow.profiles.init.init_rounds import RECOMPUTE, read_rounds
 from evenflow.profiles.init.init_times import PROFILING, TIMES, LayerTimes, Profiling, read_profiling, read_times
 from evenflow.profiles.memory.peaks import DryRuns
 from evenflow.profiles.yaml_file import load_yaml, section
 
-PIPELINE, MEMORY = "pipeline_config", "memory_usage"
+MEMORY = "memory_usage"
 _SECTIONS = (PIPELINE, PROFILING, TIMES, RECOMPUTE, MEMORY)
-_WITHOUT_MEANING = (
-    "micro_batch_num", "num_of_interleave", "vpp_less_memory", "optimization_level", "memory_limit", "constant_memory",
-    "enable_simulation", "sim_comm_time", "use_backward_time",
-)  # fmt: skip
-"""Fields of the pipeline that other tools read from the same file; here the command line says them."""
 _MOST_LAYERS = 1_000_000
 
 
@@ -52,8 +48,8 @@ class InitFile:
     times: LayerTimes | None
     """Times of `time_config`, which win over a profile as in the original."""
     profiling: Profiling | None
-    ignored: tuple[str, ...]
-    """Fields that are there and mean nothing here."""
+    planning: InitPlanning
+    """What the file says to plan for, beside what was measured."""
 
 
 def is_init_file(top: Fields) -> bool:
@@ -75,8 +71,8 @@ def parse_init_file(text: str, *, place: str) -> InitFile:
     """
     top = load_yaml(text, file=place)
     top.check_known(_SECTIONS)
+    planning = planning_of(top)
     pipeline, memory = section(top, PIPELINE), section(top, MEMORY)
-    pipeline.check_known(("pipeline_num", "num_layer", "offset", *_WITHOUT_MEANING))
     memory.check_known(("head_memory", "tail_memory", BODY))
     body = section(memory, BODY)
     body.check_known(("stage_id", "memories"))
@@ -88,5 +84,5 @@ def parse_init_file(text: str, *, place: str) -> InitFile:
         dry_runs=DryRuns(rounds=rounds, peaks=read_peaks(memory, body, rounds), place=top.place(MEMORY)),
         times=read_times(top),
         profiling=read_profiling(top),
-        ignored=tuple(f"{PIPELINE}.{key}" for key in _WITHOUT_MEANING if key in pipeline),
+        planning=planning,
     )

@@ -1,0 +1,128 @@
+"""The questions of ``run_pipeline_balance.py`` without any flag: sizes, then head, body and tail. [SAPP-PPB]"""
+
+import json
+import math
+from dataclasses import dataclass
+
+import click
+
+from evenflow.cli.sapp.questions import ask, ask_value, ask_yes, whole_number
+from evenflow.cli.sapp.settings import INTERLEAVE, LIMIT_MB, STAGES, Settings
+from evenflow.errors import InputError, Interrupted
+from evenflow.fields import LARGEST
+from evenflow.language import _
+from evenflow.model import Network, Sizes
+from evenflow.profiles.layer_file import parse_layer_file
+from evenflow.schedule import default_family
+from evenflow.units import parse_memory
+
+SECONDS = 40.0
+"""Time limit of a plan that was asked for in this way, as in the original."""
+_MICROBATCHES = 8
+_KINDS = {
+    "memory_activation": "without recomputation",
+    "memory_select_rec": "under select recomputation",
+    "memory_select_comm": "under communication recomputation",
+    "memory_both_comm_select": "under both",
+    "memory_recompute": "under full recomputation",
+}
+"""Words for the activation of a layer, by the key of the layer file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the answers say."""
+
+    network: Network
+    settings: Settings
+
+
+def ask_model() -> Asked | None:
+    """Ask for the sizes and the model; None where the user does not want to be asked.
+
+    Raises:
+        Interrupted: the input ended, or Ctrl-C.
+        InputError: sizes or a model that no pipeline can have.
+    """
+    try:
+        if not ask_yes("No flags were given. Answer questions instead [y/n]? "):
+            return None
+        settings = _ask_settings()
+        name = ask("Name of the model, if you wish: ") or "misc"
+        layers = [_ask_layer(kind, name) for kind in ("HEAD", "BODY", "TAIL")]
+    except click.Abort:
+        raise Interrupted("\n" + _("interrupted: some questions were not answered")) from None
+    text = json.dumps({"name": name, "layers_description": layers})
+    return Asked(network=parse_layer_file(text, place=_("the answers")), settings=settings)
+
+
+def _ask_settings() -> Settings:
+    stages = ask_value(f"Pipeline stages ({STAGES} if none): ", _count, default=STAGES)
+    microbatches = ask_value(f"Microbatches ({_MICROBATCHES} if none): ", _count, default=_MICROBATCHES)
+    chunks = ask_value(f"Pipeline interleave ({INTERLEAVE} if none): ", _count, default=INTERLEAVE)
+    limit = ask_value(
+        f"Memory limit of a device in MB ({LIMIT_MB} if none): ", _memory, default=parse_memory(str(LIMIT_MB))
+    )
+    return Settings(
+        sizes=Sizes(num_ranks=stages, num_chunks=chunks, num_microbatches=microbatches),
+        schedule=default_family(num_chunks=chunks),
+        memory_limit_bytes=limit,
+    )
+
+
+def _ask_layer(kind: str, model_name: str) -> dict[str, object]:
+    """Return an entry of a layer file."""
+    click.echo({"HEAD": "The head:", "BODY": "The body, which is one kind of layer:", "TAIL": "The tail:"}[kind])
+    is_body = kind == "BODY"
+    entry: dict[str, object] = {
+        "name": ask("  name, if you wish: ") or f"{model_name}_{kind}",
+        "type": kind,
+        "time": ask_value("  forward time of a layer, ms: ", _above_zero)
+        if is_body
+        else ask_value("  forward time, ms (0 if none): ", _number, default=0.0),
+        "nb_layer": 1,
+    }
+    if not is_body:
+        return {**entry, "memory_parameter": ask_value("  memory, MB (0 if none): ", _number, default=0.0)}
+    entry["nb_layer"] = ask_value("  number of layers (1 if none): ", _count, default=1)
+    parameter = ask_value("  parameters of a layer, MB (0 if none): ", _number, default=0.0)
+    memory = {
+        key: ask_value(f"  activation of a layer {words}, MB, if you wish: ", _number, default=0.0)
+        for key, words in _KINDS.items()
+    }
+    if not memory["memory_activation"]:
+        click.echo(_("note: without the activation of a layer no memory limit is checked"), err=True)
+        return entry
+    return {**entry, "memory_parameter": parameter, **{key: size for key, size in memory.items() if size}}
+
+
+def _count(answer: str) -> int:
+    count = whole_number(answer)
+    if not count:
+        raise _wrong(answer, _("must be above zero"))
+    return count
+
+
+def _memory(answer: str) -> int:
+    return parse_memory(answer, place=_("the answer"))
+
+
+def _number(answer: str) -> float:
+    try:
+        number = float(answer)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= LARGEST:
+        raise _wrong(answer, _("must be a number from 0 to {largest:g}", largest=LARGEST))
+    return number
+
+
+def _above_zero(answer: str) -> float:
+    number = _number(answer)
+    if not number:
+        raise _wrong(answer, _("must be above zero"))
+    return number
+
+
+def _wrong(answer: str, rule: str) -> InputError:
+    return InputError(value=answer, rule=rule, place=_("the answer"))
