@@ -23,7 +23,7 @@ from evenflow.cli.sapp import flags
 from evenflow.cli.shared.help_language import messages_of_help
 
 SOURCES = Path(language.__file__).parent
-MARKS = {"_": 1, "_n": 2, "marked": 1}
+MARKS = {"_": 1, "_n": 2, "to_translate": 1}
 """The functions that take messages, and how many of them."""
 Key = str | tuple[str, str]
 

@@ -59,7 +59,7 @@ def _n(one: str, several: str, /, *, count: int, **values: object) -> str:
     return _translated(message, _catalogue(spoken()).ngettext(one, several, count), values)
 
 
-def marked(message: str) -> str:
+def to_translate(message: str) -> str:
     """Return `message` as it is: the catalogues have this constant, and `looked_up` translates it where it is shown."""
     return message
 

@@ -44,21 +44,21 @@ def test_the_smallest_limit_is_that_of_every_plan(case):
 def test_more_ranks_are_tried_and_what_would_fit_is_said():
     advice = advice_for(problem_of(200))
     assert advice == [
-        "4 ranks would fit: they need 180 MB",
+        "4 ranks would fit, needing 180 MB",
         "recompute kinds that the network does not offer might help: both, select, comm",
     ]
-    assert advice_for(problem_of(179))[0] == "4 ranks would still not fit: they need 180 MB"
+    assert advice_for(problem_of(179))[0] == "4 ranks would still not fit, needing 180 MB"
 
 
 def test_a_given_split_is_told_of_a_better_one():
     first, *_ = advice_for(problem_of(290, layers=((7, 1),)))
-    assert first == "another split of the layers would fit: it needs 280 MB"
+    assert first == "another split of the layers would fit, needing 280 MB"
 
 
 def test_chunks_are_compared_with_1f1b_and_with_the_variant_that_holds_less():
     advice = advice_for(problem_of(285, schedule="interleaved", num_chunks=2))
     assert advice[0].startswith("the less-memory variant of the schedule would ")
-    assert advice[1] == "1F1B with one chunk per rank would fit: it needs 280 MB"
+    assert advice[1] == "1F1B with one chunk per rank would fit, needing 280 MB"
     without = advice_for(problem_of(285, schedule="interleaved", num_chunks=2), schedules=False)
     assert without == advice[2:]
 

@@ -122,12 +122,14 @@ class _Rule:
         needed = self._fewest_recomputed(layers)
         for rank in np.flatnonzero(needed):
             recomputed[rank] = needed[rank]
-            yield self._step(f"recompute {needed[rank]} on rank {rank}", layers, recomputed)
+            yield self._step(_("recompute {needed} on rank {rank}", needed=needed[rank], rank=rank), layers, recomputed)
         if len(layers) < _BALANCED_FROM or not self._fits(layers, recomputed):
             return
         while (move := self._best_move(layers, recomputed)) is not None:
             source, target, layers, recomputed = move
-            yield self._step(f"move a layer from rank {source} to rank {target}", layers, recomputed)
+            yield self._step(
+                _("move a layer from rank {source} to rank {target}", source=source, target=target), layers, recomputed
+            )
 
     def _best_move(self, layers: Integers, recomputed: Integers) -> tuple[int, int, Integers, Integers] | None:
         """Return the move that leaves the smallest spread, with its layers and recompute counts; None if none helps."""

@@ -287,7 +287,7 @@ class _Contest:
             return
         for other in self.entries:
             if other.race is not None and other.race.problem.schedule.same_order(problem.schedule):
-                entry.reason = f"the same order as {other.candidate.label}"
+                entry.reason = _("the same order as {label}", label=other.candidate.label)
                 return
         entry.race = Race(problem, RaceSettings(patience_s=_PATIENCE_SECONDS, advise=False))
 
@@ -363,6 +363,9 @@ class _Contest:
         least, entry = min(zip(reasons, entries, strict=True), key=lambda pair: pair[0].smallest_limit_bytes)
         assert entry.outcome is not None
         assert entry.race is not None
-        advice = (f"it is that of {entry.candidate.label}", *advice_for(entry.race.problem, schedules=False))
+        advice = (
+            _("it is that of {label}", label=entry.candidate.label),
+            *advice_for(entry.race.problem, schedules=False),
+        )
         proven = all(reason.proven for reason in reasons)
         return replace(entry.outcome, solve_seconds=seconds, infeasibility=replace(least, proven=proven, advice=advice))

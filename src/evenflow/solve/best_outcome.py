@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from evenflow.language import _, _n
 from evenflow.solve.outcome import Outcome, Status
 from evenflow.solve.proof import TOLERANCE
 from evenflow.units import megabytes, milliseconds
@@ -30,8 +31,10 @@ class Candidate:
     @property
     def label(self) -> str:
         """Schedule, chunks and groups as text."""
-        groups = "" if self.group_size is None else f", groups of {self.group_size}"
-        return f"{self.schedule}, {self.num_chunks} chunk{'' if self.num_chunks == 1 else 's'}{groups}"
+        name = _n("{schedule}, 1 chunk", "{schedule}, {count} chunks", count=self.num_chunks, schedule=self.schedule)
+        if self.group_size is None:
+            return name
+        return _("{schedule}, groups of {size}", schedule=name, size=self.group_size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,31 +71,40 @@ class BestOutcome:
         """Return the result of a candidate in a few words."""
         outcome = candidate.outcome
         if outcome is None:
-            return f"not tried: {candidate.reason}"
+            return _("not tried: {reason}", reason=candidate.reason)
         if outcome.infeasibility is not None:
             needed = f"{megabytes(outcome.infeasibility.smallest_limit_bytes):,.0f} MB"
-            return f"infeasible: needs {needed}"
+            return _("infeasible: needs {needed}", needed=needed)
         if outcome.makespan_ns is None:
-            return "no plan in the time given"
+            return _("no plan in the time given")
         if candidate is self.best:
-            return "best"
-        return "open: may have a shorter plan" if self.can_win(candidate) else "proven not to be shorter"
+            return _("best")
+        return _("open: may have a shorter plan") if self.can_win(candidate) else _("proven not to be shorter")
 
     def certificate(self) -> str:
         """Return one sentence on the best plan against all plans of all candidates."""
         if self.outcome.makespan_ns is None or self.gap is None:
             return self.outcome.certificate()
         tried = [candidate for candidate in self.candidates if candidate.is_bounded]
-        split = " with these layers" if self.outcome.fixed_layers else ""
-        schedules = f"these {len(tried)} schedules" if len(tried) > 1 else "this schedule"
+        split = _(" with these layers") if self.outcome.fixed_layers else ""
+        schedules = _n("this schedule", "these {count} schedules", count=len(tried))
         if self.gap <= 2 * TOLERANCE:
             shortest = f"{milliseconds(self.outcome.makespan_ns):,.3f} ms"
-            return f"best of all: no plan of {schedules}{split} is shorter than {shortest}"
+            return _(
+                "best of all: no plan of {schedules}{split} is shorter than {shortest}",
+                schedules=schedules,
+                split=split,
+                shortest=shortest,
+            )
         if self.lower_bound_ns <= 0:
-            return f"best so far of {schedules}: the time ran out before all were bounded"
-        return (
-            f"no plan of {schedules}{split} is shorter than {milliseconds(self.lower_bound_ns):,.3f} ms: "
-            f"another one could save at most {100 * self.gap:.2f} %"
+            return _("best so far of {schedules}: the time ran out before all were bounded", schedules=schedules)
+        return _(
+            "no plan of {schedules}{split} is shorter than {bound_ms:,.3f} ms: "
+            "another one could save at most {gap:.2f} %",
+            schedules=schedules,
+            split=split,
+            bound_ms=milliseconds(self.lower_bound_ns),
+            gap=100 * self.gap,
         )
 
     def summary(self) -> str:

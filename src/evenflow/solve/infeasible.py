@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model import BOTH, COMM, FULL, SELECT, Request
 from evenflow.solve.group_choice import least_group_size
 from evenflow.solve.memory.least_memory import LeastMemory, least_memory
@@ -40,31 +41,38 @@ def advice_for(problem: Problem, *, schedules: bool = True) -> list[str]:
     request, schedule = problem.request, problem.schedule.name
     sizes, usual = request.sizes, replace(request, group_size=None)
     free = replace(usual, layers=None)
-    variants: list[tuple[str, str, str, Request]] = []
+    variants: list[tuple[str, str, Request]] = []
     if request.layers is not None:
-        variants.append(("another split of the layers", "it needs", schedule, replace(request, layers=None)))
+        variants.append((_("another split of the layers"), schedule, replace(request, layers=None)))
     if schedules and sizes.num_chunks > 1 and schedule == "interleaved":
-        words = "the less-memory variant of the schedule"
-        variants.append((words, "it needs", "interleaved-less-memory", usual))
+        words = _("the less-memory variant of the schedule")
+        variants.append((words, "interleaved-less-memory", usual))
     least = least_group_size(request, schedule)
     if schedules and least is not None and least != request.group_size:
-        variants.append((f"groups of {least} microbatches", "they need", schedule, replace(request, group_size=least)))
+        words = _("groups of {size} microbatches", size=least)
+        variants.append((words, schedule, replace(request, group_size=least)))
     if schedules and schedule != "1f1b":
         one_chunk = replace(free, sizes=replace(sizes, num_chunks=1))
-        variants.append(("1F1B with one chunk per rank", "it needs", "1f1b", one_chunk))
+        variants.append((_("1F1B with one chunk per rank"), "1f1b", one_chunk))
     more_ranks = replace(free, sizes=replace(sizes, num_ranks=2 * sizes.num_ranks))
-    variants.append((f"{2 * sizes.num_ranks} ranks", "they need", schedule, more_ranks))
+    variants.append((_("{num_ranks} ranks", num_ranks=2 * sizes.num_ranks), schedule, more_ranks))
     advice = []
-    for change, needs, name, variant in variants:
+    for change, name, variant in variants:
         needed = _least_bytes(variant, schedule=name)
         if needed is not None:
-            verdict = "would fit" if needed <= problem.limit else "would still not fit"
-            advice.append(f"{change} {verdict}: {needs} {megabytes(needed):,.0f} MB")
+            needed_mb = megabytes(needed)
+            advice.append(
+                _("{change} would fit, needing {needed_mb:,.0f} MB", change=change, needed_mb=needed_mb)
+                if needed <= problem.limit
+                else _("{change} would still not fit, needing {needed_mb:,.0f} MB", change=change, needed_mb=needed_mb)
+            )
     missing = [kind for kind in (FULL, BOTH, SELECT, COMM) if kind not in problem.kinds]
     if sizes.sequence_splits > 1 and FULL in missing:
         missing.remove(FULL)
     if missing:
-        advice.append(f"recompute kinds that the network does not offer might help: {', '.join(missing)}")
+        advice.append(
+            _("recompute kinds that the network does not offer might help: {names}", names=", ".join(missing))
+        )
     return advice
 
 

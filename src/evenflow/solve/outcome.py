@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.simulate import Simulation
 from evenflow.units import megabytes, milliseconds
@@ -70,19 +71,31 @@ class Outcome:
 
     def certificate(self) -> str:
         """Return one sentence on how good the plan is proven to be."""
-        split = " with these layers" if self.fixed_layers else ""
+        split = _(" with these layers") if self.fixed_layers else ""
         if self.makespan_ns is None or self.gap is None:
             if self.infeasibility is None:
-                return "no plan was found in the time given"
+                return _("no plan was found in the time given")
             smallest = f"{megabytes(self.infeasibility.smallest_limit_bytes):,.0f} MB"
-            return f"infeasible: the smallest limit that would do{split} is {smallest}"
+            return _(
+                "infeasible: the smallest limit that would do{split} is {smallest}", split=split, smallest=smallest
+            )
         if self.status is Status.OPTIMAL:
-            return f"optimal: no plan of this schedule{split} is shorter than {milliseconds(self.makespan_ns):,.3f} ms"
+            return _(
+                "optimal: no plan of this schedule{split} is shorter than {step_ms:,.3f} ms",
+                split=split,
+                step_ms=milliseconds(self.makespan_ns),
+            )
         if self.lower_bound_ns <= 0:
-            return f"{milliseconds(self.makespan_ns):,.3f} ms, not yet bounded: the time ran out first"
-        return (
-            f"within {100 * self.gap:.2f} % of optimal{split}: {milliseconds(self.makespan_ns):,.3f} ms, "
-            f"bound {milliseconds(self.lower_bound_ns):,.3f} ms"
+            return _(
+                "{step_ms:,.3f} ms, not yet bounded: the time ran out first",
+                step_ms=milliseconds(self.makespan_ns),
+            )
+        return _(
+            "within {gap:.2f} % of optimal{split}: {step_ms:,.3f} ms, bound {bound_ms:,.3f} ms",
+            gap=100 * self.gap,
+            split=split,
+            step_ms=milliseconds(self.makespan_ns),
+            bound_ms=milliseconds(self.lower_bound_ns),
         )
 
     def summary(self) -> str:
@@ -90,12 +103,27 @@ class Outcome:
         lines = [self.certificate()]
         if self.simulation:
             plan = self.simulation.plan
-            lines += [f"layers, chunk {chunk}: {list(row)}" for chunk, row in enumerate(plan.layers)]
+            lines += [
+                _("layers, chunk {chunk}: {row}", chunk=chunk, row=list(row)) for chunk, row in enumerate(plan.layers)
+            ]
             for kind, table in plan.recompute.items():
-                lines += [f"{kind}, chunk {chunk}: {list(row)}" for chunk, row in enumerate(table) if any(row)]
+                lines += [
+                    _("{kind}, chunk {chunk}: {row}", kind=kind, chunk=chunk, row=list(row))
+                    for chunk, row in enumerate(table)
+                    if any(row)
+                ]
             peak = max(self.simulation.peak_memory_bytes)
-            limit = f" of {megabytes(self.memory_limit_bytes):,.0f} MB" if self.memory_limit_bytes else ""
-            lines.append(f"peak memory: {megabytes(peak):,.0f} MB{limit}")
+            if self.memory_limit_bytes:
+                limit_mb = megabytes(self.memory_limit_bytes)
+                lines.append(
+                    _(
+                        "peak memory: {peak_mb:,.0f} MB of {limit_mb:,.0f} MB",
+                        peak_mb=megabytes(peak),
+                        limit_mb=limit_mb,
+                    )
+                )
+            else:
+                lines.append(_("peak memory: {peak_mb:,.0f} MB", peak_mb=megabytes(peak)))
         if self.infeasibility:
             lines += self.infeasibility.advice
         return "\n".join(lines)

@@ -64,7 +64,7 @@ def _balance(arguments: list[str]) -> int:
 def _compare(job: Job, flags: argparse.Namespace) -> int:
     """Solve, and show the recommended plan and those to compare it with."""
     if not job.network.has_memory and job.layer_file is not None:
-        click.echo(f"note: {_('the layer file has no memory data, so -mem is not checked')}", err=True)
+        click.echo(_("note: the layer file has no memory data, so -mem is not checked"), err=True)
     request = job.request
     others = _others(request, job.settings, flags)
     paths = picture_paths(others, flags.output_folder)
@@ -81,7 +81,7 @@ def _compare(job: Job, flags: argparse.Namespace) -> int:
     status = _recommend(request, job.settings, flags, outputs) if flags.exec else 0
     for other in others:
         if isinstance(other, Skipped):
-            click.echo(f"\n{other.name} is skipped: {other.reason}")
+            click.echo("\n" + _("{name} is skipped: {reason}", name=other.name, reason=other.reason))
         else:
             click.echo(f"\n{other.name}:")
             _show(other, request.memory_limit_bytes, flags.output_folder, outputs)
@@ -126,7 +126,7 @@ def _show(plan: NamedPlan, limit: int | None, folder: Path, outputs: Outputs) ->
     click.echo(named_plan_text(plan, limit))
     if plan.picture is not None:
         outputs.write(picture_option(plan.name), lambda: plan_svg(plan, memory_limit_bytes=limit))
-        click.echo(f"picture: {folder / plan.picture}")
+        click.echo(_("picture: {file}", file=folder / plan.picture))
 
 
 def named_plan_text(named: NamedPlan, memory_limit_bytes: int | None) -> str:
@@ -152,20 +152,34 @@ def _memory(simulation: Simulation, memory_limit_bytes: int | None) -> list[str]
     lines = [f"peak_memory: {[round(megabytes(peak)) for peak in peaks]} MB"]
     if memory_limit_bytes is not None:
         over = [stage for stage, peak in enumerate(peaks) if peak > memory_limit_bytes]
-        verdict = f"OVER the limit on stages {over}" if over else "within the limit"
+        verdict = _("OVER the limit on stages {over}", over=over) if over else _("within the limit")
         lines.append(f"memory_limit: {megabytes(memory_limit_bytes):.0f} MB, {verdict}")
     return lines
 
 
 def layers_text(network: Network) -> str:
     """Return the layers as they were read: head, kinds of body layers, tail."""
-    lines = [f"layers of {network.name}, constant memory {megabytes(network.constant_bytes):.3f} MB"]
+    lines = [
+        _(
+            "layers of {name}, constant memory {constant_mb:.3f} MB",
+            name=network.name,
+            constant_mb=megabytes(network.constant_bytes),
+        )
+    ]
     for kind, block in (("HEAD", network.head), ("TAIL", network.tail)):
         lines.append(
-            f"  {kind} {block.name or '(none)'}: forward {milliseconds(block.forward_ns):.5f} ms, "
-            f"backward {milliseconds(block.backward_ns):.5f} ms, "
-            f"parameters {megabytes(block.parameter_bytes):.3f} MB, "
-            f"activation {megabytes(block.activation_bytes):.3f} MB"
+            _(
+                "  {kind} {name}: forward {forward_ms:.5f} ms, "
+                "backward {backward_ms:.5f} ms, "
+                "parameters {parameter_mb:.3f} MB, "
+                "activation {activation_mb:.3f} MB",
+                kind=kind,
+                name=block.name or _("(none)"),
+                forward_ms=milliseconds(block.forward_ns),
+                backward_ms=milliseconds(block.backward_ns),
+                parameter_mb=megabytes(block.parameter_bytes),
+                activation_mb=megabytes(block.activation_bytes),
+            )
         )
     for run in network.runs:
         layer = run.layer
@@ -175,7 +189,14 @@ def layers_text(network: Network) -> str:
         )
         lines.insert(
             -1,
-            f"  BODY {layer.name} x {run.count}: forward {milliseconds(layer.forward_ns):.5f} ms, "
-            f"parameters {megabytes(layer.parameter_bytes):.3f} MB, activation / backward: {modes}",
+            _(
+                "  BODY {name} x {count}: forward {forward_ms:.5f} ms, "
+                "parameters {parameter_mb:.3f} MB, activation / backward: {modes}",
+                name=layer.name,
+                count=run.count,
+                forward_ms=milliseconds(layer.forward_ns),
+                parameter_mb=megabytes(layer.parameter_bytes),
+                modes=modes,
+            ),
         )
     return "\n".join(lines)

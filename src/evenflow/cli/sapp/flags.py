@@ -12,12 +12,12 @@ import click
 import evenflow
 from evenflow.cli.shared.help_language import HELP, OPTION
 from evenflow.cli.text.display_width import wrapped
-from evenflow.language import ENGLISH, LANGUAGES, _, looked_up, marked, spoken
+from evenflow.language import ENGLISH, LANGUAGES, _, looked_up, spoken, to_translate
 
 PROGRAM = "run_pipeline_balance.py"
 _REFUSED = {
-    "memory_folder": marked("memory files (-mf) are not read; give the memory of each layer in the layer file"),
-    "compute_memory": marked("memory is not computed (-cm); give the memory of each layer in the layer file"),
+    "memory_folder": to_translate("memory files (-mf) are not read; give the memory of each layer in the layer file"),
+    "compute_memory": to_translate("memory is not computed (-cm); give the memory of each layer in the layer file"),
 }
 
 

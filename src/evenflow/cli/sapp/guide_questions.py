@@ -9,15 +9,15 @@ from evenflow.cli.sapp.questions import ask_value, ask_yes, whole_number
 from evenflow.cli.text.guide_text import guide_notes
 from evenflow.errors import Interrupted
 from evenflow.export.dry_run_text import format_dry_runs
-from evenflow.language import _
+from evenflow.language import _, looked_up, to_translate
 from evenflow.model import BOTH, COMM, FULL, SELECT
 from evenflow.profiles.memory.dry_run_guide import check_layers, check_ranks, find_dry_runs
 
 _QUESTIONS = {
-    FULL: "Do you consider full recomputation?[y/n]? ",
-    SELECT: "Do you consider select recomputation?[y/n]? ",
-    BOTH: "Does your communication recomputation co-work with select recomputation?[y/n]? ",
-    COMM: "Do you consider extra communication recomputation?[y/n]? ",
+    FULL: to_translate("Do you consider full recomputation?[y/n]? "),
+    SELECT: to_translate("Do you consider select recomputation?[y/n]? "),
+    BOTH: to_translate("Does your communication recomputation co-work with select recomputation?[y/n]? "),
+    COMM: to_translate("Do you consider extra communication recomputation?[y/n]? "),
 }
 
 
@@ -28,14 +28,14 @@ def interactive_guide() -> int:
     raise `Interrupted`.
     """
     try:
-        ranks = _ask_count("Please enter the pipeline stage number (0 if none): ", check_ranks)
+        ranks = _ask_count(_("Please enter the pipeline stage number (0 if none): "), check_ranks)
         layers = ranks and _ask_count(
-            "Please enter the number of layers (0 if none): ", lambda count: check_layers(count, num_ranks=ranks)
+            _("Please enter the number of layers (0 if none): "), lambda count: check_layers(count, num_ranks=ranks)
         )
         if not layers:
-            click.echo("there is nothing to dry-run without stages and layers", err=True)
+            click.echo(_("there is nothing to dry-run without stages and layers"), err=True)
             return 0
-        kinds = [kind for kind, question in _QUESTIONS.items() if ask_yes(question)]
+        kinds = [kind for kind, question in _QUESTIONS.items() if ask_yes(looked_up(question))]
     except click.Abort:
         raise Interrupted("\n" + _("interrupted: some questions were not answered")) from None
     dry_runs = find_dry_runs(ranks, layers, kinds)

@@ -10,10 +10,20 @@ from itertools import pairwise
 import click
 
 from evenflow.cli.text.display_width import wrapped
-from evenflow.language import CATALOGUES, ENGLISH, LANGUAGES, VARIABLE, language_of, looked_up, marked, speaking, spoken
+from evenflow.language import (
+    CATALOGUES,
+    ENGLISH,
+    LANGUAGES,
+    VARIABLE,
+    language_of,
+    looked_up,
+    speaking,
+    spoken,
+    to_translate,
+)
 
 OPTION = "--lang"
-HELP = marked("Language of help and messages.  [default: that of the locale]")
+HELP = to_translate("Language of help and messages.  [default: that of the locale]")
 _KEPT_AS_IT_IS = "\b"
 """Before a paragraph: click's sign not to fill its lines."""
 

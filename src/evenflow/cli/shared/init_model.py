@@ -28,10 +28,10 @@ def write_layer_file(init_file: Path, layer_file: Path, *, name: str, overwrite:
     fit = fit_memory(init.dry_runs)
     text = format_layer_file(model_of(init, fit, name=name))
     for note in time_notes(init):
-        click.echo(f"note: {note}", err=True)
-    click.echo(f"memory of {init_file}:\n{fit_summary(fit)}")
+        click.echo(_("note: {note}", note=note), err=True)
+    click.echo(_("memory of {file}:", file=init_file) + f"\n{fit_summary(fit)}")
     outputs.write("-m", lambda: text)
-    click.echo(f"layer file: {layer_file}\n")
+    click.echo(_("layer file: {file}", file=layer_file) + "\n")
 
 
 def model_of(init: InitFile, fit: MemoryFit, *, name: str) -> Network:
@@ -99,7 +99,7 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
         head=profiling.head_layers,
         body=profiling.body_layers,
         tail=profiling.tail_layers,
-        given_by=f"{{role}}_layers in {PROFILING} of {init.file}",
+        given_by=_("{{role}}_layers in {profiling} of {file}", profiling=PROFILING, file=init.file),
     )
     folder = _timeline_folder(init, profiling)
     with Console(stderr=True).status("reading timelines") as status:
@@ -108,10 +108,12 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
             num_microbatches=profiling.num_microbatches,
             num_layers=init.num_layers,
             names=names,
-            progress=lambda done, total: status.update(f"reading timelines: {100 * done // max(total, 1)} %"),
+            progress=lambda done, total: status.update(
+                _("reading timelines: {percent} %", percent=100 * done // max(total, 1))
+            ),
         )
     for note in traces.notes:
-        click.echo(f"note: {note}", err=True)
+        click.echo(_("note: {note}", note=note), err=True)
 
     uses_forwards_alone = init.planning.use_backward_time is False
 

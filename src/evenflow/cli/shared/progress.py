@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.text import Text
 
+from evenflow.language import _, looked_up
 from evenflow.solve import Progress, ProgressCallback
 from evenflow.units import milliseconds
 
@@ -25,19 +26,19 @@ def shown_progress(*, quiet: bool = False) -> Iterator[ProgressCallback | None]:
     if not console.is_terminal:
         yield _Lines(console)
         return
-    with console.status("starting") as status:
+    with console.status(_("starting")) as status:
         yield lambda progress: status.update(_one_line(progress, width=console.width - SPINNER_WIDTH))
 
 
 def progress_text(progress: Progress) -> str:
     """Return one line: time, phase, best plan, bound and gap."""
-    parts = [f"{progress.seconds:6.1f} s", progress.phase]
+    parts = [f"{progress.seconds:6.1f} s", looked_up(progress.phase)]
     if progress.makespan_ns is not None:
-        parts.append(f"best {milliseconds(progress.makespan_ns):,.3f} ms")
+        parts.append(_("best {ms:,.3f} ms", ms=milliseconds(progress.makespan_ns)))
     if progress.lower_bound_ns > 0:
-        parts.append(f"bound {milliseconds(progress.lower_bound_ns):,.3f} ms")
+        parts.append(_("bound {ms:,.3f} ms", ms=milliseconds(progress.lower_bound_ns)))
         if progress.makespan_ns:
-            parts.append(f"gap {100 * (1 - progress.lower_bound_ns / progress.makespan_ns):.2f} %")
+            parts.append(_("gap {percent:.2f} %", percent=100 * (1 - progress.lower_bound_ns / progress.makespan_ns)))
     return "  ".join(parts)
 
 

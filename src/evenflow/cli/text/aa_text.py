@@ -4,7 +4,7 @@ import re
 
 from evenflow.cli.text.tables import aligned
 from evenflow.errors import InputError
-from evenflow.language import _
+from evenflow.language import _, _n
 from evenflow.run.values.aa_report import AAReport, Direction, Fault, Mismatch
 from evenflow.units import milliseconds
 
@@ -39,10 +39,18 @@ def parse_fault(text: str) -> Fault:
 
 def mismatch_text(mismatch: Mismatch) -> str:
     """Return ``rank 2, stage 2, microbatch 4, step 3, backward: model.norm.weight came out differently …``."""
-    numbers = "1 number" if mismatch.num_different == 1 else f"{mismatch.num_different:,} numbers"
-    return (
-        f"rank {mismatch.rank}, stage {mismatch.stage}, microbatch {mismatch.microbatch}, step {mismatch.step + 1}, "
-        f"{mismatch.direction}: {mismatch.tensor} came out differently the second time, in {numbers}"
+    return _n(
+        "rank {rank}, stage {stage}, microbatch {microbatch}, step {step}, {direction}: {tensor} came out differently "
+        "the second time, in 1 number",
+        "rank {rank}, stage {stage}, microbatch {microbatch}, step {step}, {direction}: {tensor} came out differently "
+        "the second time, in {count:,} numbers",
+        count=mismatch.num_different,
+        rank=mismatch.rank,
+        stage=mismatch.stage,
+        microbatch=mismatch.microbatch,
+        step=mismatch.step + 1,
+        direction=_direction(mismatch.direction),
+        tensor=mismatch.tensor,
     )
 
 
@@ -51,12 +59,27 @@ def audit_text(report: AAReport) -> str:
     checks = sum(rank.num_checks for rank in report.ranks)
     num_differences = len(report.mismatches)
     lines = [
-        f"A/A check: {checks:,} checks in {report.num_checked_steps} steps, "
-        + (f"{num_differences} DIFFERENCES" if num_differences else "no difference"),
-        f"step with checks {milliseconds(report.checked_step_ns):,.3f} ms, without "
-        f"{milliseconds(report.plain_step_ns):,.3f} ms ({100 * report.cost:+.2f} %); medians, in turn",
+        _(
+            "A/A check: {checks:,} checks in {steps} steps, {found}",
+            checks=checks,
+            steps=report.num_checked_steps,
+            found=_("{count} DIFFERENCES", count=num_differences) if num_differences else _("no difference"),
+        ),
+        _(
+            "step with checks {checked_ms:,.3f} ms, without {plain_ms:,.3f} ms ({cost:+.2f} %); medians, in turn",
+            checked_ms=milliseconds(report.checked_step_ns),
+            plain_ms=milliseconds(report.plain_step_ns),
+            cost=100 * report.cost,
+        ),
     ]
-    header = ["rank", "checks", "actions a step %", "actions of the run %", "check ms a step", "differences"]
+    header = [
+        _("rank"),
+        _("checks"),
+        _("actions a step %"),
+        _("actions of the run %"),
+        _("check ms a step"),
+        _("differences"),
+    ]
     rows = [
         [
             str(index),
@@ -71,11 +94,14 @@ def audit_text(report: AAReport) -> str:
     notes = []
     for index, rank in enumerate(report.ranks):
         waiting = [item for item in rank.never_checked if item not in rank.fits_no_bubble]
-        for why, items in (("fits no bubble", rank.fits_no_bubble), ("not yet checked", waiting)):
+        for why, items in ((_("fits no bubble"), rank.fits_no_bubble), (_("not yet checked"), waiting)):
             if items:
-                names = ", ".join(f"{direction} of stage {stage}" for stage, direction in items)
-                notes.append(f"rank {index}: {why}: {names}")
-        notes += [f"rank {index}: 1 bit flipped in {place}" for place in rank.injected]
+                names = ", ".join(
+                    _("{direction} of stage {stage}", direction=_direction(direction), stage=stage)
+                    for stage, direction in items
+                )
+                notes.append(_("rank {index}: {why}: {names}", index=index, why=why, names=names))
+        notes += [_("rank {index}: 1 bit flipped in {place}", index=index, place=place) for place in rank.injected]
     return "\n\n".join(part for part in ("\n".join(lines), aligned(header, rows), "\n".join(notes)) if part)
 
 
@@ -84,5 +110,9 @@ def verdict(report: AAReport) -> str:
     mismatches = report.mismatches
     lines = [mismatch_text(mismatch) for mismatch in mismatches[:_SHOWN]]
     if len(mismatches) > _SHOWN:
-        lines.append(f"and {len(mismatches) - _SHOWN} more tensors")
-    return "\n  ".join(["the A/A check found differences", *lines]) if mismatches else ""
+        lines.append(_("and {count} more tensors", count=len(mismatches) - _SHOWN))
+    return "\n  ".join([_("the A/A check found differences"), *lines]) if mismatches else ""
+
+
+def _direction(direction: Direction) -> str:
+    return _("forward") if direction is Direction.FORWARD else _("backward")

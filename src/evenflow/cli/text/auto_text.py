@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from evenflow.cli.text.tables import aligned, bubble_table
 from evenflow.cluster import describe
+from evenflow.language import _, _n
+from evenflow.model import NONE
 from evenflow.solve import Status
 from evenflow.units import megabytes, milliseconds
 
@@ -21,8 +23,19 @@ def auto_text(result: "AutoPlan", *, microbatch: int, sequence: int, seconds: fl
     """Return headline, stages, costs by part, shardings, alternatives, refinement and notes."""
     cluster, simulation = result.cluster, result.simulation
     mesh = f"{cluster.num_nodes}x{cluster.devices_per_node}"
-    work = f"{result.num_microbatches} microbatches of {microbatch} x {sequence} tokens"
-    head = f"{result.row.name}: {len(result.row.body)} layers on a mesh of {mesh} devices, {work}, "
+    work = _(
+        "{num_microbatches} microbatches of {microbatch} x {sequence} tokens",
+        num_microbatches=result.num_microbatches,
+        microbatch=microbatch,
+        sequence=sequence,
+    )
+    head = _(
+        "{name}: {num_body} layers on a mesh of {mesh} devices, {work}, ",
+        name=result.row.name,
+        num_body=len(result.row.body),
+        mesh=mesh,
+        work=work,
+    )
     head += simulation.plan.schedule
     paragraphs = [
         head,
@@ -33,7 +46,7 @@ def auto_text(result: "AutoPlan", *, microbatch: int, sequence: int, seconds: fl
         *_shardings(result),
         _alternatives(result),
         _refinement(result),
-        "\n".join(f"note: {note}" for note in result.notes),
+        "\n".join(_("note: {note}", note=note) for note in result.notes),
     ]
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
@@ -41,12 +54,22 @@ def auto_text(result: "AutoPlan", *, microbatch: int, sequence: int, seconds: fl
 def shortage_text(result: "AutoPlan") -> str:
     """Return why there is no plan, and what would be enough."""
     assert result.search.shortage is not None
-    return f"infeasible: {result.search.shortage.message(result.cluster)}"
+    return _("infeasible: {message}", message=result.search.shortage.message(result.cluster))
 
 
 def _stage_table(result: "AutoPlan") -> str:
     """Return a row for each stage; peak memory is that of its rank."""
-    header = ["stage", "layers", "submesh", "devices", "sharding", "recompute", "forward ms", "backward ms", "peak MB"]
+    header = [
+        _("stage"),
+        _("layers"),
+        _("submesh"),
+        _("devices"),
+        _("sharding"),
+        _("recompute"),
+        _("forward ms"),
+        _("backward ms"),
+        _("peak MB"),
+    ]
     costs, peaks = result.simulation.costs, result.simulation.peak_memory_bytes
     rows = [
         [
@@ -55,7 +78,7 @@ def _stage_table(result: "AutoPlan") -> str:
             str(stage.submesh),
             _span(stage.devices.start, stage.devices.stop),
             str(stage.sharding),
-            ", ".join(f"{kind} {count}" for kind, count in stage.recompute.items()) or "none",
+            ", ".join(f"{kind} {count}" for kind, count in stage.recompute.items()) or NONE,
             f"{milliseconds(int(costs.forward_ns[stage.stage])):,.3f}",
             f"{milliseconds(int(costs.backward_ns[stage.stage])):,.3f}",
             f"{megabytes(peaks[stage.rank]):,.0f}",
@@ -73,22 +96,41 @@ def _evidence(result: "AutoPlan", seconds: float) -> Iterator[str]:
     two_level, simulation = result.two_level, result.simulation
     assert two_level is not None
     limit = megabytes(result.cluster.memory_bytes)
-    yield f"step {milliseconds(simulation.makespan_ns):,.3f} ms simulated, messages included; found in {seconds:.1f} s"
+    yield _(
+        "step {makespan_ms:,.3f} ms simulated, messages included; found in {seconds:.1f} s",
+        makespan_ms=milliseconds(simulation.makespan_ns),
+        seconds=seconds,
+    )
     gap = 100 * (1 - two_level.lower_bound_ns / two_level.step_ns)
-    yield (
-        f"stages: {milliseconds(two_level.step_ns):,.3f} ms by the pipeline's equation, no other stages take less than "
-        f"{milliseconds(two_level.lower_bound_ns):,.3f} ms (gap {gap:.2f} %)"
+    yield _(
+        "stages: {step_ms:,.3f} ms by the pipeline's equation, no other stages take less than {bound_ms:,.3f} ms "
+        "(gap {gap:.2f} %)",
+        step_ms=milliseconds(two_level.step_ns),
+        bound_ms=milliseconds(two_level.lower_bound_ns),
+        gap=gap,
     )
     programs = list(result.provider.solved_programs())
     proven = sum(plan.status is Status.OPTIMAL for plan in programs)
-    yield f"shardings: {proven} of {len(programs)} integer programs solved to proven optimality"
+    yield _(
+        "shardings: {proven} of {num_programs} integer programs solved to proven optimality",
+        proven=proven,
+        num_programs=len(programs),
+    )
     peak = megabytes(max(simulation.peak_memory_bytes))
-    yield f"memory: peak {peak:,.0f} MB of {limit:,.0f} MB"
+    yield _("memory: peak {peak:,.0f} MB of {limit:,.0f} MB", peak=peak, limit=limit)
 
 
 def _cost_table(result: "AutoPlan") -> str:
     """Return the time of one microbatch on each stage by kind of work, and gradients and messages beside it."""
-    header = ["ms", "compute", "communication", "resharding", "gradient/step", "recompute", "between stages"]
+    header = [
+        _("ms"),
+        _("compute"),
+        _("communication"),
+        _("resharding"),
+        _("gradient/step"),
+        _("recompute"),
+        _("between stages"),
+    ]
     base = result.simulation
     messages = _messages_ms(result)
     rows = []
@@ -97,7 +139,9 @@ def _cost_table(result: "AutoPlan") -> str:
         parts = [option.compute_ns, option.communication_ns, option.resharding_ns, option.gradient_ns]
         parts.append(int(base.costs.recompute_ns[stage.stage]))
         sent = messages[stage.stage] if stage.stage < len(messages) else 0.0
-        rows.append([f"stage {stage.stage}", *(f"{milliseconds(part):,.3f}" for part in parts), f"{sent:,.3f}"])
+        rows.append(
+            [_("stage {stage}", stage=stage.stage), *(f"{milliseconds(part):,.3f}" for part in parts), f"{sent:,.3f}"]
+        )
     return aligned(header, rows, left={0})
 
 
@@ -125,15 +169,29 @@ def _shardings(result: "AutoPlan") -> Iterator[str]:
             for name, layer_kind in zip(_names(result, stage), stage.kinds, strict=True)
             if layer_kind == kind
         ]
-        where = f"stage{'s' if len(stages) > 1 else ''} {', '.join(str(stage.stage) for stage in stages)}"
-        lines = [f"{names[0]}{f' … {names[-1]}' if len(names) > 1 else ''} ({where}: {sharding} on {submesh})"]
+        lines = [
+            _n(
+                "{layers} (stage {stages}: {sharding} on {submesh})",
+                "{layers} (stages {stages}: {sharding} on {submesh})",
+                count=len(stages),
+                layers=f"{names[0]} … {names[-1]}" if len(names) > 1 else names[0],
+                stages=", ".join(str(stage.stage) for stage in stages),
+                sharding=sharding,
+                submesh=submesh,
+            )
+        ]
         lines += [f"  {parameter.text()}" for parameter in plan.parameters]
         inputs = [value for value in plan.activations if value.name.startswith("input ")]
-        lines += [f"  input {list(value.shape)} {describe(value.placement)}" for value in inputs[:1]]
-        lines += [f"  result of {value.text()}" for value in plan.activations if value not in inputs]
+        lines += [
+            _("  input {shape} {placement}", shape=list(value.shape), placement=describe(value.placement))
+            for value in inputs[:1]
+        ]
+        lines += [_("  result of {text}", text=value.text()) for value in plan.activations if value not in inputs]
         lines += _collectives(plan)
         if plan.replicated_operators:
-            lines.append(f"  without sharding rules, on every device: {', '.join(plan.replicated_operators)}")
+            lines.append(
+                _("  without sharding rules, on every device: {names}", names=", ".join(plan.replicated_operators))
+            )
         yield "\n".join(lines)
 
 
@@ -143,7 +201,14 @@ def _collectives(plan: "ShardingPlan") -> list[str]:
     for each in plan.collectives:
         counts.setdefault((each.phase, each.collective, each.axis), []).append(each.time_ns)
     return [
-        f"  {phase}: {len(times)} x {collective} on mesh axis {axis}, {milliseconds(sum(times)):,.3f} ms"
+        _(
+            "  {phase}: {count} x {collective} on mesh axis {axis}, {time_ms:,.3f} ms",
+            phase={"forward": _("forward"), "backward": _("backward"), "update": _("update")}[phase],
+            count=len(times),
+            collective=collective,
+            axis=axis,
+            time_ms=milliseconds(sum(times)),
+        )
         for (phase, collective, axis), times in sorted(counts.items(), key=lambda item: _PHASES.index(item[0][0]))
     ]
 
@@ -174,8 +239,11 @@ def _alternatives(result: "AutoPlan") -> str:
                 f"{milliseconds(plan.timeline.makespan_ns):,.3f}",
             ]
         )
-    table = aligned(["", "stages", "submeshes", "by equation ms", "bound ms", "simulated ms"], rows, left={0, 2})
-    return f"alternatives ({result.search.num_evaluated:,} different stages evaluated)\n{table}"
+    table = aligned(
+        ["", _("stages"), _("submeshes"), _("by equation ms"), _("bound ms"), _("simulated ms")], rows, left={0, 2}
+    )
+    title = _("alternatives ({count:,} different stages evaluated)", count=result.search.num_evaluated)
+    return f"{title}\n{table}"
 
 
 def _submeshes(plan: "TwoLevelPlan") -> str:
@@ -183,17 +251,17 @@ def _submeshes(plan: "TwoLevelPlan") -> str:
     counts: dict[str, int] = {}
     for stage in plan.stages:
         counts[str(stage.submesh)] = counts.get(str(stage.submesh), 0) + 1
-    return ", ".join(f"{count} of {shape}" for shape, count in counts.items())
+    return ", ".join(_("{count} of {shape}", count=count, shape=shape) for shape, count in counts.items())
 
 
 def _refinement(result: "AutoPlan") -> str:
     """Return what the exact solver adds."""
     refinement = result.refinement
     if refinement is None:
-        return "refinement: none, since no plan has equal submeshes"
+        return _("refinement: none, since no plan has equal submeshes")
     rows = [
         [
-            f"{tried.schedule}, {tried.num_chunks} chunk{'s' if tried.num_chunks > 1 else ''}",
+            _n("{schedule}, 1 chunk", "{schedule}, {count} chunks", count=tried.num_chunks, schedule=tried.schedule),
             str(tried.sharding),
             tried.outcome.status.value,
             "-" if tried.timeline is None else f"{milliseconds(tried.timeline.makespan_ns):,.3f}",
@@ -201,8 +269,13 @@ def _refinement(result: "AutoPlan") -> str:
         ]
         for tried in refinement.tried
     ]
-    table = aligned(["schedule", "sharding", "status", "simulated ms", "bound ms"], rows, left={0, 1, 2})
-    sentence = f"refinement by the exact solver adds {100 * refinement.saved:.1f} %"
+    table = aligned([_("schedule"), _("sharding"), _("status"), _("simulated ms"), _("bound ms")], rows, left={0, 1, 2})
+    sentence = _("refinement by the exact solver adds {saved:.1f} %", saved=100 * refinement.saved)
     if refinement.best:
-        sentence += f": {refinement.best.schedule}, {milliseconds(refinement.two_level_ns):,.3f} ms before"
+        sentence = _(
+            "{sentence}: {schedule}, {before_ms:,.3f} ms before",
+            sentence=sentence,
+            schedule=refinement.best.schedule,
+            before_ms=milliseconds(refinement.two_level_ns),
+        )
     return f"{sentence}\n{table}"

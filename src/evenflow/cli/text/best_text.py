@@ -2,6 +2,7 @@
 
 from evenflow.cli.text.tables import aligned
 from evenflow.export.targets import MINDFORMERS
+from evenflow.language import _
 from evenflow.schedule import FAMILIES
 from evenflow.solve import BestOutcome, Candidate
 from evenflow.units import megabytes, milliseconds
@@ -12,15 +13,20 @@ def best_text(best: BestOutcome) -> str:
     lines = [_table(best), best.certificate()]
     simulation = best.outcome.simulation
     if simulation is not None and simulation.communication is None and simulation.plan.num_chunks > 1:
-        lines.append("messages cost nothing here, and more chunks send more of them: see --p2p-latency")
+        lines.append(_("messages cost nothing here, and more chunks send more of them: see --p2p-latency"))
     if best.best is not None and not _for_target(best.best):
         runs = next((candidate for candidate in best.candidates if _for_target(candidate)), None)
         if runs is None:
-            lines.append(f"{MINDFORMERS.title} can run none of these plans")
+            lines.append(_("{title} can run none of these plans", title=MINDFORMERS.title))
         else:
             lines.append(
-                f"the best that {MINDFORMERS.title} can run: --schedule {runs.schedule} --chunks {runs.num_chunks}, "
-                f"{milliseconds(runs.makespan_ns or 0):,.3f} ms"
+                _(
+                    "the best that {title} can run: --schedule {schedule} --chunks {num_chunks}, {step_ms:,.3f} ms",
+                    title=MINDFORMERS.title,
+                    schedule=runs.schedule,
+                    num_chunks=runs.num_chunks,
+                    step_ms=milliseconds(runs.makespan_ns or 0),
+                )
             )
     return "\n".join(lines)
 
@@ -28,8 +34,8 @@ def best_text(best: BestOutcome) -> str:
 def _table(best: BestOutcome) -> str:
     has_memory = best.outcome.simulation is not None and best.outcome.simulation.network.has_memory
     has_groups = any(each.group_size is not None for each in best.candidates)
-    header = ["schedule", "chunks", *(["group"] if has_groups else []), "step ms", "longer", "bound ms", "bubble"]
-    header += [*(["peak MB"] if has_memory else []), ""]
+    header = [_("schedule"), _("chunks"), *([_("group")] if has_groups else []), _("step ms"), _("longer")]
+    header += [_("bound ms"), _("bubble"), *([_("peak MB")] if has_memory else []), ""]
     rows = []
     for each in best.candidates:
         simulation = each.outcome.simulation if each.outcome else None

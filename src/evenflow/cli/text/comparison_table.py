@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.text.tables import aligned
 from evenflow.export.results.comparison_fields import RECOMMENDED
+from evenflow.language import _
 from evenflow.units import megabytes, milliseconds
 
 
@@ -13,9 +14,9 @@ def comparison_table(plans: Sequence[NamedPlan], memory_limit_bytes: int | None)
     communicates = any(plan.simulation.communication for plan in plans)
     has_memory = plans[0].simulation.network.has_memory
     base_ns = next((each.simulation.makespan_ns for each in plans if each.name == RECOMMENDED), None)
-    header = ["plan", "step ms", "longer", "bubble", "ideal", "imbalance", "recompute"]
+    header = [_("plan"), _("step ms"), _("longer"), _("bubble"), _("ideal"), _("imbalance"), _("recompute")]
     header += ["p2p"] if communicates else []
-    header += ["peak MB", "limit"] if has_memory else ["limit"]
+    header += [_("peak MB"), _("limit")] if has_memory else [_("limit")]
     rows = []
     for plan in plans:
         simulation, bubbles = plan.simulation, plan.simulation.bubbles
@@ -36,8 +37,8 @@ def comparison_table(plans: Sequence[NamedPlan], memory_limit_bytes: int | None)
 
 def _verdict(plan: NamedPlan, memory_limit_bytes: int | None) -> str:
     if memory_limit_bytes is None:
-        return "not checked"
+        return _("not checked")
     if plan.simulation.fits(memory_limit_bytes):
-        return "fits"
+        return _("fits")
     over = sum(peak > memory_limit_bytes for peak in plan.simulation.peak_memory_bytes)
-    return f"OVER on {over} of {plan.simulation.plan.num_ranks} ranks"
+    return _("OVER on {over} of {num_ranks} ranks", over=over, num_ranks=plan.simulation.plan.num_ranks)

@@ -1,6 +1,7 @@
 """A memory fit as text."""
 
 from evenflow.cli.text.tables import aligned
+from evenflow.language import _, _n
 from evenflow.profiles.init.init_file import InitFile
 from evenflow.profiles.memory.fit import Estimate, MemoryFit
 from evenflow.profiles.memory.peaks import Peak
@@ -15,33 +16,40 @@ def fit_text(init: InitFile, fit: MemoryFit) -> str:
     """Return unknowns with their errors and the stages behind them, every peak beside its equation, and the notes."""
     runs = fit.dry_runs
     unknowns = len(runs.peaks) - fit.degrees_of_freedom
-    rounds = f"{len(runs.rounds)} dry run{'' if len(runs.rounds) == 1 else 's'}"
-    head = f"{init.file}: {init.num_layers} layers on {runs.num_ranks} stages, {rounds}, {len(runs.peaks)} peaks"
+    rounds = _n("1 dry run", "{count} dry runs", count=len(runs.rounds))
+    head = _(
+        "{file}: {num_layers} layers on {num_ranks} stages, {rounds}, {num_peaks} peaks",
+        file=init.file,
+        num_layers=init.num_layers,
+        num_ranks=runs.num_ranks,
+        rounds=rounds,
+        num_peaks=len(runs.peaks),
+    )
     return "\n\n".join([head, _unknowns_table(fit), _peaks_table(fit), _evidence(fit, unknowns)])
 
 
 def fit_summary(fit: MemoryFit) -> str:
     """Return every unknown in a line, then the notes."""
     lines = [f"  {label(estimate.name)}: {_value(estimate)}" for estimate in fit.estimates]
-    return "\n".join([*lines, *(f"  note: {note}" for note in fit.notes)])
+    return "\n".join([*lines, *(_("  note: {note}", note=note) for note in fit.notes)])
 
 
 def _unknowns_table(fit: MemoryFit) -> str:
     rows = [[label(estimate.name), *_value_and_error(estimate), _behind(fit, estimate)] for estimate in fit.estimates]
-    return aligned(["", "MB", "standard error", "determined most by"], rows, left={0, 3})
+    return aligned(["", "MB", _("standard error"), _("determined most by")], rows, left={0, 3})
 
 
 def _peaks_table(fit: MemoryFit) -> str:
     runs = fit.dry_runs
     several = len(runs.rounds) > 1
     header = [
-        *(["round"] if several else []),
-        "stage",
-        "layers",
+        *([_("round")] if several else []),
+        _("stage"),
+        _("layers"),
         *fit.kinds,
-        "measured MB",
-        "computed MB",
-        "residual MB",
+        _("measured MB"),
+        _("computed MB"),
+        _("residual MB"),
     ]
     rows = []
     for peak, residual in sorted(
@@ -56,14 +64,21 @@ def _peaks_table(fit: MemoryFit) -> str:
 
 def _evidence(fit: MemoryFit, unknowns: int) -> str:
     peaks, free = len(fit.dry_runs.peaks), fit.degrees_of_freedom
-    error = f"standard error of a peak: {_megabytes(fit.peak_error_bytes)} MB, "
     if free:
-        error += f"from the residuals of {peaks} peaks for {unknowns} unknowns"
+        origin = _("from the residuals of {peaks} peaks for {unknowns} unknowns", peaks=peaks, unknowns=unknowns)
     else:
-        error += f"that of rounding to 1 MB alone, because {peaks} peaks for {unknowns} unknowns leave no residual"
-    constant = "fitted" if fit.constant_fitted else "not fitted"
-    lines = [error, f"condition number: {fit.condition_number:.1f}", f"constant: {constant}"]
-    return "\n".join([*lines, *(f"note: {note}" for note in fit.notes)])
+        origin = _(
+            "that of rounding to 1 MB alone, because {peaks} peaks for {unknowns} unknowns leave no residual",
+            peaks=peaks,
+            unknowns=unknowns,
+        )
+    error = _("standard error of a peak: {error} MB, {origin}", error=_megabytes(fit.peak_error_bytes), origin=origin)
+    lines = [
+        error,
+        _("condition number: {number:.1f}", number=fit.condition_number),
+        _("constant: fitted") if fit.constant_fitted else _("constant: not fitted"),
+    ]
+    return "\n".join([*lines, *(_("note: {note}", note=note) for note in fit.notes)])
 
 
 def _behind(fit: MemoryFit, estimate: Estimate) -> str:

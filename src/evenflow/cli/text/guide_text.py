@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from evenflow.language import _
 from evenflow.profiles.memory.dry_run_guide import FEWEST_RANKS, Guide
 
 
@@ -18,23 +19,36 @@ def _other_ranks(guide: Guide, asked_ranks: int) -> list[str]:
     if guide.num_ranks == asked_ranks:
         return []
     return [
-        f"Dry-run with pipeline_stage {guide.num_ranks}: peaks of {asked_ranks} stages cannot determine the memory, "
-        f"those of {FEWEST_RANKS} or more can.",
-        f"Leave all other parallelism as it is: RANK_SIZE is {guide.num_ranks}/{asked_ranks} of your devices, "
-        "and a dry run needs none of them.",
-        "What it finds is the memory of a layer, so plan with your own number of stages.",
+        _(
+            "Dry-run with pipeline_stage {num_ranks}: peaks of {asked_ranks} stages cannot determine the memory, "
+            "those of {fewest_ranks} or more can.",
+            num_ranks=guide.num_ranks,
+            asked_ranks=asked_ranks,
+            fewest_ranks=FEWEST_RANKS,
+        ),
+        _(
+            "Leave all other parallelism as it is: RANK_SIZE is {num_ranks}/{asked_ranks} of your devices, "
+            "and a dry run needs none of them.",
+            num_ranks=guide.num_ranks,
+            asked_ranks=asked_ranks,
+        ),
+        _("What it finds is the memory of a layer, so plan with your own number of stages."),
         "",
     ]
 
 
 def _quality(guide: Guide) -> list[str]:
     last = guide.num_ranks - 1
-    later = f", in later rounds of stages 1 to {last - 1}" if len(guide.rounds) > 1 else ""
+    needed = (
+        _("Peaks are needed of stages 0 to {last}, in later rounds of stages 1 to {inner}.", last=last, inner=last - 1)
+        if len(guide.rounds) > 1
+        else _("Peaks are needed of stages 0 to {last}.", last=last)
+    )
     errors = ", ".join(f"{name} {error:.2g}" for name, error in guide.standard_errors.items())
     return [
-        f"Peaks are needed of stages 0 to {last}{later}.",
-        f"Condition number: {guide.condition_number:.1f}.",
-        f"Errors in MB where each peak has one of 1 MB: {errors}.",
+        needed,
+        _("Condition number: {number:.1f}.", number=guide.condition_number),
+        _("Errors in MB where each peak has one of 1 MB: {errors}.", errors=errors),
     ]
 
 
@@ -44,7 +58,7 @@ def _next_steps(guide: Guide, configs: Sequence[Path], init_file: Path | None) -
     folders = [f"output_dryrun{number}" for number in numbers]
     init = init_file or "INIT.yaml"
     return [
-        "Next:",
+        _("Next:"),
         *(
             f'  bash scripts/dryrun.sh "python run_mindformer.py --config {name}" RANK_SIZE {guide.num_ranks} {folder}'
             for name, folder in zip(names, folders, strict=True)

@@ -1,6 +1,7 @@
 """A plan as text, or the reason why there is none."""
 
 from evenflow.cli.text.tables import bubble_table, headline, memory_note, message_note, plan_table, round_up_megabytes
+from evenflow.language import _
 from evenflow.simulate import Simulation
 from evenflow.solve import Outcome
 from evenflow.units import megabytes
@@ -23,14 +24,21 @@ def no_plan_text(outcome: Outcome) -> str:
     """Return why there is no plan, and what would help."""
     reason = outcome.infeasibility
     if reason is None:
-        return "no plan was found in the time given; give more with the time limit"
+        return _("no plan was found in the time given; give more with the time limit")
     limit = outcome.memory_limit_bytes
     smallest = f"{round_up_megabytes(reason.smallest_limit_bytes):,} MB"
-    evidence = "" if reason.proven else " or less: this is the smallest one found, not proven"
-    split = " with these layers" if outcome.fixed_layers else ""
+    evidence = "" if reason.proven else _(" or less: this is the smallest one found, not proven")
+    split = _(" with these layers") if outcome.fixed_layers else ""
     lines = [
-        f"infeasible: no plan{split} fits in {megabytes(limit):,.0f} MB on every rank" if limit else "infeasible",
-        f"  rank {reason.rank} binds",
-        f"  the smallest limit that would do{split} is {smallest}{evidence}",
+        _("infeasible: no plan{split} fits in {limit_mb:,.0f} MB on every rank", split=split, limit_mb=megabytes(limit))
+        if limit
+        else _("infeasible"),
+        _("  rank {rank} binds", rank=reason.rank),
+        _(
+            "  the smallest limit that would do{split} is {smallest}{evidence}",
+            split=split,
+            smallest=smallest,
+            evidence=evidence,
+        ),
     ]
     return "\n".join([*lines, *(f"  {sentence}" for sentence in reason.advice)])

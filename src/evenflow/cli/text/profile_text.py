@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from evenflow.cli.text.tables import aligned
 from evenflow.export.results.profile_fields import ProfileSetting
+from evenflow.language import _
 from evenflow.units import megabytes, milliseconds
 
 if TYPE_CHECKING:
@@ -12,21 +13,45 @@ if TYPE_CHECKING:
 
 def profile_text(profile: "ModelProfile", setting: ProfileSetting) -> str:
     """Return every distinct part, its memory under each recompute kind, and where the times come from."""
-    microbatch = f"{setting.microbatch} x {setting.sequence} tokens, {setting.dtype.short_name}, {setting.optimizer}"
-    shared = f", on one of {setting.tensor_parallel} devices" if setting.tensor_parallel > 1 else ""
-    head = f"{profile.name}: {len(profile.layers)} layers; a microbatch is {microbatch}{shared}"
+    microbatch = _(
+        "{microbatch} x {sequence} tokens, {dtype}, {optimizer}",
+        microbatch=setting.microbatch,
+        sequence=setting.sequence,
+        dtype=setting.dtype.short_name,
+        optimizer=setting.optimizer,
+    )
+    if setting.tensor_parallel > 1:
+        microbatch = _(
+            "{microbatch}, on one of {devices} devices", microbatch=microbatch, devices=setting.tensor_parallel
+        )
+    head = _(
+        "{name}: {layers} layers; a microbatch is {microbatch}",
+        name=profile.name,
+        layers=len(profile.layers),
+        microbatch=microbatch,
+    )
     paragraphs = [
         head,
         _part_table(profile),
         _kind_table(profile),
-        "\n".join(f"note: {note}" for note in profile.notes),
+        "\n".join(_("note: {note}", note=note) for note in profile.notes),
     ]
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
 def _part_table(profile: "ModelProfile") -> str:
     """Return parameters and times of one layer and one microbatch."""
-    header = ["", "layer", "layers", "parameters", "with optimizer MB", "forward TFLOP", "F ms", "I ms", "W ms"]
+    header = [
+        "",
+        _("layer"),
+        _("layers"),
+        _("parameters"),
+        _("with optimizer MB"),
+        _("forward TFLOP"),
+        _("F ms"),
+        _("I ms"),
+        _("W ms"),
+    ]
     measured = any(part.times.spread is not None for _, part, _ in profile.parts)
     rows = []
     for role, part, count in profile.parts:
@@ -36,7 +61,7 @@ def _part_table(profile: "ModelProfile") -> str:
         row += [f"{part.forward_flops / 1e12:,.3f}", _ms(times.forward_ns)]
         row += [_ms(plain_ns - times.weight_ns), _ms(times.weight_ns)]
         rows.append(row + ([f"{100 * (times.spread or 0):.0f}"] if measured else []))
-    return aligned(header + (["spread %"] if measured else []), rows, left={0, 1})
+    return aligned(header + ([_("spread %")] if measured else []), rows, left={0, 1})
 
 
 def _kind_table(profile: "ModelProfile") -> str:
@@ -46,7 +71,7 @@ def _kind_table(profile: "ModelProfile") -> str:
         for _, part, _ in profile.parts
         for kind, size in part.activation_bytes.items()
     ]
-    return aligned(["layer", "recompute", "activation MB", "I + W ms", "working MB"], rows, left={0, 1})
+    return aligned([_("layer"), _("recompute"), _("activation MB"), _("I + W ms"), _("working MB")], rows, left={0, 1})
 
 
 def _mb(size_bytes: int) -> str:

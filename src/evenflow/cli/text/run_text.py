@@ -3,6 +3,7 @@
 from evenflow.cli.text.aa_text import audit_text
 from evenflow.cli.text.tables import aligned
 from evenflow.draw.measured_picture import measured_svg
+from evenflow.language import _
 from evenflow.run.measure.comparison import Comparison
 from evenflow.run.values.run_job import RunJob
 from evenflow.run.values.run_result import RunResult, StepReport, Verification
@@ -13,24 +14,49 @@ from evenflow.units import megabytes, milliseconds
 def step_line(step: StepReport, num_steps: int) -> str:
     """Return ``step  3/20  loss 5.1234  12.3 ms``; steps count from 1."""
     width = len(str(num_steps))
-    return f"step {step.step + 1:>{width}}/{num_steps}  loss {step.loss:.6g}  {milliseconds(step.step_ns):,.1f} ms"
+    return _(
+        "step {step}/{num_steps}  loss {loss:.6g}  {step_ms:,.1f} ms",
+        step=f"{step.step + 1:>{width}}",
+        num_steps=num_steps,
+        loss=step.loss,
+        step_ms=milliseconds(step.step_ns),
+    )
 
 
 def comparison_text(job: RunJob, result: RunResult, comparison: Comparison) -> str:
     """Return headline, step time, and for each rank busy and idle time and peak memory, predicted and measured."""
     predicted, measured = comparison.predicted, comparison.measured
     steps = sorted(comparison.step_ns)
-    where = f"{job.plan.num_ranks} ranks ({job.device})"
+    where = _("{num_ranks} ranks ({device})", num_ranks=job.plan.num_ranks, device=job.device)
     if job.mesh_plan is not None:
-        where = f"{job.num_processes} devices as {where}"
+        where = _("{num_processes} devices as {where}", num_processes=job.num_processes, where=where)
     lines = [
-        f"{result.model}, {result.num_parameters:,} parameters, {job.dtype}, on {where}, {job.plan.schedule}",
-        f"loss {result.losses[0]:.6g} -> {result.losses[-1]:.6g} in {len(result.losses)} steps",
-        f"step: predicted {milliseconds(predicted.makespan_ns):,.3f} ms, measured "
-        f"{milliseconds(measured.makespan_ns):,.3f} ms ({100 * comparison.error:+.1f} %); median of {len(steps)} steps "
-        f"from {milliseconds(steps[0]):,.3f} to {milliseconds(steps[-1]):,.3f} ms",
+        _(
+            "{model}, {num_parameters:,} parameters, {dtype}, on {where}, {schedule}",
+            model=result.model,
+            num_parameters=result.num_parameters,
+            dtype=job.dtype,
+            where=where,
+            schedule=job.plan.schedule,
+        ),
+        _(
+            "loss {first:.6g} -> {last:.6g} in {steps} steps",
+            first=result.losses[0],
+            last=result.losses[-1],
+            steps=len(result.losses),
+        ),
+        _(
+            "step: predicted {predicted_ms:,.3f} ms, measured {measured_ms:,.3f} ms ({error:+.1f} %); "
+            "median of {steps} steps from {least_ms:,.3f} to {most_ms:,.3f} ms",
+            predicted_ms=milliseconds(predicted.makespan_ns),
+            measured_ms=milliseconds(measured.makespan_ns),
+            error=100 * comparison.error,
+            steps=len(steps),
+            least_ms=milliseconds(steps[0]),
+            most_ms=milliseconds(steps[-1]),
+        ),
     ]
-    header = ["rank", "busy ms", "measured", "bubble ms", "measured", "peak MB", "measured"]
+    header = [_("rank"), _("busy ms"), _("measured"), _("bubble ms"), _("measured"), _("peak MB"), _("measured")]
     rows = [
         [
             str(rank),
@@ -51,11 +77,24 @@ def comparison_text(job: RunJob, result: RunResult, comparison: Comparison) -> s
 
 def verification_text(verification: Verification) -> str:
     """Return one sentence: whether the pipeline computed what the unsplit model does."""
-    worst = f", of {verification.worst_parameter}" if verification.worst_parameter else ""
-    return (
-        f"verification: losses and gradients {'agree' if verification.agrees else 'DO NOT AGREE'} with the unsplit "
-        f"model; largest relative error {verification.loss_error:.2g} of a loss, {verification.gradient_error:.2g} "
-        f"of a gradient{worst}; tolerance {verification.tolerance:g}"
+    gradient = f"{verification.gradient_error:.2g}"
+    error = (
+        _("{error} of a gradient, of {parameter}", error=gradient, parameter=verification.worst_parameter)
+        if verification.worst_parameter
+        else _("{error} of a gradient", error=gradient)
+    )
+    agreement = (
+        _("losses and gradients agree with the unsplit model")
+        if verification.agrees
+        else _("losses and gradients DO NOT AGREE with the unsplit model")
+    )
+    return _(
+        "verification: {agreement}; largest relative error {loss_error:.2g} of a loss, {gradient_error}; "
+        "tolerance {tolerance:g}",
+        agreement=agreement,
+        loss_error=verification.loss_error,
+        gradient_error=error,
+        tolerance=verification.tolerance,
     )
 
 

@@ -7,18 +7,19 @@ from evenflow.cli.text.tables import aligned
 from evenflow.draw.plan_picture import timeline_svg
 from evenflow.draw.text_grid import text_grid
 from evenflow.export.results.schedule_fields import Formula
+from evenflow.language import _, _n, looked_up, to_translate
 from evenflow.schedule import Bubble, Place, Schedule
 from evenflow.simulate import Simulation, idle_bubbles
 from evenflow.simulate.even_layout import even_layout
 from evenflow.units import milliseconds
 
 _COLUMNS = {
-    Place.START: "before",
-    Place.FORWARDS: "F to F",
-    Place.TURN: "F to B",
-    Place.RETURN: "B to F",
-    Place.BACKWARDS: "B to B",
-    Place.END: "after",
+    Place.START: to_translate("before"),
+    Place.FORWARDS: to_translate("F to F"),
+    Place.TURN: to_translate("F to B"),
+    Place.RETURN: to_translate("B to F"),
+    Place.BACKWARDS: to_translate("B to B"),
+    Place.END: to_translate("after"),
 }
 
 
@@ -37,9 +38,9 @@ def checked_text(simulation: Simulation, *, place: str) -> str:
     rows = [[str(rank), f"{100 * float(idle[rank]):.1f}", number(live[rank])] for rank in range(len(live))]
     return "\n\n".join(
         [
-            f"{place}: complete, and it can finish",
+            _("{place}: complete, and it can finish", place=place),
             f"{_headline(simulation)}\n{_step(simulation)}",
-            aligned(["rank", "idle %", "peak live"], rows),
+            aligned([_("rank"), _("idle %"), _("peak live")], rows),
         ]
     )
 
@@ -54,10 +55,10 @@ def bubble_table(simulation: Simulation, formula: Formula) -> str:
     for rank, bubbles in enumerate(simulated):
         pairs = (f"{_lengths(formula[rank], place)} | {_lengths(bubbles, place)}" for place in places)
         rows.append([str(rank), *pairs, f"{100 * float(idle[rank]):.1f}", number(live[rank])])
-    header = ["rank", *(_COLUMNS[place] for place in places), "idle %", "peak live"]
-    text = ["bubbles in ms, by formula | simulated:"]
+    header = [_("rank"), *(looked_up(_COLUMNS[place]) for place in places), _("idle %"), _("peak live")]
+    text = [_("bubbles in ms, by formula | simulated:")]
     if any(bubbles is None for bubbles in formula):
-        text.append("(? means no formula for these sizes and times)")
+        text.append(_("(? means no formula for these sizes and times)"))
     return f"{' '.join(text)}\n{aligned(header, rows)}"
 
 
@@ -65,12 +66,21 @@ def live_note(simulation: Simulation) -> str:
     """Return peak activations beside those of F-then-B."""
     schedule, live = simulation.timeline.schedule, peak_live(simulation)
     most, mean, all_of_them = max(live), sum(live, Fraction(0)) / len(live), schedule.num_microbatches
-    return (
-        f"live activations in microbatches: {number(most)} on the fullest rank, {number(mean)} on average; F-then-B "
-        f"keeps all {all_of_them} on every rank\n"
-        f"saved against F-then-B: {_percent(1 - most / all_of_them)} on the fullest rank, "
-        f"{_percent(1 - mean / all_of_them)} on average"
-    )
+    lines = [
+        _(
+            "live activations in microbatches: {most} on the fullest rank, {mean} on average; F-then-B keeps all {all} "
+            "on every rank",
+            most=number(most),
+            mean=number(mean),
+            all=all_of_them,
+        ),
+        _(
+            "saved against F-then-B: {most} on the fullest rank, {mean} on average",
+            most=_percent(1 - most / all_of_them),
+            mean=_percent(1 - mean / all_of_them),
+        ),
+    ]
+    return "\n".join(lines)
 
 
 def schedule_svg(simulation: Simulation) -> str:
@@ -86,14 +96,18 @@ def schedule_svg(simulation: Simulation) -> str:
 
 def sizes_text(schedule: Schedule) -> str:
     """Return the sizes of a schedule as text."""
-    parts = [
-        _counted(schedule.num_ranks, "rank", "ranks"),
-        _counted(schedule.num_chunks, "chunk", "chunks"),
-    ]
-    text = f"{' x '.join(parts)}, {_counted(schedule.num_microbatches, 'microbatch', 'microbatches')}"
+    microbatches = _n("1 microbatch", "{count} microbatches", count=schedule.num_microbatches)
     if schedule.group_size is not None:
-        text += f" in groups of {schedule.group_size}"
-    return text if schedule.sequence_splits == 1 else f"{text}, sequences in {schedule.sequence_splits} parts"
+        microbatches = _("{microbatches} in groups of {size}", microbatches=microbatches, size=schedule.group_size)
+    text = _(
+        "{ranks} x {chunks}, {microbatches}",
+        ranks=_n("1 rank", "{count} ranks", count=schedule.num_ranks),
+        chunks=_n("1 chunk", "{count} chunks", count=schedule.num_chunks),
+        microbatches=microbatches,
+    )
+    if schedule.sequence_splits == 1:
+        return text
+    return _("{sizes}, sequences in {parts} parts", sizes=text, parts=schedule.sequence_splits)
 
 
 def number(value: Fraction) -> str:
@@ -106,24 +120,34 @@ def _headline(simulation: Simulation) -> str:
     forward_ns, backward_ns, weight_ns = (
         int(times[0]) for times in (costs.forward_ns, costs.backward_ns, costs.weight_ns)
     )
-    text = f"forward {_ms(forward_ns)} ms, backward {_ms(backward_ns)} ms"
+    forward, backward = _ms(forward_ns), _ms(backward_ns)
     if schedule.splits_backward:
-        text += f", {_ms(weight_ns)} ms of it for the weights"
-    return f"{schedule.name}: {sizes_text(schedule)}; equal stages, {text}"
+        times = _(
+            "forward {forward} ms, backward {backward} ms, {weight} ms of it for the weights",
+            forward=forward,
+            backward=backward,
+            weight=_ms(weight_ns),
+        )
+    else:
+        times = _("forward {forward} ms, backward {backward} ms", forward=forward, backward=backward)
+    return _("{name}: {sizes}; equal stages, {times}", name=schedule.name, sizes=sizes_text(schedule), times=times)
 
 
 def _grid(simulation: Simulation) -> str:
     grid, unit_ns = text_grid(simulation.timeline)
     if not grid:
-        return f"(no grid: at one column for each {_ms(unit_ns)} ms it would be too wide; --svg draws it)"
-    return f"{grid}\n(one column is {_ms(unit_ns)} ms)"
+        return _(
+            "(no grid: at one column for each {unit_ms} ms it would be too wide; --svg draws it)", unit_ms=_ms(unit_ns)
+        )
+    return f"{grid}\n" + _("(one column is {unit_ms} ms)", unit_ms=_ms(unit_ns))
 
 
 def _step(simulation: Simulation) -> str:
     shares = idle_shares(simulation)
-    return (
-        f"one step takes {_ms(simulation.makespan_ns)} ms; "
-        f"{_percent(sum(shares, Fraction(0)) / len(shares))} of all ranks' time is idle"
+    return _(
+        "one step takes {makespan_ms} ms; {percent} of all ranks' time is idle",
+        makespan_ms=_ms(simulation.makespan_ns),
+        percent=_percent(sum(shares, Fraction(0)) / len(shares)),
     )
 
 
@@ -145,7 +169,3 @@ def _ms(time_ns: int) -> str:
 
 def _percent(share: Fraction) -> str:
     return f"{100 * float(share):.1f} %"
-
-
-def _counted(count: int, singular: str, plural: str) -> str:
-    return f"{count} {singular if count == 1 else plural}"

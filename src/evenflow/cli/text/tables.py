@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
+from evenflow.cli.text.display_width import display_width, padded
+from evenflow.language import _, _n
 from evenflow.model import NONE, Communication
 from evenflow.simulate import Simulation
 from evenflow.units import MEGABYTE, megabytes, milliseconds
@@ -12,11 +14,11 @@ BAR_WIDTH = 10
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[int] = ()) -> str:
     """Return a table with two spaces between columns; columns in `left` are flush left, the others flush right."""
     table = [header, *rows]
-    widths = [max(len(row[column]) for row in table) for column in range(len(header))]
+    widths = [max(display_width(row[column]) for row in table) for column in range(len(header))]
 
     def line(row: Sequence[str]) -> str:
         parts = (
-            text.ljust(width) if column in left else text.rjust(width)
+            padded(text, width, left=column in left)
             for column, (text, width) in enumerate(zip(row, widths, strict=True))
         )
         return "  ".join(parts).rstrip()
@@ -27,15 +29,24 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: Colle
 def headline(simulation: Simulation) -> str:
     """Return model, sizes and schedule of a plan."""
     plan = simulation.plan
-    sizes = [
-        f"{_counted(plan.num_ranks, 'rank')} x {_counted(plan.num_chunks, 'chunk')}",
-        _counted(plan.num_microbatches, "microbatch"),
-    ]
+    sizes = _(
+        "{ranks} x {chunks}, {microbatches}",
+        ranks=_n("1 rank", "{count} ranks", count=plan.num_ranks),
+        chunks=_n("1 chunk", "{count} chunks", count=plan.num_chunks),
+        microbatches=_n("1 microbatch", "{count} microbatches", count=plan.num_microbatches),
+    )
     if plan.sequence_splits > 1:
-        sizes.append(f"sequences in {plan.sequence_splits} parts")
-    groups = "" if plan.group_size is None else f" in groups of {plan.group_size}"
-    cut = f"{_counted(plan.num_layers, 'layer')} on {', '.join(sizes)}"
-    return f"{simulation.network.name}: {cut}, {plan.schedule}{groups}"
+        sizes = _("{sizes}, sequences in {parts} parts", sizes=sizes, parts=plan.sequence_splits)
+    schedule = plan.schedule
+    if plan.group_size is not None:
+        schedule = _("{schedule} in groups of {size}", schedule=schedule, size=plan.group_size)
+    return _(
+        "{name}: {layers} on {sizes}, {schedule}",
+        name=simulation.network.name,
+        layers=_n("1 layer", "{count} layers", count=plan.num_layers),
+        sizes=sizes,
+        schedule=schedule,
+    )
 
 
 def plan_table(simulation: Simulation, memory_limit_bytes: int | None) -> str:
@@ -43,9 +54,9 @@ def plan_table(simulation: Simulation, memory_limit_bytes: int | None) -> str:
     plan, costs = simulation.plan, simulation.costs
     kinds = [kind for kind in simulation.network.kinds if kind != NONE and any(map(any, plan.recompute.get(kind, ())))]
     has_memory = simulation.network.has_memory
-    header = ["rank", "layers", *kinds, "ms/microbatch", *(["peak MB"] if has_memory else [])]
+    header = [_("rank"), _("layers"), *kinds, _("ms/microbatch"), *([_("peak MB")] if has_memory else [])]
     left = {len(header)} if has_memory and memory_limit_bytes else set()
-    header += ["of limit", "idle %"] if left else ["idle %"]
+    header += [_("of limit"), _("idle %")] if left else [_("idle %")]
     stage_table = simulation.timeline.schedule.stage_table
     stage_ns = (costs.forward_ns + costs.backward_ns)[stage_table] * plan.sequence_splits
     rows = []
@@ -66,39 +77,53 @@ def plan_table(simulation: Simulation, memory_limit_bytes: int | None) -> str:
 def limit_bar(peak_bytes: int, limit_bytes: int) -> str:
     """Return how full a rank is: ``████████░░  81.4 %``."""
     filled = min(BAR_WIDTH, BAR_WIDTH * peak_bytes // limit_bytes)
-    over = "  OVER" if peak_bytes > limit_bytes else ""
+    over = "  " + _("OVER") if peak_bytes > limit_bytes else ""
     return f"{'█' * filled}{'░' * (BAR_WIDTH - filled)} {100 * peak_bytes / limit_bytes:5.1f} %{over}"
 
 
 def bubble_table(simulation: Simulation) -> str:
     """Return lost time by cause: of the pipeline as a fraction of the model's time, of each rank as % of the step."""
     bubbles, communicates = simulation.bubbles, simulation.communication is not None
-    causes = ["fill/drain", "imbalance", "recompute", *(["p2p"] if communicates else [])]
+    causes = [_("fill/drain"), _("imbalance"), _("recompute"), *(["p2p"] if communicates else [])]
     whole = [bubbles.ideal, bubbles.imbalance, bubbles.recompute, *([bubbles.communication] if communicates else [])]
-    rows = [["bubble", *(_signed(value, 4) for value in (bubbles.real, *whole))]]
+    rows = [[_("bubble"), *(_signed(value, 4) for value in (bubbles.real, *whole))]]
     digits = len(str(simulation.plan.num_ranks - 1))
     for rank, idle in enumerate(simulation.idle):
         parts = [idle.total_ns, idle.fill_drain_ns, idle.imbalance_ns, idle.recompute_ns]
         parts += [idle.communication_ns] if communicates else []
         rows.append(
-            [f"rank {rank:>{digits}} idle %", *(_signed(100 * part / simulation.makespan_ns, 1) for part in parts)]
+            [
+                _("rank {rank} idle %", rank=f"{rank:>{digits}}"),
+                *(_signed(100 * part / simulation.makespan_ns, 1) for part in parts),
+            ]
         )
-    return aligned(["", "all", *causes], rows, left={0})
+    return aligned(["", _("all"), *causes], rows, left={0})
 
 
 def memory_note(simulation: Simulation, memory_limit_bytes: int | None) -> str:
     """Return one sentence on the memory limit."""
     if not simulation.network.has_memory:
-        return "memory: the layer file has no memory data, so no limit is checked"
+        return _("memory: the layer file has no memory data, so no limit is checked")
     peak = max(simulation.peak_memory_bytes)
-    where = f"peak {megabytes(peak):,.1f} MB on rank {simulation.peak_memory_bytes.index(peak)}"
+    where = _(
+        "peak {peak_mb:,.1f} MB on rank {rank}",
+        peak_mb=megabytes(peak),
+        rank=simulation.peak_memory_bytes.index(peak),
+    )
     if memory_limit_bytes is None:
-        return f"memory: {where}; no limit was given (--memory), so none is checked"
-    limit = f"the limit of {megabytes(memory_limit_bytes):,.1f} MB"
+        return _("memory: {where}; no limit was given (--memory), so none is checked", where=where)
+    limit = _("the limit of {limit_mb:,.1f} MB", limit_mb=megabytes(memory_limit_bytes))
     if simulation.fits(memory_limit_bytes):
-        return f"memory: {where}, within {limit}"
+        return _("memory: {where}, within {limit}", where=where, limit=limit)
     over = [rank for rank, held in enumerate(simulation.peak_memory_bytes) if held > memory_limit_bytes]
-    return f"memory: {where}; over {limit} on {'rank' if len(over) == 1 else 'ranks'} {rank_ranges(over)}"
+    return _n(
+        "memory: {where}; over {limit} on rank {ranks}",
+        "memory: {where}; over {limit} on ranks {ranks}",
+        count=len(over),
+        where=where,
+        limit=limit,
+        ranks=rank_ranges(over),
+    )
 
 
 def rank_ranges(ranks: Sequence[int]) -> str:
@@ -113,9 +138,10 @@ def message_note(message: Communication | None) -> str:
     """Return one sentence on what a message costs; empty where messages are free."""
     if message is None:
         return ""
-    return (
-        f"messages between ranks: {message.latency_ns / 1000:,.3f} us latency + "
-        f"{message.transfer_ns / 1000:,.3f} us transfer"
+    return _(
+        "messages between ranks: {latency_us:,.3f} us latency + {transfer_us:,.3f} us transfer",
+        latency_us=message.latency_ns / 1000,
+        transfer_us=message.transfer_ns / 1000,
     )
 
 
@@ -130,8 +156,3 @@ def _by_chunk(values: Sequence[int]) -> str:
 
 def _signed(value: float, digits: int) -> str:
     return f"{round(value, digits) + 0.0:.{digits}f}"  # adding zero turns -0.0 into 0.0
-
-
-def _counted(count: int, noun: str) -> str:
-    plural = "es" if noun.endswith("ch") else "s"
-    return f"{count} {noun}{'' if count == 1 else plural}"

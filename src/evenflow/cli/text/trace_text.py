@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evenflow.cli.text.tables import aligned
+from evenflow.language import _, _n
 from evenflow.profiles.layer_entry import PLAIN_BACKWARD_RATIO
 from evenflow.profiles.traces import BlockTime, Spread, TraceTimes
 from evenflow.units import milliseconds
@@ -12,7 +13,7 @@ from evenflow.units import milliseconds
 def trace_text(times: TraceTimes, *, num_microbatches: int) -> str:
     """Return what was counted in each file, then every time with its spread, then the notes."""
     paragraphs = [_file_table(times, num_microbatches), _time_table(times)]
-    return "\n\n".join([*paragraphs, *(f"note: {note}" for note in times.notes)])
+    return "\n\n".join([*paragraphs, *(_("note: {note}", note=note) for note in times.notes)])
 
 
 def _blocks(times: TraceTimes) -> list[tuple[str, BlockTime]]:
@@ -28,15 +29,20 @@ def _file_table(times: TraceTimes, num_microbatches: int) -> str:
         [
             Path(file.file).name,
             "-" if file.num_layers is None else str(file.num_layers),
-            f"{file.counted_steps} of {file.num_steps}",
+            _("{counted} of {all}", counted=file.counted_steps, all=file.num_steps),
             file.steps_from,
         ]
         for file in times.files
     ]
     sources = ", ".join(dict.fromkeys(file.source for file in times.files))
-    table = aligned(["file", "body layers", "steps counted", "told by"], rows, left={0, 3})
-    plural = "es" if num_microbatches > 1 else ""
-    return f"{sources}; {num_microbatches} microbatch{plural} a step\n\n{table}"
+    table = aligned([_("file"), _("body layers"), _("steps counted"), _("told by")], rows, left={0, 3})
+    title = _n(
+        "{sources}; 1 microbatch a step",
+        "{sources}; {count} microbatches a step",
+        count=num_microbatches,
+        sources=sources,
+    )
+    return f"{title}\n\n{table}"
 
 
 def _time_table(times: TraceTimes) -> str:
@@ -44,24 +50,27 @@ def _time_table(times: TraceTimes) -> str:
     rows = []
     for role, block in _blocks(times):
         for phase, time_ns, spread in (
-            ("forward", block.forward_ns, block.forward_spread),
-            ("backward", block.backward_ns, block.backward_spread),
+            (_("forward"), block.forward_ns, block.forward_spread),
+            (_("backward"), block.backward_ns, block.backward_spread),
         ):
             if time_ns is None or spread is None:
                 mean, spreads = block.known_backward_ns, ["-", "-", "-"]
-                origin = f"{PLAIN_BACKWARD_RATIO:g} x forward, not in the traces"
+                origin = _("{ratio:g} x forward, not in the traces", ratio=PLAIN_BACKWARD_RATIO)
             else:
                 mean, spreads = time_ns, [_ms(value) for value in _values(spread)]
-                origin = f"measured, {_counted(block)}"
+                origin = _("measured, {counted}", counted=_counted(block))
             rows.append([role, block.name, phase, _ms(mean), *spreads, origin])
-    header = ["", "layer", "", "ms", "least", "median", "most", "from"]
-    return "one layer, one microbatch\n" + aligned(header, rows, left={0, 1, 2, 7})
+    header = ["", _("layer"), "", _("ms"), _("least"), _("median"), _("most"), _("from")]
+    return _("one layer, one microbatch") + "\n" + aligned(header, rows, left={0, 1, 2, 7})
 
 
 def _counted(block: BlockTime) -> str:
     """Return how many scopes and files a time comes from."""
-    layers = f"{len(block.scopes)} scope{'s' if len(block.scopes) > 1 else ''}"
-    return f"{layers} in {len(block.files)} file{'s' if len(block.files) > 1 else ''}"
+    return _(
+        "{scopes} in {files}",
+        scopes=_n("1 scope", "{count} scopes", count=len(block.scopes)),
+        files=_n("1 file", "{count} files", count=len(block.files)),
+    )
 
 
 def _ms(time_ns: int) -> str:

@@ -58,7 +58,7 @@ def collect_peaks(
     kind = PeakKind.USED if used else PeakKind.ACTUAL
     outputs = Outputs(
         {"--json": json_file},
-        inputs={f"the input {source}": Path(source) for source in sources},
+        inputs={_("the input {source}", source=source): Path(source) for source in sources},
         overwrite=overwrite,
     )
     if sources.count(STANDARD_INPUT) > 1:
@@ -67,7 +67,7 @@ def collect_peaks(
     for source, peaks in zip(sources, rounds, strict=True):
         if ranks is not None and len(peaks) != ranks:
             raise InputError(
-                value=f"{len(peaks)} stages",
+                value=_("{count} stages", count=len(peaks)),
                 rule=_("must have the peaks of all {ranks} stages of --ranks", ranks=ranks),
                 place=source,
                 remedy=_("look for stages whose log is missing"),
@@ -114,7 +114,12 @@ def _opened(source: str) -> Iterator[BinaryIO]:
 
 def _note(source: str, peaks: Sequence[int], kind: PeakKind) -> str:
     most = max(peaks)
-    return (
-        f"{source}: {kind.value.lower()} peaks of {len(peaks)} stages, 0 to {len(peaks) - 1}; "
-        f"the highest is {megabytes(most):,.0f} MB on stage {peaks.index(most)}"
+    return _(
+        "{source}: {kind} peaks of {count} stages, 0 to {last}; the highest is {most_mb:,.0f} MB on stage {stage}",
+        source=source,
+        kind=kind.value.lower(),
+        count=len(peaks),
+        last=len(peaks) - 1,
+        most_mb=megabytes(most),
+        stage=peaks.index(most),
     )

@@ -29,6 +29,7 @@ from evenflow.cli.text.comparison_table import comparison_table
 from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.export.results.comparison_fields import RECOMMENDED, comparison_fields
 from evenflow.export.results.outcome_fields import outcome_fields
+from evenflow.language import _
 from evenflow.model import Request, Sizes
 from evenflow.schedule import default_family
 from evenflow.solve import Outcome
@@ -122,7 +123,8 @@ def compare(**keywords: Any) -> int:
     outputs.write_json(lambda: comparison_fields(fields, others, limit))
     _draw(made, outputs, limit)
     click.echo(
-        f"\nwrote pictures to {asked.output_folder}/" + (f", numbers to {asked.json_file}" if asked.json_file else "")
+        _("\nwrote pictures to {output_folder}/", output_folder=asked.output_folder)
+        + (_(", numbers to {json_file}", json_file=asked.json_file) if asked.json_file else "")
     )
     return status_code(outcome.status)
 
@@ -177,7 +179,7 @@ def _print(
         click.echo(comparison_table(made, limit))
     for other in others:
         if isinstance(other, Skipped):
-            click.echo(f"{other.name} is skipped: {other.reason}")
+            click.echo(_("{name} is skipped: {reason}", name=other.name, reason=other.reason))
         elif other.certificate:
             click.echo(f"{other.name}: {other.certificate}")
     if outcome.simulation is not None and (block := block_to_paste(outcome.simulation, limit)):

@@ -12,6 +12,7 @@ from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.text.fit_text import fit_text
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.fit_fields import fit_fields
+from evenflow.language import _
 from evenflow.profiles.init.init_file import parse_init_file
 from evenflow.profiles.memory.fit import fit_memory as fit_parts
 
@@ -46,7 +47,7 @@ def fit_memory(init_yaml: str, layer_file: Path | None, json_file: Path | None, 
     network = None if layer_file is None else model_of(init, fit, name=layer_file.stem)
     click.echo(fit_text(init, fit))
     for note in notes_of(init):
-        click.echo(f"note: {note}", err=True)
+        click.echo(_("note: {note}", note=note), err=True)
     if network is not None:
         outputs.write("--layer-file", partial(format_layer_file, network))
     outputs.write_json(lambda: fit_fields(init, fit))

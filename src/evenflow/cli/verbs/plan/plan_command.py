@@ -105,7 +105,7 @@ def plan(**keywords: Any) -> int:
         without_mark=("--order",),
     )
     if asked.memory is not None and not job.request.network.has_memory:
-        click.echo("note: the layer file has no memory data, so --memory is not checked", err=True)
+        click.echo(_("note: the layer file has no memory data, so --memory is not checked"), err=True)
     with shown_progress(quiet=asked.quiet) as progress:
         answer = solve_job(job, progress)
     try:
@@ -156,6 +156,10 @@ def _print(answer: Answer, outputs: Outputs, *, quiet: bool) -> None:
     if quiet:
         click.echo(block, nl=bool(block))
         return
-    certificate = f"{outcome.certificate()} (solved in {outcome.solve_seconds:.1f} s)"
+    certificate = _(
+        "{certificate} (solved in {seconds:.1f} s)",
+        certificate=outcome.certificate(),
+        seconds=outcome.solve_seconds,
+    )
     answered = plan_text(simulation, outcome.memory_limit_bytes, certificate=certificate)
     click.echo("\n\n".join(filter(None, (answered, others, block, outputs.sentence))))

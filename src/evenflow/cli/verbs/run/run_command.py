@@ -119,7 +119,7 @@ def run(**keywords: Any) -> int:
     if asked.as_rank or is_started_by_torchrun(os.environ):
         return _run_as_rank(asked.job(), outputs)
     job = _checked(asked.job())
-    click.echo(f"starting {job.num_processes} processes, calibrating ...", err=True)
+    click.echo(_("starting {num_processes} processes, calibrating ...", num_processes=job.num_processes), err=True)
     try:
         result = launch(job, lambda news: _tell(news, job))
     except KeyboardInterrupt:
@@ -162,7 +162,7 @@ def _answer(job: RunJob, result: RunResult, outputs: Outputs) -> int:
 def _tell(news: StepReport | Mismatch, job: RunJob) -> None:
     """Print what happens during a run."""
     if isinstance(news, Mismatch):
-        click.echo(f"A/A check: {mismatch_text(news)}", err=True)
+        click.echo(_("A/A check: {mismatch_text}", mismatch_text=mismatch_text(news)), err=True)
     else:
         click.echo(step_line(news, job.num_steps))
 

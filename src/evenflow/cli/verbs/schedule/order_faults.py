@@ -3,6 +3,7 @@
 import re
 
 from evenflow.errors import ScheduleError
+from evenflow.language import _
 from evenflow.schedule import Schedule
 from evenflow.schedule.waiting_circle import waiting_circle
 
@@ -15,7 +16,7 @@ def explained(error: ScheduleError, schedule: Schedule, *, place: str) -> Schedu
     """Return the fault with its place in the file, a grid that marks it and, for a deadlock, the circle of waits."""
     if error.grid:  # made by the graph: complete, but stuck
         circle = "\n".join(f"  {wait}" for wait in waiting_circle(schedule))
-        grid = f"{error.grid}\nthe circle:\n{circle}"
+        grid = _("{grid}\nthe circle:\n{circle}", grid=error.grid, circle=circle)
     else:
         grid = _marked(schedule, str(error.value))
     return ScheduleError(value=error.value, rule=error.rule, place=place, remedy=error.remedy, grid=grid)
@@ -31,7 +32,7 @@ def _marked(schedule: Schedule, value: str) -> str:
         order = [str(action) for action in schedule.order(rank)]
         faults = [index for index, token in enumerate(order) if token == match[0]]
         if faults:
-            lines.append(f"rank {rank}: {_around(order, faults[:_MOST_FAULTS])}")
+            lines.append(_("rank {rank}: {around}", rank=rank, around=_around(order, faults[:_MOST_FAULTS])))
     return "\n".join(lines)
 
 

@@ -16,6 +16,7 @@ from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.plan_text import plan_text
 from evenflow.cli.verbs.simulate.given_plan import GivenPlan, read_files
 from evenflow.export.results.plan_fields import simulation_fields
+from evenflow.language import _
 from evenflow.simulate import simulate as run_on_paper
 from evenflow.units import milliseconds
 
@@ -77,7 +78,7 @@ def simulate(
         given.check_unused()
     outputs = Outputs(
         {"--json": json_file, "--svg": svg_file},
-        inputs={f"the input file {file}": Path(file) for file in files},
+        inputs={_("the input file {file}", file=file): Path(file) for file in files},
         overwrite=overwrite,
     )
     communication = messages.communication(sequence_splits=plan.sequence_splits)
@@ -96,7 +97,7 @@ def simulate(
     outputs.write_json(lambda: simulation_fields(simulation, limit))
     named = NamedPlan(name="simulated", simulation=simulation)
     outputs.write("--svg", lambda: plan_svg(named, memory_limit_bytes=limit))
-    makespan = f"one step takes {milliseconds(simulation.makespan_ns):,.3f} ms"
+    makespan = _("one step takes {step_ms:,.3f} ms", step_ms=milliseconds(simulation.makespan_ns))
     makespan = f"{makespan}; {choice}" if choice else makespan
     paragraphs = [
         plan_text(simulation, limit, certificate=makespan),
