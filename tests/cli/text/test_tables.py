@@ -1,8 +1,17 @@
-from evenflow.cli.text.tables import aligned, limit_bar, memory_note, plan_table, rank_ranges, round_up_megabytes
+from evenflow.cli.text.tables import (
+    aligned,
+    bubble_table,
+    limit_bar,
+    memory_note,
+    plan_table,
+    rank_ranges,
+    round_up_megabytes,
+)
 from evenflow.model import Plan
 from evenflow.profiles.layer_file import read_layer_file
 from evenflow.simulate import simulate
 from evenflow.units import MEGABYTE
+from tests.networks import equal_network
 
 
 def test_columns_are_aligned_and_no_line_ends_in_spaces():
@@ -44,3 +53,16 @@ def test_ranks_over_the_limit_are_named(folder):
     assert memory_note(simulation, 239 * MEGABYTE).endswith("over the limit of 239.0 MB on rank 0")
     assert memory_note(simulation, 200 * MEGABYTE).endswith("on ranks 0-1")
     assert memory_note(simulation, 240 * MEGABYTE).endswith("within the limit of 240.0 MB")
+
+
+def test_bubbles_below_zero_are_explained():
+    def table(*layers, microbatches):
+        return bubble_table(
+            simulate(equal_network(12), Plan(schedule="1f1b", num_microbatches=microbatches, layers=(layers,)))
+        )
+
+    # Equal stages have nothing to explain; a short last stage lets every microbatch turn round sooner.
+    assert "below zero" not in table(4, 4, 4, microbatches=3)
+    short = table(5, 4, 3, microbatches=3)
+    assert "-" in short.splitlines()[1]
+    assert short.splitlines()[-1].startswith("below zero: ")

@@ -82,7 +82,10 @@ def limit_bar(peak_bytes: int, limit_bytes: int) -> str:
 
 
 def bubble_table(simulation: Simulation) -> str:
-    """Return lost time by cause: of the pipeline as a fraction of the model's time, of each rank as % of the step."""
+    """Return lost time by cause: of the pipeline as a fraction of the model's time, of each rank as % of the step.
+
+    Below numbers that show as negative, a line says what they mean.
+    """
     bubbles, communicates = simulation.bubbles, simulation.communication is not None
     causes = [_("fill/drain"), _("imbalance"), _("recompute"), *(["p2p"] if communicates else [])]
     whole = [bubbles.ideal, bubbles.imbalance, bubbles.recompute, *([bubbles.communication] if communicates else [])]
@@ -97,7 +100,10 @@ def bubble_table(simulation: Simulation) -> str:
                 *(_signed(100 * part / simulation.makespan_ns, 1) for part in parts),
             ]
         )
-    return aligned(["", _("all"), *causes], rows, left={0})
+    table = aligned(["", _("all"), *causes], rows, left={0})
+    if not any(cell.startswith("-") for row in rows for cell in row[1:]):
+        return table
+    return table + "\n" + _("below zero: less idle time, as unequal stages can fill and drain sooner than equal ones")
 
 
 def memory_note(simulation: Simulation, memory_limit_bytes: int | None) -> str:
