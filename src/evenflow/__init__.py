@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from evenflow.profiles.plan_file import read_plan_file
     from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule, parse_schedule
     from evenflow.simulate import Simulation
-    from evenflow.solve import BestOutcome, Infeasibility, Outcome, Progress, Status, plan_best
+    from evenflow.solve import BestOutcome, BindingLimit, Infeasibility, Outcome, Progress, Status, plan_best
     from evenflow.solve.order.alternate import OrderedOutcome, plan_any_order
     from evenflow.solve.order.order_search import OrderOutcome, search_order
     from evenflow.solve.plan import plan
@@ -39,6 +39,7 @@ __version__ = "0.1.0"
 __all__ = [
     "FAMILIES",
     "BestOutcome",
+    "BindingLimit",
     "Communication",
     "EndBlock",
     "Infeasibility",
@@ -108,6 +109,7 @@ _HOMES = {
     # `simulate` is imported above: it is also the name of a subpackage, which would take its place if loaded later.
     "Simulation": "evenflow.simulate",
     "BestOutcome": "evenflow.solve",
+    "BindingLimit": "evenflow.solve",
     "Infeasibility": "evenflow.solve",
     "Outcome": "evenflow.solve",
     "Progress": "evenflow.solve",

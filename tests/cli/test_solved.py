@@ -48,7 +48,9 @@ def test_the_balancers_command(folder):
     command = [sys.executable, str(ROOT / "run_pipeline_balance.py"), "-m", "tiny", "-s", "2", "-mb", "2", "-t", "5"]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0
-    assert result.stdout.startswith("To put in yaml configuration:\n  offset: [[")
+    assert result.stdout.startswith("To put in yaml configuration:\n")
+    assert "\n    offset: [[" in result.stdout
+    assert "\nmemory_binds: " in result.stdout
     assert "total_time: 18.000 ms" in result.stdout  # by hand: 2 + 2 and 3 + 1 layers 18 ms, 1 + 3 layers 21 ms
     assert (folder / "output" / "result.svg").exists()
 

@@ -1,11 +1,13 @@
 """Outcomes in words and numbers, of one schedule and of several."""
 
+from dataclasses import replace
+
 import pytest
 
 from evenflow.baselines.even_plan import even_plan
 from evenflow.model import NONE, Layer, LayerRun, Mode, Network, Sizes
 from evenflow.simulate import Simulation, simulate
-from evenflow.solve import BestOutcome, Candidate, Infeasibility, Outcome, Status
+from evenflow.solve import BestOutcome, BindingLimit, Candidate, Infeasibility, Outcome, Status
 from evenflow.units import MEGABYTE
 
 
@@ -39,6 +41,9 @@ def test_certificates_say_what_is_proven(simulation):
     assert "within 25.00 % of optimal: 9.000 ms, bound 6.750 ms" in feasible.certificate()
     assert "not yet bounded" in outcome(simulation, Status.FEASIBLE).certificate()
     assert "peak memory: 3 MB of 4 MB" in optimal.summary()
+    assert "binds" not in optimal.summary()
+    binding = (BindingLimit(rank=1, more_bytes=1, takes_layer=True),)
+    assert "memory binds on ranks [1]" in replace(optimal, binding=binding).summary()
 
 
 def test_without_a_plan_there_is_no_gap():

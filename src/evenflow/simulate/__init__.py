@@ -16,7 +16,7 @@ from evenflow.simulate.even_layout import idle_bubbles
 from evenflow.simulate.graph import Graph, build_graph
 from evenflow.simulate.memory import live_vectors, memory_curve, peak_bytes
 from evenflow.simulate.simulation import Simulation, simulate
-from evenflow.simulate.timeline import Timeline, run
+from evenflow.simulate.timeline import Timeline, makespan_ns, run
 
 __all__ = [
     "BubbleTable",
@@ -34,6 +34,7 @@ __all__ = [
     "idle_bubbles",
     "layer_sums",
     "live_vectors",
+    "makespan_ns",
     "memory_curve",
     "network_of_units",
     "peak_bytes",

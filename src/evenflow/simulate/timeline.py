@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from evenflow.model import Communication
 from evenflow.schedule import NUM_OPS, Schedule
-from evenflow.simulate.compiled import for_size
+from evenflow.simulate.compiled import COMPILE_FROM_ACTIONS, for_size
 from evenflow.simulate.graph import Graph
 from evenflow.simulate.kernels import longest_path, longest_path_with_messages
 
@@ -70,7 +70,23 @@ def run(graph: Graph, durations: Times, communication: Communication | Times | N
     that an input from another rank takes to the actions of each class.
     """
     count = len(graph.sequence)
-    ends = np.zeros(count + 1, dtype=np.int64)
+    ends = _ends(graph, durations, communication, num_actions=count)
+    end_ns = np.empty(count, dtype=np.int64)
+    end_ns[graph.sequence] = ends[1:]
+    schedule = graph.schedule
+    start_ns = end_ns - durations.reshape(-1, NUM_OPS)[schedule.stages, schedule.ops]
+    return Timeline(graph=graph, start_ns=start_ns, end_ns=end_ns, makespan_ns=int(ends[graph.rank_lasts].max()))
+
+
+def makespan_ns(graph: Graph, durations: Times, communication: Communication | None = None) -> int:
+    """Return the makespan of `run` alone, for callers that try many durations: compiled, whatever the size."""
+    ends = _ends(graph, durations, communication, num_actions=COMPILE_FROM_ACTIONS)
+    return int(ends[graph.rank_lasts].max())
+
+
+def _ends(graph: Graph, durations: Times, communication: Communication | Times | None, *, num_actions: int) -> Times:
+    """Return 0 and the end of every action in the order of `graph.sequence`; compiled as `num_actions` asks."""
+    ends = np.zeros(len(graph.sequence) + 1, dtype=np.int64)
     arguments = (graph.rank_predecessors, graph.dependencies, graph.classes, durations)
     messages = None
     if isinstance(communication, np.ndarray):
@@ -78,11 +94,7 @@ def run(graph: Graph, durations: Times, communication: Communication | Times | N
     elif communication and communication.message_ns:
         messages = graph.crosses_ranks * np.int64(communication.message_ns)
     if messages is None:
-        for_size(longest_path, count)(*arguments, ends)
+        for_size(longest_path, num_actions)(*arguments, ends)
     else:
-        for_size(longest_path_with_messages, count)(*arguments, messages, ends)
-    end_ns = np.empty(count, dtype=np.int64)
-    end_ns[graph.sequence] = ends[1:]
-    schedule = graph.schedule
-    start_ns = end_ns - durations.reshape(-1, NUM_OPS)[schedule.stages, schedule.ops]
-    return Timeline(graph=graph, start_ns=start_ns, end_ns=end_ns, makespan_ns=int(ends[graph.rank_lasts].max()))
+        for_size(longest_path_with_messages, num_actions)(*arguments, messages, ends)
+    return ends

@@ -2,11 +2,12 @@
 
 from evenflow.solve.best import plan_best, solve_best
 from evenflow.solve.best_outcome import BestOutcome, Candidate
-from evenflow.solve.outcome import Infeasibility, Outcome, Progress, ProgressCallback, Status
+from evenflow.solve.outcome import BindingLimit, Infeasibility, Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.plan import plan, solve
 
 __all__ = [
     "BestOutcome",
+    "BindingLimit",
     "Candidate",
     "Infeasibility",
     "Outcome",

@@ -16,6 +16,7 @@ from evenflow.language import _
 from evenflow.model import Cells, Communication, Network, Request, Sizes
 from evenflow.schedule import FAMILIES, default_family, family_name
 from evenflow.solve.best_outcome import BestOutcome, Candidate
+from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock
 from evenflow.solve.group_choice import GroupSizes, tried_group_sizes
 from evenflow.solve.infeasible import advice_for
@@ -337,7 +338,8 @@ class _Contest:
             answer = self._no_plan(seconds)
         else:
             assert best.outcome is not None
-            answer = replace(best.outcome, solve_seconds=seconds)
+            assert best.race is not None
+            answer = with_binding(replace(best.outcome, solve_seconds=seconds), best.race.problem)
         bound = min((entry.lower_bound_ns for entry in entries), default=0.0)
         return BestOutcome(
             outcome=answer,

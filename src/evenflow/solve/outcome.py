@@ -36,6 +36,17 @@ class Infeasibility:
     """Sentences on changes that would help."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindingLimit:
+    """The memory limit of one rank, where it keeps the rank from a change that would be better for it alone."""
+
+    rank: int
+    more_bytes: int
+    """Bytes beyond the limit that the smallest such change needs."""
+    takes_layer: bool
+    """Whether the change is one layer more on the rank; otherwise one of its layers recomputes less."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """The result of `evenflow.plan`."""
@@ -49,6 +60,8 @@ class Outcome:
     solve_seconds: float
     first_plan_seconds: float | None = None
     infeasibility: Infeasibility | None = None
+    binding: tuple[BindingLimit, ...] | None = None
+    """Memory limits that bind, in the order of ranks; None without a plan or a limit."""
     fixed_layers: bool = False
     """Whether the caller decided the layers of every cell: bound and limit are those of plans with these layers."""
 
@@ -124,6 +137,8 @@ class Outcome:
                 )
             else:
                 lines.append(_("peak memory: {peak_mb:,.0f} MB", peak_mb=megabytes(peak)))
+        if self.binding:
+            lines.append(_("memory binds on ranks {ranks}", ranks=[limit.rank for limit in self.binding]))
         if self.infeasibility:
             lines += self.infeasibility.advice
         return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from evenflow.model import Cells, Communication, Network, Request, Sizes
 from evenflow.schedule import default_family, family_name
+from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock
 from evenflow.solve.outcome import Outcome, ProgressCallback
 from evenflow.solve.problem import make_problem
@@ -61,7 +62,8 @@ def solve(
 ) -> Outcome:
     """Return the best plan of `request` under the order of the family `schedule`; `plan` says the rest."""
     clock = Clock(limit_s=time_limit_s)
-    return Race(make_problem(request, schedule=schedule)).run(clock, progress=progress)
+    problem = make_problem(request, schedule=schedule)
+    return with_binding(Race(problem).run(clock, progress=progress), problem)
 
 
 def _family(schedule: str | None, num_chunks: int, less_memory: bool) -> str:

@@ -118,11 +118,20 @@ class Problem:
 
     def rank_memory(self, costs: StageCosts) -> Integers:
         """Return the peak memory of each rank in bytes, shape [num_ranks]."""
-        amounts = costs.activation_bytes[self.schedule.stage_table]
+        return np.array([self.rank_peak(costs, rank) for rank in range(self.num_ranks)], dtype=np.int64)
+
+    def rank_peak(self, costs: StageCosts, rank: int) -> int:
+        """Return the peak memory of one rank in bytes."""
+        stages = self.schedule.stage_table[:, rank]
+        amounts = costs.activation_bytes[stages]
         if self.schedule.splits_backward:
-            amounts = np.concatenate((amounts, costs.until_weight_bytes[self.schedule.stage_table]))
-        live = [int((self.live[rank] @ amounts[:, rank]).max()) for rank in range(self.num_ranks)]
-        return costs.static_bytes + costs.working_bytes + np.array(live, dtype=np.int64)
+            amounts = np.concatenate((amounts, costs.until_weight_bytes[stages]))
+        return int(costs.static_bytes[rank] + costs.working_bytes[rank] + (self.live[rank] @ amounts).max())
+
+    def may_hold(self, content: Integers) -> bool:
+        """Return whether the kinds of these counts [num_kinds] may share a cell."""
+        first, second = self.exclusive_kinds
+        return first < 0 or not (content[first] and content[second])
 
     @cached_property
     def _own_order(self) -> tuple[str, ...]:

@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 from evenflow.cli.text.tables import (
     aligned,
+    binding_note,
     bubble_table,
     limit_bar,
     memory_note,
@@ -10,6 +13,7 @@ from evenflow.cli.text.tables import (
 from evenflow.model import Plan
 from evenflow.profiles.layer_file import read_layer_file
 from evenflow.simulate import simulate
+from evenflow.solve import BindingLimit, Outcome, Status
 from evenflow.units import MEGABYTE
 from tests.networks import equal_network
 
@@ -66,3 +70,25 @@ def test_bubbles_below_zero_are_explained():
     short = table(5, 4, 3, microbatches=3)
     assert "-" in short.splitlines()[1]
     assert short.splitlines()[-1].startswith("below zero: ")
+
+
+def test_limits_that_bind_are_named(folder):
+    plan = Plan(schedule="1f1b", num_microbatches=2, layers=((2, 2),))
+    outcome = Outcome(
+        status=Status.FEASIBLE,
+        simulation=simulate(read_layer_file("tiny.json"), plan),
+        lower_bound_ns=1,
+        memory_limit_bytes=250 * MEGABYTE,
+        solve_seconds=1.0,
+    )
+
+    def note(*limits: tuple[int, int, bool]) -> str:
+        found = (BindingLimit(rank=rank, more_bytes=more, takes_layer=takes) for rank, more, takes in limits)
+        return binding_note(replace(outcome, binding=tuple(found)))
+
+    assert binding_note(outcome) == ""
+    assert note().startswith("no memory limit binds: ")
+    assert note((1, MEGABYTE + 1, False)) == "memory binds on rank 1: with 2 MB more it would recompute less"
+    assert note((0, 9 * MEGABYTE, False), (1, 1, True), (3, 5 * MEGABYTE, True)) == (
+        "memory binds on ranks 0-1, 3: with 1 MB more, rank 1 would take a layer from its neighbour"
+    )

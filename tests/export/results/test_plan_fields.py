@@ -22,6 +22,7 @@ GOLDEN = """{
   "recompute": {"full": [[1, 0], [0, 0]], "select": [[0, 0], [0, 0]], "comm": [[0, 0], [0, 0]], "both": [[0, 0], [0, 0]], "mine": [[0, 1], [0, 0]]},
   "peak_memory_mb": [1.5, 2.0],
   "memory_limit_mb": 57344.0,
+  "memory_binds": null,
   "bubble": {"real": 0.4, "ideal": 0.1, "imbalance": 0.2, "recompute": 0.1, "communication": 0.0},
   "solve_seconds": 3.5
 }

@@ -32,12 +32,13 @@ from evenflow.cli.shared.plan_pictures import plan_svg
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.plan_text import no_plan_text
-from evenflow.cli.text.tables import plan_table
+from evenflow.cli.text.tables import plan_table, round_up_megabytes
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.sapp_text import format_bubbles
 from evenflow.language import _
 from evenflow.model import NONE, Network, Request
 from evenflow.simulate import Simulation, as_fractions
+from evenflow.solve import Outcome
 from evenflow.units import megabytes, milliseconds
 
 
@@ -117,13 +118,13 @@ def _recommend(request: Request, settings: Settings, flags: argparse.Namespace, 
         return status_code(outcome.status)
     if not settings.is_drawn:
         recommended = replace(recommended, picture=None)
-    _show(recommended, request.memory_limit_bytes, flags.output_folder, outputs)
+    _show(recommended, request.memory_limit_bytes, flags.output_folder, outputs, more=binding_line(outcome))
     return status_code(outcome.status)
 
 
-def _show(plan: NamedPlan, limit: int | None, folder: Path, outputs: Outputs) -> None:
-    """Print the blocks of one plan, then draw it."""
-    click.echo(named_plan_text(plan, limit))
+def _show(plan: NamedPlan, limit: int | None, folder: Path, outputs: Outputs, *, more: str = "") -> None:
+    """Print the blocks of one plan and `more` lines about it, then draw it."""
+    click.echo("\n".join(filter(None, (named_plan_text(plan, limit), more))))
     if plan.picture is not None:
         outputs.write(picture_option(plan.name), lambda: plan_svg(plan, memory_limit_bytes=limit))
         click.echo(_("picture: {file}", file=folder / plan.picture))
@@ -155,6 +156,22 @@ def _memory(simulation: Simulation, memory_limit_bytes: int | None) -> list[str]
         verdict = _("OVER the limit on stages {over}", over=over) if over else _("within the limit")
         lines.append(f"memory_limit: {megabytes(memory_limit_bytes):.0f} MB, {verdict}")
     return lines
+
+
+def binding_line(outcome: Outcome) -> str:
+    """Return the stages whose memory limit binds; empty where none was checked."""
+    if outcome.binding is None:
+        return ""
+    stages = [limit.rank for limit in outcome.binding]
+    if not stages:
+        return "memory_binds: " + _("no stage: none alone would recompute less or take a layer with more memory")
+    least = min(outcome.binding, key=lambda limit: limit.more_bytes)
+    values = {"stages": stages, "more": f"{round_up_megabytes(least.more_bytes)} MB", "stage": least.rank}
+    if least.takes_layer:
+        text = _("stages {stages}; with {more} more, stage {stage} would take a layer from its neighbour", **values)
+    else:
+        text = _("stages {stages}; with {more} more, stage {stage} would recompute less", **values)
+    return f"memory_binds: {text}"
 
 
 def layers_text(network: Network) -> str:

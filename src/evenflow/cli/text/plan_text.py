@@ -7,9 +7,10 @@ from evenflow.solve import Outcome
 from evenflow.units import megabytes
 
 
-def plan_text(simulation: Simulation, memory_limit_bytes: int | None, *, certificate: str) -> str:
-    """Return headline, plan, certificate, memory and bubbles, as paragraphs."""
-    notes = [certificate, memory_note(simulation, memory_limit_bytes), message_note(simulation.communication)]
+def plan_text(simulation: Simulation, memory_limit_bytes: int | None, *, certificate: str, binding: str = "") -> str:
+    """Return headline, plan, certificate, memory with the limits that bind (`binding`), bubbles, as paragraphs."""
+    memory = memory_note(simulation, memory_limit_bytes)
+    notes = [certificate, memory, binding, message_note(simulation.communication)]
     return "\n\n".join(
         (
             headline(simulation),

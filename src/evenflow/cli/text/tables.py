@@ -6,6 +6,7 @@ from evenflow.cli.text.display_width import display_width, padded
 from evenflow.language import _, _n
 from evenflow.model import NONE, Communication
 from evenflow.simulate import Simulation
+from evenflow.solve import Outcome
 from evenflow.units import MEGABYTE, megabytes, milliseconds
 
 BAR_WIDTH = 10
@@ -129,6 +130,31 @@ def memory_note(simulation: Simulation, memory_limit_bytes: int | None) -> str:
         where=where,
         limit=limit,
         ranks=rank_ranges(over),
+    )
+
+
+def binding_note(outcome: Outcome) -> str:
+    """Return one sentence on the memory limits that bind the plan; empty where none was checked."""
+    if outcome.binding is None:
+        return ""
+    if not outcome.binding:
+        return _("no memory limit binds: with more memory, no rank alone would recompute less or take a layer for it")
+    least = min(outcome.binding, key=lambda limit: limit.more_bytes)
+    ranks = rank_ranges([limit.rank for limit in outcome.binding])
+    values = {"ranks": ranks, "more": f"{round_up_megabytes(least.more_bytes):,} MB", "rank": least.rank}
+    count = len(outcome.binding)
+    if least.takes_layer:
+        return _n(
+            "memory binds on rank {ranks}: with {more} more it would take a layer from its neighbour",
+            "memory binds on ranks {ranks}: with {more} more, rank {rank} would take a layer from its neighbour",
+            count=count,
+            **values,
+        )
+    return _n(
+        "memory binds on rank {ranks}: with {more} more it would recompute less",
+        "memory binds on ranks {ranks}: with {more} more, rank {rank} would recompute less",
+        count=count,
+        **values,
     )
 
 

@@ -20,6 +20,7 @@ def outcome_fields(outcome: Outcome, asked: Sizes, *, schedule: str) -> dict[str
         lower_bound_ns=outcome.lower_bound_ns,
         memory_limit_bytes=outcome.memory_limit_bytes,
         solve_seconds=outcome.solve_seconds,
+        binding=outcome.binding,
     )
     return plan_fields(report, **(_order_fields(outcome) if isinstance(outcome, OrderedOutcome) else {}))
 
@@ -57,6 +58,7 @@ def _no_plan_fields(outcome: Outcome, asked: Sizes, *, schedule: str) -> dict[st
         "recompute": None,
         "peak_memory_mb": None,
         "memory_limit_mb": None if limit is None else megabytes(limit),
+        "memory_binds": None,
         "smallest_limit_mb": None if reason is None else megabytes(reason.smallest_limit_bytes),
         "bubble": None,
         "solve_seconds": outcome.solve_seconds,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Plan
 from evenflow.simulate import Simulation, as_fractions
+from evenflow.solve import BindingLimit
 from evenflow.units import megabytes, milliseconds
 
 _ALWAYS_LISTED = (FULL, SELECT, COMM, BOTH)
@@ -27,6 +28,8 @@ class PlanReport:
     bubble: Mapping[str, float]
     """Fractions of the model time: real, ideal, imbalance, recompute, communication."""
     solve_seconds: float
+    binding: tuple[BindingLimit, ...] | None = None
+    """Memory limits that bind; None where that was not looked for."""
 
 
 def report_of(
@@ -36,6 +39,7 @@ def report_of(
     lower_bound_ns: int | None,
     memory_limit_bytes: int | None,
     solve_seconds: float,
+    binding: tuple[BindingLimit, ...] | None = None,
 ) -> PlanReport:
     """Return the report of a simulated plan."""
     return PlanReport(
@@ -47,6 +51,7 @@ def report_of(
         memory_limit_bytes=memory_limit_bytes,
         bubble=as_fractions(simulation.bubbles),
         solve_seconds=solve_seconds,
+        binding=binding,
     )
 
 
@@ -75,10 +80,19 @@ def plan_fields(report: PlanReport, **more: object) -> dict[str, object]:
         "recompute": {kind: plan.recompute.get(kind, nothing) for kind in (*_ALWAYS_LISTED, *sorted(named))},
         "peak_memory_mb": [megabytes(peak) for peak in report.peak_memory_bytes],
         "memory_limit_mb": None if limit is None else megabytes(limit),
+        "memory_binds": None if report.binding is None else [_binding_fields(limit) for limit in report.binding],
         "bubble": {name: report.bubble[name] for name in _BUBBLES},
         "solve_seconds": report.solve_seconds,
         **more,
         **({"order": plan.order} if plan.order else {}),
+    }
+
+
+def _binding_fields(limit: BindingLimit) -> dict[str, object]:
+    return {
+        "rank": limit.rank,
+        "change": "take_layer" if limit.takes_layer else "recompute_less",
+        "more_mb": megabytes(limit.more_bytes),
     }
 
 

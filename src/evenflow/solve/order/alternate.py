@@ -8,6 +8,7 @@ from evenflow.errors import InputError, Interrupted
 from evenflow.model import Cells, Communication, Network, Plan, Request, Sizes
 from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule
 from evenflow.simulate import Simulation, simulate
+from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock
 from evenflow.solve.order.order_bounds import order_lower_bound
 from evenflow.solve.order.order_search import load_kernels, search_order
@@ -137,7 +138,7 @@ def solve_any_order(
             may_split=split_backward,
         )
     )
-    return OrderedOutcome(
+    outcome = OrderedOutcome(
         status=Status.OPTIMAL if bound >= best.makespan_ns * (1 - 2 * TOLERANCE) else Status.FEASIBLE,
         simulation=best,
         lower_bound_ns=min(bound, best.makespan_ns),
@@ -148,6 +149,7 @@ def solve_any_order(
         family=family,
         order_lower_bound_ns=min(rounds.order_bound_ns(best), best.makespan_ns),
     )
+    return with_binding(outcome, problem_of_order(request, best.timeline.schedule))
 
 
 def _problems(request: Request, *, split_backward: bool) -> dict[str, Problem]:

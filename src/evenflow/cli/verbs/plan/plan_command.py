@@ -15,6 +15,7 @@ from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.text.best_text import best_text
 from evenflow.cli.text.block_text import block_to_paste, without_environment
 from evenflow.cli.text.plan_text import no_plan_text, plan_text
+from evenflow.cli.text.tables import binding_note
 from evenflow.cli.verbs.plan.layers_per_rank import LAYERS_PER_RANK
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, plan_job, solve_job
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
@@ -161,5 +162,5 @@ def _print(answer: Answer, outputs: Outputs, *, quiet: bool) -> None:
         certificate=outcome.certificate(),
         seconds=outcome.solve_seconds,
     )
-    answered = plan_text(simulation, outcome.memory_limit_bytes, certificate=certificate)
+    answered = plan_text(simulation, outcome.memory_limit_bytes, certificate=certificate, binding=binding_note(outcome))
     click.echo("\n\n".join(filter(None, (answered, others, block, outputs.sentence))))

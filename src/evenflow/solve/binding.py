@@ -1,0 +1,92 @@
+"""The memory limits that bind a plan: a higher one would let the rank do better at once.
+
+A limit binds on a rank where it keeps the rank from one of these changes, if no other rank gets a higher one:
+
+    recompute less   one layer of the rank under a kind that recomputes less; the rank recomputes, and no such change
+                     fits
+    take a layer     one layer more, from the stage before or behind one of the rank's, which makes the step shorter
+
+A change of the first kind never makes the step longer; whether it makes it shorter depends on other ranks too.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from evenflow.model import NONE, Plan
+from evenflow.simulate import Integers, StageCosts, makespan_ns
+from evenflow.solve.outcome import BindingLimit, Outcome
+from evenflow.solve.problem import Problem
+
+
+def with_binding(outcome: Outcome, problem: Problem) -> Outcome:
+    """Return `outcome` with the limits that bind its plan, which is one of `problem`."""
+    if outcome.plan is None or problem.memory_limit_bytes is None:
+        return outcome
+    return replace(outcome, binding=binding_limits(problem, outcome.plan))
+
+
+def binding_limits(problem: Problem, plan: Plan) -> tuple[BindingLimit, ...]:
+    """Return the limits that bind `plan`, of one rank each, in the order of ranks."""
+    counts = problem.counts(plan)
+    step_ns = _step_ns(problem, problem.costs(counts))
+    found = []
+    for rank in range(problem.num_ranks):
+        needed = min(_peaks_recomputing_less(problem, counts, rank), default=0)
+        takes_layer = needed <= problem.limit
+        if takes_layer:
+            needed = min(_peaks_taking_layer(problem, counts, rank, step_ns), default=0)
+        if needed > problem.limit:
+            found.append(BindingLimit(rank=rank, more_bytes=needed - problem.limit, takes_layer=takes_layer))
+    return tuple(found)
+
+
+def _peaks_recomputing_less(problem: Problem, counts: Integers, rank: int) -> Iterator[int]:
+    """Yield the peak of `rank` for each change of one of its layers to a kind that recomputes less."""
+    kinds = range(len(problem.kinds))
+    before = problem.costs(counts)
+    for stage in problem.schedule.stage_table[:, rank]:
+        for old, new in ((old, new) for old in kinds for new in kinds if new != old and counts[stage, old]):
+            changed = _moved(counts, (stage, old), (stage, new))
+            costs = problem.costs(changed)
+            if costs.backward_ns[stage] < before.backward_ns[stage] and problem.may_hold(changed[stage]):
+                yield problem.rank_peak(costs, rank)
+
+
+def _peaks_taking_layer(problem: Problem, counts: Integers, rank: int, step_ns: int) -> Iterator[int]:
+    """Yield the peak of `rank`, above the limit, for each layer that it could take for a step below `step_ns`."""
+    if problem.request.layers is not None:
+        return
+    ranks = problem.schedule.stage_ranks
+    for stage in problem.schedule.stage_table[:, rank]:
+        for giver in (stage - 1, stage + 1):
+            if not 0 <= giver < problem.num_cells or ranks[giver] == rank:
+                continue
+            if counts[giver].sum() <= problem.min_layers:
+                continue
+            for lost in np.flatnonzero(counts[giver]).tolist():
+                for kind in reversed(range(len(problem.kinds))):
+                    changed = _moved(counts, (giver, lost), (stage, kind))
+                    costs = problem.costs(changed)
+                    peak = problem.rank_peak(costs, rank)
+                    if peak <= problem.limit:
+                        continue
+                    if _step_ns(problem, costs) >= step_ns:
+                        if problem.kinds[kind] == NONE:
+                            break  # other kinds take longer
+                        continue
+                    if problem.may_hold(changed[stage]) and problem.rank_peak(costs, ranks[giver]) <= problem.limit:
+                        yield peak
+
+
+def _moved(counts: Integers, source: tuple[int, int], destination: tuple[int, int]) -> Integers:
+    """Return `counts` with one layer at the stage and kind of `destination` instead of `source`."""
+    changed = counts.copy()
+    changed[source] -= 1
+    changed[destination] += 1
+    return changed
+
+
+def _step_ns(problem: Problem, costs: StageCosts) -> int:
+    return makespan_ns(problem.graph, costs.durations, problem.request.communication)
