@@ -88,3 +88,14 @@ def test_no_variable_hides_the_function_of_messages() -> None:
         and any(isinstance(node, ast.Name) and node.id == "_" and is_set(node) for node in inside(scope))
     ]
     assert hidden == []
+
+
+def test_every_message_is_written_out() -> None:
+    """Values go in by name: a message that is put together elsewhere is in no catalogue."""
+    calls = [(path, node) for path, tree in SOURCES.items() for node in ast.walk(tree) if isinstance(node, ast.expr)]
+    made = [
+        f"{path.name}:{call.lineno}"
+        for path, call in calls
+        if is_message(call) and isinstance(call, ast.Call) and not isinstance(call.args[0], ast.Constant)
+    ]
+    assert made == []

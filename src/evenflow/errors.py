@@ -10,6 +10,7 @@ EvenflowError
 """
 
 import errno
+from typing import cast
 
 from evenflow.language import _
 
@@ -33,6 +34,11 @@ class InputError(EvenflowError):
         self.remedy = remedy
         sentence = self.sentence
         super().__init__(_("{sentence}; {remedy}", sentence=sentence, remedy=remedy) if remedy else sentence)
+
+    @property
+    def message(self) -> str:
+        """The whole message, which knows its English."""
+        return cast("str", self.args[0])
 
     @property
     def sentence(self) -> str:

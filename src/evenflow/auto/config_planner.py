@@ -45,7 +45,7 @@ def plan_config(
     number = parse_dtype(dtype)
     rates, origin = _rates(accelerator, efficiency, cluster, number)
     kept_bytes = state_bytes(optimizer, number.item_bytes)
-    progress("building the model")
+    progress(_("building the model"))
     row = read_decoder(
         config if isinstance(config, Fields) else as_fields(dict(config), file=name),
         sequence=sequence,
@@ -80,6 +80,16 @@ def _rates(name: str, efficiency: float, cluster: Cluster, dtype: Dtype) -> tupl
             place="dtype",
         )
     peak = replace(known.all_in(dtype), flops_per_s=cluster.peak_flops or known.rate(dtype))
-    share = f"{100 * efficiency:g} % of {peak.flops_per_s / 1e12:,.1f} TFLOPS {dtype}"
-    origin = f"times are those of {share}, {peak.memory_bytes_per_s / 1e9:,.0f} GB/s ({peak.name})"
+    share = _(
+        "{efficiency:g} % of {tflops:,.1f} TFLOPS {dtype}",
+        efficiency=100 * efficiency,
+        tflops=peak.flops_per_s / 1e12,
+        dtype=dtype,
+    )
+    origin = _(
+        "times are those of {share}, {bandwidth:,.0f} GB/s ({name})",
+        share=share,
+        bandwidth=peak.memory_bytes_per_s / 1e9,
+        name=peak.name,
+    )
     return peak.reaching(efficiency), origin

@@ -152,9 +152,9 @@ def plan(
 def plan_row(row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str], None] = silent) -> AutoPlan:
     """Return the two-level plan of a row of layers; `progress` is told each step before it begins."""
     provider = sharded_stages(row, request, progress=progress)
-    progress("choosing the stages")
+    progress(_("choosing the stages"))
     search = plan_stages(provider, schedule=request.schedule)
-    progress("refining the pipeline")
+    progress(_("refining the pipeline"))
     refinement = refine(search, provider, time_limit_s=request.time_limit_s)
     return AutoPlan(
         row=row,

@@ -11,7 +11,6 @@ from evenflow.simulate import Simulation, simulate
 _ALL, _NOTHING = "naive_all_recomp", "naive_no_recomp"
 NAIVE_PLANS = (_ALL, _NOTHING)
 """Names of the naive plans: every layer under every recomputation that was measured, and none under any."""
-_NOTHING_MEASURED = "the layer file has the memory of no recompute kind that may be used here"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,14 +59,19 @@ def naive_plans(
             results.append(Skipped(name=name, reason=reason))
             continue
         if name == _ALL and kind == NONE:
-            results.append(Skipped(name=name, reason=_NOTHING_MEASURED))
+            reason = _("the layer file has the memory of no recompute kind that may be used here")
+            results.append(Skipped(name=name, reason=reason))
             continue
         try:
             plan = even_plan(network, sizes, schedule=schedule, recompute=kind)
         except InputError as error:
-            results.append(Skipped(name=name, reason=str(error)))
+            results.append(Skipped(name=name, reason=error.message))
             continue
         simulation = simulate(network, plan, communication=communication)
-        note = "" if kind in (FULL, NONE) else f"every layer is under {kind}; full recomputation was not measured"
+        note = (
+            ""
+            if kind in (FULL, NONE)
+            else _("every layer is under {kind}; full recomputation was not measured", kind=kind)
+        )
         results.append(NamedPlan(name=name, simulation=simulation, certificate=note, picture=f"result_{name}.svg"))
     return results

@@ -118,7 +118,7 @@ class _Rule:
     def steps(self, layers: Integers) -> Iterator[TuningStep]:
         """Yield the steps of both parts of the rule, starting from `layers` of every rank."""
         recomputed = np.zeros_like(layers)
-        yield self._step("layers dealt evenly, none recomputed", layers, recomputed)
+        yield self._step(_("layers dealt evenly, none recomputed"), layers, recomputed)
         needed = self._fewest_recomputed(layers)
         for rank in np.flatnonzero(needed):
             recomputed[rank] = needed[rank]

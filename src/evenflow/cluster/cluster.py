@@ -59,7 +59,7 @@ class Cluster:
     def __post_init__(self) -> None:
         self._check("nodes", self.num_nodes, _("must be at least 1"), holds=self.num_nodes >= 1)
         self._check(
-            "devices per node", self.devices_per_node, _("must be at least 1"), holds=self.devices_per_node >= 1
+            _("devices per node"), self.devices_per_node, _("must be at least 1"), holds=self.devices_per_node >= 1
         )
         is_countable = self.num_devices <= _MOST_DEVICES
         self._check(

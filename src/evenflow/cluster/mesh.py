@@ -20,9 +20,9 @@ class MeshAxis:
 
     def __post_init__(self) -> None:
         bandwidth = self.bandwidth_bytes_per_s
-        _require(self.size >= 1, self.size, "must be at least 1", "size")
-        _require(bandwidth > 0, bandwidth, "must be above zero", "bandwidth_bytes_per_s")
-        _require(self.latency_ns >= 0, self.latency_ns, "must be zero or more", "latency_ns")
+        _require(self.size >= 1, self.size, _("must be at least 1"), "size")
+        _require(bandwidth > 0, bandwidth, _("must be above zero"), "bandwidth_bytes_per_s")
+        _require(self.latency_ns >= 0, self.latency_ns, _("must be zero or more"), "latency_ns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Mesh:
     """None: computation costs nothing, and heavy operators must be split evenly over the mesh (Alpa, section 4.2)."""
 
     def __post_init__(self) -> None:
-        _require(1 <= len(self.axes) <= 2, len(self.axes), "must be one or two", "number of axes")
+        _require(1 <= len(self.axes) <= 2, len(self.axes), _("must be one or two"), _("number of axes"))
 
     @property
     def shape(self) -> tuple[int, ...]:

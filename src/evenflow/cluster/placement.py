@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from evenflow.language import _
+
 REPLICATE = -1
 PARTIAL = -2
 Placement = tuple[int, ...]
@@ -60,10 +62,11 @@ def describe(placement: Placement, *, dimensions: tuple[str, ...] = ()) -> str:
     phrases = []
     for axis, where in enumerate(placement):
         if where == PARTIAL:
-            phrases.append(f"partial sum on mesh axis {axis}")
+            phrases.append(_("partial sum on mesh axis {axis}", axis=axis))
         elif where != REPLICATE:
-            phrases.append(f"{dimensions[where] if dimensions else f'dimension {where}'} on mesh axis {axis}")
-    return ", ".join(phrases) or "replicated"
+            dimension = dimensions[where] if dimensions else _("dimension {dimension}", dimension=where)
+            phrases.append(_("{dimension} on mesh axis {axis}", dimension=dimension, axis=axis))
+    return ", ".join(phrases) or _("replicated")
 
 
 def code(placement: Placement) -> str:

@@ -5,6 +5,7 @@ from evenflow.draw.plan_figures import Figure
 from evenflow.draw.rank_bars import VALUE_WIDTH
 from evenflow.draw.svg_elements import fit_text, group, text, text_width
 from evenflow.draw.timeline_blocks import Rows
+from evenflow.language import english
 
 WIDTH = 1600
 MARGIN = 32
@@ -21,7 +22,7 @@ def page_header(title: str, certificate: str, figures: list[Figure]) -> tuple[li
     y = 48
     if certificate:
         y += 24
-        parts.append(text(MARGIN, y, fit_text(certificate, 14, room), size=14, fill=MUTED))
+        parts.append(text(MARGIN, y, fit_text(english(certificate), 14, room), size=14, fill=MUTED))
     y += 36
     x = float(MARGIN)
     for figure in figures:

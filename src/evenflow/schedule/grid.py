@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from evenflow.language import _
 from evenflow.schedule.schedule import Schedule
 
 
@@ -17,9 +18,10 @@ def fault_grid(schedule: Schedule, done: NDArray[np.bool_], *, around: int = 4) 
         stuck = start + int(done[start:stop].sum())
         order = [str(action) for action in schedule.order(rank)]
         if stuck == stop:
-            lines.append(f"rank {rank}: finished")
+            lines.append(_("rank {rank}: finished", rank=rank))
             continue
         at = stuck - start
         shown = [*order[max(0, at - around) : at], f"->{order[at]}", *order[at + 1 : at + 1 + around]]
-        lines.append(f"rank {rank}: {'… ' if at > around else ''}{' '.join(shown)}")
+        order_text = f"{'… ' if at > around else ''}{' '.join(shown)}"
+        lines.append(_("rank {rank}: {order}", rank=rank, order=order_text))
     return "\n".join(lines)

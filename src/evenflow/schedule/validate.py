@@ -86,13 +86,13 @@ def _check_causal(schedule: Schedule, place: str) -> None:
     orders = [(positions[Op.F], 1, rule)]
     if not schedule.is_forward_only:
         gradients = np.maximum(positions[Op.B], positions[Op.I])  # a stage runs one of them
-        _check_after(schedule, gradients, positions[Op.F], "must run a backward after its own forward", place)
+        _check_after(schedule, gradients, positions[Op.F], _("must run a backward after its own forward"), place)
         rule = _("must run the parts of a sequence backward in reverse: earlier ones collect gradients from later ones")
         orders.append((gradients, -1, rule))
     if schedule.splits_backward:
         weights = np.where(positions[Op.W] < 0, schedule.num_actions, positions[Op.W])
         _check_after(
-            schedule, weights, positions[Op.I], "must run a weight gradient after its own input gradient", place
+            schedule, weights, positions[Op.I], _("must run a weight gradient after its own input gradient"), place
         )
     for part_positions, sign, rule in orders:
         parts = part_positions.reshape(schedule.num_stages, schedule.num_microbatches, schedule.sequence_splits)

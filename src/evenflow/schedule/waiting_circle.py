@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from evenflow.language import _
 from evenflow.schedule.action import Action, Op
 from evenflow.schedule.schedule import Schedule
 
@@ -19,8 +20,16 @@ class Wait:
 
     def __str__(self) -> str:
         if self.by_order:
-            return f"rank {self.rank} runs {self.action} only after {self.needs}"
-        return f"{self.action} on rank {self.rank} needs {self.needs} of rank {self.needs_rank}"
+            return _(
+                "rank {rank} runs {action} only after {needs}", rank=self.rank, action=self.action, needs=self.needs
+            )
+        return _(
+            "{action} on rank {rank} needs {needs} of rank {needs_rank}",
+            action=self.action,
+            rank=self.rank,
+            needs=self.needs,
+            needs_rank=self.needs_rank,
+        )
 
 
 def waiting_circle(schedule: Schedule) -> tuple[Wait, ...]:

@@ -203,7 +203,7 @@ class _Entry:
             num_chunks=self.num_chunks,
             group_size=self.group_size,
             outcome=self.outcome,
-            reason=self.reason or ("the time ran out first" if self.outcome is None else ""),
+            reason=self.reason or (_("the time ran out first") if self.outcome is None else ""),
             is_bounded=not self.reason,
         )
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from evenflow.language import _
 from evenflow.simulate import Integers
 from evenflow.solve.backends.highs import Program
 from evenflow.solve.columns.rank_columns import Group, all_options, cell_groups, rank_groups
@@ -114,7 +115,7 @@ class Prover:
             # What cannot meet an earlier, larger target cannot meet this one.
             master, floor_ns = self._narrow(self._left[1], target_ns, floor_ns, by_cell=False)
         else:
-            self._report("enumerating stages", floor_ns)
+            self._report(_("enumerating stages"), floor_ns)
             options = all_options(self.problem, target_ns)
             if options is None:
                 return refuted
@@ -136,7 +137,7 @@ class Prover:
             return refuted
         if time.monotonic() >= self._deadline or sum(len(group) for group in master.groups) > _MAX_INTEGER_COLUMNS:
             return TargetAnswer(refuted=False, bound_ns=floor_ns)
-        self._report("integer program", floor_ns)
+        self._report(_("integer program"), floor_ns)
         return self._finish(master, target_ns, floor_ns)
 
     def _narrow(
@@ -157,7 +158,7 @@ class Prover:
         if bound > self._enough_ns:
             return None, floor_ns
         floor_ns = max(floor_ns, bound * (1 - _NOISE))
-        self._report("removing stages", floor_ns)
+        self._report(_("removing stages"), floor_ns)
         bound = self._shrink(master, target_ns)
         if bound > self._enough_ns:
             return None, floor_ns
@@ -174,7 +175,7 @@ class Prover:
         target_ns = float(search.target_ns)
         search.run(
             keep_going=lambda: time.monotonic() < self._deadline,
-            report=lambda bound_ns: self._report("searching cuts", min(bound_ns, target_ns)),
+            report=lambda bound_ns: self._report(_("searching cuts"), min(bound_ns, target_ns)),
         )
         if search.refuted:
             return TargetAnswer(refuted=True, bound_ns=target_ns + 1)
@@ -285,7 +286,7 @@ class Prover:
             is_new = self.paths.add_longest(costs.durations, above_ns=target_ns)
             if time.monotonic() >= self._deadline or not is_new:
                 return TargetAnswer(refuted=False, bound_ns=floor_ns)
-            self._report("integer program", floor_ns)
+            self._report(_("integer program"), floor_ns)
 
     def _counts(self, groups: list[Group], members: list[range], values: NDArray[np.float64]) -> Integers:
         """Return the plan of an integer solution, shape [num_cells, num_kinds]."""

@@ -3,6 +3,7 @@
 import time
 from threading import Event, Thread
 
+from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.simulate import Integers
 from evenflow.solve.aim import Aim
@@ -31,7 +32,7 @@ class Standing:
     """
 
     def __init__(self) -> None:
-        self.phase = "starting"
+        self.phase = _("starting")
         self.lower_bound_ns = 0
         self.first_plan_s: float | None = None
         self.infeasible: Outcome | None = None
@@ -145,12 +146,12 @@ class ProverThread:
             return
         standing = self.standing
         standing.begin(self._problem.simulate(counts).makespan_ns, counts, seconds=clock.spent_s)
-        standing.phase = "compiling (first run only)"
+        standing.phase = _("compiling (first run only)")
         with clock.compiling():
             search = Annealing(problem=self._problem, counts=counts)
             self._prover = Prover(self._problem, report=standing.report)
             self._prover.learn(counts)
-        standing.phase = "searching"
+        standing.phase = _("searching")
         standing.search = search
 
     def _first_plan(self, clock: Clock) -> Integers | None:
@@ -159,7 +160,7 @@ class ProverThread:
         counts = even_start(problem) if self._known_plan is None else problem.counts(self._known_plan)
         if (problem.rank_memory(problem.costs(counts)) <= problem.limit).all():
             return counts
-        self.standing.phase = "finding a plan that fits"
+        self.standing.phase = _("finding a plan that fits")
         least = least_memory(
             problem, seconds=max(1.0, clock.left_s), enough_bytes=problem.limit, started=self._start_program
         )

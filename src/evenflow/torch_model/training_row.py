@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from evenflow.cluster import Dtype
 from evenflow.fields import Fields
+from evenflow.language import _
 from evenflow.torch_model.decoder_config import build_decoder, refused
 from evenflow.torch_model.decoder_row import decoder_row
 from evenflow.torch_model.layer_inputs import layer_inputs
@@ -86,7 +87,12 @@ def read_decoder(
 def _notes(*, tied: bool, tensor_parallel: int) -> tuple[str, ...]:
     notes = []
     if tied:
-        notes.append("the embedding table is tied to lm_head: the first and the last stage each hold a copy")
+        notes.append(_("the embedding table is tied to lm_head: the first and the last stage each hold a copy"))
     if tensor_parallel > 1:
-        notes.append(f"communication between the {tensor_parallel} devices of a layer is not in the times")
+        notes.append(
+            _(
+                "communication between the {tensor_parallel} devices of a layer is not in the times",
+                tensor_parallel=tensor_parallel,
+            )
+        )
     return tuple(notes)

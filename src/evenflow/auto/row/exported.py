@@ -65,7 +65,7 @@ def export_forward(model: nn.Module, example_batch: Any) -> Exported:
         value = node.meta.get("val")
         sizes = [size for tensor in _tensors(value) for size in tensor.shape]
         if any(isinstance(one, torch.SymInt | torch.SymFloat | torch.SymBool) for one in (value, *sizes)):
-            raise _refusal(model, f"shapes or numbers depend on what {node.target} finds in a tensor")
+            raise _refusal(model, _("shapes or numbers depend on what {target} finds in a tensor", target=node.target))
     return _read(model, program)
 
 

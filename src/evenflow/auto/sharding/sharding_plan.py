@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from evenflow.cluster import Collective, Placement, describe
+from evenflow.language import _
 from evenflow.solve import Status
 
 _LAYERS = re.compile(r"(?<![^.])([0-9]+)-([0-9]+)(?![^.])")
@@ -44,7 +45,7 @@ class ParameterSharding:
         """Return text such as ``q_proj.weight column on mesh axis 1``, with what differs for its optimizer state."""
         text = f"{self.name} {describe(self.kept, dimensions=self.dimensions)}"
         if self.update != self.kept:
-            text += f"; optimizer state {describe(self.update, dimensions=self.dimensions)}"
+            text += _("; optimizer state {placement}", placement=describe(self.update, dimensions=self.dimensions))
         return text
 
 

@@ -21,6 +21,7 @@ from evenflow.auto.stages.request import TwoLevelRequest, silent
 from evenflow.auto.stages.stage_provider import StageCost, exchange_ns, run_costs
 from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
 from evenflow.cluster import Cluster, Layout, Submesh, local_bytes, logical_meshes, submeshes
+from evenflow.language import _
 from evenflow.model import FULL, NONE, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.simulate import LayerSums, layer_sums
 from evenflow.torch_model.parts import ModelRow
@@ -211,7 +212,7 @@ def sharded_stages(
     """
     from evenflow.auto.row.layer_kinds import kinds_of
 
-    progress("tracing the layers")
+    progress(_("tracing the layers"))
     return ShardedStages(
         name=row.name,
         cluster=request.cluster,
@@ -240,9 +241,9 @@ def _solved(
         processes=request.processes,
     )
     costs: dict[Submesh, dict[tuple[int, ...], MeshCosts]] = {}
-    for count, ((shape, mesh, _), found) in enumerate(zip(tried, solved, strict=True), 1):
+    for count, ((shape, mesh, _training), found) in enumerate(zip(tried, solved, strict=True), 1):
         costs.setdefault(shape, {})[mesh.shape] = found
-        progress(f"operators sharded on {count} of {len(tried)} meshes")
+        progress(_("operators sharded on {count} of {all} meshes", count=count, all=len(tried)))
     return costs
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from evenflow.auto.stages.stage_provider import StageCost
 from evenflow.auto.stages.threshold_search import NEAR_PERCENT
 from evenflow.cluster import Cluster, Layout, ReshardingPlan, Submesh, plan_resharding
+from evenflow.language import _
 from evenflow.model import Communication
 from evenflow.schedule import NUM_OPS, Op, make_schedule
 from evenflow.simulate import Timeline, build_graph, duration_table, run
@@ -37,12 +38,24 @@ class Shortage:
     def message(self, cluster: Cluster) -> str:
         """Return one sentence that says what would be enough."""
         least_mb = -(-self.memory_bytes // MEGABYTE)  # rounded up, so that it does
-        needed = f"{least_mb:,} MB a device instead of {megabytes(cluster.memory_bytes):,.0f} MB"
-        sentence = f"the model does not fit on {cluster.name}, however it is cut and sharded; it would with {needed}"
+        needed = _(
+            "{least_mb:,} MB a device instead of {memory_mb:,.0f} MB",
+            least_mb=least_mb,
+            memory_mb=megabytes(cluster.memory_bytes),
+        )
         if self.num_nodes is not None:
-            devices = self.num_nodes * cluster.devices_per_node
-            sentence += f", or with {devices} devices ({self.num_nodes} x {cluster.devices_per_node})"
-        return sentence
+            needed = _(
+                "{memory}, or with {devices} devices ({nodes} x {devices_per_node})",
+                memory=needed,
+                devices=self.num_nodes * cluster.devices_per_node,
+                nodes=self.num_nodes,
+                devices_per_node=cluster.devices_per_node,
+            )
+        return _(
+            "the model does not fit on {name}, however it is cut and sharded; it would with {needed}",
+            name=cluster.name,
+            needed=needed,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

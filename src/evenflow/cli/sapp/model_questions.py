@@ -10,7 +10,7 @@ from evenflow.cli.sapp.questions import ask, ask_value, ask_yes, whole_number
 from evenflow.cli.sapp.settings import INTERLEAVE, LIMIT_MB, STAGES, Settings
 from evenflow.errors import InputError, Interrupted
 from evenflow.fields import LARGEST
-from evenflow.language import _
+from evenflow.language import _, looked_up, to_translate
 from evenflow.model import Network, Sizes
 from evenflow.profiles.layer_file import parse_layer_file
 from evenflow.schedule import default_family
@@ -20,11 +20,11 @@ SECONDS = 40.0
 """Time limit of a plan that was asked for in this way, as in the original."""
 _MICROBATCHES = 8
 _KINDS = {
-    "memory_activation": "without recomputation",
-    "memory_select_rec": "under select recomputation",
-    "memory_select_comm": "under communication recomputation",
-    "memory_both_comm_select": "under both",
-    "memory_recompute": "under full recomputation",
+    "memory_activation": to_translate("without recomputation"),
+    "memory_select_rec": to_translate("under select recomputation"),
+    "memory_select_comm": to_translate("under communication recomputation"),
+    "memory_both_comm_select": to_translate("under both"),
+    "memory_recompute": to_translate("under full recomputation"),
 }
 """Words for the activation of a layer, by the key of the layer file."""
 
@@ -45,10 +45,10 @@ def ask_model() -> Asked | None:
         InputError: sizes or a model that no pipeline can have.
     """
     try:
-        if not ask_yes("No flags were given. Answer questions instead [y/n]? "):
+        if not ask_yes(_("No flags were given. Answer questions instead [y/n]? ")):
             return None
         settings = _ask_settings()
-        name = ask("Name of the model, if you wish: ") or "misc"
+        name = ask(_("Name of the model, if you wish: ")) or "misc"
         layers = [_ask_layer(kind, name) for kind in ("HEAD", "BODY", "TAIL")]
     except click.Abort:
         raise Interrupted("\n" + _("interrupted: some questions were not answered")) from None
@@ -57,11 +57,17 @@ def ask_model() -> Asked | None:
 
 
 def _ask_settings() -> Settings:
-    stages = ask_value(f"Pipeline stages ({STAGES} if none): ", _count, default=STAGES)
-    microbatches = ask_value(f"Microbatches ({_MICROBATCHES} if none): ", _count, default=_MICROBATCHES)
-    chunks = ask_value(f"Pipeline interleave ({INTERLEAVE} if none): ", _count, default=INTERLEAVE)
+    stages = ask_value(_("Pipeline stages ({stages} if none): ", stages=STAGES), _count, default=STAGES)
+    microbatches = ask_value(
+        _("Microbatches ({microbatches} if none): ", microbatches=_MICROBATCHES), _count, default=_MICROBATCHES
+    )
+    chunks = ask_value(
+        _("Pipeline interleave ({interleave} if none): ", interleave=INTERLEAVE), _count, default=INTERLEAVE
+    )
     limit = ask_value(
-        f"Memory limit of a device in MB ({LIMIT_MB} if none): ", _memory, default=parse_memory(str(LIMIT_MB))
+        _("Memory limit of a device in MB ({limit_mb} if none): ", limit_mb=LIMIT_MB),
+        _memory,
+        default=parse_memory(str(LIMIT_MB)),
     )
     return Settings(
         sizes=Sizes(num_ranks=stages, num_chunks=chunks, num_microbatches=microbatches),
@@ -72,22 +78,26 @@ def _ask_settings() -> Settings:
 
 def _ask_layer(kind: str, model_name: str) -> dict[str, object]:
     """Return an entry of a layer file."""
-    click.echo({"HEAD": "The head:", "BODY": "The body, which is one kind of layer:", "TAIL": "The tail:"}[kind])
+    click.echo(
+        {"HEAD": _("The head:"), "BODY": _("The body, which is one kind of layer:"), "TAIL": _("The tail:")}[kind]
+    )
     is_body = kind == "BODY"
     entry: dict[str, object] = {
-        "name": ask("  name, if you wish: ") or f"{model_name}_{kind}",
+        "name": ask(_("  name, if you wish: ")) or f"{model_name}_{kind}",
         "type": kind,
-        "time": ask_value("  forward time of a layer, ms: ", _above_zero)
+        "time": ask_value(_("  forward time of a layer, ms: "), _above_zero)
         if is_body
-        else ask_value("  forward time, ms (0 if none): ", _number, default=0.0),
+        else ask_value(_("  forward time, ms (0 if none): "), _number, default=0.0),
         "nb_layer": 1,
     }
     if not is_body:
-        return {**entry, "memory_parameter": ask_value("  memory, MB (0 if none): ", _number, default=0.0)}
-    entry["nb_layer"] = ask_value("  number of layers (1 if none): ", _count, default=1)
-    parameter = ask_value("  parameters of a layer, MB (0 if none): ", _number, default=0.0)
+        return {**entry, "memory_parameter": ask_value(_("  memory, MB (0 if none): "), _number, default=0.0)}
+    entry["nb_layer"] = ask_value(_("  number of layers (1 if none): "), _count, default=1)
+    parameter = ask_value(_("  parameters of a layer, MB (0 if none): "), _number, default=0.0)
     memory = {
-        key: ask_value(f"  activation of a layer {words}, MB, if you wish: ", _number, default=0.0)
+        key: ask_value(
+            _("  activation of a layer {words}, MB, if you wish: ", words=looked_up(words)), _number, default=0.0
+        )
         for key, words in _KINDS.items()
     }
     if not memory["memory_activation"]:

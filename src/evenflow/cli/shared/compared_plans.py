@@ -65,7 +65,7 @@ def manual_plans(
 
 def picture_option(name: str) -> str:
     """Return what messages call the picture of a plan."""
-    return f"the picture of {name}"
+    return _("the picture of {name}", name=name)
 
 
 def picture_paths(plans: Sequence[NamedPlan | Skipped], folder: Path) -> dict[str, Path | None]:

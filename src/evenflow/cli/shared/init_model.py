@@ -23,7 +23,7 @@ def write_layer_file(init_file: Path, layer_file: Path, *, name: str, overwrite:
     Raises:
         InputError: a bad init file, or a layer file that is not to be replaced.
     """
-    outputs = Outputs({"-m": layer_file}, inputs={"the init file": init_file}, overwrite=overwrite)
+    outputs = Outputs({"-m": layer_file}, inputs={_("the init file"): init_file}, overwrite=overwrite)
     init = read_init_file(init_file)
     fit = fit_memory(init.dry_runs)
     text = format_layer_file(model_of(init, fit, name=name))
@@ -102,7 +102,7 @@ def _profiled_times(init: InitFile, profiling: Profiling) -> LayerTimes:
         given_by=_("{{role}}_layers in {profiling} of {file}", profiling=PROFILING, file=init.file),
     )
     folder = _timeline_folder(init, profiling)
-    with Console(stderr=True).status("reading timelines") as status:
+    with Console(stderr=True).status(_("reading timelines")) as status:
         traces = read_traces(
             folder,
             num_microbatches=profiling.num_microbatches,

@@ -4,6 +4,7 @@ import sys
 
 from evenflow.errors import FileError
 from evenflow.fields import read_text as read_file
+from evenflow.language import _
 from evenflow.model import Network
 from evenflow.profiles.layer_file import parse_layer_file
 
@@ -14,7 +15,7 @@ def read_text(path: str) -> tuple[str, str]:
     """Return the text of an input file, and its name for messages."""
     if path != STANDARD_INPUT:
         return read_file(path), path
-    place = "standard input"
+    place = _("standard input")
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig"), place
     except UnicodeDecodeError as error:

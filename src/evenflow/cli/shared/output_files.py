@@ -5,14 +5,14 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from evenflow.cli.shared.picture_files import check_picture_file, picture_content
 from evenflow.cli.shared.written_mark import mark_of, marked
 from evenflow.errors import FileError, InputError
 from evenflow.export.results.json_text import format_object
-from evenflow.language import _
+from evenflow.language import ENGLISH, _, speaking
 
 JSON = "--json"
 SVG = "--svg"
@@ -80,7 +80,10 @@ class Outputs:
         """
         if option not in self._paths:
             return
-        path, text = self._paths[option], make_text()
+        path = self._paths[option]
+        is_for_all = option in self._pictures or option == JSON  # in a picture the fonts decide, and programs read JSON
+        with speaking(ENGLISH) if is_for_all else nullcontext():
+            text = make_text()
         made = picture_content(path, text) if option in self._pictures else text
         content = made.encode() if isinstance(made, str) else made
         if option not in self._edited and option not in self._without_mark:
@@ -96,7 +99,7 @@ class Outputs:
     @property
     def sentence(self) -> str:
         """The files written so far, as ``wrote plan.json, plan.svg``; empty for none."""
-        return "wrote " + ", ".join(map(str, self._written)) if self._written else ""
+        return _("wrote {files}", files=", ".join(map(str, self._written))) if self._written else ""
 
     def _check_replaceable(self, option: str) -> None:
         """Refuse to replace what evenflow did not write, or what somebody has changed or measured since."""

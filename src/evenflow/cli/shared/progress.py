@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.text import Text
 
-from evenflow.language import _, looked_up
+from evenflow.language import _
 from evenflow.solve import Progress, ProgressCallback
 from evenflow.units import milliseconds
 
@@ -32,7 +32,7 @@ def shown_progress(*, quiet: bool = False) -> Iterator[ProgressCallback | None]:
 
 def progress_text(progress: Progress) -> str:
     """Return one line: time, phase, best plan, bound and gap."""
-    parts = [f"{progress.seconds:6.1f} s", looked_up(progress.phase)]
+    parts = [f"{progress.seconds:6.1f} s", progress.phase]
     if progress.makespan_ns is not None:
         parts.append(_("best {ms:,.3f} ms", ms=milliseconds(progress.makespan_ns)))
     if progress.lower_bound_ns > 0:

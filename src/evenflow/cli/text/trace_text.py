@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evenflow.cli.text.tables import aligned
-from evenflow.language import _, _n
+from evenflow.language import _, _n, looked_up
 from evenflow.profiles.layer_entry import PLAIN_BACKWARD_RATIO
 from evenflow.profiles.traces import BlockTime, Spread, TraceTimes
 from evenflow.units import milliseconds
@@ -30,7 +30,7 @@ def _file_table(times: TraceTimes, num_microbatches: int) -> str:
             Path(file.file).name,
             "-" if file.num_layers is None else str(file.num_layers),
             _("{counted} of {all}", counted=file.counted_steps, all=file.num_steps),
-            file.steps_from,
+            looked_up(file.steps_from),
         ]
         for file in times.files
     ]

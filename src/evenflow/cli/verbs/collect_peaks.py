@@ -91,7 +91,7 @@ def _peaks(source: str, kind: PeakKind, ranks_per_stage: int | None) -> tuple[in
                 remedy=_("give the file, or several with: cat FILES | evenflow collect-peaks - --ranks-per-stage N"),
             )
         return read_peak_folder(Path(source), kind=kind)
-    place = "standard input" if source == STANDARD_INPUT else source
+    place = _("standard input") if source == STANDARD_INPUT else source
     with _opened(source) as file:
         # Line by line: the output of a whole job can be larger than memory.
         lines = (line.decode(errors="replace") for line in file)

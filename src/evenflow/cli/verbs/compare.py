@@ -110,7 +110,7 @@ def compare(**keywords: Any) -> int:
             _ALL: asked.output_folder / COMPARISON_PICTURE,
             **picture_paths(others, asked.output_folder),
         },
-        inputs={"the layer file": Path(asked.layers), "the manual file": asked.manual},
+        inputs={_("the layer file"): Path(asked.layers), _("the manual file"): asked.manual},
         overwrite=asked.overwrite,
         without_mark=("--json",),
     )

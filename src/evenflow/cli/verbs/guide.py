@@ -84,7 +84,7 @@ def guide(
     }
     outputs = Outputs(
         {**configs, "--init-file": init_file, "--json": json_file},
-        inputs={"the file of --apply": train_yaml},
+        inputs={_("the file of --apply"): train_yaml},
         overwrite=overwrite,
         edited=("--init-file",),
     )

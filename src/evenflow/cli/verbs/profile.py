@@ -94,7 +94,7 @@ def profile(model: str, output: str, json_file: Path | None, overwrite: bool, **
         measured_by="" if setting.device == FAKE else "profile",
     )
     config = read_config(path)
-    with shown_step("loading PyTorch") as progress:
+    with shown_step(_("loading PyTorch")) as progress:
         result = _profile(config, setting, progress)
     layers = format_layer_file(result.network())
     outputs.write("--output", lambda: layers)

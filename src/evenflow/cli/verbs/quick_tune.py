@@ -19,6 +19,7 @@ from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.cli.text.quick_tune_text import quick_tune_text
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.results.quick_tune_fields import quick_tune_fields
+from evenflow.language import _
 from evenflow.model import FULL, NONE, Network, Request, Sizes
 from evenflow.solve import Outcome
 
@@ -60,7 +61,7 @@ def quick_tune(
     network = read_network(layers)
     outputs = Outputs(
         {"--json": json_file},
-        inputs={"the layer file": Path(layers)},
+        inputs={_("the layer file"): Path(layers)},
         overwrite=overwrite,
         without_mark=("--json",),
     )

@@ -9,6 +9,7 @@ from torch import nn
 
 from evenflow.cluster import EFFICIENCY, parse_dtype
 from evenflow.fields import Fields, as_fields
+from evenflow.language import _
 from evenflow.model import NONE, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.profiles.from_model.part_profile import PartProfile, profile_part, signature
 from evenflow.profiles.from_model.timers import FAKE, Timer, timer
@@ -105,7 +106,7 @@ def profile_config(
         InputError: as `read_decoder`, `timer` and `check_optimizer`.
     """
     times = timer(device=device, accelerator=accelerator, efficiency=efficiency)
-    progress("building the model")
+    progress(_("building the model"))
     row = read_decoder(
         config if isinstance(config, Fields) else as_fields(dict(config), file=name),
         sequence=sequence,

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from evenflow.cluster import Accelerator
+from evenflow.language import _
 from evenflow.profiles.from_model.part_trace import PartTrace
 from evenflow.torch_model.live_storage import ExecutedOperator
 
@@ -48,7 +49,12 @@ class Roofline:
         """Say where the times come from, as a sentence."""
         device = self.accelerator
         peaks = ", ".join(f"{rate / 1e12:g} TFLOPS {dtype}" for dtype, rate in device.flops_per_s_of.items())
-        return (
-            f"times follow from operations and bytes at the rates of {device.name}: {100 * self.efficiency:g} % of "
-            f"{peaks}; {device.memory_bytes_per_s / 1e9:g} GB/s ({device.source})"
+        return _(
+            "times follow from operations and bytes at the rates of {name}: {efficiency:g} % of "
+            "{peaks}; {bandwidth:g} GB/s ({source})",
+            name=device.name,
+            efficiency=100 * self.efficiency,
+            peaks=peaks,
+            bandwidth=device.memory_bytes_per_s / 1e9,
+            source=device.source,
         )

@@ -48,7 +48,7 @@ def timer(*, device: str, accelerator: str | None = None, efficiency: float = EF
         )
     return Timer(
         times=lambda part, traces: measure(part, list(traces), device=torch.device(device)),
-        origin=f"times are measured on {device}, the median of {REPEATS}",
+        origin=_("times are measured on {device}, the median of {repeats}", device=device, repeats=REPEATS),
     )
 
 

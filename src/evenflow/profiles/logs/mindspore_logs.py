@@ -128,7 +128,10 @@ def _last_peak(log: Path, kind: PeakKind) -> int:
     except OSError as problem:
         raise FileError.from_os(log, problem) from None
     shown = shortened(error or last, length=_MOST_SHOWN)
-    end = f"its last {'error' if error else 'line'} is {shown!r}" if last else "the log is empty"
+    if error:
+        end = _("its last error is {shown!r}", shown=shown)
+    else:
+        end = _("its last line is {shown!r}", shown=shown) if last else _("the log is empty")
     raise InputError(
         value=None,
         rule=_(

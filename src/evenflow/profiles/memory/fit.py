@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evenflow.language import _
 from evenflow.model import NONE, ordered_kinds
 from evenflow.profiles.memory import refusals
 from evenflow.profiles.memory.equations import CONSTANT, HEAD, PARAMETER, TAIL
@@ -86,14 +87,19 @@ def fit_memory(dry_runs: DryRuns) -> MemoryFit:
     if dry_runs.num_middle == enough - 1:
         unknowns = every[1:]
         notes.append(
-            f"{dry_runs.num_middle} middle stages leave out the constant, which is taken as 0; "
-            f"with {enough} it is fitted too"
+            _(
+                "{stages} middle stages leave out the constant, which is taken as 0; with {enough} it is fitted too",
+                stages=dry_runs.num_middle,
+                enough=enough,
+            )
         )
     refusals.check_determined(dry_runs, every, unknowns, needed=enough - 1)
     unknowns, solution, errors, zeros = _not_negative(dry_runs, unknowns)
-    notes += [f"{zero}, so it is taken as 0" for zero in zeros]
+    notes += [_("{zero}, so it is taken as 0", zero=zero) for zero in zeros]
     suspects = refusals.suspects(dry_runs, solution)
-    notes += [f"{suspects}: check that peak, its offset and its recompute counts"] if suspects else []
+    notes += (
+        [_("{suspects}: check that peak, its offset and its recompute counts", suspects=suspects)] if suspects else []
+    )
     values = dict(zip(unknowns, _rounded(solution), strict=True))
     weights = dict(zip(unknowns, solution.weights.tolist(), strict=True))
     return MemoryFit(
@@ -137,7 +143,13 @@ def _not_negative(
         slight = min(_MOST_STANDARD_ERRORS * errors[name], _MOST_OF_HIGHEST_PEAK * float(measured.max()))
         if name not in _MAY_BE_ZERO or -values[name] > slight:
             raise refusals.negative(dry_runs, unknowns, solution, name, errors[name])
-        zeros.append(f"{name} comes out at {refusals.with_error(values[name], errors[name])}")
+        zeros.append(
+            _(
+                "{name} comes out at {value}",
+                name=refusals.label(name),
+                value=refusals.with_error(values[name], errors[name]),
+            )
+        )
         unknowns = [other for other in unknowns if other != name]
 
 

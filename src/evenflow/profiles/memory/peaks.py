@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.profiles.memory.equations import coefficients
 from evenflow.profiles.memory.least_squares import Array
@@ -49,4 +50,6 @@ class DryRuns:
 
     def name(self, peak: Peak) -> str:
         """Return what a peak is called: ``stage 3``, and with several rounds ``stage 3 of round 1``, counted from 1."""
-        return f"stage {peak.rank}" + (f" of round {peak.round_index + 1}" if len(self.rounds) > 1 else "")
+        if len(self.rounds) == 1:
+            return _("stage {stage}", stage=peak.rank)
+        return _("stage {stage} of round {round}", stage=peak.rank, round=peak.round_index + 1)

@@ -104,4 +104,4 @@ def names_there(counts: Mapping[str, int]) -> str:
     ordered = sorted(totals.items(), key=lambda item: (-item[1], item[0]))
     shown = ", ".join(f"{name[:60]!r} ({count:,})" for name, count in ordered[:_MOST_SHOWN])
     more = len(ordered) - _MOST_SHOWN
-    return f"{shown} and {more:,} more" if more > 0 else shown or "none"
+    return _("{shown} and {more:,} more", shown=shown, more=more) if more > 0 else shown or _("none")

@@ -75,7 +75,7 @@ def read_traces(
         scopes.update(trace.scopes)
     files = [samples_of(trace, num_microbatches=num_microbatches) for trace in traces if trace.occurrences]
     notes = [note for file in files for note in file.notes]
-    notes += [f"{trace.file}: none of the layers" for trace in traces if not trace.occurrences]
+    notes += [_("{file}: none of the layers", file=trace.file) for trace in traces if not trace.occurrences]
     notes += _check_names(files, names, scopes, place=str(folder))
     _check_layers(files, num_layers)
     return TraceTimes(
@@ -144,7 +144,7 @@ def _check_names(files: Sequence[FileSamples], names: LayerNames, scopes: Counte
                 place=place,
                 remedy=_("name the layers of your model with {option}", option=names.given_by.format(role=role)),
             )
-        notes.append(f"no trace has a {role} layer named {' or '.join(missing)}")
+        notes.append(_("no trace has a {role} layer named {names}", role=role, names=_(" or ").join(missing)))
     return notes
 
 

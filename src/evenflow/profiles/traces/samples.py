@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from evenflow.language import _
 from evenflow.profiles.traces.names import BODY, Match, is_numbered
-from evenflow.profiles.traces.steps import find_steps
+from evenflow.profiles.traces.steps import COUNTED_FORWARDS, find_steps
 from evenflow.profiles.traces.trace import Trace
 
 UNSTABLE_STEPS = 2
@@ -78,11 +79,16 @@ def samples_of(trace: Trace, *, num_microbatches: int) -> FileSamples:
         ]
     name = Path(trace.file).name
     notes = [
-        f"{name}: a layer runs forward {runs} times a step, not {num_microbatches}; its time is that of the step "
-        f"divided by {num_microbatches}: right for sequences in parts, wrong if the run had other microbatches"
+        _(
+            "{name}: a layer runs forward {runs} times a step, not {num_microbatches}; its time is that of the step "
+            "divided by {num_microbatches}: right for sequences in parts, wrong if the run had other microbatches",
+            name=name,
+            runs=runs,
+            num_microbatches=num_microbatches,
+        )
         for runs in sorted(unusual)
     ]
-    is_guess = steps.origin == "counted forwards" and not all(is_numbered(scope) for _, scope in steps.totals)
+    is_guess = steps.origin == COUNTED_FORWARDS and not all(is_numbered(scope) for _, scope in steps.totals)
     return FileSamples(
         file=trace.file,
         source=trace.source,

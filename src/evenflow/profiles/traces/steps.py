@@ -15,12 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from evenflow.errors import InputError
-from evenflow.language import _
+from evenflow.language import _, looked_up, to_translate
 from evenflow.profiles.traces.names import BODY, Match, is_numbered
 from evenflow.profiles.traces.trace import BACKWARD, FORWARD, Occurrence, StepMarkers, Trace
 
 LayerKey = tuple[Match, str]
 """One layer: its kind, and its scope."""
+
+COUNTED_FORWARDS = to_translate("counted forwards")
+"""What told the steps where no marker does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +65,8 @@ def find_steps(trace: Trace, *, num_microbatches: int) -> Steps:
         if len(checked) == 1 and len(_counts(steps, checked[0])) == 1:
             return steps
     seen = [
-        _("{counts} times between {origin}", counts=_range(steps, checked), origin=steps.origin) for steps in by_marker
+        _("{counts} times between {origin}", counts=_range(steps, checked), origin=looked_up(steps.origin))
+        for steps in by_marker
     ]
     total = {len(layers[key][FORWARD]) for key in checked}
     counts = f"{min(total)} - {max(total)}" if len(total) > 1 else min(total)
@@ -120,7 +124,7 @@ def _counted(layers: Mapping[LayerKey, Mapping[str, Sequence[Occurrence]]], num_
         return None
     number = max(min(numbers) // num_microbatches, 1) if numbers else 1
     return Steps(
-        origin="counted forwards",
+        origin=COUNTED_FORWARDS,
         number=number,
         totals={
             key: _totals(

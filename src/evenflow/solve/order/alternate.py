@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 
 from evenflow.errors import InputError, Interrupted
+from evenflow.language import _
 from evenflow.model import Cells, Communication, Network, Plan, Request, Sizes
 from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule
 from evenflow.simulate import Simulation, simulate
@@ -49,17 +50,23 @@ class OrderedOutcome(Outcome):
         gain = 100 * (1 - self.makespan_ns / self.family.makespan_ns)
         return "\n".join(
             (
-                f"{milliseconds(self.makespan_ns):,.3f} ms, {gain:.2f} % less than the best plan of a family that was "
-                f"found ({self.family.plan.schedule}, {milliseconds(self.family.makespan_ns):,.3f} ms)",
-                f"bound for any order of these cells: {self._bound(self.order_lower_bound_ns)}",
-                f"bound for any order of any cells: {self._bound(self.lower_bound_ns)}",
+                _(
+                    "{step_ms:,.3f} ms, {gain:.2f} % less than the best plan of a family that was found "
+                    "({schedule}, {family_ms:,.3f} ms)",
+                    step_ms=milliseconds(self.makespan_ns),
+                    gain=gain,
+                    schedule=self.family.plan.schedule,
+                    family_ms=milliseconds(self.family.makespan_ns),
+                ),
+                _("bound for any order of these cells: {bound}", bound=self._bound(self.order_lower_bound_ns)),
+                _("bound for any order of any cells: {bound}", bound=self._bound(self.lower_bound_ns)),
             )
         )
 
     def _bound(self, bound_ns: int) -> str:
         assert self.makespan_ns is not None
         gap = 100 * (1 - bound_ns / self.makespan_ns)
-        return f"{milliseconds(bound_ns):,.3f} ms, at most {gap:.2f} % shorter"
+        return _("{bound_ms:,.3f} ms, at most {gap:.2f} % shorter", bound_ms=milliseconds(bound_ns), gap=gap)
 
 
 def plan_any_order(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from evenflow.language import _
 from evenflow.schedule import Op, Schedule
 from evenflow.simulate import Integers, build_graph, peak_bytes, run
 from evenflow.solve.order.keys import Keys, disturbed_keys, template_keys
@@ -113,7 +114,7 @@ class OrderSearch:
     def _progress(self, began: float) -> Progress:
         return Progress(
             seconds=time.monotonic() - began,
-            phase="searching orders",
+            phase=_("searching orders"),
             makespan_ns=self.best.makespan_ns if self.best else None,
             lower_bound_ns=self.bound_ns,
         )

@@ -21,6 +21,7 @@ from evenflow.cli.verbs.auto.cluster_options import ClusterOptions, cluster_opti
 from evenflow.cluster import Dtype
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.auto_fields import AutoSetting, auto_fields
+from evenflow.language import _
 
 if TYPE_CHECKING:
     from evenflow.auto.planner import AutoPlan
@@ -113,7 +114,7 @@ def auto(
         microbatch=microbatch or cluster.num_devices, num_microbatches=microbatches, time_limit_s=time_limit, **asked
     )
     config = read_config(path)
-    with shown_step("loading PyTorch") as progress:
+    with shown_step(_("loading PyTorch")) as progress:
         result = _plan(config, cluster, setting, progress)
     return _answer(result, setting, outputs, seconds=time.monotonic() - started)
 

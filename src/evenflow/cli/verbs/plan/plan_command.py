@@ -101,7 +101,7 @@ def plan(**keywords: Any) -> int:
             "--order": asked.order_file,
             "--apply": None if job.training_yaml is None else job.training_yaml.beside("planned"),
         },
-        inputs={"the layer file": Path(asked.layers), "the file of --apply": asked.train_yaml},
+        inputs={_("the layer file"): Path(asked.layers), _("the file of --apply"): asked.train_yaml},
         overwrite=asked.overwrite,
         without_mark=("--order",),
     )
@@ -129,8 +129,13 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
     simulation, train = outcome.simulation, job.training_yaml
     if simulation is None:
         return
-    named = NamedPlan(name=RECOMMENDED, simulation=simulation, certificate=outcome.certificate().splitlines()[0])
-    outputs.write("--svg", lambda: plan_svg(named, memory_limit_bytes=outcome.memory_limit_bytes))
+
+    def picture() -> str:
+        certificate = outcome.certificate().splitlines()[0]
+        named = NamedPlan(name=RECOMMENDED, simulation=simulation, certificate=certificate)
+        return plan_svg(named, memory_limit_bytes=outcome.memory_limit_bytes)
+
+    outputs.write("--svg", picture)
     outputs.write("--order", lambda: format_schedule(simulation.timeline.schedule))
     if train is not None:
         outputs.write("--apply", lambda: train.applied(simulation.plan), mark_first_line=True)

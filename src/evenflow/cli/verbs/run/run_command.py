@@ -112,7 +112,7 @@ def run(**keywords: Any) -> int:
     asked = RunOptions(**keywords)
     outputs = Outputs(
         {"--json": asked.json_file, "--svg": asked.svg_file, "--timeline": asked.timeline_file},
-        inputs={"the plan file": Path(asked.plan_file)},
+        inputs={_("the plan file"): Path(asked.plan_file)},
         overwrite=asked.overwrite,
         measured_by="run",
     )

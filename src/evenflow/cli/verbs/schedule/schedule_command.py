@@ -122,7 +122,7 @@ def check(
       evenflow schedule check orders.csv
     """
     outputs = Outputs(
-        {"--json": json_file, "--svg": svg_file}, inputs={"the input file": Path(file)}, overwrite=overwrite
+        {"--json": json_file, "--svg": svg_file}, inputs={_("the input file"): Path(file)}, overwrite=overwrite
     )
     text, place = read_text(file)
     order = parse_order_file(text, name="stdin" if file == STANDARD_INPUT else Path(file).stem, place=place)

@@ -45,7 +45,7 @@ def _host_trace(collected: ChromeCollector) -> Trace:
     """Return the layers by ranges on the host."""
     work, source = _work(collected)
     occurrences, recomputed = device_times.occurrences_of(collected.scopes, collected.nodes, collected.links, work)
-    note = f"{Path(collected.file).name}: layers recompute; that time is in neither forward nor backward"
+    note = _("{name}: layers recompute; that time is in neither forward nor backward", name=Path(collected.file).name)
     return Trace(
         file=collected.file,
         source=source,
@@ -64,10 +64,10 @@ def _scope_trace(collected: ChromeCollector, pids: set[object]) -> Trace:
     starts, operator = sorted(collected.operator_starts), collected.operator.rpartition("/")[2]
     return Trace(
         file=collected.file,
-        source="Ascend, scope rows: time on the device from first to last operator",
+        source=_("Ascend, scope rows: time on the device from first to last operator"),
         occurrences=scope_rows.occurrences_of(passes, layers, collected.matcher),
         markers=[
-            StepMarkers(name=f"repeats of {operator}", windows=list(pairwise(starts))),
+            StepMarkers(name=_("repeats of {operator}", operator=operator), windows=list(pairwise(starts))),
             StepMarkers(name="ProfilerStep", windows=complete_steps(collected.steps)),
         ],
         scopes={
@@ -79,19 +79,19 @@ def _scope_trace(collected: ChromeCollector, pids: set[object]) -> Trace:
 def _work(collected: ChromeCollector) -> tuple[DeviceWork, str]:
     """Return what ran, with where it was launched, and what its times are."""
     if collected.flows:
-        return _npu_work(collected), "Ascend, host ranges: time in which the device is busy"
+        return _npu_work(collected), _("Ascend, host ranges: time in which the device is busy")
     if collected.kernels:
         work = work_of_launches(collected.launches, collected.kernels)
         if not len(work.thread):
-            link = "a launch of the same correlation (cuda_runtime)"
-            raise _not_joined(collected.file, link, "CPU and CUDA")
-        return work, "PyTorch: time in which the device is busy"
+            link = _("a launch of the same correlation (cuda_runtime)")
+            raise _not_joined(collected.file, link, _("CPU and CUDA"))
+        return work, _("PyTorch: time in which the device is busy")
     if "Ascend Hardware" in collected.processes.values():
-        raise _not_joined(collected.file, "a torch_to_npu flow", "CPU and NPU")
+        raise _not_joined(collected.file, _("a torch_to_npu flow"), _("CPU and NPU"))
     thread, start, end = collected.operators.columns()
     nothing = np.zeros(len(thread), dtype=np.bool_)
     work = DeviceWork(thread=thread, launch_ns=start, start_ns=start, end_ns=end, is_collective=nothing)
-    return work, "PyTorch on the CPU: time in operators"
+    return work, _("PyTorch on the CPU: time in operators")
 
 
 def _npu_work(collected: ChromeCollector) -> DeviceWork:
@@ -101,7 +101,7 @@ def _npu_work(collected: ChromeCollector) -> DeviceWork:
     origin, threads = int(kernel_ns.min()), collected.num_threads
     row, flow = joined((start - origin) * threads + thread, (kernel_ns - origin) * threads + kernel_thread)
     if not len(flow):
-        raise _not_joined(collected.file, "a torch_to_npu flow", "CPU and NPU")
+        raise _not_joined(collected.file, _("a torch_to_npu flow"), _("CPU and NPU"))
     return DeviceWork(
         thread=launch_thread[flow],
         launch_ns=launch_ns[flow],

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+from evenflow.language import _
 from evenflow.profiles.traces.formats import device_times
 from evenflow.profiles.traces.formats.columns import Table
 from evenflow.profiles.traces.formats.launches import AUTOGRAD_NODE, BackwardNode, LaunchLink, Scope, work_of_launches
@@ -65,11 +66,11 @@ def read_report(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[int], N
         file = f"{path}, process {process & 0xFFFFFF}" if several else str(path)
         work = work_of_launches(record.calls, record.kernels)
         occurrences, recomputed = device_times.occurrences_of(record.scopes, record.nodes, record.links(), work)
-        note = f"{file}: layers recompute; that time is in neither forward nor backward"
+        note = _("{file}: layers recompute; that time is in neither forward nor backward", file=file)
         traces.append(
             Trace(
                 file=file,
-                source="Nsight Systems: time in which the device is busy",
+                source=_("Nsight Systems: time in which the device is busy"),
                 occurrences=occurrences,
                 markers=[StepMarkers(name="step ranges", windows=complete_steps(record.steps))],
                 scopes=record.counts,

@@ -113,11 +113,18 @@ def check_size(path: Path) -> None:
     except OSError as error:
         raise FileError.from_os(path, error) from None
     if len(header) < 100 or not header.startswith(MAGIC):
-        raise damaged(path, "it does not begin as one")
+        raise damaged(path, _("it does not begin as one"))
     page_bytes, num_pages = int.from_bytes(header[16:18], "big"), int.from_bytes(header[28:32], "big")
     page_bytes = 2**16 if page_bytes == 1 else page_bytes
     if path.stat().st_size < page_bytes * num_pages:
-        raise damaged(path, f"it ends before its {num_pages:,} pages of {page_bytes:,} bytes")
+        raise damaged(
+            path,
+            _(
+                "it ends before its {num_pages:,} pages of {page_bytes:,} bytes",
+                num_pages=num_pages,
+                page_bytes=page_bytes,
+            ),
+        )
 
 
 def damaged(path: Path, problem: str) -> FileError:
