@@ -74,7 +74,7 @@ def _compare(job: Job, flags: argparse.Namespace) -> int:
     outputs = Outputs(
         {},
         pictures=paths,
-        inputs={_(_("the layer file")): job.layer_file, _(_("the manual file")): flags.manual_config},
+        inputs={_("the layer file"): job.layer_file, _("the manual file"): flags.manual_config},
         overwrite=flags.overwrite,
     )
     if flags.dump_layer:
