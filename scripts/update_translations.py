@@ -7,6 +7,7 @@ source has any more go. The ``.mo`` beside it is what the package reads.
 
 import argparse
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from evenflow import language
 from evenflow.cli.main import VERBS, main
 from evenflow.cli.sapp import flags
 from evenflow.cli.shared.help_language import messages_of_help
+from evenflow.schedule import ALIAS_NOTES, FAMILIES
 
 SOURCES = Path(language.__file__).parent
 MARKS = {"_": 1, "_n": 2, "to_translate": 1}
@@ -54,6 +56,10 @@ def messages_apart() -> Iterator[tuple[str, str]]:
         command = main.get_command(context, verb)
         assert command is not None
         yield from ((message, f"evenflow/cli/verbs/{verb.replace('-', '_')}") for message in help_of(command, context))
+    for family in FAMILIES.values():
+        told = (family.idea, family.limits, family.memory, family.bubble)
+        yield from ((text, "evenflow/schedule/families.py") for text in told if re.search("[a-z]{3}", text))
+    yield from ((text, "evenflow/schedule/families.py") for text in ALIAS_NOTES.values())
     parser = flags.parser()
     texts = [parser.description, parser.epilog, *(action.help for action in parser._actions)]
     yield from ((text, "evenflow/cli/sapp/flags.py") for text in texts if text and text != argparse.SUPPRESS)

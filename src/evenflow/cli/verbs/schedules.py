@@ -1,19 +1,18 @@
 """The verb ``evenflow schedules``."""
 
-import textwrap
 from pathlib import Path
 
 import click
 
 from evenflow.cli.shared import options
 from evenflow.cli.shared.output_files import Outputs
+from evenflow.cli.text.display_width import padded, wrapped
 from evenflow.export.results.schedule_fields import family_fields
+from evenflow.language import _, looked_up
 from evenflow.schedule import ALIAS_NOTES, ALIASES, FAMILIES
 
 _WIDTH = 110
-_SYMBOLS = """\
-p ranks, v chunks on each rank, m microbatches, rank r from 0. Memory is the most that rank r keeps, in whole-rank
-activations of one microbatch. The bubble is the idle share of a step with equal stages and free messages."""
+_INDENT = 10
 
 
 @click.command()
@@ -27,19 +26,30 @@ def schedules(json_file: Path | None, overwrite: bool) -> int:
       evenflow schedules --json families.json
     """
     outputs = Outputs({"--json": json_file}, overwrite=overwrite, without_mark=("--json",))
-    paragraphs = [_SYMBOLS]
+    symbols = _(
+        "p ranks, v chunks on each rank, m microbatches, rank r from 0. Memory is the most that rank r keeps, in "
+        "whole-rank activations of one microbatch. The bubble is the idle share of a step with equal stages and free "
+        "messages."
+    )
+    paragraphs = ["\n".join(wrapped(symbols, _WIDTH + 5))]
     for name, family in FAMILIES.items():
         rows = [
-            ("idea", family.idea),
-            ("limits", family.limits),
-            ("memory", family.memory),
-            ("bubble", family.bubble),
-            ("paper", family.paper),
-            *(("also", f"{alias}: {ALIAS_NOTES[alias]}") for alias, owner in ALIASES.items() if owner == name),
+            (_("idea"), looked_up(family.idea)),
+            (_("limits"), looked_up(family.limits)),
+            (_("memory"), looked_up(family.memory)),
+            (_("bubble"), looked_up(family.bubble)),
+            (_("paper"), family.paper),
+            *(
+                (_("also"), f"{alias}: {looked_up(ALIAS_NOTES[alias])}")
+                for alias, owner in ALIASES.items()
+                if owner == name
+            ),
         ]
-        lines = [
-            textwrap.fill(text, _WIDTH, initial_indent=f"  {row:8}", subsequent_indent=" " * 10) for row, text in rows
-        ]
+        lines = []
+        for title, text in rows:
+            first, *more = wrapped(text, _WIDTH - _INDENT)
+            lines.append(f"  {padded(title, _INDENT - 2)}{first}")
+            lines += [" " * _INDENT + line for line in more]
         paragraphs.append("\n".join([name, *lines]))
     click.echo("\n\n".join(paragraphs))
     outputs.write_json(family_fields)

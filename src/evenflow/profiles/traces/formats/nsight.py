@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from evenflow.language import _
+from evenflow.language import _, to_translate
 from evenflow.profiles.traces.formats import device_times
 from evenflow.profiles.traces.formats.columns import Table
 from evenflow.profiles.traces.formats.launches import AUTOGRAD_NODE, BackwardNode, LaunchLink, Scope, work_of_launches
@@ -72,7 +72,7 @@ def read_report(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[int], N
                 file=file,
                 source=_("Nsight Systems: time in which the device is busy"),
                 occurrences=occurrences,
-                markers=[StepMarkers(name="step ranges", windows=complete_steps(record.steps))],
+                markers=[StepMarkers(name=to_translate("step ranges"), windows=complete_steps(record.steps))],
                 scopes=record.counts,
                 notes=[note] if recomputed else [],
             )
