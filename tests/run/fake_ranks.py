@@ -20,8 +20,13 @@ RESULT = {
 }
 
 
+def answer(kind: str, value: object) -> None:
+    os.write(1, json.dumps({kind: value}).encode() + b"\n")  # at once, whatever thread says it
+
+
 def main() -> None:
-    threading.Thread(target=child._end_with_parent, daemon=True).start()
+    threading.Thread(target=child._end_with_parent, args=[Path(sys.argv[1]).parent], daemon=True).start()
+    threading.Thread(target=child._show_life, args=[answer], daemon=True).start()
     rank = os.environ["RANK"]
     behaviour = json.loads(Path(os.environ["FAKE_RANKS"]).read_text(encoding="utf-8"))[int(rank)]
     if "pids" in behaviour:
@@ -29,9 +34,10 @@ def main() -> None:
             pids.write(f"{os.getpid()}\n")
     time.sleep(behaviour.get("after", 0))
     for value in behaviour.get("answers", ()):
-        print(json.dumps(value), flush=True)
+        for kind, content in value.items():
+            answer(kind, content)
     if "fail" in behaviour:
-        print(json.dumps({"failure": {"time_ns": time.time_ns(), "message": behaviour["fail"]}}), flush=True)
+        answer("failure", {"time_ns": time.time_ns(), "message": behaviour["fail"]})
         os._exit(1)
     if "say" in behaviour:
         print(behaviour["say"], file=sys.stderr, flush=True)

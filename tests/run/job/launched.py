@@ -5,8 +5,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from evenflow.cluster import Dtype
 from evenflow.model import Plan
-from evenflow.run.values.run_job import RunJob
+from evenflow.run.values.run_job import Device, RunJob
 
 LONG = 60
 """Seconds; no test waits for them."""
@@ -24,9 +25,9 @@ def job(num_ranks: int) -> RunJob:
         num_steps=3,
         sequence_length=8,
         microbatch_size=1,
-        dtype="float32",
+        dtype=Dtype.FLOAT32,
         learning_rate=0.0,
-        device="cpu",
+        device=Device.CPU,
         seed=0,
         verify=False,
     )

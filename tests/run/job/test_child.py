@@ -57,6 +57,20 @@ def test_the_cause_is_named_first_and_no_rank_is_left(
     assert not any(map(is_alive, pids(environment)))
 
 
+def test_a_real_rank_that_is_stopped_is_named(environment: Path) -> None:
+    stopped: list[int] = []
+
+    def stop(_step: StepReport) -> None:
+        if not stopped:
+            stopped.append(pids(environment)[0])
+            os.kill(stopped[0], signal.SIGSTOP)
+
+    with pytest.raises(RunError, match=r"rank \d \(process \d+\) gave no sign of life for 10 seconds") as caught:
+        launcher.launch(checked(replace(job(2), num_steps=ENDLESS)), stop, rank_timeout_s=10.0)
+    assert f"(process {stopped[0]})" in str(caught.value)
+    assert not any(map(is_alive, pids(environment)))
+
+
 def test_an_interrupted_training_leaves_no_process(environment: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text(

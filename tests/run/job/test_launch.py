@@ -30,10 +30,10 @@ class Ranks:
         rows = [{"pids": str(self.pids), **behaviour} for behaviour in behaviours]
         self.file.write_text(json.dumps(rows), encoding="utf-8")
 
-    def launch(self, *behaviours: dict[str, Any]) -> tuple[Any, list[StepReport]]:
+    def launch(self, *behaviours: dict[str, Any], **options: Any) -> tuple[Any, list[StepReport]]:
         self.write(*behaviours)
         steps: list[StepReport] = []
-        return launcher.launch(job(len(behaviours)), steps.append), steps
+        return launcher.launch(job(len(behaviours)), steps.append, **options), steps
 
     def alive(self) -> list[int]:
         pids = [int(line) for line in self.pids.read_text(encoding="utf-8").split()]
@@ -82,8 +82,21 @@ def test_ranks_that_end_well_without_a_result_are_a_failure(ranks: Ranks) -> Non
         ranks.launch({}, {})
 
 
+def test_a_rank_that_is_stopped_is_named_and_all_are_ended(ranks: Ranks) -> None:
+    with pytest.raises(
+        RunError, match=r"^rank 1 \(process \d+\) gave no sign of life for 8 seconds: .* --rank-timeout"
+    ):
+        ranks.launch({"after": 10 * LONG}, {"signal": signal.SIGSTOP, "after": 0.1}, rank_timeout_s=8.0)
+    assert not ranks.alive()
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_no_process_outlives_the_command(ranks: Ranks, how: signal.Signals) -> None:
+def test_no_process_and_no_file_outlives_the_command(
+    ranks: Ranks, how: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
     ranks.write({"after": LONG}, {"after": LONG})
     code = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
@@ -93,6 +106,8 @@ def test_no_process_outlives_the_command(ranks: Ranks, how: signal.Signals) -> N
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
     wait_until(lambda: ranks.pids.exists() and len(ranks.pids.read_text(encoding="utf-8").split()) == 2)
+    assert list(temporary.iterdir())
     parent.send_signal(how)
     parent.wait(timeout=LONG)
     wait_until(lambda: not ranks.alive())
+    wait_until(lambda: not list(temporary.iterdir()))

@@ -50,13 +50,7 @@ def cut(model: ModelRow, plan: Plan, schedule: Schedule) -> tuple[StageParts, ..
     Raises:
         InputError: plan and model have different numbers of layers.
     """
-    if plan.num_layers != model.num_layers:
-        raise InputError(
-            value=plan.num_layers,
-            rule=_("must add up to the {num_layers} layers of the model", num_layers=model.num_layers),
-            place=_("plan, layers"),
-            remedy=_("plan for this model, or say which modules are not layers (head_modules, tail_modules)"),
-        )
+    check_layers(plan, model.num_layers)
     split = set(schedule.stages[schedule.ops == Op.W].tolist())
     places = {
         int(stage): (chunk, rank)
@@ -81,6 +75,17 @@ def cut(model: ModelRow, plan: Plan, schedule: Schedule) -> tuple[StageParts, ..
             )
         )
     return tuple(stages)
+
+
+def check_layers(plan: Plan, num_layers: int) -> None:
+    """Raise InputError unless a plan is for so many layers."""
+    if plan.num_layers != num_layers:
+        raise InputError(
+            value=plan.num_layers,
+            rule=_("must add up to the {num_layers} layers of the model", num_layers=num_layers),
+            place=_("plan, layers"),
+            remedy=_("plan for this model, or say which modules are not layers (head_modules, tail_modules)"),
+        )
 
 
 class StageModule(nn.Module):

@@ -1,7 +1,7 @@
 """One rank as a process of its own: ``python -m evenflow.run.job.child JOB``, started by `evenflow.run.job.launch`.
 
 It answers on standard output with one JSON object a line: ``{"step": …}``, ``{"mismatch": …}``, ``{"result": …}`` or
-``{"failure": …}``.
+``{"failure": …}``, and ``{"alive": true}`` every second from its first moment on.
 """
 
 import json
@@ -9,18 +9,24 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from evenflow.errors import EvenflowError
+from evenflow.run.job.run_folder import remove
 from evenflow.run.values.run_job import RunJob
 from evenflow.run.values.run_result import Failure, StepReport
+
+HEARTBEAT_SECONDS = 1.0
+"""Time between two signs of life."""
 
 
 def main() -> None:
     """Run the job that the first argument names, as the rank that the environment names."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=[Path(sys.argv[1]).parent], daemon=True).start()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print is no answer
 
@@ -29,6 +35,7 @@ def main() -> None:
         answers.write(text.encode() + b"\n")
         answers.flush()
 
+    threading.Thread(target=_show_life, args=[answer], daemon=True).start()
     try:
         job = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=RunJob)
         from evenflow.run.job.worker import train
@@ -50,9 +57,21 @@ def message_of(error: BaseException) -> str:
     return text if isinstance(error, EvenflowError) else f"{type(error).__name__}: {text}"
 
 
-def _end_with_parent() -> None:
-    """End this process when standard input ends: a pipe from the parent, which ends however the parent does."""
+def _show_life(answer: Callable[[str, object], None]) -> None:
+    """Give signs of life until the process ends, whatever it computes."""
+    with suppress(OSError, ValueError):  # nobody reads them any more
+        while True:
+            answer("alive", True)
+            time.sleep(HEARTBEAT_SECONDS)
+
+
+def _end_with_parent(folder: Path) -> None:
+    """End this process when standard input ends: a pipe from the parent, which ends however the parent does.
+
+    A parent that was killed has not removed its `folder`, so each rank does.
+    """
     os.read(0, 1)  # not sys.stdin, whose lock the interpreter wants at its end
+    remove(folder)
     os._exit(1)
 
 

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import msgspec
 from evenflow.errors import RunError
 from evenflow.language import _
 from evenflow.run.job.rank_environment import RankEnvironment
+from evenflow.run.job.run_folder import run_folder
 from evenflow.run.values.aa_report import Mismatch
 from evenflow.run.values.run_job import RunJob
 from evenflow.run.values.run_result import Failure, RunResult, StepReport
@@ -26,6 +26,9 @@ GRACE_SECONDS = 1.0
 """Time that the others may go on after a rank has failed, so that an earlier failure is heard of."""
 KILL_SECONDS = 5.0
 """Time that a process may take to end when told to; with the grace, all have ended 6 s after the first failure."""
+RANK_TIMEOUT_SECONDS = 60.0
+"""Time without a sign of life after which a rank is given up, unless told otherwise."""
+MOST_RANK_TIMEOUT_SECONDS = 1e6
 
 _CHILD = "evenflow.run.job.child"
 
@@ -35,28 +38,36 @@ class _Rank:
     rank: int
     process: subprocess.Popen[bytes]
     log: Path
+    heard_at: float
+    """When it said something last, or was started."""
     unread: bytes = b""
     failure: Failure | None = None
 
 
-def launch(job: RunJob, report: Callable[[StepReport | Mismatch], None]) -> RunResult:
+def launch(
+    job: RunJob,
+    report: Callable[[StepReport | Mismatch], None],
+    *,
+    rank_timeout_s: float = RANK_TIMEOUT_SECONDS,
+) -> RunResult:
     """Run `job` with one process per rank on this machine.
 
-    When a rank fails the others are ended within `GRACE_SECONDS` and `KILL_SECONDS`; whatever ends this function, no
-    process is left.
+    A rank gives a sign of life every second, whatever it computes; one that gives none for `rank_timeout_s` seconds has
+    failed. When a rank fails the others are ended within `GRACE_SECONDS` and `KILL_SECONDS`; whatever ends this
+    function, no process and no file is left.
 
     Raises:
         RunError: a rank failed; it is named with its message.
     """
-    with tempfile.TemporaryDirectory(prefix="evenflow-run-") as folder:
-        file = Path(folder) / "job.json"
+    with run_folder() as folder:
+        file = folder / "job.json"
         file.write_bytes(msgspec.json.encode(job))
         ranks: list[_Rank] = []
         try:
             port = _free_port()
             for rank in range(job.num_processes):
                 ranks.append(_start(file, rank, job.num_processes, port))  # noqa: PERF401  all started ones are ended
-            return _watch(ranks, report)
+            return _watch(ranks, report, rank_timeout_s)
         finally:
             _end(ranks)
 
@@ -72,7 +83,7 @@ def _start(job: Path, rank: int, num_ranks: int, port: int) -> _Rank:
             env=_environment(rank, num_ranks, port),
             start_new_session=True,  # a Ctrl-C reaches this process, which ends the others
         )
-    return _Rank(rank=rank, process=process, log=log)
+    return _Rank(rank=rank, process=process, log=log, heard_at=time.monotonic())
 
 
 def _environment(rank: int, num_ranks: int, port: int) -> Mapping[str, str]:
@@ -83,7 +94,7 @@ def _environment(rank: int, num_ranks: int, port: int) -> Mapping[str, str]:
     return {**threads, **os.environ, **own.variables()}
 
 
-def _watch(ranks: list[_Rank], report: Callable[[StepReport | Mismatch], None]) -> RunResult:
+def _watch(ranks: list[_Rank], report: Callable[[StepReport | Mismatch], None], rank_timeout_s: float) -> RunResult:
     """Pass on the answers of the ranks until all have ended well, or one has failed."""
     result: RunResult | None = None
     failed_at: float | None = None
@@ -95,6 +106,7 @@ def _watch(ranks: list[_Rank], report: Callable[[StepReport | Mismatch], None]) 
             for key, _ in selector.select(timeout=0.1):
                 rank = key.data
                 data = os.read(key.fd, 2**16)
+                rank.heard_at = time.monotonic()
                 if not data:
                     selector.unregister(key.fileobj)
                     rank.process.wait()
@@ -105,15 +117,33 @@ def _watch(ranks: list[_Rank], report: Callable[[StepReport | Mismatch], None]) 
                         report(msgspec.convert(value, Mismatch, strict=False))
                     elif kind == "result":
                         result = msgspec.convert(value, RunResult, strict=False)
-                    else:
+                    elif kind == "failure":
                         rank.failure = msgspec.convert(value, Failure)
             if failed_at is None and any(rank.failure or rank.process.poll() for rank in ranks):
                 failed_at = time.monotonic()
             if failed_at is not None and time.monotonic() > failed_at + GRACE_SECONDS:
                 break
+            if failed_at is None:
+                _check_alive(ranks, rank_timeout_s)
     if failed_at is not None or result is None:
         raise _error(ranks)
     return result
+
+
+def _check_alive(ranks: list[_Rank], rank_timeout_s: float) -> None:
+    """Raise RunError where a rank that has not ended has been silent for too long."""
+    for rank in ranks:
+        silent_s = time.monotonic() - rank.heard_at
+        if silent_s > rank_timeout_s and rank.process.poll() is None:
+            raise RunError(
+                _(
+                    "rank {rank} (process {pid}) gave no sign of life for {seconds:g} seconds: it was stopped, or the "
+                    "machine is too busy to run it; all ranks have been ended; --rank-timeout sets how long to wait",
+                    rank=rank.rank,
+                    pid=rank.process.pid,
+                    seconds=rank_timeout_s,
+                )
+            )
 
 
 def _answers(rank: _Rank, data: bytes) -> list[tuple[str, object]]:
@@ -142,6 +172,7 @@ def _end(ranks: list[_Rank]) -> None:
     alive = [rank.process for rank in ranks if rank.process.poll() is None]
     for process in alive:
         process.terminate()
+        process.send_signal(signal.SIGCONT)  # one that was stopped would not hear the other
     deadline = time.monotonic() + KILL_SECONDS
     for process in alive:
         try:

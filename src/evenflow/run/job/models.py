@@ -14,6 +14,7 @@ from evenflow.fields import Fields
 from evenflow.language import _
 from evenflow.run.engine.seeds import seed_of, seeded
 from evenflow.run.engine.shared_parameters import names_of, share
+from evenflow.run.engine.stages import check_layers
 from evenflow.run.values.run_job import RunJob
 from evenflow.torch_model.decoder_config import build_decoder
 from evenflow.torch_model.decoder_row import MODEL_TYPES
@@ -30,6 +31,9 @@ _TINY_SIZES = {
     "max_position_embeddings": 2**20,
 }
 
+_MOST_LAYERS = 10_000
+"""Beyond the deepest models; each layer takes about a millisecond to build."""
+
 
 def build_model(job: RunJob) -> ModelRow:
     """Return the model of a job on the meta device: its shapes, in the job's type, without storage.
@@ -37,7 +41,10 @@ def build_model(job: RunJob) -> ModelRow:
     Raises:
         InputError: a configuration of another kind of model, or sizes that do not go together.
     """
-    config = Fields(values=_values(job), file=job.model)
+    values = _values(job)
+    if isinstance(count := values.get("num_hidden_layers"), int):
+        _check_count(job, count)  # before modules are made, of which there may be too many
+    config = Fields(values=values, file=job.model)
     is_exact = job.dtype is Dtype.FLOAT64
     # The kernel for all experts at once has no float64.
     options: dict[str, Any] = {"experts_implementation": "eager"} if is_exact else {}
@@ -52,6 +59,14 @@ def build_model(job: RunJob) -> ModelRow:
     if is_exact:
         norm_in_float64(model)
     return as_row(model.to(getattr(torch, job.dtype)))
+
+
+def _check_count(job: RunJob, count: int) -> None:
+    """Raise InputError where the plan is for another number of layers, or where that many modules take hours."""
+    check_layers(job.plan, count)
+    if count > _MOST_LAYERS:
+        rule = _("must add up to at most {most:,} layers", most=_MOST_LAYERS)
+        raise InputError(value=count, rule=rule, place=_("plan, layers"))
 
 
 def norm_in_float64(model: nn.Module) -> None:

@@ -12,6 +12,7 @@ from evenflow.run.engine.order import check_world, runnable_order
 from evenflow.run.engine.recompute_layers import check_kinds
 from evenflow.run.engine.stages import StageParts, boundary_shapes, cut
 from evenflow.run.job.models import build_model
+from evenflow.run.job.needed_memory import check_memory
 from evenflow.run.mesh.check import check_mesh_plan
 from evenflow.run.values.run_job import WARM_UP_STEPS, Device, RunJob
 from evenflow.simulate import build_graph
@@ -49,7 +50,9 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
             place="--device",
             remedy=_("use --device cpu, or more machines with torchrun"),
         )
-    return replace(job, device=job.device or (Device.CUDA if there >= needed else Device.CPU))
+    job = replace(job, device=job.device or (Device.CUDA if there >= needed else Device.CPU))
+    check_memory(job, model, stages, here=needed)
+    return job
 
 
 def _check_mesh(job: RunJob, mesh_plan: MeshPlan, model: ModelRow, stages: Sequence[StageParts]) -> None:

@@ -79,6 +79,16 @@ def test_a_real_rank_that_raises_is_named_with_its_message() -> None:
         ({}, ["--layers", "7"], "add up to the 7"),
         ({}, ["--model", "CONFIG"], "model_type"),
         ({}, ["--heads", "7"], "attention heads"),
+        ({}, ["--layers", "100000000"], "add up to the 100000000"),
+        ({"layers": [[10**8, 1], [1, 1]], "recompute": {}}, [], "at most 10,000 layers"),
+        ({}, ["--seq", "1000000000"], "the memory that this run needs at least must be at most the "),
+        (
+            {},
+            ["--vocab", "1000000000000"],
+            "MB of this machine, for all of its ranks, got '2,929,687,504 MB'; use a smaller",
+        ),
+        ({}, ["--microbatch", "100000000000"], "MB of this machine, for all of its ranks"),
+        ({}, ["--hidden", "100000000", "--heads", "1"], "MB of this machine, for all of its ranks"),
         ({}, ["--steps", "2"], "--steps"),
         ({}, ["--json", "PLAN"], "must not be the same file as the plan file"),
         ({}, ["--device", "tpu"], "--device"),
@@ -145,9 +155,13 @@ def test_the_older_name_is_refused_without_the_variables_of_a_rank(plan: Path) -
     assert "RANK" in done.stderr
 
 
-def test_sixteen_bits_train_as_well(plan: Path) -> None:
-    command = [sys.executable, "-m", "evenflow", "run", str(plan), "--model", "llama-tiny", "--steps", "3"]
-    command += ["--seq", "8", "--hidden", "16", "--heads", "2", "--vocab", "32", "--dtype", "bf16", "--verify"]
+OFFERED = next(option for option in verb.run.params if option.name == "dtype").metavar.strip("[]").split("|")
+
+
+@pytest.mark.parametrize("dtype", OFFERED)
+def test_every_number_format_trains(dtype: str, plan: Path) -> None:
+    command = [sys.executable, "-m", "evenflow", "run", str(plan), "--model", "llama-tiny", "--steps", "4"]
+    command += ["--seq", "8", "--hidden", "16", "--heads", "2", "--vocab", "32", "--dtype", dtype, "--verify"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run([*command, "--device", "cpu"], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
@@ -158,7 +172,7 @@ def test_sixteen_bits_train_as_well(plan: Path) -> None:
 def test_number_formats_have_both_names(name: str, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs: list[RunJob] = []
 
-    def launched(job: RunJob, _report: Any) -> None:
+    def launched(job: RunJob, _report: Any, **_options: Any) -> None:
         jobs.append(job)
         raise KeyboardInterrupt
 

@@ -19,8 +19,8 @@ from evenflow.errors import InputError, Interrupted, MismatchError, RunError
 from evenflow.export.results.json_text import format_object
 from evenflow.export.results.run_fields import run_fields, timeline_fields
 from evenflow.language import _
-from evenflow.run.job.child import message_of
-from evenflow.run.job.launch import launch
+from evenflow.run.job.child import HEARTBEAT_SECONDS, message_of
+from evenflow.run.job.launch import MOST_RANK_TIMEOUT_SECONDS, RANK_TIMEOUT_SECONDS, launch
 from evenflow.run.job.rank_environment import is_started_by_torchrun, rank_environment
 from evenflow.run.measure.comparison import compare
 from evenflow.run.values.aa_report import Mismatch
@@ -94,6 +94,14 @@ from evenflow.schedule import schedule_of
     help="Write start and end of every action, predicted and measured, as JSON.",
 )
 @options.OVERWRITE
+@click.option(
+    "--rank-timeout",
+    type=click.FloatRange(min=2 * HEARTBEAT_SECONDS, max=MOST_RANK_TIMEOUT_SECONDS),
+    default=RANK_TIMEOUT_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give up when a rank shows no sign of life for this time, as when it was stopped.",
+)
 @click.option("--as-rank", is_flag=True, hidden=True)
 def run(**keywords: Any) -> int:
     """Train a model as planned, one process per rank on this machine, and compare with the prediction.
@@ -121,7 +129,7 @@ def run(**keywords: Any) -> int:
     job = _checked(asked.job())
     click.echo(_("starting {num_processes} processes, calibrating ...", num_processes=job.num_processes), err=True)
     try:
-        result = launch(job, lambda news: _tell(news, job))
+        result = launch(job, lambda news: _tell(news, job), rank_timeout_s=asked.rank_timeout)
     except KeyboardInterrupt:
         raise Interrupted(_("interrupted: all processes have ended")) from None
     return _answer(job, result, outputs)

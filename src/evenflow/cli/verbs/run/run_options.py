@@ -42,6 +42,7 @@ class RunOptions:
     svg_file: Path | None
     timeline_file: Path | None
     overwrite: bool
+    rank_timeout: float
     as_rank: bool
 
     def job(self) -> RunJob:
