@@ -5,6 +5,7 @@ from pathlib import Path
 from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.language import _
 from evenflow.model import Cells, Plan, cells
+from evenflow.units import bytes_from_megabytes
 
 _MOST = 10_000_000
 """More ranks, microbatches or splits than this are a mistake."""
@@ -47,6 +48,18 @@ def parse_plan(text: str, *, place: str) -> Plan:
             group_size=group_size,
             order=order,
         )
+
+
+def parse_memory_limit(text: str, *, place: str) -> int | None:
+    """Return the bytes that no rank may exceed by the text of a plan file; None where the plan has no limit.
+
+    Raises:
+        InputError: text that is not JSON, or a limit that is no number above zero.
+    """
+    fields = as_fields(load_json(text, file=place), file=place)
+    if fields.values.get("memory_limit_mb") is None:
+        return None
+    return bytes_from_megabytes(fields.number("memory_limit_mb", above_zero=True))
 
 
 def _table(fields: Fields, key: str) -> Cells:

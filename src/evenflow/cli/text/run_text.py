@@ -68,11 +68,31 @@ def comparison_text(job: RunJob, result: RunResult, comparison: Comparison) -> s
         for rank in range(job.plan.num_ranks)
     ]
     paragraphs = ["\n".join(lines), aligned(header, rows)]
+    if job.memory_limit_bytes is not None:
+        paragraphs.append(memory_text(job.memory_limit_bytes, comparison))
     if result.verification is not None:
         paragraphs.append(verification_text(result.verification))
     if result.aa_check is not None:
         paragraphs.append(audit_text(result.aa_check))
     return "\n\n".join(paragraphs)
+
+
+def memory_text(limit_bytes: int, comparison: Comparison) -> str:
+    """Return one sentence: whether the measured peaks were within the limit of the plan."""
+    peaks = comparison.measured_peak_bytes
+    limit = f"{megabytes(limit_bytes):,.1f}"
+    over = [rank for rank, peak in enumerate(peaks) if peak > limit_bytes]
+    if not over:
+        return _("memory: every rank stayed within the plan's limit of {limit} MB", limit=limit)
+    worst = max(over, key=lambda rank: peaks[rank])
+    return _(
+        "memory: OVER THE PLAN'S LIMIT of {limit} MB on rank {ranks}; rank {worst} held {peak} MB at its peak; plan "
+        "again with the memory that was measured, or with a lower limit",
+        limit=limit,
+        ranks=", ".join(map(str, over)),
+        worst=worst,
+        peak=f"{megabytes(peaks[worst]):,.1f}",
+    )
 
 
 def verification_text(verification: Verification) -> str:

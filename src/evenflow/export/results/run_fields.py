@@ -26,6 +26,12 @@ def run_fields(job: RunJob, result: RunResult, comparison: Comparison) -> dict[s
         "step_error": comparison.error,
         "predicted": _side(comparison.predicted, comparison.predicted_peak_bytes),
         "measured": _side(comparison.measured, comparison.measured_peak_bytes),
+        "memory_limit_mb": None if job.memory_limit_bytes is None else megabytes(job.memory_limit_bytes),
+        "over_memory_limit": [
+            rank
+            for rank, peak in enumerate(comparison.measured_peak_bytes)
+            if job.memory_limit_bytes is not None and peak > job.memory_limit_bytes
+        ],
         "calibration": _calibration(result, comparison),
         "verification": None if result.verification is None else _verification(result.verification),
         "aa_check": None if result.aa_check is None else aa_fields(result.aa_check),

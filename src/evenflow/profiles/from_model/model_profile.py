@@ -48,12 +48,13 @@ class ModelProfile:
         return [*head, *(("BODY", layer, count) for layer, count in self.runs), *tail]
 
     def network(self) -> Network:
-        """Return the network to plan for."""
+        """Return the network to plan for; its constant is the message that comes and the one that goes of a rank."""
         return Network(
             name=self.name,
             runs=tuple(LayerRun(layer=_layer(layer), count=count) for layer, count in self.runs),
             head=_end_block(self.head),
             tail=_end_block(self.tail),
+            constant_bytes=max(part.message_bytes for _, part, _ in self.parts),
         )
 
 

@@ -33,6 +33,8 @@ class PartProfile:
     """Bytes from the input gradient to the weight gradient, without recomputation."""
     working_bytes: Mapping[str, int]
     """Bytes that forward or backward need at their peak beyond the activation, by recompute kind."""
+    message_bytes: int
+    """Bytes of its input and of the gradient that goes back, where the part before is on another rank."""
     times: PartTimes
 
 
@@ -50,6 +52,7 @@ def profile_part(part: Part, timer: Timer, optimizer: str, *, is_layer: bool) ->
         activation_bytes={kind: found.activation_bytes for kind, found in traces.items()},
         until_weight_bytes=traces[NONE].until_weight_bytes,
         working_bytes={kind: found.working_bytes for kind, found in traces.items()},
+        message_bytes=2 * part.inputs[0].nbytes if part.takes_gradient else 0,
         times=timer.times(part, traces),
     )
 

@@ -57,6 +57,8 @@ class RunJob:
     """None: GPUs where every rank has one, else the CPU."""
     seed: int
     verify: bool
+    memory_limit_bytes: int | None = None
+    """What no rank may exceed by the plan; None where it has no limit."""
     mesh_plan: MeshPlan | None = None
     """Devices of every stage, if a stage has several; each device is a process then."""
     aa_check: bool = False

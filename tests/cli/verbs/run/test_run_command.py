@@ -46,6 +46,8 @@ def test_a_plan_trains_is_verified_and_compared(plan: Path, tmp_path: Path) -> N
     result = json.loads(files["json"].read_text(encoding="utf-8"))
     assert result["losses"][-1] < result["losses"][0], "it learns"
     assert result["verification"]["agrees"]
+    assert (result["memory_limit_mb"], result["over_memory_limit"]) == (None, []), "the plan has no limit"
+    assert "memory:" not in done.stdout
     assert max(result["verification"]["loss_error"], result["verification"]["gradient_error"]) <= 1e-12
     for side in ("predicted", "measured"):
         for busy, bubble in zip(result[side]["busy_ms"], result[side]["bubble_ms"], strict=True):

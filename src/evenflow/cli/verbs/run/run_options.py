@@ -10,7 +10,7 @@ from evenflow.errors import InputError
 from evenflow.fields import as_fields, load_json
 from evenflow.language import _
 from evenflow.profiles.mesh_plan_file import parse_mesh_plan, parse_sizes
-from evenflow.profiles.plan_file import parse_plan
+from evenflow.profiles.plan_file import parse_memory_limit, parse_plan
 from evenflow.run.values.run_job import TINY, Device, RunJob
 
 _SEQUENCE, _MICROBATCH = 128, 1
@@ -63,6 +63,7 @@ class RunOptions:
         sequence, microbatch = (_SEQUENCE, _MICROBATCH) if mesh_plan is None else parse_sizes(text, place=place)
         return RunJob(
             plan=parse_plan(text, place=place),
+            memory_limit_bytes=parse_memory_limit(text, place=place),
             mesh_plan=mesh_plan,
             model=self.model,
             config=config,
