@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from evenflow.draw.axes import TimeScale
 from evenflow.draw.page import BARS_WIDTH, PLOT_LEFT, PLOT_WIDTH
 from evenflow.draw.plan_picture import timeline_svg
-from evenflow.draw.svg_elements import text_width
-from evenflow.draw.timeline_blocks import MERGE_TENTHS, Rows, draw_numbers, make_blocks
+from evenflow.draw.timeline_blocks import MERGE_TENTHS, make_blocks
 from evenflow.schedule import Op, parse_schedule
 from evenflow.simulate import Simulation
 from tests.draw.cases import bars, by_class, by_id, parse, simulation, words
@@ -107,6 +106,9 @@ def test_blocks_too_short_to_see_are_merged() -> None:
     microbatches = 6000
     drawn = simulation(2, 1, microbatches)
     blocks = make_blocks(drawn, scale_of(drawn))
+    assert blocks.is_merged
+    few = simulation(2, 1, 4)
+    assert not make_blocks(few, scale_of(few)).is_merged
     assert len(blocks.left) <= 2 * (10 * PLOT_WIDTH / MERGE_TENTHS + 1) < drawn.timeline.schedule.num_actions
     for rank in range(2):
         row = blocks.ranks == rank
@@ -122,38 +124,3 @@ def test_a_merged_block_has_the_colour_of_the_longest_action() -> None:
     backward_ns, forward_ns = drawn.costs.backward_ns[0], drawn.costs.forward_ns[0]
     assert backward_ns > forward_ns
     assert np.mean(blocks.classes == Op.B) > 0.6
-
-
-@pytest.mark.parametrize("size", [(2, 1, 4), (8, 2, 32), (16, 3, 64)])
-@pytest.mark.parametrize("pitch", [8, 20, 36])
-def test_numbers_stand_only_where_they_fit(size: tuple[int, int, int], pitch: int) -> None:
-    drawn = simulation(*size)
-    scale = scale_of(drawn)
-    rows = Rows(top=0, pitch=pitch, count=size[0])
-    blocks = make_blocks(drawn, scale)
-    parts = draw_numbers(blocks, rows)
-    if not parts:
-        assert pitch == 8 or size == (16, 3, 64)
-        return
-    group = parse("".join(parts))
-    font = float(group.get("font-size", "0"))
-    assert 7 <= font <= rows.ink
-    for label in group:
-        x, y, name = float(label.get("x", "0")), float(label.get("y", "0")), label.text or ""
-        rank = int(y // pitch)
-        inside = (blocks.ranks == rank) & (blocks.split <= 10 * x) & (10 * x <= blocks.right)
-        (index,) = np.flatnonzero(inside)
-        assert blocks.units[index] == int(name)
-        assert text_width(name, font) <= (blocks.right[index] - blocks.split[index]) / 10
-
-
-def test_where_there_is_room_every_block_has_its_number() -> None:
-    root = parse(timeline_svg(simulation(2, 1, 4), memory_limit_bytes=None, title="numbers"))
-    (numbers,) = by_class(root, "microbatches")
-    assert sorted(label.text or "" for label in numbers) == sorted(str(unit) for unit in range(4) for _ in range(4))
-
-
-def test_parts_of_a_sequence_are_numbered_in_two_levels() -> None:
-    root = parse(timeline_svg(simulation(2, 1, 2, splits=2), memory_limit_bytes=None, title="parts"))
-    (numbers,) = by_class(root, "microbatches")
-    assert {label.text for label in numbers} == {"0.0", "0.1", "1.0", "1.1"}

@@ -1,4 +1,4 @@
-"""Pictures of plans, as text: SVG that needs nothing but a viewer."""
+"""Pictures of plans, as text: SVG that needs nothing but a viewer. Their words are English, in any language spoken."""
 
 from evenflow.draw.comparison_picture import comparison_svg
 from evenflow.draw.measured_picture import measured_svg

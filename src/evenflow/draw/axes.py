@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from evenflow.draw.palette import HAIRLINE, MUTED
 from evenflow.draw.svg_elements import path, tenths, text
+from evenflow.units import MEGABYTE
 
 TIME_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 MEMORY_UNITS = ((2**40, "TB"), (2**30, "GB"), (2**20, "MB"), (2**10, "KB"), (1, "B"))
@@ -81,9 +82,9 @@ def show_memory(size_bytes: int, unit: tuple[int, str]) -> str:
 
 
 def column_memory(size_bytes: int, unit: tuple[int, str]) -> str:
-    """Return memory as text in `unit`, always with two decimals, for numbers in a column."""
+    """Return memory as text in `unit` for numbers in a column: two decimals, of megabytes and less none."""
     size, name = unit
-    return f"{size_bytes / size:,.2f} {name}"
+    return f"{size_bytes / size:,.{2 if size > MEGABYTE else 0}f} {name}"
 
 
 def significant(value: float) -> str:

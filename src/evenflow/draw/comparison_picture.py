@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from evenflow.draw.axes import TimeScale, memory_unit, show_memory, show_time, time_axis, time_grid
+from evenflow.draw.block_numbers import choose_numbering, draw_numbers, numbering_words
 from evenflow.draw.legend import memory_legend, timeline_legend
 from evenflow.draw.memory_strips import MemoryScale, memory_scale
 from evenflow.draw.page import BARS_LEFT, BARS_WIDTH, MARGIN, PLOT_LEFT, PLOT_WIDTH, WIDTH, rank_labels
@@ -10,9 +11,9 @@ from evenflow.draw.palette import INK, LIMIT, MUTED, PAPER
 from evenflow.draw.plan_figures import peak_figure, percent, sizes
 from evenflow.draw.rank_bars import bar_heading, peak_bars
 from evenflow.draw.svg_elements import clean, document, fit_text, group, path, rect, text, text_width
-from evenflow.draw.timeline_blocks import Rows, draw_blocks, draw_numbers, make_blocks
+from evenflow.draw.timeline_blocks import Blocks, Rows, draw_blocks, make_blocks
 from evenflow.errors import InputError
-from evenflow.language import _
+from evenflow.language import ENGLISH, _, speaking
 from evenflow.simulate import Simulation
 
 _LEGEND_BASELINE = 86
@@ -25,6 +26,7 @@ _MARKER_ROOM = 84
 _TITLE_SIZE = 14
 
 
+@speaking(ENGLISH)
 def comparison_svg(simulations: Sequence[tuple[str, Simulation]], *, memory_limit_bytes: int | None) -> str:
     """Return the picture of several named plans as the text of an SVG file.
 
@@ -39,18 +41,22 @@ def comparison_svg(simulations: Sequence[tuple[str, Simulation]], *, memory_limi
     memory = _shared_memory(simulations, memory_limit_bytes)
     num_shades = max(simulation.plan.num_chunks for _, simulation in simulations)
 
-    panels: list[str] = []
     top = _LEGEND_BASELINE + _LEGEND_LINE * (2 if memory else 1)
-    for index, (name, simulation) in enumerate(simulations):
-        pitch = _pitch(simulation.plan.num_ranks)
-        rows = Rows(top=top + _HEADING, pitch=pitch, count=simulation.plan.num_ranks)
-        panel = _heading(name, simulation, reference, memory_limit_bytes, top + 14)
-        panel += _panel(simulation, reference, scale, rows, memory, num_shades)
-        panels += group(f"plan-{index}", panel)
+    timelines: list[tuple[Blocks, Rows]] = []
+    for _name, simulation in simulations:
+        rows = Rows(top=top + _HEADING, pitch=_pitch(simulation.plan.num_ranks), count=simulation.plan.num_ranks)
+        timelines.append((make_blocks(simulation, scale), rows))
         top = rows.bottom + _GAP
+    numbering = choose_numbering(timelines)
+    panels: list[str] = []
+    for index, ((name, simulation), (blocks, rows)) in enumerate(zip(simulations, timelines, strict=True)):
+        panel = _heading(name, simulation, reference, memory_limit_bytes, rows.top - _HEADING + 14)
+        work = draw_blocks(blocks, rows, num_shades=num_shades) + draw_numbers(blocks, rows, numbering)
+        panel += _panel(simulation, reference, scale, rows, memory, work)
+        panels += group(f"plan-{index}", panel)
     bottom = top - _GAP + 8
     parts = [
-        *_header(simulations, memory, num_shades, any('class="microbatches"' in part for part in panels)),
+        *_header(simulations, memory, num_shades, numbering_words(numbering)),
         *panels,
         *time_axis(scale, bottom),
     ]
@@ -59,7 +65,7 @@ def comparison_svg(simulations: Sequence[tuple[str, Simulation]], *, memory_limi
 
 
 def _header(
-    simulations: Sequence[tuple[str, Simulation]], memory: MemoryScale | None, num_shades: int, numbered: bool
+    simulations: Sequence[tuple[str, Simulation]], memory: MemoryScale | None, num_shades: int, numbers: str
 ) -> list[str]:
     """Draw the title and the legend of all panels."""
     first = simulations[0][1]
@@ -71,7 +77,7 @@ def _header(
     over = any(not simulation.fits(limit) for _, simulation in simulations)
     ops = {op for _, simulation in simulations for op in simulation.timeline.schedule.used_ops}
     legend = timeline_legend(
-        PLOT_LEFT, _LEGEND_BASELINE, ops=ops, num_chunks=num_shades, recomputes=recomputes, numbered=numbered
+        PLOT_LEFT, _LEGEND_BASELINE, ops=ops, num_chunks=num_shades, recomputes=recomputes, numbers=numbers
     )
     if memory:
         legend += memory_legend(PLOT_LEFT, _LEGEND_BASELINE + _LEGEND_LINE, limit=words, over=over, curves=False)
@@ -109,14 +115,13 @@ def _panel(
     scale: TimeScale,
     rows: Rows,
     memory: MemoryScale | None,
-    num_shades: int,
+    work: Sequence[str],
 ) -> list[str]:
-    """Draw timeline, makespan marker and peak bars of one plan, and a line where the reference ends."""
+    """Draw the blocks of one plan (`work`), makespan and peak bars, and a line where the reference ends."""
     end, reference_end = scale.tenth(simulation.makespan_ns) / 10, scale.tenth(reference.makespan_ns) / 10
     middle = (rows.top + rows.bottom) / 2
     parts = [time_grid(scale, rows.top, rows.bottom), *rank_labels(PLOT_LEFT - 8, rows)]
-    blocks = make_blocks(simulation, scale)
-    parts += draw_blocks(blocks, rows, num_shades=num_shades) + draw_numbers(blocks, rows)
+    parts += work
     if simulation is not reference:
         line = f"M{reference_end:.1f} {rows.top - 4}V{rows.bottom + 3}"
         parts.append(path(line, stroke=MUTED, extra='stroke-dasharray="2 3"'))

@@ -53,9 +53,9 @@ class _Line:
 
 
 def timeline_legend(
-    x: float, y: int, *, ops: Collection[Op], num_chunks: int, recomputes: bool, numbered: bool
+    x: float, y: int, *, ops: Collection[Op], num_chunks: int, recomputes: bool, numbers: str
 ) -> list[str]:
-    """Draw the shades of operations by chunk, recomputation and numbers where there are any, and idle time."""
+    """Draw the shades of operations by chunk, recomputation where there is any, idle time, and what the numbers say."""
     line = _Line(x, y)
     for words, shades_of in (OPERATIONS[op] for op in sorted(ops)):
         shades = shades_of(num_chunks)
@@ -74,8 +74,7 @@ def timeline_legend(
     line.swatch(PAPER, stroke=HAIRLINE)
     line.words("idle")
     line.gap()
-    if numbered:
-        line.words("numbers: microbatches", fill=MUTED)
+    line.words(numbers, fill=MUTED)
     return line.parts
 
 

@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.draw.axes import TimeScale, show_time, time_axis, time_grid
+from evenflow.draw.block_numbers import choose_numbering, draw_numbers, numbering_words
 from evenflow.draw.legend import timeline_legend
 from evenflow.draw.page import MARGIN, PLOT_LEFT, WIDTH
 from evenflow.draw.palette import HAIRLINE, INK, MUTED
 from evenflow.draw.svg_elements import document, fit_text, group, path, rect, text
-from evenflow.draw.timeline_blocks import Rows, draw_blocks, draw_numbers, make_blocks
+from evenflow.draw.timeline_blocks import Rows, draw_blocks, make_blocks
 from evenflow.errors import InputError
-from evenflow.language import _
+from evenflow.language import ENGLISH, _, speaking
 from evenflow.simulate import Timeline
 
 _ROWS = ("predicted", "measured")
@@ -25,6 +26,7 @@ class _Step:
     recompute_ns: NDArray[np.int64]
 
 
+@speaking(ENGLISH)
 def measured_svg(predicted: Timeline, measured: Timeline, *, title: str) -> str:
     """Return the picture of both as the text of an SVG file.
 
@@ -49,19 +51,23 @@ def measured_svg(predicted: Timeline, measured: Timeline, *, title: str) -> str:
     scale = TimeScale(left=PLOT_LEFT, width=WIDTH - MARGIN - PLOT_LEFT, span_ns=span_ns)
     count = schedule.num_ranks
     rows = Rows(top=_LEGEND_BASELINE + 14, pitch=max(4, min(24, 480 // (2 * count))), count=2 * count)
-    drawn: list[str] = []
-    for offset, (name, timeline) in enumerate(zip(_ROWS, (predicted, measured), strict=True)):
+    steps = []
+    for offset, timeline in enumerate((predicted, measured)):
         step = _Step(timeline=timeline, recompute_ns=np.zeros(schedule.num_actions, dtype=np.int64))
         blocks = make_blocks(step, scale)
-        blocks = replace(blocks, ranks=2 * blocks.ranks + offset)
-        drawn += group(name, draw_blocks(blocks, rows, num_shades=schedule.num_chunks) + draw_numbers(blocks, rows))
+        steps.append(replace(blocks, ranks=2 * blocks.ranks + offset))
+    numbering = choose_numbering([(blocks, rows) for blocks in steps])
+    drawn: list[str] = []
+    for name, blocks in zip(_ROWS, steps, strict=True):
+        work = draw_blocks(blocks, rows, num_shades=schedule.num_chunks)
+        drawn += group(name, work + draw_numbers(blocks, rows, numbering))
     legend = timeline_legend(
         PLOT_LEFT,
         _LEGEND_BASELINE,
         ops=schedule.used_ops,
         num_chunks=schedule.num_chunks,
         recomputes=False,
-        numbered=any('class="microbatches"' in part for part in drawn),
+        numbers=numbering_words(numbering),
     )
     between = "".join(f"M{MARGIN} {rows.y(2 * rank)}H{scale.right}" for rank in range(1, count))
     parts = [

@@ -5,6 +5,7 @@ from evenflow.draw.plan_figures import Figure
 from evenflow.draw.rank_bars import VALUE_WIDTH
 from evenflow.draw.svg_elements import fit_text, group, text, text_width
 from evenflow.draw.timeline_blocks import Rows
+from evenflow.draw.vocabulary import Vocabulary
 from evenflow.language import english
 
 WIDTH = 1600
@@ -35,11 +36,11 @@ def page_header(title: str, certificate: str, figures: list[Figure]) -> tuple[li
     return group("header", parts), y + 42
 
 
-def rank_labels(x: int, rows: Rows) -> list[str]:
+def rank_labels(x: int, rows: Rows, vocabulary: Vocabulary = Vocabulary.OURS) -> list[str]:
     """Draw the names of the rows, right-aligned at `x`; where rows are low, only some of them."""
     size = max(8, min(12, rows.pitch - 1))
     every = -(-(size + 1) // rows.pitch)
     return [
-        text(x, rows.y(rank) + rows.ink / 2 + 0.36 * size, f"rank {rank}", size=size, anchor="end")
+        text(x, rows.y(rank) + rows.ink / 2 + 0.36 * size, vocabulary.rank(rank), size=size, anchor="end")
         for rank in range(0, rows.count, every)
     ]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from evenflow.draw.axes import memory_unit, show_memory, show_time
+from evenflow.draw.vocabulary import Vocabulary
 from evenflow.simulate import Simulation
 
 
@@ -16,7 +17,9 @@ class Figure:
     alarming: bool = False
 
 
-def plan_figures(simulation: Simulation, memory_limit_bytes: int | None) -> list[Figure]:
+def plan_figures(
+    simulation: Simulation, memory_limit_bytes: int | None, vocabulary: Vocabulary = Vocabulary.OURS
+) -> list[Figure]:
     """Return makespan, bubbles by cause, peak memory, sizes and schedule."""
     plan, bubbles = simulation.plan, simulation.bubbles
     causes = f"ideal {percent(bubbles.ideal)}, imbalance {percent(bubbles.imbalance)}"
@@ -24,23 +27,26 @@ def plan_figures(simulation: Simulation, memory_limit_bytes: int | None) -> list
     if simulation.communication:
         causes += f", communication {percent(bubbles.communication)}"
     idle = 1 - simulation.timeline.busy_ns.sum() / max(simulation.makespan_ns * plan.num_ranks, 1)
+    waiting = f"{vocabulary.several} idle {percent(idle)} of it"
     return [
-        Figure(label="Makespan", value=show_time(simulation.makespan_ns), note=f"ranks idle {percent(idle)} of it"),
+        Figure(label="Makespan", value=show_time(simulation.makespan_ns), note=waiting),
         Figure(label="Bubbles, of model time", value=percent(bubbles.real), note=causes),
-        peak_figure(simulation, memory_limit_bytes),
-        Figure(label="Schedule", value=plan.schedule, note=sizes(simulation)),
+        peak_figure(simulation, memory_limit_bytes, vocabulary),
+        Figure(label="Schedule", value=plan.schedule, note=sizes(simulation, vocabulary)),
     ]
 
 
-def peak_figure(simulation: Simulation, memory_limit_bytes: int | None) -> Figure:
+def peak_figure(
+    simulation: Simulation, memory_limit_bytes: int | None, vocabulary: Vocabulary = Vocabulary.OURS
+) -> Figure:
     """Return the highest memory of any rank, and whether it fits."""
     label = "Peak memory"
     if not simulation.network.has_memory:
         return Figure(label=label, value="not known", note="no limit can be checked")
     peaks = simulation.peak_memory_bytes
     peak = max(peaks)
-    unit = memory_unit(max(peak, memory_limit_bytes or 0))
-    where = f"on rank {peaks.index(peak)}"
+    unit = vocabulary.memory_unit(max(peak, memory_limit_bytes or 0))
+    where = f"on {vocabulary.rank(peaks.index(peak))}"
     if memory_limit_bytes is None:
         return Figure(label=label, value=show_memory(peak, unit), note=f"{where}; no limit given")
     value = f"{show_memory(peak, unit)} of {show_memory(memory_limit_bytes, unit)}"
@@ -49,15 +55,15 @@ def peak_figure(simulation: Simulation, memory_limit_bytes: int | None) -> Figur
         return Figure(label=label, value=value, note=f"{where}; fits")
     excess_bytes = peak - memory_limit_bytes
     excess = show_memory(excess_bytes, unit if excess_bytes >= unit[0] else memory_unit(excess_bytes))
-    note = f"{where}; over the limit by {excess}, on {ranks_over} of {len(peaks)} ranks"
+    note = f"{where}; over the limit by {excess}, on {ranks_over} of {vocabulary.ranks(len(peaks))}"
     return Figure(label=label, value=value, note=note, alarming=True)
 
 
-def sizes(simulation: Simulation) -> str:
+def sizes(simulation: Simulation, vocabulary: Vocabulary = Vocabulary.OURS) -> str:
     """Return ranks, chunks, microbatches and layers as text."""
     plan = simulation.plan
     counts = [
-        _count(plan.num_ranks, "rank"),
+        vocabulary.ranks(plan.num_ranks),
         _count(plan.num_chunks, "chunk"),
         _count(plan.num_microbatches, "microbatch"),
     ]

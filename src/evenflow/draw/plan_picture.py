@@ -10,7 +10,8 @@ rank 0    ▁▂▃▄▃▄▃▂▁  - - limit              ▬▬|▬
           └─────┴─────┴ time
 """
 
-from evenflow.draw.axes import TimeScale, memory_unit, show_memory, time_axis, time_grid
+from evenflow.draw.axes import TimeScale, show_memory, time_axis, time_grid
+from evenflow.draw.block_numbers import choose_numbering, draw_numbers, numbering_words
 from evenflow.draw.legend import memory_legend, timeline_legend
 from evenflow.draw.memory_strips import draw_memory, memory_labels, memory_scale
 from evenflow.draw.page import (
@@ -27,7 +28,9 @@ from evenflow.draw.palette import LIMIT, MUTED
 from evenflow.draw.plan_figures import plan_figures
 from evenflow.draw.rank_bars import bar_heading, busy_bars, peak_bars
 from evenflow.draw.svg_elements import document, group, rect, text
-from evenflow.draw.timeline_blocks import Rows, draw_blocks, draw_numbers, make_blocks
+from evenflow.draw.timeline_blocks import Rows, draw_blocks, make_blocks
+from evenflow.draw.vocabulary import Vocabulary
+from evenflow.language import ENGLISH, speaking
 from evenflow.simulate import Simulation
 
 _AXIS_HEIGHT = 20
@@ -35,31 +38,46 @@ _HEADING_GAP = 14
 """Pixels from the baseline of a heading to its panel."""
 
 
-def timeline_svg(simulation: Simulation, *, memory_limit_bytes: int | None, title: str, certificate: str = "") -> str:
+@speaking(ENGLISH)
+def timeline_svg(
+    simulation: Simulation,
+    *,
+    memory_limit_bytes: int | None,
+    title: str,
+    certificate: str = "",
+    vocabulary: Vocabulary = Vocabulary.OURS,
+) -> str:
     """Return the picture of a plan as the text of an SVG file.
 
     `certificate` is a sentence about how good the plan is, shown under the title. The same simulation always gives
     the same text. Where the network has no memory, the picture says so instead of drawing curves.
     """
-    parts, bottom = page_header(title, certificate, plan_figures(simulation, memory_limit_bytes))
-    panels, bottom = plan_panels(simulation, bottom + 44, memory_limit_bytes)
+    parts, bottom = page_header(title, certificate, plan_figures(simulation, memory_limit_bytes, vocabulary))
+    panels, bottom = plan_panels(simulation, bottom + 44, memory_limit_bytes, vocabulary)
     return document(width=WIDTH, height=bottom + MARGIN, label=title, parts=parts + panels)
 
 
-def plan_panels(simulation: Simulation, baseline: int, memory_limit_bytes: int | None) -> tuple[list[str], int]:
+def plan_panels(
+    simulation: Simulation,
+    baseline: int,
+    memory_limit_bytes: int | None,
+    vocabulary: Vocabulary = Vocabulary.OURS,
+) -> tuple[list[str], int]:
     """Draw timeline and memory below `baseline`, that of the first heading; return them and where they end."""
     scale = TimeScale(left=PLOT_LEFT, width=PLOT_WIDTH, span_ns=max(simulation.makespan_ns, 1))
-    timeline, bottom = _timeline_panel(simulation, scale, baseline)
-    memory, bottom = _memory_panel(simulation, scale, bottom + 40, memory_limit_bytes)
+    timeline, bottom = _timeline_panel(simulation, scale, baseline, vocabulary)
+    memory, bottom = _memory_panel(simulation, scale, bottom + 40, memory_limit_bytes, vocabulary)
     return timeline + memory, bottom
 
 
-def _timeline_panel(simulation: Simulation, scale: TimeScale, baseline: int) -> tuple[list[str], int]:
+def _timeline_panel(
+    simulation: Simulation, scale: TimeScale, baseline: int, vocabulary: Vocabulary
+) -> tuple[list[str], int]:
     """Draw heading with legend at `baseline`, rows and time axis; return them and where they end."""
     plan = simulation.plan
     rows = Rows(top=baseline + _HEADING_GAP, pitch=_timeline_pitch(plan.num_ranks), count=plan.num_ranks)
     blocks = make_blocks(simulation, scale)
-    numbers = draw_numbers(blocks, rows)
+    numbering = choose_numbering([(blocks, rows)])
     recomputes = bool(simulation.costs.recompute_ns.any())
     legend = timeline_legend(
         PLOT_LEFT,
@@ -67,15 +85,18 @@ def _timeline_panel(simulation: Simulation, scale: TimeScale, baseline: int) -> 
         ops=simulation.timeline.schedule.used_ops,
         num_chunks=plan.num_chunks,
         recomputes=recomputes,
-        numbered=bool(numbers),
+        numbers=numbering_words(numbering),
     )
     parts = [
         text(MARGIN, baseline, "Timeline", size=14, bold=True),
         *group("timeline-legend", legend),
         bar_heading(BARS_LEFT, baseline, "busy, of the makespan"),
         rect(PLOT_LEFT, rows.top, PLOT_WIDTH, rows.bottom - rows.top, fill="none", name="timeline-plot"),
-        *rank_labels(PLOT_LEFT - 8, rows),
-        *group("timeline", draw_blocks(blocks, rows, num_shades=plan.num_chunks) + numbers),
+        *rank_labels(PLOT_LEFT - 8, rows, vocabulary),
+        *group(
+            "timeline",
+            draw_blocks(blocks, rows, num_shades=plan.num_chunks) + draw_numbers(blocks, rows, numbering),
+        ),
         *group("busy", busy_bars(simulation, rows, BARS_LEFT, BARS_WIDTH)),
         *time_axis(scale, rows.bottom + 3),
     ]
@@ -83,7 +104,7 @@ def _timeline_panel(simulation: Simulation, scale: TimeScale, baseline: int) -> 
 
 
 def _memory_panel(
-    simulation: Simulation, scale: TimeScale, baseline: int, memory_limit_bytes: int | None
+    simulation: Simulation, scale: TimeScale, baseline: int, memory_limit_bytes: int | None, vocabulary: Vocabulary
 ) -> tuple[list[str], int]:
     """Draw heading with legend at `baseline`, strips and time axis; return them and where they end."""
     heading = text(MARGIN, baseline, "Memory", size=14, bold=True)
@@ -91,7 +112,7 @@ def _memory_panel(
         words = "The source of this model gives no memory: there are no curves, and no limit can be checked."
         return [heading, text(PLOT_LEFT, baseline, words, size=14, fill=MUTED)], baseline
     peaks = list(simulation.peak_memory_bytes)
-    unit = memory_unit(max(*peaks, memory_limit_bytes or 0))
+    unit = vocabulary.memory_unit(max(*peaks, memory_limit_bytes or 0))
     memory = memory_scale(peaks, memory_limit_bytes, unit)
     limit = "" if memory_limit_bytes is None else f"limit {show_memory(memory_limit_bytes, unit)}"
     over = not simulation.fits(memory_limit_bytes)
@@ -103,7 +124,7 @@ def _memory_panel(
         text(WIDTH - MARGIN, baseline, limit, size=12, fill=LIMIT, anchor="end"),
         rect(PLOT_LEFT, rows.top, PLOT_WIDTH, rows.bottom - rows.top, fill="none", name="memory-plot"),
         time_grid(scale, rows.top, rows.bottom),
-        *rank_labels(MARGIN + 44, rows),
+        *rank_labels(MARGIN + 44, rows, vocabulary),
         *memory_labels(PLOT_LEFT - 6, rows, memory),
         *group("memory", draw_memory(simulation, scale, rows, memory)),
         *group("peaks", peak_bars(simulation, rows, BARS_LEFT, BARS_WIDTH, memory)),
@@ -117,4 +138,4 @@ def _timeline_pitch(num_ranks: int) -> int:
 
 
 def _memory_pitch(num_ranks: int) -> int:
-    return max(6, min(96, 560 // num_ranks if num_ranks <= 16 else 1024 // num_ranks))
+    return max(12, min(96, 1280 // num_ranks))

@@ -14,23 +14,25 @@ FONT_FAMILY = (
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _WIDTH_CLASSES = (
-    (0.25, "ijl'|"),
-    (0.3, " !,./:;I[]\\ft"),
-    (0.36, '()-r`·"*'),
-    (0.52, "cksvxyzJ"),
-    (0.58, "0123456789abdeghnopquL#$?_"),
-    (0.61, "+=<>~−×"),
-    (0.64, "FTZ"),
-    (0.69, "ABEKPSVXY&"),
-    (0.75, "CDHNRUw"),
-    (0.8, "GOQ"),
-    (0.87, "Mm"),
-    (0.92, "%"),
-    (1.05, "W@…"),
+    (0.3, "'Iijl"),
+    (0.36, " ,./:;\\f|·"),
+    (0.42, "!()-[]rt"),
+    (0.46, '"'),
+    (0.52, "*J`"),
+    (0.56, "csz"),
+    (0.6, "?L_kvxy"),
+    (0.64, "$0123456789FTabdeghnopqu"),
+    (0.7, "ABEKPSVXYZ"),
+    (0.76, "CHNRU"),
+    (0.8, "&DGOQ"),
+    (0.84, "#+<=>w~×−"),
+    (0.87, "M"),
+    (0.98, "%m"),
+    (1.05, "@W…"),
 )
 _WIDTHS = {character: width for width, characters in _WIDTH_CLASSES for character in characters}
-"""Advance widths of Helvetica and Arial in ems, rounded up."""
-_BOLD_IS_WIDER = 1.08
+"""Advance widths in ems, rounded up: of Helvetica, or of DejaVu Sans, the font of many Linux machines, if wider."""
+_BOLD_IS_WIDER = 1.13
 
 
 def number(value: float) -> str:

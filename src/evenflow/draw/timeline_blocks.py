@@ -7,15 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.draw.axes import TimeScale
-from evenflow.draw.palette import INK, OPERATIONS, PAPER, RECOMPUTE
-from evenflow.draw.svg_elements import number, path, tenths, text_width
+from evenflow.draw.palette import OPERATIONS, PAPER, RECOMPUTE
+from evenflow.draw.svg_elements import number, path, tenths
 from evenflow.simulate import Timeline
 
 MERGE_TENTHS = 3
 """Actions of a rank that start within the same third of a pixel or so are drawn as one block."""
 _SEPARATED_TENTHS = 15
 """Blocks of one colour that touch are told apart by a white line where both are at least this wide."""
-_NUMBER_SIZES = (11.0, 10.0, 9.0, 8.0, 7.0)
 
 Tenths = NDArray[np.int64]
 
@@ -49,6 +48,8 @@ class Blocks:
 
     num_chunks: int
     sequence_splits: int
+    is_merged: bool
+    """Whether some actions were too short to have a block of their own."""
     ranks: Tenths
     classes: Tenths
     """``op * num_chunks + chunk``."""
@@ -91,6 +92,7 @@ def make_blocks(simulation: Timed, scale: TimeScale) -> Blocks:
     return Blocks(
         num_chunks=schedule.num_chunks,
         sequence_splits=schedule.sequence_splits,
+        is_merged=len(firsts) < schedule.num_actions,
         ranks=schedule.ranks[longest].astype(np.int64),
         classes=(schedule.num_chunks * schedule.ops[longest] + chunks).astype(np.int64),
         units=schedule.units[longest].astype(np.int64),
@@ -119,26 +121,6 @@ def draw_blocks(blocks: Blocks, rows: Rows, *, num_shades: int) -> list[str]:
         parts.append(path(data, stroke=RECOMPUTE, width=rows.ink, extra='class="recompute"'))
     parts.append(path(_separators(blocks, rows), stroke=PAPER, width=0.7))
     return parts
-
-
-def draw_numbers(blocks: Blocks, rows: Rows) -> list[str]:
-    """Draw microbatch numbers in the blocks that are wide enough, in the largest size that fits nearly all."""
-    splits = blocks.sequence_splits
-    names = [str(unit) if splits == 1 else f"{unit // splits}.{unit % splits}" for unit in blocks.units.tolist()]
-    room = (blocks.right - blocks.split) / 10 - 1.5
-    needed = np.array([text_width(name, 1) for name in names])
-    sizes = [size for size in _NUMBER_SIZES if size <= 0.75 * rows.ink]
-    if not sizes:
-        return []
-    size = next((size for size in sizes if np.mean(needed * size <= room) > 0.95), sizes[-1])
-    numbers = [
-        f'<text x="{tenths(int(blocks.split[index] + blocks.right[index]) // 2)}" '
-        f'y="{number(rows.y(int(blocks.ranks[index])) + rows.ink / 2 + 0.36 * size)}">{names[index]}</text>'
-        for index in np.flatnonzero(needed * size <= room).tolist()
-    ]
-    if not numbers:
-        return []
-    return [f'<g font-size="{number(size)}" fill="{INK}" text-anchor="middle" class="microbatches">', *numbers, "</g>"]
 
 
 def _bars(ranks: Tenths, left: Tenths, right: Tenths, rows: Rows) -> str:

@@ -15,6 +15,7 @@ from evenflow.draw.palette import HAIRLINE, MUTED, PAPER, forward_shades
 from evenflow.draw.plan_figures import plan_figures
 from evenflow.draw.plan_picture import plan_panels
 from evenflow.draw.svg_elements import document, fit_text, group, rect, text
+from evenflow.language import ENGLISH, speaking
 from evenflow.simulate import Simulation
 
 _MESH_WIDTH = 560
@@ -23,6 +24,7 @@ _LINE = 18
 _MOST_LINES = 24
 
 
+@speaking(ENGLISH)
 def two_level_svg(
     simulation: Simulation, cluster: Cluster, stages: Sequence[PlacedStage], *, title: str, certificate: str = ""
 ) -> str:

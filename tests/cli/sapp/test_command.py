@@ -142,6 +142,7 @@ class TestBalance:
         status, out, err = balance("-m", "tiny", "-s", 2, "-mb", 4, "-dual", 1)
         assert status == 0
         assert "note: no block for MindFormers" in err
+        assert out.startswith("stage  layers  ")
         assert "0     1 1" in out
         assert "pp: 2, vp: 2, micro:  4" in out
 
@@ -156,7 +157,7 @@ class TestBalance:
     def test_infeasible_prints_no_block(self, layers, balance):
         status, out, err = balance("-m", "tiny", "-s", 2, "-mem", 100)
         assert (status, out) == (3, "")
-        assert "infeasible" in err
+        assert "infeasible: no plan fits in 100 MB on all stages\n  stage " in err
         assert written(layers) == set()
 
     def test_dump_prints_the_layers(self, layers, balance):

@@ -33,6 +33,7 @@ from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.cli.text.tables import plan_table, round_up_megabytes
+from evenflow.draw.vocabulary import Vocabulary
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.sapp_text import format_bubbles
 from evenflow.language import _
@@ -40,6 +41,8 @@ from evenflow.model import NONE, Network, Request
 from evenflow.simulate import Simulation, as_fractions
 from evenflow.solve import Outcome
 from evenflow.units import megabytes, milliseconds
+
+SAPP = Vocabulary.SAPP
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -114,7 +117,7 @@ def _recommend(request: Request, settings: Settings, flags: argparse.Namespace, 
         outcome = solve.solve(request, schedule=settings.schedule, time_limit_s=flags.time_limit, progress=progress)
     recommended = recommended_plan(outcome)
     if recommended is None:
-        click.echo(no_plan_text(outcome), err=True)
+        click.echo(no_plan_text(outcome, SAPP), err=True)
         return status_code(outcome.status)
     if not settings.is_drawn:
         recommended = replace(recommended, picture=None)
@@ -126,7 +129,7 @@ def _show(plan: NamedPlan, limit: int | None, folder: Path, outputs: Outputs, *,
     """Print the blocks of one plan and `more` lines about it, then draw it."""
     click.echo("\n".join(filter(None, (named_plan_text(plan, limit), more))))
     if plan.picture is not None:
-        outputs.write(picture_option(plan.name), lambda: plan_svg(plan, memory_limit_bytes=limit))
+        outputs.write(picture_option(plan.name), lambda: plan_svg(plan, memory_limit_bytes=limit, vocabulary=SAPP))
         click.echo(_("picture: {file}", file=folder / plan.picture))
 
 
@@ -141,7 +144,11 @@ def named_plan_text(named: NamedPlan, memory_limit_bytes: int | None) -> str:
         bubble=as_fractions(simulation.bubbles),
     )
     block = block_to_paste(simulation, memory_limit_bytes, ranks=_("stages"))
-    lines = [block or plan_table(simulation, memory_limit_bytes), bubbles.rstrip("\n"), named.certificate]
+    lines = [
+        block or plan_table(simulation, memory_limit_bytes, SAPP),
+        bubbles.rstrip("\n"),
+        named.certificate,
+    ]
     lines += [f"total_time: {milliseconds(simulation.makespan_ns):.3f} ms", *_memory(simulation, memory_limit_bytes)]
     return "\n".join(line for line in lines if line)
 

@@ -4,15 +4,17 @@ from collections.abc import Sequence
 
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.draw import comparison_svg, timeline_svg
+from evenflow.draw.vocabulary import Vocabulary
 
 
-def plan_svg(plan: NamedPlan, *, memory_limit_bytes: int | None) -> str:
+def plan_svg(plan: NamedPlan, *, memory_limit_bytes: int | None, vocabulary: Vocabulary = Vocabulary.OURS) -> str:
     """Return timeline and memory of one plan."""
     return timeline_svg(
         plan.simulation,
         memory_limit_bytes=memory_limit_bytes,
         title=f"{plan.simulation.network.name}, {plan.name}",
         certificate=plan.certificate,
+        vocabulary=vocabulary,
     )
 
 
