@@ -11,6 +11,9 @@ ENVIRONMENT = Path(__file__).resolve().parent / ".venv"
 def run() -> None:
     """Run the command here, or in the environment that ``make setup`` made beside this file."""
     try:
+        from evenflow.interruption import watch
+
+        watch()  # before anything large is imported
         from evenflow.cli.sapp.command import main
     except ImportError as error:
         python = ENVIRONMENT / "bin" / "python"

@@ -11,11 +11,13 @@ and `evenflow.run` (training as planned) have public names of their own.
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
+import sys
+from types import ModuleType
 
-from evenflow.simulate import simulate
-
+TYPE_CHECKING = False  # as type checkers know it, without the time that `typing` takes
 if TYPE_CHECKING:
+    from typing import Any
+
     from evenflow import auto, errors, run
     from evenflow.draw import comparison_svg, timeline_svg
     from evenflow.export.mindformers_block import format_mindformers
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from evenflow.profiles.mesh_plan_file import read_mesh_plan
     from evenflow.profiles.plan_file import read_plan_file
     from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule, parse_schedule
-    from evenflow.simulate import Simulation
+    from evenflow.simulate import Simulation, simulate
     from evenflow.solve import BestOutcome, BindingLimit, Infeasibility, Outcome, Progress, Status, plan_best
     from evenflow.solve.order.alternate import OrderedOutcome, plan_any_order
     from evenflow.solve.order.order_search import OrderOutcome, search_order
@@ -106,8 +108,8 @@ _HOMES = {
     "format_schedule": "evenflow.schedule",
     "make_schedule": "evenflow.schedule",
     "parse_schedule": "evenflow.schedule",
-    # `simulate` is imported above: it is also the name of a subpackage, which would take its place if loaded later.
     "Simulation": "evenflow.simulate",
+    "simulate": "evenflow.simulate",
     "BestOutcome": "evenflow.solve",
     "BindingLimit": "evenflow.solve",
     "Infeasibility": "evenflow.solve",
@@ -124,7 +126,7 @@ _HOMES = {
 """The module from which each public name is loaded."""
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Load a public name when it is first used, so that importing evenflow stays cheap."""
     if name in _FACES:
         return importlib.import_module(f"evenflow.{name}")
@@ -136,3 +138,14 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """List the public names, loaded or not."""
     return sorted({*globals(), *__all__})
+
+
+class _Facade(ModuleType):
+    """This module, in which the function `simulate` is not replaced by the subpackage of the same name."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name != "simulate" or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Facade

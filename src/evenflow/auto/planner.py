@@ -17,6 +17,7 @@ from evenflow.auto.stages.stage_search import plan_stages
 from evenflow.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
 from evenflow.cluster import A100, Accelerator, Cluster, MeshPlan
 from evenflow.errors import InputError
+from evenflow.interruption import answer_exists
 from evenflow.language import _
 from evenflow.simulate import Simulation
 from evenflow.solve import Status
@@ -154,6 +155,8 @@ def plan_row(row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str
     provider = sharded_stages(row, request, progress=progress)
     progress(_("choosing the stages"))
     search = plan_stages(provider, schedule=request.schedule)
+    if search.shortest is not None:
+        answer_exists()
     progress(_("refining the pipeline"))
     refinement = refine(search, provider, time_limit_s=request.time_limit_s)
     return AutoPlan(

@@ -13,6 +13,8 @@ from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.stage_provider import StageProvider
 from evenflow.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
 from evenflow.cluster import plan_resharding
+from evenflow.errors import Interrupted
+from evenflow.interruption import was_interrupted
 from evenflow.model import Request, Sizes
 from evenflow.schedule import NUM_OPS, Op
 from evenflow.simulate import Timeline, run
@@ -60,7 +62,8 @@ def refine(stages: StagesOutcome, provider: StageProvider, *, time_limit_s: floa
     """Solve the pipeline exactly on the equal submeshes of a plan, for each of its shardings and each schedule.
 
     The time is shared out equally. The solver takes the slowest message for all; what it finds is then simulated with
-    each message's own time. None where no plan has equal submeshes: the solver knows equal ranks only.
+    each message's own time. None where no plan has equal submeshes: the solver knows equal ranks only. A signal ends it
+    with what was tried so far.
     """
     base = stages.shortest_equal
     if base is None or stages.shortest is None:
@@ -71,8 +74,10 @@ def refine(stages: StagesOutcome, provider: StageProvider, *, time_limit_s: floa
         for schedule, num_chunks in (VARIANTS if len(base.stages) > 1 else VARIANTS[:1])
         if base.stages[-1].end >= num_chunks * len(base.stages)
     ]
-    tried = []
+    tried: list[Refined] = []
     for sharding, schedule, num_chunks in variants:
+        if was_interrupted():
+            break
         request = Request(
             network=provider.network_on(base.stages[0].submesh, sharding),
             sizes=Sizes(num_ranks=len(base.stages), num_chunks=num_chunks, num_microbatches=base.num_microbatches),
@@ -80,7 +85,10 @@ def refine(stages: StagesOutcome, provider: StageProvider, *, time_limit_s: floa
             mix_any=True,
             communication=base.communication,
         )
-        outcome = solve(request, schedule=schedule, time_limit_s=time_limit_s / len(variants))
+        try:
+            outcome = solve(request, schedule=schedule, time_limit_s=time_limit_s / len(variants))
+        except Interrupted:
+            break
         timeline = _simulated(base, provider, sharding, outcome)
         tried.append(
             Refined(sharding=sharding, schedule=schedule, num_chunks=num_chunks, outcome=outcome, timeline=timeline)

@@ -1,13 +1,14 @@
 """Exit statuses of every command, and the message that an error ends with."""
 
-import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from evenflow.cli.standard_streams import check_standard_output, checked_streams, silence
 from evenflow.errors import EvenflowError, Interrupted, MismatchError, RunError
+from evenflow.interruption import INTERRUPTED, exit_with, was_interrupted
 from evenflow.language import _
 
 if TYPE_CHECKING:  # `evenflow --help` needs this file and not the solver
@@ -18,7 +19,6 @@ BAD_INPUT = 2
 INFEASIBLE = 3
 TIMEOUT = 4
 MISMATCH = 5
-INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 
@@ -27,33 +27,45 @@ def status_code(status: "Status") -> int:
     return {"infeasible": INFEASIBLE, "timeout": TIMEOUT}.get(status.value, 0)
 
 
+def run_command(work: Callable[[], object]) -> NoReturn:
+    """Run `work` and end the process with its exit status, or with that of the signal which ended the work early."""
+    exit_with(exit_status(work), replaceable=(0, INFEASIBLE, TIMEOUT, INTERRUPTED))
+
+
 def exit_status(work: Callable[[], object]) -> int:
     """Run `work` and return an exit status; an error becomes one message on stderr."""
-    try:
-        for stream in (sys.stdout, sys.stderr):  # a sign that the terminal's encoding lacks is no reason to fail
-            if hasattr(stream, "reconfigure"):
-                stream.reconfigure(errors="replace")
-        result = work()
-        sys.stdout.flush()
-    except click.ClickException as error:
-        return _refuse(usage_message(error))
-    except (KeyboardInterrupt, click.Abort, Interrupted) as error:
-        reason = str(error) if isinstance(error, Interrupted) else ""
-        click.echo(reason or _("interrupted: there was no plan yet"), err=True)
-        return INTERRUPTED
-    except (RunError, MismatchError) as error:
-        click.echo(_("error: {message}", message=error), err=True)
-        return FAILED if isinstance(error, RunError) else MISMATCH
-    except EvenflowError as error:
-        return _refuse(str(error))
-    except BrokenPipeError:
-        # The reader has gone; without this the interpreter complains when it flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
-    except SystemExit as end:
-        if end.code == 1:  # click meets a broken pipe itself, makes stdout silent and ends so
+    with checked_streams():
+        try:
+            check_standard_output()
+            for stream in (sys.stdout, sys.stderr):  # a sign that the terminal's encoding lacks is no reason to fail
+                if hasattr(stream, "reconfigure"):
+                    stream.reconfigure(errors="replace")
+            result = work()
+            sys.stdout.flush()
+        except click.ClickException as error:
+            return _refuse(usage_message(error))
+        except (KeyboardInterrupt, click.Abort, Interrupted) as error:
+            reason = str(error) if isinstance(error, Interrupted) else ""
+            click.echo(reason or _("interrupted: there was no plan yet"), err=True)
+            return INTERRUPTED
+        except (RunError, MismatchError) as error:
+            click.echo(_("error: {message}", message=error), err=True)
+            return FAILED if isinstance(error, RunError) else MISMATCH
+        except EvenflowError as error:
+            return _refuse(str(error))
+        except BrokenPipeError:
+            silence(sys.stdout)  # without this the interpreter complains when it flushes at exit
             return BROKEN_PIPE
-        raise
+        except SystemExit as end:
+            if end.code == 1:  # click meets a broken pipe itself, makes stdout silent and ends so
+                return BROKEN_PIPE
+            raise
+        except Exception:
+            if not was_interrupted():
+                raise
+            return INTERRUPTED  # the signal has taken away what the work needs
+        if was_interrupted():
+            click.echo(_("interrupted: this is the best so far"), err=True)
     return result if isinstance(result, int) else 0
 
 

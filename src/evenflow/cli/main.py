@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 import evenflow
-from evenflow.cli.exit_status import exit_status
+from evenflow.cli.exit_status import run_command
 from evenflow.cli.shared.help_language import speaking_as_asked, with_language
+from evenflow.interruption import watch
 from evenflow.language import _
 
 VERBS = {
@@ -52,10 +53,12 @@ class Verbs(click.Group):
             formatter.write_dl(list(VERBS.items()))
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
-        """Run a command line and exit with its status."""
+        """Run a command line and exit with its status; without `args` that of the process, which hears signals."""
+        if args is None:
+            watch()
         extra["standalone_mode"] = False
         with speaking_as_asked(sys.argv[1:] if args is None else args):
-            sys.exit(exit_status(lambda: super(Verbs, self).main(args, *rest, **extra)))
+            run_command(lambda: super(Verbs, self).main(args, *rest, **extra))
 
 
 @click.group(cls=Verbs, no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from threading import Event
 
 from evenflow.errors import InputError, Interrupted
+from evenflow.interruption import on_interrupt
 from evenflow.language import _
 from evenflow.model import Cells, Communication, Network, Request, Sizes
 from evenflow.schedule import FAMILIES, default_family, family_name
@@ -24,7 +25,7 @@ from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.plan_bounds import AnyPlan, any_order_lower_bound
 from evenflow.solve.problem import Problem, make_problem
 from evenflow.solve.proof import TOLERANCE
-from evenflow.solve.race import Race, RaceSettings, on_interrupt
+from evenflow.solve.race import Race, RaceSettings
 
 MOST_CHUNKS = 4
 """Largest number of chunks that is tried where none is asked for."""

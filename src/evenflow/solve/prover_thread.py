@@ -3,6 +3,7 @@
 import time
 from threading import Event, Thread
 
+from evenflow.interruption import answer_exists
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.simulate import Integers
@@ -48,6 +49,7 @@ class Standing:
     def begin(self, makespan_ns: int, counts: Integers, *, seconds: float) -> None:
         """Take the first plan, which is the best until the search runs."""
         self._first = (makespan_ns, counts.copy())
+        answer_exists()
         self.first_plan_s = seconds
 
     def raise_bound(self, bound_ns: float) -> None:

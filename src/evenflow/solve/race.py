@@ -7,14 +7,12 @@ Three threads work side by side, and each writes only what is its own:
     the search's     `Annealing`      looks for better plans
 """
 
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Event, current_thread, main_thread
+from threading import Event
 
 from evenflow.errors import Interrupted
+from evenflow.interruption import on_interrupt
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.solve.clock import Clock
@@ -25,19 +23,8 @@ from evenflow.solve.prover_thread import ProverThread
 
 _POLL_SECONDS = 0.05
 _REPORT_SECONDS = 0.25
-
-
-@contextmanager
-def on_interrupt(action: Callable[[], None]) -> Iterator[None]:
-    """Let Ctrl-C call `action` meanwhile, where this is the thread that receives it."""
-    if current_thread() is not main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGINT, lambda number, frame: action())
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
+_SHORT_PATIENCE_SECONDS = 0.2
+"""Seconds to wait for a long step after Ctrl-C."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,15 +65,16 @@ class Race:
         try:
             # An exception raised by the signal could be lost in a finalizer; a flag cannot.
             with on_interrupt(self.interrupted.set):
-                prover.start(clock, cutoff_ns=cutoff_ns)
-                self._wait(clock, progress)
+                if not self.interrupted.is_set():  # a command may have been told to end before
+                    prover.start(clock, cutoff_ns=cutoff_ns)
+                    self._wait(clock, progress)
         except KeyboardInterrupt:
             self.interrupted.set()
         finally:
             prover.stop()
         if self.interrupted.is_set() and standing.incumbent is None and standing.infeasible is None:
             raise Interrupted(_("interrupted before a first plan was found"))
-        prover.join(timeout_s=self._settings.patience_s)
+        prover.join(timeout_s=_SHORT_PATIENCE_SECONDS if self.interrupted.is_set() else self._settings.patience_s)
         self._spent_s += clock.spent_s
         if prover.failure:
             raise prover.failure

@@ -22,6 +22,7 @@ from evenflow.auto.sharding.solution_plan import chosen, plan_of
 from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
 from evenflow.auto.trace.operator_graph import OperatorGraph, Role
 from evenflow.cluster import Mesh
+from evenflow.interruption import started_processes_are_spared
 from evenflow.torch_model.parts import Part
 
 
@@ -67,9 +68,12 @@ def costs_on(
     if processes < 2:
         yield from map(partial(_costs, layers), meshes, every, map(solve_levels, problems, limits))
         return
-    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+    with started_processes_are_spared():
+        pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
     try:
-        yield from map(partial(_costs, layers), meshes, every, pool.map(solve_levels, problems, limits))
+        with started_processes_are_spared():
+            solved = pool.map(solve_levels, problems, limits)
+        yield from map(partial(_costs, layers), meshes, every, solved)
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -16,6 +16,7 @@ import numpy as np
 from evenflow.auto.stages.dynamic_program import CandidateCosts
 from evenflow.auto.stages.stage_provider import StageCost, StageProvider
 from evenflow.cluster import Submesh
+from evenflow.interruption import started_processes_are_spared
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -96,7 +97,8 @@ def asking(provider: StageProvider, *, processes: int = 1) -> "Iterator[Asker]":
     if processes == 1:
         yield Asker(provider, None)
         return
-    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+    with started_processes_are_spared():
+        pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
     try:
         yield Asker(provider, pool)
     finally:
@@ -120,7 +122,8 @@ class Asker:
         if new:
             columns = list(zip(*new.values(), strict=True))
             if self.pool:
-                answers = self.pool.map(_ask_in_worker, repeat(self.pickled), *columns)
+                with started_processes_are_spared():
+                    answers = self.pool.map(_ask_in_worker, repeat(self.pickled), *columns)
             else:
                 answers = map(self.provider.options, *columns)
             self.known.update(zip(new, map(pareto, answers), strict=True))

@@ -13,7 +13,7 @@ import click
 
 from evenflow import solve
 from evenflow.baselines.named_plans import NamedPlan, Skipped, naive_plans
-from evenflow.cli.exit_status import exit_status, status_code
+from evenflow.cli.exit_status import run_command, status_code
 from evenflow.cli.sapp.flags import parse, says_nothing
 from evenflow.cli.sapp.guide_questions import interactive_guide
 from evenflow.cli.sapp.job import Job
@@ -36,6 +36,7 @@ from evenflow.cli.text.tables import plan_table, round_up_megabytes
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.sapp_text import format_bubbles
+from evenflow.interruption import watch
 from evenflow.language import _
 from evenflow.model import NONE, Network, Request
 from evenflow.simulate import Simulation, as_fractions
@@ -47,9 +48,11 @@ SAPP = Vocabulary.SAPP
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command and exit with its status, which means the same as that of ``evenflow``."""
+    if arguments is None:
+        watch()
     given = sys.argv[1:] if arguments is None else arguments
     with speaking_as_asked(given):
-        sys.exit(exit_status(lambda: _balance(given)))
+        run_command(lambda: _balance(given))
 
 
 def _balance(arguments: list[str]) -> int:

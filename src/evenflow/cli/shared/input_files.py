@@ -1,6 +1,7 @@
 """Input files by their name on the command line, where ``-`` is standard input."""
 
 import sys
+from typing import BinaryIO
 
 from evenflow.errors import FileError
 from evenflow.fields import read_text as read_file
@@ -17,9 +18,16 @@ def read_text(path: str) -> tuple[str, str]:
         return read_file(path), path
     place = _("standard input")
     try:
-        return sys.stdin.buffer.read().decode("utf-8-sig"), place
-    except UnicodeDecodeError as error:
+        return standard_input(place).read().decode("utf-8-sig"), place
+    except (OSError, UnicodeDecodeError) as error:
         raise FileError.from_os(place, error) from None
+
+
+def standard_input(place: str) -> BinaryIO:
+    """Return the bytes of standard input; raises FileError where it is closed."""
+    if sys.stdin is None:
+        raise FileError(place, reason=_("it is closed"))
+    return sys.stdin.buffer
 
 
 def read_network(path: str) -> Network:

@@ -12,6 +12,7 @@ from evenflow.cli.shared.picture_files import check_picture_file, picture_conten
 from evenflow.cli.shared.written_mark import mark_of, marked
 from evenflow.errors import FileError, InputError
 from evenflow.export.results.json_text import format_object
+from evenflow.interruption import writing
 from evenflow.language import ENGLISH, _, speaking
 
 JSON = "--json"
@@ -129,12 +130,13 @@ def write_whole(path: Path, content: bytes, *, option: str) -> None:
         target = Path(os.path.realpath(path))
         temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(content)
-            temporary.replace(target)
-        finally:
-            with suppress(OSError):
-                temporary.unlink()
+        with writing():
+            try:
+                temporary.write_bytes(content)
+                temporary.replace(target)
+            finally:
+                with suppress(OSError):
+                    temporary.unlink()
     except OSError as error:
         raise _unwritable(path, option, error) from None
 

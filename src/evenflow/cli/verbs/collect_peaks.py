@@ -1,6 +1,5 @@
 """The verb ``evenflow collect-peaks``."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import BinaryIO
 import click
 
 from evenflow.cli.shared import options
-from evenflow.cli.shared.input_files import STANDARD_INPUT
+from evenflow.cli.shared.input_files import STANDARD_INPUT, standard_input
 from evenflow.cli.shared.output_files import Outputs
 from evenflow.errors import FileError, InputError
 from evenflow.export.dry_run_text import format_memory_usage
@@ -103,7 +102,7 @@ def _peaks(source: str, kind: PeakKind, ranks_per_stage: int | None) -> tuple[in
 @contextmanager
 def _opened(source: str) -> Iterator[BinaryIO]:
     if source == STANDARD_INPUT:
-        yield sys.stdin.buffer
+        yield standard_input(_("standard input"))
         return
     try:
         with Path(source).open("rb") as file:

@@ -17,6 +17,7 @@ from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.comparison_table import comparison_table
 from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.cli.text.quick_tune_text import quick_tune_text
+from evenflow.errors import Interrupted
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.results.quick_tune_fields import quick_tune_fields
 from evenflow.language import _
@@ -69,14 +70,19 @@ def quick_tune(
         limit = None
     steps = rule_of_thumb(network, num_ranks=ranks, num_microbatches=microbatches, memory_limit_bytes=limit)
     click.echo(quick_tune_text(steps, limit) + "\n")
-    outcomes = {
-        name: _solve(offered, sizes, limit=limit, time_limit_s=time_limit) for name, offered in _offers(network).items()
-    }
+    outcomes: dict[str, Outcome] = {}
+    for name, offered in _offers(network).items():
+        try:
+            outcomes[name] = _solve(offered, sizes, limit=limit, time_limit_s=time_limit)
+        except Interrupted:
+            if not outcomes:
+                raise
+            break
     _print_comparison(steps[-1], outcomes, limit)
     outputs.write_json(lambda: quick_tune_fields(steps, outcomes, sizes, limit))
     if outputs.sentence:
         click.echo(f"\n{outputs.sentence}")
-    return status_code(outcomes[RECOMMENDED].status)
+    return status_code(list(outcomes.values())[-1].status)
 
 
 def _offers(network: Network) -> dict[str, Network]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from evenflow.errors import RunError
+from evenflow.interruption import was_interrupted
 from evenflow.language import _
 from evenflow.run.job.rank_environment import RankEnvironment
 from evenflow.run.job.run_folder import run_folder
@@ -103,6 +104,8 @@ def _watch(ranks: list[_Rank], report: Callable[[StepReport | Mismatch], None], 
             assert rank.process.stdout is not None
             selector.register(rank.process.stdout, selectors.EVENT_READ, rank)
         while selector.get_map():
+            if was_interrupted():
+                raise KeyboardInterrupt
             for key, _ in selector.select(timeout=0.1):
                 rank = key.data
                 data = os.read(key.fd, 2**16)

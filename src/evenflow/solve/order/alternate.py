@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 
 from evenflow.errors import InputError, Interrupted
+from evenflow.interruption import was_interrupted
 from evenflow.language import _
 from evenflow.model import Cells, Communication, Network, Plan, Request, Sizes
 from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule
@@ -208,7 +209,7 @@ class _Rounds:
         began = time.monotonic()
         for problem in self.problems:
             self._plan_family(problem)
-            if self.interrupted:
+            if self._is_interrupted:
                 return
         if self.best is None and self.last_resort is not None:
             self._plan_family(self.last_resort)
@@ -246,7 +247,7 @@ class _Rounds:
         seconds = _STARTS_SHARE * self._left_s / max(1, len(tracks))
         tracks = [self._with_best_order(track, seconds=seconds, seed=0) for track in tracks]
         visits = [0] * len(tracks)
-        while tracks and self._left_s > _LEAST_SECONDS and not self.interrupted:
+        while tracks and self._left_s > _LEAST_SECONDS and not self._is_interrupted:
             index = min(range(len(tracks)), key=lambda each: (visits[each], tracks[each].makespan_ns))
             visit, before = visits[index], tracks[index]
             cells = self._with_best_cells(before, seconds=_CELLS_SHARE * self._left_s)
@@ -257,11 +258,17 @@ class _Rounds:
                     del tracks[index], visits[index]
 
     @property
+    def _is_interrupted(self) -> bool:
+        return self.interrupted or was_interrupted()
+
+    @property
     def _left_s(self) -> float:
         return self.end - time.monotonic()
 
     def _with_best_order(self, track: Simulation, *, seconds: float, seed: int) -> Simulation:
         """Return the same cells in the shortest order found."""
+        if self._is_interrupted:
+            return track
         request, plan = self.problems[0].request, track.plan
         outcome = search_order(
             plan,

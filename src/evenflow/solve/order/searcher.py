@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from evenflow.interruption import was_interrupted
 from evenflow.language import _
 from evenflow.schedule import Op, Schedule
 from evenflow.simulate import Integers, build_graph, peak_bytes, run
@@ -94,7 +95,7 @@ class OrderSearch:
         """Construct, refine and anneal orders in turn until the time is up or the bound is met."""
         end, steps, reported = began + time_limit_s, _FIRST_STEPS, began
         first = True
-        while first or (time.monotonic() < end and not self._proven):
+        while first or (time.monotonic() < end and not self._is_over):
             if progress and time.monotonic() - reported >= _REPORT_SECONDS:
                 reported = time.monotonic()
                 progress(self._progress(began))
@@ -108,8 +109,9 @@ class OrderSearch:
             progress(self._progress(began))
 
     @property
-    def _proven(self) -> bool:
-        return self.best is not None and self.best.makespan_ns <= self.bound_ns
+    def _is_over(self) -> bool:
+        """Whether the best order is proven to be the shortest, or the command that searches was told to end."""
+        return self.best is not None and (self.best.makespan_ns <= self.bound_ns or was_interrupted())
 
     def _progress(self, began: float) -> Progress:
         return Progress(
@@ -129,7 +131,7 @@ class OrderSearch:
 
     def _construct(self, *, until: float, at_least_one: bool) -> None:
         """Construct orders by list scheduling with keys drawn at random."""
-        while at_least_one or (time.monotonic() < until and not self._proven):
+        while at_least_one or (time.monotonic() < until and not self._is_over):
             for pattern in [*self._patterns, *self._mixed_pattern()]:
                 self._list(
                     pattern, template_keys(self.work, self._random), patience=float(self._random.choice(_PATIENCE))
@@ -148,7 +150,7 @@ class OrderSearch:
 
     def _refine(self, *, until: float) -> None:
         """Construct orders from the best one, by disturbing the earliest and latest starts of its actions."""
-        while self.best is not None and time.monotonic() < until and not self._proven:
+        while self.best is not None and time.monotonic() < until and not self._is_over:
             schedule, draw = self.best.schedule, self._random
             splits = splits_of(schedule)
             if splits is None:
@@ -175,7 +177,7 @@ class OrderSearch:
         """Run a round of local moves from the best order; returns the number of moves for the next round."""
         from evenflow.solve.order.move_kernel import Order, Room, anneal
 
-        if self.best is None or self._proven:
+        if self.best is None or self._is_over:
             return steps
         schedule = self.best.schedule
         splits = np.zeros(self.work.num_stages, dtype=bool)  # read only by list scheduling
@@ -200,7 +202,7 @@ class OrderSearch:
         )
         for temperature in _TEMPERATURES:
             began = time.monotonic()
-            if began >= end or self._proven:
+            if began >= end or self._is_over:
                 break
             round_seed = int(self._random.integers(2**31))
             hot = max(1.0, self.best.makespan_ns * temperature)

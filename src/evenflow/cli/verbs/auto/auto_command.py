@@ -94,7 +94,7 @@ def auto(
     dynamic programming; the exact solver refines the pipeline. The JSON file is also a plan file: with the layer file
     it goes to `evenflow simulate`. --time-limit bounds each integer program and the refinement, in seconds.
 
-    Exit status: 0 a plan, 2 bad input, 3 the model does not fit, 130 interrupted.
+    Exit status: 0 a plan, 2 bad input, 3 the model does not fit, 130 interrupted, 143 ended.
 
     \b
     Examples:

@@ -80,7 +80,7 @@ def plan(**keywords: Any) -> int:
     well, and bounds the step over any order. --group-size best tries every group size of an interleaved schedule, and
     the proof is over all of them.
 
-    Exit status: 0 a plan, 2 bad input, 3 infeasible, 4 no plan in the time given, 130 interrupted before a plan.
+    Exit status: 0 a plan, 2 bad input, 3 infeasible, 4 no plan in the time given, 130 interrupted, 143 ended.
 
     \b
     Examples:

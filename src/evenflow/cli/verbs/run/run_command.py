@@ -18,6 +18,7 @@ from evenflow.cluster import Dtype
 from evenflow.errors import InputError, Interrupted, MismatchError, RunError
 from evenflow.export.results.json_text import format_object
 from evenflow.export.results.run_fields import run_fields, timeline_fields
+from evenflow.interruption import answer_exists, on_interrupt
 from evenflow.language import _
 from evenflow.run.job.child import HEARTBEAT_SECONDS, message_of
 from evenflow.run.job.launch import MOST_RANK_TIMEOUT_SECONDS, RANK_TIMEOUT_SECONDS, launch
@@ -129,7 +130,9 @@ def run(**keywords: Any) -> int:
     job = _checked(asked.job())
     click.echo(_("starting {num_processes} processes, calibrating ...", num_processes=job.num_processes), err=True)
     try:
-        result = launch(job, lambda news: _tell(news, job), rank_timeout_s=asked.rank_timeout)
+        with on_interrupt(lambda: None, patient=True):  # `launch` looks for it, and ends the processes
+            result = launch(job, lambda news: _tell(news, job), rank_timeout_s=asked.rank_timeout)
+            answer_exists()
     except KeyboardInterrupt:
         raise Interrupted(_("interrupted: all processes have ended")) from None
     return _answer(job, result, outputs)

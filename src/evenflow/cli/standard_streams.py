@@ -1,0 +1,96 @@
+"""Standard output and standard error of a command: what cannot be written is said in one sentence, or left out."""
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO, cast
+
+from evenflow.errors import FileError
+from evenflow.language import _
+
+
+@contextmanager
+def checked_streams() -> Iterator[None]:
+    """Check what the block writes to the standard streams of this process, where they are not replaced by others.
+
+    Standard output that cannot be written raises FileError, or BrokenPipeError where its reader has gone. Messages that
+    standard error cannot take are left out.
+    """
+    before = sys.stdout, sys.stderr
+    if sys.stderr is None:
+        sys.stderr = io.StringIO()
+    elif sys.stderr is sys.__stderr__:
+        sys.stderr = _Stream(cast("TextIO", sys.stderr), is_needed=False)
+    if sys.stdout is not None and sys.stdout is sys.__stdout__:
+        sys.stdout = _Stream(cast("TextIO", sys.stdout), is_needed=True)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def check_standard_output() -> None:
+    """Refuse to work for a standard output that is closed; raises FileError."""
+    if sys.stdout is None:
+        raise FileError(_("standard output"), action="write", reason=_("it is closed"))
+
+
+def silence(stream: TextIO) -> None:
+    """Let everything that is still to be written to `stream` go nowhere, at the end of the process too."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+class _Stream(io.TextIOBase):
+    """A stream of text whose failures are reported where it `is_needed`, and nowhere else."""
+
+    def __init__(self, stream: TextIO, *, is_needed: bool) -> None:
+        self._stream = stream
+        self._is_needed = is_needed
+        self._failure: Exception | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._stream.encoding
+
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        return self._stream.errors
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        with self._guarded():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._guarded():
+            self._stream.flush()
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        if self._failure is not None:  # it may have been caught by a library that tries the stream out
+            raise self._failure
+        try:
+            yield
+        except OSError as error:
+            silence(self._stream)
+            if not self._is_needed:
+                return
+            if isinstance(error, BrokenPipeError):
+                self._failure = error
+            else:
+                self._failure = FileError.from_os(_("standard output"), error, action="write")
+            raise self._failure from None

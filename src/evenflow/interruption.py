@@ -1,0 +1,209 @@
+"""Ctrl-C, SIGTERM and SIGHUP, at any moment: the best answer so far is given, and whole files are left.
+
+A library call hears Ctrl-C while it searches (`on_interrupt`), and is otherwise interrupted as any Python code. A
+command (`watch`) hears the three signals from its first moment to its last. Until there is an answer it ends at once,
+wherever it is: a listening thread ends the process, so that neither an import nor a long call into a library delays or
+garbles that. Once there is an answer (`answer_exists`) the search is asked to end, and what was found is printed and
+written.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+TYPE_CHECKING = False  # as type checkers know it, without the time that `typing` takes
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+INTERRUPTED, TERMINATED = 130, 143
+"""Exit statuses after SIGINT, and after SIGTERM or SIGHUP."""
+
+_STATUS = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
+if hasattr(signal, "SIGHUP"):
+    _STATUS[signal.SIGHUP] = TERMINATED
+_PATIENCE_SECONDS = 2.0
+"""A further signal so long after the first ends the process at once."""
+_CLEAN_UP_SECONDS = 0.5
+"""Most seconds for the clean-up of other processes."""
+_SHOW_CURSOR = b"\r\x1b[2K\x1b[?25h"
+
+
+class _Command:
+    """The state of this process as a command."""
+
+    def __init__(self) -> None:
+        self.is_watched = False
+        self.signal = 0
+        self.signalled_at = 0.0
+        self.has_answer = False
+        self.has_ended = False
+        self.num_writing = 0
+        self.num_patient = 0
+        """Pieces of work that end by themselves when they are told to, and leave processes behind if they cannot."""
+        self.actions: list[Callable[[], None]] = []
+
+
+_command = _Command()
+
+
+def watch() -> None:
+    """Let this process be a command: hear the signals from now on. A signal that is ignored stays ignored (nohup)."""
+    if _command.is_watched or threading.current_thread() is not threading.main_thread():
+        return
+    _command.is_watched = True
+    _fill_standard_descriptors()
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for number in _STATUS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _leave_to_listener)
+    threading.Thread(target=_listen, args=(reader,), daemon=True).start()
+
+
+def answer_exists() -> None:
+    """Say that there is something to answer: from now on a signal ends the search, and not the process."""
+    _command.has_answer = True
+
+
+def was_interrupted() -> bool:
+    """Return whether this process is a command that a signal has asked to end."""
+    return _command.signal != 0
+
+
+@contextmanager
+def on_interrupt(action: Callable[[], None], *, patient: bool = False) -> Iterator[None]:
+    """Let a signal call `action` meanwhile; it is called from another thread, or in between two steps of this one.
+
+    In a library call the signal is Ctrl-C, where this is the thread that receives it. With `patient` a command is not
+    ended before the block is left, also without an answer: the block has processes of its own to end.
+    """
+    if _command.is_watched:
+        _command.actions.append(action)
+        _command.num_patient += patient
+        try:
+            if was_interrupted():
+                action()
+            yield
+        finally:
+            _command.num_patient -= patient
+            _command.actions.remove(action)
+        return
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, lambda number, frame: action())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Let the block end before a signal ends the process: it writes a file."""
+    _command.num_writing += 1
+    try:
+        yield
+    finally:
+        _command.num_writing -= 1
+        if _command.signal and not _command.num_writing and not _must_go_on():
+            _leave(_command.signal)
+
+
+@contextmanager
+def started_processes_are_spared() -> Iterator[None]:
+    """Let processes that are started in the block not hear the signals, which a terminal sends to them too.
+
+    This process ends them.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STATUS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def exit_with(status: int, *, replaceable: tuple[int, ...]) -> "NoReturn":
+    """End the process; after a signal with its status in the place of a `replaceable` one, waiting for no thread."""
+    if not was_interrupted():
+        _command.has_ended = True
+        sys.exit(status)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    _end(_STATUS[signal.Signals(_command.signal)] if status in replaceable else status)
+
+
+def _leave_to_listener(_number: int, _frame: object) -> None:
+    """Do nothing: the interpreter has told the listening thread."""
+
+
+def _listen(reader: int) -> None:
+    while True:
+        for number in os.read(reader, 64):
+            if number in _STATUS:
+                _hear(number)
+
+
+def _hear(number: int) -> None:
+    now = time.monotonic()
+    if _command.signal and now - _command.signalled_at > _PATIENCE_SECONDS:
+        _leave(number)
+    if not _command.signal:
+        _command.signal, _command.signalled_at = number, now
+    for action in tuple(_command.actions):
+        action()
+    if not _command.num_writing and not _must_go_on():
+        _leave(number)
+
+
+def _must_go_on() -> bool:
+    return not _command.has_ended and (_command.has_answer or _command.num_patient > 0)
+
+
+def _leave(number: int) -> "NoReturn":
+    """End the process in the middle of whatever it does."""
+    if not _command.has_ended:
+        from evenflow.language import _  # here, so that `watch` comes as early as can be
+
+        message = _("interrupted: there was no plan yet") + "\n"
+        with suppress(OSError):
+            if os.isatty(2):
+                os.write(2, _SHOW_CURSOR)
+            os.write(2, message.encode(errors="replace"))
+    _end(_STATUS[signal.Signals(number)])
+
+
+def _end(status: int) -> "NoReturn":
+    if "multiprocessing.process" in sys.modules:
+        _end_processes()
+    os._exit(status)
+
+
+def _end_processes() -> None:
+    """End the processes of pools, after the library has taken back what it shares with them."""
+    import multiprocessing
+    from multiprocessing import util
+
+    cleaner = threading.Thread(target=util._run_finalizers, daemon=True)  # type: ignore[attr-defined]
+    cleaner.start()
+    cleaner.join(_CLEAN_UP_SECONDS)
+    for child in multiprocessing.active_children():
+        child.kill()
+
+
+def _fill_standard_descriptors() -> None:
+    """Open those of the three standard streams that are closed, so that no other file gets their numbers."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
