@@ -62,11 +62,17 @@ def plan_panels(
     baseline: int,
     memory_limit_bytes: int | None,
     vocabulary: Vocabulary = Vocabulary.OURS,
+    *,
+    span_ns: int = 1,
+    most_bytes: int = 0,
 ) -> tuple[list[str], int]:
-    """Draw timeline and memory below `baseline`, that of the first heading; return them and where they end."""
-    scale = TimeScale(left=PLOT_LEFT, width=PLOT_WIDTH, span_ns=max(simulation.makespan_ns, 1))
+    """Draw timeline and memory below `baseline`, that of the first heading; return them and where they end.
+
+    The axes reach `span_ns` and `most_bytes` at least, which pictures that stand beside each other share.
+    """
+    scale = TimeScale(left=PLOT_LEFT, width=PLOT_WIDTH, span_ns=max(simulation.makespan_ns, span_ns))
     timeline, bottom = _timeline_panel(simulation, scale, baseline, vocabulary)
-    memory, bottom = _memory_panel(simulation, scale, bottom + 40, memory_limit_bytes, vocabulary)
+    memory, bottom = _memory_panel(simulation, scale, bottom + 40, memory_limit_bytes, vocabulary, most_bytes)
     return timeline + memory, bottom
 
 
@@ -104,7 +110,12 @@ def _timeline_panel(
 
 
 def _memory_panel(
-    simulation: Simulation, scale: TimeScale, baseline: int, memory_limit_bytes: int | None, vocabulary: Vocabulary
+    simulation: Simulation,
+    scale: TimeScale,
+    baseline: int,
+    memory_limit_bytes: int | None,
+    vocabulary: Vocabulary,
+    most_bytes: int,
 ) -> tuple[list[str], int]:
     """Draw heading with legend at `baseline`, strips and time axis; return them and where they end."""
     heading = text(MARGIN, baseline, "Memory", size=14, bold=True)
@@ -112,8 +123,8 @@ def _memory_panel(
         words = "The source of this model gives no memory: there are no curves, and no limit can be checked."
         return [heading, text(PLOT_LEFT, baseline, words, size=14, fill=MUTED)], baseline
     peaks = list(simulation.peak_memory_bytes)
-    unit = vocabulary.memory_unit(max(*peaks, memory_limit_bytes or 0))
-    memory = memory_scale(peaks, memory_limit_bytes, unit)
+    unit = vocabulary.memory_unit(max(*peaks, most_bytes, memory_limit_bytes or 0))
+    memory = memory_scale([*peaks, most_bytes], memory_limit_bytes, unit)
     limit = "" if memory_limit_bytes is None else f"limit {show_memory(memory_limit_bytes, unit)}"
     over = not simulation.fits(memory_limit_bytes)
     rows = Rows(top=baseline + _HEADING_GAP, pitch=_memory_pitch(len(peaks)), count=len(peaks))

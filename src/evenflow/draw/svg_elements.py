@@ -13,6 +13,8 @@ FONT_FAMILY = (
 """Fonts of every kind of system by name: not every program that draws SVG knows which font is the plain sans-serif."""
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_TAG = re.compile("<[^>]*>")
+_NAME = re.compile(r'( id="| href="#|="url\(#)')
 _WIDTH_CLASSES = (
     (0.3, "'Iijl"),
     (0.36, " ,./:;\\f|·"),
@@ -100,6 +102,15 @@ def path(data: str, *, fill: str = "none", stroke: str = "", width: float = 1, e
 def group(name: str, parts: list[str]) -> list[str]:
     """Return `parts` as a named group."""
     return [f'<g id="{name}">', *parts, "</g>"]
+
+
+def renamed(parts: list[str], prefix: str) -> list[str]:
+    """Return parts whose names, and the references to them, start with `prefix`, so that parts may stand twice.
+
+    >>> renamed(['<use href="#a"/>', '<text id="b">id="c"</text>'], "right-")
+    ['<use href="#right-a"/>', '<text id="right-b">id="c"</text>']
+    """
+    return [_TAG.sub(lambda tag: _NAME.sub(rf"\1{prefix}", tag[0]), part) for part in parts]
 
 
 def document(*, width: int, height: float, label: str, parts: list[str]) -> str:

@@ -76,8 +76,19 @@ class TestBalance:
             "naive_all_recomp:", "naive_no_recomp:", "by_hand_1_chunk:", "by_hand_2_chunks:"
         ]  # fmt: skip
         assert "  offset: [[-1, 0, 0, 0, 0, 0, 0, 0], [-1, 0, 0, 0, 0, 1, 1, 0]]" in out
-        names = ("result", "result_naive_all_recomp", "result_naive_no_recomp", "by_hand_1_chunk", "by_hand_2_chunks")
-        assert written(layers) == {f"out/put/{name}.svg" for name in names}
+        manual = ("by_hand_1_chunk", "by_hand_2_chunks")
+        names = ("result", "result_naive_all_recomp", "result_naive_no_recomp", *manual)
+        assert written(layers) == {
+            f"out/put/{name}.svg" for name in (*names, *(f"Comparison_{each}" for each in manual))
+        }
+        assert "picture: out/put/Comparison_by_hand_1_chunk.svg\n" in out
+
+    def test_without_a_recommended_plan_nothing_stands_beside_the_others(self, layers, balance):
+        (layers / "m.yaml").write_text("mine: {offset: 0, file_name: c.svg}")
+        status, out, _ = balance("-m", "tiny", "-s", 2, "-mem", 100, "-manual", "m.yaml")
+        assert status == 3
+        assert "mine:\n" in out
+        assert written(layers) == {"m.yaml", "output/c.svg"}
 
     @NEEDS_FONTS
     def test_a_manual_entry_is_drawn_into_its_file(self, layers, balance):

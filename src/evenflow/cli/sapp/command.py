@@ -5,7 +5,7 @@ Where the guide says stage for rank, so do the flags and the output here.
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from evenflow.cli.sapp.model_questions import SECONDS, ask_model
 from evenflow.cli.sapp.settings import Settings
 from evenflow.cli.shared.compared_plans import (
     RECOMMENDED_PICTURE,
+    beside_option,
+    beside_paths,
     manual_plans,
     picture_option,
     picture_paths,
@@ -28,7 +30,7 @@ from evenflow.cli.shared.compared_plans import (
 )
 from evenflow.cli.shared.help_language import speaking_as_asked
 from evenflow.cli.shared.output_files import Outputs
-from evenflow.cli.shared.plan_pictures import plan_svg
+from evenflow.cli.shared.plan_pictures import beside_svg, plan_svg
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.plan_text import no_plan_text
@@ -77,6 +79,7 @@ def _compare(job: Job, flags: argparse.Namespace) -> int:
     paths = picture_paths(others, flags.output_folder)
     if flags.exec and job.settings.is_drawn:
         paths[picture_option(RECOMMENDED)] = flags.output_folder / RECOMMENDED_PICTURE
+        paths |= beside_paths(others, flags.output_folder)
     outputs = Outputs(
         {},
         pictures=paths,
@@ -85,13 +88,15 @@ def _compare(job: Job, flags: argparse.Namespace) -> int:
     )
     if flags.dump_layer:
         click.echo(layers_text(request.network) + "\n")
-    status = _recommend(request, job.settings, flags, outputs) if flags.exec else 0
+    status, recommended = _recommend(request, job.settings, flags, outputs) if flags.exec else (0, None)
     for other in others:
         if isinstance(other, Skipped):
             click.echo("\n" + _("{name} is skipped: {reason}", name=other.name, reason=other.reason))
         else:
             click.echo(f"\n{other.name}:")
             _show(other, request.memory_limit_bytes, flags.output_folder, outputs)
+            if recommended is not None and beside_option(other.name) in paths:
+                _show_beside(recommended, other, request.memory_limit_bytes, outputs, paths)
     return status
 
 
@@ -114,18 +119,29 @@ def _others(request: Request, settings: Settings, flags: argparse.Namespace) -> 
     return others
 
 
-def _recommend(request: Request, settings: Settings, flags: argparse.Namespace, outputs: Outputs) -> int:
-    """Solve, and show the plan or why there is none."""
+def _recommend(
+    request: Request, settings: Settings, flags: argparse.Namespace, outputs: Outputs
+) -> tuple[int, NamedPlan | None]:
+    """Solve, and show the plan or why there is none; return the status and the plan."""
     with shown_progress() as progress:
         outcome = solve.solve(request, schedule=settings.schedule, time_limit_s=flags.time_limit, progress=progress)
     recommended = recommended_plan(outcome)
     if recommended is None:
         click.echo(no_plan_text(outcome, SAPP), err=True)
-        return status_code(outcome.status)
+        return status_code(outcome.status), None
     if not settings.is_drawn:
         recommended = replace(recommended, picture=None)
     _show(recommended, request.memory_limit_bytes, flags.output_folder, outputs, more=binding_line(outcome))
-    return status_code(outcome.status)
+    return status_code(outcome.status), recommended
+
+
+def _show_beside(
+    recommended: NamedPlan, manual: NamedPlan, limit: int | None, outputs: Outputs, paths: Mapping[str, Path | None]
+) -> None:
+    """Draw a manual plan beside the recommended one."""
+    option = beside_option(manual.name)
+    outputs.write(option, lambda: beside_svg(recommended, manual, memory_limit_bytes=limit, vocabulary=SAPP))
+    click.echo(_("picture: {file}", file=paths[option]))
 
 
 def _show(plan: NamedPlan, limit: int | None, folder: Path, outputs: Outputs, *, more: str = "") -> None:

@@ -14,6 +14,8 @@ from evenflow.simulate import simulate
 from evenflow.solve import Outcome
 
 RECOMMENDED_PICTURE = "result.svg"
+BESIDE = "Comparison_"
+"""Prefix of the picture of a manual plan beside the recommended one. [SAPP-PPB]"""
 
 
 def recommended_plan(outcome: Outcome) -> NamedPlan | None:
@@ -66,6 +68,20 @@ def manual_plans(
 def picture_option(name: str) -> str:
     """Return what messages call the picture of a plan."""
     return _("the picture of {name}", name=name)
+
+
+def beside_option(name: str) -> str:
+    """Return what messages call the picture of a plan beside the recommended one."""
+    return _("the comparison of {plan}", plan=name)
+
+
+def beside_paths(plans: Sequence[NamedPlan | Skipped], folder: Path) -> dict[str, Path]:
+    """Return where the pictures of manual plans beside the recommended one go."""
+    return {
+        beside_option(plan.name): folder / f"{BESIDE}{plan.picture}"
+        for plan in plans
+        if isinstance(plan, NamedPlan) and plan.picture is not None and plan.name not in NAIVE_PLANS
+    }
 
 
 def picture_paths(plans: Sequence[NamedPlan | Skipped], folder: Path) -> dict[str, Path | None]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.draw import comparison_svg, timeline_svg
+from evenflow.draw.side_by_side_picture import side_by_side_svg
 from evenflow.draw.vocabulary import Vocabulary
 
 
@@ -16,6 +17,16 @@ def plan_svg(plan: NamedPlan, *, memory_limit_bytes: int | None, vocabulary: Voc
         certificate=plan.certificate,
         vocabulary=vocabulary,
     )
+
+
+def beside_svg(
+    left: NamedPlan, right: NamedPlan, *, memory_limit_bytes: int | None, vocabulary: Vocabulary = Vocabulary.OURS
+) -> str:
+    """Return two plans beside each other, on the same axes."""
+    pages = [
+        (f"{plan.simulation.network.name}, {plan.name}", plan.simulation, plan.certificate) for plan in (left, right)
+    ]
+    return side_by_side_svg(pages, memory_limit_bytes=memory_limit_bytes, vocabulary=vocabulary)
 
 
 def plans_svg(plans: Sequence[NamedPlan], *, memory_limit_bytes: int | None) -> str:
