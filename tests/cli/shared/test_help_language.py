@@ -1,6 +1,8 @@
 """The language of a command: chosen anywhere on the line, spoken in help, in messages and by click itself."""
 
 import os
+import re
+from collections.abc import Callable
 
 import click
 import pytest
@@ -57,3 +59,31 @@ def test_the_next_command_speaks_its_own_language(evenflow: Evenflow) -> None:
 
 def test_another_language_is_refused(evenflow: Evenflow) -> None:
     assert evenflow("plan", "--lang", "fr").stderr.startswith("error: Invalid value for '--lang': 'fr' is not one of")
+
+
+NAMES = re.compile(r"--?[\w-]+|[A-Z][\w.,-]*[A-Z]\S*|\[.*?\]|`.*?`|[\w./+-]*[./_+*=:|][\w./+*=:|-]*")
+"""Options, values that stand for others, commands and files: what is the same in every language."""
+
+
+def english_in(text: str) -> list[str]:
+    """Lines with several English words one after the other."""
+    return [line for line in NAMES.sub("", text).splitlines() if re.search(r"[a-z]{2,} [a-z]{2,} [a-z]{2,}", line)]
+
+
+@pytest.mark.parametrize("verb", ["", *VERBS])
+def test_no_sentence_of_the_help_is_left_in_english(evenflow: Evenflow, verb: str) -> None:
+    text = evenflow(*verb.split(), "--help", "--lang", "zh").stdout
+    text = re.sub(r"示例：\n(?:    .*\n)+", "", text)
+    assert english_in(text) == []
+
+
+def test_the_balancers_command_has_help_in_chinese(balance: Callable[..., tuple[int, str, str]]) -> None:
+    status, text, _ = balance("--help", "--lang", "zh")
+    assert status == 0
+    before_the_examples = text.split("示例")[0]
+    left = [
+        line
+        for line in NAMES.sub("", before_the_examples).splitlines()
+        if re.search(r"[a-z]{2,} [a-z]{2,} [a-z]{2,}", line)
+    ]
+    assert left == []

@@ -70,6 +70,7 @@ def with_language(command: click.Command) -> click.Command:
         choice = click.Choice(LANGUAGES)
         command.params.append(click.Option([OPTION], type=choice, expose_value=False, help=HELP))
     for inner in getattr(command, "commands", {}).values():
+        inner.short_help = next(messages_of_help(inner.help or ""))[0]  # whole, as the catalogue has it
         with_language(inner)
     return command
 

@@ -30,13 +30,13 @@ def auto_text(result: "AutoPlan", *, microbatch: int, sequence: int, seconds: fl
         sequence=sequence,
     )
     head = _(
-        "{name}: {num_body} layers on a mesh of {mesh} devices, {work}, ",
+        "{name}: {layers} layers on a mesh of {mesh} devices, {work}, {schedule}",
         name=result.row.name,
-        num_body=len(result.row.body),
+        layers=len(result.row.body),
         mesh=mesh,
         work=work,
+        schedule=simulation.plan.schedule,
     )
-    head += simulation.plan.schedule
     paragraphs = [
         head,
         _stage_table(result),
