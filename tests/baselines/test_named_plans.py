@@ -51,7 +51,7 @@ def test_layers_that_do_not_divide_are_skipped_where_asked():
     assert all(isinstance(plan, NamedPlan) for plan in naive_plans(NETWORK, sizes, schedule="1f1b"))
     skipped = naive_plans(NETWORK, sizes, schedule="1f1b", only_divisible=True)
     assert skipped == [
-        Skipped(name=name, reason="4 layers do not divide by the 3 cells (ranks x chunks)") for name in NAIVE_PLANS
+        Skipped(name=name, reason="4 layers do not divide by the 3 parts of the pipeline") for name in NAIVE_PLANS
     ]
 
 

@@ -52,7 +52,7 @@ def naive_plans(
     for name, kind in zip(NAIVE_PLANS, (strongest, NONE), strict=True):
         if only_divisible and network.num_layers % cells:
             reason = _(
-                "{num_layers} layers do not divide by the {cells} cells (ranks x chunks)",
+                "{num_layers} layers do not divide by the {cells} parts of the pipeline",
                 num_layers=network.num_layers,
                 cells=cells,
             )

@@ -112,8 +112,8 @@ class TestBalance:
 
     def test_naive_ones_are_skipped_with_the_guides_conditions(self, layers, balance):
         _, out, _ = balance("-m", "llama2_70b", "-s", 3, "-naive", "-exec", 0)
-        assert "naive_all_recomp is skipped: 80 layers do not divide by the 3 cells" in out
-        assert "naive_no_recomp is skipped: 80 layers do not divide by the 3 cells" in out
+        assert "naive_all_recomp is skipped: 80 layers do not divide by the 3 parts of the pipeline" in out
+        assert "naive_no_recomp is skipped: 80 layers do not divide by the 3 parts of the pipeline" in out
 
     def test_the_naive_plan_recomputes_what_was_measured(self, layers, balance):
         _, out, _ = balance("-m", "llama2_175b", "-s", 4, "-naive", "-exec", 0)

@@ -4,7 +4,7 @@ import pytest
 
 from evenflow.cli.shared.picture_files import check_picture_file, picture_content
 from evenflow.errors import InputError
-from tests.draw.png_files import NEEDS_FONTS
+from tests.draw.png_files import NEEDS_FONTS, png_size, png_values
 
 
 @NEEDS_FONTS
@@ -28,3 +28,22 @@ def test_only_a_png_is_drawn() -> None:
     drawn = picture_content(Path("a.PNG"), svg)
     assert isinstance(drawn, bytes)
     assert drawn.startswith(b"\x89PNG")
+
+
+@NEEDS_FONTS
+@pytest.mark.usefixtures("fake_solver")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("plan", "tiny.json", "--ranks", 2, "--microbatches", 2),
+        ("simulate", "tiny.json", "--ranks", 2, "--microbatches", 2, "--layers", "2,2"),
+        ("schedule", "show", "zb-h1", "--ranks", 2, "--microbatches", 2),
+    ],
+)
+def test_every_verb_draws_what_the_name_says(folder, evenflow, arguments) -> None:
+    assert evenflow(*arguments, "--svg", "a.png").exit_code == 0
+    assert png_size(folder / "a.png")[0] == 3200
+    assert png_values((folder / "a.png").read_bytes()) > 100
+    refused = evenflow(*arguments, "--svg", "a.jpg")
+    assert refused.exit_code == 2
+    assert "--svg must end in .svg or .png, the formats of pictures" in refused.stderr
