@@ -7,7 +7,20 @@ from pathlib import Path
 
 import click
 
-from benchmarks import aa, auto, fidelity, measure, orders, plans, sharding, simulator, stages, traces, zero_bubble
+from benchmarks import (
+    aa,
+    auto,
+    fidelity,
+    interruptions,
+    measure,
+    orders,
+    plans,
+    sharding,
+    simulator,
+    stages,
+    traces,
+    zero_bubble,
+)
 from benchmarks import cases as named
 from evenflow.units import megabytes
 
@@ -156,6 +169,21 @@ def aa_command(steps: int, checks: int) -> None:
     done, mismatches = aa.check_sound_work(checks)
     click.echo(f"\n{done:,} checks of sound work: {mismatches} differences")
     sys.exit(1 if mismatches else 0)
+
+
+@benchmarks.command("interruptions")
+@click.argument("names", nargs=-1)
+@click.option("--trials", "count", type=click.IntRange(min=1), default=200, show_default=True, help="Trials in all.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of moments and signals.")
+def interruptions_command(names: tuple[str, ...], count: int, seed: int) -> None:
+    """Tell commands to end at random moments. Example: python -m benchmarks interruptions plan --trials 60"""
+    done = []
+    for trial in interruptions.trials(names or tuple(interruptions.COMMANDS), count, seed=seed):
+        done.append(trial)
+        if trial.fault:
+            click.echo(f"{trial.command} {trial.signal} after {trial.at_s:.3f} s: {trial.fault}", err=True)
+    click.echo(interruptions.report(done))
+    sys.exit(1 if any(trial.fault for trial in done) else 0)
 
 
 @benchmarks.command("one-trace", hidden=True)

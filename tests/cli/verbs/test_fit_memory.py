@@ -65,6 +65,32 @@ class TestFitMemory:
         for peak in result["peaks"]:
             assert peak["residual_mb"] == pytest.approx(peak["measured_mb"] - peak["computed_mb"], abs=1e-5)
 
+    def test_values_held_at_zero_are_shown_beside_those_without_the_bound(self, folder, evenflow):
+        source = ROOT / "cfgs" / "init_eight_peaks.yaml"
+        result = evenflow("fit-memory", source, "--layer-file", "layers.json", "--json", "fit.json")
+        assert result.exit_code == 0
+        lines = result.stdout.splitlines()
+        assert lines[2].split() == ["MB", "MB", "without", "bound", "determined", "most", "by"]
+        assert lines[3].split() == ["constant", "0.00", "-1,896.75"]
+        assert lines[9].split()[:3] == ["head", "6,382.50", "6,142.00"]
+        assert "note: constant would be -1,896.8 ± 1.7 MB without a bound, and is held at 0" in lines
+        assert any("head (4,245.2 MB) and tail (1,203.2 MB)" in line for line in lines)
+        assert any("up to 224.8 MB off, 0.5 % of the peak of stage 11" in line for line in lines)
+        unknowns = json.loads((folder / "fit.json").read_text())["unknowns"]
+        assert [unknown["standard_error_mb"] for unknown in unknowns] == [None] * 8
+        assert unknowns[0]["value_without_bound_mb"] == pytest.approx(-1896.75, abs=0.01)
+        assert read_layer_file(folder / "layers.json").constant_bytes == 0
+
+    def test_a_fit_that_hides_a_wrong_peak_is_shown_and_not_planned_with(self, folder, evenflow):
+        (folder / "bad.yaml").write_text(DEMO.read_text().replace("head_memory: 96643", "head_memory: 9664"))
+        result = evenflow("fit-memory", "bad.yaml")
+        assert result.exit_code == 0
+        assert "note: head would be -83,571.1 ± 809.1 MB without a bound, and is held at 0" in result.stdout
+        assert "516.5 % of the peak of stage 0" in result.stdout
+        refused = evenflow("fit-memory", "bad.yaml", "--layer-file", "layers.json")
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert "must give head a memory that is not negative, got '-83,571.1 ± 809.1 MB'" in refused.stderr
+
     def test_writes_a_layer_file_that_plans(self, folder, evenflow):
         result = evenflow("fit-memory", DEMO, "--layer-file", "layers/demo.json")
         assert result.exit_code == 0

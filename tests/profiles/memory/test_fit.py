@@ -1,3 +1,4 @@
+import itertools
 import random
 from dataclasses import replace
 
@@ -6,10 +7,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from evenflow.profiles.init.init_file import read_init_file
 from evenflow.profiles.memory.equations import coefficients
 from evenflow.profiles.memory.fit import ROUNDING_BYTES, MemoryFit, fit_memory
-from evenflow.profiles.memory.least_squares import solve, undetermined
+from evenflow.profiles.memory.least_squares import not_negative, solve, undetermined
 from evenflow.profiles.memory.peaks import DryRuns
+from tests.paths import ROOT
 from tests.profiles.memory.dry_runs import EIGHT, MB, TRUTH, changed, computed_peak, dry_run, measured
 
 
@@ -144,9 +147,12 @@ class TestNotes:
         best = np.linalg.lstsq(exact.matrix(unknowns), np.array([peak.peak_bytes for peak in peaks]), rcond=None)[0]
         assert [fit.value_bytes(name) for name in unknowns] == pytest.approx(best, rel=1e-6)
         assert (fit.value_bytes("constant"), fit.constant_fitted) == (0, False)
-        (note,) = fit.notes
-        assert note.startswith("constant comes out at -")
-        assert note.endswith(" MB, so it is taken as 0")
+        assert fit.refusal is None
+        held, original, closest = fit.notes
+        assert held.startswith("constant would be -")
+        assert held.endswith(" MB without a bound, and is held at 0")
+        assert "the SAPP balancer takes the values without a bound" in original
+        assert "the closest is up to " in closest
 
     def test_a_peak_out_of_line_is_noted_where_nothing_is_negative(self):
         fit = fit_memory(changed(measured([EIGHT], {**TRUTH, "tail": 9000 * MB}), 4, 150 * MB))
@@ -156,3 +162,47 @@ class TestNotes:
 
     def test_peaks_that_agree_have_no_note(self):
         assert fit_memory(measured([EIGHT], TRUTH)).notes == ()
+
+
+class TestGolden:
+    """The peaks of the SAPP balancer's own test, with what it expects of them."""
+
+    FIT = fit_memory(read_init_file(ROOT / "cfgs" / "init_eight_peaks.yaml").dry_runs)
+
+    def test_the_free_fit_is_that_of_the_original(self):
+        free = {estimate.name: estimate.free_bytes / MB for estimate in self.FIT.estimates}
+        with_constant = {name: free[name] + free["constant"] for name in ("head", "tail")}
+        assert {name: int(value) for name, value in {**free, **with_constant}.items()} == {
+            "constant": -1896, "parameter": 2141, "both": 511, "select": 767, "comm": 535, "none": 852,
+            "head": 4245, "tail": 1203,
+        }  # fmt: skip
+
+    def test_the_fit_has_no_negative_value(self):
+        assert [round(estimate.value_bytes / MB) for estimate in self.FIT.estimates] == [
+            0, 1861, 436, 732, 522, 860, 6382, 3201
+        ]  # fmt: skip
+        assert max(map(abs, self.FIT.residuals_bytes)) / MB == pytest.approx(224.8, abs=0.1)
+        assert self.FIT.refusal is None
+        assert (self.FIT.constant_fitted, self.FIT.degrees_of_freedom) == (False, 1)
+
+    def test_errors_are_not_known_at_a_bound(self):
+        assert {estimate.standard_error_bytes for estimate in self.FIT.estimates} == {None}
+
+
+@given(st.integers(1, 6), st.integers(0, 6), st.integers(0, 10**6))
+def test_the_bounded_fit_is_the_closest_of_all_that_are_not_negative(unknowns, more, seed):
+    """Against every choice of unknowns that are held at zero."""
+    draw = np.random.default_rng(seed)
+    matrix = draw.integers(0, 9, size=(unknowns + more, unknowns)).astype(float)
+    assume(np.linalg.matrix_rank(matrix) == unknowns)
+    measured_values = draw.normal(size=unknowns + more) * 10
+    best = np.inf
+    for chosen in itertools.product([False, True], repeat=unknowns):
+        columns = np.flatnonzero(chosen)
+        found = np.linalg.lstsq(matrix[:, columns], measured_values, rcond=None)[0]
+        if (found >= -1e-9).all():
+            best = min(best, float(np.linalg.norm(measured_values - matrix[:, columns] @ found)))
+    kept = not_negative(matrix, measured_values)
+    found = np.linalg.lstsq(matrix[:, kept], measured_values, rcond=None)[0]
+    assert (found > -1e-9).all()
+    assert np.linalg.norm(measured_values - matrix[:, kept] @ found) == pytest.approx(best, rel=1e-6, abs=1e-9)

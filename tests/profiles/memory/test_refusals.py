@@ -16,6 +16,11 @@ def refusal(runs: DryRuns) -> str:
     return str(error.value)
 
 
+def doubt(runs: DryRuns) -> str:
+    """Why no plan should be made of a fit that there is."""
+    return str(fit_memory(runs).refusal)
+
+
 def without(runs: DryRuns, *ranks: int) -> DryRuns:
     return replace(runs, peaks=tuple(peak for peak in runs.peaks if peak.rank not in ranks))
 
@@ -57,19 +62,19 @@ class TestRefusals:
         assert message.endswith("; add the peaks of stage 5")
 
     def test_a_wrong_peak_is_named(self):
-        message = refusal(changed(measured([EIGHT], {**TRUTH, "tail": MB}), 2, -20_000 * MB))
+        message = doubt(changed(measured([EIGHT], {**TRUTH, "tail": MB}), 2, -20_000 * MB))
         assert "stage 2 (-20,000 MB) is far from what the others say" in message
 
     def test_a_wrong_end_is_named_by_its_weight(self):
-        message = refusal(changed(measured([EIGHT], TRUTH), 0, -2000 * MB))
-        assert "must give head a memory that is not negative, got '-1,500.0" in message
+        message = doubt(changed(measured([EIGHT], TRUTH), 0, -6000 * MB))
+        assert "must give head a memory that is not negative, got '-5,500.0" in message
         assert "it rests most on stage 0 (+1.00)" in message
 
     def test_an_activation_of_nothing_is_no_activation(self):
-        message = refusal(measured([EIGHT], {**TRUTH, "full": -1}))
+        message = doubt(measured([EIGHT], {**TRUTH, "full": -1}))
         assert "must give activation (full) a memory above zero" in message
 
     def test_rounds_are_named(self):
         rounds = [dry_run([3, 4, 5, 4], full=[1, 2, 0, 1]), dry_run([4, 3, 5, 4], full=[1, 0, 3, 1])]
-        message = refusal(changed(measured(rounds, TRUTH), 2, -30_000 * MB))
+        message = doubt(changed(measured(rounds, TRUTH), 2, -30_000 * MB))
         assert "stage 2 of round 1" in message

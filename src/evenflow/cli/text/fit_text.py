@@ -35,6 +35,12 @@ def fit_summary(fit: MemoryFit) -> str:
 
 
 def _unknowns_table(fit: MemoryFit) -> str:
+    if any(estimate.free_bytes is not None for estimate in fit.estimates):
+        rows = [
+            [label(estimate.name), _value_and_error(estimate)[0], _free(estimate), _behind(fit, estimate)]
+            for estimate in fit.estimates
+        ]
+        return aligned(["", "MB", _("MB without bound"), _("determined most by")], rows, left={0, 3})
     rows = [[label(estimate.name), *_value_and_error(estimate), _behind(fit, estimate)] for estimate in fit.estimates]
     return aligned(["", "MB", _("standard error"), _("determined most by")], rows, left={0, 3})
 
@@ -89,6 +95,10 @@ def _behind(fit: MemoryFit, estimate: Estimate) -> str:
 
     pairs = sorted(zip(fit.dry_runs.peaks, estimate.weights, strict=True), key=weight_of, reverse=True)
     return ", ".join(f"{fit.dry_runs.name(peak)} ({weight:+.2g})" for peak, weight in pairs[:_MOST_STAGES] if weight)
+
+
+def _free(estimate: Estimate) -> str:
+    return "" if estimate.free_bytes is None else f"{megabytes(estimate.free_bytes):,.2f}"
 
 
 def _value(estimate: Estimate) -> str:

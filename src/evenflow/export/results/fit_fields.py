@@ -20,6 +20,7 @@ def fit_fields(init: InitFile, fit: MemoryFit) -> dict[str, object]:
             {
                 "name": estimate.name,
                 "value_mb": megabytes(estimate.value_bytes),
+                "value_without_bound_mb": None if estimate.free_bytes is None else megabytes(estimate.free_bytes),
                 "standard_error_mb": (
                     None if estimate.standard_error_bytes is None else megabytes(estimate.standard_error_bytes)
                 ),

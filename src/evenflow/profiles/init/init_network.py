@@ -12,7 +12,12 @@ def network_of_fit(fit: MemoryFit, times: LayerTimes, *, name: str) -> Network:
 
     A kind's backward is the plain one and the share of a layer file's default coefficient. Head and tail memory count
     as parameters: what they keep for each microbatch is small and the equations cannot tell it apart.
+
+    Raises:
+        InputError: a fit that no plan should be made from.
     """
+    if fit.refusal is not None:
+        raise fit.refusal
     body = times.body
     modes = {
         kind: Mode(

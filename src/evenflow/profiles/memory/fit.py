@@ -7,26 +7,25 @@ alone decide the rest. Every peak counts the same, because a log rounds each to 
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import NONE, ordered_kinds
 from evenflow.profiles.memory import refusals
 from evenflow.profiles.memory.equations import CONSTANT, HEAD, PARAMETER, TAIL
-from evenflow.profiles.memory.least_squares import LeastSquares, solve
+from evenflow.profiles.memory.least_squares import LeastSquares, not_negative, solve
 from evenflow.profiles.memory.peaks import DryRuns
-from evenflow.units import MEGABYTE
+from evenflow.units import MEGABYTE, megabytes
 
 ROUNDING_BYTES = MEGABYTE / math.sqrt(12)
 """Standard deviation of a peak that a log rounds to a whole megabyte: the least error that is assumed."""
 
 _MAY_BE_ZERO = (CONSTANT, PARAMETER, HEAD, TAIL)
-_MOST_STANDARD_ERRORS = 2.0
-_MOST_OF_HIGHEST_PEAK = 0.01
-"""A negative result within both limits is taken as zero."""
+_MOST_OF_PEAK = 0.1
+"""Share of a peak that a fit with a value held at zero may be off for plans to be made from it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +35,10 @@ class Estimate:
     name: str
     """`constant`, `parameter`, `head`, `tail`, or the recompute kind whose activation it is."""
     value_bytes: int
+    free_bytes: int | None
+    """Value without the bound at zero; None where no bound holds any value back."""
     standard_error_bytes: int | None
-    """None for a constant that was not fitted."""
+    """None for a constant that was not fitted, and for all where a value is held at zero, whose error is not known."""
     weights: tuple[float, ...]
     """How much the value moves when a peak moves by one, by peak; all zero for a value that was taken as zero."""
 
@@ -60,6 +61,8 @@ class MemoryFit:
     """Growth of a relative error of the peaks at most, for equations with columns of length one."""
     notes: tuple[str, ...]
     """Sentences that a reader should know."""
+    refusal: InputError | None
+    """Why no plan should be made from this: negative values that hide a wrong peak, or a layer that keeps nothing."""
 
     def value_bytes(self, name: str) -> int:
         """Return the value of an unknown."""
@@ -74,11 +77,11 @@ class MemoryFit:
 def fit_memory(dry_runs: DryRuns) -> MemoryFit:
     """Return the memory of every part, from the equations that the peaks give.
 
-    With K recompute kinds, K + 3 middle stages or more are needed for a constant; with K + 2 it is taken as zero.
-    A constant, parameter, head or tail that is negative but within its error is taken as zero. Both are noted.
+    With K recompute kinds, K + 3 middle stages or more are needed for a constant; with K + 2 it is taken as zero. No
+    value is negative: where the peaks ask for that, the closest fit without is taken, and noted.
 
     Raises:
-        InputError: too few peaks, unknowns that the peaks leave open, or one that comes out negative.
+        InputError: too few peaks, or unknowns that the peaks leave open.
     """
     kinds = _kinds(dry_runs)
     every = [CONSTANT, PARAMETER, *kinds, HEAD, TAIL]
@@ -94,63 +97,84 @@ def fit_memory(dry_runs: DryRuns) -> MemoryFit:
             )
         )
     refusals.check_determined(dry_runs, every, unknowns, needed=enough - 1)
-    unknowns, solution, errors, zeros = _not_negative(dry_runs, unknowns)
-    notes += [_("{zero}, so it is taken as 0", zero=zero) for zero in zeros]
+    free = solve(dry_runs.matrix(unknowns), dry_runs.measured)
+    found = dict(zip(unknowns, _rounded(free), strict=True))
+    kept, solution, refusal = unknowns, free, None
+    if min(found.values()) < 0:
+        kept = [unknowns[column] for column in not_negative(dry_runs.matrix(unknowns), dry_runs.measured)]
+        solution = solve(dry_runs.matrix(kept), dry_runs.measured)
+        notes += _notes_on_bounds(dry_runs, unknowns, free, kept, solution)
+    values = dict(zip(kept, _rounded(solution), strict=True))
+    far = float(np.abs(solution.residuals / dry_runs.measured).max()) > _MOST_OF_PEAK
+    doubtful = [name for name in unknowns if found[name] < 0 and far]
+    doubtful += [name for name in unknowns if name not in _MAY_BE_ZERO and not values.get(name)]
+    if doubtful:
+        worst = min(doubtful, key=lambda name: found[name])
+        refusal = refusals.negative(dry_runs, unknowns, free, worst, _errors(free)[unknowns.index(worst)])
     suspects = refusals.suspects(dry_runs, solution)
     notes += (
         [_("{suspects}: check that peak, its offset and its recompute counts", suspects=suspects)] if suspects else []
     )
-    values = dict(zip(unknowns, _rounded(solution), strict=True))
-    weights = dict(zip(unknowns, solution.weights.tolist(), strict=True))
+    is_bounded = kept is not unknowns
+    errors = {} if is_bounded else dict(zip(unknowns, _errors(free), strict=True))
+    weights = dict(zip(kept, solution.weights.tolist(), strict=True))
     return MemoryFit(
         dry_runs=dry_runs,
         estimates=tuple(
             Estimate(
                 name=name,
                 value_bytes=values.get(name, 0),
+                free_bytes=found[name] if is_bounded and name in found else None,
                 standard_error_bytes=round(errors[name]) if name in errors else None,
                 weights=tuple(weights.get(name, [0.0] * len(dry_runs.peaks))),
             )
             for name in every
         ),
         residuals_bytes=tuple(int(residual) for residual in np.rint(solution.residuals)),
-        constant_fitted=CONSTANT in unknowns,
+        constant_fitted=CONSTANT in kept,
         degrees_of_freedom=solution.degrees_of_freedom,
         peak_error_bytes=round(_peak_error(solution)),
         condition_number=solution.condition_number,
         notes=tuple(notes),
+        refusal=refusal,
     )
 
 
-def _not_negative(
-    dry_runs: DryRuns, unknowns: list[str]
-) -> tuple[list[str], LeastSquares, Mapping[str, float], list[str]]:
-    """Solve, and solve again without an unknown that is negative within its error, until none is.
-
-    Returns the unknowns that are left, their solution, the standard error of every unknown, and what was left out.
-    """
-    measured = np.array([peak.peak_bytes for peak in dry_runs.peaks], dtype=np.float64)
-    errors: dict[str, float] = {}
-    zeros: list[str] = []
-    while True:
-        solution = solve(dry_runs.matrix(unknowns), measured)
-        errors |= zip(unknowns, _peak_error(solution) * np.linalg.norm(solution.weights, axis=1), strict=True)
-        values = dict(zip(unknowns, _rounded(solution), strict=True))
-        bad = [name for name in unknowns if values[name] < 0 or (values[name] == 0 and name not in _MAY_BE_ZERO)]
-        if not bad:
-            return unknowns, solution, errors, zeros
-        name = min(bad, key=lambda name: values[name] / errors[name])
-        slight = min(_MOST_STANDARD_ERRORS * errors[name], _MOST_OF_HIGHEST_PEAK * float(measured.max()))
-        if name not in _MAY_BE_ZERO or -values[name] > slight:
-            raise refusals.negative(dry_runs, unknowns, solution, name, errors[name])
-        zeros.append(
+def _notes_on_bounds(
+    dry_runs: DryRuns, unknowns: list[str], free: LeastSquares, kept: list[str], solution: LeastSquares
+) -> list[str]:
+    """Return what is held at zero, what the SAPP balancer makes of these peaks, and what that means."""
+    notes = [
+        _(
+            "{name} would be {value} without a bound, and is held at 0",
+            name=refusals.label(name),
+            value=refusals.with_error(value, error),
+        )
+        for name, value, error in zip(unknowns, free.values, _errors(free), strict=True)
+        if name not in kept
+    ]
+    by_name = dict(zip(unknowns, free.values, strict=True))
+    if CONSTANT in by_name:
+        head, tail = (megabytes(round(by_name[end] + by_name[CONSTANT])) for end in (HEAD, TAIL))
+        notes.append(
             _(
-                "{name} comes out at {value}",
-                name=refusals.label(name),
-                value=refusals.with_error(values[name], errors[name]),
+                "the SAPP balancer takes the values without a bound, and counts the constant into head "
+                "({head:,.1f} MB) and tail ({tail:,.1f} MB)",
+                head=head,
+                tail=tail,
             )
         )
-        unknowns = [other for other in unknowns if other != name]
+    most = int(np.abs(solution.residuals).argmax())
+    notes.append(
+        _(
+            "no memory that is nowhere negative gives these peaks exactly: the closest is up to {most:,.1f} MB off, "
+            "{share:.1f} % of the peak of {stage}",
+            most=megabytes(round(abs(solution.residuals[most]))),
+            share=100 * abs(solution.residuals[most]) / dry_runs.measured[most],
+            stage=dry_runs.name(dry_runs.peaks[most]),
+        )
+    )
+    return notes
 
 
 def _kinds(dry_runs: DryRuns) -> tuple[str, ...]:
@@ -165,6 +189,12 @@ def _peak_error(solution: LeastSquares) -> float:
     """Return the standard error of one peak in bytes."""
     free = solution.degrees_of_freedom
     return max(math.sqrt(solution.squared_residuals / free) if free else 0.0, ROUNDING_BYTES)
+
+
+def _errors(solution: LeastSquares) -> list[float]:
+    """Return the standard error of every unknown, in bytes."""
+    errors: list[float] = (_peak_error(solution) * np.linalg.norm(solution.weights, axis=1)).tolist()
+    return errors
 
 
 def _rounded(solution: LeastSquares) -> list[int]:

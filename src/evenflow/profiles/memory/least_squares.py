@@ -17,6 +17,10 @@ _OUTLIER_RATIO = 10.0
 """A row is out of line when the squared residuals fall to less than this part without it."""
 
 
+_MOST_EXCHANGES = 10
+"""Exchanges for each unknown after which rounding alone can be left."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeastSquares:
     """Unknowns x that make ``matrix @ x`` closest to the measured values."""
@@ -59,6 +63,34 @@ def solve(matrix: Array, measured: Array) -> LeastSquares:
         leverages=np.minimum((left**2).sum(axis=1), 1.0),
         condition_number=float(singular[0] / singular[-1]),
     )
+
+
+def not_negative(matrix: Array, measured: Array) -> list[int]:
+    """Return the unknowns above zero in the solution closest to `measured` in which none is negative, in order.
+
+    The matrix has full column rank, so there is one such solution; the other unknowns are held at zero in it.
+    [Lawson and Hanson, Solving Least Squares Problems, chapter 23]
+    """
+    scaled = matrix / _lengths(matrix)
+    tolerance = _SMALLEST * float(np.linalg.norm(measured))
+    values, above = np.zeros(scaled.shape[1]), np.zeros(scaled.shape[1], dtype=bool)
+    for _ in range(_MOST_EXCHANGES * len(values)):
+        gain = np.where(above, -np.inf, scaled.T @ (measured - scaled @ values))
+        if gain.max() <= tolerance:
+            break
+        above[gain.argmax()] = True
+        while True:
+            trial = np.zeros_like(values)
+            trial[above] = np.linalg.lstsq(scaled[:, above], measured, rcond=None)[0]
+            below = above & (trial <= 0)
+            if not below.any():
+                values = trial
+                break
+            # Only as far as the first value reaches zero, which is then held there.
+            step = float((values[below] / np.maximum(values[below] - trial[below], tolerance)).min())
+            values = values + step * (trial - values)
+            above &= values > tolerance
+    return [int(column) for column in np.flatnonzero(above)]
 
 
 def undetermined(matrix: Array) -> list[int]:

@@ -40,6 +40,11 @@ class DryRuns:
         """Number of peaks of ranks other than the first and the last."""
         return sum(0 < peak.rank < self.num_ranks - 1 for peak in self.peaks)
 
+    @property
+    def measured(self) -> Array:
+        """The measured bytes, by peak."""
+        return np.array([peak.peak_bytes for peak in self.peaks], dtype=np.float64)
+
     def matrix(self, unknowns: Sequence[str], peaks: Sequence[Peak] | None = None) -> Array:
         """Return the equations ``[peak][unknown]`` of the measured peaks, or of `peaks` where they are given."""
         rows = [
