@@ -27,7 +27,7 @@ def panel(size: Size, *, pitch: int = 22, splits: int = 1, full: int = 1) -> tup
         ((2, 1, 2), False, 1),
         ((4, 1, 8), False, 1),
         ((8, 1, 32), True, 1),
-        ((16, 4, 64), True, 20),
+        ((16, 4, 64), True, 8),
         ((16, 1, 256), True, 10),
     ],
 )

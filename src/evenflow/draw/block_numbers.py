@@ -15,7 +15,8 @@ from evenflow.schedule import Op
 _SIZES = (11.0, 10.0, 9.0, 8.0)
 """Heights of numbers, in pixels; smaller ones cannot be read."""
 _MOST_OF_ROW = 0.75
-_STEPS = (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+_STEPS = (2, 4, 5, 10, 8, 20, 16, 50, 100, 200, 500, 1000, 2000, 5000)
+"""In the order in which they are tried; powers of two suit groups of microbatches that decimal steps do not."""
 _INSIDE, _BETWEEN = 1.5, 8.0
 """Pixels that a number needs beside its digits: within its block, and from the next number where it may stand out."""
 
