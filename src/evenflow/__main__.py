@@ -1,11 +1,6 @@
 """The command ``evenflow`` as ``python -m evenflow``, which is also what torchrun starts."""
 
-import os
-
-try:
-    from evenflow.interruption import watch
-except KeyboardInterrupt:  # in the few milliseconds before `watch`
-    os._exit(130)
+from evenflow.interruption import watch
 
 
 def main() -> None:

@@ -1,6 +1,8 @@
 """Formulas against the simulator, in the even layout."""
 
 from collections.abc import Callable
+from dataclasses import asdict
+from itertools import product
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.schedule import FAMILIES
+from evenflow.schedule import FAMILIES, different_group_sizes, make_schedule
 from evenflow.schedule.bubble_formulas import Bubble, Place, bubbles_by_formula, collect_bubbles
 from evenflow.simulate import build_graph, run
 from evenflow.simulate.even_layout import even_layout, idle_bubbles
@@ -17,13 +19,14 @@ from tests.strategies import FamilySizes
 TIMES = ((1, 1), (1, 2), (5, 2))
 
 
-def agree(size: FamilySizes, forward_ns: int, backward_ns: int) -> bool:
+def agree(size: FamilySizes, forward_ns: int, backward_ns: int, group_size: int | None = None) -> bool:
     """Whether there are formulas for these sizes; they must then hold on every rank."""
     given_sizes = {
         "num_ranks": size.num_ranks,
         "num_chunks": size.num_chunks,
         "num_microbatches": size.num_microbatches,
         "sequence_splits": size.sequence_splits,
+        "group_size": group_size,
         "forward_ns": forward_ns,
         "backward_ns": backward_ns,
     }
@@ -31,7 +34,7 @@ def agree(size: FamilySizes, forward_ns: int, backward_ns: int) -> bool:
     if formulas[0] is None:
         assert formulas == [None] * size.num_ranks
         return False
-    schedule = size.schedule()
+    schedule = make_schedule(size.family, **asdict(size.sizes), group_size=group_size)
     halves = [backward_ns - backward_ns // 2, backward_ns // 2]
     durations = np.tile(np.array([forward_ns, backward_ns, *halves], dtype=np.int64), schedule.num_stages)
     timeline = even_layout(run(build_graph(schedule), durations))
@@ -59,17 +62,50 @@ def all_sizes(family: str, *, max_splits: int = 1) -> list[FamilySizes]:
 def test_all_small_sizes_with_a_formula_for_each(family: str):
     for size in all_sizes(family):
         for times in TIMES:
-            has_formula = agree(size, *times)
-            assert has_formula or (size.num_chunks > 1 and size.num_microbatches < size.num_ranks), size
+            assert agree(size, *times), size
 
 
-@pytest.mark.parametrize("family", ["interleaved", "interleaved-less-memory", "interleaved-remainder-last"])
-def test_all_small_sizes_of_interleaved(family: str):
-    for size in all_sizes(family):
-        for times in TIMES:
-            has_formula = agree(size, *times)
-            even = size.num_microbatches % size.num_ranks == 0
-            assert has_formula or not even, size
+COVERAGE = {
+    "naive": 100, "f-then-b": 100, "1f1b": 100, "eager-1f1b": 100, "interleaved": 92, "interleaved-less-memory": 100,
+    "interleaved-remainder-last": 59, "zb-h1": 85, "zb-h2": 70, "zbv": 70, "v-half": 0, "v-min": 0, "dualpipe-v": 66,
+}  # fmt: skip
+"""Percent of the sizes up to 8 ranks, 24 microbatches and 4 chunks whose bubbles are known by place, those of split
+backwards for f = i = w. [docs/algorithms.md]
+"""
+
+
+@pytest.mark.parametrize("family", COVERAGE)
+def test_every_formula_is_exact_and_so_many_sizes_have_one(family: str):
+    chunks = FAMILIES[family].num_chunks
+    known = []
+    for ranks, count, microbatches in product(range(1, 9), (chunks,) if chunks else range(1, 5), range(1, 25)):
+        size = FamilySizes(family=family, num_ranks=ranks, num_chunks=count, num_microbatches=microbatches)
+        if count < FAMILIES[family].fewest_chunks:
+            continue
+        try:
+            size.schedule()
+        except InputError:
+            assert family == "interleaved-remainder-last"
+        else:
+            known.append(agree(size, 2, 4) and (chunks is not None or agree(size, 7, 3)))
+    assert 100 * sum(known) // len(known) == COVERAGE[family]
+
+
+@pytest.mark.parametrize("family", ["interleaved", "interleaved-less-memory"])
+def test_other_group_sizes(family: str):
+    known = []
+    for ranks, chunks, microbatches in product(range(1, 7), (2, 3), range(1, 16)):
+        size = FamilySizes(family=family, num_ranks=ranks, num_chunks=chunks, num_microbatches=microbatches)
+        for group in different_group_sizes(family, size):
+            if group is not None:
+                known += [agree(size, *times, group) for times in TIMES]
+    assert sum(known) > 0.65 * len(known)
+
+
+def test_all_small_sizes_of_interleaved():
+    for family in ("interleaved", "interleaved-less-memory", "interleaved-remainder-last"):
+        for size in all_sizes(family):
+            assert agree(size, *TIMES[size.num_microbatches % 3]) or size.num_microbatches % size.num_ranks, size
 
 
 @pytest.mark.parametrize(
@@ -88,9 +124,10 @@ def test_all_small_sizes_of_split_backwards(family: str, fewest: Callable[[int],
         assert not agree(size, 3, 7)
 
 
-@pytest.mark.parametrize("family", ["f-then-b", "1f1b", "eager-1f1b"])
+@pytest.mark.parametrize("family", ["f-then-b", "1f1b", "eager-1f1b", "interleaved-less-memory", "interleaved"])
 def test_split_sequences(family: str):
-    assert all(agree(size, 2, 3) for size in all_sizes(family, max_splits=3) if size.num_chunks == 1)
+    known = [agree(size, 2, 3) for size in all_sizes(family, max_splits=3)]
+    assert all(known) or (family == "interleaved" and sum(known) > 0.7 * len(known))
 
 
 @given(

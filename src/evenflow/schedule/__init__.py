@@ -15,6 +15,7 @@ from evenflow.schedule.families import (
 )
 from evenflow.schedule.grid import fault_grid
 from evenflow.schedule.groups import check_group_size, different_group_sizes, group_sizes, usual_group_size
+from evenflow.schedule.idle_formulas import IdleFormula, idle_by_formula
 from evenflow.schedule.interleaved import interleaved
 from evenflow.schedule.of_plan import check_sizes_of, schedule_of
 from evenflow.schedule.one_f_one_b import one_f_one_b
@@ -34,6 +35,7 @@ __all__ = [
     "WEIGHT_GRADIENT",
     "Action",
     "Bubble",
+    "IdleFormula",
     "Op",
     "Place",
     "Schedule",
@@ -51,6 +53,7 @@ __all__ = [
     "fault_grid",
     "format_schedule",
     "group_sizes",
+    "idle_by_formula",
     "interleaved",
     "make_schedule",
     "one_f_one_b",

@@ -10,8 +10,15 @@ times f and b of a forward and a backward of one stage (a chunk), rank r of p ha
 
 The sum is (p - 1)(f + b) on every rank. A rank without a steady phase, as all of F-then-B, has s (f + b) between its
 forwards and its backwards. Eager and interleaved 1F1B, which warm up longer, have max(0, s (b - f)) before the steady
-phase and the rest of s (f + b) after it; with several chunks and 2 p microbatches or more, at least (s - r - 1) b
-before it.
+phase and the rest of s (f + b) after it. With several chunks and a second group of n >= p microbatches, the first of
+the two is at least (s - r - 1) b - (n - p)(f + b): a forward of rank 0 in the steady phase needs one of the last rank
+that is also in it, and all ranks behind follow that. With fewer microbatches (or parts) than ranks, U < p, and several
+chunks, each pass through a chunk but the last adds (p - U) f between forwards and (p - U) b between backwards.
+
+Where the first group is larger than the others, the bubble after the steady phase of the first ranks is in pieces: each
+of the first backwards of the cool-down waits for a forward of the last rank. With g microbatches in the first group, p
+in each of at least two others, and y = min((v - 1)(g - p) - 2 - 2 r, s - r - 2) > 0, rank r has y - 1 pieces of f, one
+of (s - r - 1 - y) f, and the rest.
 
 Where backwards are split and input and weight gradient take f each (b = 2 f), rank r of ZB-H1, ZB-H2, ZB-V and
 DualPipe-V has two bubbles, once there are enough microbatches:
@@ -28,6 +35,9 @@ has just run the p - r forwards it can.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+
+from evenflow.model import Sizes
+from evenflow.schedule.groups import group_sizes, usual_group_size
 
 _FORWARDS_AHEAD = {
     "1f1b": 1, "interleaved-less-memory": 1, "eager-1f1b": 2, "interleaved": 2, "interleaved-remainder-last": 2,
@@ -93,8 +103,6 @@ def bubbles_by_formula(
     `family` is a canonical name. `forward_ns` and `backward_ns` are the times of one microbatch (part) on one stage;
     `weight_ns` is the weight gradient's share of the backward, by default half.
     """
-    if group_size is not None:
-        return None
     before, after, both = rank, num_ranks - rank - 1, forward_ns + backward_ns
     if family in _SPLIT_BACKWARD:
         are_equal = backward_ns == 2 * forward_ns and weight_ns in (None, forward_ns)
@@ -103,7 +111,14 @@ def bubbles_by_formula(
         count = after if family == "dualpipe-v" else 1
         rest = (_SPLIT_BACKWARD[family], count, after * forward_ns // max(1, count))
         return collect_bubbles([(Place.START, 1, before * forward_ns), rest])
-    if not _has_formula(family, num_ranks, num_chunks, num_microbatches, sequence_splits):
+    sizes = Sizes(
+        num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches, sequence_splits=sequence_splits
+    )
+    groups = _groups(sizes, group_size)
+    is_short = (
+        family == "interleaved-remainder-last" and 0 < num_microbatches % num_ranks < num_ranks < num_microbatches
+    )
+    if (is_short and group_size is None) or not _has_formula(family, sizes, groups):
         return None
     ends = [(Place.START, 1, before * forward_ns), (Place.END, 1, before * backward_ns)]
     if family == "naive":
@@ -117,22 +132,43 @@ def bubbles_by_formula(
                 (Place.BACKWARDS, passes, (num_ranks - 1) * backward_ns),
             ]
         )
+    missing = max(0, num_ranks - sizes.num_units)
+    ends += [
+        (Place.FORWARDS, num_chunks - 1, missing * forward_ns),
+        (Place.BACKWARDS, num_chunks - 1, missing * backward_ns),
+    ]
     if family == "f-then-b":
         return collect_bubbles([*ends, (Place.TURN, 1, after * both)])
     ahead = _FORWARDS_AHEAD[family]
-    num_forwards = num_chunks * num_microbatches * sequence_splits
-    first_group = num_ranks + num_microbatches % num_ranks if num_microbatches > num_ranks else num_microbatches
-    warmup = (num_chunks - 1) * first_group + sequence_splits - 1 + ahead * after
-    if warmup + 1 >= num_forwards:
+    warmup = (num_chunks - 1) * groups[0] + sequence_splits - 1 + ahead * after
+    if warmup + 1 >= num_chunks * sizes.num_units:
         return collect_bubbles([*ends, (Place.TURN, 1, after * both)])
-    gap = after * backward_ns
-    if ahead == 2:
-        gap = max(0, after * (backward_ns - forward_ns))
-        if num_chunks > 1 and num_microbatches >= 2 * num_ranks:
-            # A forward of rank 0 in the steady phase needs one of the last rank that is also in it, and all ranks
-            # behind follow that.
-            gap = max(gap, (after - before - 1) * backward_ns)
-    return collect_bubbles([*ends, (Place.FORWARDS, 1, gap), (Place.BACKWARDS, 1, after * both - gap)])
+    if ahead == 1:
+        return collect_bubbles(
+            [*ends, (Place.FORWARDS, 1, after * backward_ns), (Place.BACKWARDS, 1, after * forward_ns)]
+        )
+    gap, pieces = max(0, after * (backward_ns - forward_ns)), 0
+    if num_chunks > 1 and len(groups) > 1:
+        gap = max(gap, (after - before - 1) * backward_ns - (min(groups) - num_ranks) * both)
+        if len(groups) > 2:
+            pieces = min((num_chunks - 1) * (groups[0] - groups[1]) - 2 - 2 * before, after - before - 2)
+    last = after * both - gap
+    ends += [(Place.FORWARDS, 1, gap)]
+    if pieces > 0:
+        waiting = after - before - 2
+        ends += [
+            (Place.BACKWARDS, pieces - 1, forward_ns),
+            (Place.BACKWARDS, 1, (waiting - pieces + 1) * forward_ns),
+        ]
+        last -= waiting * forward_ns
+    return collect_bubbles([*ends, (Place.BACKWARDS, 1, last)])
+
+
+def _groups(sizes: Sizes, group_size: int | None) -> list[int]:
+    """Return the microbatch parts of each group of an interleaved order."""
+    fill = usual_group_size(sizes)
+    groups = group_sizes(num_microbatches=sizes.num_microbatches, group=group_size or fill, fill=fill)
+    return [size * sizes.sequence_splits for size in groups]
 
 
 def _fewest(family: str, num_ranks: int) -> int:
@@ -142,24 +178,24 @@ def _fewest(family: str, num_ranks: int) -> int:
     return 2 * num_ranks if family == "dualpipe-v" else 2 * num_ranks - 1
 
 
-def _has_formula(family: str, num_ranks: int, num_chunks: int, num_microbatches: int, sequence_splits: int) -> bool:
-    """Return whether every bubble of every rank is known in closed form for these sizes."""
+def _has_formula(family: str, sizes: Sizes, groups: list[int]) -> bool:
+    """Return whether every bubble of every rank is known in closed form; `groups` has their microbatch parts."""
     if family == "naive":
-        return sequence_splits == 1
+        return sizes.sequence_splits == 1
     if family != "f-then-b" and family not in _FORWARDS_AHEAD:
         return False
-    if num_chunks == 1:
-        return sequence_splits == 1 or family in ("f-then-b", "1f1b", "eager-1f1b")
-    if num_microbatches * sequence_splits < num_ranks:
-        return False  # too few to fill the pipeline: ranks wait between chunks too
-    if family == "f-then-b":
+    if family == "f-then-b" or sizes.num_chunks == 1 or len(groups) == 1:
         return True
-    if sequence_splits > 1:
+    if min(groups) < sizes.num_ranks:
+        return False  # ranks wait between chunks too
+    if family == "interleaved-less-memory":
+        return True
+    # With the longer warm-up, a larger first group cuts the last bubble of rank 0 into pieces.
+    uneven = (sizes.num_chunks - 1) * (max(groups) - min(groups)) + sizes.sequence_splits - 1
+    if uneven <= 2 or sizes.num_ranks <= 3:
+        return True
+    if sizes.sequence_splits > 1:
         return False
-    remainder = num_microbatches % num_ranks
-    if family == "interleaved-remainder-last":
-        return remainder == 0
-    if family == "interleaved-less-memory" or num_microbatches < 2 * num_ranks:
-        return True
-    # With the longer warm-up, a larger first group makes rank 0 wait within its cool-down too.
-    return (num_chunks - 1) * remainder <= 2
+    if len(groups) == 2:
+        return sizes.num_chunks == 2 and groups[0] > groups[1] == sizes.num_ranks
+    return min(groups) == groups[-1] == groups[1] == sizes.num_ranks

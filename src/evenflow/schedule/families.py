@@ -1,11 +1,11 @@
 """The schedule families by name."""
 
+import difflib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
 from evenflow.errors import InputError
-from evenflow.fields import nearest
 from evenflow.language import _
 from evenflow.model import looped, v_shaped
 from evenflow.schedule.dualpipe_v import dualpipe_v
@@ -42,7 +42,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             make=f_then_b,
             idea="all forwards, then all backwards",
             memory="m",
-            bubble="(p-1)/(p-1 + v m) for m >= p or v = 1",
+            bubble="x / (x + v m) with x = p-1 + (v-1) max(0, p-m)",
             paper="GPipe, arXiv:1811.06965, §2.3",
         ),
         "1f1b": Family(
@@ -67,9 +67,9 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             make=partial(interleaved, less_memory=False),
             fewest_chunks=2,
             has_groups=True,
-            idea="1F1B over several chunks per rank; a remainder of microbatches joins the first group",
+            idea="1F1B over several chunks per rank, in groups of p microbatches or more; what is left joins the first",
             memory="min(v m, (v-1) g + 2(p-r)-1) / v, for m >= p, with g = p + m mod p",
-            bubble="(p-1)/(p-1 + v m) for m >= p",
+            bubble="x / (x + v m) with x = p-1 + (v-1) max(0, p-m), in groups of p or more",
             paper="Megatron-LM, arXiv:2104.04473, §2.2",
         ),
         "interleaved-less-memory": Family(
@@ -78,7 +78,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             has_groups=True,
             idea="interleaved 1F1B with the shortest warm-up that costs no time",
             memory="min(v m, (v-1) g + p-r) / v, for m >= p, with g = p + m mod p",
-            bubble="(p-1)/(p-1 + v m) for m >= p",
+            bubble="x / (x + v m) with x = p-1 + (v-1) max(0, p-m), in groups of p or more",
             paper="Megatron-LM, arXiv:2104.04473, §2.2",
         ),
         "zb-h1": Family(
@@ -107,7 +107,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             idea="two chunks on a V; split backwards leave no rank waiting between its own actions",
             limits=_V_SHAPED,
             memory="min(m, p), until the weight gradient",
-            bubble="(p-1) / (p-1 + 6m) for f = i = w and m >= p: only fill and drain",
+            bubble="(p-1) x / ((p-1) x + 2m (f+i+w)) with x = max(2f-i, i, w, 2(i-w)), for m >= 2p-1, unless f > i > w",
             paper="ZeroBubble, arXiv:2401.10241, §6; arXiv:2405.15362, §3",
         ),
         "v-half": Family(
@@ -118,7 +118,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             idea="ZB-V with half the activations, for some bubbles",
             limits=_V_SHAPED,
             memory="min(m, p//2 + 1), until the weight gradient",
-            bubble="at most (3p-4) / (3p-4 + 6m) for f = i = w and m >= p >= 2",
+            bubble="x / (x + 6m) with x = 3p-7 for even and 3p-4 for odd p, for f = i = w, p >= 3 and m >= 3p/4 + 1",
             paper="Controllable memory, arXiv:2405.15362, §3",
         ),
         "v-min": Family(
@@ -129,7 +129,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             idea="ZB-V with a third of the activations, for more bubbles",
             limits=_V_SHAPED,
             memory="min(m, (p+4)//3), until the weight gradient",
-            bubble="at most (4p-5) / (4p-5 + 6m) for f = i = w and m >= p >= 2",
+            bubble="x / (x + 6m) with x = 4p-7 where 3 divides p, else 4p-5, for f = i = w, p >= 3 and m >= 2p/3 + 1",
             paper="Controllable memory, arXiv:2405.15362, §3",
         ),
         "dualpipe-v": Family(
@@ -190,12 +190,12 @@ def family_name(name: str, *, also: Sequence[str] = ()) -> str:
     canonical = ALIASES.get(name.lower(), name.lower())
     valid = [*FAMILIES, *ALIASES, *also]
     if canonical not in valid:
-        near = nearest(canonical, valid)
+        near = difflib.get_close_matches(canonical, valid, n=1)
         raise InputError(
             value=name,
             rule=_("must be one of {names}", names=", ".join(valid)),
             place="schedule",
-            remedy=_("did you mean {near}?", near=near) if near else "",
+            remedy=_("did you mean {near}?", near=near[0]) if near else "",
         )
     return canonical
 

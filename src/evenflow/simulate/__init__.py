@@ -1,6 +1,6 @@
 """The exact simulator of a step: the time of every action, the memory of every rank, and the causes of idle time."""
 
-from evenflow.simulate.bubbles import BubbleTable, IdleTime, as_fractions
+from evenflow.simulate.bubbles import BubbleTable, FillDrain, IdleTime, as_fractions
 from evenflow.simulate.costs import (
     Integers,
     LayerSums,
@@ -20,6 +20,7 @@ from evenflow.simulate.timeline import Timeline, makespan_ns, run
 
 __all__ = [
     "BubbleTable",
+    "FillDrain",
     "Graph",
     "IdleTime",
     "Integers",

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenflow.model import Communication
+from evenflow.language import _
+from evenflow.model import Communication, Plan
+from evenflow.schedule import IdleFormula, idle_by_formula
 from evenflow.simulate.costs import Integers, StageCosts, duration_table
 from evenflow.simulate.graph import Graph
 from evenflow.simulate.timeline import Timeline, run
@@ -52,6 +54,39 @@ class IdleTime:
     """More idle time because layers recompute."""
     communication_ns: int
     """More idle time because messages take time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FillDrain:
+    """Idle time of equal stages under a plan's order with free messages, as a fraction of the model's own time."""
+
+    simulated: float
+    by_formula: float | None
+    """The same in closed form; None where there is no formula."""
+    words: str
+    """The formula in the symbols of ``evenflow schedules``; without one, the reason."""
+
+
+def fill_drain(graph: Graph, costs: StageCosts, plan: Plan) -> FillDrain:
+    """Return the idle time of equal stages, simulated and by formula."""
+    timeline = _balanced(graph, costs)
+    busy_ns = int(timeline.busy_ns.max())
+    if plan.order:
+        formula = IdleFormula(idle_ns=None, words=_("the order is the plan's own"))
+    else:
+        formula = idle_by_formula(
+            plan.schedule,
+            plan.sizes,
+            forward_ns=int(costs.forward_ns.sum()),
+            backward_ns=int((costs.backward_ns - costs.recompute_ns).sum()),
+            weight_ns=int(costs.weight_ns.sum()),
+            group_size=plan.group_size,
+        )
+    return FillDrain(
+        simulated=timeline.makespan_ns / busy_ns - 1,
+        by_formula=None if formula.idle_ns is None else formula.idle_ns / busy_ns,
+        words=formula.words,
+    )
 
 
 def bubble_table(

@@ -5,9 +5,9 @@ from functools import cached_property
 
 import numpy as np
 
-from evenflow.model import Communication, Network, Plan, check_step
+from evenflow.model import Communication, Network, Plan
 from evenflow.schedule import Op, Schedule, check_complete, check_sizes_of, schedule_of
-from evenflow.simulate.bubbles import BubbleTable, IdleTime, bubble_table, idle_times
+from evenflow.simulate.bubbles import BubbleTable, FillDrain, IdleTime, bubble_table, fill_drain, idle_times
 from evenflow.simulate.costs import Integers, StageCosts, stage_costs
 from evenflow.simulate.graph import build_graph
 from evenflow.simulate.memory import peak_bytes
@@ -47,6 +47,11 @@ class Simulation:
         return bubble_table(self.timeline.graph, self.costs, self.timeline, self.communication)
 
     @cached_property
+    def fill_drain(self) -> FillDrain:
+        """Idle time of equal stages under the same order, simulated and by formula."""
+        return fill_drain(self.timeline.graph, self.costs, self.plan)
+
+    @cached_property
     def idle(self) -> tuple[IdleTime, ...]:
         """Idle time of every rank by cause."""
         return idle_times(self.timeline.graph, self.costs, self.timeline)
@@ -65,7 +70,6 @@ def simulate(
     Raises InputError when plan, network and schedule do not fit, ScheduleError when the order is incomplete or
     deadlocks.
     """
-    check_step(network, plan.sizes, communication)
     if schedule is None:
         schedule = schedule_of(plan)
     else:

@@ -1,6 +1,7 @@
 from evenflow.export.results.json_text import format_object
 from evenflow.export.results.plan_fields import PlanReport, plan_fields
 from evenflow.model import Plan
+from evenflow.simulate import FillDrain
 
 PLAN = Plan(
     schedule="interleaved",
@@ -24,6 +25,7 @@ GOLDEN = """{
   "memory_limit_mb": 57344.0,
   "memory_binds": null,
   "bubble": {"real": 0.4, "ideal": 0.1, "imbalance": 0.2, "recompute": 0.1, "communication": 0.0},
+  "fill_drain": {"simulated": 0.1, "by_formula": 0.1, "formula": "(p-1) (f+b)", "no_formula": null},
   "solve_seconds": 3.5
 }
 """  # noqa: E501
@@ -39,6 +41,7 @@ def report(memory_limit_bytes: int | None, *, lower_bound_ns: int | None = 1_500
         memory_limit_bytes=memory_limit_bytes,
         bubble={"communication": 0.0, "real": 0.4, "ideal": 0.1, "imbalance": 0.2, "recompute": 0.1},
         solve_seconds=3.5,
+        fill_drain=FillDrain(simulated=0.1, by_formula=0.1, words="(p-1) (f+b)"),
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from evenflow.baselines.named_plans import NamedPlan
-from evenflow.cli.text.tables import aligned
+from evenflow.cli.text.tables import aligned, fill_drain_note
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.language import _
 from evenflow.units import megabytes, milliseconds
@@ -32,7 +32,18 @@ def comparison_table(plans: Sequence[NamedPlan], memory_limit_bytes: int | None)
                 _verdict(plan, memory_limit_bytes),
             ]
         )
-    return aligned(header, rows, left={0, len(header) - 1})
+    return "\n".join([aligned(header, rows, left={0, len(header) - 1}), *_fill_drain_notes(plans)])
+
+
+def _fill_drain_notes(plans: Sequence[NamedPlan]) -> list[str]:
+    """Return a line for each order of the plans: what equal stages idle under it, by formula and simulated."""
+    by_order: dict[tuple[str, int], str] = {}
+    for each in plans:
+        plan = each.simulation.plan
+        by_order.setdefault((plan.schedule, plan.num_chunks), fill_drain_note(each.simulation.fill_drain))
+    if len(by_order) == 1:
+        return list(by_order.values())
+    return [f"{schedule}, v = {chunks}: {note}" for (schedule, chunks), note in by_order.items()]
 
 
 def _verdict(plan: NamedPlan, memory_limit_bytes: int | None) -> str:

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from evenflow.baselines.equal_stages import idle_shares, peak_live
+from evenflow.baselines.equal_stages import idle_of_equal_stages, idle_shares, peak_live
 from evenflow.cli.text.tables import aligned
 from evenflow.draw.plan_picture import timeline_svg
 from evenflow.draw.text_grid import text_grid
@@ -26,7 +26,7 @@ _COLUMNS = {
 def shown_text(simulation: Simulation, formula: Formula) -> str:
     """Return a family on equal stages: grid, bubbles, live activations."""
     paragraphs = [_headline(simulation), _grid(simulation)]
-    paragraphs.append(f"{_step(simulation)}\n{bubble_table(simulation, formula)}")
+    paragraphs.append(f"{_step(simulation)}\n{_idle_note(simulation)}\n{bubble_table(simulation, formula)}")
     paragraphs.append(live_note(simulation))
     return "\n\n".join(paragraphs)
 
@@ -148,6 +148,24 @@ def _step(simulation: Simulation) -> str:
         "one step takes {makespan_ms} ms; {percent} of all ranks' time is idle",
         makespan_ms=_ms(simulation.makespan_ns),
         percent=_percent(sum(shares, Fraction(0)) / len(shares)),
+    )
+
+
+def _idle_note(simulation: Simulation) -> str:
+    """Return one sentence on the idle time of each rank: by formula and simulated."""
+    formula = idle_of_equal_stages(simulation)
+    simulated = _ms(simulation.makespan_ns - int(simulation.timeline.busy_ns[0]))
+    if formula.idle_ns is None:
+        return _(
+            "idle on each rank: {simulated} ms simulated; no formula: {reason}",
+            simulated=simulated,
+            reason=formula.words,
+        )
+    return _(
+        "idle on each rank: {value} ms by formula {formula}, {simulated} ms simulated",
+        value=_ms(formula.idle_ns),
+        formula=formula.words,
+        simulated=simulated,
     )
 
 

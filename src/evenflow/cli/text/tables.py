@@ -6,7 +6,7 @@ from evenflow.cli.text.display_width import display_width, padded
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.language import _, _n
 from evenflow.model import NONE, Communication
-from evenflow.simulate import Simulation
+from evenflow.simulate import FillDrain, Simulation
 from evenflow.solve import Outcome
 from evenflow.units import MEGABYTE, megabytes, milliseconds
 
@@ -103,9 +103,27 @@ def bubble_table(simulation: Simulation) -> str:
             ]
         )
     table = aligned(["", _("all"), *causes], rows, left={0})
+    table += "\n" + fill_drain_note(simulation.fill_drain)
     if not any(cell.startswith("-") for row in rows for cell in row[1:]):
         return table
     return table + "\n" + _("below zero: less idle time, as unequal stages can fill and drain sooner than equal ones")
+
+
+def fill_drain_note(idle: FillDrain) -> str:
+    """Return one sentence on what equal stages would idle under the same order: by formula and simulated."""
+    simulated = f"{round(idle.simulated, 4) + 0.0:.4f}"
+    if idle.by_formula is None:
+        return _(
+            "fill/drain of equal stages: {simulated} simulated; no formula: {reason}",
+            simulated=simulated,
+            reason=idle.words,
+        )
+    return _(
+        "fill/drain of equal stages: {value} by formula, {simulated} simulated; idle time {formula}",
+        value=f"{round(idle.by_formula, 4) + 0.0:.4f}",
+        simulated=simulated,
+        formula=idle.words,
+    )
 
 
 def memory_note(simulation: Simulation, memory_limit_bytes: int | None) -> str:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from evenflow.baselines.equal_stages import example_of
 from evenflow.cli.shared import options
 from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.text.display_width import padded, wrapped
@@ -38,6 +39,7 @@ def schedules(json_file: Path | None, overwrite: bool) -> int:
             (_("limits"), looked_up(family.limits)),
             (_("memory"), looked_up(family.memory)),
             (_("bubble"), looked_up(family.bubble)),
+            (_("example"), _example(name)),
             (_("paper"), family.paper),
             *(
                 (_("also"), f"{alias}: {looked_up(ALIAS_NOTES[alias])}")
@@ -56,3 +58,15 @@ def schedules(json_file: Path | None, overwrite: bool) -> int:
     if outputs.sentence:
         click.echo(f"\n{outputs.sentence}")
     return 0
+
+
+def _example(name: str) -> str:
+    """Return the idle share of a family for one size, by formula and simulated."""
+    example = example_of(name)
+    sizes, by_formula = example.simulation.plan.sizes, example.idle_share_by_formula
+    case = _("p = {ranks}, v = {chunks}, m = {microbatches}, f = i = w", ranks=sizes.num_ranks, chunks=sizes.num_chunks,
+             microbatches=sizes.num_microbatches)  # fmt: skip
+    simulated = _("{share} % simulated", share=f"{100 * example.idle_share:.2f}")
+    if by_formula is None:
+        return f"{case}: {simulated}; " + _("no formula: {reason}", reason=example.formula.words)
+    return f"{case}: " + _("{share} % by formula", share=f"{100 * by_formula:.2f}") + f", {simulated}"

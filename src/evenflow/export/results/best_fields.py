@@ -8,7 +8,7 @@ from evenflow.solve import BestOutcome, Candidate
 from evenflow.units import milliseconds
 
 
-def best_fields(best: BestOutcome, asked: Sizes, *, schedule: str) -> dict[str, object]:
+def best_fields(best: BestOutcome, asked: Sizes, *, schedule: str = "best") -> dict[str, object]:
     """Return the fields of the best schedule, then the bound over all schedules and the fields of the others.
 
     `schedule` is what was asked for: ``best``, or the name of a family of which every group size was tried.

@@ -61,5 +61,6 @@ def _no_plan_fields(outcome: Outcome, asked: Sizes, *, schedule: str) -> dict[st
         "memory_binds": None,
         "smallest_limit_mb": None if reason is None else megabytes(reason.smallest_limit_bytes),
         "bubble": None,
+        "fill_drain": None,
         "solve_seconds": outcome.solve_seconds,
     }

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evenflow.model import BOTH, COMM, FULL, SELECT, Cells, Plan
-from evenflow.simulate import Simulation, as_fractions
+from evenflow.simulate import FillDrain, Simulation, as_fractions
 from evenflow.solve import BindingLimit
 from evenflow.units import megabytes, milliseconds
 
@@ -30,6 +30,8 @@ class PlanReport:
     solve_seconds: float
     binding: tuple[BindingLimit, ...] | None = None
     """Memory limits that bind; None where that was not looked for."""
+    fill_drain: FillDrain | None = None
+    """Idle time of equal stages under the same order; None where that was not looked for."""
 
 
 def report_of(
@@ -52,6 +54,7 @@ def report_of(
         bubble=as_fractions(simulation.bubbles),
         solve_seconds=solve_seconds,
         binding=binding,
+        fill_drain=simulation.fill_drain,
     )
 
 
@@ -82,6 +85,7 @@ def plan_fields(report: PlanReport, **more: object) -> dict[str, object]:
         "memory_limit_mb": None if limit is None else megabytes(limit),
         "memory_binds": None if report.binding is None else [_binding_fields(limit) for limit in report.binding],
         "bubble": {name: report.bubble[name] for name in _BUBBLES},
+        "fill_drain": _fill_drain_fields(report.fill_drain),
         "solve_seconds": report.solve_seconds,
         **more,
         **({"order": plan.order} if plan.order else {}),
@@ -93,6 +97,18 @@ def _binding_fields(limit: BindingLimit) -> dict[str, object]:
         "rank": limit.rank,
         "change": "take_layer" if limit.takes_layer else "recompute_less",
         "more_mb": megabytes(limit.more_bytes),
+    }
+
+
+def _fill_drain_fields(idle: FillDrain | None) -> dict[str, object] | None:
+    if idle is None:
+        return None
+    known = idle.by_formula is not None
+    return {
+        "simulated": idle.simulated,
+        "by_formula": idle.by_formula,
+        "formula": idle.words if known else None,
+        "no_formula": None if known else idle.words,
     }
 
 

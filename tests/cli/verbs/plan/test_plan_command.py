@@ -29,6 +29,7 @@ memory: peak 240.0 MB on rank 0, within the limit of 250.0 MB
 bubble         0.5000      0.5000     0.0000     0.0000
 rank 0 idle %    33.3        33.3        0.0        0.0
 rank 1 idle %    33.3        33.3        0.0        0.0
+fill/drain of equal stages: 0.5000 by formula, 0.5000 simulated; idle time (p-1) (f+b)
 
 """
 BLOCK = """\

@@ -13,6 +13,7 @@ rank 1  .  F0 B0--- F1 B1--- F2 B2--- .  .
 (one column is 1 ms)
 
 one step takes 12 ms; 25.0 % of all ranks' time is idle
+idle on each rank: 3 ms by formula (p-1) (f+b), 3 ms simulated
 bubbles in ms, by formula | simulated:
 rank  before  F to F  B to B  after  idle %  peak live
    0   0 | 0   2 | 2   1 | 1  0 | 0    25.0          2
@@ -62,8 +63,9 @@ def test_a_family_is_shown(evenflow, folder):
 
 
 def test_places_without_a_formula_say_so(evenflow, folder):
-    result = evenflow("schedule", "show", "interleaved", "--ranks", 4, "--chunks", 2, "--microbatches", 3)
+    result = evenflow("schedule", "show", "v-half", "--ranks", 4, "--microbatches", 8, "--weight", 0.5)
     assert result.exit_code == 0
+    assert "ms simulated; no formula: only for f = i = w" in result.stdout
     assert "(? means no formula for these sizes and times)" in result.stdout
     assert "? | " in result.stdout
 

@@ -34,12 +34,10 @@ MOST_PROCESSES = 8
 @MODEL
 @cluster_options
 @options.MICROBATCHES
-@click.option(
-    "--seq", "sequence", type=options.TOKEN_COUNT, default=4096, show_default=True, help="Tokens of a sequence."
-)
+@click.option("--seq", "sequence", type=options.COUNT, default=4096, show_default=True, help="Tokens of a sequence.")
 @click.option(
     "--microbatch",
-    type=options.SEQUENCE_COUNT,
+    type=options.COUNT,
     help="Sequences of a microbatch, on all devices of a stage together.  [default: one for each device of the mesh]",
 )
 @click.option(
@@ -51,7 +49,7 @@ MOST_PROCESSES = 8
 )
 @click.option(
     "--efficiency",
-    type=options.EFFICIENCY,
+    type=float,
     default=0.7,
     show_default=True,
     metavar="SHARE",
