@@ -12,7 +12,7 @@ from evenflow.baselines.even_plan import even_plan
 from evenflow.cli.main import main
 from evenflow.model import FULL, NONE, Request
 from evenflow.simulate import simulate
-from evenflow.solve import Infeasibility, Outcome, Progress, ProgressCallback, Status
+from evenflow.solve import Infeasibility, Neighbours, Outcome, Progress, ProgressCallback, Status
 
 TINY = {
     "name": "tiny",
@@ -63,8 +63,9 @@ def even_outcome(
 
 @pytest.fixture
 def fake_solver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands get `even_outcome` instead of a solve."""
+    """The commands get `even_outcome` instead of a solve, and no neighbours."""
     monkeypatch.setattr(solve, "solve", even_outcome)
+    monkeypatch.setattr(solve, "find_neighbours", lambda *_, **__: Neighbours())
 
 
 @pytest.fixture

@@ -42,6 +42,22 @@ def test_the_smallest_limit_that_is_named_will_do(folder, evenflow):
     assert evenflow("plan", "tiny.json", *sizes, "--memory", f"{smallest - 1}MB").exit_code == 3
 
 
+def test_a_shorter_neighbour_is_named_and_written(folder, evenflow):
+    request = ("plan", EXAMPLE, "--ranks", 4, "--microbatches", 8, "--chunks", 2, "--less-memory", "--memory", "56GB")
+    result = evenflow(*request, "--time-limit", 20, "--json", "plan.json")
+    (line,) = (line for line in result.stdout.splitlines() if line.startswith("shorter: "))
+    written = json.loads((folder / "plan.json").read_text())
+    best = written["neighbours"][0]
+    assert best["makespan_ms"] < written["makespan_ms"]
+    assert max(best["peak_memory_mb"]) <= 56 * 1024
+    assert f"--chunks {best['chunks']} takes {best['makespan_ms']:,.1f} ms" in line
+    assert written["same_without_limit"] is False
+    assert {(each["schedule"], each["chunks"]) for each in written["neighbours"]} >= {("interleaved", 2), ("1f1b", 1)}
+    quiet = evenflow(*request, "--time-limit", 5, "--json", "plan.json", "--quiet")
+    assert "shorter" not in quiet.output
+    assert "neighbours" not in json.loads((folder / "plan.json").read_text())
+
+
 def test_the_balancers_command(folder):
     (folder / "layers").mkdir()
     (folder / "tiny.json").rename(folder / "layers" / "tiny.json")

@@ -2,6 +2,7 @@
 
 from evenflow.solve.best import plan_best, solve_best
 from evenflow.solve.best_outcome import BestOutcome, Candidate
+from evenflow.solve.contest.neighbours import Neighbours, find_neighbours
 from evenflow.solve.outcome import BindingLimit, Infeasibility, Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.plan import plan, solve
 
@@ -10,10 +11,12 @@ __all__ = [
     "BindingLimit",
     "Candidate",
     "Infeasibility",
+    "Neighbours",
     "Outcome",
     "Progress",
     "ProgressCallback",
     "Status",
+    "find_neighbours",
     "plan",
     "plan_best",
     "solve",

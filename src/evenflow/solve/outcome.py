@@ -62,6 +62,8 @@ class Outcome:
     infeasibility: Infeasibility | None = None
     binding: tuple[BindingLimit, ...] | None = None
     """Memory limits that bind, in the order of ranks; None without a plan or a limit."""
+    interrupted: bool = False
+    """Whether Ctrl-C ended the search."""
     fixed_layers: bool = False
     """Whether the caller decided the layers of every cell: bound and limit are those of plans with these layers."""
 

@@ -126,5 +126,6 @@ class Race:
             memory_limit_bytes=problem.memory_limit_bytes,
             solve_seconds=self._spent_s,
             first_plan_seconds=standing.first_plan_s,
+            interrupted=self.interrupted.is_set(),
             fixed_layers=problem.request.layers is not None,
         )

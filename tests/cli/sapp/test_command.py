@@ -198,11 +198,13 @@ class TestBalance:
         request = asked.pop("request")
         assert request.sizes == Sizes(num_ranks=4, num_microbatches=6, num_chunks=2, sequence_splits=2)
         assert request.memory_limit_bytes == 2**30
-        assert asked == {"schedule": "interleaved-less-memory", "time_limit_s": 5.0}
+        assert asked == {"schedule": "interleaved-less-memory", "time_limit_s": 4.5}  # the rest is for the neighbours
         balance("-m", "llama2_70b")
         assert asked["request"].sizes == Sizes(num_ranks=4, num_microbatches=4)
         assert asked["request"].memory_limit_bytes == 56000 * 2**20
-        assert (asked["schedule"], asked["time_limit_s"]) == ("1f1b", 90.0)
+        assert (asked["schedule"], asked["time_limit_s"]) == ("1f1b", 85.0)
+        balance("-m", "llama2_70b", "-q")
+        assert asked["time_limit_s"] == 90.0
 
     @pytest.mark.parametrize(
         ("flags", "parts"),

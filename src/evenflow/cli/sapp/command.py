@@ -14,6 +14,7 @@ import click
 from evenflow import solve
 from evenflow.baselines.named_plans import NamedPlan, Skipped, naive_plans
 from evenflow.cli.exit_status import run_command, status_code
+from evenflow.cli.sapp.answer_lines import FAMILIES, more_lines
 from evenflow.cli.sapp.flags import parse, says_nothing
 from evenflow.cli.sapp.guide_questions import interactive_guide
 from evenflow.cli.sapp.job import Job
@@ -34,7 +35,7 @@ from evenflow.cli.shared.plan_pictures import beside_svg, plan_svg
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.plan_text import no_plan_text
-from evenflow.cli.text.tables import plan_table, round_up_megabytes
+from evenflow.cli.text.tables import plan_table
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.sapp_text import format_bubbles
@@ -42,7 +43,7 @@ from evenflow.interruption import watch
 from evenflow.language import _
 from evenflow.model import NONE, Network, Request
 from evenflow.simulate import Simulation, as_fractions
-from evenflow.solve import Outcome
+from evenflow.solve.contest.neighbours import comparison_seconds
 from evenflow.units import megabytes, milliseconds
 
 SAPP = Vocabulary.SAPP
@@ -123,15 +124,20 @@ def _recommend(
     request: Request, settings: Settings, flags: argparse.Namespace, outputs: Outputs
 ) -> tuple[int, NamedPlan | None]:
     """Solve, and show the plan or why there is none; return the status and the plan."""
-    with shown_progress() as progress:
-        outcome = solve.solve(request, schedule=settings.schedule, time_limit_s=flags.time_limit, progress=progress)
+    comparison_s = 0.0 if flags.quiet else comparison_seconds(flags.time_limit)
+    with shown_progress(quiet=flags.quiet) as progress:
+        outcome = solve.solve(
+            request, schedule=settings.schedule, time_limit_s=flags.time_limit - comparison_s, progress=progress
+        )
+        neighbours = solve.find_neighbours(request, outcome, FAMILIES, time_limit_s=comparison_s, progress=progress)
     recommended = recommended_plan(outcome)
     if recommended is None:
         click.echo(no_plan_text(outcome, SAPP), err=True)
         return status_code(outcome.status), None
     if not settings.is_drawn:
         recommended = replace(recommended, picture=None)
-    _show(recommended, request.memory_limit_bytes, flags.output_folder, outputs, more=binding_line(outcome))
+    more = more_lines(outcome, neighbours, settings)
+    _show(recommended, request.memory_limit_bytes, flags.output_folder, outputs, more=more)
     return status_code(outcome.status), recommended
 
 
@@ -182,22 +188,6 @@ def _memory(simulation: Simulation, memory_limit_bytes: int | None) -> list[str]
         verdict = _("OVER the limit on stages {over}", over=over) if over else _("within the limit")
         lines.append(f"memory_limit: {megabytes(memory_limit_bytes):.0f} MB, {verdict}")
     return lines
-
-
-def binding_line(outcome: Outcome) -> str:
-    """Return the stages whose memory limit binds; empty where none was checked."""
-    if outcome.binding is None:
-        return ""
-    stages = [limit.rank for limit in outcome.binding]
-    if not stages:
-        return "memory_binds: " + _("no stage: none alone would recompute less or take a layer with more memory")
-    least = min(outcome.binding, key=lambda limit: limit.more_bytes)
-    values = {"stages": stages, "more": f"{round_up_megabytes(least.more_bytes)} MB", "stage": least.rank}
-    if least.takes_layer:
-        text = _("stages {stages}; with {more} more, stage {stage} would take a layer from its neighbour", **values)
-    else:
-        text = _("stages {stages}; with {more} more, stage {stage} would recompute less", **values)
-    return f"memory_binds: {text}"
 
 
 def layers_text(network: Network) -> str:

@@ -108,6 +108,7 @@ def parser() -> argparse.ArgumentParser:
     _add_flag(parser, "-overwrite", "--overwrite", "also replace files that evenflow did not write, or changed ones")
     _add_flag(parser, "-exec", "--exec", "0: only simulate the other plans, without solving", default=True)
     _add_flag(parser, "-dump", "--dump_layer", "print the layers as they were read")
+    add("-q", "--quiet", action="store_true", help="no progress, and no comparison with other -lm and -i")
     add("-O", "--optimization_level", type=int, choices=(0, 1, 2), help="accepted for old scripts, without effect")
     add(
         "-init",

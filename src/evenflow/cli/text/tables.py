@@ -152,10 +152,15 @@ def memory_note(simulation: Simulation, memory_limit_bytes: int | None) -> str:
     )
 
 
-def binding_note(outcome: Outcome) -> str:
-    """Return one sentence on the memory limits that bind the plan; empty where none was checked."""
+def binding_note(outcome: Outcome, *, same_without_limit: bool = False) -> str:
+    """Return one sentence on the memory limits that bind the plan; empty where none was checked.
+
+    `same_without_limit` says that the plan is proven to be optimal without a limit too.
+    """
     if outcome.binding is None:
         return ""
+    if same_without_limit:
+        return _("no memory limit binds: the same plan is optimal without a limit")
     if not outcome.binding:
         return _("no memory limit binds: with more memory, no rank alone would recompute less or take a layer for it")
     least = min(outcome.binding, key=lambda limit: limit.more_bytes)

@@ -1,10 +1,10 @@
-"""The outcome of ``--schedule best``: the best schedule, the bound over all, and the other schedules."""
+"""Several schedules: the outcome of ``--schedule best`` with the bound over all, and the neighbours of a plan."""
 
 from dataclasses import replace
 
 from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.model import Sizes
-from evenflow.solve import BestOutcome, Candidate
+from evenflow.solve import BestOutcome, Candidate, Neighbours
 from evenflow.units import milliseconds
 
 
@@ -19,6 +19,14 @@ def best_fields(best: BestOutcome, asked: Sizes, *, schedule: str = "best") -> d
         "bound_over_all_ms": milliseconds(best.lower_bound_ns) if has_plan else None,
         "gap_over_all": best.gap,
         "alternatives": [_alternative(each, asked) for each in best.candidates if each is not best.best],
+    }
+
+
+def neighbour_fields(neighbours: Neighbours, asked: Sizes) -> dict[str, object]:
+    """Return the fields of a quick look around a plan."""
+    return {
+        "same_without_limit": neighbours.same_without_limit,
+        "neighbours": [_alternative(each, asked) for each in neighbours.candidates],
     }
 
 

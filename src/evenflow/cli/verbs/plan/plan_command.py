@@ -14,17 +14,19 @@ from evenflow.cli.shared.plan_pictures import plan_svg
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.text.best_text import best_text
 from evenflow.cli.text.block_text import block_to_paste, without_environment
+from evenflow.cli.text.neighbours_text import neighbour_line, shorter_neighbour
 from evenflow.cli.text.plan_text import no_plan_text, plan_text
 from evenflow.cli.text.tables import binding_note
 from evenflow.cli.verbs.plan.layers_per_rank import LAYERS_PER_RANK
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, plan_job, solve_job
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
-from evenflow.export.results.best_fields import best_fields
+from evenflow.export.results.best_fields import best_fields, neighbour_fields
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.export.targets import MINDFORMERS
 from evenflow.language import _
-from evenflow.schedule import format_schedule
+from evenflow.schedule import FAMILIES, format_schedule
+from evenflow.solve import Neighbours, Outcome
 
 
 @click.command()
@@ -122,6 +124,7 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
     outputs.write_json(
         lambda: (
             outcome_fields(outcome, sizes, schedule=job.schedule)
+            | ({} if answer.neighbours is None else neighbour_fields(answer.neighbours, sizes))
             if answer.best is None
             else best_fields(answer.best, sizes, schedule=job.schedule)
         )
@@ -153,6 +156,7 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
 def _print(answer: Answer, outputs: Outputs, *, quiet: bool) -> None:
     outcome, simulation = answer.outcome, answer.outcome.simulation
     others = best_text(answer.best) if answer.best and not quiet else ""
+    neighbours = answer.neighbours or Neighbours()
     if simulation is None:
         click.echo("\n\n".join(filter(None, (no_plan_text(outcome), others))), err=True)
         if outputs.sentence and not quiet:
@@ -167,5 +171,14 @@ def _print(answer: Answer, outputs: Outputs, *, quiet: bool) -> None:
         certificate=outcome.certificate(),
         seconds=outcome.solve_seconds,
     )
-    answered = plan_text(simulation, outcome.memory_limit_bytes, certificate=certificate, binding=binding_note(outcome))
-    click.echo("\n\n".join(filter(None, (answered, others, block, outputs.sentence))))
+    binding = binding_note(outcome, same_without_limit=neighbours.same_without_limit)
+    answered = plan_text(simulation, outcome.memory_limit_bytes, certificate=certificate, binding=binding)
+    click.echo("\n\n".join(filter(None, (answered, others or _shorter(neighbours, outcome), block, outputs.sentence))))
+
+
+def _shorter(neighbours: Neighbours, outcome: Outcome) -> str:
+    shorter = shorter_neighbour(neighbours, outcome)
+    if shorter is None:
+        return ""
+    chunks = "" if FAMILIES[shorter.schedule].num_chunks else f" --chunks {shorter.num_chunks}"
+    return neighbour_line(shorter, outcome, words=f"--schedule {shorter.schedule}{chunks}")

@@ -14,8 +14,9 @@ from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task
 from evenflow.export.targets import MINDFORMERS
 from evenflow.model import Cells, Network, Plan, Request, Sizes
 from evenflow.schedule import default_family
-from evenflow.solve import BestOutcome, Outcome, ProgressCallback
+from evenflow.solve import BestOutcome, Neighbours, Outcome, ProgressCallback
 from evenflow.solve.best import chunk_counts
+from evenflow.solve.contest.neighbours import comparison_seconds
 from evenflow.solve.group_choice import GroupSizes
 from evenflow.solve.order.alternate import solve_any_order
 
@@ -37,6 +38,8 @@ class PlanJob:
     """Group sizes of interleaved schedules that are tried where several schedules are."""
     split_backward: bool
     time_limit_s: float
+    compares: bool
+    """Whether the plan is compared with its neighbours."""
     training_yaml: TrainingYaml | None
     """File that the plan goes into."""
 
@@ -48,6 +51,8 @@ class Answer:
     outcome: Outcome
     best: BestOutcome | None = None
     """All schedules that were tried, with `Task.BEST_SCHEDULE`."""
+    neighbours: Neighbours | None = None
+    """What a quick look around the plan found; None where none was taken."""
 
 
 def plan_job(asked: PlanOptions) -> PlanJob:
@@ -102,6 +107,7 @@ def plan_job(asked: PlanOptions) -> PlanJob:
         group_sizes="every" if asked.group_size == options.EVERY else "usual" if train else "promising",
         split_backward=asked.split_backward,
         time_limit_s=asked.time_limit,
+        compares=not asked.quiet,
         training_yaml=train,
     )
 
@@ -126,9 +132,16 @@ def solve_job(job: PlanJob, progress: ProgressCallback | None) -> Answer:
                 job.request, split_backward=job.split_backward, time_limit_s=job.time_limit_s, progress=progress
             )
         )
-    return Answer(
-        outcome=solve.solve(job.request, schedule=job.schedule, time_limit_s=job.time_limit_s, progress=progress)
+    comparison_s = comparison_seconds(job.time_limit_s) if job.compares else 0.0
+    outcome = solve.solve(
+        job.request, schedule=job.schedule, time_limit_s=job.time_limit_s - comparison_s, progress=progress
     )
+    if not comparison_s or outcome.simulation is None:
+        return Answer(outcome=outcome)
+    neighbours = solve.find_neighbours(
+        job.request, outcome, MINDFORMERS.schedules, time_limit_s=comparison_s, progress=progress
+    )
+    return Answer(outcome=outcome, neighbours=neighbours)
 
 
 def _schedule(asked: PlanOptions, task: Task) -> tuple[int, str]:

@@ -1,0 +1,251 @@
+"""A contest of schedules for the shortest plan, within one time limit.
+
+Each candidate first gets a short turn, for a good plan. Then the candidates that can still win, because their lower
+bound is below the best plan of all, share the time that is left, the most promising first. The best plan of all is the
+cutoff of the others: a candidate is out as soon as it is proven that none of its plans is shorter.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from threading import Event
+
+from evenflow.errors import InputError, Interrupted
+from evenflow.interruption import on_interrupt
+from evenflow.language import _
+from evenflow.schedule import Schedule
+from evenflow.solve.best_outcome import BestOutcome, Candidate
+from evenflow.solve.binding import with_binding
+from evenflow.solve.clock import Clock
+from evenflow.solve.infeasible import advice_for
+from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
+from evenflow.solve.problem import Problem
+from evenflow.solve.proof import TOLERANCE
+from evenflow.solve.race import Race, RaceSettings
+
+_FIRST_SHARE, _FIRST_SECONDS = 0.3, 1.0
+"""Share of the time for all first turns together, and most seconds of each."""
+_LEAST_SECONDS = 0.5
+"""Least seconds of a turn: a shorter one does not pay for its start."""
+_PATIENCE_SECONDS = 0.3
+"""Seconds to wait for a candidate in a long step; the next one then starts beside it."""
+_POLL_SECONDS = 0.05
+
+
+@dataclass(kw_only=True)
+class Entry:
+    """A candidate with its race and its best outcome so far."""
+
+    schedule: str
+    num_chunks: int
+    group_size: int | None
+    floor_ns: int
+    """Lower bound on its plans before it is tried."""
+    race: Race | None = None
+    outcome: Outcome | None = None
+    reason: str = ""
+
+    @property
+    def makespan_ns(self) -> float:
+        """Makespan of its best plan so far."""
+        known = None if self.outcome is None else self.outcome.makespan_ns
+        return float("inf") if known is None else known
+
+    @property
+    def lower_bound_ns(self) -> float:
+        """Lower bound on its plans; infinite where it has none."""
+        if self.reason or (self.outcome is not None and self.outcome.status is Status.INFEASIBLE):
+            return float("inf")
+        return self.floor_ns if self.outcome is None else max(self.floor_ns, self.outcome.lower_bound_ns)
+
+    @property
+    def candidate(self) -> Candidate:
+        """The candidate as it is reported."""
+        return Candidate(
+            schedule=self.schedule,
+            num_chunks=self.num_chunks,
+            group_size=self.group_size,
+            outcome=self.outcome,
+            reason=self.reason or (_("the time ran out first") if self.outcome is None else ""),
+            is_bounded=not self.reason,
+        )
+
+    @property
+    def preference(self) -> tuple[float, float]:
+        """Sort key, smallest for the best: makespan, then peak memory."""
+        simulation = self.outcome.simulation if self.outcome else None
+        return self.makespan_ns, max(simulation.peak_memory_bytes) if simulation else float("inf")
+
+
+class Contest:
+    """A contest of all candidates within one time limit, of whose plans only those below `cutoff_ns` are of use."""
+
+    def __init__(
+        self,
+        entries: list[Entry],
+        problem_of: Callable[[Entry], Problem],
+        *,
+        began: float,
+        memory_limit_bytes: int | None,
+        time_limit_s: float,
+        progress: ProgressCallback | None,
+        cutoff_ns: float = float("inf"),
+        other_orders: Sequence[Schedule] = (),
+    ) -> None:
+        """Prepare the contest; a candidate with one of `other_orders` is not tried."""
+        self.entries = entries
+        self._problem_of = problem_of
+        self._memory_limit_bytes = memory_limit_bytes
+        self._progress = progress
+        self._cutoff_ns = cutoff_ns
+        self._other_orders = other_orders
+        self._began = began
+        self._deadline = self._began + time_limit_s
+        self._time_limit_s = time_limit_s
+        self._stopped = Event()
+        self._refusal: InputError | None = None
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All candidates, the shortest makespan first, then those without a plan."""
+        return tuple(entry.candidate for entry in sorted(self.entries, key=lambda entry: entry.preference))
+
+    @property
+    def best_ns(self) -> float:
+        """The shortest makespan so far, or the cutoff."""
+        return min(self._cutoff_ns, *(entry.makespan_ns for entry in self.entries))
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left of the limit."""
+        return self._deadline - time.monotonic()
+
+    def run(self) -> None:
+        """Give each candidate a first turn, then further turns to those that can still win."""
+        with suppress(KeyboardInterrupt), on_interrupt(self._stopped.set):
+            first = min(_FIRST_SECONDS, _FIRST_SHARE * self._time_limit_s / len(self.entries))
+            for entry in self.entries:
+                if self._over(entry):
+                    break
+                self._enter(entry)
+                if entry.race is not None:
+                    self._turn(entry, first)
+            while not self._stopped.is_set() and (still := self._open()) and self.left_s > 0:
+                free = [entry for entry in still if entry.race is not None and not entry.race.busy]
+                for position, entry in enumerate(free):
+                    waiting = [other for other in free[position:] if other in self._open()]
+                    if entry in waiting and not self._over(entry):
+                        self._turn(entry, min(self.left_s, max(_LEAST_SECONDS, self.left_s / len(waiting))))
+                if not free:
+                    self._stopped.wait(_POLL_SECONDS)
+        if self._refusal is not None and all(entry.reason for entry in self.entries):
+            raise self._refusal
+
+    def _over(self, entry: Entry) -> bool:
+        """Return whether it is too late for a turn; the first candidate gets its first turn in any case."""
+        return self._stopped.is_set() or (self.left_s <= 0 and entry is not self.entries[0])
+
+    def _open(self) -> list[Entry]:
+        """Return the candidates that can still win, or have not yet proven that they do, most promising first."""
+        enough = self.best_ns * (1 - 2 * TOLERANCE)
+        still = [entry for entry in self.entries if entry.race is not None and entry.lower_bound_ns < enough]
+        return sorted(still, key=lambda entry: entry.makespan_ns)
+
+    def _enter(self, entry: Entry) -> None:
+        """Make the race of a candidate, or note the reason why there is none."""
+        try:
+            problem = self._problem_of(entry)
+        except InputError as error:
+            self._refusal = self._refusal or error
+            entry.reason = error.sentence
+            return
+        for order in self._other_orders:
+            if order.same_order(problem.schedule):
+                entry.reason = _("the same order as {label}", label=order.name)
+                return
+        for other in self.entries:
+            if other.race is not None and other.race.problem.schedule.same_order(problem.schedule):
+                entry.reason = _("the same order as {label}", label=other.candidate.label)
+                return
+        entry.race = Race(problem, RaceSettings(patience_s=_PATIENCE_SECONDS, advise=False))
+
+    def _turn(self, entry: Entry, seconds: float) -> None:
+        """Let a candidate run on for some seconds."""
+        assert entry.race is not None
+        race, best_ns, clock = entry.race, self.best_ns, Clock(limit_s=seconds)
+        cutoff_ns = None if best_ns == float("inf") else int(best_ns)
+        try:
+            entry.outcome = race.run(clock, progress=self._told(entry), cutoff_ns=cutoff_ns)
+        except Interrupted:
+            self._stopped.set()
+        if race.interrupted.is_set():
+            self._stopped.set()
+        self._deadline += clock.compiling_s
+
+    def _told(self, entry: Entry) -> ProgressCallback | None:
+        """Return a callback that reports on all candidates while one has its turn."""
+        report = self._progress
+        if report is None:
+            return None
+        number = self.entries.index(entry) + 1
+        best_ns = self.best_ns
+        others_ns = min((other.lower_bound_ns for other in self.entries if other is not entry), default=float("inf"))
+
+        def tell(progress: Progress) -> None:
+            makespan = min(best_ns, float("inf") if progress.makespan_ns is None else progress.makespan_ns)
+            bound = min(others_ns, max(entry.lower_bound_ns, progress.lower_bound_ns), makespan)
+            report(
+                replace(
+                    progress,
+                    seconds=time.monotonic() - self._began,
+                    phase=f"{number}/{len(self.entries)} {entry.candidate.label}: {progress.phase}",
+                    makespan_ns=None if makespan == float("inf") else int(makespan),
+                    lower_bound_ns=0 if bound == float("inf") else int(bound),
+                )
+            )
+
+        return tell
+
+    def outcome(self) -> BestOutcome:
+        """Return the outcome of the contest; raises Interrupted where Ctrl-C came before any plan."""
+        entries = sorted(self.entries, key=lambda entry: entry.preference)
+        seconds = time.monotonic() - self._began
+        best = entries[0]
+        if best.makespan_ns == float("inf"):
+            answer = self._no_plan(seconds)
+        else:
+            assert best.outcome is not None
+            assert best.race is not None
+            answer = with_binding(replace(best.outcome, solve_seconds=seconds), best.race.problem)
+        bound = min((entry.lower_bound_ns for entry in entries), default=0.0)
+        return BestOutcome(
+            outcome=answer,
+            candidates=self.candidates,
+            lower_bound_ns=int(min(bound, best.makespan_ns)) if best.makespan_ns < float("inf") else 0,
+            solve_seconds=seconds,
+        )
+
+    def _no_plan(self, seconds: float) -> Outcome:
+        """Return the outcome without a plan: out of time, or even the candidate that needs the least does not fit."""
+        if self._stopped.is_set():
+            raise Interrupted(_("interrupted before a first plan was found"))
+        entries = [entry for entry in self.entries if not entry.reason]
+        reasons = [entry.outcome.infeasibility for entry in entries if entry.outcome and entry.outcome.infeasibility]
+        if len(reasons) < len(entries):
+            return Outcome(
+                status=Status.TIMEOUT,
+                simulation=None,
+                lower_bound_ns=0,
+                memory_limit_bytes=self._memory_limit_bytes,
+                solve_seconds=seconds,
+            )
+        least, entry = min(zip(reasons, entries, strict=True), key=lambda pair: pair[0].smallest_limit_bytes)
+        assert entry.outcome is not None
+        assert entry.race is not None
+        advice = (
+            _("it is that of {label}", label=entry.candidate.label),
+            *advice_for(entry.race.problem, schedules=False),
+        )
+        proven = all(reason.proven for reason in reasons)
+        return replace(entry.outcome, solve_seconds=seconds, infeasibility=replace(least, proven=proven, advice=advice))

@@ -1,0 +1,134 @@
+"""The neighbours of a plan: what other schedules and numbers of chunks make of the same request, at a quick look."""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from evenflow.errors import InputError, Interrupted
+from evenflow.language import _
+from evenflow.model import Plan, Request
+from evenflow.schedule import FAMILIES
+from evenflow.solve.best_outcome import Candidate
+from evenflow.solve.clock import Clock
+from evenflow.solve.contest.contest import Contest, Entry
+from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
+from evenflow.solve.problem import make_problem, problem_of_order
+from evenflow.solve.proof import TOLERANCE
+from evenflow.solve.race import Race, RaceSettings
+
+_SHARE, _MOST_SECONDS = 0.1, 5.0
+"""Share of the time limit for all neighbours together, and most seconds."""
+_SAME_CHUNKS = ("f-then-b",)
+"""Families that are tried with as many chunks only: theirs cost memory, and others make more of them."""
+_LEAST_SECONDS = 0.5
+"""Fewest seconds that show anything."""
+_QUICK_SECONDS = 1.0
+"""Seconds that a comparison may take however soon the plan was found; otherwise it takes no longer than the search."""
+_PATIENCE_SECONDS = 0.3
+"""Seconds to wait for the end of a long step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbours:
+    """What a quick look around a plan found."""
+
+    candidates: tuple[Candidate, ...] = ()
+    """The neighbours, the shortest makespan first, then those without a plan."""
+    same_without_limit: bool = False
+    """Whether it is proven that no plan of the same schedule is shorter without the memory limit."""
+
+
+def comparison_seconds(time_limit_s: float) -> float:
+    """Return the seconds of a time limit that are for the comparison; 0 where they would be too few."""
+    seconds = min(_SHARE * time_limit_s, _MOST_SECONDS)
+    return seconds if seconds >= _LEAST_SECONDS else 0.0
+
+
+def find_neighbours(
+    request: Request,
+    outcome: Outcome,
+    families: Sequence[str],
+    *,
+    time_limit_s: float,
+    progress: ProgressCallback | None = None,
+) -> Neighbours:
+    """Return what `families` make of `request` with as many chunks as the plan of `outcome`, one less and one more.
+
+    Takes at most `time_limit_s`, and no longer than the search for the plan did, but a second. Only plans shorter than
+    that of `outcome` are looked for. Ctrl-C ends it with what was found.
+    """
+    simulation = outcome.simulation
+    if simulation is None or outcome.interrupted or not time_limit_s:
+        return Neighbours()
+    began, pairs = time.monotonic(), _pairs(request, simulation.plan, families)
+    seconds = min(time_limit_s, max(_QUICK_SECONDS, outcome.solve_seconds))
+    contest = Contest(
+        [Entry(schedule=name, num_chunks=count, group_size=None, floor_ns=0) for name, count in pairs],
+        lambda entry: make_problem(
+            replace(request, sizes=replace(request.sizes, num_chunks=entry.num_chunks), group_size=None),
+            schedule=entry.schedule,
+        ),
+        began=began,
+        memory_limit_bytes=request.memory_limit_bytes,
+        time_limit_s=seconds,
+        progress=_as_comparison(progress, after_s=outcome.solve_seconds),
+        cutoff_ns=simulation.makespan_ns,
+        other_orders=(simulation.timeline.schedule,),
+    )
+    same = False
+    with suppress(InputError, Interrupted, KeyboardInterrupt):
+        same = _same_without_limit(request, outcome, time_limit_s=seconds / 2)
+        if pairs:
+            contest.run()
+    return Neighbours(candidates=contest.candidates, same_without_limit=same)
+
+
+def _pairs(request: Request, plan: Plan, families: Sequence[str]) -> list[tuple[str, int]]:
+    """Return the schedules and numbers of chunks to try, those with as many chunks as `plan` first."""
+    own, sizes = (plan.schedule, plan.num_chunks), request.sizes
+    most = request.network.num_layers // sizes.num_ranks
+    counts = [plan.num_chunks]
+    if request.layers is None:  # layers that the caller has decided are those of so many chunks
+        others = (plan.num_chunks - 1, plan.num_chunks + 1)
+        counts += [count for count in others if count >= 1 and (count <= most or request.allow_empty)]
+    return [
+        (name, count)
+        for count in counts
+        for name in families
+        if (name, count) != own
+        and FAMILIES[name].num_chunks in (None, count)
+        and count >= FAMILIES[name].fewest_chunks
+        and (FAMILIES[name].can_split or sizes.sequence_splits == 1)
+        and (count == plan.num_chunks or name not in _SAME_CHUNKS)
+    ]
+
+
+def _same_without_limit(request: Request, outcome: Outcome, *, time_limit_s: float) -> bool:
+    """Return whether it is proven that no plan is shorter without the limit; tried where that can be.
+
+    Raises Interrupted when Ctrl-C comes meanwhile.
+    """
+    simulation = outcome.simulation
+    assert simulation is not None
+    recomputes = any(any(map(any, table)) for table in simulation.plan.recompute.values())
+    if outcome.binding != () or outcome.status is not Status.OPTIMAL or recomputes:
+        return False
+    unlimited = problem_of_order(replace(request, memory_limit_bytes=None), simulation.timeline.schedule)
+    race = Race(unlimited, RaceSettings(patience_s=_PATIENCE_SECONDS, advise=False, start=simulation.plan))
+    free = race.run(Clock(limit_s=time_limit_s), cutoff_ns=simulation.makespan_ns)
+    if free.interrupted:
+        raise Interrupted(_("interrupted"))
+    return free.lower_bound_ns >= simulation.makespan_ns * (1 - 2 * TOLERANCE)
+
+
+def _as_comparison(progress: ProgressCallback | None, *, after_s: float) -> ProgressCallback | None:
+    """Return a callback that says that plans of other schedules are looked for, `after_s` after the search began."""
+    if progress is None:
+        return None
+
+    def tell(report: Progress) -> None:
+        phase = _("comparing {phase}", phase=report.phase)
+        progress(replace(report, seconds=after_s + report.seconds, phase=phase))
+
+    return tell
