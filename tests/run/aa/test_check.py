@@ -7,7 +7,14 @@ import pytest
 
 from evenflow.model import Plan
 from evenflow.schedule import FAMILIES
-from tests.run.aa.aa_models import FAULTY_RANK, aa_case, many_checks_case, same_case, stateful_case
+from tests.run.aa.aa_models import (
+    FAULTY_RANK,
+    aa_case,
+    many_checks_case,
+    same_case,
+    squared_error,
+    stateful_case,
+)
 from tests.run.cases import NUM_RANKS, Answer, run_group
 from tests.run.plans import V_PLAN, family_plan, own_order_plan
 
@@ -21,6 +28,12 @@ CASES: dict[str, Callable[[int], Answer]] = {
         aa_case,
         Plan(schedule="zb-h1", num_microbatches=4, layers=((1, 2, 1),), recompute={"full": ((1, 1, 0),)}),
         is_llama=False,
+    ),
+    "a loss that saves its input": partial(
+        aa_case, Plan(schedule="1f1b", num_microbatches=4, layers=((1, 2, 1),)), is_llama=False, loss=squared_error
+    ),
+    "the same, split": partial(
+        aa_case, Plan(schedule="zb-h1", num_microbatches=4, layers=((1, 2, 1),)), is_llama=False, loss=squared_error
     ),
 }
 SAME: dict[str, Callable[[int], Answer]] = {

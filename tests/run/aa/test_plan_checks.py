@@ -82,7 +82,9 @@ def test_checks_lie_in_bubbles_and_make_no_step_longer(data: st.DataObject) -> N
         pauses: dict[Action, int] = {}
         for rank, plan in enumerate(plans):
             checks = plan.turn(number)
-            assert len({(check.stage, check.direction) for check in checks}) == len(checks), "each once"
+            asked = [(check.stage, check.direction, check.microbatch) for check in checks]
+            assert len(set(asked)) == len(checks), "each once"
+            assert kept_at_once(checks, list(plan.order)) <= most_live(list(plan.order)) + schedule.num_chunks
             for check in checks:
                 is_possible(check, list(plan.order))
                 assert check.after in plan.hosts
@@ -94,6 +96,26 @@ def test_checks_lie_in_bubbles_and_make_no_step_longer(data: st.DataObject) -> N
     for plan, found in zip(plans, seen, strict=True):
         assert found | set(plan.uncovered) == set(plan.items), "whatever fits a bubble has been checked"
         assert not found & set(plan.uncovered)
+
+
+def most_live(order: list[Action]) -> int:
+    """Stages and microbatches between forward and backward at the fullest moment."""
+    live = highest = 0
+    for action in order:
+        live += {Op.F: 1, Op.B: -1, Op.I: 0, Op.W: -1}[action.op]
+        highest = max(highest, live)
+    return highest
+
+
+def kept_at_once(checks: tuple[Check, ...], order: list[Action]) -> int:
+    """The same with the activations that checked backwards keep until they are checked."""
+    ends = {(action.stage, action.microbatch): at for at, action in enumerate(order) if action.op in (Op.B, Op.W)}
+    kept = [(ends[check.stage, check.microbatch], order.index(check.after)) for check in checks if check.direction is B]
+    live = highest = 0
+    for at, action in enumerate(order):
+        live += {Op.F: 1, Op.B: -1, Op.I: 0, Op.W: -1}[action.op]
+        highest = max(highest, live + sum(first <= at <= last for first, last in kept))
+    return highest
 
 
 def is_possible(check: Check, order: list[Action]) -> None:
@@ -153,6 +175,20 @@ def test_by_hand() -> None:
     timeline = run(build_graph(schedule), costs.durations)
     plans = plan_checks(timeline, costs, compare_ns=[1] * 4)
     assert [plan.uncovered for plan in plans] == [(), ((1, B),), (), ()]
+
+
+def test_bubbles_that_hold_more_are_filled() -> None:
+    """1F1B, 4 ranks, f = 1, b = 2: rank 0 waits for the first gradient, then between the last backwards."""
+    schedule = make_schedule("1f1b", num_ranks=4, num_chunks=1, num_microbatches=8)
+    plan = equal_plan(schedule, 1, 2)[0]
+    checks = plan.turn(0)
+    spent = [0] * len(plan.order)
+    for check in checks:
+        spent[plan.order.index(check.after)] += plan.costs_ns[check.stage, check.direction]
+    assert all(used <= gap for used, gap in zip(spent, plan.gaps_ns, strict=True))
+    assert len(checks) > 2, "more than one forward and one backward"
+    # Nothing that could be checked there fits any more but what would need more memory.
+    assert sum(spent) >= sum(plan.gaps_ns) // 2
 
 
 def test_one_rank_has_no_bubbles_unless_asked_for() -> None:

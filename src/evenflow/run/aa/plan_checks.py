@@ -9,12 +9,15 @@ One way for all schedules: the bubbles are the gaps of a simulated timeline, whe
 
 In a gap, work of the rank that has ended can be done again. In every turn each stage of the rank wants one forward and
 one backward checked; who is asked first goes round, so that whatever fits some gap at all is checked within
-``2 * num_chunks`` turns. What goes into a gap is no longer than the gap, so the step is no longer either.
+``2 * num_chunks`` turns. Then further microbatches are checked, as many as the gaps hold. What goes into a gap is no
+longer than the gap, so the step is no longer either. A backward that is done again keeps its activations until then:
+that of the backward that ended last, or of others where fewer microbatches are live than at the rank's fullest moment.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 from evenflow.model import Communication
 from evenflow.run.values.aa_report import Direction, StageWork
@@ -64,17 +67,29 @@ class RankChecks:
 
     def turn(self, number: int) -> tuple[Check, ...]:
         """Return the checks of a step; turns count from 0."""
-        left = list(self.gaps_ns)
+        left, spare = list(self.gaps_ns), list(self._spare)
         count = len(self.items)
-        checks = []
-        for offset in range(count):
-            item = self.items[(number + offset) % count]
-            places = self._places(item, left)
-            if places:
-                place = places[number // count % len(places)]
-                left[place] -= self.costs_ns[item]
-                checks.append(self._check(item, place, number // count))
-        return tuple(checks)
+        checks: list[Check] = []
+        done: set[tuple[int, Direction, int]] = set()
+        while True:
+            before = len(checks)
+            for offset in range(count):
+                item = self.items[(number + offset) % count]
+                if before and item in self.uncovered:
+                    continue  # what makes the step longer is checked once
+                places = self._places(item, left)
+                first = number // count % len(places) if places else 0
+                for place in (*places[first:], *places[:first]):
+                    microbatch = self._microbatch(item, place, number // count, done, spare)
+                    if microbatch is not None:
+                        left[place] -= self.costs_ns[item]
+                        done.add((*item, microbatch))
+                        stage, direction = item
+                        after = self.order[place]
+                        checks.append(Check(after=after, stage=stage, microbatch=microbatch, direction=direction))
+                        break
+            if len(checks) == before:
+                return tuple(checks)
 
     def _places(self, item: StageWork, gaps_ns: Sequence[int]) -> list[int]:
         if not self.everywhere or item not in self.uncovered:
@@ -86,17 +101,36 @@ class RankChecks:
         first = self._ended[item][0][0]
         return [place for place in range(first, len(gaps_ns)) if gaps_ns[place] >= self.costs_ns[item]]
 
-    def _check(self, item: StageWork, place: int, number: int) -> Check:
-        """Choose the microbatch: a forward whose tensors live anyway, in turn; else the work that ended last."""
+    def _microbatch(
+        self, item: StageWork, place: int, number: int, done: set[tuple[int, Direction, int]], spare: list[int]
+    ) -> int | None:
+        """Choose the microbatch to check behind a place, none of `done`; None where no other can be had.
+
+        A forward whose tensors live anyway, in turn; else the work that ended last; else an earlier backward whose
+        activations there is `spare` room for until then, which they take.
+        """
         stage, direction = item
-        ended = [microbatch for at, microbatch in self._ended[item] if at <= place]
+        ended = [(at, microbatch) for at, microbatch in self._ended[item] if at <= place]
+        last = ended[-1][1]
         if direction is Direction.FORWARD:
             gone = {microbatch for at, microbatch in self._begun_backwards[stage] if at <= place}
-            living = [microbatch for microbatch in ended if microbatch not in gone]
-            microbatch = living[number % len(living)] if living else ended[-1]
-        else:
-            microbatch = ended[-1]
-        return Check(after=self.order[place], stage=stage, microbatch=microbatch, direction=direction)
+            living = [microbatch for _, microbatch in ended if microbatch not in gone]
+            candidates = [*living[number % len(living) :], *living[: number % len(living)]] if living else [last]
+            return next((one for one in candidates if (*item, one) not in done), None)
+        for at, microbatch in reversed(ended):
+            kept = range(at, place + 1)
+            if (*item, microbatch) not in done and (microbatch == last or min(spare[one] for one in kept) > 0):
+                for one in kept:
+                    spare[one] -= 1
+                return microbatch
+        return None
+
+    @cached_property
+    def _spare(self) -> tuple[int, ...]:
+        """Stages and microbatches that could live after each action until as many do as at the fullest moment."""
+        changes = {Op.F: 1, Op.B: -1, Op.I: 0, Op.W: -1}
+        live = list(accumulate(changes[action.op] for action in self.order))
+        return tuple(max(live) - count for count in live)
 
     @cached_property
     def _ended(self) -> dict[StageWork, list[tuple[int, int]]]:

@@ -131,6 +131,9 @@ class RuntimeStage(PipelineStage):
         op = Op.B if full_backward else Op.I
         self._begin(op, bwd_chunk_id)
         with self._witnessed(op, bwd_chunk_id, loss):
+            if loss is not None:
+                # The runtime would detach the output in place, which a loss that keeps it for a second backward forbids.
+                self.fwd_cache[bwd_chunk_id] = ((), self.fwd_cache[bwd_chunk_id][1])
             super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
         self.end_action()
         _drop_buffers(self.grad_recv_info[bwd_chunk_id])
