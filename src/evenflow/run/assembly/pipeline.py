@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from evenflow.cluster import MeshPlan
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.run.engine.boundaries import agree_on_boundaries
 from evenflow.run.engine.hooks import Hook, insert_hooks
 from evenflow.run.engine.runtime import LossFunction, make_runtime
 from evenflow.run.engine.runtime_stage import Observer, RuntimeStage
@@ -58,6 +59,8 @@ class Pipeline:
         self.num_steps = 0
         """Steps done, which the random numbers depend on; set it when training goes on from a checkpoint."""
         self._shared = rank_stages.shared
+        self._has_agreed = mesh_plan is not None
+        """Whether the stages know what will cross between them; on several devices it is part of the plan."""
         self._shapes = tuple(tuple(tensor.shape) for tensor in example_batch)
 
     def step(self, batch: Batch) -> Tensor | None:
@@ -79,6 +82,10 @@ class Pipeline:
         first, last = self.stages[0], self.stages[-1]
         inputs = batch[0].to(first.device) if first.is_first else None
         targets = batch[1].to(last.device) if last.is_last else None
+        if not self._has_agreed:
+            example = batch[0][: len(batch[0]) // self.schedule.num_microbatches]
+            agree_on_boundaries(self.stages, self.schedule.stage_ranks, example)
+            self._has_agreed = True
         self._shared.before_step()
         loss = self.runtime.run(inputs, targets)
         self._shared.after_step()

@@ -9,7 +9,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from evenflow.run.engine.torch_names import PipelineStage, ReceiveInfo, buffer_of
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.run.engine.torch_names import PipelineStage, ReceiveInfo, buffer_of, take_boundaries
 from evenflow.schedule import Op
 
 Sends = dict[int, list[tuple[dist.Work, dist.P2POp]]]
@@ -78,6 +80,20 @@ class RuntimeStage(PipelineStage):
         self.forward_sends: Sends = {}
         self.backward_sends: Sends = {}
 
+    def expect(self, example_input: Tensor, example_output: Tensor) -> None:
+        """Change what this stage receives and hands over for one microbatch; before its first step."""
+        self.example_input, self.example_output = example_input, example_output
+        told = PipelineStage(
+            self.submod,
+            self.stage_index,
+            self.num_stages,
+            self.device,
+            input_args=example_input,
+            output_args=example_output,
+            group=self.group,
+        )
+        take_boundaries(self, told)
+
     def _setup_forward_recv_info(self, num_microbatches: int, has_backward: bool) -> None:
         super()._setup_forward_recv_info(1, has_backward)
         (infos,) = self.args_recv_info.values()
@@ -120,6 +136,8 @@ class RuntimeStage(PipelineStage):
         with self._witnessed(Op.F, fwd_chunk_id):
             output = super().forward_one_chunk(fwd_chunk_id, *args, **kwargs)
         self.end_action()
+        if not self.is_last:
+            check_output(self.stage_index, self.example_output, output)
         _drop_buffers(self.args_recv_info[fwd_chunk_id])
         return output
 
@@ -132,7 +150,7 @@ class RuntimeStage(PipelineStage):
         self._begin(op, bwd_chunk_id)
         with self._witnessed(op, bwd_chunk_id, loss):
             if loss is not None:
-                # The runtime would detach the output in place, which a loss that keeps it for a second backward forbids.
+                # The runtime would detach the output in place, which a loss that keeps it for a check forbids.
                 self.fwd_cache[bwd_chunk_id] = ((), self.fwd_cache[bwd_chunk_id][1])
             super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
         self.end_action()
@@ -170,6 +188,23 @@ class RuntimeStage(PipelineStage):
             self.observer.end()
 
 
+def check_output(stage: int, expected: Tensor, output: Tensor) -> None:
+    """Raise InputError where a stage hands over something else than the next one has been told to expect."""
+    if (output.shape, output.dtype) != (expected.shape, expected.dtype):
+        raise InputError(
+            value=_described(output),
+            rule=_("must be {expected}, as the next stage expects", expected=_described(expected)),
+            place=_("the output of stage {stage}", stage=stage),
+            remedy=_(
+                "give every microbatch the same shape, and use autocast in all steps and on all ranks alike, or not"
+            ),
+        )
+
+
+def _described(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+
+
 def take_gradient(leaf: Tensor) -> Tensor | None:
     """Take the gradient of a stage's input away from it and return it."""
     gradient, leaf.grad = leaf.grad, None
@@ -177,7 +212,7 @@ def take_gradient(leaf: Tensor) -> Tensor | None:
 
 
 def _finish(sends: Sends, microbatch: int) -> None:
-    for work, _ in sends.pop(microbatch, ()):
+    for work, _tensor in sends.pop(microbatch, ()):
         work.wait()
 
 

@@ -146,21 +146,29 @@ def boundary_shapes(stages: Sequence[StageParts], context: Context | None, examp
         for part in stage.parts:
             if part.keeps_shape:
                 continue
-            arguments = context(hidden, part) if context else {}
-            state = {
-                name: torch.empty_like(value, device="meta")
-                for name, value in (*part.module.named_parameters(), *part.module.named_buffers())
-            }
-            with torch.no_grad():
-                hidden = torch.func.functional_call(part.module, state, (hidden,), dict(arguments))
-            if not isinstance(hidden, Tensor):
-                raise InputError(
-                    value=type(hidden).__name__,
-                    rule=_("must return one tensor"),
-                    place=_("model, {name}", name=part.name),
-                )
+            hidden = output_of_part(part, context, hidden, lambda value: torch.empty_like(value, device="meta"))
         boundaries.append(hidden.detach().requires_grad_(hidden.is_floating_point()))
     return boundaries
+
+
+def output_of_part(part: Part, context: Context | None, hidden: Tensor, stand_in: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return the output of a part for `hidden`, with a `stand_in` for each of its parameters and buffers.
+
+    Raises:
+        InputError: the part returns no tensor.
+    """
+    arguments = context(hidden, part) if context else {}
+    named = (*part.module.named_parameters(), *part.module.named_buffers())
+    state = {name: stand_in(value) for name, value in named}
+    with torch.no_grad():
+        output = torch.func.functional_call(part.module, state, (hidden,), dict(arguments))
+    if not isinstance(output, Tensor):
+        raise InputError(
+            value=type(output).__name__,
+            rule=_("must return one tensor"),
+            place=_("model, {name}", name=part.name),
+        )
+    return output
 
 
 def weight_builder(stage: StageParts) -> Callable[[], Callable[[], None]] | None:

@@ -44,6 +44,7 @@ __all__ = [
     "TorchDispatchMode",
     "TorchRuntime",
     "buffer_of",
+    "take_boundaries",
     "torch_action",
     "tree_leaves",
     "tree_map",
@@ -106,3 +107,8 @@ def torch_action(action: Action) -> TorchAction:
 def version_of(tensor: Tensor) -> int:
     """Return how often a tensor has been changed in place."""
     return tensor._version
+
+
+def take_boundaries(stage: PipelineStage, told: PipelineStage) -> None:
+    """Let a stage that has not run yet receive and hand over what `told` was made for."""
+    stage._user_meta = told._user_meta
