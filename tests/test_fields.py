@@ -1,5 +1,6 @@
 """Every refusal names file, place, rule and value, and what is right comes back as it was."""
 
+import io
 import json
 from pathlib import Path
 
@@ -8,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import FileError, InputError
-from evenflow.fields import Fields, as_fields, is_integer_list, load_json, read_text, shortened
+from evenflow.fields import MOST_BYTES, Fields, as_fields, is_integer_list, load_json, read_stream, read_text, shortened
+from evenflow.ranges import Range
+
+SMALL = Range(least=0, most=9, is_whole=False, unit="MB")
+COUNT = Range(least=1, most=9)
+TO_99 = Range(least=0, most=99)
 
 
 def fields(**values: object) -> Fields:
@@ -18,15 +24,15 @@ def fields(**values: object) -> Fields:
 @pytest.mark.parametrize(
     ("read", "message"),
     [
-        (lambda: fields(time="x").number("time"), "f.json, line 7: layers[1].time must be a number, got 'x'"),
-        (lambda: fields(size=True).number("size"), "f.json: layers[1].size must be a number, got True"),
-        (lambda: fields(size=1e9).number("size"), "size must be at most 1e+08, got 1000000000.0; check the unit"),
-        (lambda: fields(size=0).number("size", above_zero=True), "layers[1].size must be above zero, got 0"),
-        (lambda: fields(n=0).integer("n", maximum=9), "layers[1].n must be an integer from 1 to 9, got 0"),
-        (lambda: fields(n=True).integer("n", maximum=9), "layers[1].n must be an integer from 1 to 9, got True"),
-        (lambda: fields(n=[1, -1]).integers("n"), "layers[1].n must be a list of integers from 0 on, got [1, -1]"),
-        (lambda: fields(n=[1]).integers("n", length=2), "layers[1].n must be a list of 2 integers from 0 on, got [1]"),
-        (lambda: fields(n=[1]).rows("n"), "n must be a list of lists of integers, one for each chunk, got [1]"),
+        (lambda: fields(time="x").number("time", SMALL), "line 7: layers[1].time must be a number from 0 to 9 MB"),
+        (lambda: fields(size=True).number("size", SMALL), "size must be a number from 0 to 9 MB, got True"),
+        (lambda: fields(size=9.5).number("size", SMALL), "size must be a number from 0 to 9 MB, got 9.5; check"),
+        (lambda: fields(size=0).number("size", SMALL, above_zero=True), "number above zero, at most 9 MB,"),
+        (lambda: fields(n=0).integer("n", COUNT), "layers[1].n must be an integer from 1 to 9, got 0"),
+        (lambda: fields(n=True).integer("n", COUNT), "layers[1].n must be an integer from 1 to 9, got True"),
+        (lambda: fields(n=[1, -1]).integers("n", COUNT), "n must be a list of integers from 1 to 9, got [1, -1]"),
+        (lambda: fields(n=[1]).integers("n", COUNT, length=2), "n must be a list of 2 integers from 1 to 9, got [1]"),
+        (lambda: fields(n=[1]).rows("n", COUNT), "n must be a list of lists of integers from 1 to 9, one for each"),
         (lambda: fields(show=1).flag("show"), "layers[1].show must be true or false, got 1"),
         (lambda: fields(name=" ").text("name"), "layers[1].name must be a text that is not empty, got ' '"),
         (lambda: fields(names=[3]).texts("names"), "layers[1].names must be a list of texts, got [3]"),
@@ -37,7 +43,14 @@ def fields(**values: object) -> Fields:
         (lambda: fields(x=1).check_known(["time", "name"]), ".x is an unknown field; the fields are name, time"),
         (lambda: load_json('{"a": 1, "a": 2}', file="f.json"), "f.json: a is given twice; keep one of the two"),
         (lambda: load_json("[1,\n 2 3]", file="f.json"), "cannot read f.json: not JSON at line 2, column 4 ('2 3]'): "),
-        (lambda: load_json("[" * 10**5, file="f.json"), "cannot read f.json: not JSON: maximum recursion depth"),
+        (lambda: load_json("[" * 10**5, file="f.json"), "f.json: not JSON: its lists and objects nest too deep"),
+        (lambda: load_json("9" * 5000, file="f.json"), "f.json: not JSON: one of its integers has thousands"),
+        (lambda: load_json('"\\ud800"', file="f.json"), "f.json: not JSON: one of its texts has half a char"),
+        (lambda: load_json("," * 10**7, file="f.json"), "it has 10,000,000 brackets and commas, and at most 2,000,000"),
+        (lambda: read_stream(io.BytesIO(bytes(MOST_BYTES + 1)), place="-"), "cannot read -: it has more than 32 MB"),
+        (lambda: fields(**{"x" * 10**6: 1}).check_known(["time"]), "is an unknown field; the fields are time"),
+        (lambda: fields(size="x" * 10**6).number("size", SMALL), "xxx...xxx"),
+        (lambda: fields(size=10**5000).number("size", SMALL), "got (an integer of about 5000 digits)"),
     ],
 )  # fmt: skip
 def test_messages(read, message):
@@ -80,9 +93,9 @@ def test_what_is_right_comes_back(values):
         if isinstance(value, str):
             assert not value.strip() or read.text(key) == value
         elif is_integer_list(value):
-            assert read.integers(key) == tuple(value)
+            assert read.integers(key, TO_99) == tuple(value)
         else:
-            assert read.integer(key, minimum=0, maximum=99) == read.number(key) == value
+            assert read.integer(key, TO_99) == read.number(key, TO_99) == value
 
 
 @given(st.text(), st.integers(3, 100))

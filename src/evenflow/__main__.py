@@ -1,6 +1,11 @@
 """The command ``evenflow`` as ``python -m evenflow``, which is also what torchrun starts."""
 
-from evenflow.interruption import watch
+import os
+
+try:
+    from evenflow.interruption import watch
+except KeyboardInterrupt:  # in the few milliseconds before `watch`
+    os._exit(130)
 
 
 def main() -> None:

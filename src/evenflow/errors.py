@@ -10,9 +10,16 @@ EvenflowError
 """
 
 import errno
+import re
+import reprlib
 from typing import cast
 
 from evenflow.language import _
+
+_LONGEST = {"place": 400, "rule": 1200, "value": 240, "remedy": 600}
+"""Most characters of each part of a message: what a user gave can be of any length."""
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that would move the cursor, ring, turn the text around or not print at all."""
 
 
 class EvenflowError(Exception):
@@ -33,6 +40,7 @@ class InputError(EvenflowError):
         self.place = place
         self.remedy = remedy
         sentence = self.sentence
+        remedy = cut(remedy, _LONGEST["remedy"])
         super().__init__(_("{sentence}; {remedy}", sentence=sentence, remedy=remedy) if remedy else sentence)
 
     @property
@@ -43,9 +51,10 @@ class InputError(EvenflowError):
     @property
     def sentence(self) -> str:
         """What is wrong, without the remedy."""
+        place, rule = cut(self.place, _LONGEST["place"]), cut(self.rule, _LONGEST["rule"])
         if self.value is None:
-            return _("{place} {rule}", place=self.place, rule=self.rule)
-        return _("{place} {rule}, got {value!r}", place=self.place, rule=self.rule, value=self.value)
+            return _("{place} {rule}", place=place, rule=rule)
+        return _("{place} {rule}, got {value!r}", place=place, rule=rule, value=_AsShown(shown(self.value)))
 
 
 class FileError(InputError):
@@ -63,9 +72,10 @@ class FileError(InputError):
     @property
     def sentence(self) -> str:
         """What is wrong, without the remedy."""
+        file, reason = cut(str(self.value), _LONGEST["place"]), cut(self.rule, _LONGEST["rule"])
         if self.action == "write":
-            return _("cannot write {file}: {reason}", file=self.value, reason=self.rule)
-        return _("cannot read {file}: {reason}", file=self.value, reason=self.rule)
+            return _("cannot write {file}: {reason}", file=file, reason=reason)
+        return _("cannot read {file}: {reason}", file=file, reason=reason)
 
 
 def _plain_reason(error: Exception) -> str:
@@ -84,6 +94,54 @@ def _plain_reason(error: Exception) -> str:
         return _("not UTF-8 text ({reason})", reason=error.reason)
     reason = getattr(error, "strerror", None) or str(error)
     return reason[:1].lower() + reason[1:]
+
+
+class _Shown(reprlib.Repr):
+    """`repr` of what a user may give: never long, and of integers with any number of digits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxlist, self.maxtuple, self.maxdict = 4, 40, 40, 20
+        self.maxstring = self.maxother = _LONGEST["value"]
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Return an integer, or about how many digits it has."""
+        if abs(x) < 10**40:
+            return repr(x)
+        return f"{'-' if x < 0 else ''}(an integer of about {round(x.bit_length() * 0.30103)} digits)"
+
+
+class _AsShown(str):
+    """A text that `repr` leaves as it is."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def shown(value: object) -> str:
+    """Return `value` as a message shows it: like `repr`, and never long.
+
+    >>> shown([1, "two"]), len(shown("x" * 10_000)) < 300
+    ("[1, 'two']", True)
+    """
+    return cut(_Shown().repr(value), _LONGEST["value"])
+
+
+def cut(text: str, length: int) -> str:
+    """Return `text`, its middle left out where it is longer than `length` characters."""
+    half = length // 2
+    return text if len(text) <= length else f"{text[:half]} … {text[-half:]}"
+
+
+def printable(text: str) -> str:
+    """Return `text` with escapes in the place of characters that a terminal would act on; line breaks stay.
+
+    >>> printable("a\\x1b[2J")
+    'a\\\\x1b[2J'
+    """
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 class ScheduleError(InputError):

@@ -2,18 +2,24 @@
 
 import difflib
 import json
-import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeGuard
+from typing import BinaryIO, TypeGuard
 
 from evenflow.errors import FileError, InputError
 from evenflow.language import _
+from evenflow.ranges import Range
 
-LARGEST = 1e8
-"""A time in milliseconds (a day) or a memory in megabytes (100 terabytes) above this is a mistake in the unit."""
+MOST_BYTES = 32 * 2**20
+"""Most bytes of a text file that is read whole."""
+MOST_MARKS = 2_000_000
+"""Most brackets and commas of a JSON text; each can be a value that takes up to a hundred bytes."""
+_LONGEST_NAME = 60
+"""Names that are compared with others are not longer; comparing takes the square of the length."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +67,9 @@ class Fields:
         names = sorted(valid)
         for key in self.values:
             if key not in names:
-                near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
+                near = nearest(key, names)
                 remedy = (
-                    _("did you mean {near!r}?", near=near[0])
+                    _("did you mean {near!r}?", near=near)
                     if near
                     else _("the fields are {names}", names=", ".join(names))
                 )
@@ -89,41 +95,41 @@ class Fields:
             raise self.error(key, _("must be true or false"))
         return value
 
-    def number(self, key: str, *, above_zero: bool = False) -> float:
-        """Return a finite number, not negative (or above zero) and not absurdly large."""
+    def number(self, key: str, within: Range, *, above_zero: bool = False) -> float:
+        """Return a number of a range; with `above_zero`, of a range that begins at zero, another than zero."""
         value = self.required(key)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self.error(key, _("must be a number"))
-        if isinstance(value, float) and not math.isfinite(value):
-            raise self.error(key, _("must be a finite number"))
-        if value < 0 or (above_zero and value == 0):
-            raise self.error(key, _("must be above zero") if above_zero else _("must not be negative"))
-        if value > LARGEST:
-            raise self.error(key, _("must be at most {limit:g}", limit=LARGEST), remedy=_("check the unit"))
+        within = within.above_zero if above_zero else within
+        if value not in within:
+            is_large = isinstance(value, int | float) and value > within.most
+            remedy = _("check the unit") if within.unit and is_large else ""
+            raise self.error(key, within.rule, remedy=remedy)
+        assert isinstance(value, int | float)
         return value
 
-    def integer(self, key: str, *, maximum: int, minimum: int = 1) -> int:
-        """Return an integer from `minimum` to `maximum`."""
+    def integer(self, key: str, within: Range) -> int:
+        """Return an integer of a range."""
         value = self.required(key)
-        if not is_integer(value) or not minimum <= value <= maximum:
-            raise self.error(key, _("must be an integer from {minimum} to {maximum}", minimum=minimum, maximum=maximum))
+        if value not in within:
+            raise self.error(key, within.rule)
+        assert isinstance(value, int)
         return value
 
-    def integers(self, key: str, *, minimum: int = 0, length: int | None = None) -> tuple[int, ...]:
-        """Return a list of integers from `minimum` on, of `length` entries where that is given."""
+    def integers(self, key: str, within: Range, *, length: int | None = None) -> tuple[int, ...]:
+        """Return a list of integers of a range, of `length` entries where that is given."""
         value = self.required(key)
-        if not is_integer_list(value) or min(value, default=minimum) < minimum or len(value) != (length or len(value)):
+        is_long_enough = isinstance(value, list) and len(value) == (length or len(value))
+        if not is_long_enough or not is_integer_list(value) or not all(item in within for item in value):
             if length is None:
-                raise self.error(key, _("must be a list of integers from {minimum} on", minimum=minimum))
-            rule = _("must be a list of {length} integers from {minimum} on", length=length, minimum=minimum)
-            raise self.error(key, rule)
+                raise self.error(key, _("must be a list of integers {range}", range=within.text))
+            raise self.error(key, _("must be a list of {length} integers {range}", length=length, range=within.text))
         return tuple(value)
 
-    def rows(self, key: str) -> list[list[int]]:
-        """Return a list of lists of integers."""
+    def rows(self, key: str, within: Range) -> list[list[int]]:
+        """Return a list of lists of integers of a range."""
         value = self.required(key)
-        if not is_integer_table(value):
-            raise self.error(key, _("must be a list of lists of integers, one for each chunk"))
+        if not is_integer_table(value) or not all(item in within for row in value for item in row):
+            rule = _("must be a list of lists of integers {range}, one for each chunk", range=within.text)
+            raise self.error(key, rule)
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -170,16 +176,43 @@ def as_fields(value: object, *, file: str, path: str = "") -> Fields:
     return Fields(values=value, file=file, path=path)
 
 
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return the one of `names` that `name` may have meant; empty for none, and for a text that is no name."""
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6) if len(name) <= _LONGEST_NAME else []
+    return near[0] if near else ""
+
+
 def read_text(path: Path | str) -> str:
-    """Return the whole of a UTF-8 text file."""
+    """Return the whole of a UTF-8 text file, without a byte order mark.
+
+    Raises:
+        FileError: a file that cannot be read, is not UTF-8, or has more than `MOST_BYTES`.
+    """
     try:
-        return Path(path).read_bytes().decode("utf-8-sig")
+        with Path(path).open("rb") as file:
+            return read_stream(file, place=str(path))
     except (OSError, ValueError) as error:
         raise FileError.from_os(path, error) from None
 
 
+def read_stream(stream: BinaryIO, *, place: str) -> str:
+    """Return the whole of a stream of UTF-8 text, as `read_text` does; `place` names it in messages."""
+    data = stream.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise FileError(place, reason=_("it has more than {limit} MB", limit=MOST_BYTES // 2**20))
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileError.from_os(place, error) from None
+
+
 def load_json(text: str, *, file: str) -> object:
-    """Return decoded JSON; a key given twice in one object is refused."""
+    """Return decoded JSON.
+
+    Raises:
+        InputError: text that is not JSON, that has a key twice in one object, half a character, a number of thousands
+            of digits, or more values or levels than can be held.
+    """
 
     def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         values: dict[str, object] = {}
@@ -192,13 +225,29 @@ def load_json(text: str, *, file: str) -> object:
             values[key] = value
         return values
 
+    marks = sum(map(text.count, "[{,"))
+    if marks > MOST_MARKS:
+        problem = _(
+            "it has {marks:,} brackets and commas, and at most {limit:,} are read", marks=marks, limit=MOST_MARKS
+        )
+        raise not_readable(text, file=file, form="JSON", at=None, problem=problem)
     try:
-        return json.loads(text, object_pairs_hook=unique)
+        value = json.loads(text, object_pairs_hook=unique)
+        if _SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         problem = error.msg[:1].lower() + error.msg[1:]
         raise not_readable(text, file=file, form="JSON", at=(error.lineno, error.colno), problem=problem) from None
-    except (ValueError, RecursionError) as error:
-        raise not_readable(text, file=file, form="JSON", at=None, problem=str(error)) from None
+    except RecursionError:
+        problem = _("its lists and objects nest too deep")
+        raise not_readable(text, file=file, form="JSON", at=None, problem=problem) from None
+    except UnicodeEncodeError:
+        problem = _("one of its texts has half a character (a surrogate without its pair)")
+        raise not_readable(text, file=file, form="JSON", at=None, problem=problem) from None
+    except ValueError:  # the one other thing that the decoder refuses
+        problem = _("one of its integers has thousands of digits")
+        raise not_readable(text, file=file, form="JSON", at=None, problem=problem) from None
+    return value
 
 
 def not_readable(text: str, *, file: str, form: str, at: tuple[int, int] | None, problem: str) -> FileError:
@@ -226,7 +275,7 @@ def not_readable(text: str, *, file: str, form: str, at: tuple[int, int] | None,
 
 def line_of(text: str, number: int) -> str:
     """Return line `number` of `text`, counted from 1, short enough for a message; empty beyond the end."""
-    lines = text.splitlines()
+    lines = text.split("\n", number)
     return shortened(lines[number - 1].strip()) if number <= len(lines) else ""
 
 

@@ -3,10 +3,12 @@
 A megabyte is 2**20 bytes and a gigabyte 2**30, as device memory and the layer files count them.
 """
 
+import math
 import re
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.ranges import BYTES_PER_S, FLOPS, MEGABYTES, MEMORY_BYTES, MILLISECONDS, TIME_NS
 
 MEGABYTE = 2**20
 NANOSECONDS_PER_MILLISECOND = 1_000_000
@@ -40,10 +42,12 @@ def parse_memory(text: str, *, place: str = "memory") -> int:
             place=place,
             remedy=_("write for example 56GB or 57344MB"),
         )
-    size = round(float(match[1]) * _MEMORY_UNITS[match[2].lower()])
-    if size <= 0:
-        raise InputError(value=text, rule=_("must be above zero"), place=place)
-    return size
+    size = float(match[1]) * _MEMORY_UNITS[match[2].lower()]
+    # Infinite where there are too many digits.
+    if not math.isfinite(size) or round(size) not in MEMORY_BYTES.above_zero:
+        rule = _("must be {range}, and a byte or more", range=MEGABYTES.above_zero.text)
+        raise InputError(value=text, rule=rule, place=place)
+    return round(size)
 
 
 def bytes_from_megabytes(megabytes: float) -> int:
@@ -88,7 +92,10 @@ def parse_time(text: str, *, place: str = "time") -> int:
             place=place,
             remedy=_("write for example 5us"),
         )
-    return round(float(match[1]) * _TIME_UNITS[match[2]])
+    time_ns = float(match[1]) * _TIME_UNITS[match[2]]
+    if not math.isfinite(time_ns) or round(time_ns) not in TIME_NS:
+        raise InputError(value=text, rule=_("must be {range}", range=MILLISECONDS.text), place=place)
+    return round(time_ns)
 
 
 def parse_bandwidth(text: str, *, place: str = "bandwidth") -> int:
@@ -108,10 +115,11 @@ def parse_bandwidth(text: str, *, place: str = "bandwidth") -> int:
             remedy=_("write for example 200GBps (bytes) or 400Gbps (bits)"),
         )
     size = float(match[1]) * _PREFIXES[match[2].lower()]
-    rate = round(size if match[3] == "B" else size / 8)
-    if rate <= 0:
-        raise InputError(value=text, rule=_("must be above zero"), place=place)
-    return rate
+    rate = size if match[3] == "B" else size / 8
+    if not math.isfinite(rate) or round(rate) not in BYTES_PER_S:
+        rule = _("must be {range} bytes per second", range=BYTES_PER_S.text)
+        raise InputError(value=text, rule=rule, place=place)
+    return round(rate)
 
 
 def parse_flops(text: str, *, place: str = "peak") -> float:
@@ -121,13 +129,16 @@ def parse_flops(text: str, *, place: str = "peak") -> float:
     True
     """
     match = _FLOPS.fullmatch(text)
-    if match is None or float(match[1]) == 0:
+    rate = 0.0 if match is None else float(match[1]) * _PREFIXES[match[2].lower()]
+    if rate not in FLOPS:
         raise InputError(
             value=text,
             rule=_(
-                "must be a number above zero of floating-point operations per second (FLOPS, GFLOPS, TFLOPS, PFLOPS)"
+                "must be a number of floating-point operations per second (FLOPS, GFLOPS, TFLOPS, PFLOPS) "
+                "above zero, at most {most:g}",
+                most=FLOPS.most,
             ),
             place=place,
             remedy=_("write for example 312TFLOPS"),
         )
-    return float(match[1]) * _PREFIXES[match[2].lower()]
+    return rate

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from evenflow.export.mindformers_block import body_plans, format_bodies, format_mindformers
 from evenflow.export.train_yaml import apply_plan
-from evenflow.export.yaml_spans import load_yaml
 from evenflow.model import LayerRun, Network, Plan, cells
 from evenflow.profiles.manual_file import read_manual_file
+from evenflow.profiles.yaml_values import load_document
 from evenflow.schedule import default_family
 from tests.networks import equal_network
 
@@ -63,8 +63,8 @@ def test_the_printed_blocks_of_the_guide_come_out_again(tmp_path: Path, block: s
 def test_the_block_is_what_the_training_yaml_gets():
     for plan in (LESS_MEMORY, replace(LESS_MEMORY, schedule="interleaved", sequence_splits=2)):
         block = format_mindformers(plan)
-        fragment = load_yaml(block.partition("\n")[2], file="the block")
-        assert fragment == load_yaml(apply_plan("{}", file="x", plan=plan), file="x")
+        fragment = load_document(block.partition("\n")[2], file="the block").value
+        assert fragment == load_document(apply_plan("{}", file="x", plan=plan), file="x").value
 
 
 def test_a_whole_block():

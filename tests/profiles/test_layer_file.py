@@ -172,16 +172,16 @@ def test_without_body_memory_there_is_none_at_all():
 @pytest.mark.parametrize(
     ("entry", "field", "says"),
     [
-        (body(time=-1), "time", "must not be negative"),
+        (body(time=-1), "time", "must be a number from 0 to 100,000,000 ms"),
         (body(time=0), "time", "nanosecond or more"),
         (body(time=1e-8), "time", "nanosecond or more"),
         (body(time=None, forward_time=0), "forward_time", "nanosecond or more"),
         (body(backward_time=0), "backward_time", "nanosecond or more"),
         (body(time=True), "time", "a number"),
         (body(time="3 ms"), "time", "a number"),
-        (body(time=float("nan")), "time", "finite"),
-        (body(time=float("inf")), "time", "finite"),
-        (body(time=10**400), "time", "at most 1e+08"),
+        (body(time=float("nan")), "time", "must be a number from 0 to"),
+        (body(time=float("inf")), "time", "must be a number from 0 to"),
+        (body(time=10**400), "time", "must be a number from 0 to"),
         (body(time=None), "", "must have the field 'time'"),
         (body(forward_time=1, time="x"), "time", "a number"),
         (body(nb_layer=0), "nb_layer", "from 1"),
@@ -197,14 +197,14 @@ def test_without_body_memory_there_is_none_at_all():
         (body(memory_parameter=None), "memory_parameter", "must be given, because another BODY entry"),
         (body(memory_activation=0), "memory_activation", "above zero"),
         (body(weight_time=20.5), "weight_time", "at most the backward without recomputation (20)"),
-        (body(memory_until_weight=-1), "memory_until_weight", "must not be negative"),
+        (body(memory_until_weight=-1), "memory_until_weight", "must be a number from 0 to 100,000,000 MB"),
         (
             {"name": "h", "type": "HEAD", "nb_layer": 1, "time": 2, "weight_time": 5},
             "weight_time",
             "of which it is a part",
         ),
-        (body(memory_recompute=-5), "memory_recompute", "must not be negative"),
-        (body(recompute_coef=-0.1), "recompute_coef", "must not be negative"),
+        (body(memory_recompute=-5), "memory_recompute", "must be a number from 0 to 100,000,000 MB"),
+        (body(recompute_coef=-0.1), "recompute_coef", "from 0 to 1,000"),
         (
             body(memory_recompute=5, recompute_time=10),
             "recompute_time",
@@ -221,7 +221,7 @@ def test_without_body_memory_there_is_none_at_all():
         (body(recompute_kinds={"mine": {"memory": 1, "coef": 1, "time": 9}}), "recompute_kinds.mine", "one of"),
         (body(recompute_kinds={"mine": {"memory": 0, "coef": 1}}), "recompute_kinds.mine.memory", "above zero"),
         (body(recompute_kinds={"mine": {"coef": 1}}), "recompute_kinds.mine", "must have the field 'memory'"),
-        ({"name": "h", "type": "HEAD", "nb_layer": 1, "time": -2}, "time", "must not be negative"),
+        ({"name": "h", "type": "HEAD", "nb_layer": 1, "time": -2}, "time", "must be a number from 0 to 100,000,000 ms"),
         ({"name": "h", "type": "HEAD", "nb_layer": 1, "time": 2, "recompute_kinds": {}}, "recompute_kinds", "BODY"),
     ],
 )
@@ -248,7 +248,7 @@ def test_a_bad_field_is_one_clear_message(entry: dict[str, object], field: str, 
         ('{"layer_description": []}', "net.json: layer_description", "did you mean 'layers_description'?"),
         ('{"layers_description": [{"name": "b", "time": 1, "time": 2}]}', "net.json: time of 'b'", "is given twice"),
         ('{"name": 3, "layers_description": [%s]}' % json.dumps(body()), "net.json: name", "a text"),  # noqa: UP031
-        ('{"stage_const_mem": -1, "layers_description": [%s]}' % json.dumps(body()), "net.json: stage_const_mem", "must not be negative"),  # noqa: E501, UP031
+        ('{"stage_const_mem": -1, "layers_description": [%s]}' % json.dumps(body()), "net.json: stage_const_mem", "must be a number from 0 to 100,000,000 MB"),  # noqa: E501, UP031
     ],
 )  # fmt: skip
 def test_a_bad_file_is_one_clear_message(text: str, place: str, says: str):

@@ -157,7 +157,7 @@ def test_full_recompute_of_a_split_sequence_is_refused_with_the_reason(tmp_path:
         ("m: 3", "m must be an object of named fields, got 'int'"),
         ("- 1", "named fields"),
         ("m: &m\n  offset: *m\n", "offset"),
-        ("m: !!python/object/apply:os.system [ls]", "not YAML"),
+        ("m: !!python/object/apply:os.system [ls]", "not plain YAML"),
     ],
 )
 def test_a_bad_file_is_one_clear_message(tmp_path: Path, text: str, says: str):

@@ -44,9 +44,10 @@ def test_what_is_no_object_of_fields_is_refused_with_its_place(text, part):
     assert part in str(error.value)
 
 
-def test_an_object_within_itself_ends():
-    top = load_yaml("a: &a {b: *a}", file="f.yaml")
-    assert section(section(top, "a"), "b").place("b") == "f.yaml, line 1: a.b.b"
+def test_an_object_of_an_alias_has_its_lines():
+    top = load_yaml("a: &a {b: 1}\nc: *a", file="f.yaml")
+    assert section(top, "c").values == {"b": 1}
+    assert top.place("c") == "f.yaml, line 2: c"
 
 
 @given(st.text())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from evenflow.cli.standard_streams import check_standard_output, checked_streams, silence
-from evenflow.errors import EvenflowError, Interrupted, MismatchError, RunError
+from evenflow.errors import EvenflowError, Interrupted, MismatchError, RunError, cut, printable
 from evenflow.interruption import INTERRUPTED, exit_with, was_interrupted
 from evenflow.language import _
 
@@ -20,6 +20,9 @@ INFEASIBLE = 3
 TIMEOUT = 4
 MISMATCH = 5
 BROKEN_PIPE = 141
+
+_LONGEST = 3000
+"""Most characters of a message about bad input, whatever the input holds."""
 
 
 def status_code(status: "Status") -> int:
@@ -79,5 +82,5 @@ def usage_message(error: click.ClickException) -> str:
 
 
 def _refuse(message: str) -> int:
-    click.echo(_("error: {message}", message=message), err=True)
+    click.echo(_("error: {message}", message=printable(cut(message, _LONGEST))), err=True)
     return BAD_INPUT

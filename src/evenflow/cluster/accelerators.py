@@ -1,10 +1,10 @@
 """Accelerators: the rates of one device, the time of an operator at them (the roofline), and data sheets by name."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from evenflow.errors import InputError
+from evenflow.fields import nearest
 from evenflow.language import _
 
 EFFICIENCY = 0.7
@@ -108,11 +108,9 @@ def accelerator_named(name: str) -> Accelerator:
     """Return the data sheet called `name`. Raises `InputError` with the valid names."""
     if name.lower() in ACCELERATORS:
         return ACCELERATORS[name.lower()]
-    near = difflib.get_close_matches(name.lower(), ACCELERATORS, n=1)
+    near = nearest(name.lower(), ACCELERATORS)
     known = ", ".join(ACCELERATORS)
     remedy = (
-        _("did you mean {near!r}?", near=near[0])
-        if near
-        else _("take one like yours, and correct it with an efficiency")
+        _("did you mean {near!r}?", near=near) if near else _("take one like yours, and correct it with an efficiency")
     )
     raise InputError(value=name, rule=_("must be one of {known}", known=known), place="accelerator", remedy=remedy)

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from evenflow.errors import InputError
 from evenflow.export.mindformers import refusal, training_values
 from evenflow.export.yaml_edit import set_value
-from evenflow.export.yaml_spans import load_yaml
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.profiles.training_file import LAYER_KEYS
+from evenflow.profiles.yaml_values import load_document
 
 _BOM = "\ufeff"
 _PATTERN_KEYS = ("select_recompute", "select_comm_recompute")
@@ -29,7 +29,7 @@ def apply_plan(text: str, *, file: str, plan: Plan) -> str:
     refused = refusal(plan)
     if refused is not None:
         raise refused
-    document = load_yaml(text.removeprefix(_BOM), file=file)
+    document = load_document(text.removeprefix(_BOM), file=file).value
     for key in LAYER_KEYS:
         given = _value_at(document, ("model", "model_config", key))
         if isinstance(given, int) and given != plan.num_layers:
@@ -62,7 +62,7 @@ def apply_to_training_yaml(text: str, *, file: str, values: Mapping[str, object]
     """
     bom = _BOM if text.startswith(_BOM) else ""
     before = after = text.removeprefix(_BOM)
-    document = load_yaml(before, file=file)
+    document = load_document(before, file=file).value
     if not isinstance(document, dict):
         raise InputError(value=type(document).__name__, rule=_("must be a mapping at its top"), place=file)
     expected: object = document
@@ -79,7 +79,7 @@ def apply_to_training_yaml(text: str, *, file: str, values: Mapping[str, object]
 
 def _reread(text: str, file: str) -> object:
     try:
-        return load_yaml(text, file=file)
+        return load_document(text, file=file).value
     except InputError:
         return None
 

@@ -5,17 +5,13 @@ place, and this module says where it is.
 """
 
 import re
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-from ruamel.yaml.events import AliasEvent, CollectionEndEvent, MappingStartEvent, NodeEvent, ScalarEvent
+from ruamel.yaml.events import AliasEvent, CollectionEndEvent, MappingStartEvent, ScalarEvent
 
-from evenflow.fields import not_readable
+from evenflow.profiles.yaml_values import node_events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,26 +60,14 @@ class Span:
             yield from item.walk()
 
 
-def load_yaml(text: str, *, file: str) -> object:
-    """Return the value of a YAML text that has one document.
-
-    Raises:
-        InputError: text that is not YAML, or has a key twice in one mapping.
-    """
-    with _clear_errors(text, file):
-        return YAML(typ="safe", pure=True).load(text)
-
-
 def yaml_spans(text: str, *, file: str) -> Span:
     """Return the spans of the one document in `text`, which is not empty.
 
     Raises:
-        InputError: text that is not YAML.
+        InputError: as `node_events` does.
     """
-    with _clear_errors(text, file):
-        events = YAML(typ="safe", pure=True).parse(text)
-        nodes = (event for event in events if isinstance(event, NodeEvent | CollectionEndEvent))
-        return _span(next(nodes), nodes, text)
+    events = node_events(text, file=file)
+    return _span(next(events), events, text)
 
 
 def _span(event: Any, rest: Iterator[Any], text: str) -> Span:
@@ -127,20 +111,3 @@ def _left_out(span: Span, text: str, *, after: int, indicator: str) -> Span:
     match = re.compile(rf"(?:\s|#[^\r\n]*[\r\n])*{indicator}").match(text, after)
     at = match.end() if match else after
     return replace(span, start=at, end=at)
-
-
-@contextmanager
-def _clear_errors(text: str, file: str) -> Iterator[None]:
-    """Turn the errors of the YAML library into one message with the line; its warnings of legal anchors are dropped."""
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            yield
-    except (YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        raise not_readable(
-            text,
-            file=file,
-            form="YAML",
-            at=(mark.line + 1, mark.column + 1) if mark else None,
-            problem=str(getattr(error, "problem", None) or error),
-        ) from None

@@ -4,7 +4,7 @@ from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.model.plan import Cells, Communication, Plan, cells
 from evenflow.model.recompute import BOTH, COMM, FULL, KNOWN_KINDS, NONE, SELECT, ordered_kinds
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts
-from evenflow.model.request import Request
+from evenflow.model.request import Request, check_step
 from evenflow.model.sizes import Sizes
 from evenflow.model.split import check_split, deal_layers
 from evenflow.model.stage_ranks import looped, stage_table, v_shaped
@@ -29,6 +29,7 @@ __all__ = [
     "Sizes",
     "cells",
     "check_split",
+    "check_step",
     "deal_layers",
     "looped",
     "ordered_kinds",

@@ -1,12 +1,14 @@
 """A network: a head, a sequence of layers of one or several kinds, and a tail."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model.recompute import FULL, NONE, ordered_kinds
+from evenflow.ranges import LAYERS, MEMORY_BYTES, STEP_TOTAL, TIME_NS
+from evenflow.units import megabytes, milliseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,12 +124,21 @@ class Network:
     """Whether the source gave the memory of layers; without it no limit can be checked."""
 
     def __post_init__(self) -> None:
-        if self.num_layers < 1:
+        if not self.runs:
             raise InputError(value=None, rule=_("must have at least one body layer"), place=self.name)
+        for run in self.runs:
+            LAYERS.check(
+                run.count, place=_("{name}, the number of layers {layer}", name=self.name, layer=run.layer.name)
+            )
+        LAYERS.check(self.num_layers, place=_("{name}, the number of body layers", name=self.name))
+        MEMORY_BYTES.check(self.constant_bytes, place=_("{name}, the constant memory", name=self.name))
         for run in self.runs:
             self._check(run.layer)
             self._check_weight(run.layer)
         for block in (self.head, self.tail):
+            place = _("{name}, {value}", name=self.name, value=block.name or _("head or tail"))
+            sizes = (block.parameter_bytes, block.activation_bytes, block.working_bytes)
+            self._check_size(block.forward_ns, block.backward_ns, sizes, place=place)
             self._check_weight(block)
         if not any(run.layer.forward_ns + run.layer.backward_ns for run in self.runs):
             raise InputError(value=None, rule=_("must have body layers that take some time"), place=self.name)
@@ -137,10 +148,12 @@ class Network:
         if NONE not in layer.modes:
             raise InputError(value=sorted(layer.modes), rule=_("must have the recompute kind 'none'"), place=place)
         for kind, mode in layer.modes.items():
-            amounts = (layer.parameter_bytes, mode.activation_bytes, mode.working_bytes)
-            if min(layer.forward_ns, mode.backward_ns, *amounts) < 0:
-                rule = _("must have times and memory that are not negative")
-                raise InputError(value=mode, rule=rule, place=_("{place}, kind {kind}", place=place, kind=kind))
+            self._check_size(
+                layer.forward_ns,
+                mode.backward_ns,
+                (layer.parameter_bytes, mode.activation_bytes, mode.working_bytes),
+                place=_("{place}, kind {kind}", place=place, kind=kind),
+            )
             if mode.backward_ns < layer.backward_ns:
                 raise InputError(
                     value=mode.backward_ns,
@@ -152,9 +165,35 @@ class Network:
                     remedy=_("give the whole backward, recomputation included"),
                 )
 
+    def _check_size(self, forward_ns: int, backward_ns: int, sizes: Sequence[int], *, place: str) -> None:
+        """Raise InputError for times or memory outside of their ranges."""
+        TIME_NS.check(forward_ns, place=_("{place}, forward", place=place))
+        TIME_NS.check(backward_ns, place=_("{place}, backward", place=place))
+        for size in sizes:
+            MEMORY_BYTES.check(size, place=_("{place}, memory", place=place))
+
+    def check_step(self, num_units: int, *, messages_ns: int = 0) -> None:
+        """Raise InputError where `num_units` microbatches (parts) are more work or memory than 64 bits can add up.
+
+        `messages_ns` is the time of all messages of the step, one after the other.
+        """
+        every_ns = [run.count * (run.layer.forward_ns + _longest(run.layer)) for run in self.runs]
+        ends_ns = [block.forward_ns + block.backward_ns for block in (self.head, self.tail)]
+        place = _("{name}, {num_units:,} microbatches one after the other", name=self.name, num_units=num_units)
+        work_ns = (sum(every_ns) + sum(ends_ns)) * num_units + messages_ns
+        if work_ns not in STEP_TOTAL:
+            rule = _("must take at most {most:.3g} ms", most=milliseconds(int(STEP_TOTAL.most)))
+            raise InputError(value=milliseconds(work_ns), rule=rule, place=place, remedy=_("check the units"))
+        parts: list[tuple[int, Layer | EndBlock]] = [(run.count, run.layer) for run in self.runs]
+        parts += [(1, self.head), (1, self.tail)]
+        held = sum(count * (_largest(part) * num_units + part.parameter_bytes) for count, part in parts)
+        if held not in STEP_TOTAL:
+            rule = _("must keep at most {most:.3g} MB", most=megabytes(int(STEP_TOTAL.most)))
+            raise InputError(value=megabytes(held), rule=rule, place=place, remedy=_("check the units"))
+
     def _check_weight(self, part: "Layer | EndBlock") -> None:
         """Raise InputError unless the weight gradient is a part of the plain backward."""
-        if not 0 <= part.weight_ns <= part.backward_ns or part.until_weight_bytes < 0:
+        if not 0 <= part.weight_ns <= part.backward_ns or part.until_weight_bytes not in MEMORY_BYTES:
             raise InputError(
                 value=f"{part.weight_ns} ns, {part.until_weight_bytes} bytes",
                 rule=_(
@@ -245,6 +284,16 @@ class Network:
         runs = tuple(replace(run, layer=strip(run.layer)) for run in self.runs)
         head, tail = (replace(block, backward_ns=0, stated_weight_ns=0) for block in (self.head, self.tail))
         return replace(self, runs=runs, head=head, tail=tail)
+
+
+def _longest(layer: Layer) -> int:
+    return max(mode.backward_ns for mode in layer.modes.values())
+
+
+def _largest(part: Layer | EndBlock) -> int:
+    """Return the most bytes that a part keeps of one microbatch."""
+    kept = part.activation_bytes if isinstance(part, EndBlock) else max(m.activation_bytes for m in part.modes.values())
+    return kept + part.until_weight_bytes
 
 
 def _divided(time_ns: int, parts: int) -> int:

@@ -8,6 +8,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model.recompute import NONE
 from evenflow.model.sizes import Sizes
+from evenflow.ranges import LAYERS, TIME_NS
 
 Cells: TypeAlias = tuple[tuple[int, ...], ...]
 """One integer per cell, indexed ``[chunk][rank]``."""
@@ -26,6 +27,10 @@ class Communication:
     """Part of the time that does not depend on the size of the message."""
     transfer_ns: int = 0
     """Part of the time that its bytes take."""
+
+    def __post_init__(self) -> None:
+        TIME_NS.check(self.latency_ns, place=_("the latency of a message"))
+        TIME_NS.check(self.transfer_ns, place=_("the transfer of a message, its size by the bandwidth"))
 
     @property
     def message_ns(self) -> int:
@@ -71,8 +76,8 @@ class Plan:
                     ),
                     place=name,
                 )
-            if any(value < 0 for row in table for value in row):
-                rule = _("must have counts that are not negative")
+            if not all(0 <= value <= LAYERS.most for row in table for value in row):
+                rule = _("must have counts from 0 to {most:,}", most=LAYERS.most)
                 raise InputError(value=[list(row) for row in table], rule=rule, place=name)
         if self.order and len(self.order) != self.num_ranks:
             raise InputError(

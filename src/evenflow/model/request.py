@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from evenflow.language import _
 from evenflow.model.network import Network
 from evenflow.model.plan import Cells, Communication
 from evenflow.model.sizes import Sizes
+from evenflow.ranges import MEMORY_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,11 @@ class Request:
     plan; None: the planner decides both.
     """
 
+    def __post_init__(self) -> None:
+        if self.memory_limit_bytes is not None:
+            MEMORY_BYTES.above_zero.check(self.memory_limit_bytes, place=_("the memory limit"))
+        check_step(self.network, self.sizes, self.communication)
+
     @property
     def min_layers(self) -> int:
         """Fewest layers that a cell may hold."""
@@ -37,3 +44,9 @@ class Request:
     def message_ns(self) -> int:
         """Time of one transfer between ranks."""
         return self.communication.message_ns if self.communication else 0
+
+
+def check_step(network: Network, sizes: Sizes, communication: Communication | None) -> None:
+    """Raise InputError for a step that is more work or memory than 64 bits can add up, whatever the order of work."""
+    message_ns = communication.message_ns if communication else 0
+    network.check_step(sizes.num_units, messages_ns=2 * sizes.num_cells * sizes.num_units * message_ns)

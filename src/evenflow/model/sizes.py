@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.ranges import CHUNKS, MICROBATCHES, RANKS, SEQUENCE_SPLITS
 
-MOST_ACTIONS = 100_000_000
-"""Most forwards and backwards of one step; more do not fit in memory."""
+MOST_ACTIONS = 4_000_000
+"""Most forwards and backwards of one step: a simulation holds 100 bytes for each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,20 +22,20 @@ class Sizes:
     """Parts that each sequence is cut into."""
 
     def __post_init__(self) -> None:
-        for place, count in (
-            (_("the number of ranks"), self.num_ranks),
-            (_("the number of chunks"), self.num_chunks),
-            (_("the number of microbatches"), self.num_microbatches),
-            (_("the number of sequence splits"), self.sequence_splits),
+        for place, count, within in (
+            (_("the number of ranks"), self.num_ranks, RANKS),
+            (_("the number of chunks"), self.num_chunks, CHUNKS),
+            (_("the number of microbatches"), self.num_microbatches, MICROBATCHES),
+            (_("the number of sequence splits"), self.sequence_splits, SEQUENCE_SPLITS),
         ):
-            if count < 1:
-                raise InputError(value=count, rule=_("must be at least 1"), place=place)
+            within.check(count, place=place)
         num_actions = 2 * self.num_cells * self.num_units
         if num_actions > MOST_ACTIONS:
             raise InputError(
                 value=num_actions,
-                rule=_("must be at most {limit:,} forwards and backwards", limit=MOST_ACTIONS),
-                place=_("ranks x chunks x microbatches x sequence splits"),
+                rule=_("must be at most {limit:,} forwards and backwards, to be simulated", limit=MOST_ACTIONS),
+                place=_("2 x ranks x chunks x microbatches x sequence splits"),
+                remedy=_("plan a step of fewer microbatches"),
             )
 
     @property

@@ -7,11 +7,11 @@ from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.language import _
 from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Layer, Mode
+from evenflow.ranges import COEFFICIENT, LAYERS, MEGABYTES, MILLISECONDS
 from evenflow.units import bytes_from_megabytes, nanoseconds_from_milliseconds
 
 PLAIN_BACKWARD_RATIO = 2.0
 """Backward over forward where the file says nothing."""
-MOST_LAYERS = 100_000
 
 
 class _Keys(NamedTuple):
@@ -118,20 +118,20 @@ def _end_layer(entry: Fields, has_memory: bool) -> EndBlock:
 
 def layer_count(entry: Fields) -> int:
     """Return the number of equal layers that an entry stands for."""
-    return entry.integer("nb_layer", maximum=MOST_LAYERS)
+    return entry.integer("nb_layer", LAYERS)
 
 
 def bytes_of(fields: Fields, key: str) -> int:
     """Return the bytes of a field in megabytes; zero where it is absent."""
-    return bytes_from_megabytes(fields.number(key)) if key in fields else 0
+    return bytes_from_megabytes(fields.number(key, MEGABYTES)) if key in fields else 0
 
 
 def _times(entry: Fields) -> tuple[float, float]:
     """Return forward and plain backward in milliseconds."""
     # Both are checked where both are there, though one wins.
-    given = {key: entry.number(key) for key in ("time", "forward_time", "backward_time") if key in entry}
-    forward_ms = given["forward_time"] if "forward_time" in given else entry.number("time")
-    coef = entry.number("backward_coef") if "backward_coef" in entry else 0.0
+    given = {key: entry.number(key, MILLISECONDS) for key in ("time", "forward_time", "backward_time") if key in entry}
+    forward_ms = given["forward_time"] if "forward_time" in given else entry.number("time", MILLISECONDS)
+    coef = entry.number("backward_coef", COEFFICIENT) if "backward_coef" in entry else 0.0
     return forward_ms, given.get("backward_time", (1 + coef) * PLAIN_BACKWARD_RATIO * forward_ms)
 
 
@@ -139,7 +139,7 @@ def _weight_ns(entry: Fields, backward_ms: float) -> int | None:
     """Return the stated time of the weight gradient; None where the entry has none."""
     if "weight_time" not in entry:
         return None
-    weight_ms = entry.number("weight_time")
+    weight_ms = entry.number("weight_time", MILLISECONDS)
     if weight_ms > backward_ms:
         rule = _(
             "must be at most the backward without recomputation ({backward_ms:g}), of which it is a part",
@@ -163,7 +163,7 @@ def _require_memory(entry: Fields) -> None:
                 _("must be given, because another BODY entry has memory"),
                 remedy=_("add it, or leave all memory out of the BODY entries to plan without a limit"),
             )
-    entry.number("memory_activation", above_zero=True)
+    entry.number("memory_activation", MEGABYTES, above_zero=True)
 
 
 def _kinds(entry: Fields, plain_ms: float, plain_working_bytes: int) -> dict[str, Mode]:
@@ -183,17 +183,17 @@ def _kinds(entry: Fields, plain_ms: float, plain_working_bytes: int) -> dict[str
             fields.check_known(("memory", "working", "time", "coef"))
             if ("time" in fields) == ("coef" in fields):
                 raise fields.error("", _("must have one of the fields 'time' and 'coef'"))
-            fields.number("memory", above_zero=True)
+            fields.number("memory", MEGABYTES, above_zero=True)
             modes[kind] = _mode(fields, _Keys("memory", "working", "time", "coef", 0.0), plain_ms, plain_working_bytes)
     return modes
 
 
 def _mode(fields: Fields, keys: _Keys, plain_ms: float, plain_working_bytes: int) -> Mode:
     """Return one kind; its activation is zero where the entry does not offer it."""
-    coef = fields.number(keys.coef) if keys.coef in fields else keys.default_coef
+    coef = fields.number(keys.coef, COEFFICIENT) if keys.coef in fields else keys.default_coef
     backward_ms = (1 + coef) * plain_ms
     if keys.time in fields:
-        backward_ms = fields.number(keys.time)
+        backward_ms = fields.number(keys.time, MILLISECONDS)
         if backward_ms < plain_ms:
             raise fields.error(
                 keys.time,

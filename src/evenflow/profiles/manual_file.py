@@ -22,9 +22,9 @@ from evenflow.language import _
 from evenflow.model import COMM, FULL, SELECT, Cells, Network, Plan, cells
 from evenflow.profiles.cell_lists import RECOMPUTE_LISTS, check_counts, exclusive_counts, layers_by_cell
 from evenflow.profiles.yaml_file import load_yaml, section
+from evenflow.ranges import CHUNKS
 
 _KEYS = ("offset", *RECOMPUTE_LISTS, "interleave_num", "show", "file_name")
-_MOST_CHUNKS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ def read_manual_file(
     for name in document.values:
         fields = section(document, name)
         fields.check_known(_KEYS)
-        chunks = fields.integer("interleave_num", maximum=_MOST_CHUNKS) if "interleave_num" in fields else num_chunks
+        chunks = fields.integer("interleave_num", CHUNKS) if "interleave_num" in fields else num_chunks
         layers = _layers(fields, num_layers=network.num_layers, num_chunks=chunks, num_ranks=num_ranks)
         recompute = exclusive_counts(*(_counts(fields, key, layers) for key in RECOMPUTE_LISTS))
         for kind, table in recompute.items():

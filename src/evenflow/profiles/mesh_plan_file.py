@@ -6,9 +6,14 @@ from evenflow.cluster import Cluster, Layout, Link, MeshPlan, Placement, Product
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.language import _
+from evenflow.ranges import BYTES_PER_S, DEVICES, MEGABYTES, RANKS, SEQUENCES, TIME_NS, TOKENS, Range
 from evenflow.units import MEGABYTE
 
-_MOST = 10**18
+_RANK = Range(least=0, most=RANKS.most - 1)
+_DEVICE = Range(least=0, most=DEVICES.most - 1)
+_LENGTH = Range(least=0, most=10**12)
+"""Length of one dimension of a tensor."""
+_ITEM_BYTES = Range(least=1, most=16)
 
 
 def read_mesh_plan(path: Path | str) -> MeshPlan:
@@ -47,37 +52,37 @@ def parse_mesh_plan(text: str, *, place: str) -> MeshPlan | None:
 def parse_sizes(text: str, *, place: str) -> tuple[int, int]:
     """Return the tokens of a sequence, and the sequences of a microbatch, that a plan of ``evenflow auto`` is for."""
     fields = as_fields(load_json(text, file=place), file=place)
-    return fields.integer("sequence", maximum=_MOST), fields.integer("microbatch", maximum=_MOST)
+    return fields.integer("sequence", TOKENS), fields.integer("microbatch", SEQUENCES)
 
 
 def _cluster(fields: Fields) -> Cluster:
-    num_nodes, devices_per_node = fields.integers("mesh", length=2)
+    num_nodes, devices_per_node = fields.integers("mesh", DEVICES, length=2)
 
     def link(reach: str) -> Link:
         return Link(
-            bytes_per_s=fields.integer(f"{reach}_bytes_per_s", maximum=_MOST),
-            latency_ns=fields.integer(f"{reach}_latency_ns", minimum=0, maximum=_MOST),
+            bytes_per_s=fields.integer(f"{reach}_bytes_per_s", BYTES_PER_S),
+            latency_ns=fields.integer(f"{reach}_latency_ns", TIME_NS),
         )
 
     return Cluster(
         name=fields.text("name"),
         num_nodes=num_nodes,
         devices_per_node=devices_per_node,
-        memory_bytes=round(fields.number("memory_mb", above_zero=True) * MEGABYTE),
+        memory_bytes=round(fields.number("memory_mb", MEGABYTES, above_zero=True) * MEGABYTE),
         intra=link("intra"),
         inter=link("inter"),
     )
 
 
 def _stage(fields: Fields) -> StageOnMesh:
-    mesh, devices = fields.integers("mesh"), fields.integers("devices")
+    mesh, devices = fields.integers("mesh", DEVICES), fields.integers("devices", _DEVICE)
 
     def layout(key: str) -> Layout:
         inner = fields.inner(key)
         with fields.at(key):
             return Layout(
-                shape=inner.integers("shape"),
-                item_bytes=inner.integer("item_bytes", maximum=_MOST),
+                shape=inner.integers("shape", _LENGTH),
+                item_bytes=inner.integer("item_bytes", _ITEM_BYTES),
                 mesh=mesh,
                 placement=_placement(inner, "placement", axes=len(mesh)),
                 devices=devices,
@@ -89,7 +94,7 @@ def _stage(fields: Fields) -> StageOnMesh:
 
     products = fields.inner("products")
     return StageOnMesh(
-        rank=fields.integer("rank", minimum=0, maximum=_MOST),
+        rank=fields.integer("rank", _RANK),
         input=layout("input"),
         output=None if fields.required("output") is None else layout("output"),
         parameters=placements("parameters"),

@@ -13,6 +13,7 @@ import re
 from evenflow.errors import InputError
 from evenflow.fields import as_fields, load_json
 from evenflow.language import _
+from evenflow.ranges import Range
 from evenflow.schedule import Schedule, parse_schedule
 
 _COMMUNICATION = re.compile(r"[0-9]+(SEND_F|RECV_F|SEND_B|RECV_B|UNSHARD|RESHARD|REDUCE_GRAD)[0-9]*")
@@ -75,6 +76,6 @@ def _token(value: object, rank: int, num_ranks: int, path: str, file: str) -> st
         raise fields.error(
             "type", _("must be one of {names}, with the chunk behind it: forward0", names=", ".join(_OPS))
         )
-    microbatch = fields.integer("micro_batch_id", minimum=0, maximum=_LARGEST)
+    microbatch = fields.integer("micro_batch_id", Range(least=0, most=_LARGEST))
     stage = int(match[2] or 0) * num_ranks + rank  # chunks are dealt round
     return f"{stage}{_OPS[match[1]]}{microbatch}"

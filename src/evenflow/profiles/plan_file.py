@@ -5,10 +5,11 @@ from pathlib import Path
 from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.language import _
 from evenflow.model import Cells, Plan, cells
+from evenflow.ranges import CHUNKS, LAYERS, MEGABYTES, MICROBATCHES, RANKS, SEQUENCE_SPLITS, Range
 from evenflow.units import bytes_from_megabytes
 
-_MOST = 10_000_000
-"""More ranks, microbatches or splits than this are a mistake."""
+_COUNT = Range(least=0, most=LAYERS.most)
+"""Layers of one cell."""
 
 
 def read_plan_file(path: Path | str) -> Plan:
@@ -28,15 +29,15 @@ def parse_plan(text: str, *, place: str) -> Plan:
     """
     fields = as_fields(load_json(text, file=place), file=place)
     layers = _table(fields, "layers")
-    for key, count in (("chunks", len(layers)), ("ranks", len(layers[0]) if layers else 0)):
-        if fields.integer(key, maximum=_MOST) != count:
+    for key, within, count in (("chunks", CHUNKS, len(layers)), ("ranks", RANKS, len(layers[0]) if layers else 0)):
+        if fields.integer(key, within) != count:
             raise fields.error(key, _("must be {count}, as many as 'layers' has", count=count))
     recompute = fields.inner("recompute")
     tables = {kind: _table(recompute, kind) for kind in recompute.values}
     schedule = fields.text("schedule")
-    num_microbatches = fields.integer("microbatches", maximum=_MOST)
-    sequence_splits = fields.integer("sequence_splits", maximum=_MOST)
-    group_size = fields.integer("group_size", maximum=_MOST) if "group_size" in fields else None
+    num_microbatches = fields.integer("microbatches", MICROBATCHES)
+    sequence_splits = fields.integer("sequence_splits", SEQUENCE_SPLITS)
+    group_size = fields.integer("group_size", MICROBATCHES) if "group_size" in fields else None
     order = fields.texts("order") if "order" in fields else ()
     with fields.at():
         return Plan(
@@ -59,9 +60,9 @@ def parse_memory_limit(text: str, *, place: str) -> int | None:
     fields = as_fields(load_json(text, file=place), file=place)
     if fields.values.get("memory_limit_mb") is None:
         return None
-    return bytes_from_megabytes(fields.number("memory_limit_mb", above_zero=True))
+    return bytes_from_megabytes(fields.number("memory_limit_mb", MEGABYTES, above_zero=True))
 
 
 def _table(fields: Fields, key: str) -> Cells:
     """Return a table ``[chunk][rank]``."""
-    return cells(fields.rows(key))
+    return cells(fields.rows(key, _COUNT))

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from evenflow.fields import Fields, read_text
 from evenflow.profiles.yaml_file import load_yaml, section
+from evenflow.ranges import MODEL_SIZE
 
 LAYER_KEYS = ("num_layers", "num_hidden_layers", "n_layer")
 """Names of the number of layers in `model_config`, by the age of the model."""
-_MOST = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,4 +70,4 @@ def _section(fields: Fields, key: str) -> Fields:
 
 
 def _size(fields: Fields, key: str) -> int | None:
-    return None if fields.values.get(key) is None else fields.integer(key, maximum=_MOST)
+    return None if fields.values.get(key) is None else fields.integer(key, MODEL_SIZE)

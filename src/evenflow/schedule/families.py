@@ -1,11 +1,11 @@
 """The schedule families by name."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
 from evenflow.errors import InputError
+from evenflow.fields import nearest
 from evenflow.language import _
 from evenflow.model import looped, v_shaped
 from evenflow.schedule.dualpipe_v import dualpipe_v
@@ -190,12 +190,12 @@ def family_name(name: str, *, also: Sequence[str] = ()) -> str:
     canonical = ALIASES.get(name.lower(), name.lower())
     valid = [*FAMILIES, *ALIASES, *also]
     if canonical not in valid:
-        near = difflib.get_close_matches(canonical, valid, n=1)
+        near = nearest(canonical, valid)
         raise InputError(
             value=name,
             rule=_("must be one of {names}", names=", ".join(valid)),
             place="schedule",
-            remedy=_("did you mean {near}?", near=near[0]) if near else "",
+            remedy=_("did you mean {near}?", near=near) if near else "",
         )
     return canonical
 

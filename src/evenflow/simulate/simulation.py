@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from evenflow.model import Communication, Network, Plan
+from evenflow.model import Communication, Network, Plan, check_step
 from evenflow.schedule import Op, Schedule, check_complete, check_sizes_of, schedule_of
 from evenflow.simulate.bubbles import BubbleTable, FillDrain, IdleTime, bubble_table, fill_drain, idle_times
 from evenflow.simulate.costs import Integers, StageCosts, stage_costs
@@ -70,6 +70,7 @@ def simulate(
     Raises InputError when plan, network and schedule do not fit, ScheduleError when the order is incomplete or
     deadlocks.
     """
+    check_step(network, plan.sizes, communication)
     if schedule is None:
         schedule = schedule_of(plan)
     else:

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from evenflow.interruption import was_interrupted
 from evenflow.model import NONE, Plan
 from evenflow.simulate import Integers, StageCosts, makespan_ns
 from evenflow.solve.outcome import BindingLimit, Outcome
@@ -21,8 +22,8 @@ from evenflow.solve.problem import Problem
 
 
 def with_binding(outcome: Outcome, problem: Problem) -> Outcome:
-    """Return `outcome` with the limits that bind its plan, which is one of `problem`."""
-    if outcome.plan is None or problem.memory_limit_bytes is None:
+    """Return `outcome` with the limits that bind its plan, which is one of `problem`; without them after a signal."""
+    if outcome.plan is None or problem.memory_limit_bytes is None or was_interrupted():
         return outcome
     return replace(outcome, binding=binding_limits(problem, outcome.plan))
 

@@ -52,7 +52,13 @@ def test_wrong_answers_are_asked_for_again():
     assert asked is not None
     assert asked.settings.sizes == Sizes(num_ranks=2, num_microbatches=4, num_chunks=2)
     assert not asked.network.has_memory
-    for reason in ("'two'", "above zero, got '0'", "'much'", "from 0 to 1e+08, got '-1'", "no memory limit is checked"):
+    for reason in (
+        "'two'",
+        "above zero, got '0'",
+        "'much'",
+        "from 0 to 100,000,000, got '-1'",
+        "no memory limit is checked",
+    ):
         assert reason in result.stderr
 
 

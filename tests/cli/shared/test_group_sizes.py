@@ -63,9 +63,9 @@ def test_every_size_is_simulated_where_nothing_else_is_free(folder, evenflow, ve
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((*PLAN, "--group-size", "most"), "'most' is not a number of microbatches above zero, nor best"),
-        ((*PLAN, "--group-size", 0), "'0' is not a number of microbatches above zero"),
-        ((*PLAN, "--group-size", 10**30), "is not a number of microbatches above zero"),
+        ((*PLAN, "--group-size", "most"), "--group-size must be an integer from 1 to 2,000,000, or best, got 'most'"),
+        ((*PLAN, "--group-size", 0), "--group-size must be an integer from 1 to 2,000,000, or best, got '0'"),
+        ((*PLAN, "--group-size", 10**30), "--group-size must be an integer from 1 to 2,000,000, or best"),
         ((*PLAN, "--group-size", 6), "--group-size must be from 2 to the number of microbatches (5) for interleaved"),
         ((*PLAN, "--schedule", "f-then-b", "--group-size", 2), "must not be given for f-then-b, which has no groups"),
         ((*PLAN, "--schedule", "best", "--group-size", 2), "must not be given beside --schedule best"),

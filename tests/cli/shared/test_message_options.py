@@ -35,7 +35,7 @@ def test_nothing_given_is_no_cost():
         (MessageOptions(p2p_bandwidth="4Gbps"), "--p2p-bandwidth must come with --boundary"),
         (MessageOptions(p2p_bandwidth="4", boundary="4MB"), "--p2p-bandwidth must be a number"),
         (MessageOptions(p2p_latency="5"), "--p2p-latency must be"),
-        (MessageOptions(p2p_latency_us=float("nan")), "--p2p-latency-us must be a number not below zero"),
+        (MessageOptions(p2p_latency_us=float("nan")), "--p2p-latency-us must be a number from 0 to 1e.11 us"),
     ],
 )
 def test_what_is_refused(options, message):

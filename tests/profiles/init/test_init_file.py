@@ -233,7 +233,7 @@ def refusal(text: str) -> str:
         ({"select_comm_recompute": "[1, 2, true, 3]"}, ("select_comm_recompute", "each round, here 1")),
         ({"head_memory": "-1"}, ("line 10: memory_usage.head_memory", "above zero")),
         ({"head_memory": "60854M"}, ("line 10: memory_usage.head_memory", "a number")),
-        ({"tail_memory": ".inf"}, ("line 11: memory_usage.tail_memory", "finite")),
+        ({"tail_memory": ".inf"}, ("line 11: memory_usage.tail_memory", "at most 100,000,000 MB")),
         ({"tail_memory": "1e12"}, ("line 11: memory_usage.tail_memory", "check the unit")),
         ({"stage_id": "[0, 2]"}, ("line 13: memory_usage.body_memories.stage_id", "from 1 to 2", "head_memory")),
         ({"stage_id": "[2, 2]"}, ("line 13: memory_usage.body_memories.stage_id", "must have every stage once")),

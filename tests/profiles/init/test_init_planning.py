@@ -39,10 +39,10 @@ def test_absent_fields_and_the_zeros_of_the_format_say_nothing():
     [
         ("micro_batch_num: 8.5", "pipeline_config.micro_batch_num must be an integer"),
         ("num_of_interleave: 0", "pipeline_config.num_of_interleave must be an integer from 1"),
-        ("optimization_level: 3", "pipeline_config.optimization_level must be 0, 1 or 2, got 3"),
+        ("optimization_level: 3", "pipeline_config.optimization_level must be an integer from 0 to 2, got 3"),
         ("vpp_less_memory: perhaps", "pipeline_config.vpp_less_memory must be true or false, got 'perhaps'"),
-        ("memory_limit: -1", "pipeline_config.memory_limit must not be negative"),
-        ("sim_comm_time: .nan", "pipeline_config.sim_comm_time must be a finite number"),
+        ("memory_limit: -1", "pipeline_config.memory_limit must be a number from 0 to 100,000,000 MB"),
+        ("sim_comm_time: .nan", "pipeline_config.sim_comm_time must be a number from 0 to 100,000,000 ms"),
         ("memory_limits: 5", "pipeline_config.memory_limits is an unknown field; did you mean 'memory_limit'?"),
     ],
 )

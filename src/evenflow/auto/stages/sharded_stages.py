@@ -241,7 +241,7 @@ def _solved(
         processes=request.processes,
     )
     costs: dict[Submesh, dict[tuple[int, ...], MeshCosts]] = {}
-    for count, ((shape, mesh, _training), found) in enumerate(zip(tried, solved, strict=True), 1):
+    for count, ((shape, mesh, _used), found) in enumerate(zip(tried, solved, strict=True), 1):
         costs.setdefault(shape, {})[mesh.shape] = found
         progress(_("operators sharded on {count} of {all} meshes", count=count, all=len(tried)))
     return costs

@@ -3,16 +3,20 @@
 import argparse
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 import evenflow
+from evenflow import ranges
 from evenflow.cli.shared.help_language import HELP, OPTION
+from evenflow.cli.shared.numbers import as_number
 from evenflow.cli.text.display_width import wrapped
+from evenflow.errors import shown
 from evenflow.language import ENGLISH, LANGUAGES, _, looked_up, spoken, to_translate
+from evenflow.ranges import Range
 
 PROGRAM = "run_pipeline_balance.py"
 _REFUSED = {
@@ -70,16 +74,18 @@ def parser() -> argparse.ArgumentParser:
         f"python {PROGRAM} --init cfgs/init_demo.yaml -m demo -s 16 -i 3 -mb 16 -mem 56000 -lm 1",
     )
     add = parser.add_argument
+    ranks, chunks, splits = _number(ranges.RANKS), _number(ranges.CHUNKS), _number(ranges.SEQUENCE_SPLITS)
+    microbatches = _number(ranges.MICROBATCHES)
     add("-m", "--model_name", default="model_name", metavar="NAME", help="layer file NAME.json in the layer folder")
-    add("-s", "--stage", type=_count, metavar="N", help="pipeline stages (4)")
-    add("-mb", "--micro_batch", type=_count, metavar="N", help="microbatches (4)")
-    add("-i", "--interleave_degree", type=_count, metavar="N", help="pipeline interleave (1)")
-    add("-seq", "--seq_split_num", "--seq", type=_count, default=1, metavar="N", help="parts of a sequence (1)")
+    add("-s", "--stage", type=ranks, metavar="N", help="pipeline stages (4)")
+    add("-mb", "--micro_batch", type=microbatches, metavar="N", help="microbatches (4)")
+    add("-i", "--interleave_degree", type=chunks, metavar="N", help="pipeline interleave (1)")
+    add("-seq", "--seq_split_num", "--seq", type=splits, default=1, metavar="N", help="parts of a sequence (1)")
     add("-mem", "--max_memory", metavar="MB", help="memory limit of a device in MB (56000)")
     add("-mc", "--constant_memory", metavar="MB", help="constant memory of a stage in MB (that of the layer file)")
     _add_flag(parser, "-lm", "--less_memory", "with interleave above 1: the schedule with less memory", default=None)
     _add_flag(parser, "-dual", "--dualpipe_v", "the schedule DualPipe-V, with interleave 2")
-    add("-t", "--time_limit", type=_seconds, default=90.0, metavar="S", help="seconds of search (90)")
+    add("-t", "--time_limit", type=_number(ranges.SECONDS), default=90.0, metavar="S", help="seconds of search (90)")
     add(
         "-train",
         "--training_config",
@@ -157,17 +163,11 @@ def _yes(text: str) -> bool:
     raise argparse.ArgumentTypeError(_("{text!r} is neither 1, true, yes nor 0, false, no", text=text))
 
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
-        raise argparse.ArgumentTypeError(_("{text!r} is not a whole number above zero", text=text))
-    return int(text)
+def _number(within: Range) -> Callable[[str], Any]:
+    def read(text: str) -> Any:
+        value = as_number(text, within)
+        if value not in within:
+            raise argparse.ArgumentTypeError(_("{text} {rule}", text=shown(text), rule=within.rule))
+        return value
 
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= 1e9:
-        raise argparse.ArgumentTypeError(_("{text!r} is not a number of seconds above zero", text=text))
-    return seconds
+    return read

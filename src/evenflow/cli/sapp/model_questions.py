@@ -1,18 +1,19 @@
 """The questions of ``run_pipeline_balance.py`` without any flag: sizes, then head, body and tail. [SAPP-PPB]"""
 
 import json
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import click
 
 from evenflow.cli.sapp.questions import ask, ask_value, ask_yes, whole_number
 from evenflow.cli.sapp.settings import INTERLEAVE, LIMIT_MB, STAGES, Settings
+from evenflow.cli.shared.numbers import as_number
 from evenflow.errors import InputError, Interrupted
-from evenflow.fields import LARGEST
 from evenflow.language import _, looked_up, to_translate
 from evenflow.model import Network, Sizes
 from evenflow.profiles.layer_file import parse_layer_file
+from evenflow.ranges import MEGABYTES
 from evenflow.schedule import default_family
 from evenflow.units import parse_memory
 
@@ -118,13 +119,11 @@ def _memory(answer: str) -> int:
 
 
 def _number(answer: str) -> float:
-    try:
-        number = float(answer)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number <= LARGEST:
-        raise _wrong(answer, _("must be a number from 0 to {largest:g}", largest=LARGEST))
-    return number
+    within = replace(MEGABYTES, unit="")  # or milliseconds
+    number: Any = as_number(answer, within)
+    if number not in within:
+        raise _wrong(answer, within.rule)
+    return float(number)
 
 
 def _above_zero(answer: str) -> float:

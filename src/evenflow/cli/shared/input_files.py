@@ -4,6 +4,7 @@ import sys
 from typing import BinaryIO
 
 from evenflow.errors import FileError
+from evenflow.fields import read_stream
 from evenflow.fields import read_text as read_file
 from evenflow.language import _
 from evenflow.model import Network
@@ -18,8 +19,8 @@ def read_text(path: str) -> tuple[str, str]:
         return read_file(path), path
     place = _("standard input")
     try:
-        return standard_input(place).read().decode("utf-8-sig"), place
-    except (OSError, UnicodeDecodeError) as error:
+        return read_stream(standard_input(place), place=place), place
+    except OSError as error:
         raise FileError.from_os(place, error) from None
 
 

@@ -8,13 +8,22 @@ from typing import Any
 
 import click
 
+from evenflow.cli.shared.numbers import Number
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Communication
+from evenflow.ranges import BYTES_PER_S, MEGABYTES, TIME_NS, Range
 from evenflow.units import MEGABYTE, parse_bandwidth, parse_memory, parse_time
 
 _LATENCY, _BANDWIDTH, _BOUNDARY = "--p2p-latency", "--p2p-bandwidth", "--boundary"
 _OLD_SPELLINGS = {_LATENCY: "--p2p-latency-us", _BANDWIDTH: "--p2p-bandwidth-gbps", _BOUNDARY: "--boundary-mb"}
+
+_OLD_RANGES = {
+    _LATENCY: Range(least=0, most=TIME_NS.most / 1000, is_whole=False, unit="us"),
+    _BANDWIDTH: Range(least=0, most=8 * BYTES_PER_S.most / 1e9, is_whole=False, is_above=True, unit="Gb/s"),
+    _BOUNDARY: MEGABYTES,
+}
+"""The range of each option in the unit of its old spelling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +63,7 @@ class MessageOptions:
         return Communication(latency_ns=latency_ns or 0, transfer_ns=math.ceil(transfer_ns))
 
     def _latency_ns(self) -> int | None:
-        old = self._old(_LATENCY, self.p2p_latency_us, self.p2p_latency, may_be_zero=True)
+        old = self._old(_LATENCY, self.p2p_latency_us, self.p2p_latency)
         if old is not None:
             return round(1000 * old)
         return None if self.p2p_latency is None else parse_time(self.p2p_latency, place=_LATENCY)
@@ -66,14 +75,12 @@ class MessageOptions:
         return None if self.p2p_bandwidth is None else 8 * parse_bandwidth(self.p2p_bandwidth, place=_BANDWIDTH) / 1e9
 
     def _boundary_bytes(self) -> float | None:
-        old = self._old(_BOUNDARY, self.boundary_mb, self.boundary, may_be_zero=True)
+        old = self._old(_BOUNDARY, self.boundary_mb, self.boundary)
         if old is not None:
             return old * MEGABYTE
         return None if self.boundary is None else parse_memory(self.boundary, place=_BOUNDARY)
 
-    def _old(
-        self, option: str, value: float | None, new_value: str | None, *, may_be_zero: bool = False
-    ) -> float | None:
+    def _old(self, option: str, value: float | None, new_value: str | None) -> float | None:
         """Return the number of an option's old spelling."""
         if value is None:
             return None
@@ -85,13 +92,7 @@ class MessageOptions:
                 place=place,
                 remedy=_("leave one of the two out"),
             )
-        if not (0 < value <= 1e9 or (may_be_zero and value == 0)):
-            rule = (
-                _("must be a number not below zero, at most 10^9")
-                if may_be_zero
-                else _("must be a number above zero, at most 10^9")
-            )
-            raise InputError(value=value, rule=rule, place=place)
+        _OLD_RANGES[option].check(value, place=place)
         return value
 
     def _spelling(self, option: str) -> str:
@@ -105,7 +106,7 @@ _OPTIONS = (
         _BANDWIDTH, metavar="RATE", help=f"Bandwidth between ranks, such as 200Gbps or 25GBps; needs {_BOUNDARY}."
     ),
     click.option(_LATENCY, metavar="TIME", help="Latency of a message between ranks, such as 500us."),
-    *(click.option(old, type=float, hidden=True) for old in _OLD_SPELLINGS.values()),
+    *(click.option(old, type=Number(_OLD_RANGES[new]), hidden=True) for new, old in _OLD_SPELLINGS.items()),
 )
 _NAMES = [option.removeprefix("--").replace("-", "_") for option in (*_OLD_SPELLINGS, *_OLD_SPELLINGS.values())]
 

@@ -1,9 +1,12 @@
 """Options that several verbs share, and how their values are read."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from evenflow import ranges
+from evenflow.cli.shared.numbers import Number, as_number
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.schedule import chunk_count, default_family, family_name
@@ -11,14 +14,25 @@ from evenflow.solve.order.searcher import SEARCHED
 from evenflow.torch_model.optimizers import OPTIMIZERS
 from evenflow.units import parse_memory
 
-COUNT = click.IntRange(min=1)
+RANK_COUNT = Number(ranges.RANKS)
+CHUNK_COUNT = Number(ranges.CHUNKS)
+MICROBATCH_COUNT = Number(ranges.MICROBATCHES)
+SPLIT_COUNT = Number(ranges.SEQUENCE_SPLITS)
+LAYER_COUNT = Number(ranges.LAYERS)
+TOKEN_COUNT = Number(ranges.TOKENS)
+SEQUENCE_COUNT = Number(ranges.SEQUENCES)
+DEVICE_COUNT = Number(ranges.DEVICES)
+MODEL_SIZE = Number(ranges.MODEL_SIZE)
+EFFICIENCY = Number(ranges.SHARE)
 FILE = click.Path(path_type=Path)
 
-RANKS = click.option("--ranks", type=COUNT, required=True, help="Pipeline ranks.")
-MICROBATCHES = click.option("--microbatches", type=COUNT, required=True, help="Microbatches of one step.")
-CHUNKS = click.option("--chunks", type=COUNT, help="Model chunks of each rank.  [default: those of the schedule, or 1]")
+RANKS = click.option("--ranks", type=RANK_COUNT, required=True, help="Pipeline ranks.")
+MICROBATCHES = click.option("--microbatches", type=MICROBATCH_COUNT, required=True, help="Microbatches of one step.")
+CHUNKS = click.option(
+    "--chunks", type=CHUNK_COUNT, help="Model chunks of each rank.  [default: those of the schedule, or 1]"
+)
 SEQUENCE_SPLITS = click.option(
-    "--sequence-splits", type=COUNT, default=1, show_default=True, help="Parts that each sequence is cut into."
+    "--sequence-splits", type=SPLIT_COUNT, default=1, show_default=True, help="Parts that each sequence is cut into."
 )
 MEMORY = click.option(
     "--memory", metavar="SIZE", help="Memory limit of each rank, such as 56GB or 57344MB.  [default: no limit]"
@@ -37,10 +51,9 @@ PLAN_SCHEDULE = click.option(
     "search to look for the order of work as well.  [default: 1f1b, or interleaved for several chunks]",
 )
 EVERY = "best"
-_MOST_DIGITS = 9
 
 
-class _GroupSize(click.ParamType[int | str]):
+class _GroupSize(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
     """A number of microbatches, or ``best``."""
 
     name = "N|best"
@@ -48,12 +61,11 @@ class _GroupSize(click.ParamType[int | str]):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
         if value.lower() == EVERY:
             return EVERY
-        if not value.isdecimal() or len(value) > _MOST_DIGITS or not int(value):
-            message = _(
-                "{value} is not a number of microbatches above zero, nor {every}", value=repr(value), every=EVERY
-            )
-            self.fail(message, param, ctx)
-        return int(value)
+        number: Any = as_number(value, ranges.MICROBATCHES)
+        if number not in ranges.MICROBATCHES:
+            rule = _("must be an integer {range}, or {every}", range=ranges.MICROBATCHES.text, every=EVERY)
+            raise InputError(value=value, rule=rule, place="--group-size")
+        return int(number)
 
 
 GROUP_SIZE = click.option(
@@ -68,17 +80,9 @@ LESS_MEMORY = click.option(
 )
 
 
-def _seconds(_context: click.Context, _parameter: click.Parameter, value: float) -> float:
-    """Check a time limit; click's own range lets NaN through."""
-    if not 0 < value <= 1e9:
-        raise click.BadParameter(_("{value} is not a number of seconds above zero", value=value))
-    return value
-
-
 TIME_LIMIT = click.option(
     "--time-limit",
-    type=float,
-    callback=_seconds,
+    type=Number(ranges.SECONDS),
     default=60.0,
     show_default=True,
     metavar="SECONDS",

@@ -25,10 +25,10 @@ from evenflow.units import megabytes
 @click.option(
     "--used", is_flag=True, help="Collect peaks without fragments: MindSpore's 'Used', Megatron-LM's 'allocated'."
 )
-@click.option("--ranks", type=options.COUNT, help="Pipeline ranks; all of them must have a peak.")
+@click.option("--ranks", type=options.RANK_COUNT, help="Pipeline ranks; all of them must have a peak.")
 @click.option(
     "--ranks-per-stage",
-    type=options.COUNT,
+    type=options.DEVICE_COUNT,
     metavar="N",
     help="For the output of Megatron-LM: its ranks divided by the pipeline ranks.",
 )

@@ -21,7 +21,7 @@ from evenflow.profiles.memory.dry_run_guide import Guide, find_dry_runs
 
 @click.command()
 @options.RANKS
-@click.option("--layers", type=options.COUNT, required=True, help="Body layers of the model.")
+@click.option("--layers", type=options.LAYER_COUNT, required=True, help="Body layers of the model.")
 @click.option(
     "--recompute",
     metavar="KINDS",

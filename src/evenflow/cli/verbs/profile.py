@@ -29,13 +29,17 @@ FAKE = "fake"
 
 @click.command()
 @MODEL
-@click.option("--seq", "sequence", type=options.COUNT, required=True, help="Tokens of a sequence.")
+@click.option("--seq", "sequence", type=options.TOKEN_COUNT, required=True, help="Tokens of a sequence.")
 @click.option(
-    "--microbatch", type=options.COUNT, default=1, show_default=True, help="Sequences of a microbatch on one device."
+    "--microbatch",
+    type=options.SEQUENCE_COUNT,
+    default=1,
+    show_default=True,
+    help="Sequences of a microbatch on one device.",
 )
 @click.option(
     "--tensor-parallel",
-    type=options.COUNT,
+    type=options.DEVICE_COUNT,
     default=1,
     show_default=True,
     help="Devices that share every layer; the times leave out their communication.",
@@ -49,7 +53,10 @@ FAKE = "fake"
 )
 @options.ACCELERATOR
 @click.option(
-    "--efficiency", type=float, metavar="SHARE", help="Share of the accelerator's peak that is reached.  [default: 0.7]"
+    "--efficiency",
+    type=options.EFFICIENCY,
+    metavar="SHARE",
+    help="Share of the accelerator's peak that is reached.  [default: 0.7]",
 )
 @dtype_option(Dtype.BFLOAT16, Dtype.FLOAT16, Dtype.FLOAT32, help="Number format of parameters and activations")
 @options.OPTIMIZER

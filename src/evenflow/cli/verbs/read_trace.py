@@ -13,11 +13,8 @@ from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.trace_fields import trace_fields
 from evenflow.language import _
-from evenflow.profiles.layer_entry import MOST_LAYERS
 from evenflow.profiles.traces import LayerNames, TraceProgress, read_traces
 from evenflow.profiles.traces.trace_network import network_of_traces
-
-_LAYERS = click.IntRange(min=1, max=MOST_LAYERS)
 
 
 @click.command("read-trace")
@@ -25,12 +22,14 @@ _LAYERS = click.IntRange(min=1, max=MOST_LAYERS)
 @click.option(
     "--layers",
     "layer_counts",
-    type=_LAYERS,
+    type=options.LAYER_COUNT,
     multiple=True,
     required=True,
     help="Body layers of the model; with several --body, given once for each, in their order.",
 )
-@click.option("--microbatches", type=options.COUNT, required=True, help="Microbatches of one step of the profiled run.")
+@click.option(
+    "--microbatches", type=options.MICROBATCH_COUNT, required=True, help="Microbatches of one step of the profiled run."
+)
 @click.option(
     "--head",
     multiple=True,

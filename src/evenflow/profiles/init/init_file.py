@@ -30,10 +30,10 @@ from evenflow.profiles.init.init_rounds import RECOMPUTE, read_rounds
 from evenflow.profiles.init.init_times import PROFILING, TIMES, LayerTimes, Profiling, read_profiling, read_times
 from evenflow.profiles.memory.peaks import DryRuns
 from evenflow.profiles.yaml_file import load_yaml, section
+from evenflow.ranges import LAYERS
 
 MEMORY = "memory_usage"
 _SECTIONS = (PIPELINE, PROFILING, TIMES, RECOMPUTE, MEMORY)
-_MOST_LAYERS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ def parse_init_file(text: str, *, place: str) -> InitFile:
     memory.check_known(("head_memory", "tail_memory", BODY))
     body = section(memory, BODY)
     body.check_known(("stage_id", "memories"))
-    num_layers = pipeline.integer("num_layer", maximum=_MOST_LAYERS)
+    num_layers = pipeline.integer("num_layer", LAYERS)
     rounds = read_rounds(top, pipeline, num_layers=num_layers, stages=body.required("stage_id"))
     return InitFile(
         file=place,

@@ -8,6 +8,7 @@ from evenflow.fields import Fields, is_integer
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.profiles.memory.peaks import Peak
+from evenflow.ranges import MEGABYTES
 from evenflow.units import bytes_from_megabytes
 
 BODY = "body_memories"
@@ -57,6 +58,7 @@ def _lists_by_round(fields: Fields, key: str, num_rounds: int) -> list[tuple[str
 
 def _check_stages(stages: list[Any], last: int, *, place: str) -> None:
     """Refuse a stage that is no middle one, or stands twice in a round."""
+    seen: set[int] = set()
     for stage in stages:
         if not is_integer(stage) or not 0 < stage < last:
             raise InputError(
@@ -67,10 +69,11 @@ def _check_stages(stages: list[Any], last: int, *, place: str) -> None:
                     "give stages 0 and {last} as head_memory and tail_memory, those of the first round", last=last
                 ),
             )
-        if stages.count(stage) > 1:
+        if stage in seen:
             raise InputError(value=stage, rule=_("must have every stage once in a round"), place=place)
+        seen.add(stage)
 
 
 def _peak(fields: Fields, key: str) -> int:
     """Return the bytes of a peak in megabytes."""
-    return bytes_from_megabytes(fields.number(key, above_zero=True))
+    return bytes_from_megabytes(fields.number(key, MEGABYTES, above_zero=True))

@@ -6,6 +6,7 @@ from pathlib import Path
 from evenflow.fields import Fields, read_text
 from evenflow.language import _
 from evenflow.profiles.yaml_file import load_yaml, section
+from evenflow.ranges import CHUNKS, LAYERS, MEGABYTES, MICROBATCHES, MILLISECONDS, RANKS, Range
 from evenflow.units import bytes_from_megabytes, nanoseconds_from_milliseconds
 
 PIPELINE = "pipeline_config"
@@ -14,7 +15,6 @@ PLANNING_KEYS = (
     "enable_simulation", "sim_comm_time", "use_backward_time",
 )  # fmt: skip
 """Fields of the pipeline that say what to plan for, beside the number of stages."""
-_MOST = 1_000_000
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -58,24 +58,22 @@ def planning_of(top: Fields) -> InitPlanning:
     fields = section(top, PIPELINE)
     fields.check_known(("pipeline_num", "num_layer", "offset", *PLANNING_KEYS))
 
-    def count(key: str, minimum: int = 1) -> int | None:
-        return fields.integer(key, minimum=minimum, maximum=_MOST) if key in fields else None
+    def count(key: str, within: Range) -> int | None:
+        return fields.integer(key, within) if key in fields else None
 
-    def amount(key: str) -> float | None:
-        return (fields.number(key) or None) if key in fields else None
+    def amount(key: str, within: Range) -> float | None:
+        return (fields.number(key, within) or None) if key in fields else None
 
-    limit, constant, message = amount("memory_limit"), amount("constant_memory"), amount("sim_comm_time")
-    level = count("optimization_level", minimum=0)
-    if level is not None and level > 2:
-        raise fields.error("optimization_level", _("must be 0, 1 or 2"))
+    limit, constant = amount("memory_limit", MEGABYTES), amount("constant_memory", MEGABYTES)
+    message, level = amount("sim_comm_time", MILLISECONDS), count("optimization_level", Range(least=0, most=2))
     return InitPlanning(
         file=top.file,
         has_measurements=list(top.values) != [PIPELINE],
         given=tuple(key for key in PLANNING_KEYS if key in fields),
-        num_layers=count("num_layer"),
-        num_stages=count("pipeline_num"),
-        num_microbatches=count("micro_batch_num"),
-        num_chunks=count("num_of_interleave"),
+        num_layers=count("num_layer", LAYERS),
+        num_stages=count("pipeline_num", RANKS),
+        num_microbatches=count("micro_batch_num", MICROBATCHES),
+        num_chunks=count("num_of_interleave", CHUNKS),
         less_memory=_flag(fields, "vpp_less_memory"),
         optimization_level=level,
         memory_limit_bytes=None if limit is None else bytes_from_megabytes(limit),

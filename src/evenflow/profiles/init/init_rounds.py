@@ -9,10 +9,10 @@ from evenflow.language import _
 from evenflow.model import Cells, Plan
 from evenflow.profiles.cell_lists import RECOMPUTE_LISTS, check_counts, exclusive_counts, layers_by_cell
 from evenflow.profiles.yaml_file import section
+from evenflow.ranges import RANKS
 
 RECOMPUTE = "recompute_config"
 _FEWEST_STAGES = 3
-_MOST_STAGES = 10_000
 
 
 def read_rounds(top: Fields, pipeline: Fields, *, num_layers: int, stages: object) -> tuple[Plan, ...]:
@@ -20,7 +20,7 @@ def read_rounds(top: Fields, pipeline: Fields, *, num_layers: int, stages: objec
 
     `stages` is the raw field `stage_id`, which tells the number of rounds where all have the same offsets.
     """
-    num_stages = pipeline.integer("pipeline_num", maximum=_MOST_STAGES)
+    num_stages = pipeline.integer("pipeline_num", RANKS)
     if num_stages < _FEWEST_STAGES:
         raise pipeline.error(
             "pipeline_num",

@@ -6,10 +6,10 @@ from evenflow.fields import Fields
 from evenflow.language import _
 from evenflow.profiles.layer_entry import plain_backward_ns
 from evenflow.profiles.yaml_file import section
+from evenflow.ranges import MICROBATCHES, MILLISECONDS
 from evenflow.units import nanoseconds_from_milliseconds
 
 TIMES, PROFILING = "time_config", "profiling_config"
-_MOST_MICROBATCHES = 1_000_000
 _LLAMA = {
     "head_layers": ("LlamaEmbedding",),
     "body_layers": ("LLamaDecodeLayer",),
@@ -57,7 +57,7 @@ def read_times(top: Fields) -> LayerTimes | None:
     fields.check_known(("head", "body", "tail"))
 
     def part(key: str, *, above_zero: bool = False) -> PartTime:
-        forward_ns = nanoseconds_from_milliseconds(fields.number(key, above_zero=above_zero))
+        forward_ns = nanoseconds_from_milliseconds(fields.number(key, MILLISECONDS, above_zero=above_zero))
         if above_zero and not forward_ns:
             raise fields.error(key, _("must be a nanosecond or more, in milliseconds"))
         names = _names(section(top, PROFILING), f"{key}_layers") if PROFILING in top else _LLAMA[f"{key}_layers"]
@@ -75,7 +75,7 @@ def read_profiling(top: Fields) -> Profiling | None:
     head, body, tail = (_names(fields, key) for key in _LLAMA)
     return Profiling(
         folder=fields.text("folder_path"),
-        num_microbatches=fields.integer("micro_batch_num", maximum=_MOST_MICROBATCHES),
+        num_microbatches=fields.integer("micro_batch_num", MICROBATCHES),
         head_layers=head,
         body_layers=body,
         tail_layers=tail,

@@ -34,10 +34,12 @@ MOST_PROCESSES = 8
 @MODEL
 @cluster_options
 @options.MICROBATCHES
-@click.option("--seq", "sequence", type=options.COUNT, default=4096, show_default=True, help="Tokens of a sequence.")
+@click.option(
+    "--seq", "sequence", type=options.TOKEN_COUNT, default=4096, show_default=True, help="Tokens of a sequence."
+)
 @click.option(
     "--microbatch",
-    type=options.COUNT,
+    type=options.SEQUENCE_COUNT,
     help="Sequences of a microbatch, on all devices of a stage together.  [default: one for each device of the mesh]",
 )
 @click.option(
@@ -49,7 +51,7 @@ MOST_PROCESSES = 8
 )
 @click.option(
     "--efficiency",
-    type=float,
+    type=options.EFFICIENCY,
     default=0.7,
     show_default=True,
     metavar="SHARE",

@@ -1,13 +1,16 @@
 """The verb ``evenflow run``: all ranks on this machine, or under torchrun one of them."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from evenflow import ranges
 from evenflow.cli.shared import options
 from evenflow.cli.shared.dtype_option import dtype_option
+from evenflow.cli.shared.numbers import Number
 from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.shared.torch_extra import torch_extra
 from evenflow.cli.text.aa_text import mismatch_text, verdict
@@ -40,28 +43,34 @@ from evenflow.schedule import schedule_of
 )
 @click.option(
     "--steps",
-    type=click.IntRange(min=LEAST_STEPS),
+    type=Number(replace(ranges.STEPS, least=LEAST_STEPS)),
     default=20,
     show_default=True,
     help="Training steps; the first two are not in the measured times.",
 )
-@click.option("--seq", type=options.COUNT, help="Tokens of a sequence.  [default: 128, or the plan's]")
-@click.option("--microbatch", type=options.COUNT, help="Sequences of a microbatch.  [default: 1, or the plan's]")
+@click.option("--seq", type=options.TOKEN_COUNT, help="Tokens of a sequence.  [default: 128, or the plan's]")
 @click.option(
-    "--layers", type=options.COUNT, help="Layers to use instead of the model's; llama-tiny has as many as the plan."
+    "--microbatch", type=options.SEQUENCE_COUNT, help="Sequences of a microbatch.  [default: 1, or the plan's]"
 )
-@click.option("--hidden", type=options.COUNT, help="Hidden size to use instead of the model's.")
-@click.option("--heads", type=options.COUNT, help="Attention heads to use instead of the model's.")
-@click.option("--vocab", type=options.COUNT, help="Vocabulary size to use instead of the model's.")
+@click.option(
+    "--layers",
+    type=Number(ranges.MODEL_LAYERS),
+    help="Layers to use instead of the model's; llama-tiny has as many as the plan.",
+)
+@click.option("--hidden", type=options.MODEL_SIZE, help="Hidden size to use instead of the model's.")
+@click.option("--heads", type=options.MODEL_SIZE, help="Attention heads to use instead of the model's.")
+@click.option("--vocab", type=options.MODEL_SIZE, help="Vocabulary size to use instead of the model's.")
 @dtype_option(Dtype.FLOAT32, Dtype.FLOAT64, Dtype.BFLOAT16, help="Number format of parameters and activations")
-@click.option("--lr", type=click.FloatRange(min=0), default=1e-3, show_default=True, help="Learning rate of AdamW.")
+@click.option(
+    "--lr", type=Number(ranges.LEARNING_RATE), default=1e-3, show_default=True, help="Learning rate of AdamW."
+)
 @click.option(
     "--device",
     type=click.Choice([device.value for device in Device]),
     help="Device that the ranks compute on.  [default: cuda where every rank has a GPU, else cpu]",
 )
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of weights, data and dropout."
+    "--seed", type=Number(ranges.SEED), default=0, show_default=True, help="Seed of weights, data and dropout."
 )
 @click.option(
     "--verify", is_flag=True, help="Also train the unsplit model, and compare losses and gradients of every step."
@@ -97,7 +106,7 @@ from evenflow.schedule import schedule_of
 @options.OVERWRITE
 @click.option(
     "--rank-timeout",
-    type=click.FloatRange(min=2 * HEARTBEAT_SECONDS, max=MOST_RANK_TIMEOUT_SECONDS),
+    type=Number(replace(ranges.SECONDS, is_above=False, least=2 * HEARTBEAT_SECONDS, most=MOST_RANK_TIMEOUT_SECONDS)),
     default=RANK_TIMEOUT_SECONDS,
     show_default=True,
     metavar="SECONDS",

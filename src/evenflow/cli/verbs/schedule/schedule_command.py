@@ -40,7 +40,9 @@ def schedule() -> None:
 @click.argument("name")
 @options.RANKS
 @options.MICROBATCHES
-@click.option("--chunks", type=options.COUNT, help="Model chunks of each rank.  [default: those of the family, or 1]")
+@click.option(
+    "--chunks", type=options.CHUNK_COUNT, help="Model chunks of each rank.  [default: those of the family, or 1]"
+)
 @options.SEQUENCE_SPLITS
 @options.GROUP_SIZE
 @stage_times

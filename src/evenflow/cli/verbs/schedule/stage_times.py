@@ -7,9 +7,13 @@ from typing import Any
 
 import click
 
+from evenflow import ranges
+from evenflow.cli.shared.numbers import Number
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.units import nanoseconds_from_milliseconds
+
+_MILLISECONDS = ranges.MILLISECONDS.above_zero
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,20 +54,19 @@ def stage_times(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def _time_ns(milliseconds: float, *, option: str) -> int:
-    if not 0 < milliseconds <= 1e6:
-        raise InputError(value=milliseconds, rule=_("must be milliseconds above zero, at most 10^6"), place=option)
+    _MILLISECONDS.check(milliseconds, place=option)
     return max(1, nanoseconds_from_milliseconds(milliseconds))
 
 
 _FORWARD = click.option(
-    "--forward", "forward_ms", type=float, default=1.0, show_default=True, metavar="MS",
+    "--forward", "forward_ms", type=Number(_MILLISECONDS), default=1.0, show_default=True, metavar="MS",
     help="Forward time of one microbatch on one stage.",
 )  # fmt: skip
 _BACKWARD = click.option(
-    "--backward", "backward_ms", type=float, default=2.0, show_default=True, metavar="MS",
+    "--backward", "backward_ms", type=Number(_MILLISECONDS), default=2.0, show_default=True, metavar="MS",
     help="Backward time of one microbatch on one stage.",
 )  # fmt: skip
 _WEIGHT = click.option(
-    "--weight", "weight_ms", type=float, metavar="MS",
+    "--weight", "weight_ms", type=Number(_MILLISECONDS), metavar="MS",
     help="Part of the backward for the weights, which some schedules run on its own.  [default: half]",
 )  # fmt: skip

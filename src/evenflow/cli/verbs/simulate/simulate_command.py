@@ -36,13 +36,13 @@ from evenflow.units import milliseconds
     multiple=True,
     help="Layers of each rank that recompute under KIND; given once for each chunk, in their order.",
 )
-@click.option("--ranks", type=options.COUNT, help="Pipeline ranks; known from --layers or a plan file.")
-@click.option("--chunks", type=options.COUNT, help="Model chunks of each rank; known likewise.")
-@click.option("--microbatches", type=options.COUNT, help="Microbatches of one step.")
+@click.option("--ranks", type=options.RANK_COUNT, help="Pipeline ranks; known from --layers or a plan file.")
+@click.option("--chunks", type=options.CHUNK_COUNT, help="Model chunks of each rank; known likewise.")
+@click.option("--microbatches", type=options.MICROBATCH_COUNT, help="Microbatches of one step.")
 @options.SCHEDULE
 @options.LESS_MEMORY
 @options.GROUP_SIZE
-@click.option("--sequence-splits", type=options.COUNT, help="Parts that each sequence is cut into.  [default: 1]")
+@click.option("--sequence-splits", type=options.SPLIT_COUNT, help="Parts that each sequence is cut into.  [default: 1]")
 @options.MEMORY
 @message_options
 @options.JSON

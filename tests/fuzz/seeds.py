@@ -1,0 +1,226 @@
+"""Valid files of every kind, small enough that a command answers at once."""
+
+import gzip
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+LAYERS: dict[str, Any] = {
+    "name": "small",
+    "stage_const_mem": 3,
+    "pre_defined_layer": {"Embedding": 0, "Norm": -1},
+    "auto_partition_layer": {"Layer": 6},
+    "layers_description": [
+        {"name": "Embedding", "type": "HEAD", "nb_layer": 1, "time": 0.5, "memory_parameter": 40, "model_name": "x"},
+        {
+            "name": "Layer", "type": "BODY", "nb_layer": 4, "time": 1.0, "backward_coef": 0.1, "weight_time": 0.7,
+            "memory_parameter": 100, "memory_activation": 10, "memory_recompute": 1, "recompute_coef": 0.5,
+            "memory_select_rec": 6, "memory_select_comm": 7, "memory_both_comm_select": 5, "memory_until_weight": 8,
+            "recompute_kinds": {"mine": {"memory": 3, "time": 3.5}},
+        },
+        {
+            "name": "Other", "type": "BODY", "nb_layer": 2, "forward_time": 1.5, "backward_time": 3.0,
+            "recompute_time": 4.0, "memory_parameter": 90, "memory_activation": 12, "memory_recompute": 2,
+        },
+        {"name": "Norm", "type": "TAIL", "nb_layer": 1, "time": 0.25, "memory_parameter": 60, "memory_activation": 1},
+    ],
+}  # fmt: skip
+PLAN: dict[str, Any] = {
+    "schedule": "interleaved", "ranks": 2, "chunks": 2, "microbatches": 4, "sequence_splits": 1,
+    "layers": [[2, 1], [1, 2]], "recompute": {"full": [[1, 0], [0, 0]], "select": [[0, 1], [0, 0]]},
+}  # fmt: skip
+ORDERED_PLAN: dict[str, Any] = {
+    **PLAN, "schedule": "search", "chunks": 1, "microbatches": 2, "layers": [[3, 3]], "recompute": {},
+    "order": ["0F0,0F1,0B0,0B1", "1F0,1B0,1F1,1B1"],
+}  # fmt: skip
+_STAGE: dict[str, Any] = {
+    "rank": 0, "devices": [0, 1], "mesh": [2],
+    "input": {"shape": [4, 8], "item_bytes": 8, "placement": "S(0)"},
+    "output": {"shape": [4, 8, 16], "item_bytes": 2, "placement": "R"},
+    "parameters": {"model.embed_tokens.weight": "S(1)"}, "updates": {"model.embed_tokens.weight": "S(0)"},
+    "entries": {"model.embed_tokens": "R"}, "products": {"model.layers.0.mlp.down_proj": {"reads": "S(1)", "gives": "P"}},
+}  # fmt: skip
+MESH_PLAN: dict[str, Any] = {
+    **PLAN, "schedule": "1f1b", "chunks": 1, "layers": [[3, 3]], "recompute": {}, "sequence": 8, "microbatch": 4,
+    "cluster": {
+        "name": "three", "mesh": [1, 3], "memory_mb": 1024.0, "intra_bytes_per_s": 10**9, "inter_bytes_per_s": 10**9,
+        "intra_latency_ns": 0, "inter_latency_ns": 5,
+    },
+    "stages": [
+        _STAGE,
+        {
+            **_STAGE, "rank": 1, "devices": [2], "mesh": [1], "output": None, "parameters": {"lm_head.weight": "R"},
+            "input": {"shape": [4, 8, 16], "item_bytes": 2, "placement": "R"}, "updates": {}, "entries": {}, "products": {},
+        },
+    ],
+}  # fmt: skip
+JOBS: list[Any] = [
+    [{"type": f"{kind}", "micro_batch_id": index} for index in range(2) for kind in ("forward", "backward")] + [{"type": "optimizer"}],
+    [{"type": f"{kind}", "micro_batch_id": index} for index in range(2) for kind in ("forward", "backward")],
+]  # fmt: skip
+ORDER = "0UNSHARD,0F0,0SEND_F0,,0F1,0RECV_B0,0B0,0B1\n1F0,1B0,(1F1;1B1)OVERLAP_F_B\n"
+CONFIG: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 32, "intermediate_size": 48,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_act": "silu", "vocab_size": 64,
+    "max_position_embeddings": 64, "rms_norm_eps": 1e-05, "rope_theta": 500000.0, "tie_word_embeddings": False,
+    "rope_scaling": {"rope_type": "linear", "factor": 2.0}, "torch_dtype": "bfloat16", "head_dim": 8,
+    "initializer_range": 0.02, "pad_token_id": 0,
+}  # fmt: skip
+INIT: dict[str, Any] = {
+    "pipeline_config": {"pipeline_num": 4, "num_layer": 80, "offset": [[0, 1, -1, 0], [0, -1, 1, 0]]},
+    "time_config": {"head": 1, "body": 9, "tail": 6},
+    "recompute_config": {
+        "recompute": [[1, 2, 1, 1], [1, 3, 4, 1]], "select_recompute": [False, False], "select_comm_recompute": False,
+    },
+    "memory_usage": {
+        "head_memory": 66502, "tail_memory": 25599,
+        "body_memories": {"stage_id": [[1, 2], [1, 2]], "memories": [[52536, 35595], [45439, 35700]]},
+    },
+}  # fmt: skip
+INIT_PROFILED: dict[str, Any] = {
+    **{key: value for key, value in INIT.items() if key != "time_config"},
+    "profiling_config": {"micro_batch_num": 2, "folder_path": "traces", "head_layers": "E", "body_layers": ["L"], "tail_layers": ["T"]},
+}  # fmt: skip
+MANUAL: dict[str, Any] = {
+    "manual1": {
+        "offset": [[1, -1], [1, 1]], "recompute": False, "select_recompute": [[1, 0], [0, 1]],
+        "select_comm_recompute": [[1, 0], [0, 0]], "interleave_num": 2, "show": True, "file_name": "manual1.svg",
+    },
+    "flat": {"offset": 0, "recompute": [1, 2], "select_recompute": True},
+}  # fmt: skip
+CLUSTER: dict[str, Any] = {
+    "name": "two", "mesh": "2x2", "memory": "1GB", "intra_bandwidth": "200GBps", "inter_bandwidth": "25GBps",
+    "intra_latency": "5us", "inter_latency": "20us", "peak": "312TFLOPS",
+}  # fmt: skip
+TRAINING: dict[str, Any] = {
+    "seed": 0,
+    "model": {"model_config": {"num_layers": 6, "offset": [0, 0], "type": "LlamaConfig"}, "arch": {"type": "Llama"}},
+    "parallel": {"pipeline_stage": 2, "pipeline_config": {"pipeline_interleave": False}},
+    "parallel_config": {"pipeline_stage": 2, "micro_batch_num": 4},
+    "recompute_config": {"recompute": True, "select_recompute": ["feed_forward.mul"], "select_comm_recompute": {"a": 1}},
+    "swap_config": {"swap": False},
+}  # fmt: skip
+LOG = "".join(
+    f"log/stage{i}_{i * 8}/m.log:54:Actual peak memory usage (with fragments): {90 + i}43M\n" for i in range(3)
+)
+MEGATRON = "".join(
+    f"[Rank {i}] (after 2 iterations) memory (MB) | allocated: 3.0 | max allocated: {i}5.5 | reserved: 6.0 | max reserved: {i}6.5\n"
+    for i in range(4)
+)
+
+
+def kineto() -> dict[str, Any]:
+    """Two steps of two microbatches on the CPU: modules, operators and links."""
+    events: list[Any] = [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "python"}}]
+    time = 100.0
+    for step in range(2):
+        begin = time
+        for number in range(4):
+            for name in ("nn.Module: E_0", "nn.Module: L_0", "nn.Module: L_1", "nn.Module: T_0"):
+                common = {"ph": "X", "pid": 1, "tid": 1}
+                events.append({**common, "cat": "python_function", "name": name, "ts": time, "dur": 10})
+                events.append(
+                    {**common, "cat": "cpu_op", "name": "aten::mm", "ts": time + 1, "dur": 5.5, "args": {"x": 1}}
+                )
+                events.append(
+                    {"ph": "s", "id": number, "pid": 1, "tid": 1, "ts": time + 1, "cat": "fwdbwd", "name": "fwdbwd"}
+                )
+                events.append(
+                    {
+                        "ph": "f",
+                        "id": number,
+                        "pid": 1,
+                        "tid": 2,
+                        "ts": str(time + 8),
+                        "cat": "fwdbwd",
+                        "name": "fwdbwd",
+                    }
+                )
+                node = "autograd::engine::evaluate_function: MmBackward0"
+                events.append({**common, "tid": 2, "cat": "cpu_op", "name": node, "ts": time + 7, "dur": 2})
+                time += 12
+        events.append(
+            {
+                "ph": "X",
+                "cat": "user_annotation",
+                "name": f"ProfilerStep#{step}",
+                "pid": 1,
+                "tid": 1,
+                "ts": begin,
+                "dur": time - begin,
+            }
+        )
+    return {"schemaVersion": 1, "traceEvents": events, "traceName": "x"}
+
+
+def kineto_cuda() -> dict[str, Any]:
+    """The same with kernels of a device."""
+    trace = kineto()
+    events = trace["traceEvents"]
+    for number, event in enumerate([event for event in events if event["name"] == "aten::mm"]):
+        args = {"correlation": number}
+        common = {"ph": "X", "dur": 2}
+        events.append(
+            {
+                **common,
+                "cat": "cuda_runtime",
+                "name": "cudaLaunchKernel",
+                "pid": 1,
+                "tid": 1,
+                "ts": event["ts"] + 1,
+                "args": args,
+            }
+        )
+        events.append(
+            {**common, "cat": "kernel", "name": "ncclKernel", "pid": 0, "tid": 7, "ts": event["ts"] + 3, "args": args}
+        )
+    return trace
+
+
+def ascend(example: Path) -> list[Any]:
+    """The beginning of a timeline of the examples, and its rows of layers."""
+    events: list[Any] = json.loads(example.read_text())
+    return events[:60] + [event for event in events if "Decode" in str(event.get("name"))][:60]
+
+
+def nsight(path: Path, tables: dict[str, Any]) -> None:
+    """Write a report; `tables` has rows by table, with the names of columns first."""
+    path.unlink(missing_ok=True)
+    database = sqlite3.connect(path)
+    for name, (columns, *rows) in tables.items():
+        database.execute(f'CREATE TABLE "{name}" ({", ".join(chr(34) + column + chr(34) for column in columns)})')
+        for row in rows:
+            database.execute(f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(columns))})', row)
+    database.commit()
+    database.close()
+
+
+def nsight_tables() -> dict[str, Any]:
+    """Two steps of two microbatches."""
+    thread = (300 << 24) + 1
+    ranges: list[Any] = [["start", "end", "eventType", "text", "globalTid", "textId"]]
+    calls: list[Any] = [["start", "end", "globalTid", "correlationId", "nameId"]]
+    kernels: list[Any] = [["start", "end", "correlationId", "globalPid", "shortName"]]
+    time = 1000
+    for step in range(2):
+        begin = time
+        for _ in range(2):
+            for name in ("E", "0-L", "1-L", "T"):
+                ranges.append([time, time + 100, 59, name, thread, None])
+                ranges.append([time + 5, time + 50, 59, "aten::mm, seq = 3, op_id = 3", thread, None])
+                calls.append([time + 10, time + 12, thread, time, 1])
+                kernels.append([time + 20, time + 60, time, 300 << 24, 1])
+                time += 120
+        ranges.append([begin, time, 59, f"iteration {step}", thread, None])
+    return {
+        "StringIds": [["id", "value"], [1, "ncclKernel"], [2, "x"]],
+        "NVTX_EVENTS": ranges,
+        "CUPTI_ACTIVITY_KIND_RUNTIME": calls,
+        "CUPTI_ACTIVITY_KIND_KERNEL": kernels,
+    }
+
+
+def compressed(data: bytes) -> bytes:
+    """Return a gzip file."""
+    return gzip.compress(data, compresslevel=1)

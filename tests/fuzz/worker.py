@@ -1,0 +1,65 @@
+"""A process that tries inputs one after the other: ``python -m tests.fuzz.worker SEED FIRST END FOLDER``.
+
+It writes a line of JSON for each input. An input that never ends kills it, with the place on stderr.
+"""
+
+import faulthandler
+import json
+import resource
+import sys
+from pathlib import Path
+
+from evenflow.errors import RunError
+from tests.fuzz import judge
+from tests.fuzz.cases import make
+
+HANG_SECONDS = 120.0
+MOST_ADDRESS_BYTES = 24 * 2**30
+
+
+def main(seed: int, first: int, end: int, folder: Path) -> None:
+    """Try inputs `first` to `end`."""
+    prepare()
+    for number in range(first, end):
+        own = folder / "a" / "b" / "c"
+        command = make(number, seed, own)
+        say({"number": number, "reader": command.reader, "arguments": [repr(a)[:120] for a in command.arguments]})
+        faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
+        verdict = judge.run(command, own)
+        faulthandler.cancel_dump_traceback_later()
+        say(
+            {
+                "number": number,
+                "status": verdict.status,
+                "fault": verdict.fault,
+                "detail": verdict.detail,
+                "seconds": round(verdict.seconds, 3),
+                "megabytes": verdict.grown_bytes >> 20,
+            }
+        )
+
+
+def prepare() -> None:
+    """Load everything once, keep real training processes out, and bound the memory."""
+    import torch
+
+    import evenflow.cli.verbs.run.run_command as run_command
+    import evenflow.profiles.from_model.model_profile
+    import evenflow.solve  # noqa: F401
+
+    def no_launch(*_: object) -> None:
+        raise RunError("no processes are started here")
+
+    torch.set_num_threads(1)
+    run_command.launch = no_launch  # type: ignore[assignment]
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESS_BYTES, MOST_ADDRESS_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def say(fields: dict[str, object]) -> None:
+    """Write one line for the parent."""
+    print(json.dumps(fields), file=sys.__stdout__, flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4]))
