@@ -65,7 +65,7 @@ class TestEnd:
         wait_for_first_line(process)
         process.send_signal(number)
         _, err = process.communicate(timeout=30)
-        assert (process.returncode, err) == (STATUS[number], "interrupted: there was no plan yet\n")
+        assert (process.returncode, err) == (STATUS[number], "interrupted: there is no result yet\n")
 
     def test_also_in_a_long_call_into_a_library(self, tmp_path, number):
         process = scripted("import hashlib; hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9)", tmp_path)
@@ -73,7 +73,7 @@ class TestEnd:
         time.sleep(0.2)
         process.send_signal(number)
         _, err = process.communicate(timeout=30)
-        assert (process.returncode, err) == (STATUS[number], "interrupted: there was no plan yet\n")
+        assert (process.returncode, err) == (STATUS[number], "interrupted: there is no result yet\n")
 
     def test_with_an_answer_the_search_is_told_and_the_work_goes_on(self, tmp_path, number):
         code = """
@@ -126,7 +126,7 @@ class TestEnd:
         while not (tmp_path / "file").exists():
             time.sleep(0.01)
         process.send_signal(number)
-        assert process.communicate(timeout=30) == ("", "interrupted: there was no plan yet\n")
+        assert process.communicate(timeout=30) == ("", "interrupted: there is no result yet\n")
         assert process.returncode == STATUS[number]
         assert (tmp_path / "file").read_text() == 20 * "line\n"
 
@@ -158,7 +158,7 @@ class TestEnd:
             time.sleep(0.05)
         os.killpg(process.pid, number)  # as a terminal does
         _, err = process.communicate(timeout=30)
-        assert (process.returncode, err) == (STATUS[number], "interrupted: there was no plan yet\n")
+        assert (process.returncode, err) == (STATUS[number], "interrupted: there is no result yet\n")
         for path in tmp_path.glob("*.pid"):
             command = Path(f"/proc/{path.stem}/cmdline")
             while command.exists() and command.read_bytes():
@@ -201,7 +201,7 @@ def test_a_plan_at_a_random_moment(tmp_path, seed):
     check_files(tmp_path)
     has_plan = "To put in yaml configuration:" in out
     assert has_plan == (tmp_path / "plan.json").exists() == (tmp_path / "plan.svg").exists()
-    assert has_plan == ("there was no plan yet" not in err)
+    assert has_plan == ("there is no result yet" not in err)
 
 
 def test_the_best_so_far_is_the_answer(tmp_path):

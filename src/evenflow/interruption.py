@@ -174,7 +174,7 @@ def _leave(number: int) -> "NoReturn":
     if not _command.has_ended:
         from evenflow.language import _  # here, so that `watch` comes as early as can be
 
-        message = _("interrupted: there was no plan yet") + "\n"
+        message = _("interrupted: there is no result yet") + "\n"
         with suppress(OSError):
             if os.isatty(2):
                 os.write(2, _SHOW_CURSOR)

@@ -18,7 +18,7 @@ from evenflow.solve import Status
         (click.UsageError("Missing option."), 2, "error: Missing option\n"),
         (MismatchError("2 numbers differ"), 5, "error: 2 numbers differ\n"),
         (Interrupted("stopped early"), 130, "stopped early\n"),
-        (KeyboardInterrupt(), 130, "interrupted: there was no plan yet\n"),
+        (KeyboardInterrupt(), 130, "interrupted: there is no result yet\n"),
     ],
 )
 def test_every_error_has_one_message_and_a_status(capsys, error, status, message):

@@ -81,6 +81,12 @@ def test_a_closed_output_is_refused_before_the_work(place, command):
     assert (result.returncode, result.stderr) == (2, CLOSED)
 
 
+@pytest.mark.parametrize("verb", ["run", "auto", "profile"])
+def test_so_is_it_before_pytorch_is_loaded(place, verb):
+    result = shell(place, ("-m", "evenflow", verb, "--model", "none.json"), ">&-")
+    assert (result.returncode, result.stderr) == (2, CLOSED)
+
+
 @pytest.mark.parametrize("redirection", ["2> /dev/full", "2>&-", "< /dev/null 2>&-"])
 def test_messages_that_nobody_can_have_are_left_out(place, redirection):
     result = shell(place, COMMANDS["simulate"], redirection)

@@ -49,7 +49,7 @@ def exit_status(work: Callable[[], object]) -> int:
             return _refuse(usage_message(error))
         except (KeyboardInterrupt, click.Abort, Interrupted) as error:
             reason = str(error) if isinstance(error, Interrupted) else ""
-            click.echo(reason or _("interrupted: there was no plan yet"), err=True)
+            click.echo(reason or _("interrupted: there is no result yet"), err=True)
             return INTERRUPTED
         except (RunError, MismatchError) as error:
             click.echo(_("error: {message}", message=error), err=True)
