@@ -23,6 +23,7 @@ from evenflow.model import BOTH, COMM, FULL, SELECT, Plan
 
 HERE = Path(__file__).resolve().parent
 TEMPLATES = {name: (HERE / f"{name}.yaml").read_text(encoding="utf-8") for name in ("llama", "qwen3")}
+EMPTY_STAGE = Plan(schedule="interleaved", num_microbatches=4, layers=((3, 0), (3, 2)))
 SPOILED = 12
 """How many of the plans are also spoiled."""
 
@@ -46,7 +47,9 @@ def check(python: Path) -> None:
         if run.returncode:
             sys.exit(f"MindFormers could not be run:\n{run.stdout[-2000:]}{run.stderr[-4000:]}")
         seen = {name: json.loads((Path(folder) / f"{name}.seen.json").read_text("utf-8")) for name in files}
-    failures = [f"{name}: {fault}" for name, plan in files.items() if (fault := difference(name, plan, seen[name]))]
+        known = json.loads((Path(folder) / "installed.json").read_text("utf-8"))
+    failures = [f"not in the packages: {what}" for what, is_there in known.items() if not is_there]
+    failures += [f"{name}: {fault}" for name, plan in files.items() if (fault := difference(name, plan, seen[name]))]
     print_table(plans, files, seen)
     spoiled = [name for name in files if "spoiled" in name]
     click.echo(
@@ -76,6 +79,8 @@ def write_files(folder: Path, plans: dict[str, Plan]) -> dict[str, Plan]:
                 text = TEMPLATES["qwen3"].replace("LAYERS", str(plan.num_layers))
                 text = apply_to_training_yaml(text, file="qwen3", values=values)
                 write(f"{name}.spoiled-{fault}", text, plan)
+    # A block whose comment says that MindFormers refuses it.
+    write("refused.spoiled-empty-stage", pasted(EMPTY_STAGE), EMPTY_STAGE)
     return files
 
 

@@ -3,19 +3,23 @@
     python mindformers_load.py FOLDER
 
 writes, for every NAME.yaml of FOLDER, NAME.seen.json: what the package's own code (configuration file, context, model
-configuration, layer setting) decides for each layer, or the error it raises.
+configuration, layer setting) decides for each layer, or the error it raises; and what the packages know, in
+installed.json.
 """
 
+import inspect
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
+import mindspore
 from mindformers.core.context.build_context import MFContextOperator, build_mf_context, build_parallel_context
 from mindformers.core.parallel_config import build_parallel_config
 from mindformers.models.build_config import build_model_config
 from mindformers.parallel_core.training_graph.transformer.utils import LayerSetting
 from mindformers.tools import MindFormerConfig
+from mindformers.trainer import base_trainer
 from mindspore import context, nn
 from mindspore.ops import operations
 
@@ -90,8 +94,23 @@ def load(path: Path) -> dict[str, Any]:
     }
 
 
+def installed() -> dict[str, bool]:
+    """Return whether the packages know what a block says of them and no configuration shows.
+
+    These are read when a graph is compiled or a trainer starts, which needs devices.
+    """
+    compiler = Path(mindspore.__file__).parent.joinpath("lib", "libmindspore_frontend.so").read_bytes()
+    return {
+        "the variable of the less-memory order": b"ENABLE_LESS_MEM_VPP" in compiler,
+        "too few microbatches are refused": b"MicroBatch num must be larger or equal than StageNum" in compiler,
+        "full recompute is refused with split sequences": "When using seq pipe, cannot apply full recompute"
+        in inspect.getsource(base_trainer),
+    }
+
+
 def main() -> None:
     """Read every file of the folder and write what MindFormers sees."""
+    Path(sys.argv[1], "installed.json").write_text(json.dumps(installed()), encoding="utf-8")
     for path in sorted(Path(sys.argv[1]).glob("*.yaml")):
         try:
             seen = load(path)
