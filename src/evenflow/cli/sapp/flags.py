@@ -143,7 +143,7 @@ def _check_spelling(arguments: Sequence[str], parser: argparse.ArgumentParser) -
             continue
         if name[:2] in names and name[2:].isdecimal():
             continue
-        near = difflib.get_close_matches(name, names, n=1)
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.65)
         hint = _("did you mean {flag}?", flag=near[0]) if near else _("see: {program} --help", program=PROGRAM)
         raise click.UsageError(_("{flag} is an unknown flag; {hint}", flag=name, hint=hint))
 
