@@ -36,7 +36,7 @@ class Job:
             write_layer_file(flags.init, layer_file, name=layer_file.stem, overwrite=flags.overwrite)
         network = settings.applied(read_layer_file(layer_file))
         for note in settings.notes:
-            click.echo(f"note: {note}", err=True)
+            click.echo(_("note: {note}", note=note), err=True)
         if init is not None:
             check_layers(network, init.num_layers, place=f"{init.file}: {PIPELINE}.num_layer")
         if training is not None:
