@@ -155,7 +155,7 @@ def _listen(reader: int) -> None:
 
 def _hear(number: int) -> None:
     now = time.monotonic()
-    if _command.signal and now - _command.signalled_at > _PATIENCE_SECONDS:
+    if _command.signal and now - _command.signalled_at > _PATIENCE_SECONDS and not _command.num_writing:
         _leave(number)
     if not _command.signal:
         _command.signal, _command.signalled_at = number, now
