@@ -1,11 +1,13 @@
 """Nothing is missing in either language: the catalogues have every message of the sources, and no other."""
 
+import ast
+import re
 import string
 
 import pytest
 from babel.messages import Catalog, Message
 from babel.messages.pofile import read_po
-from scripts.update_translations import Key, all_messages
+from scripts.update_translations import MARKS, SOURCES, Key, all_messages
 
 from evenflow import language
 from evenflow.language import CATALOGUES, CHINESE, ENGLISH, LANGUAGES, looked_up, speaking
@@ -88,3 +90,58 @@ def test_the_terms_of_the_documents() -> None:
             looked_up(word) for word in ("stage", "recompute", "bubble", "imbalance", "layers", "forward", "backward")
         ]
     assert found == ["阶段", "重计算", "气泡", "不均衡", "层数", "前向", "反向"]
+
+
+KEPT = (
+    "draw/",  # pictures, whose fonts need not have Chinese
+    "export/dry_run_text.py",  # what the SAPP guide documents, word for word
+    "export/mindformers_block.py",
+    "profiles/logs/",  # lines of logs
+    "schedule/bubble_formulas.py",  # values in JSON
+    "auto/sharding/program.py",
+    "auto/trace/",
+    "run/aa/",
+    "cluster/accelerators.py",  # names of data sheets
+    "torch_model/decoder_config.py",  # messages of transformers
+    "schedule/families.py",  # checked above, and names of papers
+)
+"""Files with texts of several words that are in English for everybody."""
+WORDS = re.compile(r"[a-z]{2,} [a-z]+ [a-z]{2,}")
+FAULTS = {"AssertionError", "AttributeError", "ValueError", "RuntimeError"}
+"""Errors of a program, not of its user."""
+
+
+def is_for_users(node: ast.AST, above: dict[int, ast.AST]) -> bool:
+    """Whether a text may be shown to a user as it is: no docstring, help, message or fault of a program."""
+    while id(node) in above:
+        node = above[id(node)]
+        if isinstance(node, ast.Expr | ast.Assert | ast.JoinedStr):
+            return False
+        if isinstance(node, ast.keyword) and node.arg in ("help", "description", "epilog"):
+            return False
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {*MARKS, *FAULTS}:
+            return False
+    return True
+
+
+def words_of(node: ast.AST) -> str:
+    if isinstance(node, ast.JoinedStr):
+        return "\0".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def test_no_sentence_is_outside_the_catalogues(messages: set[Key]) -> None:
+    found = []
+    for path in SOURCES.rglob("*.py"):
+        name = path.relative_to(SOURCES).as_posix()
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        above = {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+        found += [
+            (name, words_of(node))
+            for node in ast.walk(tree)
+            if not name.startswith(KEPT)
+            and WORDS.search(words_of(node))
+            and words_of(node) not in messages
+            and is_for_users(node, above)
+        ]
+    assert found == []

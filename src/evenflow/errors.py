@@ -108,7 +108,8 @@ class _Shown(reprlib.Repr):
         """Return an integer, or about how many digits it has."""
         if abs(x) < 10**40:
             return repr(x)
-        return f"{'-' if x < 0 else ''}(an integer of about {round(x.bit_length() * 0.30103)} digits)"
+        about = _("(an integer of about {digits} digits)", digits=round(x.bit_length() * 0.30103))
+        return f"{'-' if x < 0 else ''}{about}"
 
 
 class _AsShown(str):

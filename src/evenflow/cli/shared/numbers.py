@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from evenflow.language import _
 from evenflow.ranges import Range
 
 
@@ -17,7 +18,7 @@ class Number(click.ParamType):  # type: ignore[type-arg]  # generic in new versi
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number; raise `InputError` for a text that is none, or is outside of the range."""
         number = as_number(value, self.within) if isinstance(value, str) else value
-        place = param.opts[0] if param is not None and param.opts else "the number"
+        place = param.opts[0] if param is not None and param.opts else _("the number")
         self.within.check(number, place=place)
         return number
 

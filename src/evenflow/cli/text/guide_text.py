@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from evenflow.language import _, looked_up
+from evenflow.language import _
 from evenflow.profiles.memory.dry_run_guide import FEWEST_RANKS, Guide
+from evenflow.profiles.memory.refusals import part_name
 
 
 def guide_notes(guide: Guide, *, asked_ranks: int, configs: Sequence[Path] = (), init_file: Path | None = None) -> str:
@@ -44,7 +45,7 @@ def _quality(guide: Guide) -> list[str]:
         if len(guide.rounds) > 1
         else _("Peaks are needed of stages 0 to {last}.", last=last)
     )
-    errors = ", ".join(f"{looked_up(name)} {error:.2g}" for name, error in guide.standard_errors.items())
+    errors = ", ".join(f"{part_name(name)} {error:.2g}" for name, error in guide.standard_errors.items())
     return [
         needed,
         _("Condition number: {number:.1f}.", number=guide.condition_number),

@@ -90,7 +90,7 @@ def schedule_svg(simulation: Simulation) -> str:
         simulation,
         memory_limit_bytes=None,
         title=f"{schedule.name}: {sizes_text(schedule)}",
-        certificate="Equal stages. Memory: 1 GB stands for the activations of one microbatch on a whole rank.",
+        certificate=_("Equal stages. Memory: 1 GB stands for the activations of one microbatch on a whole rank."),
     )
 
 

@@ -68,5 +68,9 @@ def _example(name: str) -> str:
              microbatches=sizes.num_microbatches)  # fmt: skip
     simulated = _("{share} % simulated", share=f"{100 * example.idle_share:.2f}")
     if by_formula is None:
-        return f"{case}: {simulated}; " + _("no formula: {reason}", reason=example.formula.words)
-    return f"{case}: " + _("{share} % by formula", share=f"{100 * by_formula:.2f}") + f", {simulated}"
+        return _(
+            "{case}: {simulated}; no formula: {reason}", case=case, simulated=simulated, reason=example.formula.words
+        )
+    return _(
+        "{case}: {share} % by formula, {simulated}", case=case, share=f"{100 * by_formula:.2f}", simulated=simulated
+    )

@@ -19,8 +19,13 @@ _MOST_STAGES = 3
 
 def label(name: str) -> str:
     """Return what an unknown is called: ``parameter``, ``activation (select)``."""
+    return part_name(name) if name in _MAY_BE_ZERO else _("activation ({kind})", kind=name)
+
+
+def part_name(name: str) -> str:
+    """Return what a part is called; a recompute kind is called by its name."""
     names = {CONSTANT: _("constant"), PARAMETER: _("parameter"), HEAD: _("head"), TAIL: _("tail")}
-    return names[name] if name in names else _("activation ({kind})", kind=name)
+    return names.get(name, name)
 
 
 def with_error(value_bytes: float, error_bytes: float) -> str:

@@ -158,7 +158,7 @@ def _moved(stages: Sequence[StageParts], rank: int, device: torch.device) -> lis
         for name, value in (*part.module.named_parameters(), *part.module.named_buffers()):
             if value.is_meta:
                 raise InputError(
-                    value=f"{part.name}.{name} on the meta device",
+                    value=_("{name} on the meta device", name=f"{part.name}.{name}"),
                     rule=_("must have storage for the modules of this rank"),
                     place="model",
                     remedy=_("materialise them first"),

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from evenflow.errors import EvenflowError
+from evenflow.language import language_of, speaking
 from evenflow.run.job.run_folder import remove
 from evenflow.run.values.run_job import RunJob
 from evenflow.run.values.run_result import Failure, StepReport
@@ -40,7 +41,8 @@ def main() -> None:
         job = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=RunJob)
         from evenflow.run.job.worker import train
 
-        result = train(job, lambda news: answer("step" if isinstance(news, StepReport) else "mismatch", news))
+        with speaking(language_of(os.environ)):  # that of the command, which says so in the environment
+            result = train(job, lambda news: answer("step" if isinstance(news, StepReport) else "mismatch", news))
         if result is not None:
             answer("result", result)
     except Exception as error:  # noqa: BLE001  whatever it is, the parent names it with its rank

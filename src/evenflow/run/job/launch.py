@@ -163,11 +163,12 @@ def _error(ranks: list[_Rank]) -> RunError:
         return RunError(_("rank {rank} failed: {message}", rank=first.rank, message=first.failure.message))
     status = first.process.returncode
     if status is not None and status < 0:
-        how = f"was ended by signal {signal.Signals(-status).name}"
+        name = signal.Signals(-status).name
+        how = _("rank {rank} was ended by signal {signal}", rank=first.rank, signal=name)
     else:
-        how = f"ended with status {status}"
+        how = _("rank {rank} ended with status {status}", rank=first.rank, status=status)
     said = first.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-10:]
-    return RunError("\n".join([f"rank {first.rank} {how}", *said]))
+    return RunError("\n".join([how, *said]))
 
 
 def _end(ranks: list[_Rank]) -> None:
