@@ -76,6 +76,7 @@ def test_the_recommended_plan_is_never_longer_than_a_naive_one_that_fits(folder,
         "compare", EXAMPLE, "--ranks", 4, "--microbatches", 8, "--memory", "80GB", "--time-limit", 5, "--json", "c.json"
     )
     assert result.exit_code == 0
+    assert "\nno memory limit binds: " in result.stdout
     written = json.loads((folder / "c.json").read_text())
     fitting = [plan for plan in written.values() if max(plan["peak_memory_mb"]) <= 80 * 1024]
     assert len(fitting) == 3

@@ -27,6 +27,7 @@ from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.comparison_table import comparison_table
 from evenflow.cli.text.plan_text import no_plan_text
+from evenflow.cli.text.tables import binding_note
 from evenflow.export.results.comparison_fields import RECOMMENDED, comparison_fields
 from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.language import _
@@ -174,7 +175,7 @@ def _print(
     if outcome.simulation is None:
         click.echo(no_plan_text(outcome), err=True)
     else:
-        click.echo(f"{RECOMMENDED}: {outcome.certificate()}\n")
+        click.echo("\n".join(filter(None, (f"{RECOMMENDED}: {outcome.certificate()}", binding_note(outcome)))) + "\n")
     if made:
         click.echo(comparison_table(made, limit))
     for other in others:

@@ -17,6 +17,7 @@ from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.comparison_table import comparison_table
 from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.cli.text.quick_tune_text import quick_tune_text
+from evenflow.cli.text.tables import binding_note
 from evenflow.errors import Interrupted
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.results.quick_tune_fields import quick_tune_fields
@@ -107,7 +108,7 @@ def _print_comparison(rule: TuningStep, outcomes: dict[str, Outcome], limit: int
             click.echo(f"{name}: {no_plan_text(outcome)}", err=True)
         else:
             plans.append(NamedPlan(name=name, simulation=outcome.simulation))
-            notes.append(f"{name}: {outcome.certificate()}")
+            notes += [f"{name}: {note}" for note in (outcome.certificate(), binding_note(outcome)) if note]
     click.echo(comparison_table(plans, limit))
     if notes:
         click.echo("\n" + "\n".join(notes))
