@@ -23,21 +23,29 @@ START_SECONDS = 0.03
 MOST_SECONDS = 2.0
 START = "Python was still starting"
 
+_VERB = ("-m", "evenflow")
 _MODEL = str(ROOT / "examples" / "llama2_70b.json")
 _SIZES = ("--ranks", "4", "--chunks", "2", "--microbatches", "8", "--memory", "56GB", "--time-limit", "30")
 _FILES = ("--json", "result.json", "--svg", "result.svg")
 COMMANDS = {
-    "plan": (("plan", _MODEL, *_SIZES, *_FILES), 6.0),
-    "plan, best": (("plan", _MODEL, *_SIZES, *_FILES, "--schedule", "best"), 8.0),
-    "plan, search": (("plan", _MODEL, *_SIZES, *_FILES, "--schedule", "search", "--split-backward"), 10.0),
-    "compare": (("compare", _MODEL, *_SIZES, "--json", "result.json", "--output-folder", "."), 6.0),
+    "plan": ((*_VERB, "plan", _MODEL, *_SIZES, *_FILES), 6.0),
+    "plan, best": ((*_VERB, "plan", _MODEL, *_SIZES, *_FILES, "--schedule", "best"), 8.0),
+    "plan, search": ((*_VERB, "plan", _MODEL, *_SIZES, *_FILES, "--schedule", "search", "--split-backward"), 10.0),
+    "compare": ((*_VERB, "compare", _MODEL, *_SIZES, "--json", "result.json", "--output-folder", "."), 6.0),
+    "balancer": (
+        (
+            str(ROOT / "run_pipeline_balance.py"), "-m", "llama2_70b", "-lf", str(ROOT / "layers"), "-s", "4",
+            "-i", "2", "-mb", "8", "-t", "30", "-naive", "1", "-o", ".",
+        ),
+        6.0,
+    ),
     "simulate": (
-        ("simulate", _MODEL, "--layers", "20,20,20,20", "--microbatches", "8", *_FILES),
+        (*_VERB, "simulate", _MODEL, "--layers", "20,20,20,20", "--microbatches", "8", *_FILES),
         1.0,
     ),
     "auto": (
         (
-            "auto", "--model", str(ROOT / "examples" / "configs" / "llama3_70b.json"), "--mesh", "2x4",
+            *_VERB, "auto", "--model", str(ROOT / "examples" / "configs" / "llama3_70b.json"), "--mesh", "2x4",
             "--intra-bandwidth", "200GBps", "--inter-bandwidth", "25GBps", "--memory", "80GB", "--microbatches", "16",
             *_FILES,
         ),
@@ -77,7 +85,7 @@ def _trial(name: str, draw: random.Random) -> Trial:
     folder = Path(tempfile.mkdtemp(prefix="evenflow-trial-"))
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", "evenflow", *arguments],
+            [sys.executable, *arguments],
             cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
         time.sleep(at_s)

@@ -104,6 +104,11 @@ def test_a_result_file_on_a_full_device(place, option):
     assert result.stderr == f"error: {reason}\n"
 
 
+def test_a_result_for_a_reader_that_has_gone(place):
+    result = shell(place, (*COMMANDS["simulate"], "--json", "/dev/stdout"), "| true")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("command", [("plan", "-", *SIZES), ("collect-peaks", "-"), ("fit-memory", "-")])
 def test_a_closed_input(place, command):
     result = shell(place, ("-m", "evenflow", *command), "<&-")

@@ -154,6 +154,11 @@ def test_a_training_file_for_each_round_and_nothing_else_changes(evenflow, tmp_p
         written = tmp_path / "rounds" / f"train.round{number}.yaml"
         assert written.read_bytes() == marked(expected.encode(), first_line=True)
         assert f"--config {written}" in result.stdout
+    again = (*FOUR, "--apply", train, "--output-folder", tmp_path / "rounds")
+    assert evenflow(*again).exit_code == 0
+    written.write_bytes(written.read_bytes() + b"# mine\n")
+    assert evenflow(*again).exit_code == 2
+    assert written.read_bytes().endswith(b"# mine\n")
 
 
 def test_beside_the_training_file(evenflow, folder: Path):

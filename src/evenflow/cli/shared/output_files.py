@@ -122,6 +122,7 @@ def write_whole(path: Path, content: bytes, *, option: str) -> None:
 
     Raises:
         FileError: the file cannot be written.
+        BrokenPipeError: it is a pipe whose reader has gone.
     """
     try:
         if _is_special(path):
@@ -137,6 +138,8 @@ def write_whole(path: Path, content: bytes, *, option: str) -> None:
             finally:
                 with suppress(OSError):
                     temporary.unlink()
+    except BrokenPipeError:  # the reader of a pipe has gone, which is no fault of the path
+        raise
     except OSError as error:
         raise _unwritable(path, option, error) from None
 
