@@ -255,6 +255,15 @@ def test_without_flags_it_asks(layers, balance, monkeypatch):
     assert balance("--lang", "en")[:2] == (0, "No flags were given. Answer questions instead [y/n]? ")
 
 
+@pytest.mark.parametrize("redirection", ["<&-", "< /dev/null"])
+def test_questions_that_nobody_can_answer_end_the_command(layers, redirection):
+    command = f"{sys.executable} {DOOR} {redirection}"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert result.returncode == 130
+    assert result.stderr.endswith("interrupted: some questions were not answered\n")
+    assert "Traceback" not in result.stderr
+
+
 def test_the_door_runs_where_the_user_stands(layers):
     command = [sys.executable, str(DOOR), "-m", "llama2_70b", "-s", "8", "-mb", "32", "-naive", "1", "-exec", "0"]
     result = subprocess.run(command, capture_output=True, text=True)

@@ -12,8 +12,14 @@ Answer = TypeVar("Answer")
 
 
 def ask(question: str) -> str:
-    """Return the answer without spaces around it; raises click.Abort at the end of input and for Ctrl-C."""
-    answer: str = click.prompt(question, default="", show_default=False, prompt_suffix="")
+    """Return the answer without spaces around it.
+
+    Raises click.Abort for Ctrl-C, and where the input ends, was closed or cannot be read.
+    """
+    try:
+        answer: str = click.prompt(question, default="", show_default=False, prompt_suffix="")
+    except (OSError, RuntimeError, UnicodeDecodeError):
+        raise click.Abort from None
     return answer.strip()
 
 
