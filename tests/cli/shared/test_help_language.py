@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
@@ -87,3 +88,32 @@ def test_the_balancers_command_has_help_in_chinese(balance: Callable[..., tuple[
         if re.search(r"[a-z]{2,} [a-z]{2,} [a-z]{2,}", line)
     ]
     assert left == []
+
+
+CHINESE_SIGN = re.compile("[\u4e00-\u9fff]")
+
+
+@pytest.mark.usefixtures("fake_solver")
+def test_what_is_printed_is_in_chinese_and_every_file_is_in_english(folder: Path, evenflow: Evenflow) -> None:
+    arguments = ("plan", "tiny.json", "--ranks", 2, "--microbatches", 4, "--memory", "1GB", "--lang", "zh")
+    result = evenflow(*arguments, "--json", "plan.json", "--svg", "plan.svg", "--order", "order.csv")
+    assert result.exit_code == 0
+    assert "差距" in result.stderr or "距最优" in result.stdout
+    assert not re.search(r"[a-z]{3,} [a-z]{3,} [a-z]{3,}", result.stdout)
+    written = [file.read_text() for file in folder.iterdir() if file.suffix in (".json", ".svg", ".csv")]
+    assert len(written) == 4
+    assert not any(CHINESE_SIGN.search(text) for text in written)
+
+
+@pytest.mark.usefixtures("fake_solver")
+def test_an_answer_without_a_plan_is_in_chinese_and_its_file_in_english(folder: Path, evenflow: Evenflow) -> None:
+    arguments = ("plan", "tiny.json", "--ranks", 2, "--microbatches", 4, "--memory", "1MB", "--lang", "zh")
+    result = evenflow(*arguments, "--json", "plan.json")
+    assert result.exit_code == 3
+    assert "无解：" in result.stderr
+    assert not CHINESE_SIGN.search((folder / "plan.json").read_text())
+
+
+def test_an_error_is_in_chinese(folder: Path, evenflow: Evenflow) -> None:
+    result = evenflow("plan", "none.json", "--ranks", 2, "--microbatches", 4, "--lang", "zh")
+    assert (result.exit_code, result.stderr) == (2, "错误：无法读取 none.json：文件不存在\n")
