@@ -11,6 +11,7 @@ from benchmarks import (
     aa,
     auto,
     fidelity,
+    group_size,
     interruptions,
     measure,
     orders,
@@ -33,6 +34,7 @@ def benchmarks(context: click.Context) -> None:
         context.invoke(simulator_command)
         context.invoke(traces_command)
         context.invoke(zero_bubble_command)
+        context.invoke(group_size_command)
         context.invoke(orders_command)
         context.invoke(stages_command)
         context.invoke(plans_command)
@@ -99,6 +101,13 @@ def zero_bubble_command(order_seconds: float = 10.0, json_path: Path | None = No
     click.echo(zero_bubble.report(rates))
     if json_path:
         json_path.write_text(json.dumps([asdict(rate) for rate in rates], indent=1) + "\n", encoding="utf-8")
+
+
+@benchmarks.command("group_size")
+@click.option("--time-limit", type=float, default=30.0, show_default=True, help="Seconds for each plan.")
+def group_size_command(time_limit: float = 30.0) -> None:
+    """Measure what other group sizes of interleaved schedules save in memory and in time."""
+    click.echo(group_size.report(time_limit))
 
 
 @benchmarks.command("auto")

@@ -45,6 +45,25 @@ CHOICES = {
     "no schedule yet, and want something to compare with": "[naive](naive.md)",
 }
 
+EVERY_SIZE = "every size, any times"
+FORMULA_HOLDS = {
+    "naive": EVERY_SIZE,
+    "f-then-b": EVERY_SIZE,
+    "1f1b": EVERY_SIZE,
+    "eager-1f1b": EVERY_SIZE,
+    "interleaved": f"{EVERY_SIZE}, any groups of p or more; by place all but 2p < m < 3p with v > 2, p > 3 and "
+    "(v-1)(m mod p) > 2, in the usual groups",
+    "interleaved-less-memory": f"{EVERY_SIZE}, any groups of p or more; by place the same",
+    "interleaved-remainder-last": "any times, where p divides m or m < p; by place the same",
+    "zb-h1": "for f = i = w every size; for any times m >= p; by place f = i = w and m >= p",
+    "zb-h2": "for f = i = w every size; for any times m >= 2p-1; by place f = i = w and m >= 2p-1",
+    "zbv": "for f = i = w every size; for any times but f > i > w m >= 2p-1; by place f = i = w and m >= 2p-1",
+    "v-half": "for f = i = w every size up to 12 ranks, beyond m <= p//2 + 1 and m >= 3p/4; by place nowhere",
+    "v-min": "for f = i = w m <= (p+4)//3 and m >= 2p/3 (for p = 5 m >= 5); by place nowhere",
+    "dualpipe-v": "for f = i = w every size; for any times m >= 2p; by place f = i = w and m >= 2p",
+}
+"""Where the idle time of a rank has a formula, by family; a family without an entry has none."""
+
 NOTES = {
     "f-then-b": """\
 ### Several chunks
@@ -74,6 +93,24 @@ backwards, and the rank has only p − r forwards to run until then.
 Microbatches that do not fill a group of p join the first group. The order stays symmetric, and the bubble stays that
 of a number that p divides. [Remainder last](interleaved-remainder-last.md) shows what the published order does
 instead.
+
+### Group size
+
+`--group-size N` takes groups of N ≥ p microbatches. With equal stages and free messages the step stays the same; what
+changes is how much is kept, which the first group g decides, and how long a message may take before it delays anyone.
+A remainder of at least p is a last group of its own, so the order is that of Megatron-LM with
+`--microbatch-group-size-per-vp-stage N` wherever Megatron-LM takes N; a smaller remainder, which Megatron-LM refuses,
+joins the first group. Where p does not divide m, another N often keeps less: for m = 4 p − 1 the usual first group has
+2 p − 1 microbatches, and one of ⌈m / 3⌉ fills the pipeline as well. Groups a little larger than p hide messages.
+`--group-size best` tries every N that makes another order; [how much it saves](../benchmarks.md#group-sizes-group_size)
+is measured.
+""",
+    "interleaved-less-memory": """\
+### Groups smaller than the ranks
+
+This order also finishes with groups of p/2 microbatches or more, where `--group-size` asks for them. Ranks then wait
+between chunks, and keep less: [benchmarks](../benchmarks.md#group-sizes-group_size) has a table. With fewer in a group
+some numbers of microbatches would leave ranks waiting for each other in a circle.
 """,
     "zb-h2": """\
 ### What it gains
@@ -166,6 +203,7 @@ def _page(name: str, family: Family) -> tuple[str, str]:
         "limits": family.limits,
         "live activations of rank r": family.memory,
         "idle share": family.bubble,
+        "[formula](../algorithms.md#simulator) of the idle time": FORMULA_HOLDS.get(name, "none is known"),
         "paper": family.paper,
         "also": ", ".join(f"`{alias}`: {ALIAS_NOTES[alias]}" for alias, owner in ALIASES.items() if owner == name),
     }

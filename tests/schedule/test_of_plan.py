@@ -46,3 +46,10 @@ def test_an_incomplete_order_is_refused():
 def test_an_order_has_a_line_a_rank():
     with pytest.raises(InputError, match="one line for each of the 2 ranks"):
         Plan(schedule="search", num_microbatches=1, layers=((1, 1),), order=("0F0,0B0",))
+
+
+def test_a_plan_with_another_group_size_runs_its_order():
+    plan = Plan(schedule="interleaved", num_microbatches=9, layers=((1,) * 4,) * 2, group_size=9)
+    sizes = {"num_ranks": 4, "num_chunks": 2, "num_microbatches": 9}
+    assert schedule_of(plan).same_order(make_schedule("interleaved", **sizes, group_size=9))
+    assert not schedule_of(plan).same_order(make_schedule("interleaved", **sizes))

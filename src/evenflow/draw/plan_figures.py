@@ -22,7 +22,9 @@ def plan_figures(
 ) -> list[Figure]:
     """Return makespan, bubbles by cause, peak memory, sizes and schedule."""
     plan, bubbles = simulation.plan, simulation.bubbles
-    causes = f"ideal {percent(bubbles.ideal)}, imbalance {percent(bubbles.imbalance)}"
+    by_formula = simulation.fill_drain.by_formula
+    known = "no formula" if by_formula is None else f"formula {percent(by_formula)}"
+    causes = f"ideal {percent(bubbles.ideal)} ({known}), imbalance {percent(bubbles.imbalance)}"
     causes += f", recompute {percent(bubbles.recompute)}"
     if simulation.communication:
         causes += f", communication {percent(bubbles.communication)}"
