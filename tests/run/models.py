@@ -1,5 +1,6 @@
 """Small models, and what the unsplit ones compute: in float64, with losses and gradients of the whole batch."""
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -10,7 +11,7 @@ from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from evenflow.model import Plan
-from evenflow.run import Hook, Observer, pipeline
+from evenflow.run import Hook, Observer, Pipeline, pipeline
 from evenflow.run.engine.stages import StageModule, cut
 from evenflow.run.measure.verify import Unsplit
 from evenflow.schedule import schedule_of
@@ -84,9 +85,23 @@ def llama_case(plan: Plan, rank: int, **options: Any) -> Answer:
          for name, own in pipe.named_parameters()],
         default=0.0,
     )  # fmt: skip
+    error = max(error, _norm_error(pipe, [gradients[name] for name, _ in whole.named_parameters()]))
     last = losses[-1]
     loss_error = None if last is None else abs(float(last / expected.detach()) - 1)
     return Answer(error=error, loss_error=loss_error, names=tuple(pipe.state_dict()))
+
+
+def _norm_error(pipe: Pipeline, gradients: list[Tensor]) -> float:
+    """How far the norm of the gradients is from that of the unsplit model's, and they from its clipped ones."""
+    errors = []
+    for norm_type in (1.0, 2.0, math.inf):
+        wanted = torch.nn.utils.get_total_norm(gradients, norm_type)
+        errors.append(abs(float(pipe.clip_grad_norm_(math.inf, norm_type=norm_type) / wanted) - 1))
+    before = [parameter.grad.clone() for parameter in pipe.parameters()]
+    norm = float(pipe.clip_grad_norm_(0.5 * float(wanted), norm_type=math.inf))
+    for parameter, gradient in zip(pipe.parameters(), before, strict=True):
+        errors.append(float((parameter.grad - gradient * min(1.0, 0.5 * norm / (norm + 1e-6))).abs().max()))
+    return max(errors)
 
 
 def row_case(plan: Plan, rank: int) -> Answer:

@@ -127,7 +127,8 @@ def mesh_case(plan: Plan, ranks: tuple[On, ...], rank: int, *, with_products: bo
     expected = loss_fn(whole(data[0]).logits, data[1])
     (NUM_STEPS * expected).backward()
     gradients = gathered_gradients(pipe)
-    error = 0.0
+    wanted_norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in whole.parameters()])
+    error = abs(float(pipe.clip_grad_norm_(float("inf")) / wanted_norm) - 1)
     names = set()
     for name, own in (gradients or {}).items():
         wanted = whole.get_parameter(name).grad

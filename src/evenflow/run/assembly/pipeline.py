@@ -4,12 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from evenflow.cluster import MeshPlan
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.run.engine.boundaries import agree_on_boundaries
+from evenflow.run.engine.gradient_norm import norm_over_ranks, scale_to_norm
 from evenflow.run.engine.hooks import Hook, insert_hooks
 from evenflow.run.engine.runtime import LossFunction, make_runtime
 from evenflow.run.engine.runtime_stage import Observer, RuntimeStage
@@ -104,6 +106,35 @@ class Pipeline:
     def parameters(self) -> Iterator[nn.Parameter]:
         """Yield the parameters for an optimizer of this rank."""
         return (parameter for _, parameter in self.named_parameters())
+
+    def owned_parameters(self) -> Iterator[nn.Parameter]:
+        """Yield the parameters of this rank that count where all ranks add up, as in a norm of the gradients.
+
+        All ranks together yield each parameter once: one that several have, such as a tied embedding, comes from the
+        first of them. On several devices every one of them yields the parameters of its rank.
+        """
+        seen: set[int] = set()
+        for part in self._parts():
+            for parameter in part.module.parameters():
+                if id(parameter) not in seen and self._shared.is_owned(parameter):
+                    seen.add(id(parameter))
+                    yield self._shared.updated(parameter)
+
+    def clip_grad_norm_(self, max_norm: float, *, norm_type: float = 2.0) -> Tensor:
+        """Scale the gradients so that their norm over all ranks is at most `max_norm`; return the norm before.
+
+        As `torch.nn.utils.clip_grad_norm_` on the unsplit model: every parameter counts once. Every rank calls it, and
+        gets the same norm. With `max_norm` infinite it only measures.
+        """
+        is_first = self.mesh_plan is None or dist.get_rank() == self.mesh_plan.devices_of_rank()[self._rank()][0]
+        gradients = [parameter.grad for parameter in self.owned_parameters() if parameter.grad is not None]
+        norm = norm_over_ranks(gradients, norm_type, counts=is_first, device=self.stages[0].device)
+        scale_to_norm([parameter.grad for parameter in self.parameters()], norm, max_norm)
+        return norm
+
+    def _rank(self) -> int:
+        """Return the rank of the pipeline that this process belongs to."""
+        return self.schedule.stage_ranks[self.stages[0].stage_index]
 
     def state_dict(self) -> dict[str, Any]:
         """Return this rank's part of the unsplit model's state_dict; all ranks together have the whole of it."""

@@ -21,6 +21,7 @@ class SharedParameters:
     def __init__(self, shared: Sequence[Sequence[str]], stages: Sequence[StageParts], rank: int) -> None:
         self._copies: list[tuple[nn.Parameter, dist.ProcessGroup]] = []
         self._before: list[Tensor | None] = []
+        self._copied: set[int] = set()
         ranks_of = {name: stage.rank for stage in stages for part in stage.parts for name in names_of(part)}
         own = {name: part for stage in stages if stage.rank == rank for part in stage.parts for name in names_of(part)}
         share(shared, own)
@@ -32,6 +33,12 @@ class SharedParameters:
                 parameter = parameter_of(held[0], own[held[0]])
                 dist.broadcast(parameter.data, src=ranks[0], group=group)
                 self._copies.append((parameter, group))
+                if rank != ranks[0]:
+                    self._copied.add(id(parameter))
+
+    def is_owned(self, parameter: nn.Parameter) -> bool:
+        """Return whether a parameter is this rank's own, or the first of its copies, so that each is owned once."""
+        return id(parameter) not in self._copied
 
     def updated(self, parameter: nn.Parameter) -> nn.Parameter:
         """Return the parameter that the optimizer updates for `parameter`: itself."""

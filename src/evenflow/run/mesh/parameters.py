@@ -54,6 +54,11 @@ class MeshParameters:
         """Return the parameter that the optimizer updates for `parameter`: itself or a copy that is split further."""
         return self._updated.get(id(parameter), parameter)
 
+    def is_owned(self, parameter: nn.Parameter) -> bool:
+        """Return whether a parameter is of this rank alone, or the first of its copies, so that each is owned once."""
+        others = (copy.parameter for copies in self._copies for copy in copies[1:])
+        return not any(parameter is other for other in others)
+
     def loaded(self) -> None:
         """Copy new values of the parameters to those of the optimizer."""
         with torch.no_grad():
