@@ -60,3 +60,60 @@ def test_gpus_train_what_the_unsplit_model_does(tmp_path: Path, schedule: str, c
 def test_work_done_again_on_gpus_is_equal_bit_for_bit(tmp_path: Path) -> None:
     result = run(tmp_path, 2, "--steps", "8", "--aa-check")
     assert result["aa_check"]["mismatches"] == []
+
+
+@needs(1)
+def test_one_gpu_takes_as_long_and_holds_as_much_as_predicted(tmp_path: Path) -> None:
+    """The table of fidelity on a device: printed, with wide margins that only a fault exceeds."""
+    large = ["--hidden", "1024", "--heads", "8", "--seq", "1024", "--vocab", "8192", "--microbatch", "4"]
+    result = run(tmp_path, 1, "--steps", "12", *large)
+    predicted, measured = result["predicted"], result["measured"]
+    print(f"step: predicted {predicted['step_ms']:.3f} ms, measured {measured['step_ms']:.3f} ms")
+    print(f"peak: predicted {predicted['peak_memory_mb']} MB, measured {measured['peak_memory_mb']} MB")
+    assert predicted["step_ms"] == pytest.approx(measured["step_ms"], rel=0.5)
+    assert predicted["peak_memory_mb"] == pytest.approx(measured["peak_memory_mb"], rel=0.25)
+
+
+@needs(1)
+def test_two_ranks_share_one_gpu_where_nccl_allows_it(tmp_path: Path) -> None:
+    script, answers = tmp_path / "train.py", tmp_path / "answers"
+    script.write_text(SHARED_GPU, encoding="utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([*command, str(script), str(answers)], capture_output=True, text=True, env=environment)
+    if done.returncode and "uplicate GPU" in done.stderr:
+        pytest.skip("this NCCL does not let two ranks share a GPU")
+    assert done.returncode == 0, done.stderr
+    assert float(answers.read_text(encoding="utf-8")) < 1e-12
+
+
+SHARED_GPU = """
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import evenflow
+
+device = torch.device("cuda", 0)
+torch.cuda.set_device(device)
+dist.init_process_group("nccl")
+plan = evenflow.Plan(schedule="1f1b", num_microbatches=4, layers=((1, 1),))
+
+
+def model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)).double().to(device)
+
+
+data = torch.randn(8, 8, dtype=torch.float64), torch.randn(8, 8, dtype=torch.float64)
+whole = model()
+expected = nn.functional.mse_loss(whole(data[0].to(device)), data[1].to(device))
+pipe = evenflow.run.pipeline(plan, model(), nn.functional.mse_loss, data, device=device)
+loss = pipe.step(data)
+if loss is not None:
+    Path(sys.argv[1]).write_text(str(abs(float(loss / expected) - 1)))
+dist.destroy_process_group()
+"""

@@ -15,6 +15,7 @@ from evenflow.run.aa.plan_checks import RankChecks, plan_checks
 from evenflow.run.assembly.pipeline import Batch, Pipeline
 from evenflow.run.measure.calibrate import Calibration
 from evenflow.run.measure.comparison import costs_of, durations_of
+from evenflow.run.measure.recorder import synchronize
 from evenflow.run.values.aa_report import AAReport, Fault, Mismatch, RankAudit
 from evenflow.simulate import build_graph, run
 
@@ -53,6 +54,7 @@ class AARun:
     ) -> None:
         """Prepare this rank's checks and its own `faults`; `tell` is called with every mismatch, after its step."""
         self._offset_ns = clock_offset_ns
+        self._device: torch.device = pipe.stages[0].device
         self._steps: _Steps = []
         self._tell = tell
         self._check = AACheck(pipe, checks, faults=[fault for fault in faults if fault.rank == dist.get_rank()])
@@ -62,8 +64,7 @@ class AARun:
         known = len(self._check.mismatches)
         start_ns = time.perf_counter_ns()
         loss = self._check.step(batch, check=check)
-        if loss is not None and loss.device.type == "cuda":
-            torch.cuda.synchronize(loss.device)
+        synchronize(self._device)  # on every rank: its device may still be busy when the host is not
         if measure:
             self._steps.append((check, start_ns - self._offset_ns, time.perf_counter_ns() - self._offset_ns))
         for mismatch in self._check.mismatches[known:]:

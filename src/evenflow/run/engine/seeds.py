@@ -19,7 +19,21 @@ def seed_of(*parts: int | str) -> int:
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Draw random numbers from `seed` inside the block; afterwards the generators go on as if nothing had happened."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
+    """Draw random numbers from `seed` inside the block; afterwards the generators go on as if nothing had happened.
+
+    The generators of the CPU and of `device` alone are touched, by the host alone: this happens for every module and
+    microbatch, and `torch.manual_seed` would go through all devices each time.
+    """
+    generators = [torch.default_generator]
+    if device.type == "cuda":
+        torch.cuda.init()
+        index = torch.cuda.current_device() if device.index is None else device.index
+        generators.append(torch.cuda.default_generators[index])
+    before = [generator.get_state() for generator in generators]
+    for generator in generators:
+        generator.manual_seed(seed)
+    try:
         yield
+    finally:
+        for generator, state in zip(generators, before, strict=True):
+            generator.set_state(state)

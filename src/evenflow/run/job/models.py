@@ -119,7 +119,10 @@ def tokens(
     generator = torch.Generator().manual_seed(seed_of(seed, "tokens", step))
     first = torch.randint(vocabulary, (batch, 1), generator=generator)
     sequence = (first + torch.arange(length + 1)) % vocabulary
-    return sequence[:, :-1].to(device), sequence[:, 1:].to(device)
+    inputs, targets = sequence[:, :-1], sequence[:, 1:]
+    if device.type == "cuda":  # only from pinned memory in one piece does a copy not wait
+        inputs, targets = inputs.contiguous().pin_memory(), targets.contiguous().pin_memory()
+    return inputs.to(device, non_blocking=True), targets.to(device, non_blocking=True)
 
 
 def _values(job: RunJob) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from evenflow.run.job.models import build_model, materialise, next_token_loss, t
 from evenflow.run.job.rank_environment import rank_environment
 from evenflow.run.measure.calibrate import Calibration, calibrate
 from evenflow.run.measure.live_memory import local_part, memory_meter
-from evenflow.run.measure.recorder import Recorder, clock_offset_ns
+from evenflow.run.measure.recorder import Recorder, clock_offset_ns, synchronize
 from evenflow.run.measure.verify import Unsplit, gathered_gradients, gradient_error, loss_error
 from evenflow.run.values.aa_report import Mismatch
 from evenflow.run.values.run_job import MOST_MEASURED_STEPS, TOLERANCES, WARM_UP_STEPS, Device, RunJob
@@ -91,8 +91,9 @@ class _Trainer:
         losses, expected, errors = [], [], []
         actions: deque[list[ActionRow]] = deque(maxlen=MOST_MEASURED_STEPS)
         peak_bytes = 0
+        coming = self._batch(0)
         for step in range(self.job.num_steps):
-            batch = self._batch(step)
+            batch = coming
             loss, step_ns, peak = self._step(step, batch, optimizer)
             peak_bytes = max(peak_bytes, peak)
             if step >= WARM_UP_STEPS and not self.job.has_aa_checks(step):
@@ -108,6 +109,7 @@ class _Trainer:
                     errors.append(gradient_error(gradients, unsplit.parameters))
                     unsplit.optimizer.step()
             optimizer.step()
+            coming = self._batch(step + 1)  # on its way to the device while that updates the parameters
         own = replace(
             own, static_bytes=own.static_bytes + self._static_bytes(optimizer), peak_bytes=peak_bytes,
             actions=list(actions),
@@ -159,13 +161,16 @@ class _Trainer:
         self.recorder.start_step()
         start_ns = time.perf_counter_ns()
         if step != WARM_UP_STEPS - 1:
-            return self._run(step, batch), time.perf_counter_ns() - start_ns, 0
+            loss = self._run(step, batch)
+            synchronize(self.device)
+            return loss, time.perf_counter_ns() - start_ns, 0
         gradients = [parameter.grad for parameter in self.pipe.parameters() if parameter.grad is not None]
         held = [*self._parameters(), *gradients, *_state(optimizer)]
         with memory_meter(self.device, [*held, *batch]) as meter:
             start = meter.live_bytes()
             loss = self._run(step, batch)
             peak = meter.peak_bytes() - start
+        synchronize(self.device)
         return loss, time.perf_counter_ns() - start_ns, peak + sum(local_part(tensor).nbytes for tensor in held)
 
     def _run(self, step: int, batch: Batch) -> Tensor | None:

@@ -22,6 +22,7 @@ from evenflow.run.engine.runtime import LossFunction
 from evenflow.run.engine.runtime_stage import RuntimeStage
 from evenflow.run.measure.live_memory import memory_meter
 from evenflow.run.measure.overhead import measure_overhead
+from evenflow.run.measure.recorder import synchronize
 from evenflow.run.mesh.mesh_stage import MeshStage
 from evenflow.run.mesh.messages import measure_exchanges_ns
 from evenflow.run.values.run_result import Overhead, RankResult
@@ -219,21 +220,16 @@ def _there_and_back(buffer: Tensor, other: int, device: torch.device) -> int:
     start = time.perf_counter_ns()
     dist.send(buffer, dst=other)
     dist.recv(buffer, src=other)
-    _synchronize(device)
+    synchronize(device)
     return time.perf_counter_ns() - start
 
 
 def _timed(work: Callable[[], Any], device: torch.device) -> tuple[int, Any]:
-    _synchronize(device)
+    synchronize(device)
     start = time.perf_counter_ns()
     result = work()
-    _synchronize(device)
+    synchronize(device)
     return time.perf_counter_ns() - start, result
-
-
-def _synchronize(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def _median(times_ns: Sequence[int]) -> int:

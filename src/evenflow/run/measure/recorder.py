@@ -68,6 +68,12 @@ class Recorder:
         return host_ns + round(event.elapsed_time(mark) * 1e6) - self._offset_ns
 
 
+def synchronize(device: torch.device) -> None:
+    """Wait until a device has done what it was given, so that the clock of the host tells how long that took."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 def clock_offset_ns(device: torch.device) -> int:
     """Return how far this rank's clock is ahead of rank 0's; every rank calls it.
 
