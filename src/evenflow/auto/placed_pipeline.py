@@ -206,8 +206,8 @@ def simulated(plan: TwoLevelPlan, provider: ShardedStages) -> Simulation:
 def _network(plan: TwoLevelPlan, provider: ShardedStages) -> Network:
     """The network with every layer as its own stage's submesh and sharding has it.
 
-    Working memory differs between stages and is one number of a network: it is that of the least, and the first layer
-    of another stage holds the rest as if it were parameters.
+    A constant may differ between stages and is one number of a network: it is that of the least, and the first layer of
+    another stage holds the rest as if it were parameters.
     """
     networks = [provider.network_on(stage.submesh, stage.cost.sharding) for stage in plan.stages]
     constant = min(network.constant_bytes for network in networks)

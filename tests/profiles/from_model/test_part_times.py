@@ -2,8 +2,8 @@ import pytest
 
 from evenflow.cluster.accelerators import ACCELERATORS, Accelerator
 from evenflow.profiles.from_model.part_times import Roofline
-from evenflow.profiles.from_model.part_trace import trace
 from evenflow.torch_model.live_storage import ExecutedOperator
+from evenflow.torch_model.part_trace import trace
 from tests.torch_model.layers import gpt_part
 
 EASY = Accelerator(flops_per_s=2e12, memory_bytes_per_s=8e9)

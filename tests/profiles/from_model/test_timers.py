@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from evenflow.errors import InputError
-from evenflow.profiles.from_model.part_trace import trace
 from evenflow.profiles.from_model.timers import timer
+from evenflow.torch_model.part_trace import trace
 from tests.torch_model.layers import gpt_part
 
 

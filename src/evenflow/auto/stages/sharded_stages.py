@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
+from math import prod
 
 from evenflow.auto.sharding.layer_costs import costs_on
 from evenflow.auto.sharding.memory_levels import Level
@@ -19,6 +20,7 @@ from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.request import TwoLevelRequest, silent
 from evenflow.auto.stages.stage_provider import StageCost, exchange_ns, run_costs
+from evenflow.auto.stages.working_memory import WorkingMemory, working_memory
 from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
 from evenflow.cluster import Cluster, Layout, Submesh, local_bytes, logical_meshes, submeshes
 from evenflow.language import _
@@ -38,6 +40,8 @@ class ShardedStages:
     """Costs by submesh, then by the shape of the logical mesh; other submeshes are not used."""
     has_head: bool
     has_tail: bool
+    working: tuple[WorkingMemory, ...] = ()
+    """What layers need for their own work, by kind; empty: not known, and then as much as the largest keeps."""
     _networks: dict[tuple[Submesh, MeshSharding], tuple[Network, LayerSums]] = field(default_factory=dict, repr=False)
 
     def on(self, cluster: Cluster) -> "ShardedStages":
@@ -156,7 +160,7 @@ class ShardedStages:
             runs=in_runs(layers),
             head=self._end(costs, level, 0, body[0]) if self.has_head else EndBlock(),
             tail=self._end(costs, level, last, last) if self.has_tail else EndBlock(),
-            constant_bytes=max(layer.modes[NONE].activation_bytes for layer in layers),
+            constant_bytes=0 if self.working else max(layer.modes[NONE].activation_bytes for layer in layers),
         )
 
     def _layer(self, costs: MeshCosts, level: Level, at: int) -> Layer:
@@ -175,21 +179,42 @@ class ShardedStages:
             forward_ns=forward,
             parameter_bytes=slope.static_bytes + max(0, base.static_bytes),
             modes={
-                NONE: Mode(activation_bytes=activation, backward_ns=backward),
-                FULL: Mode(activation_bytes=kept, backward_ns=forward + backward),
+                NONE: Mode(
+                    activation_bytes=activation,
+                    backward_ns=backward,
+                    working_bytes=self._working(costs, kind, activation),
+                ),
+                FULL: Mode(
+                    activation_bytes=kept,
+                    backward_ns=forward + backward,
+                    working_bytes=self._working(costs, kind, activation, recomputing=True),
+                ),
             },
+        )
+
+    def _working(self, costs: MeshCosts, kind: int, activation_bytes: int, *, recomputing: bool = False) -> int:
+        """Return what a device needs for the work of a layer of `kind`, of which it keeps `activation_bytes`."""
+        if not self.working:
+            return 0
+        known = self.working[kind]
+        return known.on_device(
+            known.recomputing_bytes if recomputing else known.plain_bytes,
+            activation_bytes=activation_bytes,
+            num_devices=prod(costs.mesh.shape),
         )
 
     def _end(self, costs: MeshCosts, level: Level, at: int, joint: int) -> EndBlock:
         """Return head or tail, with the move between it and the body at layer `joint`."""
-        slope = costs.layers[self.order[at]][level].slope
+        kind = self.order[at]
+        slope = costs.layers[kind][level].slope
         forward, backward = costs.between(joint, level)
         return EndBlock(
-            name=f"kind {self.order[at]}",
+            name=f"kind {kind}",
             forward_ns=slope.forward_ns + forward,
             backward_ns=slope.backward_ns + self._share(slope.update_ns) + backward,
             parameter_bytes=slope.static_bytes,
             activation_bytes=slope.activation_bytes,
+            working_bytes=self._working(costs, kind, slope.activation_bytes),
         )
 
     def _share(self, update_ns: int) -> int:
@@ -213,13 +238,16 @@ def sharded_stages(
     from evenflow.auto.row.layer_kinds import kinds_of
 
     progress(_("tracing the layers"))
+    kinds, order = kinds_of(row.parts)
+    ends = [*order[: len(row.head)], *order[len(order) - len(row.tail) :]]
     return ShardedStages(
         name=row.name,
         cluster=request.cluster,
         num_microbatches=request.num_microbatches,
-        costs=_solved(capture_layers(*kinds_of(row.parts)), request, progress),
+        costs=_solved(capture_layers(kinds, order), request, progress),
         has_head=bool(row.head),
         has_tail=bool(row.tail),
+        working=working_memory(kinds, ends),
     )
 
 

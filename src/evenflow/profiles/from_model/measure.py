@@ -13,9 +13,9 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import NONE
 from evenflow.profiles.from_model.part_times import PartTimes
-from evenflow.profiles.from_model.part_trace import source
 from evenflow.torch_model.checkpointing import recomputing
 from evenflow.torch_model.made_tensors import copy_with, first_tensor, made_inputs, maker_of_values
+from evenflow.torch_model.part_trace import source
 from evenflow.torch_model.parts import Part
 
 WARM_UPS = 2

@@ -9,11 +9,11 @@ from torch import nn
 
 from evenflow.model import NONE
 from evenflow.profiles.from_model.part_times import PartTimes
-from evenflow.profiles.from_model.part_trace import trace
 from evenflow.profiles.from_model.timers import Timer
 from evenflow.torch_model.checkpointing import offered_kinds
 from evenflow.torch_model.made_tensors import made_inputs
 from evenflow.torch_model.optimizers import parameter_bytes
+from evenflow.torch_model.part_trace import trace
 from evenflow.torch_model.parts import Part
 from evenflow.torch_model.rows import runs_on_fakes
 

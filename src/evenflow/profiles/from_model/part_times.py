@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from evenflow.cluster import Accelerator
 from evenflow.language import _
-from evenflow.profiles.from_model.part_trace import PartTrace
 from evenflow.torch_model.live_storage import ExecutedOperator
+from evenflow.torch_model.part_trace import PartTrace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

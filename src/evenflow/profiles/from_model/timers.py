@@ -10,7 +10,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.from_model.measure import REPEATS, measure
 from evenflow.profiles.from_model.part_times import PartTimes, Roofline
-from evenflow.profiles.from_model.part_trace import PartTrace
+from evenflow.torch_model.part_trace import PartTrace
 from evenflow.torch_model.parts import Part
 
 FAKE, DEVICES = "fake", ("cpu", "cuda")

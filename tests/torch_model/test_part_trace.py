@@ -4,10 +4,10 @@ import torch
 from evenflow.cluster.dtypes import Dtype
 from evenflow.fields import as_fields
 from evenflow.model import FULL, NONE
-from evenflow.profiles.from_model.part_trace import PartTrace, source, trace
 from evenflow.torch_model.checkpointing import recomputing
 from evenflow.torch_model.live_storage import StorageLog
 from evenflow.torch_model.made_tensors import maker_of_values
+from evenflow.torch_model.part_trace import PartTrace, source, trace
 from evenflow.torch_model.parts import Part
 from evenflow.torch_model.training_row import read_decoder
 from tests.torch_model.layers import GptLayer, gpt_part, llama_config

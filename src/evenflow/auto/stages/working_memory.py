@@ -1,0 +1,52 @@
+"""What the layers of a row need for their own work: traced whole, and shared by devices as their activations are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evenflow.model import FULL, NONE
+from evenflow.torch_model.parts import Part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkingMemory:
+    """The memory of one layer for one microbatch, if a single device had all of it."""
+
+    activation_bytes: int
+    """What it keeps without recomputation."""
+    plain_bytes: int
+    """What forward or backward need beyond that at their fullest moment."""
+    recomputing_bytes: int
+    """The same where it is recomputed in full, beyond what it then keeps."""
+
+    def on_device(self, size_bytes: int, *, activation_bytes: int, num_devices: int) -> int:
+        """Return one device's part of `size_bytes`, where it keeps `activation_bytes` of the activation.
+
+        What a layer works on lies as what it keeps: on all devices where they hold the same, else divided.
+        """
+        whole = max(1, self.activation_bytes)
+        kept = min(whole, max(activation_bytes, -(-whole // num_devices)))
+        return -(-size_bytes * kept // whole)
+
+
+def working_memory(kinds: Sequence[Part], ends: Sequence[int]) -> tuple[WorkingMemory, ...]:
+    """Return the memory of each kind of layer, those at the places `ends` without recomputation.
+
+    Empty where one does not run on tensors without values.
+    """
+    from evenflow.torch_model.part_trace import trace  # loads torch
+
+    found = []
+    for place, part in enumerate(kinds):
+        try:
+            plain = trace(part, NONE)
+            recomputing = plain if place in ends else trace(part, FULL)
+        except Exception:  # noqa: BLE001  any module of a user's may raise anything here
+            return ()
+        found.append(
+            WorkingMemory(
+                activation_bytes=plain.activation_bytes,
+                plain_bytes=plain.working_bytes,
+                recomputing_bytes=recomputing.working_bytes,
+            )
+        )
+    return tuple(found)
