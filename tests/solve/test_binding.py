@@ -104,10 +104,10 @@ def peaks_taking_layer(case: Case, simulation: Simulation, rank: int, limit: int
 
 
 @given(drawn=plans(), slack=st.integers(0, 1500))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_every_single_change(drawn: tuple[Case, Simulation], slack: int):
     case, simulation = drawn
-    limit = max(simulation.peak_memory_bytes) + slack
+    limit = max(1, max(simulation.peak_memory_bytes) + slack)
     expected = []
     for rank in range(case.sizes.num_ranks):
         less = list(peaks_recomputing_less(case, simulation, rank))

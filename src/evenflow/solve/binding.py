@@ -10,20 +10,21 @@ A change of the first kind never makes the step longer; whether it makes it shor
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from evenflow.interruption import was_interrupted
 from evenflow.model import NONE, Plan
-from evenflow.simulate import Integers, StageCosts, makespan_ns
+from evenflow.schedule import NUM_OPS
+from evenflow.simulate import Integers, StageCosts, makespan_ns, run
 from evenflow.solve.outcome import BindingLimit, Outcome
 from evenflow.solve.problem import Problem
 
 
 def with_binding(outcome: Outcome, problem: Problem) -> Outcome:
     """Return `outcome` with the limits that bind its plan, which is one of `problem`; without them after a signal."""
-    if outcome.plan is None or problem.memory_limit_bytes is None or was_interrupted():
+    if outcome.plan is None or problem.memory_limit_bytes is None or outcome.interrupted or was_interrupted():
         return outcome
     return replace(outcome, binding=binding_limits(problem, outcome.plan))
 
@@ -31,13 +32,13 @@ def with_binding(outcome: Outcome, problem: Problem) -> Outcome:
 def binding_limits(problem: Problem, plan: Plan) -> tuple[BindingLimit, ...]:
     """Return the limits that bind `plan`, of one rank each, in the order of ranks."""
     counts = problem.counts(plan)
-    step_ns = _step_ns(problem, problem.costs(counts))
+    step = _Step.of(problem, problem.costs(counts))
     found = []
     for rank in range(problem.num_ranks):
         needed = min(_peaks_recomputing_less(problem, counts, rank), default=0)
         takes_layer = needed <= problem.limit
         if takes_layer:
-            needed = min(_peaks_taking_layer(problem, counts, rank, step_ns), default=0)
+            needed = min(_peaks_taking_layer(problem, counts, rank, step), default=0)
         if needed > problem.limit:
             found.append(BindingLimit(rank=rank, more_bytes=needed - problem.limit, takes_layer=takes_layer))
     return tuple(found)
@@ -55,8 +56,8 @@ def _peaks_recomputing_less(problem: Problem, counts: Integers, rank: int) -> It
                 yield problem.rank_peak(costs, rank)
 
 
-def _peaks_taking_layer(problem: Problem, counts: Integers, rank: int, step_ns: int) -> Iterator[int]:
-    """Yield the peak of `rank`, above the limit, for each layer that it could take for a step below `step_ns`."""
+def _peaks_taking_layer(problem: Problem, counts: Integers, rank: int, step: "_Step") -> Iterator[int]:
+    """Yield the peak of `rank`, above the limit, for each layer that it could take for a shorter step than `step`."""
     if problem.request.layers is not None:
         return
     ranks = problem.schedule.stage_ranks
@@ -73,7 +74,7 @@ def _peaks_taking_layer(problem: Problem, counts: Integers, rank: int, step_ns: 
                     peak = problem.rank_peak(costs, rank)
                     if peak <= problem.limit:
                         continue
-                    if _step_ns(problem, costs) >= step_ns:
+                    if not step.is_longer_than_with(problem, costs):
                         if problem.kinds[kind] == NONE:
                             break  # other kinds take longer
                         continue
@@ -89,5 +90,25 @@ def _moved(counts: Integers, source: tuple[int, int], destination: tuple[int, in
     return changed
 
 
-def _step_ns(problem: Problem, costs: StageCosts) -> int:
-    return makespan_ns(problem.graph, costs.durations, problem.request.communication)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """The step of the plan, with one of its longest paths."""
+
+    makespan_ns: int
+    durations: Integers
+    path: Integers
+    """Number of actions on the path by class of `Graph`, shape [NUM_OPS * num_stages]."""
+
+    @classmethod
+    def of(cls, problem: Problem, costs: StageCosts) -> "_Step":
+        timeline = run(problem.graph, costs.durations, problem.request.communication)
+        actions, schedule = timeline.critical_path(), problem.schedule
+        classes = schedule.stages[actions].astype(np.int64) * NUM_OPS + schedule.ops[actions]
+        path = np.bincount(classes, minlength=len(costs.durations))
+        return cls(makespan_ns=timeline.makespan_ns, durations=costs.durations, path=path)
+
+    def is_longer_than_with(self, problem: Problem, costs: StageCosts) -> bool:
+        """Return whether the step is longer than with `costs`; it is not where its path is not."""
+        if self.path @ (self.durations - costs.durations) <= 0:
+            return False
+        return makespan_ns(problem.graph, costs.durations, problem.request.communication) < self.makespan_ns
