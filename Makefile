@@ -12,7 +12,7 @@ FORGET_COMPILED := find src -name '*.nb[ic]' -delete
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-slow test-gpu coverage lint docs schedule-pages translations check release-check bench bench-fidelity check-mindformers check-paddle clean
+.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages translations check release-check bench bench-fidelity check-mindformers check-paddle clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -21,6 +21,7 @@ help:
 	@echo "make test               run the tests"
 	@echo "make test-slow          run the tests that start eight processes"
 	@echo "make test-gpu           run the tests that need GPUs; set TORCH to a build with CUDA"
+	@echo "make fuzz               try 20,000 malformed and odd inputs on every reader and verb; FUZZ='--seed 2 --inputs 50000'"
 	@echo "make coverage           run the tests and measure which lines they run, write htmlcov/"
 	@echo "make lint               check style, types and the import contract"
 	@echo "make docs               build the documentation into site/"
@@ -53,6 +54,9 @@ test-slow: $(VENV)/.stamp-dev
 
 test-gpu: $(VENV)/.stamp-dev
 	$(BIN)/python -m pytest -m gpu -rs $(ARGS)
+
+fuzz: $(VENV)/.stamp-dev
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 coverage: $(VENV)/.stamp-dev
 	$(BIN)/python -m pytest -m "not slow and not gpu" -n 2 --dist loadfile --cov --cov-report=html --cov-report=term $(ARGS)

@@ -72,7 +72,7 @@ MICROBATCHES = Range(least=1, most=2_000_000)
 SEQUENCE_SPLITS = Range(least=1, most=10_000)
 LAYERS = Range(least=1, most=100_000)
 """Body layers: of one entry of a layer file, and of a whole network."""
-MODEL_LAYERS = Range(least=1, most=2_000)
+MODEL_LAYERS = Range(least=1, most=1_000)
 """Layers of a model that is built from its configuration."""
 MODEL_SIZE = Range(least=1, most=100_000_000)
 """Hidden sizes, heads and vocabulary of a model that is built from its configuration."""

@@ -7,6 +7,7 @@ of inputs, of tracebacks, of other faults and of hangs; exit status 1 where ther
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -96,7 +97,7 @@ def _batch(seed: int, first: int, end: int) -> Iterator[dict[str, Any]]:
         if doing or worker.returncode:
             errors.seek(0)
             last = errors.read()[-3000:]
-            fault = "hang" if "Timeout (" in last else "crash"
+            fault = "hang" if "Timeout (" in last or worker.returncode == -signal.SIGPROF else "crash"
             yield {
                 "number": doing.get("number", following), "status": worker.returncode, "fault": fault, "detail": last,
                 "seconds": 0.0, "megabytes": 0, "what": _what(doing, seed),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from evenflow.cli.standard_streams import check_standard_output, checked_streams, silence
-from evenflow.errors import EvenflowError, Interrupted, MismatchError, RunError, cut, printable
+from evenflow.errors import EvenflowError, FileError, Interrupted, MismatchError, RunError, cut, printable
 from evenflow.interruption import INTERRUPTED, exit_with, was_interrupted
 from evenflow.language import _
 
@@ -59,6 +59,10 @@ def exit_status(work: Callable[[], object]) -> int:
         except BrokenPipeError:
             silence(sys.stdout)  # without this the interpreter complains when it flushes at exit
             return BROKEN_PIPE
+        except OSError as error:
+            if error.filename is None:
+                raise
+            return _refuse(str(FileError.from_os(error.filename, error)))  # a path that no system can have
         except SystemExit as end:
             if end.code == 1:  # click meets a broken pipe itself, makes stdout silent and ends so
                 return BROKEN_PIPE

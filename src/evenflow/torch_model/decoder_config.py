@@ -10,6 +10,7 @@ from evenflow.cluster import Dtype
 from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.language import _
+from evenflow.torch_model.config_sizes import check_config_sizes
 from evenflow.torch_model.decoder_row import DECODER_PARTS, missing_part
 
 _DIVIDED = (
@@ -34,6 +35,7 @@ def build_decoder(config: Fields, *, dtype: Dtype, tensor_parallel: int = 1, **o
         InputError: a model type that transformers does not know as a decoder, values it refuses, a model built
             otherwise, sizes that do not divide by `tensor_parallel`.
     """
+    check_config_sizes(config)
     model_type = config.text("model_type")
     logging.set_verbosity_error()
     try:

@@ -22,6 +22,8 @@ from evenflow.profiles.logs.stage_peaks import PeakKind, peaks_in_order
 from evenflow.units import parse_memory
 
 _BLOCK_BYTES = 1 << 20
+LONGEST_LINE = 1 << 20
+"""Bytes after which a line is cut, so that a log without line breaks does not fill the memory."""
 _NUMBER = r"([0-9]{1,12}(?:\.[0-9]{1,12})?)"
 _STAGE_FOLDER = re.compile(r"stage_?([0-9]{1,6})(?:_rank)?_[0-9]{1,9}")
 _STAGE_PATH = re.compile(rf"(?:^|[/\\])({_STAGE_FOLDER.pattern}[/\\][^:]*):")
@@ -154,6 +156,9 @@ def _lines_from_end(path: Path) -> Iterator[str]:
             position = start
             for line in reversed(lines):
                 yield line.decode(errors="replace")
+            if len(rest) > LONGEST_LINE:
+                yield rest.decode(errors="replace")
+                rest = b""
         yield rest.decode(errors="replace")
 
 

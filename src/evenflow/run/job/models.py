@@ -1,6 +1,5 @@
 """The model and the data of ``evenflow run``: a decoder of transformers, of which each rank makes its own part."""
 
-import json
 from functools import partial
 from typing import Any
 
@@ -10,12 +9,13 @@ from torch.nn import functional
 
 from evenflow.cluster import Dtype
 from evenflow.errors import InputError
-from evenflow.fields import Fields
+from evenflow.fields import Fields, as_fields, load_json
 from evenflow.language import _
 from evenflow.run.engine.seeds import seed_of, seeded
 from evenflow.run.engine.shared_parameters import names_of, share
 from evenflow.run.engine.stages import check_layers
 from evenflow.run.values.run_job import RunJob
+from evenflow.torch_model.config_sizes import check_config_sizes
 from evenflow.torch_model.decoder_config import build_decoder
 from evenflow.torch_model.decoder_row import MODEL_TYPES
 from evenflow.torch_model.parts import ModelRow, Part
@@ -128,7 +128,9 @@ def tokens(
 def _values(job: RunJob) -> dict[str, Any]:
     """Return the configuration with the sizes that the job changes."""
     if job.config:
-        values = json.loads(job.config)
+        config = as_fields(load_json(job.config, file=job.model), file=job.model)
+        check_config_sizes(config)
+        values: dict[str, Any] = dict(config.values)
         if values.get("model_type") not in MODEL_TYPES:
             raise InputError(
                 value=values.get("model_type"),

@@ -1,6 +1,7 @@
 """Times of a Chrome trace as integer nanoseconds."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 
 import numpy as np
@@ -15,9 +16,10 @@ _LARGEST_NS = 2**62
 def times_ns(microseconds: Sequence[int | float | str | None], *, file: str) -> Integers:
     """Return `time_ns` of each; fast for numbers."""
     if set(map(type, microseconds)) <= {int, float}:
-        times = np.array(microseconds, dtype=np.float64) * 1000
-        if not len(times) or np.abs(times).max() < 2**53:
-            return np.rint(times).astype(np.int64)
+        with suppress(OverflowError):  # an integer of hundreds of digits, which is refused below
+            times = np.array(microseconds, dtype=np.float64) * 1000
+            if not len(times) or np.abs(times).max() < 2**53:
+                return np.rint(times).astype(np.int64)
     return np.array([time_ns(value, file=file) for value in microseconds], dtype=np.int64)
 
 

@@ -23,8 +23,12 @@ from evenflow.errors import FileError, InputError
 from evenflow.language import _
 
 BLOCK_BYTES = 2**19
-MOST_HEADER_BYTES = 64 * 2**20
-MOST_EVENT_BYTES = 64 * 2**20
+MOST_HEADER_BYTES = 16 * 2**20
+MOST_EVENT_BYTES = 4 * 2**20
+"""Text that is no whole event is searched again with every block, so it must not grow for long."""
+
+DEEPEST = 200
+"""Most lists and objects within one another in an event."""
 
 _SEPARATOR = re.compile(rb"\}\s*,\s*\{")
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -54,6 +58,7 @@ class Event(msgspec.Struct, gc=False):
 
 
 _DECODER = msgspec.json.Decoder(list[Event])
+_NOT_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
 def read_events(path: Path, *, on_bytes: Callable[[int], None]) -> Iterator[list[Event]]:
@@ -135,14 +140,14 @@ def _decode(buffer: bytes, path: Path, *, taken: int, at_end: bool) -> tuple[lis
             return _DECODER.decode(b"[" + buffer[:end] + b"]"), following, False
         except msgspec.ValidationError as error:
             raise _not_an_event(error, path) from None
-        except (msgspec.DecodeError, RecursionError):
+        except _NOT_JSON:
             pass  # not between two events: look closer
-    end, following, ended = _whole_events(buffer)
+    end, following, ended = _whole_events(buffer, path)
     try:
         return _DECODER.decode(b"[" + buffer[:end] + b"]"), following, ended
     except msgspec.ValidationError as error:
         raise _not_an_event(error, path) from None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except _NOT_JSON as error:
         reason = _(
             "not JSON in the {size:,} bytes from byte {taken:,} of the events: {error}",
             size=max(len(buffer), 1),
@@ -165,13 +170,15 @@ def _last_separator(buffer: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _whole_events(buffer: bytes) -> tuple[int, int, bool]:
+def _whole_events(buffer: bytes, path: Path) -> tuple[int, int, bool]:
     """Count brackets: the end of the last whole event, where reading goes on, and whether the array has ended."""
     depth, end = 0, 0
     for token in _TOKEN.finditer(buffer):
         character = token[0]
         if character in b"[{":
             depth += 1
+            if depth > DEEPEST:
+                raise FileError(path, reason=_("its events nest more than {limit} deep", limit=DEEPEST))
         elif character in b"]}":
             depth -= 1
             if depth < 0:

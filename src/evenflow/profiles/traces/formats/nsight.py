@@ -57,7 +57,7 @@ def read_report(path: Path, matcher: NameMatcher, *, on_bytes: Callable[[int], N
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
             database.text_factory = lambda text: text.decode("utf-8", "replace")
             processes = _read(database, path, matcher)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise damaged(path, str(error)) from None
     on_bytes(path.stat().st_size)
     several = len(processes) > 1

@@ -1,0 +1,86 @@
+"""A short run of the fuzzer: a few hundred inputs in this process, and that no reader, verb or status is forgotten."""
+
+import os
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from evenflow.cli.main import VERBS
+from evenflow.language import ENGLISH, speaking
+from tests.fuzz import judge
+from tests.fuzz.cases import READERS, SAPP, Command, make, options_of, verbs_tried
+from tests.fuzz.mutate import JSON, LINED, YAML, mutated
+from tests.fuzz.worker import without_processes
+
+SHORT = 150
+"""Inputs of the short run; their seed is not that of the long one."""
+QUICK = ("run", "auto", "profile")
+"""Verbs that load PyTorch are left to the long run."""
+
+
+@pytest.fixture
+def anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Come back to the folder in which the test began."""
+    monkeypatch.chdir(Path.cwd())
+    without_processes(monkeypatch.setattr)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("part", range(5))
+def test_no_input_ends_in_a_traceback(anywhere: None, tmp_path: Path, part: int) -> None:
+    folder = tmp_path / "a" / "b"
+    faults = []
+    for number in range(part * SHORT // 5, (part + 1) * SHORT // 5):
+        command = make(number, 2024, folder)
+        if command.arguments[0] in QUICK:
+            continue
+        with speaking(ENGLISH):
+            verdict = judge.run(command, folder)
+        if verdict.fault in ("traceback", "status", "message", "silence"):
+            faults.append(f"{verdict.fault}, input {number}: {command.reader} {command.arguments}\n{verdict.detail}")
+    assert not faults, "\n\n".join(faults)
+
+
+def test_the_judge_sees_what_is_wrong(anywhere: None, tmp_path: Path) -> None:
+    os.chdir(tmp_path)
+    fine = judge.run(Command("none", ("plan", "none.json", "--ranks", "2", "--microbatches", "2")), tmp_path)
+    assert (fine.status, fine.fault) == (2, "")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("evenflow.cli.shared.input_files.read_file", lambda path: {}[path])
+        wrong = judge.run(Command("none", ("simulate", "none.json")), tmp_path)
+    assert wrong.fault == "traceback"
+    assert "KeyError" in wrong.detail
+
+
+def test_every_verb_and_its_options_are_tried() -> None:
+    assert verbs_tried() == set(VERBS)
+    for verb in (*(verb for verb in VERBS if verb != "schedule"), "schedule show", "schedule check", SAPP):
+        assert options_of(verb)
+
+
+def test_every_kind_of_file_is_tried() -> None:
+    names = " ".join(reader.name for reader in READERS)
+    for kind in (
+        "layer",
+        "plan",
+        "mesh plan",
+        "order",
+        "init",
+        "manual",
+        "cluster",
+        "training",
+        "logs",
+        "Kineto",
+        "Ascend",
+        "model",
+    ):
+        assert kind in names
+
+
+@pytest.mark.parametrize("form", [JSON, YAML, LINED])
+def test_a_seed_makes_the_same_file_again(form: str) -> None:
+    seed = "0F0,0B0\n1F0,1B0\n" if form == LINED else {"a": [1, {"b": "c"}], "d": 2.5}
+    first = [mutated(seed, form, Random(f"1 {number}")) for number in range(100)]
+    assert first == [mutated(seed, form, Random(f"1 {number}")) for number in range(100)]
+    assert len(set(first)) > 50
