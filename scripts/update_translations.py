@@ -20,7 +20,7 @@ from babel.messages.pofile import read_po, write_po
 
 from evenflow import language
 from evenflow.cli.main import VERBS, main
-from evenflow.cli.sapp import flags
+from evenflow.cli.sapp.flags import parser as balancer_parser
 from evenflow.cli.shared.help_language import messages_of_help
 from evenflow.schedule import ALIAS_NOTES, FAMILIES
 
@@ -60,7 +60,7 @@ def messages_apart() -> Iterator[tuple[str, str]]:
         told = (family.idea, family.limits, family.memory, family.bubble)
         yield from ((text, "evenflow/schedule/families.py") for text in told if re.search("[a-z]{3}", text))
     yield from ((text, "evenflow/schedule/families.py") for text in ALIAS_NOTES.values())
-    parser = flags.parser()
+    parser = balancer_parser()
     texts = [parser.description, parser.epilog, *(action.help for action in parser._actions)]
     yield from ((text, "evenflow/cli/sapp/flags.py") for text in texts if text and text != argparse.SUPPRESS)
 

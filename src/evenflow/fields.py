@@ -236,8 +236,8 @@ def load_json(text: str, *, file: str) -> object:
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
-        problem = error.msg[:1].lower() + error.msg[1:]
-        raise not_readable(text, file=file, form="JSON", at=(error.lineno, error.colno), problem=problem) from None
+        at = (error.lineno, error.colno)
+        raise not_readable(text, file=file, form="JSON", at=at, problem=_json_problem(error.msg)) from None
     except RecursionError:
         problem = _("its lists and objects nest too deep")
         raise not_readable(text, file=file, form="JSON", at=None, problem=problem) from None
@@ -248,6 +248,20 @@ def load_json(text: str, *, file: str) -> object:
         problem = _("one of its integers has thousands of digits")
         raise not_readable(text, file=file, form="JSON", at=None, problem=problem) from None
     return value
+
+
+def _json_problem(said: str) -> str:
+    """Return what Python's reader of JSON has against a text; what is not known here stays in its words."""
+    known = {
+        "Expecting value": _("expecting value"),
+        "Expecting ',' delimiter": _("expecting ',' delimiter"),
+        "Expecting ':' delimiter": _("expecting ':' delimiter"),
+        "Expecting property name enclosed in double quotes": _("expecting property name enclosed in double quotes"),
+        "Extra data": _("extra data"),
+        "Unterminated string starting at": _("unterminated string starting at"),
+        "Invalid control character at": _("invalid control character at"),
+    }
+    return known.get(said, said[:1].lower() + said[1:])
 
 
 def not_readable(text: str, *, file: str, form: str, at: tuple[int, int] | None, problem: str) -> FileError:
