@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeGuard
 
 from evenflow.errors import FileError, InputError
-from evenflow.language import _
+from evenflow.language import _, english
 from evenflow.ranges import Range
 
 MOST_BYTES = 32 * 2**20
@@ -252,16 +252,17 @@ def load_json(text: str, *, file: str) -> object:
 
 def _json_problem(said: str) -> str:
     """Return what Python's reader of JSON has against a text; what is not known here stays in its words."""
-    known = {
-        "Expecting value": _("expecting value"),
-        "Expecting ',' delimiter": _("expecting ',' delimiter"),
-        "Expecting ':' delimiter": _("expecting ':' delimiter"),
-        "Expecting property name enclosed in double quotes": _("expecting property name enclosed in double quotes"),
-        "Extra data": _("extra data"),
-        "Unterminated string starting at": _("unterminated string starting at"),
-        "Invalid control character at": _("invalid control character at"),
-    }
-    return known.get(said, said[:1].lower() + said[1:])
+    known = (
+        _("expecting value"),
+        _("expecting ',' delimiter"),
+        _("expecting ':' delimiter"),
+        _("expecting property name enclosed in double quotes"),
+        _("extra data"),
+        _("unterminated string starting at"),
+        _("invalid control character at"),
+    )
+    problem = said[:1].lower() + said[1:]
+    return next((message for message in known if english(message) == problem), problem)
 
 
 def not_readable(text: str, *, file: str, form: str, at: tuple[int, int] | None, problem: str) -> FileError:
