@@ -15,7 +15,10 @@ from benchmarks import (
     interruptions,
     measure,
     orders,
+    peer_schedulers,
     plans,
+    published_orders,
+    random_settings,
     sharding,
     simulator,
     stages,
@@ -25,8 +28,13 @@ from benchmarks import (
 from benchmarks import cases as named
 from evenflow.units import megabytes
 
+_CONTEXT = {
+    "help_option_names": ["-h", "--help"],
+    "token_normalize_func": lambda name: name.replace("_", "-"),  # zero_bubble is zero-bubble
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, invoke_without_command=True)
+
+@click.group(context_settings=_CONTEXT, invoke_without_command=True)
 @click.pass_context
 def benchmarks(context: click.Context) -> None:
     """Measure evenflow; without a command, everything that needs no torch."""
@@ -92,15 +100,52 @@ def traces_command(size_mb: int = 800, json_path: Path | None = None) -> None:
 @click.option(
     "--order-seconds", type=float, default=10.0, show_default=True, help="Search of each order, where there is one."
 )
-@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all rates.")
-def zero_bubble_command(order_seconds: float = 10.0, json_path: Path | None = None) -> None:
-    """Compare bubble rates with those published for the zero-bubble schedules, under their settings."""
-    settings = list(zero_bubble.settings())
-    rates = [rate for setting in settings for rate in zero_bubble.families(setting)]
-    rates += [rate for setting in settings for rate in zero_bubble.orders(setting, seconds=order_seconds)]
-    click.echo(zero_bubble.report(rates))
+@click.option(
+    "--only",
+    type=click.Choice(["published", "random"]),
+    help="The published settings or the random ones (default: both).",
+)
+@click.option(
+    "--search-seconds", type=float, default=5.0, show_default=True, help="Search of each order for random settings."
+)
+@click.option(
+    "--every", type=click.IntRange(min=1), default=1, show_default=True, help="Take each n-th random setting."
+)
+@click.option(
+    "--peer",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help=f"A checkout of {peer_schedulers.SOURCE}: run its schedulers again and store what their orders take.",
+)
+@click.option("--write", is_flag=True, help="Write the table of random settings into docs/benchmarks.md.")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all numbers.")
+def zero_bubble_command(
+    order_seconds: float = 10.0,
+    only: str | None = None,
+    search_seconds: float = 5.0,
+    every: int = 1,
+    peer: Path | None = None,
+    write: bool = False,
+    json_path: Path | None = None,
+) -> None:
+    """Compare with the zero-bubble schedules: published bubble rates, and the authors' orders for random settings."""
+    values: dict[str, object] = {}
+    if only != "random":
+        settings = list(zero_bubble.settings())
+        rates = [rate for setting in settings for rate in zero_bubble.families(setting)]
+        rates += [rate for setting in settings for rate in zero_bubble.orders(setting, seconds=order_seconds)]
+        click.echo(zero_bubble.report(rates))
+        values["published"] = [asdict(rate) for rate in rates]
+    if only != "published":
+        if peer:
+            published_orders.store(peer)
+        rows = published_orders.compare_all(list(random_settings.random_settings())[::every], seconds=search_seconds)
+        table = published_orders.report(rows)
+        click.echo(table)
+        values["random"] = [asdict(row) for row in rows]
+        if write:
+            fidelity.write("random-settings", table, page=published_orders.PAGE)
     if json_path:
-        json_path.write_text(json.dumps([asdict(rate) for rate in rates], indent=1) + "\n", encoding="utf-8")
+        json_path.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
 
 
 @benchmarks.command("group_size")

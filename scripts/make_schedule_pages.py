@@ -34,8 +34,10 @@ CHOICES = {
     "as short with free messages, longer with slow ones",
     "an engine that splits backwards": "[zbv](zbv.md): the memory of 1f1b, and less idle time than interleaved with as "
     "many chunks; with one chunk per rank, [zb-h1](zb-h1.md)",
-    "the same, and memory decides": "[v-half](v-half.md) where times do not differ much: half the activations of 1f1b "
-    "plus one; [v-min](v-min.md) where they are nearly equal: a third plus one",
+    "an engine with whole backwards, and memory decides": "[1f1b-v](1f1b-v.md): two thirds of 1f1b's activations, and "
+    "less idle time",
+    "split backwards, and memory decides": "[v-half](v-half.md) where times do not differ much: half the activations "
+    "of 1f1b plus one; [v-min](v-min.md) where they are nearly equal: a third plus one",
     "the same with one chunk per rank, short weight gradients, and memory to spare": "[zb-h2](zb-h2.md)",
     "messages that can only be hidden behind a forward and a backward at the same time": "[dualpipe-v](dualpipe-v.md)",
     "slow links between ranks, and memory to spare": "[eager-1f1b](eager-1f1b.md)",
@@ -111,6 +113,13 @@ is measured.
 This order also finishes with groups of p/2 microbatches or more, where `--group-size` asks for them. Ranks then wait
 between chunks, and keep less: [benchmarks](../benchmarks.md#group-sizes-group_size) has a table. With fewer in a group
 some numbers of microbatches would leave ranks waiting for each other in a circle.
+""",
+    "1f1b-v": """\
+### Other times
+
+The order is made for backwards of twice a forward's time: a microbatch's forwards follow each other at once, and of its
+backwards each third waits three forwards' time, so that no two of a rank fall together. `evenflow plan --schedule search`
+makes orders of the same block for the times, messages and memory of a plan, and starts from them.
 """,
     "zb-h2": """\
 ### What it gains
@@ -272,7 +281,7 @@ def _measured(microbatches: int) -> str:
     cases = [
         ("naive", 1, 1), ("f-then-b", 1, 1), ("1f1b", 1, 1), ("1f1b", 1, 4), ("eager-1f1b", 1, 1),
         ("interleaved-less-memory", 2, 1), ("interleaved-less-memory", 4, 1), ("interleaved", 2, 1),
-        ("interleaved", 4, 1), *SPLIT_FAMILIES,
+        ("interleaved", 4, 1), ("1f1b-v", 2, 1), *SPLIT_FAMILIES,
     ]  # fmt: skip
     lines = [f"| {microbatches} microbatches | idle | with messages | fullest | mean |", "|---|--:|--:|--:|--:|"]
     for name, chunks, splits in cases:

@@ -1,4 +1,4 @@
-"""ZB-H2, ZB-V, V-Half, V-Min and DualPipe-V: what their papers claim, by exact simulation."""
+"""1F1B-V, ZB-H2, ZB-V, V-Half, V-Min and DualPipe-V: what their papers claim, by exact simulation."""
 
 import inspect
 import re
@@ -14,6 +14,7 @@ from evenflow.schedule.families import chunk_count, family_placement
 from evenflow.simulate import Timeline, build_graph, live_vectors, run
 
 MOST_LIVE: dict[str, Callable[[int], int]] = {
+    "1f1b-v": lambda p: 2 * (2 * p // 3 + 1),
     "zb-h2": lambda p: 2 * p - 1,
     "zbv": lambda p: 2 * p,
     "v-half": lambda p: 2 * (p // 2 + 1),
@@ -25,6 +26,7 @@ MOST_LIVE: dict[str, Callable[[int], int]] = {
 [arXiv:2412.19437, §3.2.1]."""
 
 MOST_IDLE: dict[str, tuple[Callable[[int], int], Callable[[int], int]]] = {
+    "1f1b-v": (lambda p: p, lambda p: 5 * (p - 1)),
     "zb-h2": (lambda p: 2 * p - 1, lambda p: p - 1),
     "zbv": (lambda p: p, lambda p: p - 1),
     "v-half": (lambda p: p, lambda p: max(p - 1, 3 * p - 4)),
@@ -70,7 +72,7 @@ def test_orders_are_complete_end_and_keep_what_the_papers_say(family: str):
             assert waits <= most_idle(ranks), (ranks, microbatches)
 
 
-@pytest.mark.parametrize("family", ["zbv", "v-half", "v-min"])
+@pytest.mark.parametrize("family", ["1f1b-v", "zbv", "v-half", "v-min"])
 def test_building_blocks_fit_for_many_ranks(family: str):
     """A block that needed more than its memory would never end."""
     for ranks in range(9, 33, 3):
@@ -112,7 +114,9 @@ def test_bubbles_of_zb_h1_and_zb_h2_for_any_times():
                 assert idle(made("zb-h2", ranks, microbatches), *times) == (ranks - 1) * h2
 
 
-@pytest.mark.parametrize(("family", "ranks", "microbatches"), [("zb-h2", 2, 4), ("zbv", 2, 3), ("dualpipe-v", 2, 4)])
+@pytest.mark.parametrize(
+    ("family", "ranks", "microbatches"), [("1f1b-v", 2, 3), ("zb-h2", 2, 4), ("zbv", 2, 3), ("dualpipe-v", 2, 4)]
+)
 def test_the_grid_of_the_docstring(family: str, ranks: int, microbatches: int):
     schedule = made(family, ranks, microbatches)
     grid = re.findall(r"^ *rank \d  (.*)$", inspect.getdoc(FAMILIES[family].make), re.MULTILINE)

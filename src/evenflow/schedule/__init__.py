@@ -17,7 +17,7 @@ from evenflow.schedule.grid import fault_grid
 from evenflow.schedule.groups import check_group_size, different_group_sizes, group_sizes, usual_group_size
 from evenflow.schedule.idle_formulas import IdleFormula, idle_by_formula
 from evenflow.schedule.interleaved import interleaved
-from evenflow.schedule.of_plan import check_sizes_of, schedule_of
+from evenflow.schedule.of_plan import check_sizes_of, order_lines, schedule_of
 from evenflow.schedule.one_f_one_b import one_f_one_b
 from evenflow.schedule.schedule import Schedule
 from evenflow.schedule.text import format_schedule, parse_schedule
@@ -57,6 +57,7 @@ __all__ = [
     "interleaved",
     "make_schedule",
     "one_f_one_b",
+    "order_lines",
     "parse_schedule",
     "schedule_of",
     "usual_group_size",

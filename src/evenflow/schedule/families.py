@@ -16,12 +16,14 @@ from evenflow.schedule.interleaved import interleaved
 from evenflow.schedule.interleaved_remainder_last import interleaved_remainder_last
 from evenflow.schedule.naive import naive
 from evenflow.schedule.one_f_one_b import one_f_one_b
+from evenflow.schedule.one_f_one_b_v import one_f_one_b_v, one_f_one_b_v_pattern
 from evenflow.schedule.schedule import Schedule
-from evenflow.schedule.v_half import v_half
-from evenflow.schedule.v_min import v_min
+from evenflow.schedule.v_half import v_half, v_half_pattern
+from evenflow.schedule.v_min import v_min, v_min_pattern
 from evenflow.schedule.zb_h1 import zb_h1
 from evenflow.schedule.zb_h2 import zb_h2
-from evenflow.schedule.zbv import zbv
+from evenflow.schedule.zb_turns import turns_pattern
+from evenflow.schedule.zbv import zbv, zbv_pattern
 
 _ONE_CHUNK = "one chunk per rank; any numbers of ranks and microbatches"
 _V_SHAPED = (
@@ -81,8 +83,21 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             bubble="x / (x + v m) with x = p-1 + (v-1) max(0, p-m), in groups of p or more",
             paper="Megatron-LM, arXiv:2104.04473, §2.2",
         ),
+        "1f1b-v": Family(
+            make=one_f_one_b_v,
+            patterns=(one_f_one_b_v_pattern,),
+            num_chunks=2,
+            is_v_shaped=True,
+            can_split=False,
+            idea="two chunks on a V; whole backwards, two thirds of the activations of 1F1B and smaller bubbles",
+            limits=_V_SHAPED,
+            memory="min(m, 2p//3 + 1)",
+            bubble="at most 5(p-1) / (5(p-1) + 6m) for b = 2f and m >= p",
+            paper="Controllable memory, arXiv:2405.15362, §4",
+        ),
         "zb-h1": Family(
             make=zb_h1,
+            patterns=(partial(turns_pattern, ahead=1),),
             num_chunks=1,
             idea="1F1B with split backwards; weight gradients (w) wait to fill the cool-down after input gradients (i)",
             limits=_ONE_CHUNK,
@@ -92,6 +107,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         ),
         "zb-h2": Family(
             make=zb_h2,
+            patterns=(partial(turns_pattern, ahead=2), partial(turns_pattern, ahead=3)),
             num_chunks=1,
             idea="ZB-H1 with twice the warm-up, so that no rank waits between its own actions",
             limits=_ONE_CHUNK,
@@ -101,6 +117,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         ),
         "zbv": Family(
             make=zbv,
+            patterns=(zbv_pattern,),
             num_chunks=2,
             is_v_shaped=True,
             can_split=False,
@@ -112,6 +129,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         ),
         "v-half": Family(
             make=v_half,
+            patterns=(v_half_pattern,),
             num_chunks=2,
             is_v_shaped=True,
             can_split=False,
@@ -123,6 +141,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         ),
         "v-min": Family(
             make=v_min,
+            patterns=(v_min_pattern,),
             num_chunks=2,
             is_v_shaped=True,
             can_split=False,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from evenflow.schedule.pattern import Pattern
 from evenflow.schedule.schedule import Schedule
 
 
@@ -14,6 +15,8 @@ class Family:
     """Function that makes a schedule from num_ranks, num_microbatches, num_chunks (unless `num_chunks` fixes it),
     sequence_splits (if `can_split`) and group_size (if `has_groups`).
     """
+    patterns: tuple[Callable[..., Pattern], ...] = ()
+    """Functions that make the family's patterns from num_ranks; the solver makes orders for given times of them."""
     num_chunks: int | None = None
     """The only number of chunks per rank that the family has; None: any."""
     fewest_chunks: int = 1

@@ -5,9 +5,9 @@ from dataclasses import asdict
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan
-from evenflow.schedule.families import make_schedule
+from evenflow.schedule.families import FAMILIES, make_schedule
 from evenflow.schedule.schedule import Schedule
-from evenflow.schedule.text import parse_schedule
+from evenflow.schedule.text import format_schedule, parse_schedule
 from evenflow.schedule.validate import check_complete
 
 
@@ -25,6 +25,15 @@ def schedule_of(plan: Plan) -> Schedule:
     check_sizes_of(plan, schedule)
     check_complete(schedule)
     return schedule
+
+
+def order_lines(schedule: Schedule) -> tuple[str, ...]:
+    """Return the lines of the order that a plan must carry to run `schedule`; none where its name and groups say it."""
+    if schedule.name in FAMILIES:
+        named = make_schedule(schedule.name, **asdict(schedule.sizes), group_size=schedule.group_size)
+        if schedule.same_order(named):
+            return ()
+    return tuple(format_schedule(schedule).splitlines())
 
 
 def check_sizes_of(plan: Plan, schedule: Schedule) -> None:

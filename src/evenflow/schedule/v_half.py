@@ -1,6 +1,7 @@
 """V-Half: half the activations of 1F1B, two chunks on a V. [Controllable memory, arXiv:2405.15362, §3]"""
 
-from evenflow.schedule.building_block import unroll
+from evenflow.schedule.building_block import PERIOD, Block, unroll
+from evenflow.schedule.pattern import Pattern, v_pattern
 from evenflow.schedule.schedule import Schedule, check_sizes
 
 
@@ -18,8 +19,18 @@ def v_half(*, num_ranks: int, num_microbatches: int) -> Schedule:
     turn from forward to gradient waits three units, or two actions of a rank would fall into the same unit of a period.
     """
     check_sizes(num_ranks=num_ranks, num_microbatches=num_microbatches)
+    most_live = 2 * (num_ranks // 2 + 1)
+    return unroll(_block(num_ranks), name="v-half", num_microbatches=num_microbatches, most_live=most_live)
+
+
+def v_half_pattern(*, num_ranks: int) -> Pattern:
+    """Return the pattern of V-Half."""
+    return v_pattern(_block(num_ranks), period=PERIOD)
+
+
+def _block(num_ranks: int) -> Block:
     turn = 3 if num_ranks % 2 == 0 else 0
-    block = [
+    return [
         (
             2 * rank,
             3 * num_ranks - rank - 2,
@@ -28,4 +39,3 @@ def v_half(*, num_ranks: int, num_microbatches: int) -> Schedule:
         )
         for rank in range(num_ranks)
     ]
-    return unroll(block, name="v-half", num_microbatches=num_microbatches, most_live=2 * (num_ranks // 2 + 1))

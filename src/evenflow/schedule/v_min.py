@@ -1,6 +1,7 @@
 """V-Min: a third of the activations of 1F1B, two chunks on a V. [Controllable memory, arXiv:2405.15362, §3]"""
 
-from evenflow.schedule.building_block import unroll
+from evenflow.schedule.building_block import PERIOD, Block, unroll
+from evenflow.schedule.pattern import Pattern, v_pattern
 from evenflow.schedule.schedule import Schedule, check_sizes
 
 
@@ -18,9 +19,18 @@ def v_min(*, num_ranks: int, num_microbatches: int) -> Schedule:
     period.
     """
     check_sizes(num_ranks=num_ranks, num_microbatches=num_microbatches)
+    most_live = 2 * ((num_ranks + 4) // 3)
+    return unroll(_block(num_ranks), name="v-min", num_microbatches=num_microbatches, most_live=most_live)
+
+
+def v_min_pattern(*, num_ranks: int) -> Pattern:
+    """Return the pattern of V-Min."""
+    return v_pattern(_block(num_ranks), period=PERIOD)
+
+
+def _block(num_ranks: int) -> Block:
     turn = 2 if num_ranks % 3 == 0 else 0
-    block = [
+    return [
         (rank, 2 * num_ranks - rank - 1, 2 * num_ranks + turn + rank, 4 * num_ranks + turn - rank - 1)
         for rank in range(num_ranks)
     ]
-    return unroll(block, name="v-min", num_microbatches=num_microbatches, most_live=2 * ((num_ranks + 4) // 3))

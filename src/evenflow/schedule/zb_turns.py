@@ -3,7 +3,11 @@
 import numpy as np
 
 from evenflow.schedule.action import Op
+from evenflow.schedule.pattern import Pattern
 from evenflow.schedule.schedule import Schedule, check_sizes
+
+_ACTIONS = 3
+"""Actions of a turn: forward, input gradient and weight gradient."""
 
 
 def zb_turns(*, name: str, ahead: int, num_ranks: int, num_microbatches: int, sequence_splits: int) -> Schedule:
@@ -35,4 +39,16 @@ def zb_turns(*, name: str, ahead: int, num_ranks: int, num_microbatches: int, se
         num_microbatches=num_microbatches,
         sequence_splits=sequence_splits,
         orders=orders,
+    )
+
+
+def turns_pattern(*, ahead: int, num_ranks: int) -> Pattern:
+    """Return the pattern of the same turns, in which a microbatch takes `ahead` turns from a rank to the next and back.
+
+    Forwards take a third of that; any part gives the same turns.
+    """
+    return Pattern(
+        forwards=tuple(ahead * rank for rank in range(num_ranks)),
+        gradients=tuple(ahead * (num_ranks - 1) + 1 + 2 * ahead * (num_ranks - 1 - rank) for rank in range(num_ranks)),
+        period=_ACTIONS,
     )

@@ -1,6 +1,7 @@
 """ZB-V: zero bubble with the memory of 1F1B, two chunks on a V. [arXiv:2401.10241, §6; arXiv:2405.15362, §3]"""
 
-from evenflow.schedule.building_block import unroll
+from evenflow.schedule.building_block import PERIOD, Block, unroll
+from evenflow.schedule.pattern import Pattern, v_pattern
 from evenflow.schedule.schedule import Schedule, check_sizes
 
 
@@ -18,8 +19,16 @@ def zbv(*, num_ranks: int, num_microbatches: int) -> Schedule:
     each rank waits no longer in all.
     """
     check_sizes(num_ranks=num_ranks, num_microbatches=num_microbatches)
-    block = [
+    return unroll(_block(num_ranks), name="zbv", num_microbatches=num_microbatches, most_live=2 * num_ranks)
+
+
+def zbv_pattern(*, num_ranks: int) -> Pattern:
+    """Return the pattern of ZB-V."""
+    return v_pattern(_block(num_ranks), period=PERIOD)
+
+
+def _block(num_ranks: int) -> Block:
+    return [
         (4 * rank, 6 * num_ranks - 2 * rank - 3, 6 * num_ranks + 4 * rank - 2, 12 * num_ranks - 2 * rank - 5)
         for rank in range(num_ranks)
     ]
-    return unroll(block, name="zbv", num_microbatches=num_microbatches, most_live=2 * num_ranks)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import COMM, NONE, SELECT, Network, Plan, Request, cells, check_split
-from evenflow.schedule import FAMILIES, Schedule, check_complete, format_schedule, make_schedule
+from evenflow.schedule import Schedule, check_complete, make_schedule, order_lines
 from evenflow.simulate import (
     Graph,
     Integers,
@@ -135,8 +135,8 @@ class Problem:
 
     @cached_property
     def _own_order(self) -> tuple[str, ...]:
-        """The lines of an order that no family makes."""
-        return () if self.schedule.name in FAMILIES else tuple(format_schedule(self.schedule).splitlines())
+        """The lines of an order that its name does not say."""
+        return order_lines(self.schedule)
 
     def counts(self, plan: Plan) -> Integers:
         """Return the counts of a plan, shape [num_cells, num_kinds]; the inverse of `plan`."""

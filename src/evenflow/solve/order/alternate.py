@@ -8,7 +8,7 @@ from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
 from evenflow.model import Cells, Communication, Network, Plan, Request, Sizes
-from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule
+from evenflow.schedule import FAMILIES, Schedule, make_schedule, order_lines
 from evenflow.simulate import Simulation, simulate
 from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock
@@ -320,7 +320,7 @@ class _Rounds:
 
 
 def with_order(plan: Plan, schedule: Schedule) -> Plan:
-    """Return `plan` with the order of `schedule`, by its name alone if it is a family."""
-    if schedule.name in FAMILIES:
-        return replace(plan, schedule=schedule.name, order=())
-    return replace(plan, schedule=schedule.name, order=tuple(format_schedule(schedule).splitlines()))
+    """Return `plan` with the order of `schedule`, by its name alone if that is a family's for equal times."""
+    lines = order_lines(schedule)
+    group_size = None if lines else schedule.group_size
+    return replace(plan, schedule=schedule.name, order=lines, group_size=group_size)

@@ -11,7 +11,7 @@ from evenflow.simulate import Integers, build_graph, run
 from evenflow.solve.order.work import Work
 
 Keys = NDArray[np.float64]
-_KINDS = np.array([0, 1, 1, 2])
+KINDS = np.array([0, 1, 1, 2])
 """Row of keys (forward, gradient, weight gradient) by operation."""
 
 
@@ -52,7 +52,7 @@ def disturbed_keys(work: Work, schedule: Schedule, draw: np.random.Generator) ->
     gradients = np.argsort(work.gradient_units)
     places = np.stack((np.arange(work.num_units), gradients, gradients))
     keys = np.zeros((3, work.num_stages, work.num_units))
-    kinds = _KINDS[schedule.ops]
+    kinds = KINDS[schedule.ops]
     keys[kinds, schedule.stages, places[kinds, schedule.units]] = times
     return keys
 

@@ -88,7 +88,7 @@ def _can_finish(rank: int, stages: Stages, done: DoneActions) -> bool:
 
 
 @numba.njit(cache=True, nogil=True)
-def _apply(op: int, stage: int, rank: int, sign: int, stages: Stages, done: DoneActions) -> None:
+def apply(op: int, stage: int, rank: int, sign: int, stages: Stages, done: DoneActions) -> None:
     """Count an action as done, or with a `sign` of -1 as not done again."""
     if op == FORWARD:
         done.forwards[stage] += sign
@@ -104,20 +104,20 @@ def _apply(op: int, stage: int, rank: int, sign: int, stages: Stages, done: Done
 
 
 @numba.njit(cache=True, nogil=True)
-def _fits(op: int, stage: int, rank: int, stages: Stages, done: DoneActions) -> bool:
+def can_run(op: int, stage: int, rank: int, stages: Stages, done: DoneActions) -> bool:
     """Return whether the rank can still finish all in flight after this action."""
     if op in (FULL_BACKWARD, WEIGHT_GRADIENT):
         return True  # only frees
     if op == INPUT_GRADIENT and stages.waiting[stage] <= stages.activation[stage]:
         return True
-    _apply(op, stage, rank, 1, stages, done)
+    apply(op, stage, rank, 1, stages, done)
     fits: bool = _can_finish(rank, stages, done)
-    _apply(op, stage, rank, -1, stages, done)
+    apply(op, stage, rank, -1, stages, done)
     return fits
 
 
 @numba.njit(cache=True, nogil=True)
-def _ready(op: int, stage: int, stages: Stages, done: DoneActions, forward_ends: Any, gradient_ends: Any) -> Any:
+def ready_at(op: int, stage: int, stages: Stages, done: DoneActions, forward_ends: Any, gradient_ends: Any) -> Any:
     """Return when the input of a stage's next action of this kind arrives; NEVER while that is not known."""
     last = len(stages.ranks) - 1
     if op == FORWARD:
@@ -166,12 +166,12 @@ def _starts(
             starts[kind, chunk] = NEVER
             if kind == 2 and not stages.splits[stage]:
                 continue
-            op = _op(kind, stages.splits[stage])
-            ready = _ready(op, stage, stages, done, forward_ends, gradient_ends)
+            op = op_of(kind, stages.splits[stage])
+            ready = ready_at(op, stage, stages, done, forward_ends, gradient_ends)
             if ready >= NEVER:
                 continue
             if fits[kind, stage] == _UNKNOWN:
-                fits[kind, stage] = _fits(op, stage, rank, stages, done)
+                fits[kind, stage] = can_run(op, stage, rank, stages, done)
             if fits[kind, stage]:
                 starts[kind, chunk] = max(free, ready)
                 first_end = min(first_end, starts[kind, chunk] + stages.durations[NUM_OPS * stage + op])
@@ -179,7 +179,7 @@ def _starts(
 
 
 @numba.njit(cache=True, nogil=True)
-def _op(kind: int, splits: bool) -> int:
+def op_of(kind: int, splits: bool) -> int:
     """Return the operation of a kind: 0 forward, 1 gradient, 2 weight gradient."""
     if kind == 0:
         return FORWARD
@@ -247,7 +247,7 @@ def list_schedule(
         latest = earliest + np.int64(patience * (first_end - earliest))
         kind, chunk = _choose(rank, keys, latest, starts[rank], stages, done)
         stage, index = stages.table[chunk, rank], heads[rank]
-        op = _op(kind, stages.splits[stage])
+        op = op_of(kind, stages.splits[stage])
         end = starts[rank, kind, chunk] + stages.durations[NUM_OPS * stage + op]
         ops[index], own_stages[index] = op, stage
         neighbour = -1
@@ -261,7 +261,7 @@ def list_schedule(
             neighbour = stage - 1
         else:
             units[index] = stages.gradient_units[done.weights[stage]]
-        _apply(op, stage, rank, 1, stages, done)
+        apply(op, stage, rank, 1, stages, done)
         heads[rank] += 1
         free[rank] = end
         changed[rank] = True

@@ -1,7 +1,7 @@
 """The search for the shortest order for the cells of a plan."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,19 +10,20 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Communication, Network, Plan
 from evenflow.schedule import (
-    FAMILIES,
     Schedule,
     check_complete,
     check_sizes_of,
-    make_schedule,
     one_f_one_b,
     schedule_of,
 )
-from evenflow.simulate import StageCosts, build_graph, stage_costs
+from evenflow.simulate import StageCosts, stage_costs
 from evenflow.solve.order.order_bounds import OrderBound, order_lower_bound
 from evenflow.solve.order.searcher import OrderSearch
 from evenflow.solve.order.work import make_work
 from evenflow.solve.outcome import ProgressCallback
+
+_STARTS_SHARE = 0.5
+"""Most of the time for the orders of families."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +85,11 @@ def search_order(
             raise InputError(
                 value=given.name, rule=_("must have the placement of the plan"), place=_("the order to start from")
             )
-    starts = [*start, schedule, *_families(schedule)]
     bound = order_lower_bound(work)
     search = OrderSearch(work=work, bound_ns=bound.lower_bound_ns, seed=seed)
-    for candidate in starts:
+    for candidate in (*start, schedule):
         search.start_from(candidate)
+    search.start_from_families(schedule.name, until=began + _STARTS_SHARE * time_limit_s)
     started = search.best
     search.split_best()
     search.improve(began=began, time_limit_s=time_limit_s, progress=progress)
@@ -125,21 +126,3 @@ def load_kernels() -> None:
     search.start_from(tiny)
     search.improve(began=time.monotonic(), time_limit_s=0.01, progress=None)
     search.anneal(steps=1, end=np.inf)
-
-
-def _families(schedule: Schedule) -> Iterator[Schedule]:
-    """Yield the orders of all families with the sizes and placement of `schedule`."""
-    for name in FAMILIES:
-        try:
-            order = make_schedule(
-                name,
-                num_ranks=schedule.num_ranks,
-                num_chunks=schedule.num_chunks,
-                num_microbatches=schedule.num_microbatches,
-                sequence_splits=schedule.sequence_splits,
-            )
-            build_graph(order)
-        except InputError:  # a family that does not have these sizes
-            continue
-        if order.stage_ranks == schedule.stage_ranks:
-            yield order

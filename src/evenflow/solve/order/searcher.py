@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
-from evenflow.schedule import Op, Schedule
-from evenflow.simulate import Integers, build_graph, peak_bytes, run
+from evenflow.schedule import FAMILIES, Op, Schedule
 from evenflow.solve.order.keys import Keys, disturbed_keys, template_keys
+from evenflow.solve.order.made_orders import Found, family_orders
 from evenflow.solve.order.work import Work, splits_of
 from evenflow.solve.outcome import Progress, ProgressCallback
 
@@ -34,14 +34,6 @@ _KEEP_SPLITS = 0.8
 """Probability with which disturbed keys keep the stages that split their backwards."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    """An order found by the search, with its makespan."""
-
-    schedule: Schedule
-    makespan_ns: int
-
-
 @dataclass(kw_only=True)
 class OrderSearch:
     """A running search for orders of some work, with the best one so far."""
@@ -56,24 +48,36 @@ class OrderSearch:
 
     def __post_init__(self) -> None:
         self._random = np.random.default_rng(self.seed)
-        work = self.work
-        none = np.zeros(work.num_stages, dtype=bool)
-        patterns = [none]
-        if work.may_split:
-            # A stage that recomputes, split, holds more while it waits for its weight gradient.
-            patterns += [work.costs.recompute_ns == 0, ~none]
-        self._patterns = [
-            pattern
-            for index, pattern in enumerate(patterns)
-            if self._is_possible(pattern) and not any((pattern == other).all() for other in patterns[:index])
-        ]
+        self._patterns = self.work.split_choices()
 
     def start_from(self, schedule: Schedule) -> None:
         """Take an order from outside if it is allowed, fits and is the best."""
         if schedule.splits_backward and not self.work.may_split:
             return
-        if self._fits(schedule):
+        if self.work.fits(schedule):
             self._take(schedule)
+
+    def start_from_families(self, own: str, *, until: float) -> None:
+        """Take the best order of all families, as they are and made for these times, until the time is up.
+
+        All orders of the family `own` come first, if there is one, and then those of the others in turns.
+        """
+        for order in family_orders(own, self.work) if own in FAMILIES else ():
+            if self.best is None or order.makespan_ns < self.best.makespan_ns:
+                self._take(order.schedule)
+            if self._is_over or time.monotonic() >= until:
+                break
+        left = [family_orders(name, self.work) for name in FAMILIES if name != own]
+        first = True
+        while left and not self._is_over and (first or time.monotonic() < until):
+            still = []
+            for orders in left:
+                found = next(orders, None)
+                if found is not None:
+                    still.append(orders)
+                    if self.best is None or found.makespan_ns < self.best.makespan_ns:
+                        self._take(found.schedule)
+            left, first = still, False
 
     def split_best(self) -> None:
         """Try the best order with its backwards split in place.
@@ -83,13 +87,8 @@ class OrderSearch:
         for pattern in self._patterns:
             if self.best is not None and pattern.any():
                 split = _split(self.best.schedule, pattern)
-                if self._fits(split):
+                if self.work.fits(split):
                     self._take(split)
-
-    def _fits(self, schedule: Schedule) -> bool:
-        costs = self.work.costs
-        live = peak_bytes(schedule, costs) - costs.static_bytes - costs.working_bytes
-        return bool((live <= self.work.room_bytes).all())
 
     def improve(self, *, began: float, time_limit_s: float, progress: ProgressCallback | None) -> None:
         """Construct, refine and anneal orders in turn until the time is up or the bound is met."""
@@ -123,9 +122,9 @@ class OrderSearch:
 
     def _take(self, schedule: Schedule) -> None:
         """Remember an order if it is the best; its makespan is the simulator's."""
-        timeline = run(build_graph(schedule), self.work.costs.durations, self.work.communication)
-        if self.best is None or timeline.makespan_ns < self.best.makespan_ns:
-            self.best = Found(schedule=schedule, makespan_ns=timeline.makespan_ns)
+        makespan = self.work.makespan_ns(schedule)
+        if self.best is None or makespan < self.best.makespan_ns:
+            self.best = Found(schedule=schedule, makespan_ns=makespan)
 
     # -- list scheduling -------------------------------------------------------------------------------------------
 
@@ -142,11 +141,8 @@ class OrderSearch:
         """Yield a random choice of stages that split their backwards, if that is allowed and fits."""
         if self.work.may_split:
             pattern = self._random.random(self.work.num_stages) < self._random.random()
-            if self._is_possible(pattern):
+            if self.work.can_split(pattern):
                 yield pattern
-
-    def _is_possible(self, pattern: NDArray[np.bool_]) -> bool:
-        return bool((self.work.alone_bytes(pattern) <= self.work.room_bytes).all())
 
     def _refine(self, *, until: float) -> None:
         """Construct orders from the best one, by disturbing the earliest and latest starts of its actions."""
@@ -164,12 +160,11 @@ class OrderSearch:
         from evenflow.solve.order.list_kernel import list_schedule
 
         work = self.work
-        of_rank = (2 + splits)[work.stage_table].sum(axis=0) * work.num_units
-        starts = np.concatenate(([0], np.cumsum(of_rank)))
-        ops, stages, units = (np.empty(starts[-1], dtype=np.int32) for _ in range(3))
-        makespan = list_schedule(keys, patience, self._stages(splits), starts, ops, stages, units)
+        starts = work.rank_starts(splits)
+        codes = np.empty((3, starts[-1]), dtype=np.int32)
+        makespan = list_schedule(keys, patience, work.kernel_stages(splits), starts, *codes)
         if self.best is None or makespan < self.best.makespan_ns:
-            self._take(self._schedule(np.stack((ops, stages, units)), starts))
+            self._take(work.schedule(codes, starts, name=SEARCHED))
 
     # -- local moves -----------------------------------------------------------------------------------------------
 
@@ -208,44 +203,16 @@ class OrderSearch:
             hot = max(1.0, self.best.makespan_ns * temperature)
             makespan = anneal(
                 round_seed, steps, hot, max(1.0, hot / _COOLING), current, best, self.best.makespan_ns,
-                self._stages(splits), starts, room,
+                self.work.kernel_stages(splits), starts, room,
             )  # fmt: skip
             if makespan < self.best.makespan_ns:
-                self._take(self._schedule(np.stack((best.ops, best.stages, best.units)), starts))
+                codes = np.stack((best.ops, best.stages, best.units))
+                self._take(self.work.schedule(codes, starts, name=SEARCHED))
             for target, source in zip(current[:3], best[:3], strict=True):
                 target[:] = source
             seconds = time.monotonic() - began
             steps = _next_steps(steps, seconds, left_s=end - time.monotonic())
         return steps
-
-    def _stages(self, splits: NDArray[np.bool_]) -> object:
-        from evenflow.solve.order.list_kernel import Stages
-
-        work, costs = self.work, self.work.costs
-        return Stages(
-            work.stage_table,
-            np.array(work.stage_ranks, dtype=np.int32),
-            costs.durations,
-            costs.activation_bytes,
-            costs.until_weight_bytes,
-            splits,
-            work.room_bytes,
-            work.alone_bytes(splits),
-            work.gradient_units,
-            work.num_units,
-            work.sequence_splits,
-            work.message_ns,
-        )
-
-    def _schedule(self, codes: NDArray[np.int32], starts: Integers) -> Schedule:
-        return Schedule.from_orders(
-            name=SEARCHED,
-            num_stages=self.work.num_stages,
-            num_microbatches=self.work.num_microbatches,
-            sequence_splits=self.work.sequence_splits,
-            stage_ranks=self.work.stage_ranks,
-            orders=np.split(codes, starts[1:-1], axis=1),
-        )
 
 
 def _split(schedule: Schedule, pattern: NDArray[np.bool_]) -> Schedule:

@@ -6,6 +6,7 @@ rank, whose microbatches follow by counting. With split sequences gradients take
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Communication, stage_table
 from evenflow.schedule import Op, Schedule
-from evenflow.simulate import Integers, StageCosts
+from evenflow.simulate import Integers, StageCosts, build_graph, peak_bytes, run
 from evenflow.units import megabytes
 
 UNLIMITED = np.iinfo(np.int64).max // 4
@@ -61,6 +62,69 @@ class Work:
         """Microbatch part of the n-th gradient of a stage, shape [num_units]."""
         units = np.arange(self.num_units, dtype=np.int64)
         return np.ascontiguousarray(units.reshape(-1, self.sequence_splits)[:, ::-1].reshape(-1))
+
+    def split_choices(self) -> list[NDArray[np.bool_]]:
+        """Return sets of stages, each [num_stages], whose backwards may well be split together; the first is empty."""
+        none = np.zeros(self.num_stages, dtype=bool)
+        choices = [none]
+        if self.may_split:
+            # A stage that recomputes, split, holds more while it waits for its weight gradient.
+            choices += [self.costs.recompute_ns == 0, ~none]
+        return [
+            choice
+            for index, choice in enumerate(choices)
+            if self.can_split(choice) and not any((choice == other).all() for other in choices[:index])
+        ]
+
+    def can_split(self, splits: NDArray[np.bool_]) -> bool:
+        """Return whether one microbatch at a time fits where the stages of `splits` split their backwards."""
+        return bool((self.alone_bytes(splits) <= self.room_bytes).all())
+
+    def kernel_stages(self, splits: NDArray[np.bool_]) -> Any:
+        """Return the work as the compiled loops take it, where the stages of `splits` [num_stages] split backwards."""
+        from evenflow.solve.order.list_kernel import Stages
+
+        costs = self.costs
+        return Stages(
+            self.stage_table,
+            np.array(self.stage_ranks, dtype=np.int32),
+            costs.durations,
+            costs.activation_bytes,
+            costs.until_weight_bytes,
+            splits,
+            self.room_bytes,
+            self.alone_bytes(splits),
+            self.gradient_units,
+            self.num_units,
+            self.sequence_splits,
+            self.message_ns,
+        )
+
+    def rank_starts(self, splits: NDArray[np.bool_]) -> Integers:
+        """Return where the actions of each rank begin, and the number of all, [num_ranks + 1] (see `Schedule`)."""
+        of_rank = (2 + splits)[self.stage_table].sum(axis=0) * self.num_units
+        return np.concatenate(([0], np.cumsum(of_rank)))
+
+    def schedule(self, codes: NDArray[np.int32], rank_starts: Integers, *, name: str) -> Schedule:
+        """Return the order whose ops, stages and units are `codes` [3, num_actions]."""
+        return Schedule.from_orders(
+            name=name,
+            num_stages=self.num_stages,
+            num_microbatches=self.num_microbatches,
+            sequence_splits=self.sequence_splits,
+            stage_ranks=self.stage_ranks,
+            orders=np.split(codes, rank_starts[1:-1], axis=1),
+        )
+
+    def fits(self, schedule: Schedule) -> bool:
+        """Return whether every rank stays within its room under an order."""
+        costs = self.costs
+        live = peak_bytes(schedule, costs) - costs.static_bytes - costs.working_bytes
+        return bool((live <= self.room_bytes).all())
+
+    def makespan_ns(self, schedule: Schedule) -> int:
+        """Return how long a step takes under an order, as the simulator says."""
+        return run(build_graph(schedule), self.costs.durations, self.communication).makespan_ns
 
     def alone_bytes(self, splits: NDArray[np.bool_]) -> Integers:
         """Return the bytes that each rank holds beside its static memory with one microbatch at a time, [num_ranks].
