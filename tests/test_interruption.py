@@ -112,6 +112,28 @@ class TestEnd:
         assert process.communicate(timeout=30) == ("['told']\n", "")
         assert process.returncode == 3
 
+    def test_a_step_without_a_result_is_abandoned(self, tmp_path, number):
+        code = """
+            answer_exists()
+            try:
+                with abandonable():
+                    time.sleep(60)
+            except KeyboardInterrupt:
+                print("abandoned")
+            try:
+                with abandonable():
+                    print("never")
+            except KeyboardInterrupt:
+                print("not begun")
+            exit_with(0, replaceable=(0,))
+        """
+        process = scripted(code, tmp_path)
+        wait_for_first_line(process)
+        time.sleep(0.2)
+        process.send_signal(number)
+        assert process.communicate(timeout=30) == ("abandoned\nnot begun\n", "")
+        assert process.returncode == STATUS[number]
+
     def test_a_file_is_written_to_its_end(self, tmp_path, number):
         code = """
             with writing():

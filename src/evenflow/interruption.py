@@ -42,6 +42,8 @@ class _Command:
         self.has_answer = False
         self.has_ended = False
         self.num_writing = 0
+        self.can_abandon = False
+        """Whether the main thread is at a step that it may leave by KeyboardInterrupt."""
         self.num_patient = 0
         """Pieces of work that end by themselves when they are told to, and leave processes behind if they cannot."""
         self.actions: list[Callable[[], None]] = []
@@ -104,6 +106,21 @@ def on_interrupt(action: Callable[[], None], *, patient: bool = False) -> Iterat
 
 
 @contextmanager
+def abandonable() -> Iterator[None]:
+    """Let a signal end the block, a long step without a result, by KeyboardInterrupt, which the caller catches.
+
+    That is what Ctrl-C does in a library call anyway. A thread beside the main one is not interrupted.
+    """
+    if was_interrupted():
+        raise KeyboardInterrupt
+    _command.can_abandon = _command.is_watched and threading.current_thread() is threading.main_thread()
+    try:
+        yield
+    finally:
+        _command.can_abandon = False
+
+
+@contextmanager
 def writing() -> Iterator[None]:
     """Let the block end before a signal ends the process: it writes a file."""
     _command.num_writing += 1
@@ -142,8 +159,12 @@ def exit_with(status: int, *, replaceable: tuple[int, ...]) -> "NoReturn":
     _end(_STATUS[signal.Signals(_command.signal)] if status in replaceable else status)
 
 
-def _leave_to_listener(_number: int, _frame: object) -> None:
-    """Do nothing: the interpreter has told the listening thread."""
+def _leave_to_listener(number: int, _frame: object) -> None:
+    """Do nothing but abandon a step: the interpreter has told the listening thread."""
+    _note(number)
+    if _command.can_abandon and _command.has_answer:
+        _command.can_abandon = False
+        raise KeyboardInterrupt
 
 
 def _listen(reader: int) -> None:
@@ -157,12 +178,18 @@ def _hear(number: int) -> None:
     now = time.monotonic()
     if _command.signal and now - _command.signalled_at > _PATIENCE_SECONDS and not _command.num_writing:
         _leave(number)
-    if not _command.signal:
-        _command.signal, _command.signalled_at = number, now
+    _note(number)
     for action in tuple(_command.actions):
         action()
     if not _command.num_writing and not _must_go_on():
         _leave(number)
+
+
+def _note(number: int) -> None:
+    """Take the first signal; the main thread and the listening one may come first."""
+    if not _command.signal:
+        _command.signalled_at = time.monotonic()
+        _command.signal = number
 
 
 def _must_go_on() -> bool:

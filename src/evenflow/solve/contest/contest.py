@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from threading import Event
 
 from evenflow.errors import InputError, Interrupted
-from evenflow.interruption import on_interrupt
+from evenflow.interruption import abandonable, on_interrupt
 from evenflow.language import _
 from evenflow.schedule import Schedule
 from evenflow.solve.best_outcome import BestOutcome, Candidate
@@ -155,7 +155,8 @@ class Contest:
     def _enter(self, entry: Entry) -> None:
         """Make the race of a candidate, or note the reason why there is none."""
         try:
-            problem = self._problem_of(entry)
+            with abandonable():
+                problem = self._problem_of(entry)
         except InputError as error:
             self._refusal = self._refusal or error
             entry.reason = error.sentence

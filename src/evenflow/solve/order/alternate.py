@@ -155,7 +155,8 @@ def solve_any_order(
         first_plan_seconds=family.first_plan_seconds,
         fixed_layers=request.layers is not None,
         family=family,
-        order_lower_bound_ns=min(rounds.order_bound_ns(best), best.makespan_ns),
+        # After a signal there is no time for the bound of these cells; the one of any cells holds for them too.
+        order_lower_bound_ns=min(bound if was_interrupted() else rounds.order_bound_ns(best), best.makespan_ns),
     )
     return with_binding(outcome, problem_of_order(request, best.timeline.schedule))
 

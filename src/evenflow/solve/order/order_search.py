@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.errors import InputError
+from evenflow.interruption import abandonable
 from evenflow.language import _
 from evenflow.model import Communication, Network, Plan
 from evenflow.schedule import (
@@ -85,11 +86,12 @@ def search_order(
             raise InputError(
                 value=given.name, rule=_("must have the placement of the plan"), place=_("the order to start from")
             )
-    bound = order_lower_bound(work)
-    search = OrderSearch(work=work, bound_ns=bound.lower_bound_ns, seed=seed)
-    for candidate in (*start, schedule):
-        search.start_from(candidate)
-    search.start_from_families(schedule.name, until=began + _STARTS_SHARE * time_limit_s)
+    with abandonable():
+        bound = order_lower_bound(work)
+        search = OrderSearch(work=work, bound_ns=bound.lower_bound_ns, seed=seed)
+        for candidate in (*start, schedule):
+            search.start_from(candidate)
+        search.start_from_families(schedule.name, until=began + _STARTS_SHARE * time_limit_s)
     started = search.best
     search.split_best()
     search.improve(began=began, time_limit_s=time_limit_s, progress=progress)

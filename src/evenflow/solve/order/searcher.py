@@ -132,6 +132,8 @@ class OrderSearch:
         """Construct orders by list scheduling with keys drawn at random."""
         while at_least_one or (time.monotonic() < until and not self._is_over):
             for pattern in [*self._patterns, *self._mixed_pattern()]:
+                if self._is_over:
+                    return
                 self._list(
                     pattern, template_keys(self.work, self._random), patience=float(self._random.choice(_PATIENCE))
                 )
