@@ -55,7 +55,7 @@ def _table(best: BestOutcome) -> str:
 
 def _group(candidate: Candidate) -> str:
     """Return the group size of an interleaved schedule, ``ranks`` for the usual one."""
-    usual = "ranks" if FAMILIES[candidate.schedule].has_groups and candidate.num_chunks > 1 else ""
+    usual = _("ranks") if FAMILIES[candidate.schedule].has_groups and candidate.num_chunks > 1 else ""
     return usual if candidate.group_size is None else str(candidate.group_size)
 
 

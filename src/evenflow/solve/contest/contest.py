@@ -78,6 +78,21 @@ class Entry:
         return self.makespan_ns, max(simulation.peak_memory_bytes) if simulation else float("inf")
 
 
+def with_floor(outcome: Outcome, floor_ns: int) -> Outcome:
+    """Return `outcome` with its lower bound raised to one that holds for all plans in any order."""
+    if outcome.status is Status.INFEASIBLE or floor_ns <= outcome.lower_bound_ns:
+        return outcome
+    makespan_ns = outcome.makespan_ns
+    if makespan_ns is None:
+        return replace(outcome, lower_bound_ns=floor_ns)
+    is_optimal = floor_ns >= makespan_ns * (1 - 2 * TOLERANCE)
+    return replace(
+        outcome,
+        status=Status.OPTIMAL if is_optimal else outcome.status,
+        lower_bound_ns=min(floor_ns, makespan_ns),
+    )
+
+
 class Contest:
     """A contest of all candidates within one time limit, of whose plans only those below `cutoff_ns` are of use."""
 
@@ -177,7 +192,8 @@ class Contest:
         race, best_ns, clock = entry.race, self.best_ns, Clock(limit_s=seconds)
         cutoff_ns = None if best_ns == float("inf") else int(best_ns)
         try:
-            entry.outcome = race.run(clock, progress=self._told(entry), cutoff_ns=cutoff_ns)
+            outcome = race.run(clock, progress=self._told(entry), cutoff_ns=cutoff_ns)
+            entry.outcome = with_floor(outcome, entry.floor_ns)
         except Interrupted:
             self._stopped.set()
         if race.interrupted.is_set():

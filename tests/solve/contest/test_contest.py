@@ -1,0 +1,33 @@
+"""A contest of schedules: what is known of a candidate beside its own race."""
+
+from dataclasses import replace
+
+from evenflow.solve import Status, plan, plan_best
+from evenflow.solve.contest.contest import with_floor
+from evenflow.solve.proof import TOLERANCE
+from evenflow.units import MEGABYTE
+from tests.networks import plain_network
+
+
+def test_a_bound_over_any_order_raises_that_of_a_candidate():
+    found = plan(plain_network(4), num_ranks=2, num_microbatches=3, time_limit_s=20)
+    makespan = found.makespan_ns
+    open_still = replace(found, status=Status.FEASIBLE, lower_bound_ns=makespan // 2)
+    raised = with_floor(open_still, makespan * 3 // 4)
+    assert (raised.status, raised.lower_bound_ns) == (Status.FEASIBLE, makespan * 3 // 4)
+    assert with_floor(open_still, makespan // 3) is open_still
+    closed = with_floor(open_still, makespan)
+    assert (closed.status, closed.lower_bound_ns, closed.gap) == (Status.OPTIMAL, makespan, 0)
+
+
+def test_an_infeasible_candidate_stays_what_it_is():
+    none = plan(plain_network(4), num_ranks=2, num_microbatches=3, memory_limit_bytes=MEGABYTE, time_limit_s=20)
+    assert with_floor(none, 10**9) is none
+
+
+def test_a_candidate_is_open_exactly_where_the_best_is_not_proven():
+    for limit in (None, 900 * MEGABYTE):
+        best = plan_best(plain_network(8), num_ranks=2, num_microbatches=4, memory_limit_bytes=limit, time_limit_s=20)
+        assert all(each.outcome is not None or not each.is_bounded for each in best.candidates)
+        is_open = any(best.can_win(each) for each in best.candidates)
+        assert is_open == (best.gap > 2 * TOLERANCE)
