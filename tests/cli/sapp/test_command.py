@@ -202,7 +202,7 @@ class TestBalance:
         balance("-m", "llama2_70b")
         assert asked["request"].sizes == Sizes(num_ranks=4, num_microbatches=4)
         assert asked["request"].memory_limit_bytes == 56000 * 2**20
-        assert (asked["schedule"], asked["time_limit_s"]) == ("1f1b", 85.0)
+        assert (asked["schedule"], asked["time_limit_s"]) == ("1f1b", 81.0)
         balance("-m", "llama2_70b", "-q")
         assert asked["time_limit_s"] == 90.0
 

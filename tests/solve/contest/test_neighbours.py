@@ -25,7 +25,7 @@ def outcome() -> Outcome:
 
 
 def test_a_share_of_the_time_limit():
-    assert [comparison_seconds(limit) for limit in (1, 4.9, 5, 20, 60, 600)] == [0, 0, 0.5, 2, 5, 5]
+    assert [comparison_seconds(limit) for limit in (1, 4.9, 5, 20, 60, 600)] == [0, 0, 0.5, 2, 6, 10]
 
 
 def test_a_shorter_neighbour_is_found(outcome):
@@ -39,33 +39,36 @@ def test_a_shorter_neighbour_is_found(outcome):
     assert best.outcome.simulation is not None
     assert best.outcome.simulation.fits(REQUEST.memory_limit_bytes)
     assert {(candidate.schedule, candidate.num_chunks) for candidate in found.candidates} == {
-        ("f-then-b", 1), ("interleaved", 2), ("interleaved-less-memory", 2)
+        ("f-then-b", 1), ("interleaved", 2)
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("chunks", "schedule", "changes", "expected"),
     [
-        (1, "1f1b", {}, {"f-then-b 1", "interleaved 2", "interleaved-less-memory 2"}),
+        (1, "1f1b", {}, {"f-then-b 1", "interleaved 2"}),
         (
             2,
             "interleaved-less-memory",
             {},
-            {"f-then-b 2", "interleaved 2", "1f1b 1", "interleaved 3", "interleaved-less-memory 3"},
+            {"f-then-b 2", "interleaved 2", "1f1b 1", "interleaved-less-memory 3"},
         ),
         (2, "zbv", {"layers": ((2, 2), (2, 2))}, {"f-then-b 2", "interleaved 2", "interleaved-less-memory 2"}),
         (
             4,
             "interleaved",
             {},
-            {"f-then-b 4", "interleaved-less-memory 4", "interleaved 3", "interleaved-less-memory 3"},
+            {"f-then-b 4", "interleaved-less-memory 4", "interleaved 3"},
         ),
-        (4, "f-then-b", {"allow_empty": True}, {
-            f"{name} {count}" for name in ("interleaved", "interleaved-less-memory") for count in (3, 4, 5)
-        }),
+        (
+            4,
+            "f-then-b",
+            {"allow_empty": True},
+            {"interleaved 4", "interleaved-less-memory 4", "interleaved 3", "interleaved 5"},
+        ),
     ],
 )  # fmt: skip
-def test_as_many_chunks_one_less_and_one_more(chunks, schedule, changes, expected):
+def test_another_schedule_or_one_chunk_less_or_more(chunks, schedule, changes, expected):
     sizes = Sizes(num_ranks=2, num_chunks=chunks, num_microbatches=4)
     request = Request(network=plain_network(8), sizes=sizes, **changes)
     plan = Plan(schedule=schedule, num_microbatches=4, layers=((4 // chunks,) * 2,) * chunks)
@@ -110,8 +113,8 @@ def test_ctrl_c_keeps_what_was_found(outcome):
         signal.raise_signal(signal.SIGINT)
 
     found = find_neighbours(request, plan, FAMILIES, time_limit_s=60, progress=stop)
-    assert phases[0].startswith("comparing 1/3 f-then-b, 1 chunk")
-    assert len(found.candidates) == 3
+    assert phases[0].startswith("comparing 1/2 f-then-b, 1 chunk")
+    assert len(found.candidates) == 2
     assert any(candidate.reason == "the time ran out first" for candidate in found.candidates)
 
 

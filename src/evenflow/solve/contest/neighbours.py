@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from evenflow.errors import InputError, Interrupted
 from evenflow.language import _
 from evenflow.model import Plan, Request
-from evenflow.schedule import FAMILIES
+from evenflow.schedule import FAMILIES, default_family
 from evenflow.solve.best_outcome import Candidate
 from evenflow.solve.clock import Clock
 from evenflow.solve.contest.contest import Contest, Entry
@@ -17,10 +17,8 @@ from evenflow.solve.problem import make_problem, problem_of_order
 from evenflow.solve.proof import TOLERANCE
 from evenflow.solve.race import Race, RaceSettings
 
-_SHARE, _MOST_SECONDS = 0.1, 5.0
+_SHARE, _MOST_SECONDS = 0.1, 10.0
 """Share of the time limit for all neighbours together, and most seconds."""
-_SAME_CHUNKS = ("f-then-b",)
-"""Families that are tried with as many chunks only: theirs cost memory, and others make more of them."""
 _LEAST_SECONDS = 0.5
 """Fewest seconds that show anything."""
 _QUICK_SECONDS = 1.0
@@ -53,7 +51,7 @@ def find_neighbours(
     time_limit_s: float,
     progress: ProgressCallback | None = None,
 ) -> Neighbours:
-    """Return what `families` make of `request` with as many chunks as the plan of `outcome`, one less and one more.
+    """Return what is one step from the plan of `outcome`: another of `families`, or one chunk less or more.
 
     Takes at most `time_limit_s`, and no longer than the search for the plan did, but a second. Only plans shorter than
     that of `outcome` are looked for. Ctrl-C ends it with what was found.
@@ -86,22 +84,23 @@ def find_neighbours(
 
 def _pairs(request: Request, plan: Plan, families: Sequence[str]) -> list[tuple[str, int]]:
     """Return the schedules and numbers of chunks to try, those with as many chunks as `plan` first."""
-    own, sizes = (plan.schedule, plan.num_chunks), request.sizes
-    most = request.network.num_layers // sizes.num_ranks
-    counts = [plan.num_chunks]
-    if request.layers is None:  # layers that the caller has decided are those of so many chunks
-        others = (plan.num_chunks - 1, plan.num_chunks + 1)
-        counts += [count for count in others if count >= 1 and (count <= most or request.allow_empty)]
-    return [
+    sizes, count = request.sizes, plan.num_chunks
+    pairs = [
         (name, count)
-        for count in counts
         for name in families
-        if (name, count) != own
+        if name != plan.schedule
         and FAMILIES[name].num_chunks in (None, count)
         and count >= FAMILIES[name].fewest_chunks
         and (FAMILIES[name].can_split or sizes.sequence_splits == 1)
-        and (count == plan.num_chunks or name not in _SAME_CHUNKS)
     ]
+    if request.layers is not None:  # layers that the caller has decided are those of so many chunks
+        return pairs
+    most = request.network.num_layers // sizes.num_ranks
+    for other in (count - 1, count + 1):
+        name = default_family(num_chunks=max(1, other), less_memory=plan.schedule == "interleaved-less-memory")
+        if name in families and other >= 1 and (other <= most or request.allow_empty):
+            pairs.append((name, other))
+    return pairs
 
 
 def _same_without_limit(request: Request, outcome: Outcome, *, time_limit_s: float) -> bool:
