@@ -154,7 +154,7 @@ def _equal_v_half(ranks: int, microbatches: int) -> tuple[int | None, str]:
         return _few_on_a_v(ranks, microbatches)
     if 4 * microbatches < 3 * ranks and ranks > 12:
         return None, _("only up to p//2 + 1 and from 3p/4 microbatches on")
-    return (3 * ranks - 7, "(3p-7) f, for even p") if ranks % 2 == 0 else (3 * ranks - 4, "(3p-4) f, for odd p")
+    return (3 * ranks - 7, "(3p-7) f") if ranks % 2 == 0 else (3 * ranks - 4, "(3p-4) f")
 
 
 def _equal_v_min(ranks: int, microbatches: int) -> tuple[int | None, str]:
@@ -164,7 +164,7 @@ def _equal_v_min(ranks: int, microbatches: int) -> tuple[int | None, str]:
         return _few_on_a_v(ranks, microbatches)
     if 3 * microbatches < 2 * ranks or (ranks, microbatches) == (5, 4):
         return None, _("only up to (p+4)//3 and from 2p/3 microbatches on, with 5 ranks from 5 on")
-    return (4 * ranks - 7, "(4p-7) f, as 3 divides p") if ranks % 3 == 0 else (4 * ranks - 5, "(4p-5) f")
+    return (4 * ranks - 7, "(4p-7) f") if ranks % 3 == 0 else (4 * ranks - 5, "(4p-5) f")
 
 
 def _equal_dualpipe_v(ranks: int, microbatches: int) -> tuple[int | None, str]:
