@@ -63,7 +63,7 @@ def test_candidates_win_lose_or_stay_open(simulation):
     large = Candidate(
         schedule="zb-h2", num_chunks=1, outcome=outcome(None, Status.INFEASIBLE, smallest=2_000 * MEGABYTE)
     )
-    never = Candidate(schedule="zbv", num_chunks=2, outcome=None, reason="too few layers")
+    never = Candidate(schedule="zbv", num_chunks=2, outcome=None, reason="too few layers", is_bounded=False)
     assert best.outcome is not None
     together = BestOutcome(
         outcome=best.outcome,

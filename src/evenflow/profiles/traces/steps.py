@@ -69,8 +69,7 @@ def find_steps(trace: Trace, *, num_microbatches: int) -> Steps:
         for steps in by_marker
     ]
     total = {len(layers[key][FORWARD]) for key in checked}
-    counts = f"{min(total)} - {max(total)}" if len(total) > 1 else min(total)
-    seen.append(_("{counts} times in all", counts=counts))
+    seen.append(_("{counts} times in all", counts=_span(total)))
     raise InputError(
         value=num_microbatches,
         rule=_("must be how often a layer runs forward in a step; here it runs {seen}", seen=", ".join(seen))
@@ -173,5 +172,10 @@ def _agrees(steps: Steps, num_microbatches: int) -> bool:
 
 
 def _range(steps: Steps, keys: Iterable[LayerKey]) -> str:
-    counts = set[int]().union(*(_counts(steps, key) for key in keys))
-    return str(min(counts)) if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
+    return _span(set[int]().union(*(_counts(steps, key) for key in keys)))
+
+
+def _span(counts: set[int]) -> str:
+    if len(counts) == 1:
+        return str(min(counts))
+    return _("{least} to {most}", least=min(counts), most=max(counts))
