@@ -53,7 +53,7 @@ test-slow: $(VENV)/.stamp-dev
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
 test-gpu: $(VENV)/.stamp-dev
-	$(BIN)/python -m pytest -m gpu -rs $(ARGS)
+	$(BIN)/python -m pytest -m gpu -rsP $(ARGS)
 
 fuzz: $(VENV)/.stamp-dev
 	$(BIN)/python -m tests.fuzz $(FUZZ)
