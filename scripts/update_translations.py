@@ -84,13 +84,15 @@ def catalogue_file(name: str) -> Path:
 def read_catalogue(path: Path) -> Catalog:
     """A catalogue as it is written."""
     with path.open("rb") as file:
-        return read_po(file, locale=path.parts[-3])
+        catalogue = read_po(file, locale=path.parts[-3])
+    # The same messages make the same file, whenever it is made.
+    catalogue.creation_date = catalogue.revision_date = datetime.fromtimestamp(0, UTC)
+    return catalogue
 
 
 def updated(old: Catalog) -> Catalog:
     """The catalogue with the messages of the sources and no others."""
-    epoch = datetime.fromtimestamp(0, UTC)  # so that the same messages make the same file
-    new = Catalog(locale=old.locale, fuzzy=False, creation_date=epoch, revision_date=epoch)
+    new = Catalog(locale=old.locale, fuzzy=False)
     for message, files in all_messages().items():
         known = old.get(message[0] if isinstance(message, tuple) else message)
         new.add(message, known.string if known else "", locations=[(file, 0) for file in files])

@@ -39,7 +39,7 @@ class Accelerator:
                 raise InputError(
                     value=rate,
                     rule=_("must be above zero and finite"),
-                    place=_("{name}, {name2}", name=self.name, name2=name),
+                    place=f"{self.name}, {name}",
                 )
 
     def rate(self, dtype: str) -> float:

@@ -86,7 +86,7 @@ class Cluster:
             raise InputError(
                 value=value,
                 rule=rule,
-                place=_("{name}, {field}", name=self.name, field=field),
+                place=f"{self.name}, {field}",
             )
 
     @property

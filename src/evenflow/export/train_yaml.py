@@ -34,12 +34,10 @@ def apply_plan(text: str, *, file: str, plan: Plan) -> str:
         given = _value_at(document, ("model", "model_config", key))
         if isinstance(given, int) and given != plan.num_layers:
             rule = _("must be the number of layers of the plan ({num_layers})", num_layers=plan.num_layers)
-            raise InputError(value=given, rule=rule, place=_("{file}: model.model_config.{key}", file=file, key=key))
+            raise InputError(value=given, rule=rule, place=f"{file}: model.model_config.{key}")
     if _value_at(document, ("swap_config", "swap")) is True:
         rule = _("must be off: with it, MindFormers reads recompute lists as numbers of layers, not as counts of cells")
-        raise InputError(
-            value=True, rule=rule, place=_("{file}: swap_config.swap", file=file), remedy=_("turn swap off")
-        )
+        raise InputError(value=True, rule=rule, place=f"{file}: swap_config.swap", remedy=_("turn swap off"))
     for name in _PATTERN_KEYS:
         key = f"recompute_config.{name}"
         patterns = _value_at(document, key.split("."))

@@ -158,6 +158,6 @@ def _refusal(path: Sequence[str], span: Span, *, file: str, value: str, rule: st
     return InputError(
         value=value,
         rule=rule,
-        place=_("{place}: {names}", place=place, names=".".join(path)) if path else place,
+        place=f"{place}: {'.'.join(path)}" if path else place,
         remedy=remedy,
     )

@@ -136,7 +136,7 @@ class Network:
             self._check(run.layer)
             self._check_weight(run.layer)
         for block in (self.head, self.tail):
-            place = _("{name}, {value}", name=self.name, value=block.name or _("head or tail"))
+            place = f"{self.name}, {block.name or _('head or tail')}"
             sizes = (block.parameter_bytes, block.activation_bytes, block.working_bytes)
             self._check_size(block.forward_ns, block.backward_ns, sizes, place=place)
             self._check_weight(block)
@@ -201,7 +201,7 @@ class Network:
                     "with a memory that is not negative",
                     backward_ns=part.backward_ns,
                 ),
-                place=_("{name}, {value}", name=self.name, value=part.name or _("head or tail")),
+                place=f"{self.name}, {part.name or _('head or tail')}",
             )
 
     @property

@@ -43,7 +43,7 @@ class AnalyticStages:
                 raise InputError(
                     value=getattr(self, name),
                     rule=_("must be at least 1"),
-                    place=_("{name}, {name2}", name=self.network.name, name2=name),
+                    place=f"{self.network.name}, {name}",
                 )
 
     def __getstate__(self) -> dict[str, object]:

@@ -79,7 +79,7 @@ def find_steps(trace: Trace, *, num_microbatches: int) -> Steps:
             "ProfilerStep#1 tells the steps",
             seen=", ".join(seen),
         ),
-        place=_("{file}: microbatches", file=trace.file),
+        place=f"{trace.file}: microbatches",
         remedy=_("give the microbatches of the profiled run, and profile whole steps"),
     )
 

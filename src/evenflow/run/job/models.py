@@ -135,7 +135,7 @@ def _values(job: RunJob) -> dict[str, Any]:
             raise InputError(
                 value=values.get("model_type"),
                 rule=_("must be one of {names}", names=", ".join(sorted(MODEL_TYPES))),
-                place=_("{model}: model_type", model=job.model),
+                place=f"{job.model}: model_type",
                 remedy=_("run other models from a script of your own with evenflow.run.pipeline, as a list of modules"),
             )
     else:
