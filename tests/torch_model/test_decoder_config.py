@@ -43,9 +43,9 @@ def test_sizes_that_a_configuration_leaves_out_are_shared_too() -> None:
         ({"model_type": "no_such"}, "config.json: model_type must be a decoder that transformers knows"),
         ({"model_type": "gpt2"}, "this one has no model.embed_tokens"),
         ({"model_type": 3}, "config.json: model_type must"),
-        ({"hidden_size": "wide"}, "config.json must describe a llama that transformers can build"),
-        ({"num_hidden_layers": 0}, "config.json must describe at least one layer"),
-        ({"num_attention_heads": 0}, "config.json must describe a llama that transformers can build"),
+        ({"hidden_size": "wide"}, "config.json: hidden_size must be an integer from 1 to"),
+        ({"num_hidden_layers": 0}, "config.json: num_hidden_layers must be an integer from 1 to"),
+        ({"num_attention_heads": 0}, "config.json: num_attention_heads must be an integer from 1 to"),
     ],
 )
 def test_bad_configurations(sizes: dict[str, object], message: str) -> None:
