@@ -10,7 +10,13 @@ from evenflow.baselines.equal_stages import equal_stages, peak_live
 from evenflow.errors import InputError, ScheduleError
 from evenflow.model import Sizes
 from evenflow.schedule import Action, Op, Schedule, check_complete, make_schedule
-from evenflow.schedule.groups import different_group_sizes, fewest_in_group, group_sizes, usual_group_size
+from evenflow.schedule.groups import (
+    different_group_sizes,
+    fewest_in_group,
+    first_group_size,
+    group_sizes,
+    usual_group_size,
+)
 from evenflow.schedule.orders import chunk_orders, merge
 from evenflow.simulate import build_graph
 
@@ -157,3 +163,16 @@ def test_refused(name: str, sizes: tuple[int, int, int], group: int, message: st
     ranks, chunks, microbatches = sizes
     with pytest.raises(InputError, match=message):
         make_schedule(name, num_ranks=ranks, num_chunks=chunks, num_microbatches=microbatches, group_size=group)
+
+
+@given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 8))
+def test_the_first_group_is_known_without_the_others(count: int, group: int, fill: int):
+    sizes = {"num_microbatches": count, "group": group, "fill": min(group, fill)}
+    assert first_group_size(**sizes) == group_sizes(**sizes)[0]
+
+
+def test_different_sizes_of_many_microbatches_are_found_at_once():
+    sizes = Sizes(num_ranks=4, num_chunks=2, num_microbatches=200_003)
+    different = different_group_sizes("interleaved", sizes)
+    assert different[0] is None
+    assert len(different) > 100_000

@@ -14,7 +14,13 @@ from evenflow.schedule.families import (
     make_schedule,
 )
 from evenflow.schedule.grid import fault_grid
-from evenflow.schedule.groups import check_group_size, different_group_sizes, group_sizes, usual_group_size
+from evenflow.schedule.groups import (
+    check_group_size,
+    different_group_sizes,
+    first_group_size,
+    group_sizes,
+    usual_group_size,
+)
 from evenflow.schedule.idle_formulas import IdleFormula, idle_by_formula
 from evenflow.schedule.interleaved import interleaved
 from evenflow.schedule.of_plan import check_sizes_of, order_lines, schedule_of
@@ -51,6 +57,7 @@ __all__ = [
     "family_name",
     "family_placement",
     "fault_grid",
+    "first_group_size",
     "format_schedule",
     "group_sizes",
     "idle_by_formula",

@@ -37,6 +37,23 @@ def group_sizes(*, num_microbatches: int, group: int, fill: int) -> list[int]:
     return [group + remainder] + [group] * (whole - 1)
 
 
+def first_group_size(*, num_microbatches: int, group: int, fill: int) -> int:
+    """Return the first of `group_sizes`, which decides how many activations are kept."""
+    return _ends(num_microbatches, group, fill)[0]
+
+
+def _ends(num_microbatches: int, group: int, fill: int) -> tuple[int, int, int, int]:
+    """Return the first, second and last of `group_sizes` and their number, which tell all of them."""
+    whole, remainder = divmod(num_microbatches, group)
+    if whole == 0:
+        return num_microbatches, 0, num_microbatches, 1
+    if remainder >= fill:
+        return group, group if whole > 1 else remainder, remainder, whole + 1
+    if whole == 1:
+        return num_microbatches, 0, num_microbatches, 1
+    return group + remainder, group, group, whole
+
+
 def fewest_in_group(family: str, sizes: Sizes) -> int:
     """Return the smallest group size of an interleaved family: as many as fill the pipeline.
 
@@ -81,10 +98,10 @@ def different_group_sizes(family: str, sizes: Sizes) -> tuple[int | None, ...]:
     fill, count = usual_group_size(sizes), sizes.num_microbatches
     sized = range(fewest_in_group(family, sizes), count + 1)
     regular = [group for group in sized if not 0 < count % group < fill]
-    others = [] if family == "interleaved-remainder-last" else [group for group in sized if group not in regular]
-    by_groups: dict[tuple[int, ...], int] = {}
+    others = [] if family == "interleaved-remainder-last" else [group for group in sized if 0 < count % group < fill]
+    by_groups: dict[tuple[int, int, int, int], int] = {}
     for group in (*regular, *others):
-        by_groups.setdefault(tuple(group_sizes(num_microbatches=count, group=group, fill=fill)), group)
+        by_groups.setdefault(_ends(count, group, fill), group)
     if family != "interleaved-remainder-last" or count % fill == 0:
-        by_groups.pop(tuple(group_sizes(num_microbatches=count, group=fill, fill=fill)), None)
+        by_groups.pop(_ends(count, fill, fill), None)
     return (None, *sorted(by_groups.values()))

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from evenflow.model import EndBlock, Layer, Request
-from evenflow.schedule import FAMILIES, different_group_sizes, group_sizes, make_schedule, usual_group_size
+from evenflow.schedule import FAMILIES, different_group_sizes, first_group_size, make_schedule, usual_group_size
 from evenflow.simulate import build_graph, duration_table, run
 
 _MOST_ACTIONS = 40_000
@@ -46,7 +46,7 @@ def least_group_size(request: Request, schedule: str) -> int | None:
 def _first_group(size: int | None, request: Request) -> int:
     """Return the number of microbatches of the first group, which decides how many activations are kept."""
     fill = usual_group_size(request.sizes)
-    return group_sizes(num_microbatches=request.sizes.num_microbatches, group=size or fill, fill=fill)[0]
+    return first_group_size(num_microbatches=request.sizes.num_microbatches, group=size or fill, fill=fill)
 
 
 def _fastest(candidates: list[int | None], request: Request, schedule: str) -> int | None:
