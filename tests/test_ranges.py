@@ -7,9 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow import ranges
 from evenflow.errors import InputError
+from evenflow.fields import MOST_BYTES
+from evenflow.model.sizes import MOST_ACTIONS
+from evenflow.profiles.traces.formats.events import MOST_EVENT_BYTES
+from evenflow.profiles.yaml_values import DEEPEST, MOST_VALUES
 from evenflow.ranges import LAYERS, MEGABYTES, MEMORY_BYTES, MILLISECONDS, SECONDS, SHARE, TIME_NS, Range
 from evenflow.units import bytes_from_megabytes, nanoseconds_from_milliseconds
+from tests.paths import ROOT
 
 BOUNDS = Range(least=2, most=5)
 REAL = Range(least=0, most=5, is_whole=False)
@@ -58,3 +64,22 @@ def test_the_rule_says_both_ends(within: Range, rule: str) -> None:
 def test_files_and_values_have_the_same_ends() -> None:
     assert bytes_from_megabytes(MEGABYTES.most) == MEMORY_BYTES.most
     assert nanoseconds_from_milliseconds(MILLISECONDS.most) == TIME_NS.most
+
+
+def test_the_documentation_has_these_numbers() -> None:
+    page = " ".join((ROOT / "docs" / "cli.md").read_text(encoding="utf-8").split())
+    for names in (
+        ("RANKS", "CHUNKS", "SEQUENCE_SPLITS"),
+        ("MICROBATCHES",),
+        ("LAYERS", "MODEL_LAYERS"),
+        ("TOKENS", "SEQUENCES"),
+    ):
+        both = "; ".join(getattr(ranges, name).text.removeprefix("from ") for name in names)
+        assert f"| {both} |" in page
+    for within in (MEGABYTES, MILLISECONDS):
+        assert f"| at most {within.most:,} {within.unit} |" in page
+    assert f"| {ranges.BYTES_PER_S.text.removeprefix('from ')} bytes per second |" in page
+    assert f"| at most {MOST_ACTIONS:,} |" in page
+    assert f"at most {MOST_BYTES // 2**20} MB, the values of a YAML file are at most {MOST_VALUES:,}" in page
+    assert f"at most {DEEPEST} deep" in page
+    assert f"at most {MOST_EVENT_BYTES // 2**20} MB" in page

@@ -11,16 +11,57 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from tests.paths import ROOT
 
-BATCH = 2000
+BATCH = 1000
 """Inputs of one worker, which then starts again with a fresh memory."""
+
+
+class Tally:
+    """What was found so far; workers report to it in turn."""
+
+    def __init__(self, seed: int, *, log: Path | None, verbose: bool) -> None:
+        self._seed, self._log, self._verbose = seed, log, verbose
+        self._started = time.monotonic()
+        self._lock = threading.Lock()
+        self.counts: Counter[str] = Counter()
+        self.statuses: Counter[str] = Counter()
+        self.slowest, self.largest = (0.0, ""), (0, "")
+
+    def add(self, result: dict[str, Any]) -> None:
+        """Count one input, and print its fault."""
+        with self._lock:
+            self.counts["inputs"] += 1
+            self.counts[result["fault"] or "clear"] += 1
+            self.statuses[str(result["status"])] += 1
+            self.slowest = max(self.slowest, (result["seconds"], result["what"]))
+            self.largest = max(self.largest, (result["megabytes"], result["what"]))
+            if self._verbose:
+                print(result["number"], result["status"], f"{result['seconds']:.2f}", result["what"], flush=True)
+            if result["fault"]:
+                print(f"{result['fault']}: {result['what']}\n{result['detail'][-1500:]}\n", flush=True)
+                if self._log:
+                    with self._log.open("a") as log:
+                        log.write(json.dumps(result) + "\n")
+            if self.counts["inputs"] % BATCH == 0:
+                print(self.sentence(), file=sys.stderr, flush=True)
+
+    def sentence(self) -> str:
+        """Return the numbers of inputs, tracebacks, hangs and other faults."""
+        counts = self.counts
+        others = counts["inputs"] - counts["clear"] - counts["traceback"] - counts["hang"]
+        return (
+            f"{counts['inputs']:,} inputs (seed {self._seed}, {time.monotonic() - self._started:.0f} s): "
+            f"{counts['traceback']} tracebacks, {counts['hang']} hangs, {others} other faults"
+        )
 
 
 def main() -> int:
@@ -29,45 +70,30 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--log", type=Path, help="write every fault here as a line of JSON")
     parser.add_argument("--verbose", action="store_true", help="print every input")
     asked = parser.parse_args()
-    started = time.monotonic()
-    counts: Counter[str] = Counter()
-    statuses: Counter[str] = Counter()
-    slowest, largest = (0.0, ""), (0, "")
-    number, end = asked.first, asked.first + asked.inputs
-    while number < end:
-        for result in _batch(asked.seed, number, min(number + BATCH, end)):
-            number = result["number"] + 1
-            counts["inputs"] += 1
-            counts[result["fault"] or "clear"] += 1
-            statuses[str(result["status"])] += 1
-            slowest = max(slowest, (result["seconds"], result["what"]))
-            largest = max(largest, (result["megabytes"], result["what"]))
-            if asked.verbose:
-                print(result["number"], result["status"], f"{result['seconds']:.2f}", result["what"], flush=True)
-            if result["fault"]:
-                print(f"{result['fault']}: {result['what']}\n{result['detail'][-1500:]}\n", flush=True)
-                if asked.log:
-                    with asked.log.open("a") as log:
-                        log.write(json.dumps(result) + "\n")
-        print(_sentence(counts, asked.seed, time.monotonic() - started), file=sys.stderr, flush=True)
-    print(_sentence(counts, asked.seed, time.monotonic() - started))
-    print("exit statuses: " + ", ".join(f"{status}: {count:,}" for status, count in sorted(statuses.items())))
-    print(f"slowest {slowest[0]:.1f} s ({slowest[1]}), most memory {largest[0]} MB ({largest[1]})")
-    return 0 if counts["inputs"] == counts["clear"] else 1
+    tally = Tally(asked.seed, log=asked.log, verbose=asked.verbose)
+    end = asked.first + asked.inputs
+
+    def try_batch(first: int) -> None:
+        number, last = first, min(first + BATCH, end)
+        while number < last:
+            for result in _results(asked.seed, number, last):
+                number = result["number"] + 1
+                tally.add(result)
+
+    with ThreadPoolExecutor(asked.processes) as pool:
+        list(pool.map(try_batch, range(asked.first, end, BATCH)))
+    print(tally.sentence())
+    print("exit statuses: " + ", ".join(f"{status}: {count:,}" for status, count in sorted(tally.statuses.items())))
+    (seconds, slow), (size, large) = tally.slowest, tally.largest
+    print(f"most processor time {seconds:.1f} s ({slow}), most memory {size} MB ({large})")
+    return 0 if tally.counts["inputs"] == tally.counts["clear"] else 1
 
 
-def _sentence(counts: Counter[str], seed: int, seconds: float) -> str:
-    others = counts["inputs"] - counts["clear"] - counts["traceback"] - counts["hang"]
-    return (
-        f"{counts['inputs']:,} inputs (seed {seed}, {seconds:.0f} s): {counts['traceback']} tracebacks, "
-        f"{counts['hang']} hangs, {others} other faults"
-    )
-
-
-def _batch(seed: int, first: int, end: int) -> Iterator[dict[str, Any]]:
+def _results(seed: int, first: int, end: int) -> Iterator[dict[str, Any]]:
     """Yield the results of one worker; the last one is a hang or a crash where the worker did not get to its end."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]), "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as errors:
