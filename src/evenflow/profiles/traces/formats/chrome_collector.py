@@ -9,7 +9,7 @@ from evenflow.language import _
 from evenflow.profiles.traces.formats.columns import Integers, Table
 from evenflow.profiles.traces.formats.event_times import time_ns, times_ns
 from evenflow.profiles.traces.formats.events import Event
-from evenflow.profiles.traces.formats.launches import AUTOGRAD_NODE, BackwardNode, LaunchLink, Scope
+from evenflow.profiles.traces.formats.launches import AUTOGRAD_NODE, BackwardNode, LaunchLink, Scope, check_scopes
 from evenflow.profiles.traces.formats.scope_rows import PASSES, Row
 from evenflow.profiles.traces.markers import is_step
 from evenflow.profiles.traces.names import NameMatcher, count_name
@@ -69,6 +69,7 @@ class ChromeCollector:
                 self._add_host_ranges(batch, category)
             elif not category:
                 self._add_bare_rows(batch)
+        check_scopes(len(self.scopes) + len(self.rows), file=self.file)
 
     @property
     def num_threads(self) -> int:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.profiles.traces.formats.columns import Integers, Table, joined
 from evenflow.profiles.traces.names import Match
 
@@ -21,6 +23,21 @@ class Scope:
     end_ns: int
     match: Match
     name: str
+
+
+MOST_SCOPES = 200_000
+"""Most runs of layers in one trace: 100 layers, 100 microbatches, and 20 steps."""
+
+
+def check_scopes(count: int, *, file: str) -> None:
+    """Refuse a trace with more runs of layers than are held in memory."""
+    if count > MOST_SCOPES:
+        raise InputError(
+            value=count,
+            rule=_("must have at most {limit:,} runs of layers", limit=MOST_SCOPES),
+            place=file,
+            remedy=_("profile fewer steps, or name the layers so that nothing else is taken for one"),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,14 @@ from pathlib import Path
 from evenflow.language import _, to_translate
 from evenflow.profiles.traces.formats import device_times
 from evenflow.profiles.traces.formats.columns import Table
-from evenflow.profiles.traces.formats.launches import AUTOGRAD_NODE, BackwardNode, LaunchLink, Scope, work_of_launches
+from evenflow.profiles.traces.formats.launches import (
+    AUTOGRAD_NODE,
+    BackwardNode,
+    LaunchLink,
+    Scope,
+    check_scopes,
+    work_of_launches,
+)
 from evenflow.profiles.traces.formats.nsight_tables import Tables, check_size, damaged, no_ranges
 from evenflow.profiles.traces.markers import complete_steps, is_step
 from evenflow.profiles.traces.names import NameMatcher, count_name
@@ -85,7 +92,9 @@ def _read(database: sqlite3.Connection, path: Path, matcher: NameMatcher) -> dic
     tables = Tables(database, place=str(path))
     processes: dict[int, _Process] = defaultdict(_Process)
     for thread, start, end, name in tables.ranges():
-        _add_range(processes[thread >> _THREAD_BITS], matcher, name, thread, start, end)
+        process = processes[thread >> _THREAD_BITS]
+        _add_range(process, matcher, name, thread, start, end)
+        check_scopes(len(process.scopes), file=str(path))
     if not processes:
         raise no_ranges(str(path))
     for calls in tables.calls():
