@@ -17,8 +17,9 @@ MOST_MESSAGE = 4000
 """Characters on stderr that still are a message."""
 MOST_SECONDS = 10.0
 """Processor time of one input: the clock depends on what else runs on the machine."""
-MOST_BYTES = 500 * 2**20
-"""Memory beyond that of the process before the input."""
+MOST_BYTES, MOST_BYTES_OF_WORK = 500 * 2**20, 2 * 2**30
+"""Memory beyond that of the process before the input: of one that is refused, and of one that is answered, since a
+legal step may have 4,000,000 actions."""
 
 
 class _Kept(io.BytesIO):
@@ -61,7 +62,7 @@ def run(command: Command, folder: Path) -> Verdict:
         fault, detail = "silence", output[-300:]
     elif seconds > MOST_SECONDS:
         fault, detail = "time", f"{seconds:.1f} s"
-    elif grown > MOST_BYTES:
+    elif grown > (MOST_BYTES if status == 2 else MOST_BYTES_OF_WORK):
         fault, detail = "memory", f"{grown / 2**20:.0f} MB"
     return Verdict(status, fault, detail, seconds, grown)
 
