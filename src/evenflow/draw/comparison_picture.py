@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
-from evenflow.draw.axes import TimeScale, memory_unit, show_memory, show_time, time_axis, time_grid
-from evenflow.draw.block_numbers import choose_numbering, draw_numbers, numbering_words
-from evenflow.draw.legend import memory_legend, timeline_legend
-from evenflow.draw.memory_strips import MemoryScale, memory_scale
 from evenflow.draw.page import BARS_LEFT, BARS_WIDTH, MARGIN, PLOT_LEFT, PLOT_WIDTH, WIDTH, rank_labels
 from evenflow.draw.palette import INK, LIMIT, MUTED, PAPER
+from evenflow.draw.parts.axes import TimeScale, memory_unit, show_memory, show_time, time_axis, time_grid
+from evenflow.draw.parts.block_numbers import choose_numbering, draw_numbers, numbering_words
+from evenflow.draw.parts.legend import memory_legend, timeline_legend
+from evenflow.draw.parts.memory_strips import MemoryScale, memory_scale
+from evenflow.draw.parts.rank_bars import bar_heading, peak_bars
+from evenflow.draw.parts.timeline_blocks import Blocks, Rows, draw_blocks, make_blocks
 from evenflow.draw.plan_figures import peak_figure, percent, sizes
-from evenflow.draw.rank_bars import bar_heading, peak_bars
 from evenflow.draw.svg_elements import clean, document, fit_text, group, path, rect, text, text_width
-from evenflow.draw.timeline_blocks import Blocks, Rows, draw_blocks, make_blocks
 from evenflow.errors import InputError
 from evenflow.language import ENGLISH, _, speaking
 from evenflow.simulate import Simulation

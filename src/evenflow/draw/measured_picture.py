@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.draw.axes import TimeScale, show_time, time_axis, time_grid
-from evenflow.draw.block_numbers import choose_numbering, draw_numbers, numbering_words
-from evenflow.draw.legend import timeline_legend
 from evenflow.draw.page import MARGIN, PLOT_LEFT, WIDTH
 from evenflow.draw.palette import HAIRLINE, INK, MUTED
+from evenflow.draw.parts.axes import TimeScale, show_time, time_axis, time_grid
+from evenflow.draw.parts.block_numbers import choose_numbering, draw_numbers, numbering_words
+from evenflow.draw.parts.legend import timeline_legend
+from evenflow.draw.parts.timeline_blocks import Rows, draw_blocks, make_blocks
 from evenflow.draw.svg_elements import document, fit_text, group, path, rect, text
-from evenflow.draw.timeline_blocks import Rows, draw_blocks, make_blocks
 from evenflow.errors import InputError
 from evenflow.language import ENGLISH, _, speaking
 from evenflow.simulate import Timeline

@@ -1,10 +1,10 @@
 """The page that pictures share: its measures, the header, and the names of the ranks beside the rows."""
 
 from evenflow.draw.palette import INK, LIMIT, MUTED
+from evenflow.draw.parts.rank_bars import VALUE_WIDTH
+from evenflow.draw.parts.timeline_blocks import Rows
 from evenflow.draw.plan_figures import Figure
-from evenflow.draw.rank_bars import VALUE_WIDTH
 from evenflow.draw.svg_elements import fit_text, group, text, text_width
-from evenflow.draw.timeline_blocks import Rows
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.language import english
 

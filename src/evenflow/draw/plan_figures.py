@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from evenflow.draw.axes import memory_unit, show_memory, show_time
+from evenflow.draw.parts.axes import memory_unit, show_memory, show_time
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.simulate import Simulation
 

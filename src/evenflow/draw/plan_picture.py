@@ -10,10 +10,6 @@ rank 0    ▁▂▃▄▃▄▃▂▁  - - limit              ▬▬|▬
           └─────┴─────┴ time
 """
 
-from evenflow.draw.axes import TimeScale, show_memory, time_axis, time_grid
-from evenflow.draw.block_numbers import choose_numbering, draw_numbers, numbering_words
-from evenflow.draw.legend import memory_legend, timeline_legend
-from evenflow.draw.memory_strips import draw_memory, memory_labels, memory_scale
 from evenflow.draw.page import (
     BARS_LEFT,
     BARS_WIDTH,
@@ -25,10 +21,14 @@ from evenflow.draw.page import (
     rank_labels,
 )
 from evenflow.draw.palette import LIMIT, MUTED
+from evenflow.draw.parts.axes import TimeScale, show_memory, time_axis, time_grid
+from evenflow.draw.parts.block_numbers import choose_numbering, draw_numbers, numbering_words
+from evenflow.draw.parts.legend import memory_legend, timeline_legend
+from evenflow.draw.parts.memory_strips import draw_memory, memory_labels, memory_scale
+from evenflow.draw.parts.rank_bars import bar_heading, busy_bars, peak_bars
+from evenflow.draw.parts.timeline_blocks import Rows, draw_blocks, make_blocks
 from evenflow.draw.plan_figures import plan_figures
-from evenflow.draw.rank_bars import bar_heading, busy_bars, peak_bars
 from evenflow.draw.svg_elements import document, group, rect, text
-from evenflow.draw.timeline_blocks import Rows, draw_blocks, make_blocks
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.language import ENGLISH, speaking
 from evenflow.simulate import Simulation

@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from evenflow.draw.axes import memory_unit
+from evenflow.draw.parts.axes import memory_unit
 from evenflow.language import _, _n
 from evenflow.units import MEGABYTE
 

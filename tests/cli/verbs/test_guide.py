@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from evenflow.cli.shared.written_mark import marked
+from evenflow.cli.shared.files.written_mark import marked
 from evenflow.export.dry_run_text import format_dry_runs
 from evenflow.profiles.memory.dry_run_guide import find_dry_runs
 from evenflow.profiles.plan_file import parse_plan

@@ -29,8 +29,8 @@ from evenflow.cli.shared.compared_plans import (
     picture_paths,
     recommended_plan,
 )
+from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.help_language import speaking_as_asked
-from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.shared.plan_pictures import beside_svg, plan_svg
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.text.block_text import block_to_paste

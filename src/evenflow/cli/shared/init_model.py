@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from evenflow.cli.shared.output_files import Outputs
+from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.text.fit_text import fit_summary
 from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from evenflow.cli.shared.input_files import STANDARD_INPUT, read_text
+from evenflow.cli.shared.files.input_files import STANDARD_INPUT, read_text
 from evenflow.fields import Fields, as_fields, load_json
 
 MODEL = click.option(

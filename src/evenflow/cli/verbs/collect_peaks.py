@@ -9,8 +9,8 @@ from typing import BinaryIO
 import click
 
 from evenflow.cli.shared import options
-from evenflow.cli.shared.input_files import STANDARD_INPUT, standard_input
-from evenflow.cli.shared.output_files import Outputs
+from evenflow.cli.shared.files.input_files import STANDARD_INPUT, standard_input
+from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.errors import FileError, InputError
 from evenflow.export.dry_run_text import format_memory_usage
 from evenflow.export.results.peaks_fields import peaks_fields

@@ -19,9 +19,9 @@ from evenflow.cli.shared.compared_plans import (
     picture_paths,
     recommended_plan,
 )
-from evenflow.cli.shared.input_files import read_network
+from evenflow.cli.shared.files.input_files import read_network
+from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.message_options import MessageOptions, message_options
-from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.shared.plan_pictures import plan_svg, plans_svg
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.text.block_text import block_to_paste

@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 
 from evenflow.cli.shared import options
+from evenflow.cli.shared.files.input_files import read_text
+from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.init_model import model_of, notes_of
-from evenflow.cli.shared.input_files import read_text
-from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.text.fit_text import fit_text
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.fit_fields import fit_fields

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from evenflow.cli.shared import options
-from evenflow.cli.shared.output_files import Outputs
+from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.training_yaml import TrainingYaml
 from evenflow.cli.text.guide_text import guide_notes
 from evenflow.errors import InputError

@@ -8,8 +8,8 @@ import click
 
 from evenflow.cli.shared import options
 from evenflow.cli.shared.dtype_option import dtype_option
+from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.model_config import MODEL, ModelConfig, config_path, read_config
-from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.shared.torch_extra import torch_extra
 from evenflow.cli.text.profile_text import profile_text

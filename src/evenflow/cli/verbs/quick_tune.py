@@ -10,8 +10,8 @@ from evenflow.baselines.quick_tune import SCHEDULE, TuningStep, with_full_only
 from evenflow.baselines.quick_tune import quick_tune as rule_of_thumb
 from evenflow.cli.exit_status import status_code
 from evenflow.cli.shared import options
-from evenflow.cli.shared.input_files import read_network
-from evenflow.cli.shared.output_files import Outputs
+from evenflow.cli.shared.files.input_files import read_network
+from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.comparison_table import comparison_table

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from evenflow.cli.shared import options
-from evenflow.cli.shared.output_files import Outputs
+from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.text.trace_text import trace_text
 from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file

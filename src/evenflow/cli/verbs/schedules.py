@@ -6,7 +6,7 @@ import click
 
 from evenflow.baselines.equal_stages import example_of
 from evenflow.cli.shared import options
-from evenflow.cli.shared.output_files import Outputs
+from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.text.display_width import padded, wrapped
 from evenflow.export.results.schedule_fields import family_fields
 from evenflow.language import _, looked_up

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from evenflow.cli.shared.written_mark import marked
+from evenflow.cli.shared.files.written_mark import marked
 from evenflow.model import Plan
 from evenflow.simulate import simulate
 from tests.cli.conftest import even_outcome, files_in

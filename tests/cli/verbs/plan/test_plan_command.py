@@ -226,7 +226,7 @@ def test_a_file_that_fails_late_does_not_take_the_plan_with_it(folder, evenflow,
     def full_disk(*_, **__):
         raise FileError("plan.json", action="write", reason="no space left")
 
-    monkeypatch.setattr("evenflow.cli.shared.output_files.write_whole", full_disk)
+    monkeypatch.setattr("evenflow.cli.shared.files.output_files.write_whole", full_disk)
     result = evenflow("plan", "tiny.json", *SIZES, "--json", "plan.json")
     assert result.exit_code == 2
     assert BLOCK in result.stdout

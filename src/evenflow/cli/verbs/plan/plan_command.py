@@ -8,8 +8,8 @@ import click
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.exit_status import status_code
 from evenflow.cli.shared import options
+from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.message_options import message_options
-from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.shared.plan_pictures import plan_svg
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.text.best_text import best_text

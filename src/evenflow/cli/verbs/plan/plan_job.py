@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from evenflow import solve
 from evenflow.baselines.even_plan import even_plan
 from evenflow.cli.shared import options
+from evenflow.cli.shared.files.input_files import read_network
 from evenflow.cli.shared.group_sizes import check_asked
-from evenflow.cli.shared.input_files import read_network
 from evenflow.cli.shared.training_yaml import TrainingYaml
 from evenflow.cli.verbs.plan.layers_per_rank import kept_by_chunks
 from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task

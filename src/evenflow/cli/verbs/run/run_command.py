@@ -10,8 +10,8 @@ import click
 from evenflow import ranges
 from evenflow.cli.shared import options
 from evenflow.cli.shared.dtype_option import dtype_option
+from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.numbers import Number
-from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.shared.torch_extra import torch_extra
 from evenflow.cli.text.aa_text import mismatch_text, verdict
 from evenflow.cli.text.run_text import comparison_text, measured_picture, step_line, verification_text

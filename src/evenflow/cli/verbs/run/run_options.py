@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenflow.cli.shared.input_files import read_text
+from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cli.text.aa_text import parse_fault
 from evenflow.cluster import Dtype
 from evenflow.errors import InputError

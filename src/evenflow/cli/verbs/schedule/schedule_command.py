@@ -7,9 +7,9 @@ import click
 
 from evenflow.baselines.equal_stages import equal_stages
 from evenflow.cli.shared import options
+from evenflow.cli.shared.files.input_files import STANDARD_INPUT, read_text
+from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.group_sizes import best_simulated, check_asked
-from evenflow.cli.shared.input_files import STANDARD_INPUT, read_text
-from evenflow.cli.shared.output_files import Outputs
 from evenflow.cli.text.schedule_text import checked_text, schedule_svg, shown_text
 from evenflow.cli.verbs.schedule.order_faults import explained
 from evenflow.cli.verbs.schedule.stage_times import StageTimes, stage_times

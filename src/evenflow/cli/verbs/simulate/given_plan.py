@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import click
 
 from evenflow.baselines.even_plan import even_plan
+from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cli.shared.group_sizes import check_asked
-from evenflow.cli.shared.input_files import read_text
 from evenflow.cli.shared.layer_counts import layers_by_chunk, parse_counts
 from evenflow.cli.shared.options import num_chunks, schedule_name
 from evenflow.errors import InputError

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.draw.palette import INK, PAPER
+from evenflow.draw.parts.timeline_blocks import Blocks, Rows
 from evenflow.draw.svg_elements import number, tenths, text_width
-from evenflow.draw.timeline_blocks import Blocks, Rows
 from evenflow.language import _
 from evenflow.schedule import Op
 

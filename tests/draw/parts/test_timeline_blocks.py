@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenflow.draw.axes import TimeScale
 from evenflow.draw.page import BARS_WIDTH, PLOT_LEFT, PLOT_WIDTH
+from evenflow.draw.parts.axes import TimeScale
+from evenflow.draw.parts.timeline_blocks import MERGE_TENTHS, make_blocks
 from evenflow.draw.plan_picture import timeline_svg
-from evenflow.draw.timeline_blocks import MERGE_TENTHS, make_blocks
 from evenflow.schedule import Op, parse_schedule
 from evenflow.simulate import Simulation
 from tests.draw.cases import bars, by_class, by_id, parse, simulation, words

@@ -6,8 +6,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.draw.axes import TimeScale
 from evenflow.draw.palette import OPERATIONS, PAPER, RECOMPUTE
+from evenflow.draw.parts.axes import TimeScale
 from evenflow.draw.svg_elements import number, path, tenths
 from evenflow.simulate import Timeline
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.cli.shared.picture_files import check_picture_file, picture_content
+from evenflow.cli.shared.files.picture_files import check_picture_file, picture_content
 from evenflow.errors import InputError
 from tests.draw.png_files import NEEDS_FONTS, png_size, png_values
 

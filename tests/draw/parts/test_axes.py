@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.draw.axes import TimeScale, memory_unit, nice_step, show_time, time_ticks, time_unit
+from evenflow.draw.parts.axes import TimeScale, memory_unit, nice_step, show_time, time_ticks, time_unit
 
 
 @given(st.floats(1e-3, 1e12), st.integers(1, 40))

@@ -2,9 +2,6 @@
 
 import numpy as np
 
-from evenflow.draw.axes import column_memory
-from evenflow.draw.legend import DASHES
-from evenflow.draw.memory_strips import MemoryScale
 from evenflow.draw.palette import (
     ACTIVATION_FILL,
     HAIRLINE,
@@ -16,8 +13,11 @@ from evenflow.draw.palette import (
     RECOMPUTE,
     STATIC_FILL,
 )
+from evenflow.draw.parts.axes import column_memory
+from evenflow.draw.parts.legend import DASHES
+from evenflow.draw.parts.memory_strips import MemoryScale
+from evenflow.draw.parts.timeline_blocks import Rows
 from evenflow.draw.svg_elements import number, path, rect, text
-from evenflow.draw.timeline_blocks import Rows
 from evenflow.simulate import Simulation
 
 _MOST_HEIGHT = 14

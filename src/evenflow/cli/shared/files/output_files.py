@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
-from evenflow.cli.shared.picture_files import check_picture_file, picture_content
-from evenflow.cli.shared.written_mark import mark_of, marked
+from evenflow.cli.shared.files.picture_files import check_picture_file, picture_content
+from evenflow.cli.shared.files.written_mark import mark_of, marked
 from evenflow.errors import FileError, InputError
 from evenflow.export.results.json_text import format_object
 from evenflow.interruption import writing

@@ -4,11 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.draw import timeline_svg
-from evenflow.draw.axes import TimeScale
-from evenflow.draw.block_numbers import Numbering, choose_numbering, draw_numbers, numbering_words
 from evenflow.draw.page import PLOT_LEFT, PLOT_WIDTH
+from evenflow.draw.parts.axes import TimeScale
+from evenflow.draw.parts.block_numbers import Numbering, choose_numbering, draw_numbers, numbering_words
+from evenflow.draw.parts.timeline_blocks import Blocks, Rows, make_blocks
 from evenflow.draw.svg_elements import text_width
-from evenflow.draw.timeline_blocks import Blocks, Rows, make_blocks
 from evenflow.schedule import Op
 from tests.draw.cases import by_class, parse, simulation
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from evenflow.cli.shared.written_mark import KEY, Mark, mark_of, marked
+from evenflow.cli.shared.files.written_mark import KEY, Mark, mark_of, marked
 from evenflow.export.results.json_text import format_object
 
 

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from evenflow.cli.shared.input_files import read_text
+from evenflow.cli.shared.files.input_files import read_text
 from evenflow.errors import FileError
 
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.draw.axes import TimeScale, nice_step, significant
-from evenflow.draw.legend import DASHES
 from evenflow.draw.palette import ACTIVATION_FILL, HAIRLINE, HELD_LINE, LIMIT, MUTED, OVER_FILL, STATIC_FILL
+from evenflow.draw.parts.axes import TimeScale, nice_step, significant
+from evenflow.draw.parts.legend import DASHES
+from evenflow.draw.parts.timeline_blocks import Rows
 from evenflow.draw.svg_elements import number, path, rect, tenths, text
-from evenflow.draw.timeline_blocks import Rows
 from evenflow.simulate import Simulation, memory_curve
 
 BUCKET_TENTHS = 5

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.cli.shared.output_files import Outputs, write_whole
+from evenflow.cli.shared.files.output_files import Outputs, write_whole
 from evenflow.errors import InputError
 from tests.draw.png_files import NEEDS_FONTS, png_size
 

@@ -1,0 +1,1 @@
+"""Files of a command: read whole, written whole or not at all, known again by a mark."""

@@ -1,0 +1,1 @@
+"""The parts of a picture: axes, blocks, strips, bars and their legend."""
