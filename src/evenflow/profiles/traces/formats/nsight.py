@@ -92,9 +92,9 @@ def _read(database: sqlite3.Connection, path: Path, matcher: NameMatcher) -> dic
     tables = Tables(database, place=str(path))
     processes: dict[int, _Process] = defaultdict(_Process)
     for thread, start, end, name in tables.ranges():
-        process = processes[thread >> _THREAD_BITS]
-        _add_range(process, matcher, name, thread, start, end)
-        check_scopes(len(process.scopes), file=str(path))
+        ranged = processes[thread >> _THREAD_BITS]
+        _add_range(ranged, matcher, name, thread, start, end)
+        check_scopes(len(ranged.scopes), file=str(path))
     if not processes:
         raise no_ranges(str(path))
     for calls in tables.calls():
