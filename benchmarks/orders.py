@@ -9,8 +9,9 @@ from benchmarks.cases import Case
 from benchmarks.table import aligned
 from evenflow.simulate import simulate
 from evenflow.solve.memory.least_memory import least_memory
-from evenflow.solve.order.alternate import OrderedOutcome, solve_any_order
+from evenflow.solve.order.alternate import solve_any_order
 from evenflow.solve.order.order_search import load_kernels
+from evenflow.solve.order.ordered_outcome import OrderedOutcome
 from evenflow.solve.problem import make_problem
 from evenflow.units import megabytes, milliseconds
 

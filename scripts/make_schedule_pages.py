@@ -118,8 +118,9 @@ some numbers of microbatches would leave ranks waiting for each other in a circl
 ### Other times
 
 The order is made for backwards of twice a forward's time: a microbatch's forwards follow each other at once, and of its
-backwards each third waits three forwards' time, so that no two of a rank fall together. `evenflow plan
---schedule search` makes orders of the same block for the times, messages and memory of a plan, and starts from them.
+backwards each third waits three forwards' time, so that no two of a rank fall together. `evenflow plan --schedule
+1f1b-v` also makes orders of the same block for the times, messages and memory of a plan, and `--schedule search` starts
+from them.
 """,
     "zb-h2": """\
 ### What it gains

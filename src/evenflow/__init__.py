@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule, parse_schedule
     from evenflow.simulate import Simulation, simulate
     from evenflow.solve import BestOutcome, BindingLimit, Infeasibility, Outcome, Progress, Status, plan_best
-    from evenflow.solve.order.alternate import OrderedOutcome, plan_any_order
+    from evenflow.solve.order.alternate import plan_any_order
     from evenflow.solve.order.order_search import OrderOutcome, search_order
+    from evenflow.solve.order.ordered_outcome import OrderedOutcome
     from evenflow.solve.plan import plan
 
 __version__ = "0.1.0"
@@ -117,7 +118,7 @@ _HOMES = {
     "Progress": "evenflow.solve",
     "Status": "evenflow.solve",
     "plan_best": "evenflow.solve",
-    "OrderedOutcome": "evenflow.solve.order.alternate",
+    "OrderedOutcome": "evenflow.solve.order.ordered_outcome",
     "plan_any_order": "evenflow.solve.order.alternate",
     "OrderOutcome": "evenflow.solve.order.order_search",
     "search_order": "evenflow.solve.order.order_search",

@@ -7,7 +7,8 @@ from evenflow.model import FULL, NONE, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.schedule import Op, schedule_of
 from evenflow.simulate import simulate
 from evenflow.solve import Status, plan
-from evenflow.solve.order.alternate import OrderedOutcome, plan_any_order
+from evenflow.solve.order.alternate import plan_any_order
+from evenflow.solve.order.ordered_outcome import OrderedOutcome
 
 
 def network(layers: int = 10) -> Network:

@@ -3,7 +3,7 @@
 from evenflow.export.results.plan_fields import plan_fields, report_of
 from evenflow.model import Sizes
 from evenflow.solve import Outcome
-from evenflow.solve.order.alternate import OrderedOutcome
+from evenflow.solve.order.ordered_outcome import OrderedOutcome
 from evenflow.units import megabytes, milliseconds
 
 

@@ -2,25 +2,19 @@
 
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import was_interrupted
-from evenflow.language import _
 from evenflow.model import Cells, Communication, Network, Plan, Request, Sizes
-from evenflow.schedule import FAMILIES, Schedule, make_schedule, order_lines
+from evenflow.schedule import FAMILIES, make_schedule
 from evenflow.simulate import Simulation, simulate
-from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock
-from evenflow.solve.order.order_bounds import order_lower_bound
 from evenflow.solve.order.order_search import load_kernels, search_order
-from evenflow.solve.order.work import make_work
-from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
-from evenflow.solve.plan_bounds import AnyPlan, any_order_lower_bound
+from evenflow.solve.order.ordered_outcome import ordered_outcome, with_order, without_bounds
+from evenflow.solve.outcome import Outcome, ProgressCallback
 from evenflow.solve.problem import Problem, problem_of_order
-from evenflow.solve.proof import TOLERANCE
 from evenflow.solve.race import Race, RaceSettings
-from evenflow.units import milliseconds
 
 _FAMILY_SHARE = 0.4
 """Share of the time for the plans of families."""
@@ -32,42 +26,6 @@ _PATIENCE = 3
 """Number of visits that did not help after which a start is given up."""
 _LEAST_SECONDS = 0.2
 """Least time of a visit: a shorter one does not pay for its start."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class OrderedOutcome(Outcome):
-    """The result of `plan_any_order`; `lower_bound_ns` holds for any cells and any order of these sizes."""
-
-    family: Outcome
-    """The best plan of a family found on the way, with the bound for that family."""
-    order_lower_bound_ns: int
-    """Lower bound on any order of this plan's cells on their ranks within the limit."""
-
-    def certificate(self) -> str:
-        """Return what the order gains over families, and how good the plan is proven to be, as lines of text."""
-        assert self.makespan_ns is not None  # of every OrderedOutcome
-        assert self.family.plan is not None
-        assert self.family.makespan_ns is not None
-        gain = 100 * (1 - self.makespan_ns / self.family.makespan_ns)
-        return "\n".join(
-            (
-                _(
-                    "{step_ms:,.3f} ms, {gain:.2f} % less than the best plan of a family that was found "
-                    "({schedule}, {family_ms:,.3f} ms)",
-                    step_ms=milliseconds(self.makespan_ns),
-                    gain=gain,
-                    schedule=self.family.plan.schedule,
-                    family_ms=milliseconds(self.family.makespan_ns),
-                ),
-                _("bound for any order of these cells: {bound}", bound=self._bound(self.order_lower_bound_ns)),
-                _("bound for any order of any cells: {bound}", bound=self._bound(self.lower_bound_ns)),
-            )
-        )
-
-    def _bound(self, bound_ns: int) -> str:
-        assert self.makespan_ns is not None
-        gap = 100 * (1 - bound_ns / self.makespan_ns)
-        return _("{bound_ms:,.3f} ms, at most {gap:.2f} % shorter", bound_ms=milliseconds(bound_ns), gap=gap)
 
 
 def plan_any_order(
@@ -131,34 +89,17 @@ def solve_any_order(
         progress=progress,
     )
     rounds.run()
-    family, best, problem = min(rounds.families, key=_preference), rounds.best, problems[0]
+    family, best = min(rounds.families, key=_preference), rounds.best
     if best is None:
         return family
-    bound = any_order_lower_bound(
-        AnyPlan(
-            network=problem.network,
-            num_ranks=problem.num_ranks,
-            num_chunks=problem.num_chunks,
-            num_units=problem.schedule.num_units,
-            min_layers=problem.min_layers,
-            memory_limit_bytes=problem.memory_limit_bytes,
-            message_ns=problem.message_ns,
-            may_split=split_backward,
-        )
-    )
-    outcome = OrderedOutcome(
-        status=Status.OPTIMAL if bound >= best.makespan_ns * (1 - 2 * TOLERANCE) else Status.FEASIBLE,
-        simulation=best,
-        lower_bound_ns=min(bound, best.makespan_ns),
-        memory_limit_bytes=problem.memory_limit_bytes,
+    return ordered_outcome(
+        best,
+        problems[0],
+        family,
+        split_backward=split_backward,
         solve_seconds=time.monotonic() - began,
-        first_plan_seconds=family.first_plan_seconds,
-        fixed_layers=request.layers is not None,
-        family=family,
-        # After a signal there is no time for the bound of these cells; the one of any cells holds for them too.
-        order_lower_bound_ns=min(bound if was_interrupted() else rounds.order_bound_ns(best), best.makespan_ns),
+        interrupted=rounds.interrupted,
     )
-    return with_binding(outcome, problem_of_order(request, best.timeline.schedule))
 
 
 def _problems(request: Request, *, split_backward: bool) -> dict[str, Problem]:
@@ -216,19 +157,8 @@ class _Rounds:
             self._plan_family(self.last_resort)
         # What compiling took in a first run is not taken from the search.
         self.end = max(began + self.time_limit_s, time.monotonic() + (1 - _FAMILY_SHARE) * self.time_limit_s)
-        with suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt, Interrupted):
             self._improve()
-
-    def order_bound_ns(self, simulation: Simulation) -> int:
-        """Return a lower bound on any order of this plan's cells on their ranks within the limit."""
-        work = make_work(
-            simulation.costs,
-            simulation.timeline.schedule,
-            memory_limit_bytes=self.problems[0].memory_limit_bytes,
-            communication=simulation.communication,
-            split_backward=self.split_backward,
-        )
-        return order_lower_bound(work).lower_bound_ns
 
     def _plan_family(self, problem: Problem) -> None:
         seconds = _FAMILY_SHARE * self.time_limit_s / len(self.problems)
@@ -279,7 +209,7 @@ class _Rounds:
             split_backward=self.split_backward,
             time_limit_s=max(_LEAST_SECONDS, seconds),
             seed=seed,
-            progress=self._watched(),
+            progress=without_bounds(self.progress, self.best),
         )
         if outcome.makespan_ns >= track.makespan_ns:
             return track
@@ -296,7 +226,7 @@ class _Rounds:
 
     def _race(self, problem: Problem, *, seconds: float, start: Plan | None = None) -> Outcome:
         race = Race(problem, RaceSettings(start=start))
-        outcome = race.run(Clock(limit_s=seconds), progress=self._watched())
+        outcome = race.run(Clock(limit_s=seconds), progress=without_bounds(self.progress, self.best))
         self.interrupted = race.interrupted.is_set()
         return outcome
 
@@ -306,22 +236,3 @@ class _Rounds:
         if not simulation.fits(self.problems[0].memory_limit_bytes):
             raise AssertionError("search and simulator disagree on memory: this is a fault in evenflow")
         self.best = simulation
-
-    def _watched(self) -> ProgressCallback | None:
-        """Return a callback that reports the best plan so far, without bounds that hold for one order or one cut."""
-        if self.progress is None:
-            return None
-        report, best_ns = self.progress, self.best.makespan_ns if self.best else None
-
-        def watch(inner: Progress) -> None:
-            known = [each for each in (best_ns, inner.makespan_ns) if each is not None]
-            report(replace(inner, makespan_ns=min(known, default=None), lower_bound_ns=0))
-
-        return watch
-
-
-def with_order(plan: Plan, schedule: Schedule) -> Plan:
-    """Return `plan` with the order of `schedule`, by its name alone if that is a family's for equal times."""
-    lines = order_lines(schedule)
-    group_size = None if lines else schedule.group_size
-    return replace(plan, schedule=schedule.name, order=lines, group_size=group_size)

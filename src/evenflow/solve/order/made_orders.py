@@ -19,7 +19,7 @@ from evenflow.schedule.pattern import Pattern, unrolled
 from evenflow.simulate import build_graph, run
 from evenflow.simulate.compiled import compiled
 from evenflow.solve.order.keys import KINDS, Keys
-from evenflow.solve.order.work import Work
+from evenflow.solve.order.work import Work, unit_work
 
 _GAP_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Shares of a weight gradient that a wait must have so that the gradient is run in it."""
@@ -90,6 +90,14 @@ def pattern_orders(pattern: Pattern, work: Work, *, splits: NDArray[np.bool_], n
                 yield found
     for each, patience in product(keys, _PATIENCE):
         yield maker.listed(each, patience)
+
+
+def load_makers() -> None:
+    """Compile what makes orders, or read it from the cache, by making some for something tiny."""
+    for _order in family_orders(
+        "zb-h1", unit_work(make_schedule("zb-h1", num_ranks=2, num_chunks=1, num_microbatches=2))
+    ):
+        pass
 
 
 class _Maker:

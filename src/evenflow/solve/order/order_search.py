@@ -17,10 +17,11 @@ from evenflow.schedule import (
     one_f_one_b,
     schedule_of,
 )
-from evenflow.simulate import StageCosts, stage_costs
+from evenflow.simulate import stage_costs
+from evenflow.solve.order.made_orders import load_makers
 from evenflow.solve.order.order_bounds import OrderBound, order_lower_bound
 from evenflow.solve.order.searcher import OrderSearch
-from evenflow.solve.order.work import make_work
+from evenflow.solve.order.work import make_work, unit_work
 from evenflow.solve.outcome import ProgressCallback
 
 _STARTS_SHARE = 0.5
@@ -111,20 +112,9 @@ def search_order(
 def load_kernels() -> None:
     """Compile what the search needs, or read it from the cache, by searching something tiny."""
     tiny = one_f_one_b(num_ranks=2, num_microbatches=2)
-    ones, zeros = np.ones(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
-    costs = StageCosts(
-        num_ranks=2,
-        forward_ns=ones,
-        backward_ns=2 * ones,
-        weight_ns=ones,
-        recompute_ns=zeros,
-        activation_bytes=ones,
-        until_weight_bytes=ones,
-        static_bytes=zeros,
-        working_bytes=zeros,
-    )
-    work = make_work(costs, tiny, memory_limit_bytes=None, communication=None, split_backward=False)
+    work = unit_work(tiny)
     search = OrderSearch(work=work, bound_ns=0)
     search.start_from(tiny)
     search.improve(began=time.monotonic(), time_limit_s=0.01, progress=None)
     search.anneal(steps=1, end=np.inf)
+    load_makers()

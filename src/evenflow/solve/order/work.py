@@ -186,6 +186,25 @@ def make_work(
     return work
 
 
+def unit_work(schedule: Schedule) -> Work:
+    """Return the work of equal stages in units, without a limit, with the placement and sizes of `schedule`."""
+    ones, zeros = np.ones(schedule.num_stages, dtype=np.int64), np.zeros(schedule.num_stages, dtype=np.int64)
+    costs = StageCosts(
+        num_ranks=schedule.num_ranks,
+        forward_ns=ones,
+        backward_ns=2 * ones,
+        weight_ns=ones,
+        recompute_ns=zeros,
+        activation_bytes=ones,
+        until_weight_bytes=ones,
+        static_bytes=np.zeros(schedule.num_ranks, dtype=np.int64),
+        working_bytes=np.zeros(schedule.num_ranks, dtype=np.int64),
+    )
+    return make_work(
+        costs, schedule, memory_limit_bytes=None, communication=None, split_backward=schedule.splits_backward
+    )
+
+
 def splits_of(schedule: Schedule) -> NDArray[np.bool_] | None:
     """Return which stages split their backwards, shape [num_stages]; None where a stage splits only some of them."""
     split, whole = (

@@ -1,4 +1,4 @@
-"""``evenflow plan --schedule search``, with the real solver on a tiny model."""
+"""``evenflow plan --schedule search`` and orders made for the plan, with the real solver on a tiny model."""
 
 import json
 
@@ -41,6 +41,28 @@ def test_a_searched_plan_is_simulated_as_it_is(folder, evenflow):
     assert again.exit_code == 0
     assert "one step takes 26.000 ms" in again.stdout
     assert read_plan_file(folder / "again.json") == read_plan_file(folder / "plan.json")
+
+
+def test_a_family_has_an_order_made_for_the_plan_where_that_is_shorter(folder, evenflow):
+    uneven = json.loads((folder / "tiny.json").read_text())
+    uneven["layers_description"] += [
+        {"name": "Output", "type": "TAIL", "nb_layer": 1, "time": 0.9, "memory_parameter": 80}
+    ]
+    (folder / "uneven.json").write_text(json.dumps(uneven))
+    planned = evenflow(
+        "plan", "uneven.json", "--ranks", 2, "--microbatches", 5, "--schedule", "zbv", "--json", "plan.json"
+    )
+    assert planned.exit_code == 0
+    assert " ms with the order of zbv made for these times, " in planned.stdout
+    assert "% less than under its order for equal times (optimal: no plan of this schedule is shorter" in planned.stdout
+    fields = json.loads((folder / "plan.json").read_text())
+    assert fields["schedule"] == fields["best_family"]["schedule"] == "zbv"
+    assert fields["makespan_ms"] < fields["best_family"]["makespan_ms"]
+    again = evenflow("simulate", "uneven.json", "plan.json", "--json", "again.json")
+    assert again.exit_code == 0
+    assert json.loads((folder / "again.json").read_text())["makespan_ms"] == fields["makespan_ms"]
+    assert read_plan_file(folder / "again.json") == read_plan_file(folder / "plan.json")
+    assert read_plan_file(folder / "plan.json").order
 
 
 @pytest.mark.usefixtures("fake_solver")

@@ -1,4 +1,4 @@
-"""A plan of ``--schedule search`` is run in the very order that was found."""
+"""A plan with an order of its own is run in this very order: one that was searched, or made for a family's times."""
 
 import json
 import os
@@ -23,23 +23,25 @@ UNEVEN = {
     ],
 }  # fmt: skip
 """A model for which no family has the best order."""
+SEARCH = ("--schedule", "search")
 
 
 @pytest.mark.parametrize(
     ("sizes", "options"),
     [
-        (("--ranks", 2, "--chunks", 2, "--memory", "600MB"), ()),
-        (("--ranks", 2, "--chunks", 1, "--memory", "500MB"), ("--split-backward",)),
-        pytest.param(("--ranks", 4, "--memory", "500MB"), ("--split-backward",), marks=pytest.mark.slow),
-        pytest.param(("--ranks", 3, "--chunks", 2, "--memory", "500MB"), (), marks=pytest.mark.slow),
+        (("--ranks", 2, "--chunks", 2, "--memory", "600MB"), SEARCH),
+        (("--ranks", 2, "--chunks", 1, "--memory", "500MB"), (*SEARCH, "--split-backward")),
+        (("--ranks", 2), ("--schedule", "zb-h1", "--layers-per-rank", "4,2")),
+        pytest.param(("--ranks", 4, "--memory", "500MB"), (*SEARCH, "--split-backward"), marks=pytest.mark.slow),
+        pytest.param(("--ranks", 3, "--chunks", 2, "--memory", "500MB"), SEARCH, marks=pytest.mark.slow),
     ],
 )
-def test_a_searched_plan_trains_what_the_unsplit_model_does(
+def test_the_plan_trains_what_the_unsplit_model_does(
     folder: Path, evenflow, sizes: tuple[object, ...], options: tuple[str, ...]
 ):
     (folder / "uneven.json").write_text(json.dumps(UNEVEN), encoding="utf-8")
     planned = evenflow(
-        "plan", "uneven.json", *sizes, "--microbatches", 5, "--schedule", "search", "--time-limit", 2, *options,
+        "plan", "uneven.json", *sizes, "--microbatches", 5, "--time-limit", 2, *options,
         "--json", "plan.json",
     )  # fmt: skip
     assert planned.exit_code == 0, planned.stderr

@@ -13,12 +13,13 @@ from evenflow.cli.verbs.plan.layers_per_rank import kept_by_chunks
 from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task
 from evenflow.export.targets import MINDFORMERS
 from evenflow.model import Cells, Network, Plan, Request, Sizes
-from evenflow.schedule import default_family
+from evenflow.schedule import FAMILIES, default_family
 from evenflow.solve import BestOutcome, Neighbours, Outcome, ProgressCallback
 from evenflow.solve.best import chunk_counts
 from evenflow.solve.contest.neighbours import comparison_seconds
 from evenflow.solve.group_choice import GroupSizes
 from evenflow.solve.order.alternate import solve_any_order
+from evenflow.solve.order.fitted import solve_fitted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +134,8 @@ def solve_job(job: PlanJob, progress: ProgressCallback | None) -> Answer:
             )
         )
     comparison_s = comparison_seconds(job.time_limit_s) if job.compares else 0.0
-    outcome = solve.solve(
+    solver = solve_fitted if FAMILIES[job.schedule].patterns else solve.solve
+    outcome = solver(
         job.request, schedule=job.schedule, time_limit_s=job.time_limit_s - comparison_s, progress=progress
     )
     if not comparison_s or outcome.simulation is None:
