@@ -68,7 +68,7 @@ def test_refusals():
         plan_of(8, 2, 1, "comm")
     with pytest.raises(InputError, match="keys and values"):
         plan_of(8, 2, 1, "full", sequence_splits=2)
-    with pytest.raises(InputError, match="the number of ranks must be at least 1"):
+    with pytest.raises(InputError, match="the number of ranks must be an integer from 1"):
         plan_of(8, 0, 1)
 
 

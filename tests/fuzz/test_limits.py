@@ -90,16 +90,20 @@ def test_a_long_trace_is_read_in_little_memory(tmp_path: Path) -> None:
     assert most_bytes < MOST_BYTES
 
 
+_MEASURED = """
+import resource, subprocess, sys
+status = subprocess.run([sys.executable, "-m", "evenflow", *sys.argv[2:]]).returncode
+with open(sys.argv[1], "w") as used:
+    used.write(str(1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
+sys.exit(status)
+"""
+"""Runs a command and writes down its most memory; started from here, the command would count what the tests hold."""
+
+
 def _run(folder: Path, arguments: tuple[str, ...]) -> tuple[int, str, int]:
     """Return exit status, standard error and the most memory of a command."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "EVENFLOW_LANG": "en"}
-    log = folder / "errors"
-    with (
-        log.open("wb") as errors,
-        subprocess.Popen(
-            [sys.executable, "-m", "evenflow", *arguments], cwd=folder, env=environment, stdout=errors, stderr=errors
-        ) as process,
-    ):
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode, log.read_text(), 1024 * used.ru_maxrss
+    used = folder / "used"
+    command = [sys.executable, "-c", _MEASURED, str(used), *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr, int(used.read_text())

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from evenflow.errors import RunError
+from evenflow.profiles.layer_file import read_layer_file
 from tests.fuzz import judge
 from tests.fuzz.cases import make
+from tests.paths import ROOT
 
 HANG_SECONDS = 60.0
 """Processor time after which an input hangs; and ten times as much by the clock."""
@@ -48,12 +50,14 @@ def main(seed: int, first: int, end: int, folder: Path) -> None:
 
 
 def prepare() -> None:
-    """Load everything once, keep real training processes out, and bound the memory."""
+    """Load and compile everything once, keep real training processes out, and bound the memory."""
     import torch
 
-    import evenflow.profiles.from_model.model_profile
-    import evenflow.solve  # noqa: F401
+    import evenflow.profiles.from_model.model_profile  # noqa: F401
+    from evenflow.solve.order.alternate import plan_any_order
 
+    tiny = read_layer_file(ROOT / "examples" / "llama2_70b.json")
+    plan_any_order(tiny, num_ranks=2, num_microbatches=2, num_chunks=2, split_backward=True, time_limit_s=1)  # compiles
     torch.set_num_threads(1)
     without_processes(setattr)
     resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESS_BYTES, MOST_ADDRESS_BYTES))

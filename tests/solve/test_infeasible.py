@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
 from evenflow.model import Request, Sizes
 from evenflow.solve.infeasible import advice_for, explain
@@ -26,6 +26,7 @@ def problem_of(limit_mb: int, *, schedule: str = "1f1b", num_chunks: int = 1, **
 @settings(max_examples=25)
 def test_the_smallest_limit_is_that_of_every_plan(case):
     least_bytes = every_plan(case).least_bytes
+    assume(least_bytes > 0)
     problem = case.problem(least_bytes - 1)
     least = least_memory(problem, seconds=20)
     outcome = explain(problem, least, seconds=1.5, advise=False)

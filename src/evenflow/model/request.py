@@ -32,7 +32,7 @@ class Request:
 
     def __post_init__(self) -> None:
         if self.memory_limit_bytes is not None:
-            MEMORY_BYTES.above_zero.check(self.memory_limit_bytes, place=_("the memory limit"))
+            MEMORY_BYTES.check(self.memory_limit_bytes, place=_("the memory limit"))
         check_step(self.network, self.sizes, self.communication)
 
     @property

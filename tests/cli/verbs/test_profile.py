@@ -85,7 +85,7 @@ class TestProfile:
             ),
             ({}, ("--seq", "64"), "accelerator must be given where no device"),
             ({}, ("--seq", "64", "--accelerator", "h10"), "did you mean 'h100'"),
-            ({}, (*SIZES, "--efficiency", "0"), "a share above 0"),
+            ({}, (*SIZES, "--efficiency", "0"), "a number from 0.0001 to 1"),
             ({}, (*SIZES, "--tensor-parallel", "3"), "must divide by the 3 devices"),
             ({}, ("--seq", "64", "--device", "cuda"), "must be a device that PyTorch sees"),
         ],

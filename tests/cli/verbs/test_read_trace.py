@@ -70,7 +70,7 @@ def test_what_is_not_measured_is_said(evenflow: Evenflow, tmp_path: Path):
     ("arguments", "message"),
     [
         (["--layers", 96], "Missing option '--microbatches'"),
-        (["--layers", 0, "--microbatches", 8], "0 is not in the range"),
+        (["--layers", 0, "--microbatches", 8], "must be an integer from 1 to 100,000"),
         (["--layers", 96, "--microbatches", 7], "give the microbatches of the profiled run"),
         (["--layers", 5, "--microbatches", 8], "at least the 6 that this stage runs"),
         (["--layers", 96, "--microbatches", 8, "--body", "GPTLayer"], "'LLamaDecodeLayer' (1,440)"),

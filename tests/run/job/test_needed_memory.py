@@ -32,15 +32,13 @@ def test_the_least_is_what_must_be_there_by_hand() -> None:
     assert least(replace(job(2), verify=True))[0] - least(job(2))[0] == 16 * (2 * layer + 2 * embedding + norm)
 
 
-@pytest.mark.parametrize(
-    ("changes", "least_mb"), [({"sequence_length": 10**12}, 10**9), ({"vocab_size": 10**14}, 10**9)]
-)
+@pytest.mark.parametrize(("changes", "least_mb"), [({"sequence_length": 10**7}, 10**2), ({"vocab_size": 10**8}, 10**5)])
 def test_what_no_machine_holds_is_refused_with_what_it_needs(changes: dict[str, int], least_mb: int) -> None:
     asked = replace(job(2), **changes)
     model = build_model(asked)
     with pytest.raises(InputError, match="the memory that this run needs at least must be at most the") as caught:
         check_memory(asked, model, cut(model, asked.plan, runnable_order(asked.plan)), here=2)
-    assert int(str(caught.value.value).split()[0].replace(",", "")) > 10**9
+    assert int(str(caught.value.value).split()[0].replace(",", "")) > least_mb
 
 
 def test_a_machine_needs_room_for_its_own_ranks_only() -> None:

@@ -139,7 +139,7 @@ def test_bad_clusters_are_one_message(folder, model, evenflow, arguments, messag
     ("arguments", "message"),
     [
         (("--accelerator", "h101"), "did you mean 'h100'?"),
-        (("--efficiency", "1.5"), "efficiency must be a share above 0"),
+        (("--efficiency", "1.5"), "efficiency must be a number from 0.0001 to 1"),
     ],
 )
 def test_bad_devices_are_one_message(folder, model, evenflow, arguments, message):

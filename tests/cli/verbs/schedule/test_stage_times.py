@@ -14,9 +14,9 @@ def test_milliseconds_become_whole_nanoseconds_of_at_least_one():
 @pytest.mark.parametrize(
     ("times", "message"),
     [
-        ((0, 1, None), "^--forward must be milliseconds above zero"),
-        ((1, float("nan"), None), "^--backward must be milliseconds above zero"),
-        ((1, 1, 1e7), "^--weight must be milliseconds above zero"),
+        ((0, 1, None), "^--forward must be a number above zero"),
+        ((1, float("nan"), None), "^--backward must be a number above zero"),
+        ((1, 1, 1e7), "^--weight must not be longer than the backward"),
         ((1, 1, 1.5), "^--weight must not be longer than the backward, .*, got 1.5"),
     ],
 )
