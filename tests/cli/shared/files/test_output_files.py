@@ -189,3 +189,9 @@ class TestWhatIsReplaced:
         outputs = Outputs({"--init-file": tmp_path / "init.yaml"}, edited=("--init-file",))
         outputs.write("--init-file", lambda: "a: 2\n")
         assert (tmp_path / "init.yaml").read_text() == "a: 2\n"
+
+
+def test_a_name_that_is_no_text_is_written_with_question_marks(tmp_path: Path) -> None:
+    target = tmp_path / "layers.json"
+    Outputs({"--layer-file": target}).write("--layer-file", lambda: '{"name": "a\udcff"}')
+    assert '"a?"' in target.read_text(encoding="utf-8")

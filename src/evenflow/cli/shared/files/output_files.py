@@ -86,7 +86,8 @@ class Outputs:
         with speaking(ENGLISH) if is_for_all else nullcontext():
             text = make_text()
         made = picture_content(path, text) if option in self._pictures else text
-        content = made.encode() if isinstance(made, str) else made
+        # A name of a file that is no text, which became the name of a model, must not stop the file.
+        content = made.encode(errors="replace") if isinstance(made, str) else made
         if option not in self._edited and option not in self._without_mark:
             content = marked(content, measured_by=self._measured_by, first_line=mark_first_line)
         self._check_replaceable(option)  # it may have come, or have been changed, during the work
