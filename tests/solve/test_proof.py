@@ -117,13 +117,17 @@ def test_where_the_cuts_are_searched(data, time):
     best = plans.best_ns(limit)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(proof, "_MAX_INTEGER_COLUMNS", 0)
-        for target in (best - 1 - int(2 * TOLERANCE * best), best, data.draw(st.integers(best // 2, 2 * best))):
+        for target in (best * 998 // 1000, best - 1, best, data.draw(st.integers(best // 2, 2 * best))):
             prover = Prover(case.problem(limit))
-            answer = prover.refute(target, seconds=SECONDS)
+            hairs_breadth = 0.999 * best <= target < best  # may take longer than a test has
+            answer = prover.refute(target, seconds=5 if hairs_breadth else SECONDS)
             event(f"searched: {prover.searches_cuts}, chunks: {case.sizes.num_chunks}")
             assert prover.searches_cuts or answer.refuted, "options alone may refute it"
-            assert answer.refuted == (target < best)
             assert answer.bound_ns <= best
+            if hairs_breadth and not answer.refuted:
+                assert answer.counts is None
+                continue
+            assert answer.refuted == (target < best)
             if not answer.refuted:
                 check_plan(case, prover.problem, limit, answer.counts, target)
 
