@@ -33,7 +33,7 @@ def mutated(seed: Any, form: str, random: Random) -> bytes:
     tree = deepcopy(seed)
     for _ in range(random.choice((0, 1, 1, 1, 1, 1, 2, 3))):
         tree = _mutated_tree(tree, form, random)
-    text = _as_json(tree) if form == JSON else "\n".join(_as_yaml(tree, random)) + "\n"
+    text = _in_brackets(tree) if form == JSON else "\n".join(_as_yaml(tree, random)) + "\n"
     return _noisy(_encoded(text, random), random, share=0.15)
 
 
@@ -89,13 +89,14 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _as_json(value: Any) -> str:
+def _in_brackets(value: Any) -> str:
+    """Return a value as JSON, which YAML reads too."""
     if isinstance(value, Raw):
         return value.text
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(str(key))}: {_as_json(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{json.dumps(str(key))}: {_in_brackets(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_as_json, value)) + "]"
+        return "[" + ", ".join(map(_in_brackets, value)) + "]"
     return _scalar(value)
 
 
@@ -118,17 +119,7 @@ def _as_yaml(value: Any, random: Random, indent: str = "") -> list[str]:
             first, *rest = _as_yaml(item, random, indent + "  ")
             lines += [f"{indent}- {first.lstrip(' ')}", *rest]
         return ["", *lines]
-    return [indent + _flow(value)]
-
-
-def _flow(value: Any) -> str:
-    if isinstance(value, Raw):
-        return value.text
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(str(key))}: {_flow(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    return _scalar(value)
+    return [indent + _in_brackets(value)]
 
 
 def _scalar(value: Any) -> str:
@@ -182,5 +173,5 @@ def _noisy(data: bytes, random: Random, *, share: float) -> bytes:
         elif kind < 0.95:
             data = data[:at] + data[max(0, at - 50) :]
         else:
-            data = gzip.compress(data)
+            data = gzip.compress(data, mtime=0)  # an input is the same whenever it is made
     return data

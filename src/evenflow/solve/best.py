@@ -104,7 +104,10 @@ def solve_best(
         sizes, kept = replace(request.sizes, num_chunks=count), None if layers is None else layers[count]
         return replace(request, sizes=sizes, layers=kept, group_size=group_size)
 
-    floors = {count: _floor_ns(request_of(count)) for count in dict.fromkeys(count for _, count in pairs)}
+    floors = {
+        count: any_order_lower_bound(AnyPlan.of(request_of(count), may_split=True))
+        for count in dict.fromkeys(count for _, count in pairs)
+    }
     entries = [
         Entry(schedule=name, num_chunks=count, group_size=size, floor_ns=floors[count])
         for name, count in pairs
@@ -132,20 +135,3 @@ def _pairs(names: Sequence[str], counts: Sequence[int], *, sequence_splits: int)
         and count >= FAMILIES[name].fewest_chunks
         and (FAMILIES[name].can_split or sequence_splits == 1)
     ]
-
-
-def _floor_ns(request: Request) -> int:
-    """Return a lower bound on all plans of `request` in any order of work, which holds before any is tried."""
-    sizes, network = request.sizes, request.network
-    return any_order_lower_bound(
-        AnyPlan(
-            network=network.split_sequence(sizes.sequence_splits),
-            num_ranks=sizes.num_ranks,
-            num_chunks=sizes.num_chunks,
-            num_units=sizes.num_units,
-            min_layers=request.min_layers,
-            memory_limit_bytes=request.memory_limit_bytes if network.has_memory else None,
-            message_ns=request.message_ns,
-            may_split=True,
-        )
-    )

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.model import Network
+from evenflow.model import Network, Request
 from evenflow.simulate import Integers, LayerSums, layer_sums
 
 Values = NDArray[np.float64]
@@ -58,6 +58,21 @@ class AnyPlan:
     message_ns: int
     may_split: bool
     """Whether backwards may be split."""
+
+    @classmethod
+    def of(cls, request: Request, *, may_split: bool) -> "AnyPlan":
+        """Return the sizes and limits of all plans of `request`."""
+        sizes, network = request.sizes, request.network
+        return cls(
+            network=network.split_sequence(sizes.sequence_splits),
+            num_ranks=sizes.num_ranks,
+            num_chunks=sizes.num_chunks,
+            num_units=sizes.num_units,
+            min_layers=request.min_layers,
+            memory_limit_bytes=request.memory_limit_bytes if network.has_memory else None,
+            message_ns=request.message_ns,
+            may_split=may_split,
+        )
 
 
 def any_order_lower_bound(plans: AnyPlan) -> int:

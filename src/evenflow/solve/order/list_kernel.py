@@ -208,6 +208,36 @@ def _choose(rank: int, keys: Any, latest: int, starts: Any, stages: Stages, done
 
 
 @numba.njit(cache=True, nogil=True)
+def run_action(
+    kind: int, stage: int, begin: int, index: int, stages: Stages, done: DoneActions, forward_ends: Any,
+    gradient_ends: Any, changed: Any, ops: Any, own_stages: Any, units: Any,
+) -> Any:  # fmt: skip
+    """Run the next action of a kind on a stage from `begin` on, as number `index` of the order; return its end.
+
+    Marks the ranks as `changed` that this may let begin something else: its own, and the one that gets its result.
+    """
+    op, rank = op_of(kind, stages.splits[stage]), stages.ranks[stage]
+    end = begin + stages.durations[NUM_OPS * stage + op]
+    ops[index], own_stages[index] = op, stage
+    neighbour = -1
+    if kind == 0:
+        units[index] = done.forwards[stage]
+        forward_ends[stage, done.forwards[stage]] = end
+        neighbour = stage + 1 if stage + 1 < len(stages.ranks) else -1
+    elif kind == 1:
+        units[index] = stages.gradient_units[done.gradients[stage]]
+        gradient_ends[stage, done.gradients[stage]] = end
+        neighbour = stage - 1
+    else:
+        units[index] = stages.gradient_units[done.weights[stage]]
+    apply(op, stage, rank, 1, stages, done)
+    changed[rank] = True
+    if neighbour >= 0:
+        changed[stages.ranks[neighbour]] = True
+    return end
+
+
+@numba.njit(cache=True, nogil=True)
 def list_schedule(
     keys: Any, patience: float, stages: Stages, rank_starts: Any, ops: Any, own_stages: Any, units: Any
 ) -> Any:
@@ -246,27 +276,11 @@ def list_schedule(
         earliest = starts[rank].min()
         latest = earliest + np.int64(patience * (first_end - earliest))
         kind, chunk = _choose(rank, keys, latest, starts[rank], stages, done)
-        stage, index = stages.table[chunk, rank], heads[rank]
-        op = op_of(kind, stages.splits[stage])
-        end = starts[rank, kind, chunk] + stages.durations[NUM_OPS * stage + op]
-        ops[index], own_stages[index] = op, stage
-        neighbour = -1
-        if kind == 0:
-            units[index] = done.forwards[stage]
-            forward_ends[stage, done.forwards[stage]] = end
-            neighbour = stage + 1 if stage + 1 < num_stages else -1
-        elif kind == 1:
-            units[index] = stages.gradient_units[done.gradients[stage]]
-            gradient_ends[stage, done.gradients[stage]] = end
-            neighbour = stage - 1
-        else:
-            units[index] = stages.gradient_units[done.weights[stage]]
-        apply(op, stage, rank, 1, stages, done)
+        free[rank] = run_action(
+            kind, stages.table[chunk, rank], starts[rank, kind, chunk], heads[rank], stages, done,
+            forward_ends, gradient_ends, changed, ops, own_stages, units,
+        )  # fmt: skip
         heads[rank] += 1
-        free[rank] = end
-        changed[rank] = True
-        if neighbour >= 0:
-            changed[stages.ranks[neighbour]] = True
         for chunk in range(num_chunks):
             fits[:, stages.table[chunk, rank]] = _UNKNOWN
     return free.max()

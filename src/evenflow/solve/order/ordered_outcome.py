@@ -81,18 +81,7 @@ def ordered_outcome(
 
     `problem` has the sizes and the limit of the search, under any order.
     """
-    bound = any_order_lower_bound(
-        AnyPlan(
-            network=problem.network,
-            num_ranks=problem.num_ranks,
-            num_chunks=problem.num_chunks,
-            num_units=problem.schedule.num_units,
-            min_layers=problem.min_layers,
-            memory_limit_bytes=problem.memory_limit_bytes,
-            message_ns=problem.message_ns,
-            may_split=split_backward,
-        )
-    )
+    bound = any_order_lower_bound(AnyPlan.of(problem.request, may_split=split_backward))
     of_cells = bound
     # After a signal there is no time for the bound of these cells; the one of any cells holds for them too.
     if not interrupted and not was_interrupted():

@@ -13,7 +13,7 @@ import numba
 import numpy as np
 
 from evenflow.schedule import NUM_OPS, WEIGHT_GRADIENT
-from evenflow.solve.order.list_kernel import NEVER, DoneActions, Stages, apply, can_run, op_of, ready_at
+from evenflow.solve.order.list_kernel import NEVER, DoneActions, Stages, can_run, op_of, ready_at, run_action
 
 _NONE = -1
 
@@ -186,25 +186,9 @@ def squeeze(
                 rank = other
         if begins[rank] >= NEVER:
             return NEVER
-        kind, stage, index = kinds[rank], stages.table[chunks[rank], rank], heads[rank]
-        op = op_of(kind, stages.splits[stage])
-        end = begins[rank] + stages.durations[NUM_OPS * stage + op]
-        ops[index], own_stages[index] = op, stage
-        neighbour = -1
-        if kind == 0:
-            units[index] = done.forwards[stage]
-            forward_ends[stage, done.forwards[stage]] = end
-            neighbour = stage + 1 if stage + 1 < num_stages else -1
-        elif kind == 1:
-            units[index] = stages.gradient_units[done.gradients[stage]]
-            gradient_ends[stage, done.gradients[stage]] = end
-            neighbour = stage - 1
-        else:
-            units[index] = stages.gradient_units[done.weights[stage]]
-        apply(op, stage, rank, 1, stages, done)
+        free[rank] = run_action(
+            kinds[rank], stages.table[chunks[rank], rank], begins[rank], heads[rank], stages, done,
+            forward_ends, gradient_ends, changed, ops, own_stages, units,
+        )  # fmt: skip
         heads[rank] += 1
-        free[rank] = end
-        changed[rank] = True
-        if neighbour >= 0:
-            changed[stages.ranks[neighbour]] = True
     return free.max()
