@@ -78,6 +78,8 @@ MODEL_SIZE = Range(least=1, most=100_000_000)
 """Hidden sizes, heads and vocabulary of a model that is built from its configuration."""
 TOKENS = Range(least=1, most=10_000_000)
 """Tokens of a sequence."""
+TRAINED_SIZE = Range(least=1, most=10**15)
+"""Tokens and words of a training that `evenflow run` is asked for: what no machine holds is refused by its memory."""
 SEQUENCES = Range(least=1, most=1_000_000)
 """Sequences of a microbatch."""
 DEVICES = Range(least=1, most=1_000_000)

@@ -16,18 +16,20 @@ _OTHER = Range(least=-(10**9), most=10**12)
 _SOME_LAYERS = Range(least=0, most=MODEL_LAYERS.most)
 
 
-def check_config_sizes(config: Fields) -> None:
+def check_config_sizes(config: Fields, *, vocabulary: Range = MODEL_SIZE) -> None:
     """Refuse a configuration without the text `model_type`, or with integers outside of their ranges.
 
+    `vocabulary` is the range of the number of words, wider where more than memory holds is refused in bytes.
     Building a model takes a module for each layer, so their number is bounded, under whichever name it stands.
     """
     config.text("model_type")
+    ranges = {"num_hidden_layers": MODEL_LAYERS, "vocab_size": vocabulary}
     waiting = [config]
     while waiting:
         fields = waiting.pop()
         for key in _SIZES:
             if fields.values.get(key) is not None:
-                fields.integer(key, MODEL_LAYERS if key == "num_hidden_layers" else MODEL_SIZE)
+                fields.integer(key, ranges.get(key, MODEL_SIZE))
         for key, value in fields.values.items():
             if isinstance(value, dict):
                 waiting.append(as_fields(value, file=config.file, path=f"{fields.path}.{key}".lstrip(".")))

@@ -37,6 +37,18 @@ def test_what_cannot_be_run_is_refused(changes: dict[str, Any], message: str) ->
         checked(replace(JOB, **changes))
 
 
+@pytest.mark.parametrize(
+    ("changes", "least_mb"),
+    [({"sequence_length": 10**9}, 10**4), ({"vocab_size": 10**12}, 10**8), ({"sequence_length": 10**15}, 10**9)],
+)
+def test_sizes_beyond_what_a_model_can_be_built_with_are_refused_by_their_memory(
+    changes: dict[str, int], least_mb: int
+) -> None:
+    with pytest.raises(InputError, match="the memory that this run needs at least must be at most the") as caught:
+        checked(replace(JOB, **changes))
+    assert int(str(caught.value.value).split()[0].replace(",", "")) > least_mb
+
+
 @pytest.mark.skipif(torch.cuda.device_count() > 1, reason="wants GPUs that are not there")
 def test_gpus_that_are_not_there_are_refused() -> None:
     with pytest.raises(InputError, match="--device must not be cuda where ranks have no GPU"):

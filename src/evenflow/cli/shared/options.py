@@ -23,6 +23,7 @@ TOKEN_COUNT = Number(ranges.TOKENS)
 SEQUENCE_COUNT = Number(ranges.SEQUENCES)
 DEVICE_COUNT = Number(ranges.DEVICES)
 MODEL_SIZE = Number(ranges.MODEL_SIZE)
+TRAINED_SIZE = Number(ranges.TRAINED_SIZE)
 EFFICIENCY = Number(ranges.SHARE)
 FILE = click.Path(path_type=Path)
 

@@ -11,6 +11,7 @@ from evenflow.cluster import Dtype
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json
 from evenflow.language import _
+from evenflow.ranges import TRAINED_SIZE
 from evenflow.run.engine.seeds import seed_of, seeded
 from evenflow.run.engine.shared_parameters import names_of, share
 from evenflow.run.engine.stages import check_layers
@@ -41,7 +42,7 @@ def build_model(job: RunJob) -> ModelRow:
     Raises:
         InputError: a configuration of another kind of model, or sizes that do not go together.
     """
-    values = _values(job)
+    values = model_values(job)
     if isinstance(count := values.get("num_hidden_layers"), int):
         _check_count(job, count)  # before modules are made, of which there may be too many
     config = Fields(values=values, file=job.model)
@@ -125,11 +126,11 @@ def tokens(
     return inputs.to(device, non_blocking=True), targets.to(device, non_blocking=True)
 
 
-def _values(job: RunJob) -> dict[str, Any]:
+def model_values(job: RunJob) -> dict[str, Any]:
     """Return the configuration with the sizes that the job changes."""
     if job.config:
         config = as_fields(load_json(job.config, file=job.model), file=job.model)
-        check_config_sizes(config)
+        check_config_sizes(config, vocabulary=TRAINED_SIZE)
         values: dict[str, Any] = dict(config.values)
         if values.get("model_type") not in MODEL_TYPES:
             raise InputError(

@@ -37,12 +37,20 @@ def least_bytes(job: RunJob, model: ModelRow, stages: Sequence[StageParts]) -> l
     return needed
 
 
-def check_memory(job: RunJob, model: ModelRow, stages: Sequence[StageParts], *, here: int) -> None:
-    """Raise InputError where the job needs more memory than there is, `here` of its processes being on this machine.
+def least_bytes_of_sizes(job: RunJob, *, vocabulary: int, hidden: int) -> list[int]:
+    """Return what of `least_bytes` follows from sizes alone, which may be more than a model can be built with."""
+    tokens, item = job.microbatch_size * job.sequence_length, job.dtype.item_bytes
+    needed = [tokens * job.plan.num_microbatches * _TOKEN_BYTES] * job.plan.num_ranks
+    needed[0] += _COPIES * vocabulary * hidden * item
+    needed[-1] += 2 * tokens * vocabulary * item
+    return needed
+
+
+def check_memory(job: RunJob, needed: Sequence[int], *, here: int) -> None:
+    """Raise InputError where ranks need more memory than there is, `here` of the processes being on this machine.
 
     On a GPU, each rank must fit its own; on the CPU, all ranks here share what there is.
     """
-    needed = least_bytes(job, model, stages)
     if job.mesh_plan is not None:
         needed = list(_by_device(job, needed))
     if job.device is Device.CUDA:

@@ -11,8 +11,8 @@ from evenflow.language import _
 from evenflow.run.engine.order import check_world, runnable_order
 from evenflow.run.engine.recompute_layers import check_kinds
 from evenflow.run.engine.stages import StageParts, boundary_shapes, cut
-from evenflow.run.job.models import build_model
-from evenflow.run.job.needed_memory import check_memory
+from evenflow.run.job.models import build_model, model_values
+from evenflow.run.job.needed_memory import check_memory, least_bytes, least_bytes_of_sizes
 from evenflow.run.mesh.check import check_mesh_plan
 from evenflow.run.values.run_job import WARM_UP_STEPS, Device, RunJob
 from evenflow.simulate import build_graph
@@ -32,12 +32,6 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
     build_graph(schedule)  # refuses an order that would wait forever
     if num_processes is not None:
         check_world(job.plan, num_processes, job.mesh_plan)
-    model = build_model(job)
-    stages = cut(model, job.plan, schedule)
-    if job.mesh_plan is not None:
-        _check_mesh(job, job.mesh_plan, model, stages)
-    _check_audit(job)
-    check_kinds(job.plan, model.body)
     needed, there = num_local or job.num_processes, torch.cuda.device_count()
     if job.device is Device.CUDA and there < needed:
         raise InputError(
@@ -51,7 +45,16 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
             remedy=_("use --device cpu, or more machines with torchrun"),
         )
     job = replace(job, device=job.device or (Device.CUDA if there >= needed else Device.CPU))
-    check_memory(job, model, stages, here=needed)
+    values = model_values(job)
+    sizes = least_bytes_of_sizes(job, vocabulary=values.get("vocab_size") or 1, hidden=values.get("hidden_size") or 1)
+    check_memory(job, sizes, here=needed)  # before a model is made of them
+    model = build_model(job)
+    stages = cut(model, job.plan, schedule)
+    if job.mesh_plan is not None:
+        _check_mesh(job, job.mesh_plan, model, stages)
+    _check_audit(job)
+    check_kinds(job.plan, model.body)
+    check_memory(job, least_bytes(job, model, stages), here=needed)
     return job
 
 

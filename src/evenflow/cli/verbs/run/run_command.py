@@ -48,7 +48,7 @@ from evenflow.schedule import schedule_of
     show_default=True,
     help="Training steps; the first two are not in the measured times.",
 )
-@click.option("--seq", type=options.TOKEN_COUNT, help="Tokens of a sequence.  [default: 128, or the plan's]")
+@click.option("--seq", type=options.TRAINED_SIZE, help="Tokens of a sequence.  [default: 128, or the plan's]")
 @click.option(
     "--microbatch", type=options.SEQUENCE_COUNT, help="Sequences of a microbatch.  [default: 1, or the plan's]"
 )
@@ -59,7 +59,7 @@ from evenflow.schedule import schedule_of
 )
 @click.option("--hidden", type=options.MODEL_SIZE, help="Hidden size to use instead of the model's.")
 @click.option("--heads", type=options.MODEL_SIZE, help="Attention heads to use instead of the model's.")
-@click.option("--vocab", type=options.MODEL_SIZE, help="Vocabulary size to use instead of the model's.")
+@click.option("--vocab", type=options.TRAINED_SIZE, help="Vocabulary size to use instead of the model's.")
 @dtype_option(Dtype.FLOAT32, Dtype.FLOAT64, Dtype.BFLOAT16, help="Number format of parameters and activations")
 @click.option(
     "--lr", type=Number(ranges.LEARNING_RATE), default=1e-3, show_default=True, help="Learning rate of AdamW."
