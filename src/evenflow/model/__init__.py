@@ -1,5 +1,7 @@
 """The model and the plan: plain values that check themselves and do nothing else."""
 
+from evenflow.model.abilities import Abilities, Empty, Groups, Recomputation, Scope, SizeRule
+from evenflow.model.cell_rule import ANY_CONTENT, SELECT_OR_COMM, CellRule
 from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.model.plan import Cells, Communication, Plan, cells
 from evenflow.model.recompute import BOTH, COMM, FULL, KNOWN_KINDS, NONE, SELECT, ordered_kinds
@@ -10,6 +12,7 @@ from evenflow.model.split import check_split, deal_layers
 from evenflow.model.stage_ranks import looped, stage_table, v_shaped
 
 __all__ = [
+    "ANY_CONTENT",
     "BOTH",
     "COMM",
     "FULL",
@@ -17,15 +20,23 @@ __all__ = [
     "NONE",
     "RECOMPUTE_PARTS",
     "SELECT",
+    "SELECT_OR_COMM",
+    "Abilities",
+    "CellRule",
     "Cells",
     "Communication",
+    "Empty",
     "EndBlock",
+    "Groups",
     "Layer",
     "LayerRun",
     "Mode",
     "Network",
     "Plan",
+    "Recomputation",
     "Request",
+    "Scope",
+    "SizeRule",
     "Sizes",
     "cells",
     "check_split",

@@ -1,0 +1,93 @@
+"""What a framework can run of a plan: its schedules, its cuts and its recomputation, as data that the planner reads."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from evenflow.model.cell_rule import CellRule
+from evenflow.model.recompute import FULL, NONE
+from evenflow.model.sizes import Sizes
+
+
+class Scope(Enum):
+    """How finely a framework can choose what is recomputed."""
+
+    LAYERS = "layers"
+    """So many layers of every cell under each kind."""
+    CELL = "cell"
+    """One kind for all layers of a cell."""
+    COUNT = "count"
+    """One number for the whole model: so many first layers of every cell are under `full`."""
+    MODEL = "model"
+    """One kind for all layers of the model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recomputation:
+    """One way in which a framework recomputes; a plan uses one of its ways, for all cells."""
+
+    scope: Scope
+    kinds: tuple[str, ...] = (FULL,)
+    """Kinds that layers may be under, beside `none`; with `Scope.COUNT` only `full`."""
+    apart: tuple[str, str] | None = None
+    """Two kinds that may not share a cell, with `Scope.LAYERS`."""
+
+    def rule(self) -> CellRule:
+        """Return the rule that every cell keeps, for the scopes of which one rule says all."""
+        kinds = (*self.kinds, NONE)
+        if self.scope is Scope.LAYERS:
+            return CellRule(kinds=kinds, apart=self.apart)
+        return CellRule(kinds=kinds, alike=True)
+
+
+class Groups(Enum):
+    """The sizes of microbatch groups that a framework can run in an interleaved schedule."""
+
+    USUAL = "usual"
+    """As many as ranks, whatever remains."""
+    MULTIPLE = "multiple"
+    """As many as ranks, of which the number of microbatches is a multiple."""
+    MEGATRON = "megatron"
+    """N from the number of ranks p to that of microbatches m, with m mod N zero or at least p. [Megatron-LM]"""
+    ANY = "any"
+
+
+class Empty(Enum):
+    """The cells that may hold no layer."""
+
+    NONE = "none"
+    ENDS = "ends"
+    """The first and the last stage."""
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeRule:
+    """A rule for ranks, chunks and microbatches."""
+
+    text: str
+    """What must hold, as the rule of an `InputError`: ``must be at least ...``; a translated sentence."""
+    holds: Callable[[Sizes, str], bool]
+    """Whether it holds for these sizes under the schedule family of this name."""
+    place: str = "microbatches"
+    """The quantity that breaks it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """What a framework can run."""
+
+    schedules: tuple[str, ...]
+    """Schedule families that it runs in the same order."""
+    own_order: bool = False
+    """Whether it runs any order of work, as of a search."""
+    recomputation: tuple[Recomputation, ...]
+    """The ways in which it recomputes; no recomputation at all is always possible."""
+    most_chunks: int | None = None
+    """Most chunks per rank; None: any number."""
+    empty: Empty = Empty.NONE
+    even_cut: bool = False
+    """Whether all cells must hold equally many layers."""
+    groups: Groups = Groups.USUAL
+    splits_sequences: bool = False
+    sizes: tuple[SizeRule, ...] = ()

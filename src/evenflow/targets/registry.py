@@ -1,0 +1,34 @@
+"""All targets by name: every file of `evenflow.targets.frameworks` is one."""
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+
+from evenflow.errors import InputError
+from evenflow.fields import nearest
+from evenflow.language import _
+from evenflow.targets import frameworks
+from evenflow.targets.target import Target
+
+
+@cache
+def all_targets() -> Mapping[str, Target]:
+    """Return all targets by name, in the order of their names."""
+    modules = sorted(module.name for module in pkgutil.iter_modules(frameworks.__path__))
+    found = [importlib.import_module(f"{frameworks.__name__}.{module}").TARGET for module in modules]
+    return {target.name: target for target in sorted(found, key=lambda target: target.name)}
+
+
+def target_named(name: str, *, place: str = "--to") -> Target:
+    """Return the target with this name; raises InputError, with the nearest name, where there is none."""
+    targets = all_targets()
+    if name in targets:
+        return targets[name]
+    close = nearest(name, targets)
+    raise InputError(
+        value=name,
+        rule=_("must be one of {names}", names=", ".join(targets)),
+        place=place,
+        remedy=_("did you mean {near}?", near=close) if close else "",
+    )

@@ -1,0 +1,109 @@
+"""A target: a framework, what it can run, and how plans are written for it and read from its configuration."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import Abilities, Plan
+
+Syntax = Literal["shell", "yaml", "toml", "python", "json", "csv", "text"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """One text of a written plan: a fragment to paste, or a file of its own."""
+
+    title: str
+    """What it is and where it goes, as a phrase: ``flags of pretrain_gpt.py``; translated."""
+    syntax: Syntax
+    text: str
+    """The text, which ends with a newline."""
+    file_name: str = ""
+    """The usual name of a file that has this text alone, such as ``order.csv``; empty: a fragment to paste."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """A plan in a framework's own configuration."""
+
+    pieces: tuple[Piece, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables that the plan needs."""
+    notes: tuple[str, ...] = ()
+    """What the user must know beside the pieces: sentences without a full stop, translated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenSizes:
+    """What a user says of a run whose configuration does not say it; None where it is not said."""
+
+    num_layers: int | None = None
+    """Body layers of the network."""
+    num_ranks: int | None = None
+    num_microbatches: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The plan that a framework's configuration asks for."""
+
+    plan: Plan
+    unknown: tuple[str, ...] = ()
+    """Keys that have to do with the pipeline or recomputation and are not understood, each with its place."""
+    notes: tuple[str, ...] = ()
+    """What was assumed, or is not in the plan; translated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A framework. Functions get one of `versions`."""
+
+    name: str
+    """Name on the command line, such as ``megatron``."""
+    title: str
+    """Name for people, such as ``Megatron-LM``."""
+    versions: tuple[str, ...]
+    """Versions with a syntax of their own, the newest last, which is written unless another is asked for."""
+    checked_with: str
+    """The package whose own code reads what is written, such as ``megatron-core 0.16.1``; empty where it is written to
+    the documentation and nothing has run it.
+    """
+    page: str
+    """Name of the page in docs/targets, without its ending."""
+    abilities: Callable[[str], Abilities]
+    write: Callable[[Plan, str], Written]
+    """Return what a plan is in the framework's configuration; the plan keeps to `abilities`."""
+    read: Callable[[str, str, GivenSizes], Baseline] | None = None
+    """Return the plan in a text of the framework's configuration, given the name of its file and what the user says
+    beside; raises InputError where it cannot be told.
+    """
+    recognise: Callable[[str, str], bool] = lambda text, file: False
+    """Whether a text, with the name of its file, looks like the framework's configuration."""
+    apply: Callable[[str, str, Plan], str] | None = None
+    """Return a user's file, given its text and name, with all that a plan decides and otherwise byte for byte the same;
+    raises InputError.
+    """
+
+    def version(self, asked: str | None) -> str:
+        """Return the version to write for: the newest one up to `asked`; raises InputError for one that is older.
+
+        A version between two that have a syntax of their own has that of the older.
+        """
+        if asked is None:
+            return self.versions[-1]
+        known = [version for version in self.versions if _numbers(version) <= _numbers(asked)]
+        if not known or not _numbers(asked):
+            raise InputError(
+                value=asked,
+                rule=_("must be a version of {title} from {first} on", title=self.title, first=self.versions[0]),
+                place="--version-of",
+                remedy=_("known are {versions}", versions=", ".join(self.versions)),
+            )
+        return known[-1]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    pieces = version.split(".")
+    return tuple(map(int, pieces)) if all(piece.isdecimal() for piece in pieces) else ()
