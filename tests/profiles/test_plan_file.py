@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow.export.results.json_text import format_object
+from evenflow.export.results.network_fields import network_fields
 from evenflow.export.results.plan_fields import PlanReport, plan_fields
-from evenflow.model import Plan, cells
-from evenflow.profiles.plan_file import parse_plan, read_plan_file
+from evenflow.model import Communication, Network, Plan, cells
+from evenflow.profiles.plan_file import parse_plan, parse_plan_file, read_plan_file
+from evenflow.simulate import simulate
+from tests.profiles.test_layer_file import networks
 
 BUBBLE = {"real": 0.4, "ideal": 0.1, "imbalance": 0.2, "recompute": 0.1, "communication": 0.0}
 GOOD = {
@@ -54,6 +57,46 @@ def plans(draw: st.DrawFn) -> Plan:
 @given(plans())
 def test_reading_what_was_written_gives_the_same_plan(plan: Plan):
     assert parse_plan(format_object(plan_fields(report(plan))), place="plan.json") == plan
+
+
+@given(
+    networks(),
+    st.none() | st.builds(Communication, latency_ns=st.integers(0, 10**14), transfer_ns=st.integers(0, 10**14)),
+)
+def test_reading_what_was_written_gives_the_same_network_and_messages(network: Network, messages: Communication | None):
+    plan = Plan(schedule="1f1b", num_microbatches=1, layers=((network.num_layers,),))
+    simulation = simulate(network, plan, communication=messages)
+    found = parse_plan_file(format_object(plan_fields(report(plan)) | network_fields(simulation)), place="plan.json")
+    assert (found.plan, found.network, found.communication) == (plan, network, messages)
+    assert found.memory_limit_bytes == 3 * 2**19
+    again = simulate(network, found.plan, communication=found.communication)
+    assert (again.makespan_ns, again.peak_memory_bytes) == (simulation.makespan_ns, simulation.peak_memory_bytes)
+
+
+def test_a_file_of_an_older_version_has_no_network():
+    found = parse_plan_file(json.dumps(GOOD), place="plan.json")
+    assert (found.network, found.communication, found.memory_limit_bytes) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "says"),
+    [
+        ({"network": None}, "network", "named fields"),
+        ({"network": {"layers_description": []}}, "network.layers_description", "BODY"),
+        ({"network": {"layers_description": [{"type": "BODY", "name": "L", "nb_layer": 8, "time": -1}]}},
+         "network.layers_description[0].time", "from 0"),
+        ({"communication": 3}, "communication", "named fields"),
+        ({"communication": {"latency_ms": 1}}, "communication", "must have the field 'transfer_ms'"),
+        ({"communication": {"latency_ms": 1, "transfer_ms": 1e99}}, "communication.transfer_ms", "to 100,000,000"),
+        ({"memory_limit_mb": "56GB"}, "memory_limit_mb", "a number"),
+    ],
+)  # fmt: skip
+def test_what_a_plan_is_of_is_one_clear_message_too(change: dict[str, object], place: str, says: str):
+    with pytest.raises(InputError) as caught:
+        parse_plan_file(json.dumps(GOOD | change), place="plan.json")
+    assert caught.value.place == f"plan.json: {place}"
+    assert says in str(caught.value)
+    assert parse_plan(json.dumps(GOOD | change), place="plan.json").layers == ((3, 5),)  # which does not look
 
 
 def test_reads_a_file_and_ignores_other_fields(tmp_path: Path):

@@ -8,7 +8,12 @@ from evenflow.units import megabytes, milliseconds
 
 
 def format_layer_file(network: Network) -> str:
-    """Return a layer file that reads back as `network`: times and memory explicit, no coefficients.
+    """Return a layer file that reads back as `network`, as `layer_file_fields` says."""
+    return json.dumps(layer_file_fields(network), indent=2, ensure_ascii=False) + "\n"
+
+
+def layer_file_fields(network: Network) -> dict[str, object]:
+    """Return the object of a layer file that reads back as `network`: times and memory explicit, no coefficients.
 
     The inverse holds where every kind's activation is above zero and no recompute time negative, as in every network
     that a layer file can give.
@@ -21,7 +26,7 @@ def format_layer_file(network: Network) -> str:
     top: dict[str, object] = {"name": network.name}
     if network.has_memory:
         top["stage_const_mem"] = megabytes(network.constant_bytes)
-    return json.dumps({**top, "layers_description": entries}, indent=2, ensure_ascii=False) + "\n"
+    return {**top, "layers_description": entries}
 
 
 def _body_entry(run: LayerRun, has_memory: bool) -> dict[str, object]:

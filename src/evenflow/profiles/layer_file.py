@@ -44,22 +44,30 @@ def read_layer_file(path: Path | str) -> Network:
 
 
 def parse_layer_file(text: str, *, place: str) -> Network:
-    """Return the network in the text of a layer file; `place` names the file in messages.
+    """Return the network in the text of a layer file, as `network_of` does; `place` names the file in messages.
+
+    Raises:
+        InputError: text that is not JSON, or a field that is missing, unknown, of a wrong type or out of range.
+    """
+    return network_of(as_fields(load_json(text, file=place), file=place))
+
+
+def network_of(top: Fields) -> Network:
+    """Return the network in the object of a layer file.
 
     A layer offers a recompute kind when the kind's memory is there and above zero. Where no BODY entry has any memory,
     `Network.has_memory` is False and all memory is zero. An entry may name further kinds:
     ``"recompute_kinds": {"attention": {"memory": 410.0, "coef": 0.1}}`` (or ``"time"``, the whole backward).
 
     Raises:
-        InputError: text that is not JSON, or a field that is missing, unknown, of a wrong type or out of range.
+        InputError: a field that is missing, unknown, of a wrong type or out of range.
     """
-    top = as_fields(load_json(text, file=place), file=place)
     top.check_known(_TOP_KEYS)
     heads, bodies, tails = _entries(top)
     has_memory = any(key in body for body in bodies for key in BODY_MEMORY)
     constant_bytes = bytes_of(top, "stage_const_mem")
     return Network(
-        name=top.text("name") if "name" in top else Path(place).stem,
+        name=top.text("name") if "name" in top else Path(top.file).stem,
         runs=tuple(LayerRun(layer=body_layer(body, has_memory), count=layer_count(body)) for body in bodies),
         head=end_block(heads, has_memory),
         tail=end_block(tails, has_memory),

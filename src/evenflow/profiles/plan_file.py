@@ -1,15 +1,30 @@
-"""The plan file: reads back the plan in what ``--json`` wrote."""
+"""The plan file: reads back the plan in what ``--json`` wrote, with the network that it is of."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.language import _
-from evenflow.model import Cells, Plan, cells
-from evenflow.ranges import CHUNKS, LAYERS, MEGABYTES, MICROBATCHES, RANKS, SEQUENCE_SPLITS, Range
-from evenflow.units import bytes_from_megabytes
+from evenflow.model import Cells, Communication, Network, Plan, cells
+from evenflow.profiles.layer_file import network_of
+from evenflow.ranges import CHUNKS, LAYERS, MEGABYTES, MICROBATCHES, MILLISECONDS, RANKS, SEQUENCE_SPLITS, Range
+from evenflow.units import bytes_from_megabytes, nanoseconds_from_milliseconds
 
 _COUNT = Range(least=0, most=LAYERS.most)
 """Layers of one cell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFile:
+    """All of a plan file that says what was planned for which model."""
+
+    plan: Plan
+    network: Network | None
+    """None for a file of a version that did not write it."""
+    communication: Communication | None
+    """Cost of one transfer between ranks; None: transfers take no time."""
+    memory_limit_bytes: int | None
+    """Bytes that no rank may exceed; None where the plan has no limit."""
 
 
 def read_plan_file(path: Path | str) -> Plan:
@@ -27,7 +42,25 @@ def parse_plan(text: str, *, place: str) -> Plan:
     Raises:
         InputError: text that is not JSON, or a field that is missing, of a wrong type or against the others.
     """
+    return _plan(as_fields(load_json(text, file=place), file=place))
+
+
+def parse_plan_file(text: str, *, place: str) -> PlanFile:
+    """Return plan, network, cost of messages and memory limit in the text of a plan file; `place` names the file.
+
+    Raises:
+        InputError: as `parse_plan` and `evenflow.profiles.layer_file.network_of` do.
+    """
     fields = as_fields(load_json(text, file=place), file=place)
+    return PlanFile(
+        plan=_plan(fields),
+        network=network_of(fields.inner("network")) if "network" in fields else None,
+        communication=_communication(fields),
+        memory_limit_bytes=_memory_limit(fields),
+    )
+
+
+def _plan(fields: Fields) -> Plan:
     layers = _table(fields, "layers")
     for key, within, count in (("chunks", CHUNKS, len(layers)), ("ranks", RANKS, len(layers[0]) if layers else 0)):
         if fields.integer(key, within) != count:
@@ -57,10 +90,23 @@ def parse_memory_limit(text: str, *, place: str) -> int | None:
     Raises:
         InputError: text that is not JSON, or a limit that is no number above zero.
     """
-    fields = as_fields(load_json(text, file=place), file=place)
+    return _memory_limit(as_fields(load_json(text, file=place), file=place))
+
+
+def _memory_limit(fields: Fields) -> int | None:
     if fields.values.get("memory_limit_mb") is None:
         return None
     return bytes_from_megabytes(fields.number("memory_limit_mb", MEGABYTES, above_zero=True))
+
+
+def _communication(fields: Fields) -> Communication | None:
+    if fields.values.get("communication") is None:
+        return None
+    messages = fields.inner("communication")
+    return Communication(
+        latency_ns=nanoseconds_from_milliseconds(messages.number("latency_ms", MILLISECONDS)),
+        transfer_ns=nanoseconds_from_milliseconds(messages.number("transfer_ms", MILLISECONDS)),
+    )
 
 
 def _table(fields: Fields, key: str) -> Cells:

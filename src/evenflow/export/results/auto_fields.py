@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evenflow.cluster import Cluster, Dtype, Layout, code
+from evenflow.export.results.network_fields import network_fields
 from evenflow.export.results.plan_fields import plan_fields, report_of
 from evenflow.export.results.sharding_fields import sharding_fields
 from evenflow.units import megabytes, milliseconds
@@ -81,6 +82,7 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
         "refinement": None
         if refinement is None
         else {"saved": refinement.saved, "tried": [_refined(tried) for tried in refinement.tried]},
+        **network_fields(result.simulation),
     }
 
 

@@ -34,6 +34,18 @@ def test_a_plan_file_and_its_layer_file_in_any_order(folder, evenflow):
     assert (folder / "b.json").read_text() == (folder / "a.json").read_text()
 
 
+def test_a_plan_file_alone_has_the_model_and_the_messages(folder, evenflow):
+    first = evenflow("simulate", "tiny.json", *EVEN, "--p2p-latency", "500us", "--json", "a.json")
+    assert first.exit_code == 0
+    again = evenflow("simulate", "a.json", "--json", "b.json")
+    assert again.exit_code == 0, again.stderr
+    assert (folder / "b.json").read_text() == (folder / "a.json").read_text()
+    other = evenflow("simulate", "a.json", "--p2p-latency", "1ms", "--json", "c.json")
+    assert json.loads((folder / "c.json").read_text())["makespan_ms"] > 19.0, other.stderr
+    with_layers = evenflow("simulate", "a.json", "tiny.json")
+    assert "one step takes 18.000 ms" in with_layers.stdout
+
+
 def test_without_layers_they_are_dealt_evenly(folder, evenflow):
     result = evenflow("simulate", "tiny.json", "--microbatches", 2, "--ranks", 2, "--chunks", 2)
     assert result.exit_code == 0
@@ -72,7 +84,8 @@ def test_over_the_limit_is_said_with_the_ranks(folder, evenflow):
         (("tiny.json",), ("--microbatches",)),
         (("tiny.json", "--microbatches", 2), ("--layers", "--ranks")),
         (("tiny.json", "tiny.json", *EVEN), ("must have one layer file",)),
-        (("plan.json",), ("layer file",)),
+        (("old.json",), ("layer file", "does not hold the model")),
+        (("plan.json", "plan.json"), ("layer file",)),
         (("plan.json", "tiny.json", "tiny.json"), ("at most one plan file",)),
         (("plan.json", "tiny.json", "--microbatches", 2), ("--microbatches", "plan file")),
         (("plan.json", "tiny.json", "--less-memory"), ("--less-memory", "plan file")),
@@ -97,6 +110,9 @@ def test_over_the_limit_is_said_with_the_ranks(folder, evenflow):
 def test_bad_input_is_one_message_and_nothing_is_written(folder, evenflow, arguments, parts):
     made = evenflow("simulate", "tiny.json", *EVEN, "--json", "plan.json")
     assert made.exit_code == 0
+    old = json.loads((folder / "plan.json").read_text())
+    del old["network"]
+    (folder / "old.json").write_text(json.dumps(old))
     result = evenflow("simulate", *arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
@@ -104,4 +120,4 @@ def test_bad_input_is_one_message_and_nothing_is_written(folder, evenflow, argum
     assert result.stderr.count("\n") == 1
     for part in parts:
         assert part in result.stderr
-    assert {path.name for path in folder.iterdir()} == {"tiny.json", "plan.json"}
+    assert {path.name for path in folder.iterdir()} == {"tiny.json", "plan.json", "old.json"}

@@ -22,6 +22,7 @@ from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, plan_job, solve_jo
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
 from evenflow.export.results.best_fields import best_fields, neighbour_fields
 from evenflow.export.results.comparison_fields import RECOMMENDED
+from evenflow.export.results.network_fields import network_fields
 from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.export.targets import MINDFORMERS
 from evenflow.language import _
@@ -120,15 +121,8 @@ def plan(**keywords: Any) -> int:
 
 def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
     """Write the files that were asked for; without a plan only the JSON."""
-    outcome, sizes = answer.outcome, job.request.sizes
-    outputs.write_json(
-        lambda: (
-            outcome_fields(outcome, sizes, schedule=job.schedule)
-            | ({} if answer.neighbours is None else neighbour_fields(answer.neighbours, sizes))
-            if answer.best is None
-            else best_fields(answer.best, sizes, schedule=job.schedule)
-        )
-    )
+    outcome = answer.outcome
+    outputs.write_json(lambda: _fields(answer, job))
     simulation, train = outcome.simulation, job.training_yaml
     if simulation is None:
         return
@@ -151,6 +145,17 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
                 consequence=without,
             )
             click.echo(note, err=True)
+
+
+def _fields(answer: Answer, job: PlanJob) -> dict[str, object]:
+    sizes = job.request.sizes
+    if answer.best is not None:
+        fields = best_fields(answer.best, sizes, schedule=job.schedule)
+    else:
+        fields = outcome_fields(answer.outcome, sizes, schedule=job.schedule)
+    if answer.neighbours is not None:
+        fields |= neighbour_fields(answer.neighbours, sizes)
+    return fields | ({} if answer.outcome.simulation is None else network_fields(answer.outcome.simulation))
 
 
 def _print(answer: Answer, outputs: Outputs, *, quiet: bool) -> None:

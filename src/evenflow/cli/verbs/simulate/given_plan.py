@@ -13,15 +13,16 @@ from evenflow.cli.shared.options import num_chunks, schedule_name
 from evenflow.errors import InputError
 from evenflow.fields import as_fields, load_json
 from evenflow.language import _
-from evenflow.model import Cells, Network, Plan, Sizes, cells
+from evenflow.model import Cells, Communication, Network, Plan, Sizes, cells
 from evenflow.profiles.layer_file import parse_layer_file
-from evenflow.profiles.plan_file import parse_plan
+from evenflow.profiles.plan_file import parse_plan, parse_plan_file
 
 
-def read_files(files: Sequence[str]) -> tuple[Network, Plan | None]:
-    """Read the layer file and, if there is one, the plan file, told apart by what is in them.
+def read_files(files: Sequence[str]) -> tuple[Network, Plan | None, Communication | None]:
+    """Read the layer file and the plan file, if there is one, told apart by what is in them.
 
-    A layer file has `layers_description`, a plan file `layers`. ``-`` is standard input.
+    A layer file has `layers_description`, a plan file `layers`. ``-`` is standard input. A plan file alone has the
+    network and the messages of its plan; a layer file wins over both.
     """
     if len(files) > 2:
         raise InputError(value=list(files), rule=_("must be one layer file and at most one plan file"), place="FILES")
@@ -30,17 +31,20 @@ def read_files(files: Sequence[str]) -> tuple[Network, Plan | None]:
         text, place = read_text(file)
         fields = as_fields(load_json(text, file=place), file=place)
         if "layers" in fields and "layers_description" not in fields:
-            plans.append(parse_plan(text, place=place))
+            plans.append((text, place))
         else:
             networks.append(parse_layer_file(text, place=place))
-    if len(networks) != 1:
+    if len(networks) == 1:
+        return networks[0], parse_plan(plans[0][0], place=plans[0][1]) if plans else None, None
+    alone = parse_plan_file(plans[0][0], place=plans[0][1]) if len(plans) == 1 else None
+    if alone is None or alone.network is None:
         raise InputError(
             value=list(files),
             rule=_("must have one layer file, with 'layers_description'"),
             place="FILES",
-            remedy=_("leave one out") if networks else _("name the layer file too: a plan does not hold the model"),
+            remedy=_("leave one out") if networks else _("name the layer file too: this plan does not hold the model"),
         )
-    return networks[0], plans[0] if plans else None
+    return alone.network, alone.plan, alone.communication
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

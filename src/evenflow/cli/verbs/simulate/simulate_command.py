@@ -15,6 +15,7 @@ from evenflow.cli.shared.plan_pictures import plan_svg
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.plan_text import plan_text
 from evenflow.cli.verbs.simulate.given_plan import GivenPlan, read_files
+from evenflow.export.results.network_fields import network_fields
 from evenflow.export.results.plan_fields import simulation_fields
 from evenflow.language import _
 from evenflow.simulate import simulate as run_on_paper
@@ -22,7 +23,7 @@ from evenflow.units import milliseconds
 
 
 @click.command()
-@click.argument("files", metavar="LAYERS.json [PLAN.json]", nargs=-1, required=True)
+@click.argument("files", metavar="[LAYERS.json] [PLAN.json]", nargs=-1, required=True)
 @click.option(
     "--layers",
     metavar="N,N,…",
@@ -60,7 +61,8 @@ def simulate(
     """Run a plan on paper: exact timeline, memory and bubbles.
 
     The plan is a PLAN.json that --json wrote, or is given by --microbatches with --layers and --recompute. Without
-    --layers, the layers are dealt evenly to --ranks x --chunks cells. The two files may stand in any order.
+    --layers, the layers are dealt evenly to --ranks x --chunks cells. The two files may stand in any order. A PLAN.json
+    alone is simulated with the model and the messages that it was made for.
 
     Exit status: 0 simulated (also when over the memory limit, which is said), 2 bad input.
 
@@ -70,7 +72,7 @@ def simulate(
       evenflow simulate examples/llama2_70b.json --microbatches 8 --layers 20,20,20,20 --recompute full=5,4,3,2
     """
     limit = options.memory_limit(memory)
-    network, plan = read_files(files)
+    network, plan, messages_of_plan = read_files(files)
     given = GivenPlan(**plan_options)
     if plan is None:
         plan = given.plan(network)
@@ -81,7 +83,7 @@ def simulate(
         inputs={_("the input file {file}", file=file): Path(file) for file in files},
         overwrite=overwrite,
     )
-    communication = messages.communication(sequence_splits=plan.sequence_splits)
+    communication = messages.communication(sequence_splits=plan.sequence_splits) or messages_of_plan
     if not network.has_memory:
         limit = None
     choice = ""
@@ -94,7 +96,7 @@ def simulate(
         )
     else:
         simulation = run_on_paper(network, plan, communication=communication)
-    outputs.write_json(lambda: simulation_fields(simulation, limit))
+    outputs.write_json(lambda: simulation_fields(simulation, limit) | network_fields(simulation))
     named = NamedPlan(name="simulated", simulation=simulation)
     outputs.write("--svg", lambda: plan_svg(named, memory_limit_bytes=limit))
     makespan = _("one step takes {step_ms:,.3f} ms", step_ms=milliseconds(simulation.makespan_ns))
