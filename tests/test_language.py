@@ -4,7 +4,7 @@ import pytest
 
 from evenflow.errors import InputError
 from evenflow.export.results.json_text import format_object
-from evenflow.language import CHINESE, ENGLISH, _, _n, english, language_of, looked_up, speaking, spoken
+from evenflow.language import CHINESE, ENGLISH, _, _n, english, language_of, looked_up, saying_stage, speaking, spoken
 
 
 def test_a_message_with_braces_needs_no_values() -> None:
@@ -71,3 +71,17 @@ def test_json_is_in_english() -> None:
 )
 def test_the_environment_chooses_the_language(environment: dict[str, str], language: str) -> None:
     assert language_of(environment) == language
+
+
+def test_ranks_are_stages_in_the_words_of_another_command() -> None:
+    with saying_stage():
+        assert _("the number of ranks") == "the number of stages"
+        assert _n("1 rank", "{count} ranks", count=2) == "2 stages"
+        assert _("must have {num_ranks} values for {option}", num_ranks=2, option="--ranks") == (
+            "must have 2 values for --ranks"
+        )
+        assert _("frankly --ranks-per-stage {rank}", rank="rank") == "frankly --ranks-per-stage rank"
+        with speaking(CHINESE):
+            assert _("the number of ranks") == "阶段数"
+            assert _n("1 rank", "{count} ranks", count=2) == "2 个阶段"
+    assert _("the number of ranks") == "the number of ranks"

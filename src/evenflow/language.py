@@ -9,6 +9,7 @@ Names of options, fields, kinds and files are never translated. A library call s
 """
 
 import gettext
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -23,6 +24,11 @@ CATALOGUES = Path(__file__).parent / "locale"
 
 _spoken = [ENGLISH]
 """The languages that were chosen, one within the other; the last is spoken now."""
+_says_stage = [False]
+"""Whether ranks are called stages, likewise (`saying_stage`)."""
+_RANK = re.compile(r"(?<![-{\w])rank(s?)\b")
+"""The word in a message, apart from options and values."""
+_BLANK = re.compile(r"(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])")
 
 
 class Message(str):
@@ -42,6 +48,7 @@ def _(message: str, /, **values: object) -> str:
     必须大于零
     """
     if spoken() == ENGLISH:
+        message = _in_words(message)
         return message.format(**values) if values else message
     return _translated(message, _catalogue(spoken()).gettext(message), values)
 
@@ -55,7 +62,7 @@ def _n(one: str, several: str, /, *, count: int, **values: object) -> str:
     message = one if count == 1 else several
     values["count"] = count
     if spoken() == ENGLISH:
-        return message.format(**values)
+        return _in_words(message).format(**values)
     return _translated(message, _catalogue(spoken()).ngettext(one, several, count), values)
 
 
@@ -66,10 +73,20 @@ def to_translate(message: str) -> str:
 
 def _translated(message: str, translation: str, values: Mapping[str, object]) -> Message:
     """Fill the values into both texts; a value that is a message goes into each in its language."""
+    translation = _in_words(translation)
     text = Message(translation.format(**values) if values else translation)
     originals = {name: english(value) if isinstance(value, str) else value for name, value in values.items()}
     text.english = message.format(**originals) if values else message
     return text
+
+
+def _in_words(message: str) -> str:
+    """Return a message, before its values are in, in the words that are used now for the same things."""
+    if not _says_stage[-1]:
+        return message
+    if spoken() == ENGLISH:
+        return _RANK.sub(r"stage\1", message)
+    return _BLANK.sub("", _RANK.sub("阶段", message))
 
 
 def english(text: str) -> str:
@@ -101,6 +118,21 @@ def speaking(language: str) -> Iterator[None]:
         yield
     finally:
         _spoken.pop()
+
+
+@contextmanager
+def saying_stage() -> Iterator[None]:
+    """Let messages say stage where evenflow says rank for a while, as the documents of the SAPP balancer do.
+
+    >>> with saying_stage():
+    ...     print(_("must be on the {num_ranks} ranks of the plan", num_ranks=8))
+    must be on the 8 stages of the plan
+    """
+    _says_stage.append(True)
+    try:
+        yield
+    finally:
+        _says_stage.pop()
 
 
 def language_of(environment: Mapping[str, str]) -> str:

@@ -7,12 +7,8 @@ GIGABYTE, MEGABYTE = 2**30, 2**20
 
 def test_the_words_of_each():
     ours, sapp = Vocabulary.OURS, Vocabulary.SAPP
-    assert (ours.rank(3), ours.ranks(1), ours.ranks(2), ours.heading, ours.several) == (
-        "rank 3", "1 rank", "2 ranks", "rank", "ranks"
-    )  # fmt: skip
-    assert (sapp.rank(3), sapp.ranks(1), sapp.ranks(2), sapp.heading, sapp.several) == (
-        "stage 3", "1 stage", "2 stages", "stage", "stages"
-    )  # fmt: skip
+    assert (ours.rank(3), ours.ranks(1), ours.ranks(2), ours.several) == ("rank 3", "1 rank", "2 ranks", "ranks")
+    assert (sapp.rank(3), sapp.ranks(1), sapp.ranks(2), sapp.several) == ("stage 3", "1 stage", "2 stages", "stages")
     assert ours.memory_unit(56 * GIGABYTE) == (GIGABYTE, "GB")
     assert sapp.memory_unit(56 * GIGABYTE) == (MEGABYTE, "MB")
 

@@ -213,7 +213,7 @@ class TestBalance:
             (("-m", "tiny", "-lf", "nowhere"), ("nowhere/tiny.json", "-lf")),
             (("-m", "tiny", "-s", "x"), ("-s/--stage", "'x'")),
             (("-m", "tiny", "-s", 0), ("-s/--stage", "'0'")),
-            (("-m", "tiny", "-s", 9), ("9 ranks", "4")),
+            (("-m", "tiny", "-s", 9), ("9 stages", "4")),
             (("-m", "tiny", "-mem", "much"), ("-mem", "'much'")),
             (("-m", "tiny", "-t", "nan"), ("-t/--time_limit", "'nan'")),
             (("-m", "tiny", "-lm", 2), ("-lm/--less_memory", "'2'")),
@@ -241,6 +241,23 @@ class TestBalance:
         for part in parts:
             assert part in err
         assert written(layers) == set()
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("-s", 2, "-i", 2, "-mem", 100), ("stage 0 binds", "1F1B with one chunk per stage")),
+        (("-s", 9), ("use fewer stages or chunks",)),
+        (("-s", 2, "-mb", 1), ("the number of stages (2)",)),
+        (("-s", 2, "-mb", 4, "-dual", 1), ("stage",)),
+        (("-s", 4, "-mb", 1_000_000), ("2 x stages x chunks",)),
+    ],
+)
+def test_everything_that_is_printed_says_stage(layers, balance, flags, said, language):
+    _, out, err = balance("-m", "tiny", "-q", "-t", 5, "--lang", language, *flags)
+    assert "rank" not in out + err
+    assert all(words in out + err for words in (said if language == "en" else ("阶段",)))
 
 
 @pytest.mark.usefixtures("fake_solver")

@@ -25,7 +25,7 @@ def test_says_what_runs_without_the_variable():
         400,
     ]
     said = "# with the environment variable ENABLE_LESS_MEM_VPP=1: without it the peak is 600 MB, "
-    assert said + "over the limit on 1 of 2 stages\n" in block_to_paste(simulation, 500 * MEGABYTE, ranks="stages")
+    assert said + "over the limit on 1 of 2 ranks\n" in block_to_paste(simulation, 500 * MEGABYTE)
     assert said + "also within the limit\n" in block_to_paste(simulation, 600 * MEGABYTE)
     assert said + "not 500 MB\n" in block_to_paste(simulation, None)
 

@@ -88,7 +88,8 @@ def test_there_are_none_where_none_could_be_read(size: Size, pitch: int) -> None
     [
         (Numbering(size=8), "numbers: microbatches"),
         (Numbering(size=8, only_backwards=True), "numbers: microbatches, on backwards"),
-        (Numbering(size=8, only_backwards=True, every=10), "numbers: one of 10 microbatches, on backwards"),
+        (Numbering(size=8, only_backwards=True, every=2), "numbers: every 2nd microbatch, on backwards"),
+        (Numbering(size=8, only_backwards=True, every=20), "numbers: every 20th microbatch, on backwards"),
     ],
 )
 def test_the_legend_says_which(numbering: Numbering, words: str) -> None:

@@ -40,7 +40,7 @@ from evenflow.draw.vocabulary import Vocabulary
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.sapp_text import format_bubbles
 from evenflow.interruption import watch
-from evenflow.language import _
+from evenflow.language import _, saying_stage
 from evenflow.model import NONE, Network, Request
 from evenflow.simulate import Simulation, as_fractions
 from evenflow.solve.contest.neighbours import comparison_seconds
@@ -54,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments is None:
         watch()
     given = sys.argv[1:] if arguments is None else arguments
-    with speaking_as_asked(given):
+    with speaking_as_asked(given), saying_stage():
         run_command(lambda: _balance(given))
 
 
@@ -132,7 +132,7 @@ def _recommend(
         neighbours = solve.find_neighbours(request, outcome, FAMILIES, time_limit_s=comparison_s, progress=progress)
     recommended = recommended_plan(outcome)
     if recommended is None:
-        click.echo(no_plan_text(outcome, SAPP), err=True)
+        click.echo(no_plan_text(outcome), err=True)
         return status_code(outcome.status), None
     if not settings.is_drawn:
         recommended = replace(recommended, picture=None)
@@ -168,9 +168,9 @@ def named_plan_text(named: NamedPlan, memory_limit_bytes: int | None) -> str:
         num_microbatches=plan.num_microbatches,
         bubble=as_fractions(simulation.bubbles),
     )
-    block = block_to_paste(simulation, memory_limit_bytes, ranks=_("stages"))
+    block = block_to_paste(simulation, memory_limit_bytes)
     lines = [
-        block or plan_table(simulation, memory_limit_bytes, SAPP),
+        block or plan_table(simulation, memory_limit_bytes),
         bubbles.rstrip("\n"),
         named.certificate,
     ]

@@ -10,14 +10,14 @@ from evenflow.simulate import Simulation, simulate
 from evenflow.units import megabytes
 
 
-def block_to_paste(simulation: Simulation, memory_limit_bytes: int | None, *, ranks: str = "") -> str:
+def block_to_paste(simulation: Simulation, memory_limit_bytes: int | None) -> str:
     """Return the fragment for the framework's configuration; none, with a note on stderr, for a plan it cannot express.
 
     A plan that the framework refuses has a comment in the fragment and a note on stderr. Several kinds of body layers
-    have lists of their own below. `ranks` is what the command calls ranks, if not so.
+    have lists of their own below.
     """
     plan, title = simulation.plan, MINDFORMERS.title
-    without = without_environment(simulation, memory_limit_bytes, ranks=ranks)
+    without = without_environment(simulation, memory_limit_bytes)
     try:
         block = MINDFORMERS.write(plan, without_environment=without) + format_bodies(simulation.network, plan)
     except InputError as error:
@@ -29,7 +29,7 @@ def block_to_paste(simulation: Simulation, memory_limit_bytes: int | None, *, ra
     return block.rstrip("\n")
 
 
-def without_environment(simulation: Simulation, memory_limit_bytes: int | None, *, ranks: str = "") -> str:
+def without_environment(simulation: Simulation, memory_limit_bytes: int | None) -> str:
     """Return what runs where the environment variables of the plan are not set; empty where it has none."""
     plan = MINDFORMERS.without_environment(simulation.plan)
     if plan == simulation.plan:
@@ -45,9 +45,8 @@ def without_environment(simulation: Simulation, memory_limit_bytes: int | None, 
     if not over:
         return _("the peak is {peak}, also within the limit", peak=peak)
     return _(
-        "the peak is {peak}, over the limit on {over} of {count} {ranks}",
+        "the peak is {peak}, over the limit on {over} of {count} ranks",
         peak=peak,
         over=over,
         count=plan.num_ranks,
-        ranks=ranks or _("ranks"),
     )

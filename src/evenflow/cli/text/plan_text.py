@@ -1,7 +1,6 @@
 """A plan as text, or the reason why there is none."""
 
 from evenflow.cli.text.tables import bubble_table, headline, memory_note, message_note, plan_table, round_up_megabytes
-from evenflow.draw.vocabulary import Vocabulary
 from evenflow.language import _
 from evenflow.simulate import Simulation
 from evenflow.solve import Outcome
@@ -22,7 +21,7 @@ def plan_text(simulation: Simulation, memory_limit_bytes: int | None, *, certifi
     )
 
 
-def no_plan_text(outcome: Outcome, vocabulary: Vocabulary = Vocabulary.OURS) -> str:
+def no_plan_text(outcome: Outcome) -> str:
     """Return why there is no plan, and what would help."""
     reason = outcome.infeasibility
     if reason is None:
@@ -33,14 +32,13 @@ def no_plan_text(outcome: Outcome, vocabulary: Vocabulary = Vocabulary.OURS) -> 
     split = _(" with these layers") if outcome.fixed_layers else ""
     lines = [
         _(
-            "infeasible: no plan{split} fits in {limit_mb:,.0f} MB on all {ranks}",
+            "infeasible: no plan{split} fits in {limit_mb:,.0f} MB on all ranks",
             split=split,
             limit_mb=megabytes(limit),
-            ranks=vocabulary.several,
         )
         if limit
         else _("infeasible"),
-        _("  {rank} binds", rank=vocabulary.rank(reason.rank)),
+        _("  rank {rank} binds", rank=reason.rank),
         _(
             "  the smallest limit that would do{split} is {smallest}{evidence}",
             split=split,

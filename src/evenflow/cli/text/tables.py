@@ -3,7 +3,6 @@
 from collections.abc import Collection, Sequence
 
 from evenflow.cli.text.display_width import display_width, padded
-from evenflow.draw.vocabulary import Vocabulary
 from evenflow.language import _, _n
 from evenflow.model import NONE, Communication
 from evenflow.simulate import FillDrain, Simulation
@@ -51,12 +50,12 @@ def headline(simulation: Simulation) -> str:
     )
 
 
-def plan_table(simulation: Simulation, memory_limit_bytes: int | None, vocabulary: Vocabulary = Vocabulary.OURS) -> str:
+def plan_table(simulation: Simulation, memory_limit_bytes: int | None) -> str:
     """Return for each rank layers and recompute counts by chunk, time of a microbatch, peak memory, idle share."""
     plan, costs = simulation.plan, simulation.costs
     kinds = [kind for kind in simulation.network.kinds if kind != NONE and any(map(any, plan.recompute.get(kind, ())))]
     has_memory = simulation.network.has_memory
-    header = [vocabulary.heading, _("layers"), *kinds, _("ms/microbatch"), *([_("peak MB")] if has_memory else [])]
+    header = [_("rank"), _("layers"), *kinds, _("ms/microbatch"), *([_("peak MB")] if has_memory else [])]
     left = {len(header)} if has_memory and memory_limit_bytes else set()
     header += [_("of limit"), _("idle %")] if left else [_("idle %")]
     stage_table = simulation.timeline.schedule.stage_table

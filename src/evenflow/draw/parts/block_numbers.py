@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from evenflow.draw.palette import INK, PAPER
 from evenflow.draw.parts.timeline_blocks import Blocks, Rows
 from evenflow.draw.svg_elements import number, tenths, text_width
-from evenflow.language import _
 from evenflow.schedule import Op
 
 _SIZES = (11.0, 10.0, 9.0, 8.0)
@@ -35,15 +34,13 @@ class Numbering:
     def words(self) -> str:
         """The legend's sentence."""
         if self.every > 1:
-            return _("numbers: one of {every} microbatches, on backwards", every=self.every)
-        if self.only_backwards:
-            return _("numbers: microbatches, on backwards")
-        return _("numbers: microbatches")
+            return f"numbers: every {self.every}{'nd' if self.every == 2 else 'th'} microbatch, on backwards"
+        return "numbers: microbatches, on backwards" if self.only_backwards else "numbers: microbatches"
 
 
 def numbering_words(numbering: Numbering | None) -> str:
     """Return the legend's sentence on the numbers."""
-    return _("no numbers: the blocks are too small") if numbering is None else numbering.words
+    return "no numbers: the blocks are too small" if numbering is None else numbering.words
 
 
 def choose_numbering(panels: Sequence[tuple[Blocks, Rows]]) -> Numbering | None:
