@@ -16,10 +16,11 @@ from typing import Any
 import click
 from plans import all_plans
 
-from evenflow.export.mindformers import training_values
-from evenflow.export.mindformers_block import format_mindformers
-from evenflow.export.train_yaml import apply_plan, apply_to_training_yaml
+from evenflow.export.train_yaml import apply_to_training_yaml
 from evenflow.model import BOTH, COMM, FULL, SELECT, Plan
+from evenflow.targets.mindformers.block import format_mindformers
+from evenflow.targets.mindformers.training_yaml import apply_plan
+from evenflow.targets.mindformers.values import training_values
 
 HERE = Path(__file__).resolve().parent
 TEMPLATES = {name: (HERE / f"{name}.yaml").read_text(encoding="utf-8") for name in ("llama", "qwen3")}

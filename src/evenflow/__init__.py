@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
     from evenflow import auto, errors, run
     from evenflow.draw import comparison_svg, timeline_svg
-    from evenflow.export.mindformers_block import format_mindformers
     from evenflow.export.results.sharding_fields import format_sharding
-    from evenflow.export.train_yaml import apply_plan
     from evenflow.model import Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan
     from evenflow.profiles.cluster_file import read_cluster_file
     from evenflow.profiles.from_model import profile, profile_config
@@ -36,6 +34,8 @@ if TYPE_CHECKING:
     from evenflow.solve.order.order_search import OrderOutcome, search_order
     from evenflow.solve.order.ordered_outcome import OrderedOutcome
     from evenflow.solve.plan import plan
+    from evenflow.targets.mindformers.block import format_mindformers
+    from evenflow.targets.mindformers.training_yaml import apply_plan
 
 __version__ = "0.1.0"
 
@@ -88,9 +88,9 @@ _FACES = ("auto", "errors", "run")
 _HOMES = {
     "comparison_svg": "evenflow.draw",
     "timeline_svg": "evenflow.draw",
-    "format_mindformers": "evenflow.export.mindformers_block",
+    "format_mindformers": "evenflow.targets.mindformers.block",
     "format_sharding": "evenflow.export.results.sharding_fields",
-    "apply_plan": "evenflow.export.train_yaml",
+    "apply_plan": "evenflow.targets.mindformers.training_yaml",
     "Communication": "evenflow.model",
     "EndBlock": "evenflow.model",
     "Layer": "evenflow.model",

@@ -1,51 +1,14 @@
-"""A plan written into the training YAML of a MindFormers user, whose file is otherwise unchanged, byte for byte."""
+"""Values written into the configuration YAML of a user, whose file is otherwise unchanged, byte for byte."""
 
 from collections.abc import Mapping, Sequence
 
 from evenflow.errors import InputError
-from evenflow.export.mindformers import refusal, training_values
 from evenflow.export.yaml_edit import set_value
 from evenflow.language import _
-from evenflow.model import Plan
-from evenflow.profiles.training_file import LAYER_KEYS
 from evenflow.profiles.yaml_values import load_document
 
-_BOM = "\ufeff"
-_PATTERN_KEYS = ("select_recompute", "select_comm_recompute")
-
-
-def apply_plan(text: str, *, file: str, plan: Plan) -> str:
-    """Return the training YAML `text` with everything that `plan` decides (see `training_values`).
-
-    Where the file names the operators of ``select_recompute`` or ``select_comm_recompute`` by patterns, the patterns
-    stay and get the plan's counts.
-
-    Raises:
-        InputError: as `training_values` and `apply_to_training_yaml` do; a plan that MindFormers refuses (see
-            `refusal`); a file with another number of layers than the plan, or with ``swap_config.swap`` on, which gives
-            the recompute lists another meaning.
-    """
-    values: dict[str, object] = dict(training_values(plan))
-    refused = refusal(plan)
-    if refused is not None:
-        raise refused
-    document = load_document(text.removeprefix(_BOM), file=file).value
-    for key in LAYER_KEYS:
-        given = _value_at(document, ("model", "model_config", key))
-        if isinstance(given, int) and given != plan.num_layers:
-            rule = _("must be the number of layers of the plan ({num_layers})", num_layers=plan.num_layers)
-            raise InputError(value=given, rule=rule, place=f"{file}: model.model_config.{key}")
-    if _value_at(document, ("swap_config", "swap")) is True:
-        rule = _("must be off: with it, MindFormers reads recompute lists as numbers of layers, not as counts of cells")
-        raise InputError(value=True, rule=rule, place=f"{file}: swap_config.swap", remedy=_("turn swap off"))
-    for name in _PATTERN_KEYS:
-        key = f"recompute_config.{name}"
-        patterns = _value_at(document, key.split("."))
-        if isinstance(patterns, Mapping) or (
-            isinstance(patterns, list) and patterns and all(isinstance(item, str) for item in patterns)
-        ):
-            values[key] = dict.fromkeys(patterns, values[key])
-    return apply_to_training_yaml(text, file=file, values=values)
+BOM = "\ufeff"
+"""The mark that a file may begin with."""
 
 
 def apply_to_training_yaml(text: str, *, file: str, values: Mapping[str, object]) -> str:
@@ -58,15 +21,15 @@ def apply_to_training_yaml(text: str, *, file: str, values: Mapping[str, object]
         InputError: text that is not YAML with a mapping at its top, a key that cannot be set without changing
             something else. The result is read back, so what cannot be set is refused, never spoiled.
     """
-    bom = _BOM if text.startswith(_BOM) else ""
-    before = after = text.removeprefix(_BOM)
+    bom = BOM if text.startswith(BOM) else ""
+    before = after = text.removeprefix(BOM)
     document = load_document(before, file=file).value
     if not isinstance(document, dict):
         raise InputError(value=type(document).__name__, rule=_("must be a mapping at its top"), place=file)
     expected: object = document
     for key, value in values.items():
         path = key.split(".")
-        if not _same(_value_at(document, path), value):
+        if not _same(value_at(document, path), value):
             after = set_value(after, path, value, file=file)
             expected = _with(expected, path, value)
     if not _same(_reread(after, file), expected):
@@ -82,7 +45,7 @@ def _reread(text: str, file: str) -> object:
         return None
 
 
-def _value_at(document: object, path: Sequence[str]) -> object:
+def value_at(document: object, path: Sequence[str]) -> object:
     """Return the value under the keys of `path`; None where there is none."""
     for name in path:
         document = document.get(name) if isinstance(document, dict) else None

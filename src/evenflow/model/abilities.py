@@ -31,6 +31,8 @@ class Recomputation:
     """Kinds that layers may be under, beside `none`; with `Scope.COUNT` only `full`."""
     apart: tuple[str, str] | None = None
     """Two kinds that may not share a cell, with `Scope.LAYERS`."""
+    splits_sequences: bool = True
+    """Whether it goes together with split sequences, where the framework splits them at all."""
 
     def rule(self) -> CellRule:
         """Return the rule that every cell keeps, for the scopes of which one rule says all."""
@@ -70,7 +72,7 @@ class SizeRule:
     holds: Callable[[Sizes, str], bool]
     """Whether it holds for these sizes under the schedule family of this name."""
     place: str = "microbatches"
-    """The quantity that breaks it."""
+    """What breaks it: ``ranks``, ``chunks``, ``microbatches``, ``sequence_splits`` or ``schedule``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,8 +37,8 @@ def size_refusals(sizes: Sizes, schedule: str, abilities: Abilities, *, title: s
         yield InputError(value=sizes.sequence_splits, rule=rule, place="sequence_splits")
     for each in abilities.sizes:
         if not each.holds(sizes, schedule):
-            rule = _("{rule} for {title}", rule=each.text, title=title)
-            yield InputError(value=_size(sizes, each.place), rule=rule, place=each.place)
+            with_title = _("{rule} for {title}", rule=each.text, title=title)
+            yield InputError(value=_given(sizes, schedule, each.place), rule=with_title, place=each.place)
 
 
 def group_allowed(size: int | None, sizes: Sizes, groups: Groups) -> bool:
@@ -61,26 +61,19 @@ def _refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputErr
     if not plan.order:
         yield from size_refusals(plan.sizes, plan.schedule, abilities, title=title)
         if plan.num_chunks > 1 and not group_allowed(plan.group_size, plan.sizes, abilities.groups):
+            usual = usual_group_size(plan.sizes)
+            one = _("must be {usual} for {title}, which has no key for another", usual=usual, title=title)
+            of_several = _(
+                "must be a size that {title} runs for {count} microbatches", title=title, count=plan.num_microbatches
+            )
             yield InputError(
-                value=plan.group_size or usual_group_size(plan.sizes),
-                rule=_(
-                    "must be a size that {title} runs for {count} microbatches",
-                    title=title,
-                    count=plan.num_microbatches,
-                ),
+                value=plan.group_size or usual,
+                rule=one if abilities.groups is Groups.USUAL else of_several,
                 place=_("group size"),
                 remedy=_("plan for it with --target, or with another number of microbatches"),
             )
     yield from _cut_refusals(plan, abilities, title)
-    if not any(_is_expressible(plan, way) for way in abilities.recomputation) and any(
-        any(map(any, table)) for table in plan.recompute.values()
-    ):
-        yield InputError(
-            value=", ".join(kind for kind, table in plan.recompute.items() if any(map(any, table))),
-            rule=_("must be recomputation that {title} has a way for", title=title),
-            place="recompute",
-            remedy=_("plan for it with --target, or write the plan for another framework"),
-        )
+    yield from _recompute_refusals(plan, abilities, title)
 
 
 def _cut_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputError]:
@@ -90,9 +83,11 @@ def _cut_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[Inpu
         yield InputError(value=[list(row) for row in plan.layers], rule=rule, place="layers")
     inner = counts if abilities.empty is Empty.NONE else counts[1:-1] if abilities.empty is Empty.ENDS else []
     if 0 in inner:
+        ends = _("must be above zero for {title}, where only the first and the last stage may be empty", title=title)
+        none = _("must be above zero in every cell for {title}", title=title)
         yield InputError(
             value=0,
-            rule=_("must be above zero in this cell for {title}", title=title),
+            rule=none if abilities.empty is Empty.NONE else ends,
             place=_("layers, chunk {chunk}, rank {rank}", **_first_empty(plan, ends=abilities.empty is Empty.NONE)),
         )
 
@@ -101,6 +96,43 @@ def _first_empty(plan: Plan, *, ends: bool) -> dict[str, int]:
     counts = [count for row in plan.layers for count in row]
     chunk, rank = divmod(counts.index(0, 0 if ends else 1), plan.num_ranks)
     return {"chunk": chunk, "rank": rank}
+
+
+def _recompute_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputError]:
+    """Yield why no way of the framework has the plan's recomputation: a kind, two that share a cell, the rest."""
+    used = [kind for kind, table in plan.recompute.items() if any(map(any, table))]
+    ways = [way for way in abilities.recomputation if plan.sequence_splits == 1 or way.splits_sequences]
+    if not used or any(_is_expressible(plan, way) for way in ways):
+        return
+    remedy = _("plan for it with --target, or write the plan for another framework")
+    kinds = list(dict.fromkeys(kind for way in ways for kind in way.kinds))
+    names = ", ".join(kinds)
+    always = _("must be of the kinds {names} for {title}", names=names, title=title)
+    split = _("must be of the kinds {names} for {title} where sequences are split", names=names, title=title)
+    if kinds:
+        rule = always if plan.sequence_splits == 1 else split
+        for kind in used:
+            if kind not in kinds:
+                yield InputError(value=kind, rule=rule, place="recompute", remedy=remedy)
+    apart = {way.apart for way in ways if way.scope is Scope.LAYERS}
+    if len(apart) == 1 and (pair := apart.pop()) is not None:
+        for chunk in range(plan.num_chunks):
+            for rank in range(plan.num_ranks):
+                counts = {kind: plan.count(kind, chunk, rank) for kind in pair}
+                if all(counts.values()):
+                    yield InputError(
+                        value=counts,
+                        rule=_(
+                            "must not mix {first}-only and {second}-only layers in one cell for {title}",
+                            first=pair[0],
+                            second=pair[1],
+                            title=title,
+                        ),
+                        place=_("recompute, chunk {chunk}, rank {rank}", chunk=chunk, rank=rank),
+                        remedy=remedy,
+                    )
+    rule = _("must be recomputation that {title} has a way for", title=title)
+    yield InputError(value=", ".join(used), rule=rule, place="recompute", remedy=remedy)
 
 
 def _is_expressible(plan: Plan, way: Recomputation) -> bool:
@@ -124,6 +156,12 @@ def _is_expressible(plan: Plan, way: Recomputation) -> bool:
     return all(cell[FULL] == min(most, cell[FULL] + cell[NONE]) for cell in cells)
 
 
-def _size(sizes: Sizes, place: str) -> int:
-    names = {"ranks": sizes.num_ranks, "chunks": sizes.num_chunks, "microbatches": sizes.num_microbatches}
-    return names[place]
+def _given(sizes: Sizes, schedule: str, place: str) -> int | str:
+    values: dict[str, int | str] = {
+        "ranks": sizes.num_ranks,
+        "chunks": sizes.num_chunks,
+        "microbatches": sizes.num_microbatches,
+        "sequence_splits": sizes.sequence_splits,
+        "schedule": schedule,
+    }
+    return values[place]

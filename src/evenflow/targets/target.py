@@ -7,6 +7,7 @@ from typing import Literal
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Abilities, Plan
+from evenflow.targets.refusal import refusal
 
 Syntax = Literal["shell", "yaml", "toml", "python", "json", "csv", "text"]
 
@@ -85,6 +86,10 @@ class Target:
     """Return a user's file, given its text and name, with all that a plan decides and otherwise byte for byte the same;
     raises InputError.
     """
+
+    def can_run(self, plan: Plan) -> bool:
+        """Return whether the newest version can run `plan`."""
+        return refusal(plan, self.abilities(self.versions[-1]), title=self.title) is None
 
     def version(self, asked: str | None) -> str:
         """Return the version to write for: the newest one up to `asked`; raises InputError for one that is older.

@@ -4,9 +4,9 @@ import codecs
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenflow.export.train_yaml import apply_plan
 from evenflow.fields import read_text
 from evenflow.model import Plan
+from evenflow.targets.mindformers.training_yaml import apply_plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

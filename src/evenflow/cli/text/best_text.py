@@ -1,10 +1,10 @@
 """``--schedule best``: the other schedules beside the best one, as text."""
 
 from evenflow.cli.text.tables import aligned
-from evenflow.export.targets import MINDFORMERS
 from evenflow.language import _
 from evenflow.schedule import FAMILIES
 from evenflow.solve import BestOutcome, Candidate
+from evenflow.targets.frameworks.mindformers import TARGET as MINDFORMERS
 from evenflow.units import megabytes, milliseconds
 
 

@@ -3,10 +3,11 @@
 import click
 
 from evenflow.errors import InputError
-from evenflow.export.mindformers_block import format_bodies
-from evenflow.export.targets import MINDFORMERS
 from evenflow.language import _
 from evenflow.simulate import Simulation, simulate
+from evenflow.targets.mindformers.block import format_bodies, format_mindformers
+from evenflow.targets.mindformers.values import TITLE, why_not
+from evenflow.targets.mindformers.values import without_environment as run_without
 from evenflow.units import megabytes
 
 
@@ -16,14 +17,14 @@ def block_to_paste(simulation: Simulation, memory_limit_bytes: int | None) -> st
     A plan that the framework refuses has a comment in the fragment and a note on stderr. Several kinds of body layers
     have lists of their own below.
     """
-    plan, title = simulation.plan, MINDFORMERS.title
+    plan, title = simulation.plan, TITLE
     without = without_environment(simulation, memory_limit_bytes)
     try:
-        block = MINDFORMERS.write(plan, without_environment=without) + format_bodies(simulation.network, plan)
+        block = format_mindformers(plan, without_environment=without) + format_bodies(simulation.network, plan)
     except InputError as error:
         click.echo(_("note: no block for {target}; {reason}", target=title, reason=str(error)), err=True)
         return ""
-    refused = MINDFORMERS.refusal(plan)
+    refused = why_not(plan)
     if refused is not None:
         click.echo(_("note: {target} refuses this plan; {reason}", target=title, reason=str(refused)), err=True)
     return block.rstrip("\n")
@@ -31,7 +32,7 @@ def block_to_paste(simulation: Simulation, memory_limit_bytes: int | None) -> st
 
 def without_environment(simulation: Simulation, memory_limit_bytes: int | None) -> str:
     """Return what runs where the environment variables of the plan are not set; empty where it has none."""
-    plan = MINDFORMERS.without_environment(simulation.plan)
+    plan = run_without(simulation.plan)
     if plan == simulation.plan:
         return ""
     other = simulate(simulation.network, plan, communication=simulation.communication)

@@ -1,8 +1,8 @@
 """The one line that names a shorter neighbour of a plan."""
 
-from evenflow.export.targets import MINDFORMERS
 from evenflow.language import _
 from evenflow.solve import Candidate, Neighbours, Outcome
+from evenflow.targets.frameworks.mindformers import TARGET as MINDFORMERS
 from evenflow.units import megabytes, milliseconds
 
 _LEAST_GAIN = 0.001

@@ -1,12 +1,10 @@
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from evenflow import solve
 from evenflow.errors import FileError, InputError, Interrupted
-from evenflow.export.targets import MINDFORMERS
 from evenflow.model import Request, Sizes
 from evenflow.profiles.plan_file import read_plan_file
 from evenflow.solve import Outcome, Status
@@ -168,7 +166,7 @@ def test_a_plan_that_mindformers_cannot_express_is_still_shown(folder, evenflow,
     def refuse(_plan, **_):
         raise InputError(value="swap", rule="must be a kind it has", place="recompute")
 
-    monkeypatch.setattr("evenflow.cli.text.block_text.MINDFORMERS", replace(MINDFORMERS, write=refuse))
+    monkeypatch.setattr("evenflow.cli.text.block_text.format_mindformers", refuse)
     result = evenflow("plan", "tiny.json", *SIZES, "--memory", "250MB")
     assert result.exit_code == 0
     assert result.stdout == PLAN_TEXT.rstrip("\n") + "\n"

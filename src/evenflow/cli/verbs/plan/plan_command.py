@@ -24,10 +24,10 @@ from evenflow.export.results.best_fields import best_fields, neighbour_fields
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.results.network_fields import network_fields
 from evenflow.export.results.outcome_fields import outcome_fields
-from evenflow.export.targets import MINDFORMERS
 from evenflow.language import _
 from evenflow.schedule import FAMILIES, format_schedule
 from evenflow.solve import Neighbours, Outcome
+from evenflow.targets.mindformers.values import environment
 
 
 @click.command()
@@ -137,7 +137,7 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
     if train is not None:
         outputs.write("--apply", lambda: train.applied(simulation.plan), mark_first_line=True)
         without = without_environment(simulation, outcome.memory_limit_bytes)
-        for name, value in MINDFORMERS.environment(simulation.plan).items():
+        for name, value in environment(simulation.plan).items():
             setting = f"{name}={value}"
             note = _(
                 "note: this order has no key in the YAML: set {setting}; without it {consequence}",

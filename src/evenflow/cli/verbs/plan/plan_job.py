@@ -11,7 +11,6 @@ from evenflow.cli.shared.group_sizes import check_asked
 from evenflow.cli.shared.training_yaml import TrainingYaml
 from evenflow.cli.verbs.plan.layers_per_rank import kept_by_chunks
 from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task
-from evenflow.export.targets import MINDFORMERS
 from evenflow.model import Cells, Network, Plan, Request, Sizes
 from evenflow.schedule import FAMILIES, default_family
 from evenflow.solve import BestOutcome, Neighbours, Outcome, ProgressCallback
@@ -20,6 +19,7 @@ from evenflow.solve.contest.neighbours import comparison_seconds
 from evenflow.solve.group_choice import GroupSizes
 from evenflow.solve.order.alternate import solve_any_order
 from evenflow.solve.order.fitted import solve_fitted
+from evenflow.targets.mindformers.values import SCHEDULES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +116,7 @@ def plan_job(asked: PlanOptions) -> PlanJob:
 def solve_job(job: PlanJob, progress: ProgressCallback | None) -> Answer:
     """Search for the plan."""
     if job.task is Task.BEST_SCHEDULE or job.group_sizes == "every":
-        of_target = MINDFORMERS.schedules if job.training_yaml else ()
+        of_target = SCHEDULES if job.training_yaml else ()
         best = solve.solve_best(
             job.request,
             num_chunks=job.chunk_counts,
@@ -140,9 +140,7 @@ def solve_job(job: PlanJob, progress: ProgressCallback | None) -> Answer:
     )
     if not comparison_s or outcome.simulation is None:
         return Answer(outcome=outcome)
-    neighbours = solve.find_neighbours(
-        job.request, outcome, MINDFORMERS.schedules, time_limit_s=comparison_s, progress=progress
-    )
+    neighbours = solve.find_neighbours(job.request, outcome, SCHEDULES, time_limit_s=comparison_s, progress=progress)
     return Answer(outcome=outcome, neighbours=neighbours)
 
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from evenflow.export.mindformers_block import body_plans, format_bodies, format_mindformers
-from evenflow.export.train_yaml import apply_plan
 from evenflow.model import LayerRun, Network, Plan, cells
 from evenflow.profiles.manual_file import read_manual_file
 from evenflow.profiles.yaml_values import load_document
 from evenflow.schedule import default_family
+from evenflow.targets.mindformers.block import body_plans, format_bodies, format_mindformers
+from evenflow.targets.mindformers.training_yaml import apply_plan
 from tests.networks import equal_network
 
 LESS_MEMORY = Plan(

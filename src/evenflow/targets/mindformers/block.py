@@ -7,9 +7,9 @@
         offset: [[-1, 0, 0, …], …]
     …
 
-It has all that the plan decides, the values that `evenflow.export.train_yaml.apply_plan` writes into a file. Every list
-stands on one line with a row for each chunk, so that programs find the lines of the original's block. [SAPP guide,
-Step 5]
+It has all that the plan decides, the values that `evenflow.targets.mindformers.training_yaml.apply_plan` writes into a
+file. Every list stands on one line with a row for each chunk, so that programs find the lines of the original's block.
+[SAPP guide, Step 5]
 """
 
 from collections.abc import Mapping
@@ -18,19 +18,29 @@ from itertools import islice
 
 import numpy as np
 
-from evenflow.export.mindformers import environment, mindformers_lists, refusal, training_values
+from evenflow.export.mindformers import mindformers_lists
 from evenflow.export.yaml_edit import entry_lines
 from evenflow.language import _
 from evenflow.model import NONE, Network, Plan, cells, ordered_kinds
+from evenflow.targets.mindformers.values import check_writable, environment, training_values, why_not
 
 
 def format_mindformers(plan: Plan, *, without_environment: str = "") -> str:
-    """Return the fragment, with comments on what it needs and on what MindFormers refuses in it.
+    """Return `fragment` under the headline of the original's block.
+
+    Raises:
+        InputError: as `check_writable` does.
+    """
+    return "To put in yaml configuration:\n" + fragment(plan, without_environment=without_environment)
+
+
+def fragment(plan: Plan, *, without_environment: str = "") -> str:
+    """Return the YAML, with comments on what it needs and on what MindFormers refuses in it.
 
     `without_environment` says, after "without it", what runs where the environment variable is not set.
 
     Raises:
-        InputError: as `mindformers_lists` does.
+        InputError: as `check_writable` does.
     """
     tree: dict[str, object] = {}
     for key, value in training_values(plan).items():
@@ -49,10 +59,10 @@ def format_mindformers(plan: Plan, *, without_environment: str = "") -> str:
         comments.append(needed)
     if plan.sequence_splits > 1:
         comments.append(_("with use_legacy True: newer models do not split sequences"))
-    refused = refusal(plan)
+    refused = why_not(plan)
     if refused is not None:
         comments.append(_("MindFormers refuses this plan: {reason}", reason=str(refused)))
-    lines = ["To put in yaml configuration:", *(f"# {comment}" for comment in comments)]
+    lines = [f"# {comment}" for comment in comments]
     lines += [line for name, value in tree.items() for line in entry_lines(name, value)]
     return "\n".join(lines) + "\n"
 
@@ -61,8 +71,9 @@ def format_bodies(network: Network, plan: Plan) -> str:
     """Return offset and recompute lists of each kind of body layer alone; nothing where there is only one kind.
 
     Raises:
-        InputError: as `mindformers_lists` does.
+        InputError: as `check_writable` does.
     """
+    check_writable(plan)
     bodies = body_plans(network, plan)
     if len(bodies) < 2:
         return ""

@@ -1,0 +1,1 @@
+"""MindFormers on a static graph: plans as its configuration, and its configuration as plans."""
