@@ -67,12 +67,18 @@ class Empty(Enum):
 class SizeRule:
     """A rule for ranks, chunks and microbatches."""
 
-    text: str
-    """What must hold, as the rule of an `InputError`: ``must be at least ...``; a translated sentence."""
+    text: str | Callable[[Sizes], str]
+    """What must hold, as the rule of an `InputError`: ``must be at least ...``; a translated sentence, or what makes one
+    of the sizes.
+    """
     holds: Callable[[Sizes, str], bool]
     """Whether it holds for these sizes under the schedule family of this name."""
     place: str = "microbatches"
     """What breaks it: ``ranks``, ``chunks``, ``microbatches``, ``sequence_splits`` or ``schedule``."""
+
+    def rule(self, sizes: Sizes) -> str:
+        """Return the sentence for these sizes."""
+        return self.text if isinstance(self.text, str) else self.text(sizes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,7 @@ def size_refusals(sizes: Sizes, schedule: str, abilities: Abilities, *, title: s
         yield InputError(value=sizes.sequence_splits, rule=rule, place="sequence_splits")
     for each in abilities.sizes:
         if not each.holds(sizes, schedule):
-            with_title = _("{rule} for {title}", rule=each.text, title=title)
+            with_title = _("{rule} for {title}", rule=each.rule(sizes), title=title)
             yield InputError(value=_given(sizes, schedule, each.place), rule=with_title, place=each.place)
 
 

@@ -83,7 +83,7 @@ def test_split_sequences_take_no_list_of_full_recomputation():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"num_microbatches": 1}, "microbatches must be at least the number of ranks for MindFormers, got 1"),
+        ({"num_microbatches": 1}, r"microbatches must be at least the number of ranks \(2\) for MindFormers, got 1"),
         ({"layers": ((3, 3), (0, 3))}, "layers, chunk 1, rank 0 must be above zero"),
         (
             {"sequence_splits": 2, "recompute": {"full": ((1, 0), (0, 0))}},

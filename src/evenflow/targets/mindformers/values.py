@@ -29,7 +29,7 @@ def abilities() -> Abilities:
         splits_sequences=True,
         sizes=(
             SizeRule(
-                text=_("must be at least the number of ranks"),
+                text=lambda sizes: _("must be at least the number of ranks ({num_ranks})", num_ranks=sizes.num_ranks),
                 holds=lambda sizes, schedule: sizes.num_microbatches >= sizes.num_ranks,
             ),
             SizeRule(
