@@ -68,8 +68,8 @@ class SizeRule:
     """A rule for ranks, chunks and microbatches."""
 
     text: str | Callable[[Sizes], str]
-    """What must hold, as the rule of an `InputError`: ``must be at least ...``; a translated sentence, or what makes one
-    of the sizes.
+    """What must hold, as the rule of an `InputError`: ``must be at least ...``; a translated sentence, or a function
+    that makes one for sizes.
     """
     holds: Callable[[Sizes, str], bool]
     """Whether it holds for these sizes under the schedule family of this name."""
