@@ -1,0 +1,43 @@
+"""Megatron-LM: the flags of its training scripts."""
+
+from evenflow.language import _
+from evenflow.model import Abilities, Plan
+from evenflow.targets.megatron.flags import (
+    CUT_FLAGS,
+    STOCK_WAYS,
+    megatron_abilities,
+    plan_flags,
+    plan_notes,
+    recompute_flags,
+    shell_array,
+)
+from evenflow.targets.target import Piece, Target, Written
+
+
+def _abilities(version: str) -> Abilities:
+    return megatron_abilities(STOCK_WAYS)
+
+
+def _write(plan: Plan, version: str) -> Written:
+    flags = {**plan_flags(plan), **recompute_flags(plan)}
+    return Written(
+        pieces=(
+            Piece(
+                title=_("flags of the training script: add {array} to its command", array='"${PIPELINE_ARGS[@]}"'),
+                syntax="shell",
+                text=shell_array("PIPELINE_ARGS", flags),
+            ),
+        ),
+        notes=(_("leave out {flags}: the layout replaces them", flags=", ".join(CUT_FLAGS)), *plan_notes(plan)),
+    )
+
+
+TARGET = Target(
+    name="megatron",
+    title="Megatron-LM",
+    versions=("0.13",),
+    checked_with="megatron-core 0.16.1",
+    page="megatron",
+    abilities=_abilities,
+    write=_write,
+)
