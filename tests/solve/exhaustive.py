@@ -12,7 +12,7 @@ from math import comb, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.model import COMM, SELECT, Communication, EndBlock, Network, Request
+from evenflow.model import FULL, NONE, CellRule, Communication, EndBlock, Network, Request, mixing
 from evenflow.schedule import Action, Op, Schedule
 from evenflow.solve.problem import Problem, problem_of_order
 from tests.oracle import end_times, orders_of
@@ -33,6 +33,8 @@ class Case:
     order: Schedule | None = None
     """Another order of these sizes than the family's."""
     mix_any: bool = False
+    rule: CellRule | None = None
+    """Another rule of cells than `mix_any` says."""
     allow_empty: bool = False
     message_ns: int = 0
 
@@ -50,9 +52,13 @@ class Case:
         has_backward = any(action.op != Op.F for order in orders_of(self.schedule) for action in order)
         return split if has_backward else split.without_backward()
 
+    @property
+    def cell_rule(self) -> CellRule:
+        return self.rule or mixing(self.mix_any)
+
     def request(self, limit_bytes: int | None = None) -> Request:
         return Request(
-            network=self.network, sizes=self.sizes.sizes, memory_limit_bytes=limit_bytes, mix_any=self.mix_any,
+            network=self.network, sizes=self.sizes.sizes, memory_limit_bytes=limit_bytes, cell_rule=self.cell_rule,
             allow_empty=self.allow_empty, communication=self.communication,
         )  # fmt: skip
 
@@ -128,7 +134,7 @@ def every_plan(case: Case) -> Plans:
             key = (start, end, (stage == 0) + 2 * (stage == stages - 1))
             if key not in known:
                 blocks = [network.head] * (stage == 0) + [network.tail] * (stage == stages - 1)
-                known[key] = np.array(_contents(network, start, end, blocks, mix_any=case.mix_any), dtype=np.int64)
+                known[key] = np.array(_contents(network, start, end, blocks, case.cell_rule), dtype=np.int64)
             contents.append(known[key])
         grid = np.indices([len(table) for table in contents]).reshape(stages, -1)
         for stage, table in enumerate(contents):
@@ -140,11 +146,11 @@ def every_plan(case: Case) -> Plans:
     )
 
 
-def _contents(network: Network, start: int, end: int, blocks: list[EndBlock], *, mix_any: bool) -> list[Content]:
+def _contents(network: Network, start: int, end: int, blocks: list[EndBlock], rule: CellRule) -> list[Content]:
     """A cell with the layers [start, end): one entry for every way to recompute them."""
     result = []
     for kinds in combinations_with_replacement(network.kinds, end - start):  # in cell order, as kinds are
-        if not mix_any and SELECT in kinds and COMM in kinds:
+        if not _allowed(kinds, rule):
             continue
         layers = network.layers[start:end]
         modes = [layer.modes[kind] for layer, kind in zip(layers, kinds, strict=True)]
@@ -158,6 +164,20 @@ def _contents(network: Network, start: int, end: int, blocks: list[EndBlock], *,
             max((part.working_bytes for part in (*modes, *blocks)), default=0),
         ))  # fmt: skip
     return result
+
+
+def _allowed(kinds: tuple[str, ...], rule: CellRule) -> bool:
+    """Whether the layers of a cell may be under these kinds, one for each layer."""
+    if rule.apart and set(rule.apart) <= set(kinds):
+        return False
+    if rule.alike and len(set(kinds)) > 1:
+        return False
+    if rule.full is not None:
+        least, most = rule.full
+        full = kinds.count(FULL)
+        enough = full >= least or full == len(kinds)
+        return enough and (most is None or full <= most) and kinds.count(NONE) == len(kinds) - full
+    return not rule.kinds or set(kinds) <= set(rule.kinds)
 
 
 def _duration(costs: Costs, action: Action) -> Costs:

@@ -15,7 +15,7 @@ from evenflow.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
 from evenflow.cluster import plan_resharding
 from evenflow.errors import Interrupted
 from evenflow.interruption import was_interrupted
-from evenflow.model import Request, Sizes
+from evenflow.model import ANY_CONTENT, Request, Sizes
 from evenflow.schedule import NUM_OPS, Op
 from evenflow.simulate import Timeline, run
 from evenflow.solve import Outcome, solve
@@ -82,7 +82,7 @@ def refine(stages: StagesOutcome, provider: StageProvider, *, time_limit_s: floa
             network=provider.network_on(base.stages[0].submesh, sharding),
             sizes=Sizes(num_ranks=len(base.stages), num_chunks=num_chunks, num_microbatches=base.num_microbatches),
             memory_limit_bytes=base.cluster.memory_bytes,
-            mix_any=True,
+            cell_rule=ANY_CONTENT,
             communication=base.communication,
         )
         try:

@@ -1,7 +1,7 @@
 """The model and the plan: plain values that check themselves and do nothing else."""
 
 from evenflow.model.abilities import Abilities, Empty, Groups, Recomputation, Scope, SizeRule
-from evenflow.model.cell_rule import ANY_CONTENT, SELECT_OR_COMM, CellRule
+from evenflow.model.cell_rule import ANY_CONTENT, SELECT_OR_COMM, CellRule, mixing
 from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.model.plan import Cells, Communication, Plan, cells
 from evenflow.model.recompute import BOTH, COMM, FULL, KNOWN_KINDS, NONE, SELECT, ordered_kinds
@@ -43,6 +43,7 @@ __all__ = [
     "check_step",
     "deal_layers",
     "looped",
+    "mixing",
     "ordered_kinds",
     "recomputed_parts",
     "stage_table",

@@ -1,9 +1,12 @@
 """What a framework can run of a plan: its schedules, its cuts and its recomputation, as data that the planner reads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import Literal
 
+from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.model.cell_rule import CellRule
 from evenflow.model.recompute import FULL, NONE
 from evenflow.model.sizes import Sizes
@@ -73,12 +76,23 @@ class SizeRule:
     """
     holds: Callable[[Sizes, str], bool]
     """Whether it holds for these sizes under the schedule family of this name."""
-    place: str = "microbatches"
-    """What breaks it: ``ranks``, ``chunks``, ``microbatches``, ``sequence_splits`` or ``schedule``."""
+    place: Literal["ranks", "chunks", "microbatches", "sequence_splits", "schedule"] = "microbatches"
+    """What breaks it."""
 
     def rule(self, sizes: Sizes) -> str:
         """Return the sentence for these sizes."""
         return self.text if isinstance(self.text, str) else self.text(sizes)
+
+    def value(self, sizes: Sizes, schedule: str) -> int | str:
+        """Return what breaks it."""
+        values: dict[str, int | str] = {
+            "ranks": sizes.num_ranks,
+            "chunks": sizes.num_chunks,
+            "microbatches": sizes.num_microbatches,
+            "sequence_splits": sizes.sequence_splits,
+            "schedule": schedule,
+        }
+        return values[self.place]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,3 +113,23 @@ class Abilities:
     groups: Groups = Groups.USUAL
     splits_sequences: bool = False
     sizes: tuple[SizeRule, ...] = ()
+
+    def refusals(self, sizes: Sizes, schedule: str, *, title: str) -> Iterator[InputError]:
+        """Yield the reasons why these sizes cannot be run under the family `schedule`; `title` names the framework."""
+        if schedule not in self.schedules and not self.own_order:
+            yield InputError(
+                value=schedule,
+                rule=_("must be one of {names} for {title}", names=", ".join(self.schedules), title=title),
+                place="schedule",
+                remedy=_("plan for it with --target, or write the plan for another framework"),
+            )
+        if self.most_chunks is not None and sizes.num_chunks > self.most_chunks:
+            rule = _("must be at most {most} for {title}", most=self.most_chunks, title=title)
+            yield InputError(value=sizes.num_chunks, rule=rule, place="chunks")
+        if sizes.sequence_splits > 1 and not self.splits_sequences:
+            rule = _("must be 1 for {title}, which does not split sequences", title=title)
+            yield InputError(value=sizes.sequence_splits, rule=rule, place="sequence_splits")
+        for each in self.sizes:
+            if not each.holds(sizes, schedule):
+                rule = _("{rule} for {title}", rule=each.rule(sizes), title=title)
+                yield InputError(value=each.value(sizes, schedule), rule=rule, place=each.place)

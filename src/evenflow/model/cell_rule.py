@@ -57,3 +57,8 @@ SELECT_OR_COMM = CellRule(apart=(SELECT, COMM))
 under `comm` alone. [SAPP guide, Step 5]
 """
 ANY_CONTENT = CellRule()
+
+
+def mixing(mix_any: bool) -> CellRule:
+    """Return the rule of the public option `mix_any`: any contents, or those that MindFormers can express."""
+    return ANY_CONTENT if mix_any else SELECT_OR_COMM

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from evenflow.language import _
+from evenflow.model.cell_rule import SELECT_OR_COMM, CellRule
 from evenflow.model.network import Network
 from evenflow.model.plan import Cells, Communication
 from evenflow.model.sizes import Sizes
@@ -17,8 +18,8 @@ class Request:
     sizes: Sizes
     memory_limit_bytes: int | None = None
     """Bytes that no rank may exceed; None: no limit."""
-    mix_any: bool = False
-    """Whether `select` and `comm` layers may share a cell, which MindFormers cannot express."""
+    cell_rule: CellRule = SELECT_OR_COMM
+    """What layers of one cell may be under; unless given, what MindFormers can express."""
     allow_empty: bool = False
     """Whether cells may hold no layer."""
     group_size: int | None = None

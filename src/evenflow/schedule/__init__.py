@@ -18,6 +18,7 @@ from evenflow.schedule.groups import (
     check_group_size,
     different_group_sizes,
     first_group_size,
+    group_allowed,
     group_sizes,
     usual_group_size,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "fault_grid",
     "first_group_size",
     "format_schedule",
+    "group_allowed",
     "group_sizes",
     "idle_by_formula",
     "interleaved",

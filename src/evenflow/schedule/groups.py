@@ -8,7 +8,7 @@ makes the first group larger, another size may keep fewer.
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Sizes
+from evenflow.model import Groups, Sizes
 
 
 def usual_group_size(sizes: Sizes) -> int:
@@ -63,6 +63,20 @@ def fewest_in_group(family: str, sizes: Sizes) -> int:
     if family != "interleaved-less-memory":
         return usual_group_size(sizes)
     return max(1, -(-(sizes.num_ranks // 2) // sizes.sequence_splits))
+
+
+def group_allowed(groups: Groups, group: int | None, sizes: Sizes) -> bool:
+    """Return whether a framework with these `groups` runs an interleaved schedule in groups of `group`.
+
+    None stands for the usual size.
+    """
+    ranks, count, usual = sizes.num_ranks, sizes.num_microbatches, usual_group_size(sizes)
+    size = group or usual
+    if groups is Groups.MEGATRON:
+        return ranks <= size <= count and (count % size == 0 or count % size >= ranks)
+    if groups is Groups.MULTIPLE:
+        return size == usual and count % size == 0
+    return groups is Groups.ANY or size == usual
 
 
 def check_group_size(family: str, sizes: Sizes, group: int, *, place: str = "") -> None:

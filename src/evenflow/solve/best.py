@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Cells, Communication, Network, Request, Sizes
+from evenflow.model import Cells, Communication, Network, Request, Sizes, mixing
 from evenflow.schedule import FAMILIES, default_family, family_name
 from evenflow.solve.best_outcome import BestOutcome
 from evenflow.solve.contest.contest import Contest, Entry
@@ -56,7 +56,7 @@ def plan_best(
         network=network,
         sizes=sizes,
         memory_limit_bytes=memory_limit_bytes,
-        mix_any=mix_any,
+        cell_rule=mixing(mix_any),
         allow_empty=allow_empty,
         communication=communication,
     )
@@ -92,7 +92,7 @@ def solve_best(
     names = [family_name(name) for name in families] or [
         name for name, family in FAMILIES.items() if not family.comparison_only
     ]
-    pairs = _pairs(names, counts, sequence_splits=request.sizes.sequence_splits)
+    pairs = schedule_pairs(names, counts, sequence_splits=request.sizes.sequence_splits)
     if not pairs:
         raise InputError(
             value=list(counts),
@@ -125,7 +125,7 @@ def solve_best(
     return contest.outcome()
 
 
-def _pairs(names: Sequence[str], counts: Sequence[int], *, sequence_splits: int) -> list[tuple[str, int]]:
+def schedule_pairs(names: Sequence[str], counts: Sequence[int], *, sequence_splits: int) -> list[tuple[str, int]]:
     """Return families and chunk counts to try: few chunks first, for each the default family before other `names`."""
     return [
         (name, count)

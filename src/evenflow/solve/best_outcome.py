@@ -10,12 +10,14 @@ from evenflow.units import megabytes, milliseconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A schedule family with a number of chunks and a group size, and its outcome."""
+    """A schedule family with a number of chunks, a group size and a way of recomputing, and its outcome."""
 
     schedule: str
     num_chunks: int
     group_size: int | None = None
     """Microbatches of a group in an interleaved schedule; None: the usual size, or no groups."""
+    recomputation: str = ""
+    """The one way of recomputing that all cells have, as a phrase; empty where they may differ."""
     outcome: Outcome | None
     """Outcome of its own race; None where it was not tried."""
     reason: str = ""
@@ -30,11 +32,11 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """Schedule, chunks and groups as text."""
+        """Schedule, chunks, groups and recomputation as text."""
         name = _n("{schedule}, 1 chunk", "{schedule}, {count} chunks", count=self.num_chunks, schedule=self.schedule)
-        if self.group_size is None:
-            return name
-        return _("{schedule}, groups of {size}", schedule=name, size=self.group_size)
+        if self.group_size is not None:
+            name = _("{schedule}, groups of {size}", schedule=name, size=self.group_size)
+        return f"{name}, {self.recomputation}" if self.recomputation else name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +87,9 @@ class BestOutcome:
         """Return one sentence on the best plan against all plans of all candidates."""
         if self.outcome.makespan_ns is None or self.gap is None:
             return self.outcome.certificate()
-        tried = [candidate for candidate in self.candidates if candidate.is_bounded]
-        split = _(" with these layers") if self.outcome.fixed_layers else ""
+        bounded = [candidate for candidate in self.candidates if candidate.is_bounded]
+        tried = {(candidate.schedule, candidate.num_chunks, candidate.group_size) for candidate in bounded}
+        split = self.outcome.among
         schedules = _n("this schedule", "these {count} schedules", count=len(tried))
         if self.gap <= 2 * TOLERANCE:
             shortest = f"{milliseconds(self.outcome.makespan_ns):,.3f} ms"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evenflow.interruption import was_interrupted
-from evenflow.model import NONE, Plan
+from evenflow.model import FULL, NONE, Plan
 from evenflow.schedule import NUM_OPS
 from evenflow.simulate import Integers, StageCosts, makespan_ns, run
 from evenflow.solve.outcome import BindingLimit, Outcome
@@ -50,7 +50,8 @@ def _peaks_recomputing_less(problem: Problem, counts: Integers, rank: int) -> It
     before = problem.costs(counts)
     for stage in problem.schedule.stage_table[:, rank]:
         for old, new in ((old, new) for old in kinds for new in kinds if new != old and counts[stage, old]):
-            changed = _moved(counts, (stage, old), (stage, new))
+            alike = problem.request.cell_rule.alike
+            changed = _moved(counts, (stage, old), (stage, new), layers=int(counts[stage, old]) if alike else 1)
             costs = problem.costs(changed)
             if costs.backward_ns[stage] < before.backward_ns[stage] and problem.may_hold(changed[stage]):
                 yield problem.rank_peak(costs, rank)
@@ -69,7 +70,7 @@ def _peaks_taking_layer(problem: Problem, counts: Integers, rank: int, step: "_S
                 continue
             for lost in np.flatnonzero(counts[giver]).tolist():
                 for kind in reversed(range(len(problem.kinds))):
-                    changed = _moved(counts, (giver, lost), (stage, kind))
+                    changed = _settled(problem, _moved(counts, (giver, lost), (stage, kind)), (giver, stage))
                     costs = problem.costs(changed)
                     peak = problem.rank_peak(costs, rank)
                     if peak <= problem.limit:
@@ -82,12 +83,25 @@ def _peaks_taking_layer(problem: Problem, counts: Integers, rank: int, step: "_S
                         yield peak
 
 
-def _moved(counts: Integers, source: tuple[int, int], destination: tuple[int, int]) -> Integers:
-    """Return `counts` with one layer at the stage and kind of `destination` instead of `source`."""
+def _moved(counts: Integers, source: tuple[int, int], destination: tuple[int, int], *, layers: int = 1) -> Integers:
+    """Return `counts` with so many layers at the stage and kind of `destination` instead of `source`."""
     changed = counts.copy()
-    changed[source] -= 1
-    changed[destination] += 1
+    changed[source] -= layers
+    changed[destination] += layers
     return changed
+
+
+def _settled(problem: Problem, counts: Integers, stages: tuple[int, int]) -> Integers:
+    """Return `counts`, with the layers under `full` of these stages as many as their layers allow or demand."""
+    if problem.counts_full:
+        full, none = problem.kinds.index(FULL), problem.kinds.index(NONE)
+        for stage in stages:
+            total = int(counts[stage].sum())
+            least, most = problem.full_range(total)
+            count = min(max(int(counts[stage, full]), least), most)
+            counts[stage] = 0
+            counts[stage, full], counts[stage, none] = count, total - count
+    return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,6 +66,8 @@ class Outcome:
     """Whether Ctrl-C ended the search."""
     fixed_layers: bool = False
     """Whether the caller decided the layers of every cell: bound and limit are those of plans with these layers."""
+    title: str = ""
+    """The framework that the plan is for: bound and limit are those of plans that it can run. Empty: for any."""
 
     @property
     def plan(self) -> Plan | None:
@@ -84,9 +86,15 @@ class Outcome:
             return None
         return 1 - self.lower_bound_ns / self.makespan_ns
 
+    @property
+    def among(self) -> str:
+        """Which plans of the schedule bound and limit are for, as words behind "plan of this schedule"."""
+        split = _(" with these layers") if self.fixed_layers else ""
+        return split + (_(" that {title} can run", title=self.title) if self.title else "")
+
     def certificate(self) -> str:
         """Return one sentence on how good the plan is proven to be."""
-        split = _(" with these layers") if self.fixed_layers else ""
+        split = self.among
         if self.makespan_ns is None or self.gap is None:
             if self.infeasibility is None:
                 return _("no plan was found in the time given")

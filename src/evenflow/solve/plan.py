@@ -1,6 +1,6 @@
 """Planning under the order of one schedule family, as `evenflow.plan`."""
 
-from evenflow.model import Cells, Communication, Network, Request, Sizes
+from evenflow.model import Cells, Communication, Network, Request, Sizes, mixing
 from evenflow.schedule import default_family, family_name
 from evenflow.solve.binding import with_binding
 from evenflow.solve.clock import Clock
@@ -47,7 +47,7 @@ def plan(
             sequence_splits=sequence_splits,
         ),
         memory_limit_bytes=memory_limit_bytes,
-        mix_any=mix_any,
+        cell_rule=mixing(mix_any),
         allow_empty=allow_empty,
         group_size=group_size,
         communication=communication,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import COMM, NONE, SELECT, Network, Plan, Request, cells, check_split
+from evenflow.model import FULL, NONE, Network, Plan, Request, cells, check_split
 from evenflow.schedule import Schedule, check_complete, make_schedule, order_lines
 from evenflow.simulate import (
     Graph,
@@ -90,11 +90,18 @@ class Problem:
         return np.concatenate(([0], np.cumsum(of_stages)))
 
     @cached_property
-    def exclusive_kinds(self) -> tuple[int, int]:
-        """Indices of the two kinds that may not share a cell, or (-1, -1)."""
-        if self.request.mix_any or SELECT not in self.kinds or COMM not in self.kinds:
-            return (-1, -1)
-        return (self.kinds.index(SELECT), self.kinds.index(COMM))
+    def families(self) -> tuple[tuple[int, ...], ...]:
+        """Sets of kinds, by index: all kinds of a cell are in one of them."""
+        return self.request.cell_rule.families(self.kinds)
+
+    @property
+    def counts_full(self) -> bool:
+        """Whether the number of layers of a cell bounds those under `full`, the others being under `none`."""
+        return self.request.cell_rule.full is not None and FULL in self.kinds
+
+    def full_range(self, num_layers: int) -> tuple[int, int]:
+        """Return the least and the most layers under `full` of a cell with `num_layers`, where they are bounded."""
+        return self.request.cell_rule.full_range(num_layers)
 
     @property
     def num_working_rows(self) -> int:
@@ -130,8 +137,13 @@ class Problem:
 
     def may_hold(self, content: Integers) -> bool:
         """Return whether the kinds of these counts [num_kinds] may share a cell."""
-        first, second = self.exclusive_kinds
-        return first < 0 or not (content[first] and content[second])
+        used = set(np.flatnonzero(content).tolist())
+        if not any(used <= set(family) for family in self.families):
+            return False
+        if not self.counts_full:
+            return True
+        least, most = self.full_range(int(content.sum()))
+        return least <= int(content[self.kinds.index(FULL)]) <= most
 
     @cached_property
     def _own_order(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from evenflow.model import FULL, NONE
 from evenflow.simulate import Integers
 from evenflow.solve.problem import Problem
 
@@ -14,8 +15,15 @@ def even_start(problem: Problem) -> Integers:
     bounds = even_bounds(problem) if problem.fixed_bounds is None else problem.fixed_bounds
     counts = np.zeros((problem.num_cells, len(problem.kinds)), dtype=np.int64)
     for cell in range(problem.num_cells):
-        kind = _smallest_kind(problem, int(bounds[cell]), int(bounds[cell + 1]))
-        counts[cell, kind] = bounds[cell + 1] - bounds[cell]
+        first, end = int(bounds[cell]), int(bounds[cell + 1])
+        if problem.counts_full:
+            least, most = problem.full_range(end - first)
+            full, none = problem.kinds.index(FULL), problem.kinds.index(NONE)
+            counts[cell, full] = most if _smallest_kind(problem, first, end, (full, none)) == full else least
+            counts[cell, none] = end - first - counts[cell, full]
+        else:
+            allowed = tuple(sorted({kind for family in problem.families for kind in family}))
+            counts[cell, _smallest_kind(problem, first, end, allowed)] = end - first
     return counts
 
 
@@ -36,7 +44,7 @@ def even_bounds(problem: Problem) -> Integers:
     return np.array([*bounds, problem.num_layers], dtype=np.int64)
 
 
-def _smallest_kind(problem: Problem, start: int, end: int) -> int:
-    """Return the one kind under which the layers [start, end) keep the fewest bytes."""
+def _smallest_kind(problem: Problem, start: int, end: int, kinds: tuple[int, ...]) -> int:
+    """Return the one of `kinds`, all by index, under which the layers [start, end) keep the fewest bytes."""
     activation = problem.sums.activation_bytes
-    return int(np.argmin(activation[:, end] - activation[:, start]))
+    return min(kinds, key=lambda kind: int(activation[kind, end] - activation[kind, start]))

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import FULL, NONE, Abilities, Empty, Groups, Plan, Recomputation, Scope, Sizes
-from evenflow.schedule import usual_group_size
+from evenflow.model import FULL, NONE, Abilities, Empty, Groups, Plan, Recomputation, Scope
+from evenflow.schedule import group_allowed, usual_group_size
 
 
 def refusal(plan: Plan, abilities: Abilities, *, title: str) -> InputError | None:
@@ -16,51 +16,13 @@ def refusal(plan: Plan, abilities: Abilities, *, title: str) -> InputError | Non
     return next(_refusals(plan, abilities, title), None)
 
 
-def size_refusals(sizes: Sizes, schedule: str, abilities: Abilities, *, title: str) -> Iterator[InputError]:
-    """Yield the reasons why sizes and schedule alone cannot be run."""
-    if schedule not in abilities.schedules and not abilities.own_order:
-        names = ", ".join(abilities.schedules)
-        yield InputError(
-            value=schedule,
-            rule=_("must be one of {names} for {title}", names=names, title=title),
-            place="schedule",
-            remedy=_("plan for it with --target, or write the plan for another framework"),
-        )
-    if abilities.most_chunks is not None and sizes.num_chunks > abilities.most_chunks:
-        yield InputError(
-            value=sizes.num_chunks,
-            rule=_("must be at most {most} for {title}", most=abilities.most_chunks, title=title),
-            place="chunks",
-        )
-    if sizes.sequence_splits > 1 and not abilities.splits_sequences:
-        rule = _("must be 1 for {title}, which does not split sequences", title=title)
-        yield InputError(value=sizes.sequence_splits, rule=rule, place="sequence_splits")
-    for each in abilities.sizes:
-        if not each.holds(sizes, schedule):
-            with_title = _("{rule} for {title}", rule=each.rule(sizes), title=title)
-            yield InputError(value=_given(sizes, schedule, each.place), rule=with_title, place=each.place)
-
-
-def group_allowed(size: int | None, sizes: Sizes, groups: Groups) -> bool:
-    """Return whether an interleaved schedule may have groups of `size` (None: the usual one)."""
-    ranks, count = sizes.num_ranks, sizes.num_microbatches
-    group = size or usual_group_size(sizes)
-    if groups is Groups.ANY:
-        return True
-    if groups is Groups.MEGATRON:
-        return ranks <= group <= count and (count % group == 0 or count % group >= ranks)
-    if groups is Groups.MULTIPLE:
-        return group == usual_group_size(sizes) and count % group == 0
-    return group == usual_group_size(sizes)
-
-
 def _refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputError]:
     if plan.order and not abilities.own_order:
         rule = _("must be a family's order for {title}, which runs no other", title=title)
         yield InputError(value=plan.schedule, rule=rule, place="order")
     if not plan.order:
-        yield from size_refusals(plan.sizes, plan.schedule, abilities, title=title)
-        if plan.num_chunks > 1 and not group_allowed(plan.group_size, plan.sizes, abilities.groups):
+        yield from abilities.refusals(plan.sizes, plan.schedule, title=title)
+        if plan.num_chunks > 1 and not group_allowed(abilities.groups, plan.group_size, plan.sizes):
             usual = usual_group_size(plan.sizes)
             one = _("must be {usual} for {title}, which has no key for another", usual=usual, title=title)
             of_several = _(
@@ -154,14 +116,3 @@ def _is_expressible(plan: Plan, way: Recomputation) -> bool:
         return len(set().union(*under)) <= 1
     most = max(cell[FULL] for cell in cells)
     return all(cell[FULL] == min(most, cell[FULL] + cell[NONE]) for cell in cells)
-
-
-def _given(sizes: Sizes, schedule: str, place: str) -> int | str:
-    values: dict[str, int | str] = {
-        "ranks": sizes.num_ranks,
-        "chunks": sizes.num_chunks,
-        "microbatches": sizes.num_microbatches,
-        "sequence_splits": sizes.sequence_splits,
-        "schedule": schedule,
-    }
-    return values[place]

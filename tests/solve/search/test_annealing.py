@@ -27,8 +27,7 @@ def test_the_search_stays_among_the_plans_that_fit(data, seed):
     assert (problem.rank_memory(problem.costs(found)) <= limit).all()
     assert (found >= 0).all()
     assert (found.sum(axis=1) >= problem.min_layers).all()
-    first, second = problem.exclusive_kinds
-    assert first < 0 or not ((found[:, first] > 0) & (found[:, second] > 0)).any()
+    assert all(problem.may_hold(content) for content in found)
     assert plans.best_ns(limit) <= makespan
     assert makespan in plans.makespans_ns
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.model import LayerRun
+from evenflow.model import FULL, NONE, LayerRun
 from evenflow.simulate import Integers
 from evenflow.solve.problem import Problem
 
@@ -176,11 +176,9 @@ def merged_runs(problem: Problem) -> list[LayerRun]:
 
 def _choices(problem: Problem, start: int, max_load_ns: int) -> list[list[Choice]]:
     """Return the Pareto-minimal recompute choices by number of layers from `start` on, shortest backward first."""
-    families = [
-        tuple(kind for kind in range(len(problem.kinds)) if kind != banned)
-        for banned in (problem.exclusive_kinds if problem.exclusive_kinds[0] >= 0 else (-1,))
-    ]
-    by_family = [_family_choices(problem, start, kinds, max_load_ns) for kinds in families]
+    if problem.counts_full:
+        return _counted_choices(problem, start, max_load_ns)
+    by_family = [_family_choices(problem, start, kinds, max_load_ns) for kinds in problem.families]
     return [_pareto([choice for rows in by_family for choice in rows[layers]]) for layers in range(len(by_family[0]))]
 
 
@@ -223,6 +221,34 @@ def _family_choices(problem: Problem, start: int, kinds: tuple[int, ...], max_lo
             row.append(_pareto(choices))
         table.append(row)
     return [row[-1] for row in table]
+
+
+def _counted_choices(problem: Problem, start: int, max_load_ns: int) -> list[list[Choice]]:
+    """Return the choices by number of layers where it bounds those under `full`, which come first."""
+    sums, full, none = problem.sums, problem.kinds.index(FULL), problem.kinds.index(NONE)
+    table: list[list[Choice]] = []
+    for layers in range(problem.num_layers - start + 1):
+        end = start + layers
+        plain = sums.backward_ns[none, end] - sums.backward_ns[none, start]
+        if layers and int(sums.forward_ns[end] - sums.forward_ns[start] + plain) > max_load_ns:
+            break
+        choices = []
+        least, most = problem.full_range(layers)
+        for count in range(least, most + 1):
+            middle = start + count
+            time, memory = (
+                int(each[full, middle] - each[full, start] + each[none, end] - each[none, middle])
+                for each in (sums.backward_ns, sums.activation_bytes)
+            )
+            working = max(
+                int(sums.working_bytes[full, start:middle].max(initial=0)),
+                int(sums.working_bytes[none, middle:end].max(initial=0)),
+            )
+            by_kind = [0] * len(problem.kinds)
+            by_kind[full], by_kind[none] = count, layers - count
+            choices.append((time, memory, working, tuple(by_kind)))
+        table.append(_pareto(choices))
+    return table
 
 
 def _pareto(choices: list[Choice]) -> list[Choice]:

@@ -14,6 +14,7 @@ from threading import Event
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import abandonable, on_interrupt
 from evenflow.language import _
+from evenflow.model import CellRule
 from evenflow.schedule import Schedule
 from evenflow.solve.best_outcome import BestOutcome, Candidate
 from evenflow.solve.binding import with_binding
@@ -42,6 +43,12 @@ class Entry:
     group_size: int | None
     floor_ns: int
     """Lower bound on its plans before it is tried."""
+    rule: CellRule | None = None
+    """Rule of its cells, where it is not that of the request."""
+    recomputation: str = ""
+    """What the rule is, as a phrase."""
+    bounds_only: bool = False
+    """Whether its plans, which no one can run, only bound those of other candidates."""
     race: Race | None = None
     outcome: Outcome | None = None
     reason: str = ""
@@ -49,7 +56,7 @@ class Entry:
     @property
     def makespan_ns(self) -> float:
         """Makespan of its best plan so far."""
-        known = None if self.outcome is None else self.outcome.makespan_ns
+        known = None if self.outcome is None or self.bounds_only else self.outcome.makespan_ns
         return float("inf") if known is None else known
 
     @property
@@ -66,6 +73,7 @@ class Entry:
             schedule=self.schedule,
             num_chunks=self.num_chunks,
             group_size=self.group_size,
+            recomputation=self.recomputation,
             outcome=self.outcome,
             reason=self.reason or (_("the time ran out first") if self.outcome is None else ""),
             is_bounded=not self.reason,
@@ -74,7 +82,7 @@ class Entry:
     @property
     def preference(self) -> tuple[float, float]:
         """Sort key, smallest for the best: makespan, then peak memory."""
-        simulation = self.outcome.simulation if self.outcome else None
+        simulation = self.outcome.simulation if self.outcome and not self.bounds_only else None
         return self.makespan_ns, max(simulation.peak_memory_bytes) if simulation else float("inf")
 
 
@@ -124,7 +132,8 @@ class Contest:
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """All candidates, the shortest makespan first, then those without a plan."""
-        return tuple(entry.candidate for entry in sorted(self.entries, key=lambda entry: entry.preference))
+        shown = [entry for entry in self.entries if not entry.bounds_only]
+        return tuple(entry.candidate for entry in sorted(shown, key=lambda entry: entry.preference))
 
     @property
     def best_ns(self) -> float:
@@ -181,7 +190,11 @@ class Contest:
                 entry.reason = _("the same order as {label}", label=order.name)
                 return
         for other in self.entries:
-            if other.race is not None and other.race.problem.schedule.same_order(problem.schedule):
+            if (
+                other.race is not None
+                and other.rule == entry.rule
+                and other.race.problem.schedule.same_order(problem.schedule)
+            ):
                 entry.reason = _("the same order as {label}", label=other.candidate.label)
                 return
         entry.race = Race(problem, RaceSettings(patience_s=_PATIENCE_SECONDS, advise=False))
@@ -247,7 +260,7 @@ class Contest:
         """Return the outcome without a plan: out of time, or even the candidate that needs the least does not fit."""
         if self._stopped.is_set():
             raise Interrupted(_("interrupted before a first plan was found"))
-        entries = [entry for entry in self.entries if not entry.reason]
+        entries = [entry for entry in self.entries if not entry.reason and not entry.bounds_only]
         reasons = [entry.outcome.infeasibility for entry in entries if entry.outcome and entry.outcome.infeasibility]
         if len(reasons) < len(entries):
             return Outcome(

@@ -4,12 +4,14 @@ Without working memory a cell has one smallest content for its layers. Otherwise
 it may need, the more activations it keeps, since a layer that drops more computes more of them again at a time.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenflow.model import FULL, NONE
 from evenflow.simulate import Integers
 from evenflow.solve.problem import Problem
 
@@ -54,7 +56,7 @@ class SmallestContents:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.is_uniform = problem.network.is_uniform
-        self.is_counted = self.is_uniform and not problem.sums.has_working
+        self.is_counted = self.is_uniform and not problem.sums.has_working and not problem.counts_full
         """Whether the size of a cell is its number of layers times that of one."""
         self._by_start: dict[int, list[list[Segment]]] = {}
 
@@ -286,8 +288,9 @@ def smallest_segments(problem: Problem, start: int) -> list[list[Segment]]:
     num_kinds = len(problem.kinds)
     nothing = [(0, 0, (0,) * num_kinds)]
     best: list[list[Segment]] = [[] for _ in range(problem.num_layers - start + 1)]
-    for banned in problem.exclusive_kinds if problem.exclusive_kinds[0] >= 0 else (-1,):
-        kinds = [kind for kind in range(num_kinds) if kind != banned]
+    if problem.counts_full:
+        return [_smallest_of(_counted_segments(problem, start, layers)) for layers in range(len(best))]
+    for kinds in problem.families:
         row = [nothing] * len(kinds)  # the best whose last layer is at most of that kind
         best[0] = nothing
         for layers in range(1, len(best)):
@@ -306,7 +309,21 @@ def smallest_segments(problem: Problem, start: int) -> list[list[Segment]]:
     return best
 
 
-def _smallest_of(segments: list[Segment]) -> list[Segment]:
+def _counted_segments(problem: Problem, start: int, layers: int) -> Iterator[Segment]:
+    """Yield the segments of so many layers where their number bounds those under `full`, which come first."""
+    full, none, end = problem.kinds.index(FULL), problem.kinds.index(NONE), start + layers
+    activation, working = problem.sums.activation_bytes, problem.sums.working_bytes
+    least, most = problem.full_range(layers)
+    for count in range(least, most + 1):
+        middle = start + count
+        by_kind = [0] * len(problem.kinds)
+        by_kind[full], by_kind[none] = count, layers - count
+        size = activation[full, middle] - activation[full, start] + activation[none, end] - activation[none, middle]
+        needed = max(working[full, start:middle].max(initial=0), working[none, middle:end].max(initial=0))
+        yield int(size), int(needed), tuple(by_kind)
+
+
+def _smallest_of(segments: Iterable[Segment]) -> list[Segment]:
     """Return the segments that no other beats in both kinds of memory, the fewest activation bytes first."""
     kept: list[Segment] = []
     for segment in sorted(segments):

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import was_interrupted
-from evenflow.model import Cells, Communication, Network, Plan, Request, Sizes
+from evenflow.model import Cells, Communication, Network, Plan, Request, Sizes, mixing
 from evenflow.schedule import FAMILIES, make_schedule
 from evenflow.simulate import Simulation, simulate
 from evenflow.solve.clock import Clock
@@ -61,7 +61,7 @@ def plan_any_order(
             sequence_splits=sequence_splits,
         ),
         memory_limit_bytes=memory_limit_bytes,
-        mix_any=mix_any,
+        cell_rule=mixing(mix_any),
         allow_empty=allow_empty,
         communication=communication,
         layers=layers,

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
+from evenflow.model import FULL
 from evenflow.simulate import Integers
 from evenflow.solve.problem import Problem
 
@@ -68,7 +70,10 @@ class Annealing:
                 problem.schedule.num_units,
                 problem.min_layers if moves_layers else problem.num_layers,
                 problem.network.is_uniform and moves_layers,
-                np.array(problem.exclusive_kinds),
+                _memberships(problem),
+                problem.request.cell_rule.alike,
+                problem.kinds.index(FULL) if problem.counts_full else -1,
+                *_full_bounds(problem),
             ),
             Prices(
                 sums.forward_ns,
@@ -137,3 +142,17 @@ class Annealing:
                 self._anneal(steps=steps, hot=max(1.0, self.best * temperature))
             if time.monotonic() - began < len(_TEMPERATURES) * longest_round_s / 2:
                 steps *= 2
+
+
+def _memberships(problem: Problem) -> NDArray[np.bool_]:
+    """Return which kinds are in each set of kinds that a cell may have, shape [num_families, num_kinds]."""
+    table = np.zeros((len(problem.families), len(problem.kinds)), dtype=np.bool_)
+    for row, family in zip(table, problem.families, strict=True):
+        row[list(family)] = True
+    return table
+
+
+def _full_bounds(problem: Problem) -> tuple[int, int]:
+    """Return the least and the most layers of a cell under `full`, whatever its number of layers."""
+    least, most = problem.request.cell_rule.full or (0, None)
+    return least, problem.num_layers if most is None else most

@@ -40,8 +40,15 @@ class Rules(NamedTuple):
     min_layers: int
     uniform: bool
     """Whether all layers are equal, so that moving one leaves the cells in between as they are."""
-    exclusive_kinds: Any
-    """Indices of two kinds that may not share a cell, or (-1, -1)."""
+    families: Any
+    """Sets of kinds: all kinds of a cell are in one of them, bool [num_families, num_kinds]."""
+    alike: bool
+    """Whether all layers of a cell are under one kind."""
+    full: int
+    """Index of the kind `full` where the number of layers of a cell bounds those under it, else -1."""
+    least_full: int
+    most_full: int
+    """Bounds of these layers, as far as the cell has so many; the others are under the last kind."""
 
 
 class Prices(NamedTuple):
@@ -142,21 +149,60 @@ def _peak(rank: int, state: State, memory: Memory, stages: Any) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def _move(giver: int, taker: int, source: int, target: int, state: State, rules: Rules) -> bool:
-    """Move a layer of kind `source` to a cell (maybe the same) as kind `target`, if allowed; returns whether it was."""
+def _may_hold(content: Any, rules: Rules) -> bool:
+    """Return whether the kinds of these counts may share a cell."""
+    for family in rules.families:
+        fits = True
+        for kind in range(len(content)):
+            fits = fits and (family[kind] or content[kind] == 0)
+        if fits:
+            return True
+    return False
+
+
+@numba.njit(cache=True, nogil=True)
+def _change_kind(cell: int, source: int, target: int, state: State, rules: Rules) -> int:
+    """Change layers of a cell from kind `source` to `target`; returns their number, 0 where that is not allowed.
+
+    It is one layer, or the whole cell where all of its layers must be alike.
+    """
+    content = state.counts[cell]
+    moved = content[source] if rules.alike else min(1, content[source])
+    content[source] -= moved
+    content[target] += moved
+    allowed = _may_hold(content, rules)
+    if rules.full >= 0:
+        total = content.sum()
+        allowed = allowed and min(rules.least_full, total) <= content[rules.full] <= min(rules.most_full, total)
+    if allowed:
+        return int(moved)
+    content[source] += moved
+    content[target] -= moved
+    return 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _give_layer(giver: int, taker: int, source: int, target: int, state: State, rules: Rules) -> bool:
+    """Move a layer of kind `source` to another cell as kind `target`, if allowed; returns whether it was.
+
+    Where the number of layers bounds those of a kind, the others of both cells change theirs as far as needed.
+    """
     counts = state.counts
     if counts[giver, source] == 0:
         return False
     counts[giver, source] -= 1
-    excluded = -1
-    if target == rules.exclusive_kinds[0]:
-        excluded = rules.exclusive_kinds[1]
-    elif target == rules.exclusive_kinds[1]:
-        excluded = rules.exclusive_kinds[0]
-    if excluded >= 0 and counts[taker, excluded] > 0:
-        counts[giver, source] += 1
-        return False
     counts[taker, target] += 1
+    if rules.full >= 0:
+        for cell in (giver, taker):
+            total = counts[cell].sum()
+            full = min(max(counts[cell, rules.full], rules.least_full), rules.most_full, total)
+            counts[cell] = 0
+            counts[cell, rules.full] = full
+            counts[cell, -1] = total - full
+    elif not _may_hold(counts[taker], rules):
+        counts[giver, source] += 1
+        counts[taker, target] -= 1
+        return False
     return True
 
 
@@ -222,7 +268,7 @@ def _propose(state: State, rules: Rules, prices: Prices) -> tuple[int, int]:
     source, target = np.random.randint(num_kinds), np.random.randint(num_kinds)
     giver = np.random.randint(num_cells)
     if num_cells == 1 or np.random.random() < _KIND_CHANGES:
-        if source == target or not _move(giver, giver, source, target, state, rules):
+        if source == target or not _change_kind(giver, source, target, state, rules):
             return -1, -1
         _price(giver, giver, state, prices)
         return giver, giver
@@ -233,7 +279,7 @@ def _propose(state: State, rules: Rules, prices: Prices) -> tuple[int, int]:
         return -1, -1
     if np.random.random() < 0.5:
         target = source
-    if not _move(giver, taker, source, target, state, rules):
+    if not _give_layer(giver, taker, source, target, state, rules):
         return -1, -1
     first, last = min(giver, taker), max(giver, taker)
     for cell in range(first, last):
@@ -256,13 +302,14 @@ def _fit(rank: int, state: State, rules: Rules, prices: Prices, memory: Memory) 
             return True
         cell = rules.stages[np.random.randint(len(rules.stages)), rank]
         source, target = np.random.randint(num_kinds), np.random.randint(num_kinds)
-        if source == target or not _move(cell, cell, source, target, state, rules):
+        moved = 0 if source == target else _change_kind(cell, source, target, state, rules)
+        if moved == 0:
             continue
         _price(cell, cell, state, prices)
         now = _peak(rank, state, memory, rules.stages)
         if now > needed:
-            state.counts[cell, source] += 1
-            state.counts[cell, target] -= 1
+            state.counts[cell, source] += moved
+            state.counts[cell, target] -= moved
             _price(cell, cell, state, prices)
         else:
             needed = now

@@ -11,7 +11,7 @@ from evenflow.cli.shared.group_sizes import check_asked
 from evenflow.cli.shared.training_yaml import TrainingYaml
 from evenflow.cli.verbs.plan.layers_per_rank import kept_by_chunks
 from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task
-from evenflow.model import Cells, Network, Plan, Request, Sizes
+from evenflow.model import Cells, Network, Plan, Request, Sizes, mixing
 from evenflow.schedule import FAMILIES, default_family
 from evenflow.solve import BestOutcome, Neighbours, Outcome, ProgressCallback
 from evenflow.solve.best import chunk_counts
@@ -93,7 +93,7 @@ def plan_job(asked: PlanOptions) -> PlanJob:
         network=network,
         sizes=replace(sizes, num_chunks=max(counts)),
         memory_limit_bytes=limit if network.has_memory else None,
-        mix_any=asked.mix == "any",
+        cell_rule=mixing(asked.mix == "any"),
         allow_empty=asked.allow_empty,
         group_size=asked.group_size if isinstance(asked.group_size, int) else None,
         communication=communication,

@@ -1,0 +1,199 @@
+"""Planning among the plans that a framework can run, with the proof for these plans.
+
+Its schedules, numbers of chunks, group sizes and ways of recomputing are the candidates of a contest. One number of
+recomputed layers for all cells is a candidate for each number; what no framework can run only bounds the others.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import FULL, NONE, Abilities, CellRule, Cells, Plan, Request, Sizes, cells
+from evenflow.schedule import (
+    FAMILIES,
+    different_group_sizes,
+    family_name,
+    first_group_size,
+    group_allowed,
+    usual_group_size,
+)
+from evenflow.simulate import Integers
+from evenflow.solve.best import chunk_counts, schedule_pairs
+from evenflow.solve.best_outcome import BestOutcome
+from evenflow.solve.contest.contest import Contest, Entry
+from evenflow.solve.group_choice import GroupSizes, tried_group_sizes
+from evenflow.solve.outcome import BindingLimit, Outcome, ProgressCallback, Status
+from evenflow.solve.plan_bounds import AnyPlan, any_order_lower_bound
+from evenflow.solve.problem import Problem, make_problem
+from evenflow.solve.proof import TOLERANCE
+from evenflow.solve.recompute_ways import RecomputeWay, recompute_ways
+
+_FEWEST_GROUP_SIZES = 2
+"""Group sizes to try where the usual one cannot be run."""
+
+
+def solve_for_target(
+    request: Request,
+    abilities: Abilities,
+    *,
+    title: str,
+    schedules: Sequence[str] = (),
+    num_chunks: Sequence[int] = (),
+    layers: Mapping[int, Cells] | None = None,
+    group_sizes: GroupSizes = "promising",
+    time_limit_s: float = 60.0,
+    progress: ProgressCallback | None = None,
+) -> BestOutcome:
+    """Return the shortest plan of `request` that a framework with these abilities, named `title`, can run.
+
+    Tried are its schedules, or those of `schedules` that it has, with each of `num_chunks` (default: 1 to 4 while the
+    layers suffice). The request's own chunks, group size, layers and rule of cells do not count; the rest is as for
+    `plan_best`. Bound and status of the answer are those of all candidates together.
+
+    Raises InputError where the framework can run nothing of the kind, and Interrupted when Ctrl-C comes before any
+    plan.
+    """
+    began = time.monotonic()
+    counts = tuple(num_chunks) or tuple(layers or chunk_counts(request.network, num_ranks=request.sizes.num_ranks))
+    if layers is not None:
+        counts = tuple(count for count in counts if count in layers)
+    pairs = _pairs(request, abilities, schedules, counts, title=title)
+
+    def request_of(count: int, way: RecomputeWay | None = None, group_size: int | None = None) -> Request:
+        sizes = replace(request.sizes, num_chunks=count)
+        kept = _even_layers(request, sizes) if abilities.even_cut and layers is None else (layers or {}).get(count)
+        rule = request.cell_rule if way is None else way.rule
+        return replace(request, sizes=sizes, layers=kept, group_size=group_size, cell_rule=rule)
+
+    floors = {
+        count: any_order_lower_bound(AnyPlan.of(request_of(count), may_split=True))
+        for count in dict.fromkeys(count for _name, count in pairs)
+    }
+    made = [
+        (Entry(
+            schedule=name, num_chunks=count, group_size=size, floor_ns=floors[count], rule=way.rule,
+            recomputation=way.name, bounds_only=way.bounds_only,
+        ), way)
+        for name, count in pairs
+        for way in recompute_ways(request_of(count), abilities)
+        for size in _group_sizes(request_of(count), name, abilities, which=group_sizes)
+    ]  # fmt: skip
+    if not made:
+        raise InputError(
+            value=request.sizes.num_microbatches,
+            rule=_("must be a number of microbatches for which {title} has a group size", title=title),
+            place="microbatches",
+        )
+    entries, ways = [entry for entry, _way in made], {way.rule: way for _entry, way in made}
+    contest = Contest(
+        entries,
+        lambda entry: make_problem(
+            request_of(entry.num_chunks, ways[entry.rule] if entry.rule else None, entry.group_size),
+            schedule=entry.schedule,
+        ),
+        began=began,
+        memory_limit_bytes=request.memory_limit_bytes if request.network.has_memory else None,
+        time_limit_s=time_limit_s,
+        progress=progress,
+    )
+    contest.run()
+    found = contest.outcome()
+    best = min(entries, key=lambda entry: entry.preference)
+    problem = None if best.race is None else best.race.problem
+    return _for_all(found, title=title, problem=problem, less=ways[best.rule].less if best.rule else None)
+
+
+def _pairs(
+    request: Request, abilities: Abilities, schedules: Sequence[str], counts: Sequence[int], *, title: str
+) -> list[tuple[str, int]]:
+    """Return the schedules and numbers of chunks that can be run; raises InputError, with the reason, without any."""
+    names = [family_name(name) for name in schedules] or [
+        name for name in abilities.schedules if not FAMILIES[name].comparison_only
+    ]
+    pairs = schedule_pairs(names, counts, sequence_splits=request.sizes.sequence_splits)
+    if not pairs:
+        rule = _("must be one that a schedule of {title} has: {names}", title=title, names=", ".join(names))
+        raise InputError(value=list(counts), rule=rule, place=_("the number of chunks"))
+    refusals = {
+        (name, count): next(abilities.refusals(replace(request.sizes, num_chunks=count), name, title=title), None)
+        for name, count in pairs
+    }
+    kept = [pair for pair, refusal in refusals.items() if refusal is None]
+    if not kept:
+        raise next(refusal for refusal in refusals.values() if refusal is not None)
+    return kept
+
+
+def _group_sizes(request: Request, schedule: str, abilities: Abilities, *, which: GroupSizes) -> list[int | None]:
+    """Return the group sizes to try of those that can be run, the usual one first where it is among them."""
+    if not FAMILIES[schedule].has_groups or request.sizes.num_chunks == 1:
+        return [None]
+    sizes = request.sizes
+    tried = [
+        size
+        for size in tried_group_sizes(request, schedule, which=which)
+        if group_allowed(abilities.groups, size, sizes)
+    ]
+    if tried:
+        return tried
+    fill = usual_group_size(sizes)
+    others = [size for size in different_group_sizes(schedule, sizes) if group_allowed(abilities.groups, size, sizes)]
+    count = sizes.num_microbatches
+    others.sort(key=lambda size: first_group_size(num_microbatches=count, group=size or fill, fill=fill))
+    return others[:_FEWEST_GROUP_SIZES]
+
+
+def _even_layers(request: Request, sizes: Sizes) -> Cells:
+    """Return equally many layers for all cells; raises InputError where they do not divide."""
+    each, rest = divmod(request.network.num_layers, sizes.num_cells)
+    if rest:
+        raise InputError(
+            value=request.network.num_layers,
+            rule=_("must be a multiple of the {count} cells, which all have as many", count=sizes.num_cells),
+            place=_("body layers of {name}", name=request.network.name),
+        )
+    return cells([[each] * sizes.num_ranks] * sizes.num_chunks)
+
+
+def _for_all(found: BestOutcome, *, title: str, problem: Problem | None, less: CellRule | None) -> BestOutcome:
+    """Return the outcome with bound and status of all candidates together, not of the best one's rule alone."""
+    outcome = replace(found.outcome, title=title)
+    if outcome.makespan_ns is not None and problem is not None and outcome.plan is not None:
+        is_optimal = found.lower_bound_ns >= outcome.makespan_ns * (1 - 2 * TOLERANCE)
+        outcome = replace(
+            outcome,
+            lower_bound_ns=found.lower_bound_ns,
+            status=Status.OPTIMAL if is_optimal else Status.FEASIBLE,
+            binding=_binding(outcome, outcome.plan, problem, less),
+        )
+    return replace(found, outcome=outcome)
+
+
+def _binding(outcome: Outcome, plan: Plan, problem: Problem, less: CellRule | None) -> tuple[BindingLimit, ...] | None:
+    """Return the limits that bind, also those that forbid the cells to recompute as `less` says."""
+    if outcome.binding is None or less is None:
+        return outcome.binding
+    counts = _under(less, problem, problem.counts(plan))
+    costs = problem.costs(counts)
+    peaks = {rank: problem.rank_peak(costs, rank) for rank in range(problem.num_ranks)}
+    limits = {limit.rank: limit for limit in outcome.binding} | {
+        rank: BindingLimit(rank=rank, more_bytes=peak - problem.limit, takes_layer=False)
+        for rank, peak in peaks.items()
+        if peak > problem.limit
+    }
+    return tuple(limits[rank] for rank in sorted(limits))
+
+
+def _under(rule: CellRule, problem: Problem, counts: Integers) -> Integers:
+    """Return counts of the same layers in every cell, as many under `full` as the rule demands, the others plain."""
+    changed = np.zeros_like(counts)
+    for cell, total in enumerate(counts.sum(axis=1).tolist()):
+        full = rule.full_range(total)[0] if rule.full is not None else 0
+        if full:
+            changed[cell, problem.kinds.index(FULL)] = full
+        changed[cell, problem.kinds.index(NONE)] = total - full
+    return changed

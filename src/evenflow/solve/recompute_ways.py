@@ -1,0 +1,83 @@
+"""The ways of recomputing that a framework has, as rules of cells: together they allow all that it can run, no more.
+
+A framework that recomputes so many first layers of every cell has one number K for all of them, which no rule of a
+single cell says. So every K is a rule of its own, up to some more than an even cut has layers in a cell; all layers
+are another, and what lies between is only bounded, by cells that recompute more than these K in any numbers.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from evenflow.language import _, _n
+from evenflow.model import FULL, NONE, Abilities, CellRule, Network, Recomputation, Request, Scope
+
+_MORE_THAN_EVEN = 2
+"""Layers of a cell beyond those of an even cut up to which every number of recomputed layers is tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecomputeWay:
+    """A rule of cells, with its name."""
+
+    rule: CellRule
+    name: str = ""
+    """What all cells have in common, as a phrase; empty where they may differ."""
+    bounds_only: bool = False
+    """Whether the rule also allows what the framework cannot run."""
+    less: CellRule | None = None
+    """The rule that recomputes less, which memory may forbid; None where cells recompute as little as they can."""
+
+
+def recompute_ways(request: Request, abilities: Abilities) -> tuple[RecomputeWay, ...]:
+    """Return the ways of recomputing that a framework has for the network of `request`, the freest ones first."""
+    kinds = request.network.split_sequence(request.sizes.sequence_splits).kinds
+    free = [way for way in abilities.recomputation if way.scope in (Scope.LAYERS, Scope.CELL)]
+    ways = [RecomputeWay(rule=way.rule()) for way in free]
+    plain = CellRule(kinds=(NONE,))
+    if not free:
+        ways.append(RecomputeWay(rule=plain, name=_("nothing recomputed")))
+    for way in abilities.recomputation:
+        offered = [kind for kind in way.kinds if kind in kinds and not _includes(free, kind)]
+        if way.scope is Scope.COUNT and FULL in offered:
+            ways += _counted(request)
+        elif way.scope is Scope.MODEL:
+            ways += [
+                RecomputeWay(
+                    rule=CellRule(kinds=(kind,)),
+                    name=_("{kind} in all layers", kind=kind),
+                    less=plain,
+                )
+                for kind in offered
+            ]
+    return tuple({way.rule: way for way in reversed(ways)}.values())[::-1]
+
+
+def _includes(free: list[Recomputation], kind: str) -> bool:
+    """Return whether cells that choose freely may all be under `kind`."""
+    return any(kind in way.kinds for way in free)
+
+
+def _counted(request: Request) -> Iterator[RecomputeWay]:
+    """Yield the ways of recomputing so many first layers of every cell."""
+    num_cells, network = request.sizes.num_cells, request.network
+    even = -(-network.num_layers // num_cells)
+    most = _most_layers(network, request)
+    last = min(even + _MORE_THAN_EVEN, most)
+    for count in range(1, last + 1):
+        yield RecomputeWay(
+            rule=CellRule(full=(count, count)),
+            name=_n(
+                "full in the first layer of every cell", "full in the first {count} layers of every cell", count=count
+            ),
+            less=CellRule(full=(count - 1, count - 1)),
+        )
+    if last < most:
+        yield RecomputeWay(rule=CellRule(full=(last + 1, None)), bounds_only=True)
+        yield RecomputeWay(rule=CellRule(kinds=(FULL,)), name=_("full in all layers"), less=CellRule(full=(last, last)))
+
+
+def _most_layers(network: Network, request: Request) -> int:
+    """Return the most layers that a cell may have."""
+    if request.layers is not None:
+        return max(count for row in request.layers for count in row)
+    return network.num_layers - (request.sizes.num_cells - 1) * request.min_layers

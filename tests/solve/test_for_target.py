@@ -1,0 +1,142 @@
+"""The shortest plan that a framework can run, against every such plan of small networks."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, event, given, settings
+from hypothesis import strategies as st
+
+from evenflow.errors import InputError
+from evenflow.model import (
+    COMM,
+    FULL,
+    NONE,
+    SELECT,
+    Abilities,
+    CellRule,
+    Groups,
+    Recomputation,
+    Request,
+    Scope,
+    SizeRule,
+    Sizes,
+)
+from evenflow.schedule import FAMILIES
+from evenflow.simulate import simulate
+from evenflow.solve import Status
+from evenflow.solve.for_target import solve_for_target
+from evenflow.solve.recompute_ways import recompute_ways
+from tests.networks import plain_network
+from tests.solve.cases import cases
+from tests.solve.exhaustive import every_plan
+
+WAYS = {
+    "one number": (Recomputation(scope=Scope.COUNT), Recomputation(scope=Scope.MODEL, kinds=(FULL, SELECT))),
+    "by cell": (Recomputation(scope=Scope.CELL, kinds=(FULL, SELECT)),),
+    "all or none": (Recomputation(scope=Scope.MODEL, kinds=(FULL, SELECT, COMM)),),
+    "by layer": (Recomputation(scope=Scope.LAYERS, kinds=(FULL, SELECT, COMM), apart=(SELECT, COMM)),),
+    "full by layer, or one kind": (
+        Recomputation(scope=Scope.LAYERS),
+        Recomputation(scope=Scope.MODEL, kinds=(SELECT,)),
+    ),
+}
+
+
+def rules(name, kinds, most):
+    """Rules whose plans together are all that can be run, by hand."""
+    if name == "one number":
+        counted = [CellRule(full=(count, count)) for count in range(most + 1)] if FULL in kinds else []
+        return [
+            *counted,
+            CellRule(kinds=(NONE,)),
+            *(CellRule(kinds=(kind,)) for kind in (FULL, SELECT) if kind in kinds),
+        ]
+    if name == "by cell":
+        return [CellRule(kinds=(FULL, SELECT, NONE), alike=True)]
+    if name == "all or none":
+        return [CellRule(kinds=(kind,)) for kind in (FULL, SELECT, COMM, NONE) if kind in kinds]
+    if name == "by layer":
+        return [CellRule(kinds=(FULL, SELECT, COMM, NONE), apart=(SELECT, COMM))]
+    return [CellRule(kinds=(FULL, NONE)), *([CellRule(kinds=(SELECT,))] if SELECT in kinds else [])]
+
+
+@pytest.mark.parametrize("name", WAYS)
+@given(data=st.data())
+@settings(max_examples=12, deadline=None)
+def test_nothing_that_the_framework_can_run_is_shorter(name, data):
+    case = data.draw(cases(time=1_000_000, memory=2**20 + 7, any_order=False))
+    assume(case.sizes.num_chunks >= FAMILIES[case.sizes.family].fewest_chunks)  # else it is another family's order
+    most = case.network.num_layers
+    allowed = [every_plan(replace(case, rule=rule)) for rule in rules(name, case.split.kinds, most)]
+    limits = sorted({limit for plans in allowed for limit in plans.limits()})
+    limit = data.draw(st.sampled_from([None, *limits, max(1, limits[0] - 1)]))
+    fitting = [best for plans in allowed if (best := plans.best_ns(limit)) is not None]
+    abilities = Abilities(schedules=(case.sizes.family,), recomputation=WAYS[name], splits_sequences=True)
+    found = solve_for_target(
+        case.request(limit),
+        abilities,
+        title="Some",
+        schedules=(case.sizes.family,),
+        num_chunks=(case.sizes.num_chunks,),
+        time_limit_s=60.0,
+    )
+    event("fits" if fitting else "infeasible")
+    if not fitting:
+        assert found.outcome.status is Status.INFEASIBLE
+        assert found.outcome.infeasibility.smallest_limit_bytes == min(plans.least_bytes for plans in allowed)
+        return
+    best = min(fitting)
+    assert found.outcome.status is Status.OPTIMAL
+    assert best <= found.outcome.makespan_ns <= best * (1 + 2e-6)
+    assert best * (1 - 4e-6) <= found.lower_bound_ns <= best
+    again = simulate(case.network, found.outcome.plan, communication=case.communication)
+    assert again.makespan_ns == found.outcome.makespan_ns
+    assert limit is None or max(again.peak_memory_bytes) <= limit
+
+
+def request(**changes):
+    sizes = {"num_ranks": 4, "num_microbatches": 8} | changes
+    return Request(network=plain_network(8, "full", "select"), sizes=Sizes(**sizes))
+
+
+MEGATRON = Abilities(schedules=("1f1b", "interleaved"), recomputation=WAYS["one number"], groups=Groups.MEGATRON)
+
+
+def test_groups_are_chosen_of_those_that_can_be_run():
+    """9 microbatches on 4 ranks: groups of 4 leave one, so 5 (5 + 4), or 9 at once."""
+    found = solve_for_target(
+        request(num_microbatches=9), MEGATRON, title="Some", num_chunks=(2,), group_sizes="every", time_limit_s=20.0
+    )
+    sizes = {candidate.group_size for candidate in found.candidates}
+    assert sizes <= {5, 9}
+    assert found.outcome.plan.group_size in {5, 9}
+    assert "that Some can run" in found.outcome.certificate()
+    assert "that Some can run" in found.certificate()
+
+
+@pytest.mark.parametrize(
+    ("abilities", "changes", "options", "message"),
+    [
+        (MEGATRON, {}, {"schedules": ["zbv"]}, "schedule must be one of 1f1b, interleaved for Some"),
+        (replace(MEGATRON, most_chunks=1), {}, {"num_chunks": (2,)}, "chunks must be at most 1 for Some, got 2"),
+        (MEGATRON, {"num_microbatches": 3}, {"num_chunks": (2,)}, "for which Some has a group size"),
+        (MEGATRON, {"sequence_splits": 2}, {}, "sequence_splits must be 1 for Some"),
+        (replace(MEGATRON, even_cut=True), {"num_ranks": 3}, {"num_chunks": (1,)}, "multiple of the 3 cells"),
+        (
+            replace(MEGATRON, sizes=(SizeRule(text="must be even", holds=lambda sizes, _: False, place="ranks"),)),
+            {},
+            {"num_chunks": (1,)},
+            "ranks must be even for Some, got 4",
+        ),
+    ],
+)
+def test_what_cannot_be_run_at_all_is_refused(abilities, changes, options, message):
+    with pytest.raises(InputError, match=message):
+        solve_for_target(request(**changes), abilities, title="Some", time_limit_s=1.0, **options)
+
+
+def test_ways_that_freer_ones_include_are_not_tried():
+    asked = request()
+    free = Recomputation(scope=Scope.LAYERS, kinds=(FULL, SELECT))
+    both = Abilities(schedules=("1f1b",), recomputation=(free, *WAYS["one number"]))
+    assert [way.rule for way in recompute_ways(asked, both)] == [free.rule()]
