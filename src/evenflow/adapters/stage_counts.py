@@ -1,0 +1,56 @@
+"""What an adapter needs of a plan for a list of layers: how many each stage has, and how many of them recompute."""
+
+from pathlib import Path
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import FULL, Plan
+from evenflow.profiles.plan_file import read_plan_file
+from evenflow.schedule import FAMILIES
+
+
+def given_plan(plan: Plan | Path | str) -> Plan:
+    """Return a plan, read from its file where a path is given.
+
+    Raises:
+        InputError: a file that cannot be read or has no plan.
+    """
+    return plan if isinstance(plan, Plan) else read_plan_file(plan)
+
+
+def stage_counts(plan: Plan, *, title: str) -> tuple[list[int], list[int]]:
+    """Return the layers of every stage, and how many first ones of them recompute fully, in the order of the network.
+
+    Raises:
+        InputError: a plan with another recomputation than `full`, or whose stages go back on a V; `title` is the
+            framework's name for people.
+    """
+    others = [kind for kind, table in plan.recompute.items() if kind != FULL and any(map(any, table))]
+    if others:
+        rule = _("must be full recomputation for {title}", title=title)
+        raise InputError(value=", ".join(others), rule=rule, place="recompute", remedy=_("plan for it with --target"))
+    family = FAMILIES.get(plan.schedule)
+    if plan.order or family is None or family.is_v_shaped:
+        rule = _("must be a family whose chunks go through the ranks from first to last")
+        raise InputError(
+            value=plan.schedule, rule=rule, place="schedule", remedy=_("plan for {title} with --target", title=title)
+        )
+    cells = [(chunk, rank) for chunk in range(plan.num_chunks) for rank in range(plan.num_ranks)]
+    return (
+        [plan.layers[chunk][rank] for chunk, rank in cells],
+        [plan.count(FULL, chunk, rank) for chunk, rank in cells],
+    )
+
+
+def check_entries(count: int, num_layers: int, *, head: int, tail: int) -> None:
+    """Raise InputError unless a list of `count` entries has `num_layers` between its `head` and its `tail`."""
+    for name, value in (("head", head), ("tail", tail)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise InputError(value=value, rule=_("must be a number of entries, zero or more"), place=name)
+    if count - head - tail != num_layers:
+        raise InputError(
+            value=count - head - tail,
+            rule=_("must be as many as the plan has layers ({num_layers})", num_layers=num_layers),
+            place=_("the entries between head and tail"),
+            remedy=_("say how many entries before the first body layer (head) and after the last one (tail) there are"),
+        )

@@ -1,0 +1,97 @@
+"""Paddle (dynamic graph): a plan as a Python module for the training script and lines of the distributed strategy."""
+
+from evenflow.adapters import paddle as adapter
+from evenflow.adapters.stage_counts import stage_counts
+from evenflow.language import _
+from evenflow.model import FULL, Abilities, Empty, Plan, Recomputation, Scope, SizeRule, Sizes
+from evenflow.targets.target import Piece, Target, Written
+
+TITLE = "Paddle"
+
+
+def abilities(version: str) -> Abilities:
+    """Return what `PipelineLayer` runs under `fleet.distributed_model`.
+
+    1F1B with one chunk. With several chunks the number of microbatches decides: from two for each rank on, the
+    interleaved order whose remainder joins the first group; with as many as ranks, F-then-B; others are refused.
+    """
+
+    def enough_ranks(sizes: Sizes, schedule: str) -> bool:
+        return sizes.num_chunks == 1 or sizes.num_ranks > 2
+
+    def enough_microbatches(sizes: Sizes, schedule: str) -> bool:
+        return schedule != "interleaved" or sizes.num_microbatches >= 2 * sizes.num_ranks
+
+    def several_chunks(sizes: Sizes, schedule: str) -> bool:
+        return schedule != "f-then-b" or sizes.num_chunks > 1
+
+    def as_many_as_ranks(sizes: Sizes, schedule: str) -> bool:
+        return schedule != "f-then-b" or sizes.num_microbatches == sizes.num_ranks
+
+    return Abilities(
+        schedules=("1f1b", "interleaved", "f-then-b"),
+        recomputation=(Recomputation(scope=Scope.LAYERS, kinds=(FULL,)),),
+        empty=Empty.ENDS,
+        sizes=(
+            SizeRule(text=_("must be at least 3 with several chunks"), holds=enough_ranks, place="ranks"),
+            SizeRule(text=_("must be at least twice the number of ranks"), holds=enough_microbatches),
+            SizeRule(text=_("must be at least 2 with F-then-B"), holds=several_chunks, place="chunks"),
+            SizeRule(text=_("must be the number of ranks with F-then-B"), holds=as_many_as_ranks),
+        ),
+    )
+
+
+def write(plan: Plan, version: str) -> Written:
+    """Return a module that puts the plan into a list of layers, its use, and what the strategy needs."""
+    layers, recomputed = stage_counts(plan, title=TITLE)
+    module = (
+        "from typing import Any\n\n"
+        f"LAYERS = {layers}\n"
+        f"RECOMPUTED = {recomputed}\n"
+        f"CHUNKS = {plan.num_chunks}\n\n\n"
+        f"{adapter.source()}"
+    )
+    use = (
+        "from evenflow_stages import CHUNKS, LAYERS, RECOMPUTED, staged\n"
+        "from paddle.distributed.fleet.meta_parallel import PipelineLayer\n\n"
+        "# head, tail: the entries of your list before the first body layer and after the last one\n"
+        "layers, seg_method = staged(layers, LAYERS, RECOMPUTED, chunks=CHUNKS, head=1, tail=1)\n"
+        "model = PipelineLayer(\n"
+        f"    layers, num_stages={plan.num_ranks}, num_virtual_pipeline_stages=CHUNKS, seg_method=seg_method,\n"
+        "    recompute_interval=0, loss_fn=loss_fn,\n"
+        ")\n"
+    )
+    strategy = (
+        f'strategy.hybrid_configs = {{"pp_degree": {plan.num_ranks}}}\n'
+        f'strategy.pipeline_configs = {{"accumulate_steps": {plan.num_microbatches}}}\n'
+    )
+    notes = [_("set head and tail to the entries of your list before and after the body layers")]
+    if plan.num_chunks > 1:
+        notes += [
+            _("best_unbalanced_scheduler and forward_backward_overlap_scheduler run another order: leave them off"),
+            _("an end of a stage is an entry, so the numbers of layers in names of checkpoints belong to this cut"),
+        ]
+    return Written(
+        pieces=(
+            Piece(
+                title=_("a module beside your training script"),
+                syntax="python",
+                text=module,
+                file_name="evenflow_stages.py",
+            ),
+            Piece(title=_("in your training script, where it makes the PipelineLayer"), syntax="python", text=use),
+            Piece(title=_("in your training script, before fleet.init"), syntax="python", text=strategy),
+        ),
+        notes=tuple(notes),
+    )
+
+
+TARGET = Target(
+    name="paddle",
+    title=TITLE,
+    versions=("3.3.1",),
+    checked_with="paddlepaddle 3.3.1",
+    page="paddle",
+    abilities=abilities,
+    write=write,
+)
