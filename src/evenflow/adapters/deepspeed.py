@@ -69,7 +69,10 @@ def staged(entries: list[Any], layers: list[int], recomputed: list[int], *, head
         entry.forward = functools.partial(non_reentrant_checkpoint, entry.forward)
         return entry
 
-    assert len(entries) == head + sum(layers) + tail, "the entries are not head, the plan's layers and tail"
+    if len(entries) != head + sum(layers) + tail:
+        raise ValueError(
+            f"{len(entries)} entries are not {head} + {sum(layers)} + {tail}: head, layers of the plan, tail"
+        )
     result = []
     begin = head
     for stage, (count, again) in enumerate(zip(layers, recomputed, strict=True)):

@@ -1,7 +1,8 @@
-"""Paddle: any cut, also with several chunks, and any number of recomputing layers in each stage, for a `PipelineLayer`.
+"""Paddle: any cut, with chunks too, and any number of recomputing layers in each stage, for a `PipelineLayer`.
 
-With one chunk for each rank `PipelineLayer` takes a list of cuts. With several it only deals out evenly the layers whose
-class has a certain name, and cuts after them, so an identity layer as the last entry of every stage makes the cut exact.
+With one chunk for each rank `PipelineLayer` takes a list of cuts. With several it only deals out evenly the layers
+whose class has a certain name, and cuts after them. So an identity layer as the last entry of every stage makes the cut
+exact. Layers that recompute run through Paddle's own recompute function.
 """
 
 import inspect
@@ -19,8 +20,8 @@ def planned_layers(
     """Return the layers and the `seg_method` of a `PipelineLayer` that has the stages and the recomputation of a plan.
 
     Entries are layers, layer descriptions or functions. The first `head` of them come before the body layers that the
-    plan deals out, and the last `tail` after these; both are not recomputed. The layer needs the plan's number of chunks
-    as `num_virtual_pipeline_stages`, and no `recompute_interval`. `plan` may be the path of a plan file.
+    plan deals out, and the last `tail` after these; both are not recomputed. The `PipelineLayer` needs the number of
+    chunks as its `num_virtual_pipeline_stages`, and no `recompute_interval`. `plan` may be the path of a plan file.
 
     Raises:
         InputError: a plan that Paddle cannot run, or with another number of body layers.
@@ -42,7 +43,7 @@ def staged(
     """Return the entries and the seg_method of a PipelineLayer.
 
     Stage s gets the next layers[s] entries, of which the first recomputed[s] recompute; the first stage also gets the
-    first `head` entries, and the last stage the last `tail`. With several chunks a rank, every stage ends with a StageEnd.
+    first `head` entries, and the last stage the last `tail`. With several chunks, a StageEnd ends every stage.
     """
     import copy
     import functools
@@ -65,7 +66,10 @@ def staged(
         entry.forward = functools.partial(recompute, entry.forward, use_reentrant=False)
         return entry
 
-    assert len(entries) == head + sum(layers) + tail, "the entries are not head, the plan's layers and tail"
+    if len(entries) != head + sum(layers) + tail:
+        raise ValueError(
+            f"{len(entries)} entries are not {head} + {sum(layers)} + {tail}: head, layers of the plan, tail"
+        )
     result = list(entries[:head])
     cuts = [0]
     begin = head

@@ -1,0 +1,66 @@
+"""The adapter of Paddle, on a stand-in of the package; `make check-paddle` has the real one."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from evenflow.adapters.paddle import planned_layers
+from evenflow.errors import InputError
+from evenflow.model import COMM, FULL, Plan
+from tests.adapters.layer_lists import entries_for, full_plans
+from tests.adapters.stub_packages import class_name, is_recomputed, paddle
+
+__all__ = ["paddle"]
+
+
+def stages(entries: list[Any], method: list[int] | str) -> list[list[Any]]:
+    """The entries of every stage; ends of stages are left out."""
+    if isinstance(method, list):
+        assert method[-1] == len(entries)
+        return [entries[begin:end] for begin, end in pairwise(method)]
+    assert method == "layer:^StageEnd$"
+    found: list[list[Any]] = [[]]
+    for entry in entries:
+        if class_name(entry) == "StageEnd":
+            found.append([])
+        else:
+            found[-1].append(entry)
+    assert found[-1] == []
+    return found[:-1]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(plan=full_plans(max_chunks=3), head=st.integers(0, 3), tail=st.integers(0, 3))
+def test_every_stage_has_its_layers_and_the_first_of_them_recompute(
+    paddle: None, plan: Plan, head: int, tail: int
+) -> None:
+    entries = entries_for(plan, head=head, tail=tail)
+    planned = stages(*planned_layers(entries, plan, head=head, tail=tail))
+    counts = [count for row in plan.layers for count in row]
+    full = [plan.count(FULL, chunk, rank) for chunk in range(plan.num_chunks) for rank in range(plan.num_ranks)]
+    extra = [head] + [0] * (len(counts) - 1)
+    extra[-1] += tail
+    assert [len(stage) for stage in planned] == [a + b for a, b in zip(counts, extra, strict=True)]
+    for index, stage in enumerate(planned):
+        first = head if index == 0 else 0
+        assert [is_recomputed(each, build="build_layer") for each in stage] == [
+            first <= place < first + full[index] for place in range(len(stage))
+        ]
+
+
+def test_one_chunk_needs_no_entries_of_its_own(paddle: None) -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=8, layers=((1, 3, 2),))
+    entries = entries_for(plan, head=1, tail=2)
+    assert planned_layers(entries, plan, head=1, tail=2) == (entries, [0, 2, 5, 9])
+
+
+def test_what_cannot_be_planned_is_refused() -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=8, layers=((6,),), recompute={COMM: ((1,),)})
+    with pytest.raises(InputError, match="recompute must be full recomputation for Paddle, got 'comm'"):
+        planned_layers([], plan, head=0, tail=0)
+    plan = Plan(schedule="dualpipe-v", num_microbatches=8, layers=((1, 1), (1, 1)))
+    with pytest.raises(InputError, match="must be a family whose chunks go through the ranks from first to last"):
+        planned_layers([], plan, head=0, tail=0)
