@@ -24,7 +24,7 @@ from evenflow.model import (
 from evenflow.schedule import FAMILIES
 from evenflow.simulate import simulate
 from evenflow.solve import Status
-from evenflow.solve.for_target import solve_for_target
+from evenflow.solve.for_target import search_for_target, solve_for_target
 from evenflow.solve.recompute_ways import recompute_ways
 from tests.networks import plain_network
 from tests.solve.cases import cases
@@ -133,6 +133,27 @@ def test_groups_are_chosen_of_those_that_can_be_run():
 def test_what_cannot_be_run_at_all_is_refused(abilities, changes, options, message):
     with pytest.raises(InputError, match=message):
         solve_for_target(request(**changes), abilities, title="Some", time_limit_s=1.0, **options)
+
+
+def test_a_search_keeps_to_the_ways_of_recomputing():
+    """Within 800 MB a framework that recomputes all layers or none recomputes all; by layer, fewer are enough."""
+    asked = replace(request(num_ranks=2, num_microbatches=4), memory_limit_bytes=800 * 2**20)
+    any_order = replace(MEGATRON, own_order=True)
+    by_model = search_for_target(
+        asked, replace(any_order, recomputation=WAYS["all or none"]), title="Some", time_limit_s=6.0
+    )
+    by_layer = search_for_target(
+        asked, replace(any_order, recomputation=WAYS["by layer"]), title="Some", time_limit_s=6.0
+    )
+    recomputed = {kind: sum(map(sum, table)) for kind, table in by_model.plan.recompute.items()}
+    assert sorted(recomputed.values()) == [0, 8]
+    assert by_layer.makespan_ns < by_model.makespan_ns
+    assert by_model.lower_bound_ns <= by_layer.makespan_ns
+
+
+def test_a_framework_that_knows_its_orders_takes_no_other():
+    with pytest.raises(InputError, match="schedule must be one of 1f1b, interleaved for Some, got 'search'"):
+        search_for_target(request(), MEGATRON, title="Some")
 
 
 def test_ways_that_freer_ones_include_are_not_tried():

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from evenflow.errors import InputError
+from evenflow.interruption import was_interrupted
 from evenflow.language import _
 from evenflow.model import FULL, NONE, Abilities, CellRule, Cells, Plan, Request, Sizes, cells
 from evenflow.schedule import (
@@ -26,6 +27,7 @@ from evenflow.solve.best import chunk_counts, schedule_pairs
 from evenflow.solve.best_outcome import BestOutcome
 from evenflow.solve.contest.contest import Contest, Entry
 from evenflow.solve.group_choice import GroupSizes, tried_group_sizes
+from evenflow.solve.order.alternate import preference, solve_any_order
 from evenflow.solve.outcome import BindingLimit, Outcome, ProgressCallback, Status
 from evenflow.solve.plan_bounds import AnyPlan, any_order_lower_bound
 from evenflow.solve.problem import Problem, make_problem
@@ -105,6 +107,44 @@ def solve_for_target(
     best = min(entries, key=lambda entry: entry.preference)
     problem = None if best.race is None else best.race.problem
     return _for_all(found, title=title, problem=problem, less=ways[best.rule].less if best.rule else None)
+
+
+def search_for_target(
+    request: Request,
+    abilities: Abilities,
+    *,
+    title: str,
+    split_backward: bool = False,
+    time_limit_s: float = 60.0,
+    progress: ProgressCallback | None = None,
+) -> Outcome:
+    """Return the shortest step found over any order, of a framework with these abilities that runs orders of our own.
+
+    The time is shared equally by its ways of recomputing. The rest is as for `plan_any_order`.
+
+    Raises InputError where the framework runs only the orders it knows, and Interrupted.
+    """
+    if not abilities.own_order:
+        raise InputError(
+            value="search",
+            rule=_("must be one of {names} for {title}", names=", ".join(abilities.schedules), title=title),
+            place="schedule",
+            remedy=_("plan for one of these, or write the plan for another framework"),
+        )
+    ways = [way for way in recompute_ways(request, abilities) if not way.bounds_only]
+    found: list[Outcome] = []
+    for way in ways:
+        if found and was_interrupted():
+            break
+        found.append(
+            solve_any_order(
+                replace(request, cell_rule=way.rule),
+                split_backward=split_backward,
+                time_limit_s=time_limit_s / len(ways),
+                progress=progress,
+            )
+        )
+    return replace(min(found, key=preference), title=title, solve_seconds=sum(each.solve_seconds for each in found))
 
 
 def _pairs(

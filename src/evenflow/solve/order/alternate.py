@@ -89,7 +89,7 @@ def solve_any_order(
         progress=progress,
     )
     rounds.run()
-    family, best = min(rounds.families, key=_preference), rounds.best
+    family, best = min(rounds.families, key=preference), rounds.best
     if best is None:
         return family
     return ordered_outcome(
@@ -118,7 +118,7 @@ def _problems(request: Request, *, split_backward: bool) -> dict[str, Problem]:
     return problems
 
 
-def _preference(outcome: Outcome) -> tuple[int, int]:
+def preference(outcome: Outcome) -> tuple[int, int]:
     """Return the sort key of an outcome: plans by makespan, then those without by the smallest limit that would do."""
     if outcome.makespan_ns is not None:
         return (0, outcome.makespan_ns)
