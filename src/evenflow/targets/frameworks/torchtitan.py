@@ -1,0 +1,40 @@
+"""torchtitan: any cut with equally many stages on every rank, any order as CSV; recomputation by layer from 0.3 on."""
+
+from evenflow.language import _
+from evenflow.model import FULL, KNOWN_KINDS, Abilities, Empty, Groups, Recomputation, Scope, SizeRule
+from evenflow.schedule import FAMILIES
+from evenflow.targets.target import Target
+from evenflow.targets.torchtitan.values import NEW, OLD, TITLE
+from evenflow.targets.torchtitan.writer import write
+
+
+def _abilities(version: str) -> Abilities:
+    by_layer = Recomputation(scope=Scope.LAYERS, kinds=KNOWN_KINDS)
+    # 0.2 has a mode for all layers. Its selective modes are others: every k-th layer that a rank has, or operators
+    # that no kind of evenflow names.
+    for_all = Recomputation(scope=Scope.MODEL, kinds=(FULL,))
+    return Abilities(
+        schedules=tuple(FAMILIES),
+        own_order=True,
+        recomputation=(by_layer if version == NEW else for_all,),
+        empty=Empty.ENDS,
+        groups=Groups.ANY,
+        sizes=(
+            SizeRule(
+                text=_("must be at least 2"),
+                holds=lambda sizes, schedule: sizes.num_ranks >= 2,
+                place="ranks",
+            ),
+        ),
+    )
+
+
+TARGET = Target(
+    name="torchtitan",
+    title=TITLE,
+    versions=(OLD, NEW),
+    checked_with="torchtitan 0.2.2, 0.3.0",
+    page="torchtitan",
+    abilities=_abilities,
+    write=write,
+)

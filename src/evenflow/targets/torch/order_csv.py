@@ -1,0 +1,74 @@
+"""An order of work as the CSV file that torch.distributed.pipelining loads."""
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import Plan, looped, v_shaped
+from evenflow.schedule import Op, Schedule, format_schedule, schedule_of
+from evenflow.targets.target import Piece
+
+FILE_NAME = "order.csv"
+"""The usual name of the file."""
+
+
+def csv_order(plan: Plan) -> Schedule:
+    """Return the order of `plan` if torch's runtime can load it and train in it.
+
+    Raises:
+        InputError: an order that has no backwards, or whose last stage takes microbatches out of turn.
+    """
+    schedule = schedule_of(plan)
+    if schedule.is_forward_only:
+        raise InputError(value=schedule.name, rule=_("must have backwards, since it trains"), place="schedule")
+    last = schedule.num_stages - 1
+    forwards = [
+        action.microbatch
+        for action in schedule.order(schedule.stage_ranks[last])
+        if action.stage == last and action.op == Op.F
+    ]
+    if forwards != sorted(forwards):
+        # The runtime keeps the losses in a list in the order of these forwards and takes them by microbatch.
+        raise InputError(
+            value=forwards,
+            rule=_("must have the forwards of the last stage in the order of the microbatches"),
+            place=_("order of the plan"),
+            remedy=_("plan with a schedule family"),
+        )
+    return schedule
+
+
+def is_v_shaped(schedule: Schedule, *, title: str) -> bool:
+    """Return whether the stages lie on a V, and not in a loop; raises InputError where they do neither.
+
+    Frameworks place stages in one of these two ways; `title` is the framework's name for people.
+    """
+    if schedule.stage_ranks == looped(num_ranks=schedule.num_ranks, num_chunks=schedule.num_chunks):
+        return False
+    if schedule.stage_ranks != v_shaped(num_ranks=schedule.num_ranks):
+        raise InputError(
+            value=list(schedule.stage_ranks),
+            rule=_("must have its stages in a loop or on a V for {title}", title=title),
+            place=_("order of the plan"),
+        )
+    return True
+
+
+def order_piece(schedule: Schedule) -> Piece:
+    """Return the file with the order, one line for each rank."""
+    return Piece(
+        title=_("order of work, one line for each rank"),
+        syntax="csv",
+        text=format_schedule(schedule),
+        file_name=FILE_NAME,
+    )
+
+
+def split_note(schedule: Schedule) -> tuple[str, ...]:
+    """Return what a user must know where `schedule` splits backwards: a note, or none."""
+    if Op.W not in schedule.used_ops:
+        return ()
+    return (
+        _(
+            "the plan splits backwards; PyTorch's own split leaves all of the first stage's backward for the weight "
+            "gradient, and computes recomputed layers again for it, so these actions take other times than planned"
+        ),
+    )
