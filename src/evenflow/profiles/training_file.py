@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evenflow.fields import Fields, read_text
-from evenflow.profiles.yaml_file import load_yaml, section
+from evenflow.profiles.yaml_file import load_yaml, optional_section
 from evenflow.ranges import MODEL_SIZE
 
 LAYER_KEYS = ("num_layers", "num_hidden_layers", "n_layer")
@@ -33,13 +33,16 @@ def read_training_sizes(path: Path | str) -> TrainingSizes:
     Raises:
         InputError: a file that cannot be read, or a size that is no whole number above zero.
     """
-    file = str(path)
-    top = load_yaml(read_text(path), file=file)
-    parallel = _section(top, "parallel_config")
-    model = _section(_section(top, "model"), "model_config")
+    return training_sizes(load_yaml(read_text(path), file=str(path)))
+
+
+def training_sizes(top: Fields) -> TrainingSizes:
+    """Return the sizes in a training YAML; raises InputError for one that is no whole number above zero."""
+    parallel = optional_section(top, "parallel_config")
+    model = optional_section(optional_section(top, "model"), "model_config")
     layers_key = next((key for key in LAYER_KEYS if key in model), LAYER_KEYS[0])
     return TrainingSizes(
-        file=file,
+        file=top.file,
         num_stages=_size(parallel, "pipeline_stage"),
         num_microbatches=_size(parallel, "micro_batch_num"),
         num_layers=_size(model, layers_key),
@@ -55,18 +58,10 @@ def _key_value_bytes(top: Fields, model: Fields, parallel: Fields) -> int | None
     if heads is None or width is None or tokens is None:
         return None
     key_value_heads = _size(model, "n_kv_heads") or heads
-    batch = _size(_section(top, "runner_config"), "batch_size") or 1
+    batch = _size(optional_section(top, "runner_config"), "batch_size") or 1
     devices = (_size(parallel, "model_parallel") or 1) * (_size(parallel, "context_parallel") or 1)
     number_bytes = 4 if model.values.get("compute_dtype") == "float32" else 2
     return 2 * number_bytes * batch * tokens * key_value_heads * (width // heads) // devices
-
-
-def _section(fields: Fields, key: str) -> Fields:
-    """Return the object under `key`; an empty one where there is none."""
-    if fields.values.get(key) is not None:
-        return section(fields, key)
-    path = f"{fields.path}.{key}" if fields.path else key
-    return Fields(values={}, file=fields.file, path=path)
 
 
 def _size(fields: Fields, key: str) -> int | None:

@@ -22,6 +22,14 @@ def section(fields: Fields, key: str) -> Fields:
     return Fields(values=inner.values, file=inner.file, path=inner.path, lines=_lines_under(fields, key))
 
 
+def optional_section(fields: Fields, key: str) -> Fields:
+    """Return the object under `key`; an empty one where there is none."""
+    if fields.values.get(key) is not None:
+        return section(fields, key)
+    path = f"{fields.path}.{key}" if fields.path else key
+    return Fields(values={}, file=fields.file, path=path)
+
+
 def _lines_under(fields: Fields, key: str) -> Mapping[str, int]:
     prefix = key + "."
     return {path.removeprefix(prefix): line for path, line in fields.lines.items() if path.startswith(prefix)}

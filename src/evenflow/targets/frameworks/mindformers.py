@@ -3,6 +3,7 @@
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.targets.mindformers.block import fragment
+from evenflow.targets.mindformers.reader import is_training_yaml, read_plan
 from evenflow.targets.mindformers.training_yaml import apply_plan
 from evenflow.targets.mindformers.values import TITLE, abilities, environment
 from evenflow.targets.target import Piece, Target, Written
@@ -21,5 +22,7 @@ TARGET = Target(
     page="mindformers",
     abilities=lambda version: abilities(),
     write=_write,
+    read=read_plan,
+    recognise=is_training_yaml,
     apply=lambda text, file, plan: apply_plan(text, file=file, plan=plan),
 )

@@ -34,9 +34,7 @@ def apply_plan(text: str, *, file: str, plan: Plan) -> str:
         if isinstance(given, int) and given != plan.num_layers:
             rule = _("must be the number of layers of the plan ({num_layers})", num_layers=plan.num_layers)
             raise InputError(value=given, rule=rule, place=f"{file}: model.model_config.{key}")
-    if value_at(document, ("swap_config", "swap")) is True:
-        rule = _("must be off: with it, MindFormers reads recompute lists as numbers of layers, not as counts of cells")
-        raise InputError(value=True, rule=rule, place=f"{file}: swap_config.swap", remedy=_("turn swap off"))
+    check_no_swap(document, file=file)
     for name in _PATTERN_KEYS:
         key = f"recompute_config.{name}"
         patterns = value_at(document, key.split("."))
@@ -45,3 +43,10 @@ def apply_plan(text: str, *, file: str, plan: Plan) -> str:
         ):
             values[key] = dict.fromkeys(patterns, values[key])
     return apply_to_training_yaml(text, file=file, values=values)
+
+
+def check_no_swap(document: object, *, file: str) -> None:
+    """Refuse a training YAML with ``swap_config.swap`` on, which gives the recompute lists another meaning."""
+    if value_at(document, ("swap_config", "swap")) is True:
+        rule = _("must be off: with it, MindFormers reads recompute lists as numbers of layers, not as counts of cells")
+        raise InputError(value=True, rule=rule, place=f"{file}: swap_config.swap", remedy=_("turn swap off"))
