@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from evenflow.solve.plan import plan
     from evenflow.targets.mindformers.block import format_mindformers
     from evenflow.targets.mindformers.training_yaml import apply_plan
+    from evenflow.targets.planning import plan_for_target, write_plan
+    from evenflow.targets.target import Piece, Written
 
 __version__ = "0.1.0"
 
@@ -53,11 +55,13 @@ __all__ = [
     "OrderOutcome",
     "OrderedOutcome",
     "Outcome",
+    "Piece",
     "Plan",
     "Progress",
     "Schedule",
     "Simulation",
     "Status",
+    "Written",
     "apply_plan",
     "auto",
     "comparison_svg",
@@ -70,6 +74,7 @@ __all__ = [
     "plan",
     "plan_any_order",
     "plan_best",
+    "plan_for_target",
     "profile",
     "profile_config",
     "read_cluster_file",
@@ -80,6 +85,7 @@ __all__ = [
     "search_order",
     "simulate",
     "timeline_svg",
+    "write_plan",
 ]
 
 _FACES = ("auto", "errors", "run")
@@ -118,6 +124,10 @@ _HOMES = {
     "Progress": "evenflow.solve",
     "Status": "evenflow.solve",
     "plan_best": "evenflow.solve",
+    "plan_for_target": "evenflow.targets.planning",
+    "write_plan": "evenflow.targets.planning",
+    "Piece": "evenflow.targets.target",
+    "Written": "evenflow.targets.target",
     "OrderedOutcome": "evenflow.solve.order.ordered_outcome",
     "plan_any_order": "evenflow.solve.order.alternate",
     "OrderOutcome": "evenflow.solve.order.order_search",

@@ -1,0 +1,70 @@
+"""Planning and writing for a framework by its name, as `evenflow.plan_for_target` and `evenflow.write_plan`."""
+
+from collections.abc import Mapping, Sequence
+
+from evenflow.model import Cells, Communication, Network, Plan, Request, Sizes
+from evenflow.solve import BestOutcome, ProgressCallback
+from evenflow.solve.for_target import solve_for_target
+from evenflow.solve.group_choice import GroupSizes
+from evenflow.targets.refusal import refusal
+from evenflow.targets.registry import target_named
+from evenflow.targets.target import Written
+
+
+def plan_for_target(
+    network: Network,
+    target: str,
+    *,
+    version: str | None = None,
+    num_ranks: int,
+    num_microbatches: int,
+    num_chunks: Sequence[int] = (),
+    schedules: Sequence[str] = (),
+    memory_limit_bytes: int | None = None,
+    sequence_splits: int = 1,
+    allow_empty: bool = False,
+    communication: Communication | None = None,
+    layers: Mapping[int, Cells] | None = None,
+    group_sizes: GroupSizes = "promising",
+    time_limit_s: float = 60.0,
+    progress: ProgressCallback | None = None,
+) -> BestOutcome:
+    """Return the plan with the shortest makespan among those that a framework can run, proven for these plans.
+
+    `target` is its name, such as ``megatron``, and `version` its version (default: the newest that is known). Tried are
+    the framework's schedules, or those of `schedules` that it has; the other arguments are those of `plan_best`.
+
+    Raises InputError for an unknown framework and for sizes that it cannot run, and Interrupted as `plan_best` does.
+    """
+    chosen = target_named(target, place="target")
+    request = Request(
+        network=network,
+        sizes=Sizes(num_ranks=num_ranks, num_microbatches=num_microbatches, sequence_splits=sequence_splits),
+        memory_limit_bytes=memory_limit_bytes,
+        allow_empty=allow_empty,
+        communication=communication,
+    )
+    return solve_for_target(
+        request,
+        chosen.abilities(chosen.version(version)),
+        title=chosen.title,
+        schedules=schedules,
+        num_chunks=num_chunks,
+        layers=layers,
+        group_sizes=group_sizes,
+        time_limit_s=time_limit_s,
+        progress=progress,
+    )
+
+
+def write_plan(plan: Plan, target: str, *, version: str | None = None) -> Written:
+    """Return `plan` in the configuration of the framework with the name `target`, for its `version`.
+
+    Raises InputError for an unknown framework and for a plan that it cannot run exactly.
+    """
+    chosen = target_named(target, place="target")
+    known = chosen.version(version)
+    refused = refusal(plan, chosen.abilities(known), title=chosen.title)
+    if refused is not None:
+        raise refused
+    return chosen.write(plan, known)
