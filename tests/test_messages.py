@@ -61,6 +61,24 @@ def test_every_sentence_of_an_error_is_in_the_catalogues() -> None:
     assert texts == []
 
 
+def test_what_a_solver_is_doing_is_a_message() -> None:
+    """The phase of a progress report, however short."""
+    phases = [
+        (path.name, ast.literal_eval(call.args[0]))
+        for path, tree in SOURCES.items()
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("._report") and call.args
+        if isinstance(call.args[0], ast.Constant)
+    ]
+    phases += [
+        (path.name, word.value.value)
+        for path, tree in SOURCES.items()
+        for word in ast.walk(tree)
+        if isinstance(word, ast.keyword) and word.arg == "phase" and isinstance(word.value, ast.Constant)
+    ]
+    assert phases == []
+
+
 def is_set(name: ast.Name) -> bool:
     return isinstance(name.ctx, ast.Store)
 

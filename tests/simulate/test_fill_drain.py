@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
+from evenflow.language import CHINESE, ENGLISH, speaking
 from evenflow.model import Plan
 from evenflow.schedule import FAMILIES, format_schedule
 from evenflow.simulate import simulate
@@ -40,3 +41,14 @@ def test_an_order_of_its_own_has_no_formula():
     idle = simulate(plain_network(4), own).fill_drain
     assert (idle.by_formula, idle.words) == (None, "the order is the plan's own")
     assert idle.simulated == pytest.approx(simulate(plain_network(4), plan).fill_drain.simulated)
+
+
+def test_the_words_are_in_the_language_that_is_spoken_when_they_are_read():
+    plan = Plan(schedule="1f1b-v", num_microbatches=3, layers=((1, 1), (1, 1)))
+    simulation = simulate(plain_network(4), plan)
+    with speaking(ENGLISH):
+        english = simulation.fill_drain.words
+    with speaking(CHINESE):
+        chinese = simulation.fill_drain.words
+    assert english.isascii()
+    assert not chinese.isascii()

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from evenflow.baselines.even_plan import even_plan
+from evenflow.language import CHINESE, speaking
 from evenflow.model import NONE, Layer, LayerRun, Mode, Network, Sizes
 from evenflow.simulate import Simulation, simulate
 from evenflow.solve import BestOutcome, BindingLimit, Candidate, Infeasibility, Outcome, Status
@@ -81,3 +82,9 @@ def test_candidates_win_lose_or_stay_open(simulation):
     ]
     assert together.gap == pytest.approx(1 / 9)
     assert "these 4 schedules is shorter than 8.000 ms" in together.certificate()
+
+
+def test_the_status_is_a_word_of_the_language_spoken() -> None:
+    assert [status.word for status in Status] == [status.value for status in Status]
+    with speaking(CHINESE):
+        assert not any(status.word.isascii() for status in Status)

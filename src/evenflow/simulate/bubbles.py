@@ -67,23 +67,29 @@ class FillDrain:
     """The formula in the symbols of ``evenflow schedules``; without one, the reason."""
 
 
-def fill_drain(graph: Graph, costs: StageCosts, plan: Plan) -> FillDrain:
-    """Return the idle time of equal stages, simulated and by formula."""
-    timeline = _balanced(graph, costs)
-    busy_ns = int(timeline.busy_ns.max())
+def equal_makespan_ns(graph: Graph, costs: StageCosts) -> int:
+    """Return the makespan of equal stages without recomputation and messages, num_stages times as long as theirs."""
+    return _balanced(graph, costs).makespan_ns
+
+
+def fill_drain(makespan_ns: int, costs: StageCosts, plan: Plan) -> FillDrain:
+    """Return the idle time of equal stages, simulated (`makespan_ns` is that of `equal_makespan_ns`) and by formula."""
+    forward_ns, weight_ns = int(costs.forward_ns.sum()), int(costs.weight_ns.sum())
+    backward_ns = int((costs.backward_ns - costs.recompute_ns).sum())
+    busy_ns = plan.num_chunks * plan.num_microbatches * plan.sequence_splits * (forward_ns + backward_ns)
     if plan.order:
         formula = IdleFormula(idle_ns=None, words=_("the order is the plan's own"))
     else:
         formula = idle_by_formula(
             plan.schedule,
             plan.sizes,
-            forward_ns=int(costs.forward_ns.sum()),
-            backward_ns=int((costs.backward_ns - costs.recompute_ns).sum()),
-            weight_ns=int(costs.weight_ns.sum()),
+            forward_ns=forward_ns,
+            backward_ns=backward_ns,
+            weight_ns=weight_ns,
             group_size=plan.group_size,
         )
     return FillDrain(
-        simulated=timeline.makespan_ns / busy_ns - 1,
+        simulated=makespan_ns / busy_ns - 1,
         by_formula=None if formula.idle_ns is None else formula.idle_ns / busy_ns,
         words=formula.words,
     )

@@ -7,7 +7,15 @@ import numpy as np
 
 from evenflow.model import Communication, Network, Plan, check_step
 from evenflow.schedule import Op, Schedule, check_complete, check_sizes_of, schedule_of
-from evenflow.simulate.bubbles import BubbleTable, FillDrain, IdleTime, bubble_table, fill_drain, idle_times
+from evenflow.simulate.bubbles import (
+    BubbleTable,
+    FillDrain,
+    IdleTime,
+    bubble_table,
+    equal_makespan_ns,
+    fill_drain,
+    idle_times,
+)
 from evenflow.simulate.costs import Integers, StageCosts, stage_costs
 from evenflow.simulate.graph import build_graph
 from evenflow.simulate.memory import peak_bytes
@@ -46,10 +54,14 @@ class Simulation:
         """Lost time of the whole pipeline by cause."""
         return bubble_table(self.timeline.graph, self.costs, self.timeline, self.communication)
 
-    @cached_property
+    @property
     def fill_drain(self) -> FillDrain:
-        """Idle time of equal stages under the same order, simulated and by formula."""
-        return fill_drain(self.timeline.graph, self.costs, self.plan)
+        """Idle time of equal stages under the same order, simulated and by formula, in the language spoken now."""
+        return fill_drain(self._equal_makespan_ns, self.costs, self.plan)
+
+    @cached_property
+    def _equal_makespan_ns(self) -> int:
+        return equal_makespan_ns(self.timeline.graph, self.costs)
 
     @cached_property
     def idle(self) -> tuple[IdleTime, ...]:

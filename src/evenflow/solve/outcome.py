@@ -22,6 +22,16 @@ class Status(Enum):
     TIMEOUT = "timeout"
     """The time ran out before a plan was found."""
 
+    @property
+    def word(self) -> str:
+        """The status in a table."""
+        return {
+            Status.OPTIMAL: _("optimal"),
+            Status.FEASIBLE: _("feasible"),
+            Status.INFEASIBLE: _("infeasible"),
+            Status.TIMEOUT: _("timeout"),
+        }[self]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Infeasibility:

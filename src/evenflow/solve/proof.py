@@ -218,7 +218,7 @@ class Prover:
                 master.compress()
             elif is_new:
                 master.rebuild()
-            self._report("bounding", bound * (1 - _NOISE))
+            self._report(_("bounding"), bound * (1 - _NOISE))
 
     # 3. ---------------------------------------------------------------------------------------------------------
 

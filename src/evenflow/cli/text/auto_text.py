@@ -263,7 +263,7 @@ def _refinement(result: "AutoPlan") -> str:
         [
             _n("{schedule}, 1 chunk", "{schedule}, {count} chunks", count=tried.num_chunks, schedule=tried.schedule),
             str(tried.sharding),
-            tried.outcome.status.value,
+            tried.outcome.status.word,
             "-" if tried.timeline is None else f"{milliseconds(tried.timeline.makespan_ns):,.3f}",
             f"{milliseconds(tried.outcome.lower_bound_ns):,.3f}",
         ]
