@@ -14,7 +14,7 @@ SIZES = ("tiny.json", "--ranks", 2, "--microbatches", 4)
     "arguments",
     [
         ("plan", *SIZES, "--memory", "300MB", "--json", "p.json", "--svg", "p.svg"),
-        ("plan", *SIZES, "--schedule", "search", "--time-limit", 1, "--json", "p.json"),
+        ("plan", *SIZES, "--schedule", "search", "--split-backward", "--time-limit", 1, "--json", "p.json"),
         ("plan", *SIZES, "--schedule", "best", "--p2p-latency", "1ms"),
         ("plan", *SIZES, "--memory", "100MB", "--chunks", 2),
         ("simulate", "tiny.json", "--microbatches", 4, "--layers", "2,2", "--memory", "100MB", "--svg", "p.svg"),
