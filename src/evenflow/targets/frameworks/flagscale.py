@@ -1,0 +1,70 @@
+"""FlagScale with heterogeneous training, which splits layers freely and recomputes by stage, without chunks.
+
+Its rows are ``[stages, microbatches, value]``, so many stages one after the other with a value for so many
+microbatches: a plan has one value for all of them. With chunks FlagScale takes the settings of Megatron-LM.
+[FlagScale, `_parse_recompute_refined_config`]
+"""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from evenflow.export.yaml_edit import entry_lines
+from evenflow.language import _
+from evenflow.model import FULL, SELECT, Abilities, Plan, Recomputation, Scope
+from evenflow.targets.megatron.settings import recompute_settings
+from evenflow.targets.target import Piece, Target, Written
+
+_BLOCK = 1
+"""The method block; 0 is uniform."""
+
+
+def _abilities(version: str) -> Abilities:
+    selective = Recomputation(scope=Scope.MODEL, kinds=(SELECT,))
+    return Abilities(schedules=("1f1b",), most_chunks=1, recomputation=(Recomputation(scope=Scope.LAYERS), selective))
+
+
+def _write(plan: Plan, version: str) -> Written:
+    # A key that is null would become a flag with the value None.
+    recompute = {name: value for name, value in recompute_settings(plan).items() if value is not None}
+    system: dict[str, object] = {"pipeline_model_parallel_size": plan.num_ranks, **recompute}
+    full = plan.recompute.get(FULL, ((0,) * plan.num_ranks,))[0]
+    if any(full):
+        system |= {
+            "recompute_granularity_per_stage_micro_batch": _rows([int(count > 0) for count in full], plan),
+            "recompute_method_per_stage_micro_batch": _rows([_BLOCK] * plan.num_ranks, plan),
+            "recompute_num_layers_per_stage_micro_batch": _rows(full, plan),
+        }
+    system["hetero"] = {"enable_hetero": True, "hetero_pipeline_layer_split": list(plan.layers[0])}
+    piece = Piece(
+        title=_("section of the training YAML"),
+        syntax="yaml",
+        text="".join(f"{line}\n" for line in entry_lines("system", system)),
+    )
+    return Written(pieces=(piece,), notes=_notes(plan, any(full)))
+
+
+def _notes(plan: Plan, recomputes: bool) -> tuple[str, ...]:
+    meshes = _(
+        "hetero_process_meshes must give the sizes [tensor, context, expert, data, pipeline] of every kind of device,"
+        " with pipeline sizes that sum to {ranks}, and hetero_device_types their names",
+        ranks=plan.num_ranks,
+    )
+    if recomputes:
+        return meshes, _("the rows of recomputation are for the {count} microbatches", count=plan.num_microbatches)
+    return meshes, _("leave out the other keys of recomputation")
+
+
+def _rows(values: Sequence[int], plan: Plan) -> list[list[int]]:
+    """Return one row for equal stages one after the other."""
+    return [[len(list(equal)), plan.num_microbatches, value] for value, equal in groupby(values)]
+
+
+TARGET = Target(
+    name="flagscale",
+    title="FlagScale",
+    versions=("2.0",),
+    checked_with="",
+    page="flagscale",
+    abilities=_abilities,
+    write=_write,
+)

@@ -1,0 +1,78 @@
+"""Megatron-Bridge: fields of `model` in its configuration, as YAML and as overrides of a command.
+
+Recipes set these fields too, so everything that a plan decides is written, also what is null.
+"""
+
+from evenflow.export.yaml_edit import entry_lines
+from evenflow.language import _
+from evenflow.model import Plan
+from evenflow.targets.megatron.flags import STOCK_WAYS, megatron_abilities
+from evenflow.targets.megatron.settings import (
+    Setting,
+    override_array,
+    pipeline_settings,
+    recompute_settings,
+    settings_notes,
+)
+from evenflow.targets.megatron.yaml_settings import apply_settings, mtp_layers_in, section_of
+from evenflow.targets.target import Piece, Target, Written
+
+_ARRAY = '"${PIPELINE_ARGS[@]}"'
+_EXCLUDED = {
+    "num_layers_in_first_pipeline_stage": None,
+    "num_layers_in_last_pipeline_stage": None,
+    "account_for_embedding_in_pipeline_split": False,
+    "account_for_loss_in_pipeline_split": False,
+}
+"""What cannot stand beside a layout, and its value where there is none."""
+
+
+def _fields(plan: Plan, *, mtp_layers: int = 0) -> dict[str, Setting]:
+    return {
+        **pipeline_settings(plan, mtp_layers=mtp_layers),
+        "virtual_pipeline_model_parallel_size": plan.num_chunks if plan.num_chunks > 1 else None,
+        **recompute_settings(plan),
+    }
+
+
+def _write(plan: Plan, version: str) -> Written:
+    fields = _fields(plan)
+    overrides = [(f"model.{name}", value) for name, value in fields.items()]
+    pieces = (
+        Piece(
+            title=_("fields of the YAML of overrides"),
+            syntax="yaml",
+            text="".join(f"{line}\n" for line in entry_lines("model", fields)),
+        ),
+        Piece(
+            title=_("the same as overrides of the training script: add {array} to its command", array=_ARRAY),
+            syntax="shell",
+            text=override_array(overrides),
+        ),
+    )
+    excluded = _("leave out {fields}: the layout replaces them", fields=", ".join(_EXCLUDED))
+    return Written(pieces=pieces, notes=(excluded, *settings_notes(plan)))
+
+
+def _apply(text: str, file: str, plan: Plan) -> str:
+    path = _model_path(text, file)
+    mtp_layers = mtp_layers_in(section_of(text, path, file=file), place=f"{file}: {'.'.join(path)}")
+    settings = _fields(plan, mtp_layers=mtp_layers)
+    return apply_settings(text, path, settings=settings, instead=_EXCLUDED, plan=plan, file=file)
+
+
+def _model_path(text: str, file: str) -> tuple[str, ...]:
+    """Return where `model` stands: at the top, or in the section that older scripts have around everything."""
+    return ("ConfigContainer", "model") if "ConfigContainer" in section_of(text, (), file=file) else ("model",)
+
+
+TARGET = Target(
+    name="megatron-bridge",
+    title="Megatron-Bridge",
+    versions=("0.3",),
+    checked_with="megatron-core 0.16.1, the layout alone",
+    page="megatron-bridge",
+    abilities=lambda version: megatron_abilities(STOCK_WAYS),
+    write=_write,
+    apply=_apply,
+)

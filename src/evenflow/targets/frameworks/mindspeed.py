@@ -1,0 +1,83 @@
+"""MindSpeed: Megatron-LM on Ascend, with a flag of its own for the cut before it took Megatron's layout (26.1).
+
+``--pipeline-num-transformer-layers`` has a list for each rank with a number for each of its chunks; MindSpeed-LLM also
+has ``--num-layer-list``, a number for each rank. [MindSpeed, `UnalignedPipelineFeature`]
+"""
+
+from itertools import groupby
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import Plan
+from evenflow.targets.megatron.flags import (
+    CUT_FLAGS,
+    STOCK_WAYS,
+    megatron_abilities,
+    plan_flags,
+    plan_notes,
+    recompute_flags,
+    shell_array,
+)
+from evenflow.targets.megatron.settings import settings_notes
+from evenflow.targets.target import Piece, Target, Written
+
+_MATRIX, _LAYOUT = "26.0", "26.1"
+_MATRIX_FLAG = "--pipeline-num-transformer-layers"
+
+
+def _write(plan: Plan, version: str) -> Written:
+    flags = plan_flags(plan)
+    if version == _MATRIX:
+        _check_divides(plan)
+        del flags["--pipeline-model-parallel-layout"]
+        flags[_MATRIX_FLAG] = (matrix_text(plan),)
+        if plan.num_chunks > 1:
+            flags["--num-virtual-stages-per-pipeline-rank"] = (str(plan.num_chunks),)
+    piece = Piece(
+        title=_("flags of the training script: add {array} to its command", array='"${PIPELINE_ARGS[@]}"'),
+        syntax="shell",
+        text=shell_array("PIPELINE_ARGS", {**flags, **recompute_flags(plan)}),
+    )
+    excluded = ", ".join(
+        flag for flag in (*CUT_FLAGS, _MATRIX_FLAG, "--noop-layers", "--num-layer-list") if flag not in flags
+    )
+    if version == _LAYOUT:
+        notes = [_("leave out {flags}: the layout replaces them", flags=excluded), *plan_notes(plan)]
+    else:
+        replaced = _("leave out {flags}: {flag} replaces them", flags=excluded, flag=_MATRIX_FLAG)
+        notes = [replaced, *settings_notes(plan, has_layout=False)]
+    if plan.num_chunks == 1:
+        layers = ",".join(map(str, plan.layers[0]))
+        notes.append(_("MindSpeed-LLM also takes the cut as --num-layer-list {layers}", layers=layers))
+    return Written(pieces=(piece,), notes=tuple(notes))
+
+
+def matrix_text(plan: Plan) -> str:
+    """Return the layers of every rank, by chunk; equal ranks one after the other are counted: ``[[3],[4]*6,[3]]``."""
+    ranks = zip(*plan.layers, strict=True)
+    runs = [(f"[{','.join(map(str, chunks))}]", len(list(equal))) for chunks, equal in groupby(ranks)]
+    return "[" + ",".join(text if times == 1 else f"{text}*{times}" for text, times in runs) + "]"
+
+
+def _check_divides(plan: Plan) -> None:
+    """Raise InputError where Megatron-LM below MindSpeed, which does not know of the matrix, refuses the layers."""
+    if plan.num_chunks == 1 and plan.num_layers % plan.num_ranks:
+        raise InputError(
+            value=plan.num_layers,
+            rule=_(
+                "must be a multiple of the {ranks} ranks for MindSpeed {version}", ranks=plan.num_ranks, version=_MATRIX
+            ),
+            place="layers",
+            remedy=_("write for MindSpeed {version}, which takes any number", version=_LAYOUT),
+        )
+
+
+TARGET = Target(
+    name="mindspeed",
+    title="MindSpeed",
+    versions=(_MATRIX, _LAYOUT),
+    checked_with="",
+    page="mindspeed",
+    abilities=lambda version: megatron_abilities(STOCK_WAYS),
+    write=_write,
+)

@@ -1,0 +1,140 @@
+import pytest
+from hypothesis import given
+
+from evenflow.errors import InputError
+from evenflow.model import Plan
+from evenflow.profiles.yaml_values import load_document
+from evenflow.targets.frameworks.megatron_bridge import TARGET
+from evenflow.targets.megatron.layout import parse_layout
+from tests.targets.pages import page_of
+from tests.targets.shell import bash_words, shell_words
+from tests.targets.strategies import plans
+
+INTERLEAVED = Plan(
+    schedule="interleaved",
+    num_microbatches=8,
+    layers=((3, 4, 4, 4), (4, 4, 4, 1)),
+    recompute={"full": ((2, 2, 2, 2), (2, 2, 2, 1))},
+)
+USER_FILE = """\
+# overrides for 64 devices
+model:
+  seq_length: 4096   # tokens
+  num_layers: 28
+  pipeline_model_parallel_size: 2
+  pipeline_model_parallel_layout: [[embedding, decoder], [decoder, mtp, loss]]
+  num_layers_in_first_pipeline_stage: 13
+  recompute_granularity: selective
+  recompute_modules: [core_attn]
+
+train:
+  global_batch_size: 16
+"""
+
+
+def test_the_fields_of_a_plan_with_chunks() -> None:
+    yaml, overrides = TARGET.write(INTERLEAVED, "0.3").pieces
+    assert yaml.text == (
+        "model:\n"
+        "  pipeline_model_parallel_size: 4\n"
+        '  pipeline_model_parallel_layout: "Et*3|(t*4|)*6,tL"\n'
+        "  microbatch_group_size_per_vp_stage: null\n"
+        "  virtual_pipeline_model_parallel_size: 2\n"
+        '  recompute_granularity: "full"\n'
+        '  recompute_method: "block"\n'
+        "  recompute_num_layers: 2\n"
+    )
+    assert bash_words(overrides.text) == [
+        "model.pipeline_model_parallel_size=4",
+        "model.pipeline_model_parallel_layout='Et*3|(t*4|)*6,tL'",
+        "model.microbatch_group_size_per_vp_stage=null",
+        "model.virtual_pipeline_model_parallel_size=2",
+        "model.recompute_granularity=full",
+        "model.recompute_method=block",
+        "model.recompute_num_layers=2",
+    ]
+
+
+def test_a_users_file_gets_the_plan_and_keeps_everything_else() -> None:
+    assert TARGET.apply is not None
+    assert TARGET.apply(USER_FILE, "user.yaml", INTERLEAVED) == (
+        "# overrides for 64 devices\n"
+        "model:\n"
+        "  seq_length: 4096   # tokens\n"
+        "  num_layers: 28\n"
+        "  pipeline_model_parallel_size: 4\n"
+        '  pipeline_model_parallel_layout: "Et*3|(t*4|)*6,tmL"\n'
+        "  num_layers_in_first_pipeline_stage: null\n"
+        '  recompute_granularity: "full"\n'
+        "  recompute_modules: [core_attn]\n"
+        "  virtual_pipeline_model_parallel_size: 2\n"
+        '  recompute_method: "block"\n'
+        "  recompute_num_layers: 2\n"
+        "  microbatch_group_size_per_vp_stage: null\n"
+        "\n"
+        "train:\n"
+        "  global_batch_size: 16\n"
+    )
+
+
+def test_modules_that_the_file_names_stay() -> None:
+    assert TARGET.apply is not None
+    text = "model:\n  recompute_modules: [mlp]\n"
+    plan = Plan(schedule="1f1b", num_microbatches=8, layers=((3, 2),), recompute={"select": ((3, 2),)})
+    assert TARGET.apply(text, "user.yaml", plan).startswith(text)
+    assert 'recompute_modules: ["core_attn"]' in TARGET.apply("model: {}\n", "user.yaml", plan)
+
+
+def test_a_file_that_says_the_plan_already_stays_as_it_is() -> None:
+    assert TARGET.apply is not None
+    once = TARGET.apply(USER_FILE, "user.yaml", INTERLEAVED)
+    other_words = once.replace('"Et*3|(t*4|)*6,tmL"', "Ettt|(tttt|)*6tmL  # mine").replace('"full"', "full")
+    assert TARGET.apply(other_words, "user.yaml", INTERLEAVED) == other_words
+
+
+def test_the_section_around_everything_of_older_scripts() -> None:
+    assert TARGET.apply is not None
+    old = "ConfigContainer:\n  model:\n    seq_length: 8\n"
+    new = TARGET.apply(old, "user.yaml", INTERLEAVED)
+    assert new.startswith(f"{old}    pipeline_model_parallel_size: 4\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "model:\n  num_layers: 27\n",
+            r"user\.yaml: model\.num_layers must be the number of layers of the plan \(28\)",
+        ),
+        ("model: 3\n", r"user\.yaml: model must be a mapping, got 'int'"),
+        ("model:\n  pipeline_model_parallel_layout: Etx\n", r"user\.yaml: model\.pipeline_model_parallel_layout, char"),
+        ("- 1\n", r"user\.yaml must be a mapping"),
+        ("model: {", r"user\.yaml"),
+    ],
+)
+def test_a_file_that_cannot_take_the_plan_is_refused(text: str, message: str) -> None:
+    assert TARGET.apply is not None
+    with pytest.raises(InputError, match=message):
+        TARGET.apply(text, "user.yaml", INTERLEAVED)
+
+
+@given(plan=plans(TARGET.abilities("0.3")))
+def test_yaml_and_overrides_say_the_same_plan(plan: Plan) -> None:
+    yaml, overrides = TARGET.write(plan, "0.3").pieces
+    document = load_document(yaml.text, file="overrides.yaml").value
+    assert isinstance(document, dict)
+    model = document["model"]
+    said = dict(word.removeprefix("model.").split("=", 1) for word in shell_words(overrides.text))
+    assert {name: value.strip("'") for name, value in said.items()} == {
+        name: "null" if value is None else "[core_attn]" if name == "recompute_modules" else str(value)
+        for name, value in model.items()
+    }
+    layout = parse_layout(model["pipeline_model_parallel_layout"], place="layout")
+    assert layout.cells(model["pipeline_model_parallel_size"], place="layout") == plan.layers
+    assert (model["virtual_pipeline_model_parallel_size"] or 1) == plan.num_chunks
+
+
+def test_the_page_shows_what_is_written() -> None:
+    for version in TARGET.versions:
+        for piece in TARGET.write(INTERLEAVED, version).pieces:
+            assert piece.text in page_of(TARGET)

@@ -1,0 +1,67 @@
+from hypothesis import given
+
+from evenflow.model import Plan
+from evenflow.targets.frameworks.ms_swift import TARGET
+from evenflow.targets.megatron.layout import parse_layout
+from tests.targets.pages import page_of
+from tests.targets.shell import bash_words, shell_words
+from tests.targets.strategies import plans
+
+INTERLEAVED = Plan(
+    schedule="interleaved",
+    num_microbatches=37,
+    group_size=21,
+    layers=((3, 4, 4, 4), (4, 4, 4, 1)),
+    recompute={"full": ((2, 2, 2, 2), (2, 2, 2, 1))},
+)
+
+
+def text_of(plan: Plan) -> str:
+    (piece,) = TARGET.write(plan, "4.0").pieces
+    assert piece.syntax == "shell"
+    return piece.text
+
+
+def test_the_arguments_of_a_plan_with_chunks() -> None:
+    assert text_of(INTERLEAVED) == (
+        "PIPELINE_ARGS=(\n"
+        "    --pipeline_model_parallel_size 4\n"
+        "    --pipeline_model_parallel_layout 'Et*3|(t*4|)*6,tL'\n"
+        "    --microbatch_group_size_per_vp_stage 21\n"
+        "    --recompute_granularity full\n"
+        "    --recompute_method block\n"
+        "    --recompute_num_layers 2\n"
+        ")\n"
+    )
+
+
+def test_bash_hands_the_layout_on_as_one_word() -> None:
+    words = bash_words(text_of(INTERLEAVED))
+    assert words[words.index("--pipeline_model_parallel_layout") + 1] == "Et*3|(t*4|)*6,tL"
+
+
+def test_no_recomputation_is_said_because_the_default_recomputes() -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=8, layers=((3, 2),))
+    assert bash_words(text_of(plan))[-2:] == ["--recompute_granularity", "none"]
+
+
+@given(plan=plans(TARGET.abilities("4.0")))
+def test_every_plan_is_in_its_arguments(plan: Plan) -> None:
+    words = shell_words(text_of(plan))
+    said = dict(zip(words[::2], words[1::2], strict=True))
+    assert all(word.startswith("--") for word in said)
+    layout = parse_layout(said["--pipeline_model_parallel_layout"], place="layout")
+    assert layout.cells(int(said["--pipeline_model_parallel_size"]), place="layout") == plan.layers
+    most = int(said.get("--recompute_num_layers", 0))
+    full = plan.recompute.get("full", tuple(tuple(0 for _ in row) for row in plan.layers))
+    assert full == tuple(tuple(min(most, count) for count in row) for row in plan.layers)
+    group = said.get("--microbatch_group_size_per_vp_stage")
+    assert (int(group) if group else plan.num_ranks) == (plan.group_size or plan.num_ranks)
+    selects = any(map(any, plan.recompute.get("select", ())))
+    assert said["--recompute_granularity"] == ("full" if most else "selective" if selects else "none")
+
+
+def test_the_page_shows_what_is_written() -> None:
+    for version in TARGET.versions:
+        for piece in TARGET.write(INTERLEAVED, version).pieces:
+            assert piece.text in page_of(TARGET)

@@ -1,0 +1,75 @@
+from hypothesis import given
+
+from evenflow.model import Plan
+from evenflow.targets.frameworks.verl import TARGET
+from evenflow.targets.megatron.layout import parse_layout
+from tests.targets.pages import page_of
+from tests.targets.shell import bash_words, shell_words
+from tests.targets.strategies import plans
+
+MEGATRON = "actor_rollout_ref.actor.megatron"
+INTERLEAVED = Plan(
+    schedule="interleaved",
+    num_microbatches=8,
+    layers=((3, 4, 4, 4), (4, 4, 4, 1)),
+    recompute={"full": ((2, 2, 2, 2), (2, 2, 2, 1))},
+)
+
+
+def text_of(plan: Plan) -> str:
+    (piece,) = TARGET.write(plan, "0.9").pieces
+    assert piece.syntax == "shell"
+    return piece.text
+
+
+def test_the_overrides_of_a_plan_with_chunks() -> None:
+    config = f"++{MEGATRON}.override_transformer_config"
+    assert text_of(INTERLEAVED) == (
+        "PIPELINE_ARGS=(\n"
+        f"    {MEGATRON}.pipeline_model_parallel_size=4\n"
+        f"    {MEGATRON}.virtual_pipeline_model_parallel_size=2\n"
+        f"    \"{config}.pipeline_model_parallel_layout='Et*3|(t*4|)*6,tL'\"\n"
+        f"    {config}.microbatch_group_size_per_vp_stage=null\n"
+        f"    {config}.recompute_granularity=full\n"
+        f"    {config}.recompute_method=block\n"
+        f"    {config}.recompute_num_layers=2\n"
+        ")\n"
+    )
+
+
+def test_hydra_gets_the_inner_quotes_and_bash_takes_the_outer_ones() -> None:
+    assert bash_words(text_of(INTERLEAVED))[2] == (
+        f"++{MEGATRON}.override_transformer_config.pipeline_model_parallel_layout='Et*3|(t*4|)*6,tL'"
+    )
+
+
+def test_no_recomputation_is_null() -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=8, layers=((3, 2),))
+    assert bash_words(text_of(plan))[4:] == [
+        f"++{MEGATRON}.override_transformer_config.recompute_{name}=null"
+        for name in ("granularity", "method", "num_layers")
+    ]
+
+
+def test_modules_are_a_list_for_hydra_and_no_pattern_for_bash() -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=8, layers=((3, 2),), recompute={"select": ((3, 2),)})
+    assert bash_words(text_of(plan))[-1] == f"++{MEGATRON}.override_transformer_config.recompute_modules=[core_attn]"
+
+
+@given(plan=plans(TARGET.abilities("0.9")))
+def test_every_plan_is_in_its_overrides(plan: Plan) -> None:
+    said = dict(word.rpartition(".")[2].split("=", 1) for word in shell_words(text_of(plan)))
+    quoted = said["pipeline_model_parallel_layout"]
+    assert quoted[0] == quoted[-1] == "'"
+    layout = parse_layout(quoted[1:-1], place="layout")
+    assert layout.cells(int(said["pipeline_model_parallel_size"]), place="layout") == plan.layers
+    chunks = said["virtual_pipeline_model_parallel_size"]
+    assert (1 if chunks == "null" else int(chunks)) == plan.num_chunks
+    group = said["microbatch_group_size_per_vp_stage"]
+    assert (plan.num_ranks if group == "null" else int(group)) == (plan.group_size or plan.num_ranks)
+
+
+def test_the_page_shows_what_is_written() -> None:
+    for version in TARGET.versions:
+        for piece in TARGET.write(INTERLEAVED, version).pieces:
+            assert piece.text in page_of(TARGET)

@@ -1,0 +1,47 @@
+"""Random plans that a framework can run, by its abilities."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from evenflow.model import FULL, Abilities, Empty, Plan, Scope
+from evenflow.schedule import FAMILIES
+from evenflow.targets.refusal import refusal
+
+
+@st.composite
+def plans(draw: Any, abilities: Abilities) -> Plan:
+    """A plan of a few ranks and chunks that keeps to `abilities`."""
+    return draw(_any_plans(abilities).filter(lambda plan: refusal(plan, abilities, title="it") is None))
+
+
+@st.composite
+def _any_plans(draw: Any, abilities: Abilities) -> Plan:
+    schedule = draw(st.sampled_from(abilities.schedules))
+    family = FAMILIES[schedule]
+    num_ranks = draw(st.integers(min_value=2, max_value=5))
+    num_chunks = family.num_chunks or draw(st.integers(min_value=family.fewest_chunks, max_value=3))
+    fewest = 0 if abilities.empty is Empty.ANY else 1
+    cell = st.integers(min_value=fewest, max_value=5)
+    row = st.tuples(*[cell] * num_ranks)
+    layers = draw(st.tuples(*[row] * num_chunks))
+    group = draw(st.none() | st.integers(min_value=num_ranks, max_value=9)) if family.has_groups else None
+    num_microbatches = draw(st.integers(min_value=num_ranks, max_value=12))
+    way = draw(st.sampled_from((None, *abilities.recomputation)))
+    recompute = {}
+    if way is not None:
+        kind = draw(st.sampled_from(way.kinds))
+        most = draw(st.integers(min_value=0, max_value=5)) if way.scope is Scope.COUNT else 5
+        counts = [
+            [
+                draw(st.integers(min_value=0, max_value=count))
+                if way.scope is Scope.LAYERS and kind == FULL
+                else min(most, count)
+                for count in row
+            ]
+            for row in layers
+        ]
+        recompute = {kind: tuple(map(tuple, counts))}
+    return Plan(
+        schedule=schedule, num_microbatches=num_microbatches, layers=layers, recompute=recompute, group_size=group
+    )
