@@ -10,7 +10,7 @@ from evenflow.draw.parts.legend import memory_legend, timeline_legend
 from evenflow.draw.parts.memory_strips import MemoryScale, memory_scale
 from evenflow.draw.parts.rank_bars import bar_heading, peak_bars
 from evenflow.draw.parts.timeline_blocks import Blocks, Rows, draw_blocks, make_blocks
-from evenflow.draw.plan_figures import peak_figure, percent, sizes
+from evenflow.draw.plan_figures import ideal_figure, peak_figure, percent, sizes
 from evenflow.draw.svg_elements import clean, document, fit_text, group, path, rect, text, text_width
 from evenflow.errors import InputError
 from evenflow.language import ENGLISH, _, speaking
@@ -97,7 +97,7 @@ def _heading(
     """Draw name and figures of a plan on one line, red where it is over the limit."""
     peak = peak_figure(simulation, memory_limit_bytes)
     figures = f"{show_time(simulation.makespan_ns)}{_difference(simulation, reference)}"
-    figures += f" · bubbles {percent(simulation.bubbles.real)} · {sizes(simulation)} ·"
+    figures += f" · bubbles {percent(simulation.bubbles.real)}, {ideal_figure(simulation)} · {sizes(simulation)} ·"
     memory = f"peak {peak.value}, {peak.note}"
     room = WIDTH - 2 * MARGIN - text_width(f"{figures}{memory}", 12) - 40
     name = clean(fit_text(name, _TITLE_SIZE, room, bold=True))

@@ -22,9 +22,7 @@ def plan_figures(
 ) -> list[Figure]:
     """Return makespan, bubbles by cause, peak memory, sizes and schedule."""
     plan, bubbles = simulation.plan, simulation.bubbles
-    by_formula = simulation.fill_drain.by_formula
-    known = "no formula" if by_formula is None else f"formula {percent(by_formula)}"
-    causes = f"ideal {percent(bubbles.ideal)} ({known}), imbalance {percent(bubbles.imbalance)}"
+    causes = f"{ideal_figure(simulation)}, imbalance {percent(bubbles.imbalance)}"
     causes += f", recompute {percent(bubbles.recompute)}"
     if simulation.communication:
         causes += f", communication {percent(bubbles.communication)}"
@@ -36,6 +34,13 @@ def plan_figures(
         peak_figure(simulation, memory_limit_bytes, vocabulary),
         Figure(label="Schedule", value=plan.schedule, note=sizes(simulation, vocabulary)),
     ]
+
+
+def ideal_figure(simulation: Simulation) -> str:
+    """Return the bubbles of equal stages, with what a formula says of them beside."""
+    by_formula = simulation.fill_drain.by_formula
+    known = "no formula" if by_formula is None else f"formula {percent(by_formula)}"
+    return f"ideal {percent(simulation.bubbles.ideal)} ({known})"
 
 
 def peak_figure(

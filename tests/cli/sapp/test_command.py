@@ -58,6 +58,7 @@ class TestBalance:
             "--------------------  bubble  --------------------\n"
             "   real    =   ideal   +   imba    + recompute\n"
             "  0.5000   =  0.5000   +  0.0000   +  0.0000\n"
+            "fill/drain of equal stages: 0.5000 by formula, 0.5000 simulated; idle time (p-1) (f+b)\n"
             "within 25.00 % of optimal: 18.000 ms, bound 13.500 ms\n"
             "total_time: 18.000 ms\n"
             "peak_memory: [240, 220] MB\n"

@@ -35,7 +35,7 @@ from evenflow.cli.shared.plan_pictures import beside_svg, plan_svg
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.plan_text import no_plan_text
-from evenflow.cli.text.tables import plan_table
+from evenflow.cli.text.tables import fill_drain_note, plan_table
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.sapp_text import format_bubbles
@@ -172,6 +172,7 @@ def named_plan_text(named: NamedPlan, memory_limit_bytes: int | None) -> str:
     lines = [
         block or plan_table(simulation, memory_limit_bytes),
         bubbles.rstrip("\n"),
+        fill_drain_note(simulation.fill_drain),
         named.certificate,
     ]
     lines += [f"total_time: {milliseconds(simulation.makespan_ns):.3f} ms", *_memory(simulation, memory_limit_bytes)]
