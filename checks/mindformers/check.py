@@ -1,7 +1,8 @@
 """Does MindFormers read a plan as evenflow means it? Run by `make check-mindformers`.
 
 Every plan is written into training YAMLs, MindFormers' own code reads them (`load.py`, in an environment of its own),
-and what it makes of each layer is compared with the plan. Then plans are spoiled on purpose: each must be found.
+and what it makes of each layer is compared with the plan. So are the plans that evenflow reads in training YAMLs of
+every form. Then plans are spoiled on purpose: each must be found.
 """
 
 import copy
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from forms import all_forms
 from plans import all_plans
 
 from evenflow.export.train_yaml import apply_to_training_yaml
@@ -55,6 +57,7 @@ def check(python: Path) -> None:
     spoiled = [name for name in files if "spoiled" in name]
     click.echo(
         f"\n{len(plans)} plans, {len(files) - len(spoiled)} training YAMLs read back, "
+        f"{sum(name.endswith('.read') for name in files)} of them of users, "
         f"{len(spoiled)} spoiled on purpose, {len(failures)} failures"
     )
     for failure in failures:
@@ -80,6 +83,8 @@ def write_files(folder: Path, plans: dict[str, Plan]) -> dict[str, Plan]:
                 text = TEMPLATES["qwen3"].replace("LAYERS", str(plan.num_layers))
                 text = apply_to_training_yaml(text, file="qwen3", values=values)
                 write(f"{name}.spoiled-{fault}", text, plan)
+    for name, text, plan in all_forms():
+        write(f"{name}.read", text, plan)
     # A block whose comment says that MindFormers refuses it.
     write("refused.spoiled-empty-stage", pasted(EMPTY_STAGE), EMPTY_STAGE)
     return files

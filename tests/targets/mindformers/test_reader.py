@@ -134,6 +134,7 @@ def test_what_mindformers_refuses_is_said():
         (users(offset="[[0, 1]]"), "offset must be 0, a list of 2 integers"),
         (users(recompute="[[0, 1]]"), "recompute must be true, false, a count for each of the 2 ranks"),
         (users(recompute="[[0, -1], [0, 0]]"), "recompute must be true, false"),
+        (users(recompute="[True]"), "recompute must be true, false, a count for each of the 2 ranks"),
         (users(select="much"), "select_recompute must be true, false"),
         (users().replace('"1f1b"', "zero_bubble_v"), "pipeline_scheduler must be 1f1b, gpipe"),
         (users().replace('"1f1b"', "[seqvpp]"), "pipeline_scheduler must be 1f1b, gpipe"),

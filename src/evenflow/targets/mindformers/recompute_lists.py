@@ -49,9 +49,10 @@ def _counts(value: object, fields: Fields, key: str, layers: Cells) -> Cells:
     if value is None or value == 0 or isinstance(value, bool):
         return layers if value else _none(layers)
     num_chunks, num_ranks = len(layers), len(layers[0])
-    if isinstance(value, list) and len(value) == num_ranks and all(map(_is_count, value)):
+    is_flat = isinstance(value, list) and all(map(_is_count, value))  # also a list of words alone
+    if isinstance(value, list) and is_flat and len(value) == num_ranks:
         return _dealt(value, layers)
-    if isinstance(value, list) and len(value) == num_chunks:
+    if isinstance(value, list) and not is_flat and len(value) == num_chunks:
         rows = [_row(row, held) for row, held in zip(value, layers, strict=True)]
         if all(row is not None for row in rows):
             return cells([row for row in rows if row is not None])

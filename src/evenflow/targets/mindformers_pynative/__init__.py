@@ -1,0 +1,1 @@
+"""MindFormers in PyNative mode: plans as its configuration, and its configuration as plans."""
