@@ -7,6 +7,7 @@ recomputed layers for all cells is a candidate for each number; what no framewor
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -65,38 +66,40 @@ def solve_for_target(
         counts = tuple(count for count in counts if count in layers)
     pairs = _pairs(request, abilities, schedules, counts, title=title)
 
-    def request_of(count: int, way: RecomputeWay | None = None, group_size: int | None = None) -> Request:
+    def request_of(count: int, group_size: int | None = None) -> Request:
         sizes = replace(request.sizes, num_chunks=count)
         kept = _even_layers(request, sizes) if abilities.even_cut and layers is None else (layers or {}).get(count)
-        rule = request.cell_rule if way is None else way.rule
-        return replace(request, sizes=sizes, layers=kept, group_size=group_size, cell_rule=rule)
+        return replace(request, sizes=sizes, layers=kept, group_size=group_size)
 
     floors = {
         count: any_order_lower_bound(AnyPlan.of(request_of(count), may_split=True))
         for count in dict.fromkeys(count for _name, count in pairs)
     }
-    made = [
-        (Entry(
-            schedule=name, num_chunks=count, group_size=size, floor_ns=floors[count], rule=way.rule,
-            recomputation=way.name, bounds_only=way.bounds_only,
-        ), way)
-        for name, count in pairs
-        for way in recompute_ways(request_of(count), abilities)
-        for size in _group_sizes(request_of(count), name, abilities, which=group_sizes)
-    ]  # fmt: skip
-    if not made:
+    entries: list[Entry] = []
+    ways: dict[CellRule, RecomputeWay] = {}
+    for name, count in pairs:
+        ways_of_sizes = recompute_ways(request_of(count), abilities)
+        ways |= {way.rule: way for way in ways_of_sizes}
+        for size in _group_sizes(request_of(count), name, abilities, which=group_sizes):
+            entries += _entries(ways_of_sizes, schedule=name, num_chunks=count, group_size=size, floor_ns=floors[count])
+    if not entries:
         raise InputError(
             value=request.sizes.num_microbatches,
             rule=_("must be a number of microbatches for which {title} has a group size", title=title),
             place="microbatches",
         )
-    entries, ways = [entry for entry, _way in made], {way.rule: way for _entry, way in made}
+
+    @cache
+    def free_problem(schedule: str, count: int, group_size: int | None) -> Problem:
+        return make_problem(request_of(count, group_size), schedule=schedule)
+
+    def problem_of(entry: Entry) -> Problem:
+        problem = free_problem(entry.schedule, entry.num_chunks, entry.group_size)
+        return replace(problem, request=replace(problem.request, cell_rule=entry.rule or problem.request.cell_rule))
+
     contest = Contest(
         entries,
-        lambda entry: make_problem(
-            request_of(entry.num_chunks, ways[entry.rule] if entry.rule else None, entry.group_size),
-            schedule=entry.schedule,
-        ),
+        problem_of,
         began=began,
         memory_limit_bytes=request.memory_limit_bytes if request.network.has_memory else None,
         time_limit_s=time_limit_s,
@@ -107,6 +110,29 @@ def solve_for_target(
     best = min(entries, key=lambda entry: entry.preference)
     problem = None if best.race is None else best.race.problem
     return _for_all(found, title=title, problem=problem, less=ways[best.rule].less if best.rule else None)
+
+
+def _entries(
+    ways: Sequence[RecomputeWay], *, schedule: str, num_chunks: int, group_size: int | None, floor_ns: int
+) -> list[Entry]:
+    """Return an entry for each way of recomputing, with the bounding ones that cover it."""
+    entries: list[Entry] = []
+    covers: list[tuple[int, Entry]] = []
+    for way in ways:  # those that bound others come before them
+        entry = Entry(
+            schedule=schedule,
+            num_chunks=num_chunks,
+            group_size=group_size,
+            floor_ns=floor_ns,
+            rule=way.rule,
+            recomputation=way.name,
+            bounds=way.bounds,
+            covered_by=tuple(cover for least, cover in covers if way.count is not None and least <= way.count),
+        )
+        entries.append(entry)
+        if way.bounds is not None and way.count is not None:
+            covers.append((way.count, entry))
+    return entries
 
 
 def search_for_target(
@@ -131,7 +157,7 @@ def search_for_target(
             place="schedule",
             remedy=_("plan for one of these, or write the plan for another framework"),
         )
-    ways = [way for way in recompute_ways(request, abilities) if not way.bounds_only]
+    ways = [way for way in recompute_ways(request, abilities) if way.bounds is None]
     found: list[Outcome] = []
     for way in ways:
         if found and was_interrupted():

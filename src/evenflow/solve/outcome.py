@@ -97,20 +97,24 @@ class Outcome:
         return 1 - self.lower_bound_ns / self.makespan_ns
 
     @property
+    def _with_layers(self) -> str:
+        return _(" with these layers") if self.fixed_layers else ""
+
+    @property
     def among(self) -> str:
         """Which plans of the schedule bound and limit are for, as words behind "plan of this schedule"."""
-        split = _(" with these layers") if self.fixed_layers else ""
-        return split + (_(" that {title} can run", title=self.title) if self.title else "")
+        return self._with_layers + (_(" that {title} can run", title=self.title) if self.title else "")
 
     def certificate(self) -> str:
         """Return one sentence on how good the plan is proven to be."""
         split = self.among
+        wanted = self._with_layers + (_(" for {title}", title=self.title) if self.title else "")
         if self.makespan_ns is None or self.gap is None:
             if self.infeasibility is None:
                 return _("no plan was found in the time given")
             smallest = f"{megabytes(self.infeasibility.smallest_limit_bytes):,.0f} MB"
             return _(
-                "infeasible: the smallest limit that would do{split} is {smallest}", split=split, smallest=smallest
+                "infeasible: the smallest limit that would do{split} is {smallest}", split=wanted, smallest=smallest
             )
         if self.status is Status.OPTIMAL:
             return _(
@@ -126,7 +130,7 @@ class Outcome:
         return _(
             "within {gap:.2f} % of optimal{split}: {step_ms:,.3f} ms, bound {bound_ms:,.3f} ms",
             gap=100 * self.gap,
-            split=split,
+            split=wanted,
             step_ms=milliseconds(self.makespan_ns),
             bound_ms=milliseconds(self.lower_bound_ns),
         )

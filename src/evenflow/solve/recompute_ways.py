@@ -1,18 +1,29 @@
 """The ways of recomputing that a framework has, as rules of cells: together they allow all that it can run, no more.
 
 A framework that recomputes so many first layers of every cell has one number K for all of them, which no rule of a
-single cell says. So every K is a rule of its own, up to some more than an even cut has layers in a cell; all layers
-are another, and what lies between is only bounded, by cells that recompute more than these K in any numbers.
+single cell says. So every K is a rule of its own, up to some more than an even cut has layers in a cell, and all layers
+are another. Cells that recompute at least K layers, in any numbers, are rules that only bound: all larger K at once,
+and what lies between the largest K that is tried and all layers.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from evenflow.language import _, _n
 from evenflow.model import FULL, NONE, Abilities, CellRule, Network, Recomputation, Request, Scope
 
 _MORE_THAN_EVEN = 2
 """Layers of a cell beyond those of an even cut up to which every number of recomputed layers is tried."""
+
+
+class Bounds(Enum):
+    """What a rule bounds that is not taken for plans."""
+
+    COVER = auto()
+    """Plans of other rules, several at once."""
+    MORE = auto()
+    """Plans of other rules, and others that no rule is for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +33,10 @@ class RecomputeWay:
     rule: CellRule
     name: str = ""
     """What all cells have in common, as a phrase; empty where they may differ."""
-    bounds_only: bool = False
-    """Whether the rule also allows what the framework cannot run."""
+    count: int | None = None
+    """Layers of every cell under `full`, the least where the rule only bounds; None without such a number."""
+    bounds: Bounds | None = None
+    """What the rule only bounds, where it also allows what the framework cannot run; None where it can run all."""
     less: CellRule | None = None
     """The rule that recomputes less, which memory may forbid; None where cells recompute as little as they can."""
 
@@ -63,17 +76,19 @@ def _counted(request: Request) -> Iterator[RecomputeWay]:
     even = -(-network.num_layers // num_cells)
     most = _most_layers(network, request)
     last = min(even + _MORE_THAN_EVEN, most)
+    for count in range(2, last + (2 if last < most else 0)):
+        words = _("full in the first {count} layers of every cell or more", count=count)
+        bounds = Bounds.MORE if count > last else Bounds.COVER
+        yield RecomputeWay(rule=CellRule(full=(count, None)), name=words, count=count, bounds=bounds)
     for count in range(1, last + 1):
-        yield RecomputeWay(
-            rule=CellRule(full=(count, count)),
-            name=_n(
-                "full in the first layer of every cell", "full in the first {count} layers of every cell", count=count
-            ),
-            less=CellRule(full=(count - 1, count - 1)),
+        name = _n(
+            "full in the first layer of every cell", "full in the first {count} layers of every cell", count=count
         )
+        less = CellRule(full=(count - 1, count - 1))
+        yield RecomputeWay(rule=CellRule(full=(count, count)), name=name, count=count, less=less)
     if last < most:
-        yield RecomputeWay(rule=CellRule(full=(last + 1, None)), bounds_only=True)
-        yield RecomputeWay(rule=CellRule(kinds=(FULL,)), name=_("full in all layers"), less=CellRule(full=(last, last)))
+        name, less = _("full in all layers"), CellRule(full=(last, last))
+        yield RecomputeWay(rule=CellRule(kinds=(FULL,)), name=name, count=most, less=less)
 
 
 def _most_layers(network: Network, request: Request) -> int:

@@ -24,6 +24,7 @@ from evenflow.solve.outcome import Outcome, Progress, ProgressCallback, Status
 from evenflow.solve.problem import Problem
 from evenflow.solve.proof import TOLERANCE
 from evenflow.solve.race import Race, RaceSettings
+from evenflow.solve.recompute_ways import Bounds
 
 _FIRST_SHARE, _FIRST_SECONDS = 0.3, 1.0
 """Share of the time for all first turns together, and most seconds of each."""
@@ -34,7 +35,7 @@ _PATIENCE_SECONDS = 0.3
 _POLL_SECONDS = 0.05
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Entry:
     """A candidate with its race and its best outcome so far."""
 
@@ -47,8 +48,10 @@ class Entry:
     """Rule of its cells, where it is not that of the request."""
     recomputation: str = ""
     """What the rule is, as a phrase."""
-    bounds_only: bool = False
-    """Whether its plans, which no one can run, only bound those of other candidates."""
+    bounds: Bounds | None = None
+    """What it only bounds, where no one can run its plans."""
+    covered_by: tuple["Entry", ...] = ()
+    """Entries whose plans include all of its own, so that their bounds hold for it too."""
     race: Race | None = None
     outcome: Outcome | None = None
     reason: str = ""
@@ -56,7 +59,7 @@ class Entry:
     @property
     def makespan_ns(self) -> float:
         """Makespan of its best plan so far."""
-        known = None if self.outcome is None or self.bounds_only else self.outcome.makespan_ns
+        known = None if self.outcome is None or self.bounds is not None else self.outcome.makespan_ns
         return float("inf") if known is None else known
 
     @property
@@ -64,17 +67,26 @@ class Entry:
         """Lower bound on its plans; infinite where it has none."""
         if self.reason or (self.outcome is not None and self.outcome.status is Status.INFEASIBLE):
             return float("inf")
-        return self.floor_ns if self.outcome is None else max(self.floor_ns, self.outcome.lower_bound_ns)
+        own = self.floor_ns if self.outcome is None else max(self.floor_ns, self.outcome.lower_bound_ns)
+        return max([own, *(entry.lower_bound_ns for entry in self.covered_by)])
+
+    def may_refute(self, below_ns: float) -> bool:
+        """Return whether it may turn out that none of its plans takes less than `below_ns`."""
+        found = None if self.outcome is None else self.outcome.makespan_ns
+        return self.race is not None and (found is None or found >= below_ns)
 
     @property
     def candidate(self) -> Candidate:
         """The candidate as it is reported."""
+        outcome, bound = self.outcome, self.lower_bound_ns
+        if outcome is not None and self.covered_by and bound < float("inf"):
+            outcome = with_floor(outcome, int(bound))
         return Candidate(
             schedule=self.schedule,
             num_chunks=self.num_chunks,
             group_size=self.group_size,
             recomputation=self.recomputation,
-            outcome=self.outcome,
+            outcome=outcome,
             reason=self.reason or (_("the time ran out first") if self.outcome is None else ""),
             is_bounded=not self.reason,
         )
@@ -82,7 +94,7 @@ class Entry:
     @property
     def preference(self) -> tuple[float, float]:
         """Sort key, smallest for the best: makespan, then peak memory."""
-        simulation = self.outcome.simulation if self.outcome and not self.bounds_only else None
+        simulation = self.outcome.simulation if self.outcome and self.bounds is None else None
         return self.makespan_ns, max(simulation.peak_memory_bytes) if simulation else float("inf")
 
 
@@ -132,7 +144,7 @@ class Contest:
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """All candidates, the shortest makespan first, then those without a plan."""
-        shown = [entry for entry in self.entries if not entry.bounds_only]
+        shown = [entry for entry in self.entries if entry.bounds is None]
         return tuple(entry.candidate for entry in sorted(shown, key=lambda entry: entry.preference))
 
     @property
@@ -148,12 +160,13 @@ class Contest:
     def run(self) -> None:
         """Give each candidate a first turn, then further turns to those that can still win."""
         with suppress(KeyboardInterrupt), on_interrupt(self._stopped.set):
-            first = min(_FIRST_SECONDS, _FIRST_SHARE * self._time_limit_s / len(self.entries))
+            tried = [entry for entry in self.entries if entry.bounds is not Bounds.COVER]
+            first = min(_FIRST_SECONDS, _FIRST_SHARE * self._time_limit_s / len(tried))
             for entry in self.entries:
                 if self._over(entry):
                     break
                 self._enter(entry)
-                if entry.race is not None:
+                if entry.race is not None and entry.bounds is not Bounds.COVER:
                     self._turn(entry, first)
             while not self._stopped.is_set() and (still := self._open()) and self.left_s > 0:
                 free = [entry for entry in still if entry.race is not None and not entry.race.busy]
@@ -174,7 +187,13 @@ class Contest:
         """Return the candidates that can still win, or have not yet proven that they do, most promising first."""
         enough = self.best_ns * (1 - 2 * TOLERANCE)
         still = [entry for entry in self.entries if entry.race is not None and entry.lower_bound_ns < enough]
-        return sorted(still, key=lambda entry: entry.makespan_ns)
+        wanted = [entry for entry in still if entry.bounds is not Bounds.COVER]
+        best = min(self.entries, key=lambda entry: entry.preference)
+        for cover in [entry for entry in still if entry.bounds is not None and entry.may_refute(enough)]:
+            covered = [entry for entry in wanted if cover in entry.covered_by]
+            if len(covered) > 1 and cover not in best.covered_by:  # several are out at once, if it is
+                wanted = [*(entry for entry in wanted if entry not in (*covered, cover)), cover]
+        return sorted(wanted, key=lambda entry: entry.makespan_ns)
 
     def _enter(self, entry: Entry) -> None:
         """Make the race of a candidate, or note the reason why there is none."""
@@ -220,7 +239,8 @@ class Contest:
             return None
         number = self.entries.index(entry) + 1
         best_ns = self.best_ns
-        others_ns = min((other.lower_bound_ns for other in self.entries if other is not entry), default=float("inf"))
+        others = [other for other in self.entries if other is not entry and other.bounds is not Bounds.COVER]
+        others_ns = min((other.lower_bound_ns for other in others), default=float("inf"))
 
         def tell(progress: Progress) -> None:
             makespan = min(best_ns, float("inf") if progress.makespan_ns is None else progress.makespan_ns)
@@ -248,7 +268,7 @@ class Contest:
             assert best.outcome is not None
             assert best.race is not None
             answer = with_binding(replace(best.outcome, solve_seconds=seconds), best.race.problem)
-        bound = min((entry.lower_bound_ns for entry in entries), default=0.0)
+        bound = min(entry.lower_bound_ns for entry in entries if entry.bounds is not Bounds.COVER)
         return BestOutcome(
             outcome=answer,
             candidates=self.candidates,
@@ -260,7 +280,7 @@ class Contest:
         """Return the outcome without a plan: out of time, or even the candidate that needs the least does not fit."""
         if self._stopped.is_set():
             raise Interrupted(_("interrupted before a first plan was found"))
-        entries = [entry for entry in self.entries if not entry.reason and not entry.bounds_only]
+        entries = [entry for entry in self.entries if not entry.reason and entry.bounds is None]
         reasons = [entry.outcome.infeasibility for entry in entries if entry.outcome and entry.outcome.infeasibility]
         if len(reasons) < len(entries):
             return Outcome(
