@@ -10,6 +10,7 @@ from evenflow.model import Cells, Communication, Network, Plan, Request, Sizes, 
 from evenflow.schedule import FAMILIES, make_schedule
 from evenflow.simulate import Simulation, simulate
 from evenflow.solve.clock import Clock
+from evenflow.solve.group_choice import tried_group_sizes
 from evenflow.solve.order.order_search import load_kernels, search_order
 from evenflow.solve.order.ordered_outcome import ordered_outcome, with_order, without_bounds
 from evenflow.solve.outcome import Outcome, ProgressCallback
@@ -77,13 +78,13 @@ def solve_any_order(
     progress: ProgressCallback | None = None,
 ) -> Outcome:
     """Return the shortest step of `request` found over any order; `plan_any_order` says the rest."""
-    by_name = _problems(request, split_backward=split_backward)
+    problems = _problems(request, split_backward=split_backward)
     load_kernels()
     began = time.monotonic()
-    problems = [problem for name, problem in by_name.items() if not FAMILIES[name].comparison_only]
+    compared = [problem for problem in problems if not FAMILIES[problem.schedule.name].comparison_only]
     rounds = _Rounds(
-        problems=problems,
-        last_resort=by_name.get("naive"),
+        problems=compared,
+        last_resort=next((problem for problem in problems if problem.schedule.name == "naive"), None),
         split_backward=split_backward,
         time_limit_s=time_limit_s,
         progress=progress,
@@ -94,7 +95,7 @@ def solve_any_order(
         return family
     return ordered_outcome(
         best,
-        problems[0],
+        compared[0],
         family,
         split_backward=split_backward,
         solve_seconds=time.monotonic() - began,
@@ -102,15 +103,19 @@ def solve_any_order(
     )
 
 
-def _problems(request: Request, *, split_backward: bool) -> dict[str, Problem]:
-    """Return the problems of all families that have these sizes, by name; raises the last refusal where none has."""
-    problems: dict[str, Problem] = {}
+def _problems(request: Request, *, split_backward: bool) -> list[Problem]:
+    """Return the problems of all families that have these sizes; raises the last refusal where none has.
+
+    Interleaved ones come in the usual groups first, and then in those that `tried_group_sizes` finds promising.
+    """
+    problems: list[Problem] = []
     refused: InputError | None = None
     for name in FAMILIES:
         try:
-            order = make_schedule(name, **asdict(request.sizes))
-            if split_backward or not order.splits_backward:
-                problems[name] = problem_of_order(request, order)
+            for group_size in tried_group_sizes(request, name, which="promising"):
+                order = make_schedule(name, **asdict(request.sizes), group_size=group_size)
+                if split_backward or not order.splits_backward:
+                    problems.append(problem_of_order(request, order))
         except InputError as error:  # sizes that the family does not have, or no plan has
             refused = error
     if not problems and refused is not None:
@@ -132,7 +137,7 @@ class _Rounds:
     """A running alternation with its best plan so far."""
 
     problems: list[Problem]
-    """Problems of all families, which differ only in the order."""
+    """Problems of all families and groups, which differ only in the order."""
     last_resort: Problem | None
     """The problem under the order that needs the least memory."""
     split_backward: bool
@@ -174,7 +179,7 @@ class _Rounds:
 
     def _improve(self) -> None:
         """Alternate on the plan of each family: the shortest of them need not be the best start."""
-        tracks = [outcome.simulation for outcome in self.families if outcome.simulation is not None]
+        tracks = self._shortest_of_each()
         seconds = _STARTS_SHARE * self._left_s / max(1, len(tracks))
         tracks = [self._with_best_order(track, seconds=seconds, seed=0) for track in tracks]
         visits = [0] * len(tracks)
@@ -187,6 +192,14 @@ class _Rounds:
                 visits[index] += 1
                 if visits[index] == _PATIENCE:
                     del tracks[index], visits[index]
+
+    def _shortest_of_each(self) -> list[Simulation]:
+        """Return the shortest plan of each family, whatever its groups."""
+        shortest: dict[str, Simulation] = {}
+        for outcome in sorted(self.families, key=preference):
+            if outcome.simulation is not None:
+                shortest.setdefault(outcome.simulation.plan.schedule, outcome.simulation)
+        return list(shortest.values())
 
     @property
     def _is_interrupted(self) -> bool:
