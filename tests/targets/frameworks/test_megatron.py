@@ -35,7 +35,7 @@ def test_flags_of_an_uneven_plan_with_chunks() -> None:
         "PIPELINE_ARGS=(\n"
         "    --num-layers 28\n"
         "    --pipeline-model-parallel-size 4\n"
-        "    --pipeline-model-parallel-layout 'Et*3|(t*4|)*2,t*5|(t*4|)*2,|t*4L'\n"
+        "    --pipeline-model-parallel-layout 'Et*3|t*4|t*4|t*5|t*4|t*4||t*4L'\n"
         "    --microbatch-group-size-per-virtual-pipeline-stage 21\n"
         "    --recompute-granularity full\n"
         "    --recompute-method block\n"

@@ -71,7 +71,7 @@ def test_a_layout_is_never_longer_than_its_stages(table: tuple[tuple[int, ...], 
         (((2, 2), (2, 2)), "Ett|tt|tt|ttL"),
         (((3, 4, 4, 4), (4, 4, 4, 1)), "Et*3|(t*4|)*6,tL"),
         (((0, 0, 0, 0, 0, 0, 3, 0),), "E||*5t*3|L"),
-        (((1, 1, 1, 1), (4, 4, 4, 4)), "Et|(t|)*3,(t*4|)*3,t*4L"),
+        (((1, 1, 1, 1), (4, 4, 4, 4)), "Et|t|t|t|(t*4|)*3,t*4L"),
     ],
 )
 def test_layouts_as_people_read_them(table: tuple[tuple[int, ...], ...], text: str) -> None:

@@ -2,6 +2,8 @@
 
 from evenflow.language import _
 from evenflow.model import Abilities, Plan
+from evenflow.targets.megatron.baseline import is_run, read_run
+from evenflow.targets.megatron.edit import apply_flags
 from evenflow.targets.megatron.flags import (
     CUT_FLAGS,
     STOCK_WAYS,
@@ -32,6 +34,10 @@ def _write(plan: Plan, version: str) -> Written:
     )
 
 
+def _apply(text: str, file: str, plan: Plan) -> str:
+    return apply_flags(text, file, plan, {**plan_flags(plan), **recompute_flags(plan)})
+
+
 TARGET = Target(
     name="megatron",
     title="Megatron-LM",
@@ -40,4 +46,7 @@ TARGET = Target(
     page="megatron",
     abilities=_abilities,
     write=_write,
+    read=read_run,
+    recognise=is_run,
+    apply=_apply,
 )

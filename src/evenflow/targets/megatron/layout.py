@@ -64,7 +64,7 @@ def parse_layout(value: object, *, place: str) -> Layout:
         InputError: it is no layout that Megatron-LM accepts; names `place`, and where in it.
     """
     if isinstance(value, str):
-        stages = _written_out(value, place).split("|")
+        stages = write_out(value, place=place).split("|")
     elif isinstance(value, Sequence) and all(isinstance(row, Sequence) and not isinstance(row, str) for row in value):
         stages = ["".join(_letter(name, _stage(place, stage)) for name in row) for stage, row in enumerate(value)]
     else:
@@ -79,7 +79,7 @@ def parse_layout(value: object, *, place: str) -> Layout:
 def format_layout(layers: Cells, *, mtp_layers: int = 0) -> str:
     """Return the shortest plain layout of a table ``[chunk][rank]``; layers of multi-token prediction are last.
 
-    Equal stages in a row become a group where that is not longer.
+    Equal stages in a row become a group where that is shorter.
 
     >>> format_layout(((3, 4, 4, 4), (4, 4, 4, 1)))
     'Et*3|(t*4|)*6,tL'
@@ -98,14 +98,16 @@ def _repeated(letter: str, count: int) -> str:
 def _run(stage: str, times: int) -> str:
     """Return equal stages in a row; a comma behind a group keeps its number apart from the next stage."""
     group = f"|*{times}" if stage == "|" else f"({stage})*{times}"
-    plain = stage * times
-    if len(group) > len(plain) or times == 1:
-        return plain
+    if len(group) >= len(stage * times):
+        return stage * times
     return group if stage == "|" else f"{group},"
 
 
-def _written_out(text: str, place: str) -> str:
-    """Return a layout without commas, groups and numbers.
+def write_out(text: str, *, place: str) -> str:
+    """Return a layout without commas, groups and numbers: only letters and bars.
+
+    >>> write_out("Et*3|(tt|)*2,L", place="layout")
+    'Ettt|tt|tt|L'
 
     Commas go first, as in Megatron-LM, where ``t*1,2`` is ``t*12``.
     """

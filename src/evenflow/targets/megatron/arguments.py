@@ -1,0 +1,188 @@
+"""The arguments of Megatron-LM by name: which are read, which concern the pipeline, and how they are printed."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.ranges import Range
+
+ALIASES: Mapping[str, str] = {
+    "microbatch_group_size_per_virtual_pipeline_stage": "microbatch_group_size_per_vp_stage",
+    "num_layers_in_first_pipeline_stage": "decoder_first_pipeline_num_layers",
+    "num_layers_in_last_pipeline_stage": "decoder_last_pipeline_num_layers",
+    "encoder_num_layers": "num_layers",
+}
+"""Names under which Megatron-LM keeps a flag or a field of its configuration."""
+SWITCHES = {
+    "account_for_embedding_in_pipeline_split",
+    "account_for_loss_in_pipeline_split",
+    "recompute_activations",
+    "distribute_saved_activations",
+}
+"""Arguments that are flags without a value."""
+_INTEGERS = {
+    "num_layers",
+    "mtp_num_layers",
+    "pipeline_model_parallel_size",
+    "virtual_pipeline_model_parallel_size",
+    "tensor_model_parallel_size",
+    "context_parallel_size",
+    "data_parallel_size",
+    "world_size",
+    "nnodes",
+    "nproc_per_node",
+    "micro_batch_size",
+    "global_batch_size",
+    "num_layers_per_virtual_pipeline_stage",
+    "num_virtual_stages_per_pipeline_rank",
+    "decoder_first_pipeline_num_layers",
+    "decoder_last_pipeline_num_layers",
+    "microbatch_group_size_per_vp_stage",
+    "recompute_num_layers",
+}
+_TEXTS = {"pipeline_model_parallel_layout", "recompute_granularity", "recompute_method"}
+LISTS = {"recompute_modules", "rampup_batch_size"}
+"""Arguments with any number of values."""
+KNOWN = frozenset(SWITCHES | _INTEGERS | _TEXTS | LISTS)
+"""Arguments that are read."""
+_RELEVANT = re.compile(
+    r"pipeline|virtual|vpp|recompute|microbatch|micro_batches|layer_split|layer_list|noop_layers|layers_per_stage"
+    r"|checkpoint_activations|hybrid.*pattern|decoder_num_layers|embedding_stage|offload_modules|cpu_offloading"
+    r"|activation_offload|overlap_moe_expert_parallel_comm|delay_wgrad_compute"
+)
+"""Names that have to do with the pipeline or with activations."""
+_HARMLESS = re.compile(
+    r"pipeline_model_parallel_comm_backend|transformer_pipeline_model_parallel_size|pipeline_dtype"
+    r"|(no_)?scatter_gather_tensors_in_pipeline|deallocate_pipeline_outputs|use_ring_exchange_p2p"
+    r"|(inference|rl|eval)_\w+"
+)
+"""Names that match, but decide neither the cut, nor the order, nor recomputation of the training."""
+_OFF = ("None", "False", "0", "0.0", "[]", "")
+_PRINTED = re.compile(r"(?:^|[ \t:\]])([A-Za-z_][A-Za-z0-9_]*) \.+ ([^\n]*)$", re.MULTILINE)
+_INTEGER = re.compile(r"-?[0-9]{1,15}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arguments:
+    """Arguments by the names under which Megatron-LM keeps them; those that are None or not given are left out."""
+
+    values: Mapping[str, object]
+    """Decoded where possible; what only a run knows is the text of the script, such as ``$LAYERS``."""
+    file: str
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """Line of each argument, where known."""
+    unknown: tuple[str, ...] = ()
+    """What has to do with the pipeline or with activations and is not understood, with its place."""
+
+    def place(self, key: str) -> str:
+        """File, line where known, and argument, for messages."""
+        return f"{line_place(self.file, self.lines.get(key))}: {key}"
+
+    def error(self, key: str, rule: str, *, remedy: str = "") -> InputError:
+        """Return the refusal of an argument, for the caller to raise."""
+        value = self.values.get(key)
+        if isinstance(value, str) and ("$" in value or "`" in value):
+            remedy = _("write its value in place of the variable")
+        return InputError(value=value, rule=rule, place=self.place(key), remedy=remedy)
+
+    def integer(self, key: str, within: Range) -> int | None:
+        """Return an integer of a range; None where the argument is not given."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if value not in within:
+            raise self.error(key, within.rule)
+        assert isinstance(value, int)
+        return value
+
+    def switch(self, key: str) -> bool:
+        """Return whether a switch is on; off where it is not given."""
+        value = self.values.get(key, False)
+        if not isinstance(value, bool):
+            raise self.error(key, _("must be true or false"))
+        return value
+
+    def choice(self, key: str, choices: Sequence[str]) -> str | None:
+        """Return one of some words; None where the argument is not given."""
+        value = self.values.get(key)
+        if value is not None and value not in choices:
+            raise self.error(key, _("must be one of {names}", names=", ".join(choices)))
+        return None if value is None else str(value)
+
+    def texts(self, key: str) -> tuple[str, ...] | None:
+        """Return a list of words; None where the argument is not given."""
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if (
+            not isinstance(value, Sequence)
+            or isinstance(value, str)
+            or not all(isinstance(item, str) for item in value)
+        ):
+            raise self.error(key, _("must be a list of texts"))
+        return tuple(value)
+
+
+def line_place(file: str, line: int | None) -> str:
+    """Return the name of a file, with the line where it is known."""
+    return file if line is None else _("{file}, line {line}", file=file, line=line)
+
+
+def is_relevant(key: str) -> bool:
+    """Return whether an argument has to do with the pipeline or with activations, by its name."""
+    return key in KNOWN or (bool(_RELEVANT.search(key)) and not _HARMLESS.fullmatch(key))
+
+
+def decoded(key: str, texts: Sequence[str]) -> object:
+    """Return the value of a known argument from the texts behind its flag; a text where it cannot be decoded.
+
+    Words behind the value of another argument are not its own.
+    """
+    if key in LISTS:
+        return [text for each in texts for text in each.split()]
+    if key in SWITCHES:
+        return True
+    text = texts[0] if texts else ""
+    return int(text) if key in _INTEGERS and _INTEGER.fullmatch(text) else text
+
+
+def arguments_of(values: Mapping[str, object], *, file: str, lines: Mapping[str, int] | None = None) -> Arguments:
+    """Return the arguments among decoded fields, such as those of a YAML file; others are ignored or named.
+
+    The names are those under which Megatron-LM keeps its flags, such as ``num_layers``, or those of its configuration.
+    """
+    named = {ALIASES.get(key, key): value for key, value in values.items()}
+    numbers = {ALIASES.get(key, key): line for key, line in (lines or {}).items()}
+    unknown = tuple(
+        f"{line_place(file, numbers.get(key))}: {key}"
+        for key, value in named.items()
+        if key not in KNOWN and is_relevant(key) and str(value) not in _OFF
+    )
+    kept = {key: value for key, value in named.items() if key in KNOWN and value is not None}
+    return Arguments(values=kept, file=file, lines=numbers, unknown=unknown)
+
+
+def is_printed(text: str) -> bool:
+    """Return whether a text has arguments as Megatron-LM prints them: ``  num_layers ........ 32``."""
+    return any(found[1] == "pipeline_model_parallel_size" for found in _PRINTED.finditer(text))
+
+
+def printed_arguments(text: str, *, file: str) -> Arguments:
+    """Return the arguments that a run printed when it started; of several runs in one log, those of the last."""
+    values: dict[str, object] = {}
+    lines: dict[str, int] = {}
+    line, position = 1, 0
+    for found in _PRINTED.finditer(text):
+        line += text.count("\n", position, found.start())
+        position = found.start()
+        key, value = ALIASES.get(found[1], found[1]), found[2].strip()
+        lines[key] = line
+        if key in LISTS:
+            values[key] = None if value == "None" else re.findall(r"[\w.-]+", value)
+        elif value in ("True", "False"):
+            values[key] = value == "True"
+        else:
+            values[key] = None if value == "None" else decoded(key, [value]) if key in KNOWN else value
+    return arguments_of(values, file=file, lines=lines)
