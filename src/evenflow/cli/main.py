@@ -17,6 +17,8 @@ VERBS = {
     "plan": "Cut, recomputation and order of work for the shortest step that fits in memory.",
     "simulate": "The exact timeline, memory and bubbles of your own plan.",
     "compare": "The recommended plan beside naive ones and your own.",
+    "export": "A plan written for your framework; what it cannot run is priced.",
+    "apply": "Your framework's own file with a plan, otherwise byte for byte the same.",
     "schedules": "The families of schedules: idea, limits, memory, bubble, paper.",
     "schedule": "A family as a grid with its bubbles; a check of an order of work.",
     "guide": "The dry runs whose memory peaks determine the memory of every part.",

@@ -2,7 +2,7 @@
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 
 from evenflow.errors import InputError
@@ -32,3 +32,23 @@ def target_named(name: str, *, place: str = "--to") -> Target:
         place=place,
         remedy=_("did you mean {near}?", near=close) if close else "",
     )
+
+
+def target_of_file(text: str, file: str, *, can: Callable[[Target], object], option: str) -> Target:
+    """Return the target that recognises a text as its own configuration, among those that `can` do what is asked.
+
+    `file` is the name of the text's file, and `option` the one by which a user names the target.
+
+    Raises:
+        InputError: no target does, or several do.
+    """
+    able = [target for target in all_targets().values() if can(target)]
+    found = [target for target in able if target.recognise(text, file)]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(target.name for target in found or able)
+    rule = _("must be a configuration of a framework that is known")
+    if found:
+        rule = _("must be a configuration of one framework, and may be that of {names}", names=names)
+    remedy = _("name the framework with {option}: {names}", option=option, names=names)
+    raise InputError(value=None, rule=rule, place=file, remedy=remedy)

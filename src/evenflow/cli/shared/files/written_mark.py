@@ -1,7 +1,7 @@
 """The mark of a file that evenflow wrote, with a fingerprint of the rest, which says whether it was changed since.
 
 Where the mark stands depends on the file: the last field of a JSON object, a comment behind an SVG picture, a chunk of
-text in a PNG picture, or a comment in the first line.
+text in a PNG picture, or a comment in the first line (below a script's line ``#!``).
 """
 
 import hashlib
@@ -20,9 +20,9 @@ _MARK = re.compile(r"evenflow ([^\s,]+)(?:, measured by ([a-z-]+))?, fingerprint
 _JSON_END = b"\n}\n"
 _JSON = re.compile(rb',\n  "written_by": "(?P<mark>[^"\n]*)"\n\}\n\Z')
 _SVG = re.compile(rb"<!-- written by (?P<mark>[^\n]*) -->\n\Z")
-_COMMENT = re.compile(rb"\A(?:\xef\xbb\xbf)?# written by (?P<mark>[^\r\n]*)(?:\r\n|\r|\n)")
 _LINE_BREAK = re.compile(rb"\r\n|\r|\n")
-_BOM = b"\xef\xbb\xbf"
+_BEFORE_COMMENT = re.compile(rb"(?:\xef\xbb\xbf)?(?:#![^\r\n]*(?:\r\n|\r|\n))?")
+_COMMENT = re.compile(rb"\A(?P<before>%s)# written by (?P<mark>[^\r\n]*)(?:\r\n|\r|\n)" % _BEFORE_COMMENT.pattern)
 _PNG_START, _PNG_END = b"\x89PNG\r\n\x1a\n", b"\x00\x00\x00\x00IEND\xaeB`\x82"
 _PNG_KEY = b"tEXtSoftware\x00"
 _PNG_MARK = re.compile(
@@ -51,9 +51,11 @@ def marked(
     fingerprint = hashlib.sha256(author.encode() + content).hexdigest()[:_DIGITS]
     mark = f"{author}, fingerprint {fingerprint}".encode()
     if first_line:
-        bom = _BOM if content.startswith(_BOM) else b""
+        before = _BEFORE_COMMENT.match(content)
+        assert before is not None  # it matches nothing too
         line_break = _LINE_BREAK.search(content)
-        return bom + b"# written by " + mark + (line_break[0] if line_break else b"\n") + content[len(bom) :]
+        comment = b"# written by " + mark + (line_break[0] if line_break else b"\n")
+        return before[0] + comment + content[before.end() :]
     if content.startswith(b"{") and content.endswith(_JSON_END):
         return content[: -len(_JSON_END)] + b',\n  "written_by": "' + mark + b'"' + _JSON_END
     if content.startswith(b"<svg"):
@@ -76,8 +78,8 @@ def mark_of(content: bytes) -> Mark | None:
             return None
         version, measured_by = text[1], text[2] or ""
         first_line = pattern is _COMMENT
-        bom = _BOM if first_line and content.startswith(_BOM) else b""
-        rest = content[: found.start()] + bom + end + content[found.end() :]
+        before = found["before"] if first_line else content[: found.start()]
+        rest = before + end + content[found.end() :]
         again = marked(rest, measured_by=measured_by, first_line=first_line, version=version)
         return Mark(measured_by=measured_by, is_changed=again != content)
     return None

@@ -1,0 +1,1 @@
+"""What verbs share that write plans for frameworks or read them from their files."""

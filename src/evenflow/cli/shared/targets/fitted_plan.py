@@ -1,0 +1,73 @@
+"""A plan file as a framework will really run it, and whether it may be written so."""
+
+from dataclasses import dataclass, replace
+
+from evenflow.cli.shared.files.input_files import read_network, read_text
+from evenflow.cli.shared.options import memory_limit
+from evenflow.cli.shared.progress import shown_progress
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import Plan
+from evenflow.profiles.plan_file import PlanFile, parse_plan_file
+from evenflow.targets.fitting import Fitted, fitted
+from evenflow.targets.refusal import refusal
+from evenflow.targets.target import Target
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedPlan:
+    """What is written for a framework."""
+
+    plan: Plan
+    fitted: Fitted | None
+    """The plan with its simulation and losses; None where the model is not known, and then nothing is lost."""
+    memory_limit_bytes: int | None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a rank holds more than the limit."""
+        return self.fitted is not None and not self.fitted.simulation.fits(self.memory_limit_bytes)
+
+
+def read_planned(plan_file: str, *, layer_file: str | None, memory: str | None) -> PlanFile:
+    """Return the plan file, with the model of `layer_file` and the limit of ``--memory`` where these are given."""
+    text, place = read_text(plan_file)
+    planned = parse_plan_file(text, place=place)
+    if layer_file is not None:
+        planned = replace(planned, network=read_network(layer_file))
+    if memory is not None:
+        planned = replace(planned, memory_limit_bytes=memory_limit(memory))
+    if planned.network is not None and not planned.network.has_memory:
+        planned = replace(planned, memory_limit_bytes=None)
+    return planned
+
+
+def fit_plan(planned: PlanFile, target: Target, version: str, *, time_limit_s: float) -> FittedPlan:
+    """Return the plan as `version` of the target runs it.
+
+    Raises:
+        InputError: the target runs nothing of the kind; or it cannot run the plan, and the model is not known.
+    """
+    abilities, limit = target.abilities(version), planned.memory_limit_bytes
+    if planned.network is None:
+        refused = refusal(planned.plan, abilities, title=target.title)
+        if refused is not None:
+            raise InputError(
+                value=refused.value,
+                rule=refused.rule,
+                place=refused.place,
+                remedy=_("name the model with --layers, for the nearest plan that {title} runs", title=target.title),
+            )
+        return FittedPlan(plan=planned.plan, fitted=None, memory_limit_bytes=limit)
+    with shown_progress() as progress:
+        found = fitted(
+            planned.plan,
+            planned.network,
+            planned.communication,
+            limit,
+            abilities,
+            target.title,
+            time_limit_s=time_limit_s,
+            progress=progress,
+        )
+    return FittedPlan(plan=found.plan, fitted=found, memory_limit_bytes=limit)

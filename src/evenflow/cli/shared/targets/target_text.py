@@ -1,0 +1,60 @@
+"""A plan as a framework takes it: what to paste, what it needs beside, what is exact and what is lost."""
+
+from evenflow.cli.shared.targets.fitted_plan import FittedPlan
+from evenflow.cli.text.tables import headline, memory_note
+from evenflow.language import _
+from evenflow.targets.fitting import Fitted
+from evenflow.targets.target import Target, Written
+from evenflow.units import milliseconds
+
+
+def written_text(written: Written) -> str:
+    """Return every piece under its title, then environment variables and notes."""
+    parts = [f"{piece.title}:\n{piece.text.rstrip()}" for piece in written.pieces]
+    if written.environment:
+        settings = "\n".join(f"{name}={value}" for name, value in written.environment.items())
+        parts.append(_("environment variables:") + f"\n{settings}")
+    if written.notes:
+        parts.append("\n".join(_("note: {note}", note=note) for note in written.notes))
+    return "\n\n".join(parts)
+
+
+def checked_text(target: Target, version: str) -> str:
+    """Return what has read the texts that are written for a target."""
+    names = {"title": target.title, "version": version}
+    if target.checked_with:
+        return _("{title} {version}: checked with {package}", package=target.checked_with, **names)
+    return _("{title} {version}: written to the documentation, not run", **names)
+
+
+def losses_text(found: Fitted, title: str) -> str:
+    """Return what the framework runs of a plan, and each loss with its price."""
+    step = f"{milliseconds(found.simulation.makespan_ns):,.3f} ms"
+    if not found.losses:
+        return _("exact: {title} runs the plan as it is, {step} a step", title=title, step=step)
+    lines = [_("{title} cannot run the plan as it is:", title=title)]
+    lines += [f"  {loss.sentence}" for loss in found.losses]
+    lost_ns = sum(loss.longer_ns for loss in found.losses)
+    planned_ns = found.simulation.makespan_ns - lost_ns
+    change = f"{100 * lost_ns / planned_ns:+.1f} %"
+    lines.append(_("what it runs takes {step} a step, {change}", step=step, change=change))
+    return "\n".join(lines)
+
+
+def answer_text(found: FittedPlan, target: Target, version: str) -> str:
+    """Return the plan that the framework runs, its losses and memory, and what has read what is written for it."""
+    if found.fitted is None:
+        exact = _("exact: {title} runs the plan as it is; its model is not in the file", title=target.title)
+        return f"{exact}\n{checked_text(target, version)}"
+    simulation = found.fitted.simulation
+    losses = losses_text(found.fitted, target.title)
+    memory = memory_note(simulation, found.memory_limit_bytes)
+    return f"{headline(simulation)}\n\n{losses}\n{memory}\n{checked_text(target, version)}"
+
+
+def over_limit_text(found: FittedPlan, target: Target) -> str:
+    """Return why nothing is written of a plan over the limit, and what can be done."""
+    assert found.fitted is not None
+    ways = _("nothing is written: plan with --target {name}, or add --over-limit", name=target.name)
+    memory = memory_note(found.fitted.simulation, found.memory_limit_bytes)
+    return f"{losses_text(found.fitted, target.title)}\n{memory}\n{ways}"

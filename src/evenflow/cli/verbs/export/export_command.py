@@ -1,0 +1,93 @@
+"""The verb ``evenflow export``."""
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from evenflow.cli.exit_status import INFEASIBLE
+from evenflow.cli.shared import options
+from evenflow.cli.shared.files.output_files import Outputs
+from evenflow.cli.shared.targets import target_options
+from evenflow.cli.shared.targets.fitted_plan import fit_plan, read_planned
+from evenflow.cli.shared.targets.target_text import answer_text, over_limit_text, written_text
+from evenflow.cli.verbs.export.export_fields import export_fields
+from evenflow.language import _
+from evenflow.targets.target import Piece, Target
+
+_COMMENTED = ("shell", "yaml", "toml", "python")
+"""Syntaxes in which a first line may be a comment."""
+
+
+@click.command()
+@click.argument("plan_file", metavar="PLAN.json")
+@target_options.target_option("--to", "target", required=True, help="Framework that the plan is written for.")
+@click.option("--version-of", "asked_version", metavar="VERSION", help="Its version.  [default: the newest known]")
+@target_options.MODEL_OF_PLAN
+@click.option("--memory", metavar="SIZE", help="Memory limit of each rank.  [default: that of the plan]")
+@target_options.OVER_LIMIT
+@target_options.FITTING_TIME
+@click.option(
+    "-o",
+    "--output-folder",
+    type=options.FILE,
+    metavar="DIR",
+    help="Write the pieces that are whole files into this folder.",
+)
+@options.JSON
+@options.OVERWRITE
+def export(
+    plan_file: str,
+    target: Target,
+    asked_version: str | None,
+    layer_file: str | None,
+    memory: str | None,
+    over_limit: bool,
+    time_limit: float,
+    output_folder: Path | None,
+    json_file: Path | None,
+    overwrite: bool,
+) -> int:
+    """Write a plan for a framework: flags, a fragment of its configuration, files.
+
+    PLAN.json is what --json of evenflow plan wrote. A framework that cannot run the plan gets the nearest one that it
+    can, and every loss is named with its price in time and memory.
+
+    Exit status: 0 written, 2 bad input, also a framework that runs nothing of the kind, 3 over the memory limit.
+
+    \b
+    Examples:
+      evenflow export plan.json --to megatron
+      evenflow export plan.json --to torchtitan --version-of 0.2.2 --output-folder titan
+    """
+    version = target.version(asked_version)
+    planned = read_planned(plan_file, layer_file=layer_file, memory=memory)
+    found = fit_plan(planned, target, version, time_limit_s=time_limit)
+    if found.is_over and not over_limit:
+        click.echo(over_limit_text(found, target), err=True)
+        return INFEASIBLE
+    written = target.write(found.plan, version)
+    files = [piece for piece in written.pieces if piece.file_name and output_folder is not None]
+    folder = output_folder or Path()
+    outputs = Outputs(
+        {"--json": json_file, **{_option(piece): folder / piece.file_name for piece in files}},
+        inputs={
+            _("the plan file"): Path(plan_file),
+            _("the layer file"): None if layer_file is None else Path(layer_file),
+        },
+        overwrite=overwrite,
+        without_mark=tuple(_option(piece) for piece in files if piece.syntax not in _COMMENTED),
+    )
+    outputs.write_json(lambda: export_fields(found, target, version, written))
+    for piece in files:
+        outputs.write(_option(piece), partial(str, piece.text), mark_first_line=True)
+    click.echo(
+        "\n\n".join(filter(None, (answer_text(found, target, version), written_text(written), outputs.sentence)))
+    )
+    if output_folder is not None and not files:
+        click.echo(_("note: all that {title} takes is pasted, and no file is written", title=target.title), err=True)
+    return 0
+
+
+def _option(piece: Piece) -> str:
+    return _("the file {name}", name=piece.file_name)
