@@ -14,7 +14,7 @@ from evenflow.schedule import FAMILIES, family_name, make_schedule, schedule_of,
 from evenflow.simulate import Simulation, simulate
 from evenflow.solve import ProgressCallback
 from evenflow.solve.for_target import solve_for_target
-from evenflow.targets.refusal import refusal, size_refusals
+from evenflow.targets.refusal import refusal
 from evenflow.units import MEGABYTE
 
 _GIGABYTE = 1024 * MEGABYTE
@@ -139,14 +139,29 @@ def _choices(plan: Plan, abilities: Abilities, title: str) -> Iterator[tuple[tup
         for name in names
         if FAMILIES[name].num_chunks in (None, plan.num_chunks) and plan.num_chunks >= FAMILIES[name].fewest_chunks
     ]
-    able = [name for name in fits if not any(size_refusals(plan.sizes, name, abilities, title=title))]
+    able = [name for name in fits if not any(abilities.refusals(plan.sizes, name, title=title))]
     if not able:
-        raise next(size_refusals(plan.sizes, fits[0] if fits else plan.schedule, abilities, title=title))
+        raise _no_schedule(plan, fits, abilities, title)
     for is_v_shaped in (False, True):
         schedules = tuple(name for name in able if FAMILIES[name].is_v_shaped == is_v_shaped)
         if schedules:
             moved = _on_other_ranks(plan, replace(plan, schedule=schedules[0], order=(), group_size=None))
             yield schedules, None if _recuts(moved, abilities, title) else moved.layers
+
+
+def _no_schedule(plan: Plan, names: Sequence[str], abilities: Abilities, title: str) -> InputError:
+    """Return why no schedule of the framework has the sizes of the plan."""
+    for name in (*names, plan.schedule):
+        for refused in abilities.refusals(plan.sizes, name, title=title):
+            remedy = refused.remedy or _("plan for it with --target, or write the plan for another framework")
+            return InputError(value=refused.value, rule=refused.rule, place=refused.place, remedy=remedy)
+    names_of_all = ", ".join(abilities.schedules)
+    return InputError(
+        value=plan.num_chunks,
+        rule=_("must be a number that a schedule of {title} has: {names}", title=title, names=names_of_all),
+        place="chunks",
+        remedy=_("plan for it with --target, or write the plan for another framework"),
+    )
 
 
 def _recuts(plan: Plan, abilities: Abilities, title: str) -> bool:

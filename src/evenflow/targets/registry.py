@@ -2,7 +2,7 @@
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 from evenflow.errors import InputError
@@ -34,16 +34,17 @@ def target_named(name: str, *, place: str = "--to") -> Target:
     )
 
 
-def target_of_file(text: str, file: str, *, can: Callable[[Target], object], option: str) -> Target:
-    """Return the target that recognises a text as its own configuration, among those that `can` do what is asked.
+def target_of_file(
+    text: str, file: str, *, able: Sequence[Target], option: str, otherwise: Target | None = None
+) -> Target:
+    """Return the one of the targets `able` that recognises a text as its own configuration; else `otherwise`.
 
     `file` is the name of the text's file, and `option` the one by which a user names the target.
 
     Raises:
         InputError: no target does, or several do.
     """
-    able = [target for target in all_targets().values() if can(target)]
-    found = [target for target in able if target.recognise(text, file)]
+    found = [target for target in able if target.recognise(text, file)] or ([otherwise] if otherwise else [])
     if len(found) == 1:
         return found[0]
     names = ", ".join(target.name for target in found or able)

@@ -1,20 +1,26 @@
 """``--schedule best``: the other schedules beside the best one, as text."""
 
+from collections.abc import Sequence
+
 from evenflow.cli.text.tables import aligned
 from evenflow.language import _
 from evenflow.schedule import FAMILIES
-from evenflow.solve import BestOutcome, Candidate
+from evenflow.solve import BestOutcome, Candidate, Outcome
 from evenflow.targets.frameworks.mindformers import TARGET as MINDFORMERS
+from evenflow.targets.target import Target
 from evenflow.units import megabytes, milliseconds
 
 
-def best_text(best: BestOutcome) -> str:
-    """Return a row for every schedule that was tried, the certificate over all, and the best for the framework."""
+def best_text(best: BestOutcome, *, target: Target | None = None) -> str:
+    """Return a row for every schedule that was tried, the certificate over all, and the best for the framework.
+
+    With a `target`, all are for that framework.
+    """
     lines = [_table(best), best.certificate()]
     simulation = best.outcome.simulation
     if simulation is not None and simulation.communication is None and simulation.plan.num_chunks > 1:
         lines.append(_("messages cost nothing here, and more chunks send more of them: see --p2p-latency"))
-    if best.best is not None and not _for_target(best.best):
+    if target is None and best.best is not None and not _for_target(best.best):
         runs = next((candidate for candidate in best.candidates if _for_target(candidate)), None)
         if runs is None:
             lines.append(_("{title} can run none of these plans", title=MINDFORMERS.title))
@@ -31,13 +37,27 @@ def best_text(best: BestOutcome) -> str:
     return "\n".join(lines)
 
 
+def elsewhere_text(elsewhere: BestOutcome, outcome: Outcome) -> str:
+    """Return what a quick look at all schedules found, beside the best plan for a framework."""
+    found, best_ns = elsewhere.best, outcome.makespan_ns
+    if found is None or found.makespan_ns is None:
+        return _("elsewhere: no plan in the time given")
+    if best_ns is not None and found.makespan_ns >= best_ns:
+        return _("elsewhere: nothing shorter was found")
+    step = f"{milliseconds(found.makespan_ns):,.3f} ms"
+    if best_ns is None:
+        return _("elsewhere: {label}, {step}", label=found.label, step=step)
+    percent = f"{100 * (1 - found.makespan_ns / best_ns):.1f} %"
+    return _("elsewhere: {label}, {step}, {percent} shorter", label=found.label, step=step, percent=percent)
+
+
 def _table(best: BestOutcome) -> str:
     has_memory = best.outcome.simulation is not None and best.outcome.simulation.network.has_memory
     has_groups = any(each.group_size is not None for each in best.candidates)
     header = [_("schedule"), _("chunks"), *([_("group")] if has_groups else []), _("step ms"), _("longer")]
     header += [_("bound ms"), _("bubble"), *([_("peak MB")] if has_memory else []), ""]
     rows = []
-    for each in best.candidates:
+    for each, *others in _by_schedule(best.candidates):
         simulation = each.outcome.simulation if each.outcome else None
         names = [each.schedule, str(each.num_chunks), *([_group(each)] if has_groups else [])]
         numbers = [""] * (len(header) - len(names) - 1)
@@ -45,12 +65,26 @@ def _table(best: BestOutcome) -> str:
             numbers = [
                 f"{milliseconds(simulation.makespan_ns):,.3f}",
                 f"{100 * (simulation.makespan_ns / (best.outcome.makespan_ns or 1) - 1):+.2f} %",
-                f"{milliseconds(each.outcome.lower_bound_ns):,.3f}",
+                f"{milliseconds(_bound_ns([each, *others])):,.3f}",
                 f"{round(simulation.bubbles.real, 4) + 0.0:.4f}",
                 *([f"{megabytes(max(simulation.peak_memory_bytes)):,.1f}"] if has_memory else []),
             ]
-        rows.append([*names, *numbers, best.verdict(each)])
+        open_one = next((other for other in others if best.can_win(other)), None)
+        rows.append([*names, *numbers, best.verdict(open_one if open_one and each is not best.best else each)])
     return aligned(header, rows, left={0, len(header) - 1})
+
+
+def _by_schedule(candidates: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Return the ways of recomputing of each schedule, chunks and groups together, in the order of the shortest."""
+    by_schedule: dict[tuple[str, int, int | None], list[Candidate]] = {}
+    for each in candidates:
+        by_schedule.setdefault((each.schedule, each.num_chunks, each.group_size), []).append(each)
+    return list(by_schedule.values())
+
+
+def _bound_ns(candidates: Sequence[Candidate]) -> int:
+    """Return what no plan of any way of recomputing that was tried is shorter than."""
+    return min(each.outcome.lower_bound_ns for each in candidates if each.outcome is not None)
 
 
 def _group(candidate: Candidate) -> str:

@@ -7,10 +7,9 @@ import click
 from evenflow.cli.exit_status import INFEASIBLE
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
-from evenflow.cli.shared.files.user_file import UserFile
 from evenflow.cli.shared.targets import target_options
-from evenflow.cli.shared.targets.applied_file import applied_text, changed_lines, target_to_apply
 from evenflow.cli.shared.targets.fitted_plan import fit_plan, read_planned
+from evenflow.cli.shared.targets.target_file import TargetFile, changed_lines
 from evenflow.cli.shared.targets.target_text import answer_text, over_limit_text
 from evenflow.language import _
 from evenflow.targets.target import Target
@@ -24,10 +23,10 @@ _FILE = "FILE"
 @target_options.target_option(
     "--to", "named", help="Framework whose file it is.  [default: the one that is recognised]"
 )
-@click.option("--version-of", "asked_version", metavar="VERSION", help="Its version.  [default: the newest known]")
+@target_options.VERSION_OF
 @click.option("--in-place", is_flag=True, help="Edit FILE itself instead of writing another beside it.")
 @target_options.MODEL_OF_PLAN
-@click.option("--memory", metavar="SIZE", help="Memory limit of each rank.  [default: that of the plan]")
+@target_options.MEMORY_OF_PLAN
 @target_options.OVER_LIMIT
 @target_options.FITTING_TIME
 @options.OVERWRITE
@@ -55,25 +54,29 @@ def apply(
       evenflow apply plan.json train.yaml
       evenflow apply plan.json pretrain.sh --to megatron --in-place
     """
-    user_file = UserFile.read(file)
-    target = target_to_apply(user_file, named, option="--to")
+    own = TargetFile.read(file, named, option="--to")
+    target = own.target
     version = target.version(asked_version)
     planned = read_planned(plan_file, layer_file=layer_file, memory=memory)
-    path = file if in_place else user_file.beside("planned")
+    path = file if in_place else own.beside("planned")
     inputs = {
         _("the plan file"): Path(plan_file),
         _("the layer file"): None if layer_file is None else Path(layer_file),
         **({} if in_place else {_("the file that it is made from"): file}),
     }
-    outputs = Outputs({_FILE: path}, inputs=inputs, overwrite=overwrite, edited=(_FILE,) if in_place else ())
+    outputs = Outputs(
+        {_FILE: path},
+        inputs=inputs,
+        overwrite=overwrite,
+        edited=(_FILE,) if in_place else (),
+        without_mark=() if own.has_comments else (_FILE,),
+    )
     found = fit_plan(planned, target, version, time_limit_s=time_limit)
     if found.is_over and not over_limit:
         click.echo(over_limit_text(found, target), err=True)
         return INFEASIBLE
-    after = applied_text(user_file, target, found.plan)
-    changes = changed_lines(user_file.text, after, old=file, new=path) or _(
-        "no line changes: the plan is there already"
-    )
+    after = own.applied(found.plan)
+    changes = changed_lines(own.text, after, old=file, new=path) or _("no line changes: the plan is there already")
     outputs.write(_FILE, lambda: after, mark_first_line=True)
     click.echo("\n\n".join((answer_text(found, target, version), changes, outputs.sentence)))
     return 0

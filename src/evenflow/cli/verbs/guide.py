@@ -7,7 +7,7 @@ import click
 
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
-from evenflow.cli.shared.training_yaml import TrainingYaml
+from evenflow.cli.shared.targets.target_file import TargetFile
 from evenflow.cli.text.guide_text import guide_notes
 from evenflow.errors import InputError
 from evenflow.export.dry_run_text import format_dry_runs, format_init_start
@@ -17,6 +17,7 @@ from evenflow.fields import read_text
 from evenflow.language import _
 from evenflow.model import KNOWN_KINDS, NONE
 from evenflow.profiles.memory.dry_run_guide import Guide, find_dry_runs
+from evenflow.targets.frameworks.mindformers import TARGET as MINDFORMERS
 
 
 @click.command()
@@ -75,7 +76,7 @@ def guide(
         )
     dry_runs = find_dry_runs(ranks, layers, _kinds(recompute))
     rounds = {f"--apply, round {number}": plan for number, plan in enumerate(dry_runs.rounds, start=1)}
-    train = None if train_yaml is None else TrainingYaml.read(train_yaml)
+    train = None if train_yaml is None else TargetFile.read(train_yaml, MINDFORMERS, option="--apply")
     texts = {} if train is None else {name: train.applied(plan) for name, plan in rounds.items()}
     configs = {
         name: train.beside(f"round{number}", folder=output_folder)

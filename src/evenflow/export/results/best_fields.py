@@ -22,6 +22,20 @@ def best_fields(best: BestOutcome, asked: Sizes, *, schedule: str = "best") -> d
     }
 
 
+def elsewhere_fields(elsewhere: BestOutcome) -> dict[str, object] | None:
+    """Return the fields of the best of all schedules beside a plan for one framework; None where none was found."""
+    found = elsewhere.best
+    if found is None or found.makespan_ns is None:
+        return None
+    return {
+        "schedule": found.schedule,
+        "chunks": found.num_chunks,
+        **({} if found.group_size is None else {"group_size": found.group_size}),
+        "makespan_ms": milliseconds(found.makespan_ns),
+        "bound_over_all_ms": milliseconds(elsewhere.lower_bound_ns),
+    }
+
+
 def neighbour_fields(neighbours: Neighbours, asked: Sizes) -> dict[str, object]:
     """Return the fields of a quick look around a plan."""
     return {
@@ -32,7 +46,8 @@ def neighbour_fields(neighbours: Neighbours, asked: Sizes) -> dict[str, object]:
 
 def _alternative(candidate: Candidate, asked: Sizes) -> dict[str, object]:
     """Return the fields of another schedule; of one that was not tried only the reason."""
-    groups = {} if candidate.group_size is None else {"group_size": candidate.group_size}
+    groups: dict[str, object] = {} if candidate.group_size is None else {"group_size": candidate.group_size}
+    groups |= {"recomputation": candidate.recomputation} if candidate.recomputation else {}
     if candidate.outcome is None:
         return {
             "status": "skipped",

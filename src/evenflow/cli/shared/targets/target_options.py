@@ -49,3 +49,9 @@ MODEL_OF_PLAN = click.option(
     help="Layer file of the model.  [default: the model in the plan file]",
 )
 OVER_LIMIT = click.option("--over-limit", is_flag=True, help="Also write a plan that needs more memory than the limit.")
+VERSION_OF = click.option(
+    "--version-of", "asked_version", metavar="VERSION", help="Version of the framework.  [default: the newest known]"
+)
+MEMORY_OF_PLAN = click.option(
+    "--memory", metavar="SIZE", help="Memory limit of each rank, such as 56GB.  [default: that of the plan]"
+)

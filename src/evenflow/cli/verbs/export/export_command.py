@@ -22,9 +22,9 @@ _COMMENTED = ("shell", "yaml", "toml", "python")
 @click.command()
 @click.argument("plan_file", metavar="PLAN.json")
 @target_options.target_option("--to", "target", required=True, help="Framework that the plan is written for.")
-@click.option("--version-of", "asked_version", metavar="VERSION", help="Its version.  [default: the newest known]")
+@target_options.VERSION_OF
 @target_options.MODEL_OF_PLAN
-@click.option("--memory", metavar="SIZE", help="Memory limit of each rank.  [default: that of the plan]")
+@target_options.MEMORY_OF_PLAN
 @target_options.OVER_LIMIT
 @target_options.FITTING_TIME
 @click.option(

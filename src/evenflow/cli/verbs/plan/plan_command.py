@@ -12,7 +12,9 @@ from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.message_options import message_options
 from evenflow.cli.shared.plan_pictures import plan_svg
 from evenflow.cli.shared.progress import shown_progress
-from evenflow.cli.text.best_text import best_text
+from evenflow.cli.shared.targets import target_options
+from evenflow.cli.shared.targets.target_text import checked_text, written_text
+from evenflow.cli.text.best_text import best_text, elsewhere_text
 from evenflow.cli.text.block_text import block_to_paste, without_environment
 from evenflow.cli.text.neighbours_text import neighbour_line, shorter_neighbour
 from evenflow.cli.text.plan_text import no_plan_text, plan_text
@@ -20,13 +22,15 @@ from evenflow.cli.text.tables import binding_note
 from evenflow.cli.verbs.plan.layers_per_rank import LAYERS_PER_RANK
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, plan_job, solve_job
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
-from evenflow.export.results.best_fields import best_fields, neighbour_fields
+from evenflow.export.results.best_fields import best_fields, elsewhere_fields, neighbour_fields
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.results.network_fields import network_fields
 from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.language import _
 from evenflow.schedule import FAMILIES, format_schedule
+from evenflow.simulate import Simulation
 from evenflow.solve import Neighbours, Outcome
+from evenflow.targets.frameworks.mindformers import TARGET as MINDFORMERS
 from evenflow.targets.mindformers.values import environment
 
 
@@ -67,11 +71,15 @@ from evenflow.targets.mindformers.values import environment
 )
 @click.option(
     "--apply",
-    "train_yaml",
+    "applied_file",
     type=options.FILE,
-    metavar="FILE.yaml",
-    help="Write FILE.planned.yaml: this MindFormers training YAML with the plan.",
+    metavar="FILE",
+    help="Write FILE.planned beside this configuration or script of your framework, with the plan.",
 )
+@target_options.target_option(
+    "--target", help="Plan only what this framework can run, and print the plan for it.  [default: MindFormers]"
+)
+@target_options.VERSION_OF
 @options.OVERWRITE
 @click.option("--quiet", is_flag=True, help="Print only the block to paste.")
 def plan(**keywords: Any) -> int:
@@ -102,11 +110,13 @@ def plan(**keywords: Any) -> int:
             "--json": asked.json_file,
             "--svg": asked.svg_file,
             "--order": asked.order_file,
-            "--apply": None if job.training_yaml is None else job.training_yaml.beside("planned"),
+            "--apply": None if job.applied_file is None else job.applied_file.beside("planned"),
         },
-        inputs={_("the layer file"): Path(asked.layers), _("the file of --apply"): asked.train_yaml},
+        inputs={_("the layer file"): Path(asked.layers), _("the file of --apply"): asked.applied_file},
         overwrite=asked.overwrite,
-        without_mark=("--order",),
+        without_mark=("--order",)
+        if job.applied_file is None or job.applied_file.has_comments
+        else ("--order", "--apply"),
     )
     if asked.memory is not None and not job.request.network.has_memory:
         click.echo(_("note: the layer file has no memory data, so --memory is not checked"), err=True)
@@ -115,7 +125,7 @@ def plan(**keywords: Any) -> int:
     try:
         _write(answer, job, outputs)
     finally:  # a file that fails does not take the plan with it
-        _print(answer, outputs, quiet=asked.quiet)
+        _print(answer, job, outputs, quiet=asked.quiet)
     return status_code(answer.outcome.status)
 
 
@@ -123,7 +133,7 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
     """Write the files that were asked for; without a plan only the JSON."""
     outcome = answer.outcome
     outputs.write_json(lambda: _fields(answer, job))
-    simulation, train = outcome.simulation, job.training_yaml
+    simulation, applied = outcome.simulation, job.applied_file
     if simulation is None:
         return
 
@@ -134,17 +144,21 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
 
     outputs.write("--svg", picture)
     outputs.write("--order", lambda: format_schedule(simulation.timeline.schedule))
-    if train is not None:
-        outputs.write("--apply", lambda: train.applied(simulation.plan), mark_first_line=True)
-        without = without_environment(simulation, outcome.memory_limit_bytes)
-        for name, value in environment(simulation.plan).items():
-            setting = f"{name}={value}"
-            note = _(
-                "note: this order has no key in the YAML: set {setting}; without it {consequence}",
-                setting=setting,
-                consequence=without,
-            )
-            click.echo(note, err=True)
+    if applied is not None:
+        outputs.write("--apply", lambda: applied.applied(simulation.plan), mark_first_line=True)
+        if applied.target is MINDFORMERS:
+            _note_environment(simulation, outcome.memory_limit_bytes)
+
+
+def _note_environment(simulation: Simulation, memory_limit_bytes: int | None) -> None:
+    """Say what has no key in a training YAML."""
+    for name, value in environment(simulation.plan).items():
+        note = _(
+            "note: this order has no key in the YAML: set {setting}; without it {consequence}",
+            setting=f"{name}={value}",
+            consequence=without_environment(simulation, memory_limit_bytes),
+        )
+        click.echo(note, err=True)
 
 
 def _fields(answer: Answer, job: PlanJob) -> dict[str, object]:
@@ -155,19 +169,25 @@ def _fields(answer: Answer, job: PlanJob) -> dict[str, object]:
         fields = outcome_fields(answer.outcome, sizes, schedule=job.schedule)
     if answer.neighbours is not None:
         fields |= neighbour_fields(answer.neighbours, sizes)
+    if job.target is not None:
+        fields |= {"target": job.target.name, "target_version": job.version}
+    if answer.elsewhere is not None:
+        fields["elsewhere"] = elsewhere_fields(answer.elsewhere)
     return fields | ({} if answer.outcome.simulation is None else network_fields(answer.outcome.simulation))
 
 
-def _print(answer: Answer, outputs: Outputs, *, quiet: bool) -> None:
+def _print(answer: Answer, job: PlanJob, outputs: Outputs, *, quiet: bool) -> None:
     outcome, simulation = answer.outcome, answer.outcome.simulation
-    others = best_text(answer.best) if answer.best and not quiet else ""
+    others = best_text(answer.best, target=job.target) if answer.best and not quiet else ""
+    if answer.elsewhere is not None and not quiet:
+        others += f"\n{elsewhere_text(answer.elsewhere, outcome)}"
     neighbours = answer.neighbours or Neighbours()
     if simulation is None:
         click.echo("\n\n".join(filter(None, (no_plan_text(outcome), others))), err=True)
         if outputs.sentence and not quiet:
             click.echo(outputs.sentence, err=True)
         return
-    block = block_to_paste(simulation, outcome.memory_limit_bytes)
+    block = _block(job, simulation, outcome.memory_limit_bytes)
     if quiet:
         click.echo(block, nl=bool(block))
         return
@@ -179,6 +199,14 @@ def _print(answer: Answer, outputs: Outputs, *, quiet: bool) -> None:
     binding = binding_note(outcome, same_without_limit=neighbours.same_without_limit)
     answered = plan_text(simulation, outcome.memory_limit_bytes, certificate=certificate, binding=binding)
     click.echo("\n\n".join(filter(None, (answered, others or _shorter(neighbours, outcome), block, outputs.sentence))))
+
+
+def _block(job: PlanJob, simulation: Simulation, memory_limit_bytes: int | None) -> str:
+    """Return what is pasted into the framework's configuration."""
+    if job.target is None:
+        return block_to_paste(simulation, memory_limit_bytes)
+    written = written_text(job.target.write(simulation.plan, job.version))
+    return f"{checked_text(job.target, job.version)}\n\n{written}"
 
 
 def _shorter(neighbours: Neighbours, outcome: Outcome) -> str:

@@ -1,6 +1,7 @@
 """The work of ``evenflow plan``: made from its options, then solved."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from evenflow import solve
@@ -8,18 +9,26 @@ from evenflow.baselines.even_plan import even_plan
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.input_files import read_network
 from evenflow.cli.shared.group_sizes import check_asked
-from evenflow.cli.shared.training_yaml import TrainingYaml
+from evenflow.cli.shared.targets.target_file import TargetFile
 from evenflow.cli.verbs.plan.layers_per_rank import kept_by_chunks
 from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task
-from evenflow.model import Cells, Network, Plan, Request, Sizes, mixing
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import ANY_CONTENT, Cells, Network, Plan, Request, Sizes, mixing
 from evenflow.schedule import FAMILIES, default_family
 from evenflow.solve import BestOutcome, Neighbours, Outcome, ProgressCallback
 from evenflow.solve.best import chunk_counts
 from evenflow.solve.contest.neighbours import comparison_seconds
+from evenflow.solve.for_target import search_for_target, solve_for_target
 from evenflow.solve.group_choice import GroupSizes
 from evenflow.solve.order.alternate import solve_any_order
 from evenflow.solve.order.fitted import solve_fitted
+from evenflow.targets.frameworks.mindformers import TARGET as MINDFORMERS
 from evenflow.targets.mindformers.values import SCHEDULES
+from evenflow.targets.target import Target
+
+_ELSEWHERE_SHARE = 0.25
+"""Share of the time for a quick look at what the framework cannot run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +50,14 @@ class PlanJob:
     time_limit_s: float
     compares: bool
     """Whether the plan is compared with its neighbours."""
-    training_yaml: TrainingYaml | None
+    applied_file: TargetFile | None
     """File that the plan goes into."""
+    target: Target | None
+    """Framework whose plans alone are tried."""
+    version: str
+    """Its version; empty without one."""
+    looks_elsewhere: bool
+    """Whether the plan is compared with what other frameworks could run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +69,8 @@ class Answer:
     """All schedules that were tried, with `Task.BEST_SCHEDULE`."""
     neighbours: Neighbours | None = None
     """What a quick look around the plan found; None where none was taken."""
+    elsewhere: BestOutcome | None = None
+    """What a quick look at all schedules found, where the plan is for one framework; None where none was taken."""
 
 
 def plan_job(asked: PlanOptions) -> PlanJob:
@@ -64,7 +81,9 @@ def plan_job(asked: PlanOptions) -> PlanJob:
     """
     limit = options.memory_limit(asked.memory)
     communication = asked.messages.communication(sequence_splits=asked.sequence_splits)
-    task = asked.task
+    applied, asked = _applied_file(asked)
+    target, task = asked.target, asked.task
+    version = _version(asked)
     num_chunks, schedule = _schedule(asked, task)
     sizes = Sizes(
         num_ranks=asked.ranks,
@@ -77,6 +96,9 @@ def plan_job(asked: PlanOptions) -> PlanJob:
     network = read_network(asked.layers)
     tries_all = task is Task.BEST_SCHEDULE and asked.chunks is None
     counts = chunk_counts(network, num_ranks=asked.ranks) if tries_all else (num_chunks,)
+    if target is not None and tries_all:
+        most = target.abilities(version).most_chunks
+        counts = tuple(count for count in counts if most is None or count <= most)
     kept = kept_by_chunks(
         asked.layers_per_rank,
         num_layers=network.num_layers,
@@ -84,11 +106,9 @@ def plan_job(asked: PlanOptions) -> PlanJob:
         counts=counts,
         allow_empty=asked.allow_empty,
     )
-    train = None
-    if asked.train_yaml is not None:
-        train = TrainingYaml.read(asked.train_yaml)
+    if applied is not None:
         group_size = asked.group_size if isinstance(asked.group_size, int) else None
-        _check_applies(train, network, replace(sizes, num_chunks=min(kept or counts)), schedule, group_size, kept)
+        _check_applies(applied, network, replace(sizes, num_chunks=min(kept or counts)), schedule, group_size, kept)
     request = Request(
         network=network,
         sizes=replace(sizes, num_chunks=max(counts)),
@@ -105,18 +125,27 @@ def plan_job(asked: PlanOptions) -> PlanJob:
         schedule=schedule,
         chunk_counts=counts,
         kept_layers=kept,
-        group_sizes="every" if asked.group_size == options.EVERY else "usual" if train else "promising",
+        group_sizes="every"
+        if asked.group_size == options.EVERY
+        else "usual"
+        if applied and not target
+        else "promising",
         split_backward=asked.split_backward,
         time_limit_s=asked.time_limit,
         compares=not asked.quiet,
-        training_yaml=train,
+        applied_file=applied,
+        target=target,
+        version=version,
+        looks_elsewhere=target is not None and asked.schedule is not None and task is Task.BEST_SCHEDULE,
     )
 
 
 def solve_job(job: PlanJob, progress: ProgressCallback | None) -> Answer:
     """Search for the plan."""
+    if job.target is not None:
+        return _solve_for_target(job, job.target, progress)
     if job.task is Task.BEST_SCHEDULE or job.group_sizes == "every":
-        of_target = SCHEDULES if job.training_yaml else ()
+        of_target = SCHEDULES if job.applied_file else ()
         best = solve.solve_best(
             job.request,
             num_chunks=job.chunk_counts,
@@ -144,6 +173,80 @@ def solve_job(job: PlanJob, progress: ProgressCallback | None) -> Answer:
     return Answer(outcome=outcome, neighbours=neighbours)
 
 
+def _solve_for_target(job: PlanJob, target: Target, progress: ProgressCallback | None) -> Answer:
+    """Search among the plans that a framework can run, and take a quick look at the others where that was asked."""
+    elsewhere_s = _ELSEWHERE_SHARE * job.time_limit_s if job.looks_elsewhere else 0.0
+    abilities = target.abilities(job.version)
+    with _named_by_options():
+        if job.task is Task.ANY_ORDER:
+            outcome = search_for_target(
+                job.request,
+                abilities,
+                title=target.title,
+                split_backward=job.split_backward,
+                time_limit_s=job.time_limit_s,
+                progress=progress,
+            )
+            return Answer(outcome=outcome)
+        best = solve_for_target(
+            job.request,
+            abilities,
+            title=target.title,
+            schedules=() if job.task is Task.BEST_SCHEDULE else (job.schedule,),
+            num_chunks=job.chunk_counts,
+            layers=job.kept_layers,
+            group_sizes=job.group_sizes,
+            time_limit_s=job.time_limit_s - elsewhere_s,
+            progress=progress,
+        )
+    if not elsewhere_s:
+        return Answer(outcome=best.outcome, best=best)
+    elsewhere = solve.solve_best(
+        replace(job.request, cell_rule=ANY_CONTENT),
+        num_chunks=() if job.kept_layers is None else job.chunk_counts,
+        layers=job.kept_layers,
+        time_limit_s=elsewhere_s,
+        progress=progress,
+    )
+    return Answer(outcome=best.outcome, best=best, elsewhere=elsewhere)
+
+
+@contextmanager
+def _named_by_options() -> Iterator[None]:
+    """Name the option in an error about a size or the schedule."""
+    try:
+        yield
+    except InputError as error:
+        places = {**{name: f"--{name}" for name in ("ranks", "chunks", "microbatches", "schedule")}}
+        places |= {"sequence_splits": "--sequence-splits", _("the number of chunks"): "--chunks"}
+        if error.place not in places:
+            raise
+        place = places[error.place]
+        raise InputError(value=error.value, rule=error.rule, place=place, remedy=error.remedy) from None
+
+
+def _applied_file(asked: PlanOptions) -> tuple[TargetFile | None, PlanOptions]:
+    """Return the file of ``--apply``; a file of another framework than MindFormers says what is planned for."""
+    if asked.applied_file is None:
+        return None, asked
+    file = TargetFile.read(asked.applied_file, asked.target, option="--target", yaml=MINDFORMERS)
+    if asked.target is None and file.target is not MINDFORMERS:
+        return file, replace(asked, target=file.target)
+    if asked.target is None:
+        asked.check_beside_training_yaml()
+    return file, asked
+
+
+def _version(asked: PlanOptions) -> str:
+    """Return the version of the framework that is planned for; empty without one."""
+    if asked.target is not None:
+        return asked.target.version(asked.asked_version)
+    if asked.asked_version is not None:
+        rule = _("must come with --target, the framework whose version it is")
+        raise InputError(value=asked.asked_version, rule=rule, place="--version-of", remedy=_("add --target"))
+    return ""
+
+
 def _schedule(asked: PlanOptions, task: Task) -> tuple[int, str]:
     """Return the chunks of each rank and the name of the schedule."""
     if task is not Task.ONE_SCHEDULE:
@@ -153,26 +256,27 @@ def _schedule(asked: PlanOptions, task: Task) -> tuple[int, str]:
 
 
 def _check_applies(
-    train: TrainingYaml,
+    file: TargetFile,
     network: Network,
     sizes: Sizes,
     schedule: str,
     group_size: int | None,
     kept: Mapping[int, Cells] | None,
 ) -> None:
-    """Refuse, before the search, a training YAML that no plan of these sizes could be applied to."""
+    """Refuse, before the search, a file that no plan of these sizes could be applied to."""
     if schedule == options.BEST:
         schedule = default_family(num_chunks=sizes.num_chunks)
     layers = None if kept is None else kept[sizes.num_chunks]
     if kept is None and network.num_layers >= sizes.num_cells:  # --allow-empty needs fewer
         layers = even_plan(network, sizes, schedule=schedule).layers
-    if layers is not None:
-        train.applied(
-            Plan(
-                schedule=schedule,
-                num_microbatches=sizes.num_microbatches,
-                layers=layers,
-                sequence_splits=sizes.sequence_splits,
-                group_size=group_size,
-            )
-        )
+    if layers is None:
+        return
+    plan = Plan(
+        schedule=schedule,
+        num_microbatches=sizes.num_microbatches,
+        layers=layers,
+        sequence_splits=sizes.sequence_splits,
+        group_size=group_size,
+    )
+    if file.target is MINDFORMERS or file.target.can_run(plan):  # others are planned for what they run
+        file.applied(plan)

@@ -9,6 +9,7 @@ from evenflow.cli.shared.options import BEST, EVERY, SEARCH
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.schedule import family_name
+from evenflow.targets.target import Target
 
 
 class Task(Enum):
@@ -41,14 +42,18 @@ class PlanOptions:
     json_file: Path | None
     svg_file: Path | None
     order_file: Path | None
-    train_yaml: Path | None
+    applied_file: Path | None
+    target: Target | None
+    asked_version: str | None
     overwrite: bool
     quiet: bool
 
     @property
     def task(self) -> Task:
-        """The task of ``--schedule``; raises InputError for options that do not go with it."""
+        """The task of ``--schedule`` and ``--target``; raises InputError for options that do not go with it."""
         name = "" if self.schedule is None else family_name(self.schedule, also=(BEST, SEARCH))
+        if self.target is not None:
+            self._check_beside_target(self.target)
         if self.split_backward and name != SEARCH:
             raise InputError(
                 value=None,
@@ -74,14 +79,20 @@ class PlanOptions:
                 if name == BEST
                 else _("leave it out"),
             )
-        if self.group_size == EVERY and self.train_yaml is not None:
+        unnamed = Task.ONE_SCHEDULE if self.target is None or self.less_memory else Task.BEST_SCHEDULE
+        return {"": unnamed, BEST: Task.BEST_SCHEDULE, SEARCH: Task.ANY_ORDER}.get(name, Task.ONE_SCHEDULE)
+
+    def check_beside_training_yaml(self) -> None:
+        """Refuse what does not go with a MindFormers training YAML."""
+        name = "" if self.schedule is None else family_name(self.schedule, also=(BEST, SEARCH))
+        if self.group_size == EVERY:
             raise InputError(
                 value=EVERY,
                 rule=_("must not be given beside --apply: MindFormers runs groups of one size only"),
                 place="--group-size",
                 remedy=_("leave one of the two out"),
             )
-        if name == SEARCH and self.train_yaml is not None:
+        if name == SEARCH:
             raise InputError(
                 value=None,
                 rule=_(
@@ -91,4 +102,20 @@ class PlanOptions:
                 place="--apply",
                 remedy=_("leave one of the two out"),
             )
-        return {BEST: Task.BEST_SCHEDULE, SEARCH: Task.ANY_ORDER}.get(name, Task.ONE_SCHEDULE)
+
+    def _check_beside_target(self, target: Target) -> None:
+        """Refuse what the target decides."""
+        if self.mix != "mindformers":
+            raise InputError(
+                value=self.mix,
+                rule=_("must not be given for {title}, which decides what may share a cell", title=target.title),
+                place="--mix",
+                remedy=_("leave it out"),
+            )
+        if isinstance(self.group_size, int):
+            raise InputError(
+                value=self.group_size,
+                rule=_("must be {every} for {title}, or not be given", every=EVERY, title=target.title),
+                place="--group-size",
+                remedy=_("leave it out: sizes that the framework can run are tried"),
+            )

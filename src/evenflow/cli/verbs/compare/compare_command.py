@@ -1,7 +1,6 @@
 """The verb ``evenflow compare``."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,57 +18,47 @@ from evenflow.cli.shared.compared_plans import (
     picture_paths,
     recommended_plan,
 )
-from evenflow.cli.shared.files.input_files import read_network
 from evenflow.cli.shared.files.output_files import Outputs
-from evenflow.cli.shared.message_options import MessageOptions, message_options
+from evenflow.cli.shared.message_options import message_options
 from evenflow.cli.shared.plan_pictures import plan_svg, plans_svg
 from evenflow.cli.shared.progress import shown_progress
+from evenflow.cli.shared.targets import target_options
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.comparison_table import comparison_table
 from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.cli.text.tables import binding_note
+from evenflow.cli.verbs.compare.baseline import BASELINE, BASELINE_OF
+from evenflow.cli.verbs.compare.compare_options import CompareJob, CompareOptions, compare_job
 from evenflow.export.results.comparison_fields import RECOMMENDED, comparison_fields
 from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.language import _
-from evenflow.model import Request, Sizes
+from evenflow.model import Request
 from evenflow.schedule import default_family
-from evenflow.solve import Outcome
+from evenflow.solve import Outcome, ProgressCallback
+from evenflow.solve.for_target import solve_for_target
 
 COMPARISON_PICTURE = "comparison.svg"
 _ALL = picture_option("all")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareOptions:
-    """The command line, as click passes it."""
-
-    layers: str
-    ranks: int
-    microbatches: int
-    chunks: int | None
-    memory: str | None
-    schedule: str | None
-    less_memory: bool
-    sequence_splits: int
-    time_limit: float
-    manual: Path | None
-    naive: bool
-    messages: MessageOptions
-    output_folder: Path
-    json_file: Path | None
-    overwrite: bool
-
-
 @click.command()
 @click.argument("layers", metavar="LAYERS.json")
-@options.RANKS
-@options.MICROBATCHES
+@click.option("--ranks", type=options.RANK_COUNT, help="Pipeline ranks; known from --baseline.")
+@click.option("--microbatches", type=options.MICROBATCH_COUNT, help="Microbatches of one step; known from --baseline.")
 @options.CHUNKS
 @options.MEMORY
 @options.SCHEDULE
 @options.LESS_MEMORY
 @options.SEQUENCE_SPLITS
 @options.TIME_LIMIT
+@click.option(
+    BASELINE,
+    "baseline_file",
+    type=options.FILE,
+    metavar="FILE",
+    help="Also compare what you run today: a configuration or script of your framework, which is planned for.",
+)
+@target_options.target_option(BASELINE_OF, help="Framework of that file.  [default: the one that is recognised]")
 @click.option("--manual", type=options.FILE, metavar="FILE.yaml", help="Also compare your own plans, from this file.")
 @click.option(
     "--naive/--no-naive",
@@ -94,16 +83,22 @@ def compare(**keywords: Any) -> int:
     FILE.yaml has named entries with offset, recompute, select_recompute, select_comm_recompute, interleave_num, show
     and file_name. An entry with another interleave_num than --chunks runs the default schedule for its chunks.
 
+    With --baseline, sizes and schedule are those of the file unless options give others, and the recommended plan is
+    one that the file's framework can run. What to change in the file is shown.
+
     Exit status: that of the recommended plan, as for evenflow plan; the others are compared all the same.
 
     \b
-    Example:
+    Examples:
       evenflow compare examples/llama2_70b.json --ranks 8 --chunks 2 --microbatches 32 --memory 56GB \\
         --manual examples/manual_70b.yaml
+      evenflow compare layers.json --memory 56GB --baseline pretrain.sh
     """
     asked = CompareOptions(**keywords)
-    request, schedule = _request(asked)
-    others = _others(asked, request, schedule)
+    job = compare_job(asked)
+    request, limit = job.request, job.request.memory_limit_bytes
+    yours = None if job.baseline is None else job.baseline.simulated(request.network, request.communication)
+    others = [*([yours] if yours else []), *_others(asked, request, job.schedule)]
     outputs = Outputs(
         {"--json": asked.json_file},
         pictures={
@@ -111,16 +106,26 @@ def compare(**keywords: Any) -> int:
             _ALL: asked.output_folder / COMPARISON_PICTURE,
             **picture_paths(others, asked.output_folder),
         },
-        inputs={_("the layer file"): Path(asked.layers), _("the manual file"): asked.manual},
+        inputs={
+            _("the layer file"): Path(asked.layers),
+            _("the manual file"): asked.manual,
+            _("the file of {option}", option=BASELINE): asked.baseline_file,
+        },
         overwrite=asked.overwrite,
         without_mark=("--json",),
     )
     with shown_progress() as progress:
-        outcome = solve.solve(request, schedule=schedule, time_limit_s=asked.time_limit, progress=progress)
-    recommended, limit = recommended_plan(outcome), request.memory_limit_bytes
+        outcome = _solve(job, asked.time_limit, progress)
+    recommended = recommended_plan(outcome)
     made = [plan for plan in (recommended, *others) if isinstance(plan, NamedPlan)]
     _print(made, others, outcome, limit)
-    fields = outcome_fields(outcome, request.sizes, schedule=schedule)
+    if job.baseline is not None and yours is not None:
+        job.baseline.print_notes()
+    if outcome.simulation is not None and job.baseline is not None and yours is not None:
+        click.echo(f"\n{job.baseline.advice(yours.simulation, outcome.simulation, limit)}")
+    elif outcome.simulation is not None and (block := block_to_paste(outcome.simulation, limit)):
+        click.echo(f"\n{RECOMMENDED}:\n{block}")
+    fields = outcome_fields(outcome, request.sizes, schedule=job.schedule)
     outputs.write_json(lambda: comparison_fields(fields, others, limit))
     _draw(made, outputs, limit)
     click.echo(
@@ -130,21 +135,20 @@ def compare(**keywords: Any) -> int:
     return status_code(outcome.status)
 
 
-def _request(asked: CompareOptions) -> tuple[Request, str]:
-    """Return what is solved, and the name of its schedule."""
-    limit = options.memory_limit(asked.memory)
-    communication = asked.messages.communication(sequence_splits=asked.sequence_splits)
-    num_chunks = options.num_chunks(asked.chunks, schedule=asked.schedule)
-    schedule = options.schedule_name(asked.schedule, num_chunks=num_chunks, less_memory=asked.less_memory)
-    sizes = Sizes(
-        num_ranks=asked.ranks,
-        num_chunks=num_chunks,
-        num_microbatches=asked.microbatches,
-        sequence_splits=asked.sequence_splits,
-    )
-    network = read_network(asked.layers)
-    limit = limit if network.has_memory else None
-    return Request(network=network, sizes=sizes, memory_limit_bytes=limit, communication=communication), schedule
+def _solve(job: CompareJob, time_limit_s: float, progress: ProgressCallback | None) -> Outcome:
+    """Return the best plan, with a baseline among those that its framework can run."""
+    if job.baseline is None:
+        return solve.solve(job.request, schedule=job.schedule, time_limit_s=time_limit_s, progress=progress)
+    target = job.baseline.target
+    return solve_for_target(
+        job.request,
+        target.abilities(job.baseline.version),
+        title=target.title,
+        schedules=(job.schedule,),
+        num_chunks=(job.request.sizes.num_chunks,),
+        time_limit_s=time_limit_s,
+        progress=progress,
+    ).outcome
 
 
 def _others(asked: CompareOptions, request: Request, schedule: str) -> list[NamedPlan | Skipped]:
@@ -183,8 +187,6 @@ def _print(
             click.echo(_("{name} is skipped: {reason}", name=other.name, reason=other.reason))
         elif other.certificate:
             click.echo(f"{other.name}: {other.certificate}")
-    if outcome.simulation is not None and (block := block_to_paste(outcome.simulation, limit)):
-        click.echo(f"\n{RECOMMENDED}:\n{block}")
 
 
 def _draw(made: Sequence[NamedPlan], outputs: Outputs, limit: int | None) -> None:

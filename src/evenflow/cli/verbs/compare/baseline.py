@@ -1,0 +1,112 @@
+"""``--baseline``: what the user runs today, read from the framework's own file and simulated."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from evenflow.baselines.named_plans import NamedPlan
+from evenflow.cli.shared.targets.target_file import TargetFile, changed_lines, count_changed
+from evenflow.cli.shared.targets.target_text import checked_text, written_text
+from evenflow.errors import InputError
+from evenflow.language import _, _n
+from evenflow.model import Communication, Network
+from evenflow.simulate import Simulation, simulate
+from evenflow.targets.target import Baseline, GivenSizes, Target
+from evenflow.units import milliseconds
+
+YOURS = "yours"
+"""Name of the baseline among the plans."""
+BASELINE, BASELINE_OF = "--baseline", "--baseline-of"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenBaseline:
+    """A file of the user's framework, and the plan that it asks for."""
+
+    file: TargetFile
+    baseline: Baseline
+
+    @classmethod
+    def read(cls, path: Path, named: Target | None, given: GivenSizes) -> "GivenBaseline":
+        """Read the file; `named` is its framework where the user names it.
+
+        Raises:
+            InputError: a file that cannot be read, or whose framework or plan cannot be told.
+        """
+        file = TargetFile.read(path, named, option=BASELINE_OF, does="read")
+        assert file.target.read is not None
+        return cls(file=file, baseline=file.target.read(file.text, str(path), given))
+
+    @property
+    def target(self) -> Target:
+        """The framework that the file is of."""
+        return self.file.target
+
+    @property
+    def version(self) -> str:
+        """The version of the framework that is planned for: the newest."""
+        return self.target.version(None)
+
+    def simulated(self, network: Network, communication: Communication | None) -> NamedPlan:
+        """Return the plan with its simulation; raises InputError where it is not one of the network."""
+        plan = self.baseline.plan
+        if plan.num_layers != network.num_layers:
+            raise InputError(
+                value=plan.num_layers,
+                rule=_("must be the {count} body layers of the layer file", count=network.num_layers),
+                place=_("{file}: number of layers", file=self.file.path),
+            )
+        simulation = simulate(network, plan, communication=communication)
+        return NamedPlan(name=YOURS, simulation=simulation, picture=f"{YOURS}.svg")
+
+    def print_notes(self) -> None:
+        """Say what was assumed, and name what was not understood."""
+        for note in self.baseline.notes:
+            click.echo(_("note: {note}", note=f"{self.file.path}: {note}"), err=True)
+        for key in self.baseline.unknown:
+            click.echo(_("note: {file}: {key} is not understood and left out", file=self.file.path, key=key), err=True)
+
+    def advice(self, yours: Simulation, recommended: Simulation, limit: int | None) -> str:
+        """Return both plans in a sentence, and what to change in the file."""
+        both = _(
+            "{title}: yours {yours}; recommended {recommended}",
+            title=self.target.title,
+            yours=_figures(yours, limit),
+            recommended=_figures(recommended, limit),
+        )
+        if yours.fits(limit) and yours.makespan_ns <= recommended.makespan_ns:
+            return _("{both}; keep yours", both=both)
+        return f"{both}\n\n{self._changes(recommended)}"
+
+    def _changes(self, recommended: Simulation) -> str:
+        plan = recommended.plan
+        if self.target.apply is not None:
+            try:
+                after = self.file.applied(plan)
+            except InputError as error:
+                click.echo(_("note: the file cannot be edited; {reason}", reason=str(error)), err=True)
+            else:
+                lines = changed_lines(self.file.text, after, old=self.file.path, new=self.file.beside("planned"))
+                change = _n(
+                    "change this line of {file}:",
+                    "change these {count} lines of {file}:",
+                    count=count_changed(self.file.text, after),
+                    file=self.file.path,
+                )
+                return f"{change}\n{lines}"
+        return f"{written_text(self.target.write(plan, self.version))}\n\n{checked_text(self.target, self.version)}"
+
+
+def _figures(simulation: Simulation, limit: int | None) -> str:
+    """Return time and memory, such as ``1,762.0 ms and 61.0 GB on rank 0``."""
+    step = f"{milliseconds(simulation.makespan_ns):,.1f} ms"
+    if not simulation.network.has_memory:
+        return step
+    peak = max(simulation.peak_memory_bytes)
+    rank = simulation.peak_memory_bytes.index(peak)
+    figures = _("{step} and {peak:,.1f} GB on rank {rank}", step=step, peak=peak / 2**30, rank=rank)
+    if limit is None:
+        return figures
+    words = {"figures": figures, "limit": f"{limit / 2**30:,.1f} GB"}
+    return _("{figures}, within {limit}", **words) if peak <= limit else _("{figures}, over {limit}", **words)

@@ -1,0 +1,100 @@
+"""The options of ``evenflow compare``, and what is planned by them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from evenflow.cli.shared import options
+from evenflow.cli.shared.files.input_files import read_network
+from evenflow.cli.shared.message_options import MessageOptions
+from evenflow.cli.verbs.compare.baseline import BASELINE, BASELINE_OF, GivenBaseline
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import Network, Request, Sizes
+from evenflow.schedule import default_family
+from evenflow.targets.target import GivenSizes, Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareOptions:
+    """The command line, as click passes it."""
+
+    layers: str
+    ranks: int | None
+    microbatches: int | None
+    chunks: int | None
+    memory: str | None
+    schedule: str | None
+    less_memory: bool
+    sequence_splits: int
+    time_limit: float
+    baseline_file: Path | None
+    baseline_of: Target | None
+    manual: Path | None
+    naive: bool
+    messages: MessageOptions
+    output_folder: Path
+    json_file: Path | None
+    overwrite: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareJob:
+    """What is planned, and what it is compared with."""
+
+    request: Request
+    schedule: str
+    baseline: GivenBaseline | None
+
+
+def compare_job(asked: CompareOptions) -> CompareJob:
+    """Read the layer file and the baseline, whose sizes and schedule hold where no option gives others.
+
+    Raises:
+        InputError: an option or a file that breaks a rule.
+    """
+    limit = options.memory_limit(asked.memory)
+    if asked.baseline_of is not None and asked.baseline_file is None:
+        rule = _("must come with {option}, the file that it is about", option=BASELINE)
+        raise InputError(value=asked.baseline_of.name, rule=rule, place=BASELINE_OF)
+    network = read_network(asked.layers)
+    baseline = _baseline(asked, network)
+    sizes, schedule = _sizes(asked, baseline)
+    request = Request(
+        network=network,
+        sizes=sizes,
+        memory_limit_bytes=limit if network.has_memory else None,
+        communication=asked.messages.communication(sequence_splits=sizes.sequence_splits),
+    )
+    return CompareJob(request=request, schedule=schedule, baseline=baseline)
+
+
+def _baseline(asked: CompareOptions, network: Network) -> GivenBaseline | None:
+    if asked.baseline_file is None:
+        return None
+    given = GivenSizes(num_layers=network.num_layers, num_ranks=asked.ranks, num_microbatches=asked.microbatches)
+    return GivenBaseline.read(asked.baseline_file, asked.baseline_of, given)
+
+
+def _sizes(asked: CompareOptions, baseline: GivenBaseline | None) -> tuple[Sizes, str]:
+    """Return the sizes and the schedule that are planned for."""
+    plan = None if baseline is None else baseline.baseline.plan
+    ranks = asked.ranks or (None if plan is None else plan.num_ranks)
+    microbatches = asked.microbatches or (None if plan is None else plan.num_microbatches)
+    for option, count in (("--ranks", ranks), ("--microbatches", microbatches)):
+        if count is None:
+            raise click.UsageError(_("Missing option '{option}', or {baseline}", option=option, baseline=BASELINE))
+    if plan is None or asked.schedule is not None or asked.less_memory:
+        chunks = asked.chunks if asked.schedule or plan is None else asked.chunks or plan.num_chunks
+        num_chunks = options.num_chunks(chunks, schedule=asked.schedule)
+        schedule = options.schedule_name(asked.schedule, num_chunks=num_chunks, less_memory=asked.less_memory)
+    else:
+        num_chunks = asked.chunks or plan.num_chunks
+        is_same = num_chunks == plan.num_chunks and not plan.order
+        schedule = plan.schedule if is_same else default_family(num_chunks=num_chunks)
+    splits = asked.sequence_splits if plan is None or asked.sequence_splits > 1 else plan.sequence_splits
+    assert ranks is not None
+    assert microbatches is not None
+    sizes = Sizes(num_ranks=ranks, num_chunks=num_chunks, num_microbatches=microbatches, sequence_splits=splits)
+    return sizes, schedule
