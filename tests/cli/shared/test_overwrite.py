@@ -51,6 +51,8 @@ CASES = {
     "auto": ("--model", "config.json", "--mesh", "1x2", "--microbatches", 2),
     "profile": ("--model", "config.json", "--seq", 8),
     "quick-tune": ("tiny.json", *SIZES),
+    "export": ("plan.json", "--to", "megatron"),
+    "apply": ("plan.json", "train.yaml"),
 }
 
 
@@ -67,7 +69,8 @@ def test_a_file_of_somebody_else_is_refused_before_the_work(folder, evenflow, ve
     assert (folder / "mine.json").read_text() == "{}"
     if "--json must not be" not in result.stderr:  # what it reads was looked at first
         assert "no such file" in result.stderr or "Missing" in result.stderr
-        assert verb in ("collect-peaks", "fit-memory", "read-trace", "run", "auto", "profile", "schedule check")
+        read_first = ("collect-peaks", "fit-memory", "read-trace", "run", "auto", "profile", "schedule check")
+        assert verb in (*read_first, "export", "apply")
 
 
 @pytest.mark.usefixtures("fake_solver")

@@ -8,6 +8,7 @@ from evenflow.cli.exit_status import INFEASIBLE
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.targets import target_options
+from evenflow.cli.shared.targets.export_fields import fitted_fields
 from evenflow.cli.shared.targets.fitted_plan import fit_plan, read_planned
 from evenflow.cli.shared.targets.target_file import TargetFile, changed_lines
 from evenflow.cli.shared.targets.target_text import answer_text, over_limit_text
@@ -29,6 +30,7 @@ _FILE = "FILE"
 @target_options.MEMORY_OF_PLAN
 @target_options.OVER_LIMIT
 @target_options.FITTING_TIME
+@options.JSON
 @options.OVERWRITE
 def apply(
     plan_file: str,
@@ -40,6 +42,7 @@ def apply(
     memory: str | None,
     over_limit: bool,
     time_limit: float,
+    json_file: Path | None,
     overwrite: bool,
 ) -> int:
     """Put a plan into the configuration that you have: FILE.planned beside FILE, otherwise byte for byte the same.
@@ -65,7 +68,7 @@ def apply(
         **({} if in_place else {_("the file that it is made from"): file}),
     }
     outputs = Outputs(
-        {_FILE: path},
+        {_FILE: path, "--json": json_file},
         inputs=inputs,
         overwrite=overwrite,
         edited=(_FILE,) if in_place else (),
@@ -78,5 +81,6 @@ def apply(
     after = own.applied(found.plan)
     changes = changed_lines(own.text, after, old=file, new=path) or _("no line changes: the plan is there already")
     outputs.write(_FILE, lambda: after, mark_first_line=True)
+    outputs.write_json(lambda: {**fitted_fields(found, target, version), "file": str(path)})
     click.echo("\n\n".join((answer_text(found, target, version), changes, outputs.sentence)))
     return 0

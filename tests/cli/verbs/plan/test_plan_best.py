@@ -6,7 +6,7 @@ import pytest
 
 from evenflow import solve
 from evenflow.errors import Interrupted
-from evenflow.model import Request, Sizes
+from evenflow.model import ANY_CONTENT, Request, Sizes
 from evenflow.profiles.plan_file import read_plan_file
 from evenflow.schedule import FAMILIES
 
@@ -131,7 +131,7 @@ def test_options_reach_the_solver(folder, evenflow, monkeypatch):
         network=request.network,
         sizes=Sizes(num_ranks=2, num_microbatches=4, num_chunks=2, sequence_splits=2),
         memory_limit_bytes=2**30,
-        mix_any=True,
+        cell_rule=ANY_CONTENT,
         allow_empty=True,
         communication=request.communication,
     )

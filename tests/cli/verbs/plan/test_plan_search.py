@@ -77,10 +77,11 @@ def test_the_order_of_a_family_can_be_written_too(folder, evenflow):
     [
         (("--split-backward",), "--split-backward must come with --schedule search"),
         (("--schedule", "search", "--less-memory"), "--less-memory must not be given beside --schedule search"),
-        (("--schedule", "search", "--apply", "tiny.json"), "--apply must not be given beside --schedule search"),
+        (("--schedule", "search", "--apply", "train.yaml"), "--apply must not be given beside --schedule search"),
     ],
 )
 def test_options_that_do_not_go_together(folder, evenflow, arguments: tuple[str, ...], says: str):
+    (folder / "train.yaml").write_text("model: {}\n")
     result = evenflow("plan", "tiny.json", *SIZES, *arguments)
     assert result.exit_code == 2
     assert says in result.stderr

@@ -1,4 +1,4 @@
-"""The JSON of ``evenflow export``: a plan file, with what was written for the framework and what is lost."""
+"""The JSON of a plan for a framework: a plan file, with what was written and what is lost."""
 
 from evenflow.cli.shared.targets.fitted_plan import FittedPlan
 from evenflow.export.results.network_fields import network_fields
@@ -7,8 +7,23 @@ from evenflow.targets.target import Target, Written
 from evenflow.units import megabytes, milliseconds
 
 
-def export_fields(found: FittedPlan, target: Target, version: str, written: Written) -> dict[str, object]:
-    """Return the fields of a plan as the framework runs it, where the model is known, and of what was written."""
+def written_fields(written: Written) -> dict[str, object]:
+    """Return the fields of what was written for a framework."""
+    return {
+        "pieces": [
+            {"title": piece.title, "syntax": piece.syntax, "file_name": piece.file_name or None, "text": piece.text}
+            for piece in written.pieces
+        ],
+        "environment": dict(written.environment),
+        "notes": list(written.notes),
+    }
+
+
+def fitted_fields(found: FittedPlan, target: Target, version: str) -> dict[str, object]:
+    """Return the fields of a plan as the framework runs it, with its losses.
+
+    It is a plan file where the model is known.
+    """
     losses = () if found.fitted is None else found.fitted.losses
     plan: dict[str, object] = {}
     if found.fitted is not None:
@@ -16,7 +31,7 @@ def export_fields(found: FittedPlan, target: Target, version: str, written: Writ
         plan = simulation_fields(simulation, found.memory_limit_bytes) | network_fields(simulation)
     return {
         "target": target.name,
-        "version": version,
+        "target_version": version,
         "checked_with": target.checked_with or None,
         "exact": not losses,
         "losses": [
@@ -29,11 +44,5 @@ def export_fields(found: FittedPlan, target: Target, version: str, written: Writ
             }
             for loss in losses
         ],
-        "pieces": [
-            {"title": piece.title, "syntax": piece.syntax, "file_name": piece.file_name or None, "text": piece.text}
-            for piece in written.pieces
-        ],
-        "environment": dict(written.environment),
-        "notes": list(written.notes),
         **plan,
     }

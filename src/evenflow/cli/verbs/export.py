@@ -9,9 +9,9 @@ from evenflow.cli.exit_status import INFEASIBLE
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.targets import target_options
+from evenflow.cli.shared.targets.export_fields import fitted_fields, written_fields
 from evenflow.cli.shared.targets.fitted_plan import fit_plan, read_planned
 from evenflow.cli.shared.targets.target_text import answer_text, over_limit_text, written_text
-from evenflow.cli.verbs.export.export_fields import export_fields
 from evenflow.language import _
 from evenflow.targets.target import Piece, Target
 
@@ -62,28 +62,28 @@ def export(
     """
     version = target.version(asked_version)
     planned = read_planned(plan_file, layer_file=layer_file, memory=memory)
+    inputs = {
+        _("the plan file"): Path(plan_file),
+        _("the layer file"): None if layer_file is None else Path(layer_file),
+    }
+    outputs = Outputs({"--json": json_file}, inputs=inputs, overwrite=overwrite)
     found = fit_plan(planned, target, version, time_limit_s=time_limit)
     if found.is_over and not over_limit:
         click.echo(over_limit_text(found, target), err=True)
         return INFEASIBLE
     written = target.write(found.plan, version)
     files = [piece for piece in written.pieces if piece.file_name and output_folder is not None]
-    folder = output_folder or Path()
-    outputs = Outputs(
-        {"--json": json_file, **{_option(piece): folder / piece.file_name for piece in files}},
-        inputs={
-            _("the plan file"): Path(plan_file),
-            _("the layer file"): None if layer_file is None else Path(layer_file),
-        },
+    pieces = Outputs(
+        {_option(piece): (output_folder or Path()) / piece.file_name for piece in files},
+        inputs={**inputs, "--json": json_file},
         overwrite=overwrite,
         without_mark=tuple(_option(piece) for piece in files if piece.syntax not in _COMMENTED),
     )
-    outputs.write_json(lambda: export_fields(found, target, version, written))
+    outputs.write_json(lambda: fitted_fields(found, target, version) | written_fields(written))
     for piece in files:
-        outputs.write(_option(piece), partial(str, piece.text), mark_first_line=True)
-    click.echo(
-        "\n\n".join(filter(None, (answer_text(found, target, version), written_text(written), outputs.sentence)))
-    )
+        pieces.write(_option(piece), partial(str, piece.text), mark_first_line=True)
+    paragraphs = [answer_text(found, target, version), written_text(written), outputs.sentence, pieces.sentence]
+    click.echo("\n\n".join(filter(None, paragraphs)))
     if output_folder is not None and not files:
         click.echo(_("note: all that {title} takes is pasted, and no file is written", title=target.title), err=True)
     return 0
