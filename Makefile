@@ -12,7 +12,7 @@ FORGET_COMPILED := find src -name '*.nb[ic]' -delete
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages translations check release-check bench bench-fidelity check-mindformers check-paddle clean
+.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table translations check release-check bench bench-fidelity check-mindformers check-paddle clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -26,6 +26,7 @@ help:
 	@echo "make lint               check style, types and the import contract"
 	@echo "make docs               build the documentation into site/"
 	@echo "make schedule-pages     measure the schedule families and write docs/schedules"
+	@echo "make target-table       write the table of docs/targets from the data of the frameworks"
 	@echo "make translations       bring the catalogues of messages in step with the sources"
 	@echo "make check              run lint, test and docs"
 	@echo "make release-check      build the wheel, install it into a new environment and plan with it"
@@ -72,6 +73,9 @@ docs: $(VENV)/.stamp-docs
 
 schedule-pages: setup
 	$(BIN)/python scripts/make_schedule_pages.py
+
+target-table: setup
+	$(BIN)/python scripts/make_target_table.py
 
 translations: $(VENV)/.stamp-dev
 	$(BIN)/python scripts/update_translations.py

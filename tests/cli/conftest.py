@@ -104,3 +104,14 @@ def balance(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str,
 def files_in(folder: Path) -> set[str]:
     """Every file below `folder`, as relative paths."""
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The frameworks `example` and `unchecked`, beside MindFormers, in the place of all others."""
+    from evenflow.targets import registry
+    from evenflow.targets.frameworks.mindformers import TARGET
+    from tests.cli.verbs.targets import EXAMPLE, UNCHECKED
+
+    found = {target.name: target for target in (EXAMPLE, TARGET, UNCHECKED)}
+    monkeypatch.setattr(registry, "all_targets", lambda: found)

@@ -207,8 +207,10 @@ def _group_sizes(request: Request, schedule: str, abilities: Abilities, *, which
     if tried:
         return tried
     fill = usual_group_size(sizes)
-    others = [size for size in different_group_sizes(schedule, sizes) if group_allowed(abilities.groups, size, sizes)]
     count = sizes.num_microbatches
+    all_in_one = count  # the same order as the usual size where that leaves one group
+    different = dict.fromkeys((*different_group_sizes(schedule, sizes), all_in_one))
+    others = [size for size in different if group_allowed(abilities.groups, size, sizes)]
     others.sort(key=lambda size: first_group_size(num_microbatches=count, group=size or fill, fill=fill))
     return others[:_FEWEST_GROUP_SIZES]
 

@@ -14,8 +14,10 @@ from evenflow.units import megabytes, milliseconds
 def best_text(best: BestOutcome, *, target: Target | None = None) -> str:
     """Return a row for every schedule that was tried, the certificate over all, and the best for the framework.
 
-    With a `target`, all are for that framework.
+    With a `target`, all are for that framework, and one schedule alone needs no row: its plan says all.
     """
+    if target is not None and len(_by_schedule(best.candidates)) == 1:
+        return ""
     lines = [_table(best), best.certificate()]
     simulation = best.outcome.simulation
     if simulation is not None and simulation.communication is None and simulation.plan.num_chunks > 1:

@@ -31,12 +31,13 @@ class FittedPlan:
 
 def read_planned(plan_file: str, *, layer_file: str | None, memory: str | None) -> PlanFile:
     """Return the plan file, with the model of `layer_file` and the limit of ``--memory`` where these are given."""
+    limit = memory_limit(memory)
     text, place = read_text(plan_file)
     planned = parse_plan_file(text, place=place)
     if layer_file is not None:
         planned = replace(planned, network=read_network(layer_file))
     if memory is not None:
-        planned = replace(planned, memory_limit_bytes=memory_limit(memory))
+        planned = replace(planned, memory_limit_bytes=limit)
     if planned.network is not None and not planned.network.has_memory:
         planned = replace(planned, memory_limit_bytes=None)
     return planned

@@ -180,7 +180,7 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs, *, quiet: bool) -> No
     outcome, simulation = answer.outcome, answer.outcome.simulation
     others = best_text(answer.best, target=job.target) if answer.best and not quiet else ""
     if answer.elsewhere is not None and not quiet:
-        others += f"\n{elsewhere_text(answer.elsewhere, outcome)}"
+        others = "\n".join(filter(None, (others, elsewhere_text(answer.elsewhere, outcome))))
     neighbours = answer.neighbours or Neighbours()
     if simulation is None:
         click.echo("\n\n".join(filter(None, (no_plan_text(outcome), others))), err=True)

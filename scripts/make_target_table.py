@@ -1,0 +1,97 @@
+"""Write the table of docs/targets/index.md: what each framework can run, from its own data.
+
+Run it with ``make target-table``.
+"""
+
+from pathlib import Path
+
+from evenflow.model import Abilities, Empty, Groups, Recomputation, Scope
+from evenflow.targets.registry import all_targets
+from evenflow.targets.target import Target
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "targets" / "index.md"
+BEGIN, END = "<!-- table -->\n", "<!-- end of the table -->\n"
+HEADER = ("framework", "name", "cut", "chunks", "recomputation", "orders of work", "reads, edits", "checked with")
+EMPTY = {Empty.NONE: "", Empty.ENDS: ", empty ends", Empty.ANY: ", empty stages"}
+GROUPS = {
+    Groups.USUAL: "",
+    Groups.MULTIPLE: ", microbatches a multiple of ranks",
+    Groups.MEGATRON: ", groups of N",
+    Groups.ANY: ", groups of any size",
+}
+
+
+def way_text(way: Recomputation) -> str:
+    """Return one way of recomputing in a few words."""
+    kinds = ", ".join(way.kinds)
+    if way.scope is Scope.LAYERS:
+        apart = f", not {' beside '.join(way.apart)}" if way.apart else ""
+        return f"**by layer**: {kinds}{apart}"
+    if way.scope is Scope.CELL:
+        return f"a whole cell: {kinds}"
+    if way.scope is Scope.COUNT:
+        return "the first K layers of every cell: full"
+    return f"all layers alike: {kinds}"
+
+
+def ways(abilities: Abilities) -> list[Recomputation]:
+    """Return the ways of recomputing, without those that are a part of another one."""
+    return [
+        way
+        for way in abilities.recomputation
+        if not any(
+            other is not way and other.scope is way.scope and set(other.kinds) > set(way.kinds)
+            for other in abilities.recomputation
+        )
+    ]
+
+
+def link(target: Target) -> str:
+    """Return the path of the framework's page; some had one before there were targets."""
+    own = f"{target.page}.md"
+    return own if (PAGE.parent / own).is_file() else f"../{own}"
+
+
+def row(target: Target, version: str) -> tuple[str, ...]:
+    """Return the cells of a framework's row beside its title."""
+    abilities: Abilities = target.abilities(version)
+    orders = [f"`{name}`" for name in abilities.schedules]
+    if abilities.own_order:
+        orders = ["**any**"]
+    elif abilities.groups is not Groups.USUAL and abilities.most_chunks != 1:
+        orders[-1] += GROUPS[abilities.groups]
+    does = [word for word, can in (("reads", target.read), ("edits", target.apply)) if can is not None]
+    return (
+        f"`{target.name}`",
+        ("equal stages" if abilities.even_cut else "**any**") + EMPTY[abilities.empty],
+        "any" if abilities.most_chunks is None else str(abilities.most_chunks),
+        "; ".join(map(way_text, ways(abilities))) or "–",
+        ", ".join(orders),
+        ", ".join(does) or "–",
+        target.checked_with or "written to the documentation, not run",
+    )
+
+
+def table() -> str:
+    """Return the table, with a row for each framework, and one for each version that runs something else."""
+    lines = [f"| {' | '.join(HEADER)} |", f"|{'---|' * len(HEADER)}"]
+    for target in all_targets().values():
+        rows = {version: row(target, version) for version in target.versions}
+        newest = rows[target.versions[-1]]
+        shown = [version for version in target.versions if rows[version] != newest] + [target.versions[-1]]
+        for version in reversed(shown):
+            title = target.title if len(shown) == 1 else f"{target.title} {version}"
+            lines.append(f"| {' | '.join((f'[{title}]({link(target)})', *rows[version]))} |")
+    return "\n".join(lines) + "\n"
+
+
+def page() -> str:
+    """Return the page with the table as it must be."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
