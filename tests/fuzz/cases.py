@@ -67,6 +67,17 @@ READERS: tuple[Reader, ...] = (
         (
             ("simulate", "layers.json", "in.json", "--memory", "1GB", "--json", "out.json", "--svg", "out.svg"),
             ("simulate", "in.json", "layers.json"), ("run", "in.json", "--model", "llama-tiny"),
+            ("export", "in.json", "--to", "mindformers", "--layers", "layers.json", *FAST),
+            ("export", "in.json", "--to", "megatron", "--layers", "layers.json", *FAST),
+        ),
+        2.0,
+    ),
+    Reader(
+        "plan file with its model", "in.json", JSON, lambda: seeds.WHOLE_PLAN,
+        (
+            ("simulate", "in.json", "--json", "out.json"), ("export", "in.json", "--to", "torchtitan", "-o", "out", *FAST),
+            ("export", "in.json", "--to", "deepspeed", "--over-limit", "--json", "out.json", *FAST),
+            ("apply", "in.json", "train.yaml", *FAST),
         ),
         2.0,
     ),
@@ -100,8 +111,10 @@ READERS: tuple[Reader, ...] = (
         (
             (*("plan", "layers.json", "--ranks", "2", "--microbatches", "4"), *FAST, "--apply", "in.yaml"),
             ("guide", "--ranks", "4", "--layers", "6", "--recompute", "full", "--apply", "in.yaml"),
+            ("apply", "whole.json", "in.yaml", "--to", "mindformers"), ("apply", "whole.json", "in.yaml", "--to", "mindformers", "--in-place"),
+            ("compare", "layers.json", "--ranks", "2", "--microbatches", "4", "--baseline", "in.yaml", "--baseline-of", "mindformers", *FAST),
         ),
-        3.0,
+        4.0,
     ),
     Reader("logs of dry runs", "in.log", LINED, lambda: seeds.LOG, (("collect-peaks", "in.log", "--json", "out.json"),)),
     Reader("log in a folder", "runs/stage_0_rank_0/m.log", LINED, lambda: seeds.LOG, (("collect-peaks", "runs"), ("collect-peaks", "runs", "--used"))),
@@ -117,7 +130,11 @@ BASES: tuple[tuple[str, ...], ...] = (
     _plan(), _plan("--chunks", "2", "--schedule", "best"), _plan("--schedule", "search", "--split-backward", "--order", "out.csv"),
     ("simulate", "in.json", "--layers", "3,3", "--microbatches", "4", "--recompute", "full=1,1", "--memory", "1GB"),
     ("simulate", "in.json", "plan.json"),
+    _plan("--target", "megatron", "--chunks", "2"), _plan("--target", "deepspeed", "--schedule", "best"),
     ("compare", "in.json", "--ranks", "2", "--microbatches", "4", "--memory", "1GB", *FAST),
+    ("compare", "in.json", "--baseline", "train.yaml", "--baseline-of", "mindformers", "--memory", "1GB", *FAST),
+    ("export", "whole.json", "--to", "megatron", "--memory", "1GB", *FAST), ("export", "whole.json", "--to", "torchtitan", "-o", "out", *FAST),
+    ("apply", "whole.json", "train.yaml", "--to", "mindformers", *FAST),
     ("schedules",),
     ("schedule", "show", "1f1b", "--ranks", "2", "--microbatches", "4"),
     ("schedule", "show", "interleaved", "--ranks", "3", "--chunks", "2", "--microbatches", "5"),
@@ -151,7 +168,7 @@ def write_neighbours(folder: Path) -> None:
     for name, tree in (
         ("in.json", seeds.LAYERS), ("layers.json", seeds.LAYERS), ("plan.json", {**seeds.PLAN, "schedule": "interleaved"}),
         ("config.json", seeds.CONFIG), ("init.yaml", seeds.INIT), ("cluster.yaml", seeds.CLUSTER), ("manual.yaml", seeds.MANUAL),
-        ("train.yaml", seeds.TRAINING),
+        ("train.yaml", seeds.TRAINING), ("whole.json", seeds.WHOLE_PLAN),
     ):  # fmt: skip
         (folder / name).write_text(json.dumps(tree))
     (folder / "order.csv").write_text(seeds.ORDER)

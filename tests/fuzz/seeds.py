@@ -30,6 +30,9 @@ PLAN: dict[str, Any] = {
     "schedule": "interleaved", "ranks": 2, "chunks": 2, "microbatches": 4, "sequence_splits": 1,
     "layers": [[2, 1], [1, 2]], "recompute": {"full": [[1, 0], [0, 0]], "select": [[0, 1], [0, 0]]},
 }  # fmt: skip
+WHOLE_PLAN: dict[str, Any] = {
+    **PLAN, "memory_limit_mb": 900.0, "network": LAYERS, "communication": {"latency_ms": 0.01, "transfer_ms": 0.5},
+}  # fmt: skip
 ORDERED_PLAN: dict[str, Any] = {
     **PLAN, "schedule": "search", "chunks": 1, "microbatches": 2, "layers": [[3, 3]], "recompute": {},
     "order": ["0F0,0F1,0B0,0B1", "1F0,1B0,1F1,1B1"],
