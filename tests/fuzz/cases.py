@@ -3,9 +3,11 @@
 import argparse
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import click
 
 from evenflow.cli.main import VERBS, Verbs, main
+from evenflow.ranges import SECONDS
 from tests.fuzz import seeds
 from tests.fuzz.mutate import JSON, LINED, YAML, mutated
 from tests.fuzz.nasty import NUMBERS, TEXTS
@@ -21,6 +24,9 @@ from tests.paths import EXAMPLES
 SAPP = "run_pipeline_balance.py"
 """First word of a command line of the compatible command."""
 FAST = ("--time-limit", "0.05")
+TIME_LIMITS = {"--time-limit", "--time_limit", "-t"}
+MOST_PATIENCE = 1.0
+"""Seconds of the longest time limit: a search that is given a million may well take them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +271,17 @@ def _option_case(random: Random) -> Command:
             base[random.randrange(len(base) - 1) + 1 if len(base) > 1 else 0] = odd_value(random, ())
         else:
             base.insert(random.randrange(1, len(base) + 1), random.choice(base))
-    return Command(f"options of {verb}", tuple(base))
+    return Command(f"options of {verb}", tuple(hurried(base)))
+
+
+def hurried(words: Sequence[str]) -> list[str]:
+    """Return a command line with its legal time limits cut to `MOST_PATIENCE`."""
+    hasty = list(words)
+    for index, (option, value) in enumerate(pairwise(words), start=1):
+        with suppress(ValueError):
+            if option in TIME_LIMITS and float(value) > MOST_PATIENCE and float(value) in SECONDS:
+                hasty[index] = str(MOST_PATIENCE)
+    return hasty
 
 
 _NUMBER_TEXTS = (

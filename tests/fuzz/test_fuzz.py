@@ -9,7 +9,7 @@ import pytest
 from evenflow.cli.main import VERBS
 from evenflow.language import ENGLISH, speaking
 from tests.fuzz import judge
-from tests.fuzz.cases import READERS, SAPP, Command, make, options_of, verbs_tried
+from tests.fuzz.cases import MOST_PATIENCE, READERS, SAPP, Command, hurried, make, options_of, verbs_tried
 from tests.fuzz.mutate import JSON, LINED, YAML, mutated
 from tests.fuzz.worker import without_processes
 
@@ -57,6 +57,14 @@ def test_every_verb_and_its_options_are_tried() -> None:
     assert verbs_tried() == set(VERBS)
     for verb in (*(verb for verb in VERBS if verb != "schedule"), "schedule show", "schedule check", SAPP):
         assert options_of(verb)
+
+
+def test_a_search_is_not_given_more_time_than_the_judge_allows() -> None:
+    words = ("plan", "--time-limit", "1e6", "--memory", "1e6", "-t", "7", "--time-limit", "nan", "-t", "1e300", "-t")
+    assert hurried(words) == [
+        "plan", "--time-limit", "1.0", "--memory", "1e6", "-t", "1.0", "--time-limit", "nan", "-t", "1e300", "-t"
+    ]  # fmt: skip
+    assert MOST_PATIENCE < judge.MOST_SECONDS
 
 
 def test_every_kind_of_file_is_tried() -> None:
