@@ -13,7 +13,7 @@ from evenflow.language import _, _n
 from evenflow.model import Communication, Network
 from evenflow.simulate import Simulation, simulate
 from evenflow.targets.target import Baseline, GivenSizes, Target
-from evenflow.units import milliseconds
+from evenflow.units import megabytes, milliseconds
 
 YOURS = "yours"
 """Name of the baseline among the plans."""
@@ -105,8 +105,12 @@ def _figures(simulation: Simulation, limit: int | None) -> str:
         return step
     peak = max(simulation.peak_memory_bytes)
     rank = simulation.peak_memory_bytes.index(peak)
-    figures = _("{step} and {peak:,.1f} GB on rank {rank}", step=step, peak=peak / 2**30, rank=rank)
+    figures = _("{step} and {peak} on rank {rank}", step=step, peak=_size(peak), rank=rank)
     if limit is None:
         return figures
-    words = {"figures": figures, "limit": f"{limit / 2**30:,.1f} GB"}
+    words = {"figures": figures, "limit": _size(limit)}
     return _("{figures}, within {limit}", **words) if peak <= limit else _("{figures}, over {limit}", **words)
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / 2**30:,.1f} GB" if size_bytes >= 2**30 else f"{megabytes(size_bytes):,.0f} MB"

@@ -188,6 +188,8 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs, *, quiet: bool) -> No
             click.echo(outputs.sentence, err=True)
         return
     block = _block(job, simulation, outcome.memory_limit_bytes)
+    if job.target is not None and not quiet:
+        block = f"{checked_text(job.target, job.version)}\n\n{block}"
     if quiet:
         click.echo(block, nl=bool(block))
         return
@@ -205,8 +207,7 @@ def _block(job: PlanJob, simulation: Simulation, memory_limit_bytes: int | None)
     """Return what is pasted into the framework's configuration."""
     if job.target is None:
         return block_to_paste(simulation, memory_limit_bytes)
-    written = written_text(job.target.write(simulation.plan, job.version))
-    return f"{checked_text(job.target, job.version)}\n\n{written}"
+    return written_text(job.target.write(simulation.plan, job.version))
 
 
 def _shorter(neighbours: Neighbours, outcome: Outcome) -> str:

@@ -96,9 +96,9 @@ def plan_job(asked: PlanOptions) -> PlanJob:
     network = read_network(asked.layers)
     tries_all = task is Task.BEST_SCHEDULE and asked.chunks is None
     counts = chunk_counts(network, num_ranks=asked.ranks) if tries_all else (num_chunks,)
-    if target is not None and tries_all:
-        most = target.abilities(version).most_chunks
-        counts = tuple(count for count in counts if most is None or count <= most)
+    most = None if target is None else target.abilities(version).most_chunks
+    if target is not None and most is not None:
+        counts = _few_enough(counts, most, target.title)
     kept = kept_by_chunks(
         asked.layers_per_rank,
         num_layers=network.num_layers,
@@ -171,6 +171,15 @@ def solve_job(job: PlanJob, progress: ProgressCallback | None) -> Answer:
         return Answer(outcome=outcome)
     neighbours = solve.find_neighbours(job.request, outcome, SCHEDULES, time_limit_s=comparison_s, progress=progress)
     return Answer(outcome=outcome, neighbours=neighbours)
+
+
+def _few_enough(counts: tuple[int, ...], most: int, title: str) -> tuple[int, ...]:
+    """Return the numbers of chunks that a framework can run; raises InputError without any."""
+    kept = tuple(count for count in counts if count <= most)
+    if not kept:
+        rule = _("must be at most {most} for {title}", most=most, title=title)
+        raise InputError(value=min(counts), rule=rule, place="--chunks")
+    return kept
 
 
 def _solve_for_target(job: PlanJob, target: Target, progress: ProgressCallback | None) -> Answer:
