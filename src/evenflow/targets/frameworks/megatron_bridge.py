@@ -4,7 +4,7 @@ Recipes set these fields too, so everything that a plan decides is written, also
 """
 
 from evenflow.export.yaml_edit import entry_lines
-from evenflow.language import _
+from evenflow.language import _, to_translate
 from evenflow.model import Plan
 from evenflow.targets.megatron.flags import STOCK_WAYS, megatron_abilities
 from evenflow.targets.megatron.settings import (
@@ -70,7 +70,7 @@ TARGET = Target(
     name="megatron-bridge",
     title="Megatron-Bridge",
     versions=("0.3",),
-    checked_with="megatron-core 0.16.1, the layout alone",
+    checked_with=to_translate("megatron-core 0.16.1, the layout alone"),
     page="megatron-bridge",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
     write=_write,

@@ -2,7 +2,7 @@
 
 from evenflow.cli.shared.targets.fitted_plan import FittedPlan
 from evenflow.cli.text.tables import headline, memory_note
-from evenflow.language import _
+from evenflow.language import _, looked_up
 from evenflow.targets.fitting import Fitted
 from evenflow.targets.target import Target, Written
 from evenflow.units import milliseconds
@@ -23,7 +23,7 @@ def checked_text(target: Target, version: str) -> str:
     """Return what has read the texts that are written for a target."""
     names = {"title": target.title, "version": version}
     if target.checked_with:
-        return _("{title} {version}: checked with {package}", package=target.checked_with, **names)
+        return _("{title} {version}: checked with {package}", package=looked_up(target.checked_with), **names)
     return _("{title} {version}: written to the documentation, not run", **names)
 
 
