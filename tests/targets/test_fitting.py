@@ -133,7 +133,11 @@ def test_groups_of_another_size():
     ("changes", "plan", "says"),
     [
         ({"most_chunks": 1}, {"schedule": "interleaved", "layers": ((1, 1), (1, 1))}, "chunks must be at most 1"),
-        ({"schedules": ("1f1b",)}, {"schedule": "zbv", "layers": ((1, 1), (1, 1))}, "for Framework"),
+        (
+            {"schedules": ("1f1b",)},
+            {"schedule": "zbv", "layers": ((1, 1), (1, 1))},
+            "a schedule of Framework has: 1f1b",
+        ),
         ({}, {"layers": ((2, 2),), "sequence_splits": 2}, "sequence_splits must be 1 for Framework"),
         ({"even_cut": True}, {"layers": ((2, 1, 1),)}, "must be a multiple of the 3 cells"),
     ],

@@ -151,16 +151,17 @@ def _choices(plan: Plan, abilities: Abilities, title: str) -> Iterator[tuple[tup
 
 def _no_schedule(plan: Plan, names: Sequence[str], abilities: Abilities, title: str) -> InputError:
     """Return why no schedule of the framework has the sizes of the plan."""
-    for name in (*names, plan.schedule):
-        for refused in abilities.refusals(plan.sizes, name, title=title):
-            remedy = refused.remedy or _("plan for it with --target, or write the plan for another framework")
-            return InputError(value=refused.value, rule=refused.rule, place=refused.place, remedy=remedy)
+    remedy = _("plan for it with --target, or write the plan for another framework")
+    found = [each for name in (*names, plan.schedule) for each in abilities.refusals(plan.sizes, name, title=title)]
+    sizes = [each for each in found if each.place != "schedule"]
+    if sizes:  # another schedule would not help
+        return InputError(value=sizes[0].value, rule=sizes[0].rule, place=sizes[0].place, remedy=remedy)
     names_of_all = ", ".join(abilities.schedules)
     return InputError(
         value=plan.num_chunks,
         rule=_("must be a number that a schedule of {title} has: {names}", title=title, names=names_of_all),
         place="chunks",
-        remedy=_("plan for it with --target, or write the plan for another framework"),
+        remedy=remedy,
     )
 
 

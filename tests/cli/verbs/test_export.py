@@ -45,6 +45,7 @@ tiny: 4 layers on 2 ranks x 1 chunk, 2 microbatches, 1f1b
 Example cannot run the plan as it is:
   recompute is one number on Example: 5.0 % slower, same peak
 what it runs takes 21.000 ms a step, +5.0 %
+the shortest plan that it can run: evenflow plan … --target example
 memory: peak 342.0 MB on rank 0, within the limit of 345.0 MB
 Example 2.0: checked with example 2.1
 """

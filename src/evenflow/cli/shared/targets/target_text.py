@@ -48,6 +48,8 @@ def answer_text(found: FittedPlan, target: Target, version: str) -> str:
         return f"{exact}\n{checked_text(target, version)}"
     simulation = found.fitted.simulation
     losses = losses_text(found.fitted, target.title)
+    if found.fitted.losses:
+        losses += "\n" + _("the shortest plan that it can run: evenflow plan … --target {name}", name=target.name)
     memory = memory_note(simulation, found.memory_limit_bytes)
     return f"{headline(simulation)}\n\n{losses}\n{memory}\n{checked_text(target, version)}"
 
