@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, NONE, Abilities, Empty, Groups, Plan, Recomputation, Scope
-from evenflow.schedule import group_allowed, usual_group_size
+from evenflow.schedule import group_allowed, schedule_of, usual_group_size
+from evenflow.targets.stages import stages_of
 
 
 def refusal(plan: Plan, abilities: Abilities, *, title: str) -> InputError | None:
@@ -43,21 +44,19 @@ def _cut_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[Inpu
     if abilities.even_cut and len(set(counts)) > 1:
         rule = _("must be equal in all cells for {title}", title=title)
         yield InputError(value=[list(row) for row in plan.layers], rule=rule, place="layers")
-    inner = counts if abilities.empty is Empty.NONE else counts[1:-1] if abilities.empty is Empty.ENDS else []
-    if 0 in inner:
+    if abilities.empty is Empty.ANY or 0 not in counts:
+        return
+    stages = stages_of(plan, schedule_of(plan).stage_ranks)
+    checked = stages if abilities.empty is Empty.NONE else stages[1:-1]
+    empty = next((stage for stage in checked if not stage.kinds), None)
+    if empty is not None:
         ends = _("must be above zero for {title}, where only the first and the last stage may be empty", title=title)
         none = _("must be above zero in every cell for {title}", title=title)
         yield InputError(
             value=0,
             rule=none if abilities.empty is Empty.NONE else ends,
-            place=_("layers, chunk {chunk}, rank {rank}", **_first_empty(plan, ends=abilities.empty is Empty.NONE)),
+            place=_("layers, chunk {chunk}, rank {rank}", chunk=empty.chunk, rank=empty.rank),
         )
-
-
-def _first_empty(plan: Plan, *, ends: bool) -> dict[str, int]:
-    counts = [count for row in plan.layers for count in row]
-    chunk, rank = divmod(counts.index(0, 0 if ends else 1), plan.num_ranks)
-    return {"chunk": chunk, "rank": rank}
 
 
 def _recompute_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputError]:

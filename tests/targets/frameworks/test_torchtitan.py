@@ -6,14 +6,35 @@ from hypothesis import given
 from evenflow.model import FULL, Plan
 from evenflow.targets.frameworks.torchtitan import TARGET
 from evenflow.targets.refusal import refusal
-from tests.targets.torch.strategies import FAMILY_NAMES, plans
-
-LOOPED = tuple(name for name in FAMILY_NAMES if name not in ("zbv", "v-half", "v-min", "1f1b-v", "dualpipe-v"))
+from tests.targets.torch.strategies import plans
 
 
-@given(plans(families=LOOPED))
+@given(plans())
 def test_the_newest_version_runs_any_recomputation(plan: Plan) -> None:
     assert refusal(plan, TARGET.abilities("0.3.0"), title=TARGET.title) is None
+
+
+@pytest.mark.parametrize(
+    ("second_chunk", "message"),
+    [
+        ((0, 2), None),  # on a V the last stage is chunk 1 on rank 0
+        (
+            (2, 0),
+            "layers, chunk 1, rank 1 must be above zero for torchtitan, where only the first and the last stage may be "
+            "empty, got 0",
+        ),
+    ],
+)
+def test_only_the_ends_may_be_empty(second_chunk: tuple[int, int], message: str | None) -> None:
+    plan = Plan(schedule="zbv", num_microbatches=2, layers=((2, 1), second_chunk))
+    error = refusal(plan, TARGET.abilities("0.3.0"), title=TARGET.title)
+    assert (None if error is None else str(error)) == message
+
+
+def test_schedules_with_whole_backwards_are_planned_for_and_all_can_be_written() -> None:
+    schedules = TARGET.abilities("0.3.0").schedules
+    assert "1f1b-v" in schedules
+    assert not {"zbv", "zb-h1", "dualpipe-v"} & set(schedules)
 
 
 @pytest.mark.parametrize(

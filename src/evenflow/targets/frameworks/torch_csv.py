@@ -4,17 +4,16 @@ import json
 
 from evenflow.language import _
 from evenflow.model import KNOWN_KINDS, Abilities, Empty, Groups, Plan, Recomputation, Scope
-from evenflow.schedule import FAMILIES
 from evenflow.targets.stages import layers_by_kind, stages_of
 from evenflow.targets.target import Piece, Target, Written
-from evenflow.targets.torch.order_csv import FILE_NAME, csv_order, order_piece, split_note
+from evenflow.targets.torch.order_csv import FILE_NAME, csv_order, order_piece, split_note, whole_backward_families
 
 _TITLE = "torch.distributed.pipelining"
 
 
 def _abilities(version: str) -> Abilities:
     return Abilities(
-        schedules=tuple(FAMILIES),
+        schedules=whole_backward_families(),
         own_order=True,
         recomputation=(Recomputation(scope=Scope.LAYERS, kinds=KNOWN_KINDS),),
         empty=Empty.ANY,

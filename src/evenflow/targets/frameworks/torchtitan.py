@@ -2,8 +2,11 @@
 
 from evenflow.language import _
 from evenflow.model import FULL, KNOWN_KINDS, Abilities, Empty, Groups, Recomputation, Scope, SizeRule
-from evenflow.schedule import FAMILIES
 from evenflow.targets.target import Target
+from evenflow.targets.torch.order_csv import whole_backward_families
+from evenflow.targets.torchtitan.editor import apply
+from evenflow.targets.torchtitan.reader import read
+from evenflow.targets.torchtitan.settings_file import is_settings
 from evenflow.targets.torchtitan.values import NEW, OLD, TITLE
 from evenflow.targets.torchtitan.writer import write
 
@@ -14,7 +17,7 @@ def _abilities(version: str) -> Abilities:
     # that no kind of evenflow names.
     for_all = Recomputation(scope=Scope.MODEL, kinds=(FULL,))
     return Abilities(
-        schedules=tuple(FAMILIES),
+        schedules=whole_backward_families(),
         own_order=True,
         recomputation=(by_layer if version == NEW else for_all,),
         empty=Empty.ENDS,
@@ -37,4 +40,7 @@ TARGET = Target(
     page="torchtitan",
     abilities=_abilities,
     write=write,
+    read=read,
+    recognise=is_settings,
+    apply=apply,
 )

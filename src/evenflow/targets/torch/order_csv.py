@@ -1,13 +1,31 @@
 """An order of work as the CSV file that torch.distributed.pipelining loads."""
 
+from dataclasses import asdict
+from functools import cache
+
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan, looped, v_shaped
-from evenflow.schedule import Op, Schedule, format_schedule, schedule_of
+from evenflow.schedule import FAMILIES, Op, Schedule, format_schedule, make_schedule, schedule_of
 from evenflow.targets.target import Piece
 
 FILE_NAME = "order.csv"
 """The usual name of the file."""
+
+
+@cache
+def whole_backward_families() -> tuple[str, ...]:
+    """Return the families whose backwards are whole, so that PyTorch's runtime takes the planned time for them.
+
+    It loads the orders of all others as well, and splits their backwards in a way of its own: see `split_note`.
+    """
+    return tuple(
+        name
+        for name, family in FAMILIES.items()
+        if not make_schedule(
+            name, num_ranks=2, num_chunks=family.num_chunks or family.fewest_chunks, num_microbatches=4
+        ).splits_backward
+    )
 
 
 def csv_order(plan: Plan) -> Schedule:
@@ -33,6 +51,19 @@ def csv_order(plan: Plan) -> Schedule:
             place=_("order of the plan"),
             remedy=_("plan with a schedule family"),
         )
+    return schedule
+
+
+def family_of(schedule: Schedule) -> Schedule:
+    """Return the order of a family that is the same as `schedule`; `schedule` itself where no family has it."""
+    for name, family in FAMILIES.items():
+        if family.num_chunks in (None, schedule.num_chunks) and schedule.num_chunks >= family.fewest_chunks:
+            try:
+                named = make_schedule(name, **asdict(schedule.sizes))
+            except InputError:  # sizes that the family does not have
+                continue
+            if named.same_order(schedule):
+                return named
     return schedule
 
 
@@ -64,11 +95,12 @@ def order_piece(schedule: Schedule) -> Piece:
 
 def split_note(schedule: Schedule) -> tuple[str, ...]:
     """Return what a user must know where `schedule` splits backwards: a note, or none."""
-    if Op.W not in schedule.used_ops:
+    if not schedule.splits_backward:
         return ()
     return (
         _(
-            "the plan splits backwards; PyTorch's own split leaves all of the first stage's backward for the weight "
-            "gradient, and computes recomputed layers again for it, so these actions take other times than planned"
+            "the plan splits backwards, and PyTorch splits them in a way of its own: the first stage leaves its whole "
+            "backward for the weight gradient, and a recomputed layer is computed again for each group of parameters, "
+            "so these actions take other times than planned"
         ),
     )

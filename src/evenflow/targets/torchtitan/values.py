@@ -4,8 +4,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from evenflow.errors import InputError
-from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.schedule import Schedule
 from evenflow.targets.stages import layers_by_kind, stages_of
@@ -36,7 +34,7 @@ def settings_of(plan: Plan, version: str) -> Settings:
     """Return the settings that run `plan`.
 
     Raises:
-        InputError: an order that torchtitan cannot place or load, or a stage between others without layers.
+        InputError: an order that torchtitan cannot place or load.
     """
     schedule = csv_order(plan)
     # The CSV replaces the order; what is left of the name is where it puts the stages.
@@ -44,13 +42,6 @@ def settings_of(plan: Plan, version: str) -> Settings:
         "ZBVZeroBubble" if is_v_shaped(schedule, title=TITLE) else "1F1B" if plan.num_chunks == 1 else "Interleaved1F1B"
     )
     stages = stages_of(plan, schedule.stage_ranks)
-    for index, stage in enumerate(stages[1:-1], start=1):
-        if not stage.kinds:
-            raise InputError(
-                value=0,
-                rule=_("must be above zero in stage {stage} for {title}", stage=index, title=TITLE),
-                place=_("layers, chunk {chunk}, rank {rank}", chunk=stage.chunk, rank=stage.rank),
-            )
     return Settings(
         schedule=schedule,
         parallelism={

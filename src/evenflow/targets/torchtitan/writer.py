@@ -11,6 +11,10 @@ from evenflow.targets.torchtitan.values import NEW, Settings, assignments, setti
 
 MODULE = "evenflow_plan.py"
 """The usual name of the Python module."""
+_WHOLE_LOSS = (
+    'if hasattr(config.loss, "loss_fn"):  # a chunked loss and split backwards lose the gradient of the last norm',
+    "    config.loss = config.loss.loss_fn",
+)
 
 
 def write(plan: Plan, version: str) -> Written:
@@ -31,6 +35,13 @@ def write(plan: Plan, version: str) -> Written:
             ),
             _("versions after 0.3.0 have parallelism.num_pp_microbatches in the place of both batch sizes"),
         )
+        if settings.schedule.splits_backward:
+            notes += (
+                _(
+                    "with split backwards PyTorch loses the gradient of the last norm under a ChunkedLossWrapper, so "
+                    "the module takes the loss inside it, which needs the memory of all logits"
+                ),
+            )
         if settings.layers_by_kind:
             notes += (_("recomputation by layer needs evenflow in the environment of the training"),)
     else:
@@ -75,6 +86,7 @@ def _python(plan: Plan, settings: Settings) -> str:
         *assignments(settings.parallelism, prefix="config.parallelism."),
         "config.parallelism.pipeline_parallel_layers_per_stage = None",
         "config.parallelism.pipeline_parallel_microbatch_size = 1",
+        *(_WHOLE_LOSS if settings.schedule.splits_backward else ()),
         f"config.activation_checkpoint = {_policy(settings.layers_by_kind)}",
         "return config",
     ]
