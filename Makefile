@@ -7,12 +7,13 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TORCH ?= torch==2.13.0
 MINDFORMERS_VENV := .venv-mindformers
 PADDLE_VENV := .venv-paddle
+DEEPSPEED_VENV := .venv-deepspeed
 # Machine code of an older version: the compiler sees changes of a loop's own file only.
 FORGET_COMPILED := find src -name '*.nb[ic]' -delete
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table translations check release-check bench bench-fidelity check-mindformers check-paddle clean
+.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table translations check release-check bench bench-fidelity check-mindformers check-paddle check-deepspeed clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -33,7 +34,8 @@ help:
 	@echo "make bench              measure plan quality and simulator speed"
 	@echo "make bench-fidelity     compare predicted with measured steps and memory, write docs/fidelity.md"
 	@echo "make check-mindformers  let the real MindFormers read what evenflow writes for it (installs 3.5 GB)"
-	@echo "make check-paddle       compare the orders of work with PaddlePaddle's own (installs 0.9 GB)"
+	@echo "make check-paddle       let the real PaddlePaddle build what evenflow writes, compare orders of work (installs 0.9 GB)"
+	@echo "make check-deepspeed    let the real DeepSpeed build what evenflow writes, and train with it (installs 1.0 GB)"
 	@echo "make clean              remove $(VENV) and everything built"
 
 setup: $(VENV)/.stamp-setup
@@ -104,10 +106,14 @@ check-mindformers: setup $(MINDFORMERS_VENV)/.stamp
 
 check-paddle: setup $(PADDLE_VENV)/.stamp
 	$(BIN)/python checks/paddle/check.py --python $(PADDLE_VENV)/bin/python --grids output/paddle_cyclic_waits.txt
+	$(BIN)/python checks/paddle/check_plans.py --python $(PADDLE_VENV)/bin/python
+
+check-deepspeed: setup $(DEEPSPEED_VENV)/.stamp
+	$(BIN)/python checks/deepspeed/check.py --python $(DEEPSPEED_VENV)/bin/python
 
 clean:
 	$(FORGET_COMPILED)
-	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PADDLE_VENV) site build dist htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PADDLE_VENV) $(DEEPSPEED_VENV) site build dist htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # A stamp and not $(BIN)/python: that file also exists when making the environment failed halfway.
 $(VENV)/.stamp-venv:
@@ -149,4 +155,12 @@ $(PADDLE_VENV)/.stamp: | $(VENV)/.stamp-venv
 	@echo "installing PaddlePaddle into $(PADDLE_VENV) (once, a few minutes) ..."
 	@$(PYTHON) -m venv $(PADDLE_VENV)
 	@$(PADDLE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check paddlepaddle==3.3.1
+	@touch $@
+
+# torch by a call of its own, so that an index that is set for it decides which build is taken.
+$(DEEPSPEED_VENV)/.stamp: | $(VENV)/.stamp-venv
+	@echo "installing DeepSpeed into $(DEEPSPEED_VENV) (once, a few minutes) ..."
+	@$(PYTHON) -m venv $(DEEPSPEED_VENV)
+	@$(DEEPSPEED_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	@DS_BUILD_OPS=0 $(DEEPSPEED_VENV)/bin/python -m pip install --quiet --disable-pip-version-check deepspeed==0.19.8
 	@touch $@
