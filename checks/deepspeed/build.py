@@ -94,6 +94,34 @@ def build(case: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+class GPT2ModelPipe(PipelineModule):
+    """GPT-NeoX's name for its model, which DeepSpeed knows."""
+
+
+def neox(case: dict[str, Any]) -> dict[str, list[int]]:
+    """Return the layers of every rank, and how many of them recompute, of a model with the entries of GPT-NeoX."""
+    names = ["EmbeddingPipe", *["ParallelTransformerLayerPipe"] * case["layers"], "NormPipe", "ParallelLinearPipe"]
+    made = {name: type(name, (Block,), {}) for name in set(names)}
+    layers: list[Any] = [LayerSpec(made[name], number) for number, name in enumerate(names)]
+    for place, name in ((1, "_pre_transformer_block"), (len(layers) - 1, "_post_transformer_block")):
+        function = functools.partial(torch.exp)
+        function.__name__ = name
+        layers.insert(place, function)
+    found: dict[str, list[int]] = {"layers": [], "recomputed": []}
+    for rank in range(case["ranks"]):
+        with_ranks(case["ranks"], rank)
+        module = GPT2ModelPipe(
+            layers, num_stages=case["ranks"], partition_method=case["method"], checkpointable_layers=[names[1]]
+        )
+        module.set_checkpoint_interval(case["interval"])
+        here = [type(each).__name__ == names[1] for each in module.forward_funcs]
+        found["layers"].append(sum(here))
+        groups = [here[begin : begin + case["interval"]] for begin in range(0, len(here), case["interval"] or 1)]
+        again = zip(groups, module.is_checkpointable_results, strict=True) if case["interval"] else ()
+        found["recomputed"].append(sum(len(group) for group, is_again in again if is_again))
+    return found
+
+
 def order(num_ranks: int, num_microbatches: int) -> list[list[list[Any]]]:
     """Return the computing instructions of every rank of the train schedule, each with its microbatch."""
     ranks = []
@@ -115,7 +143,7 @@ def main() -> None:
     seen = {}
     for name, case in cases.items():
         try:
-            seen[name] = build(case)
+            seen[name] = neox(case) if "method" in case else build(case)
         except Exception as error:  # noqa: BLE001  # whatever it raises is its answer
             seen[name] = {"error": f"{type(error).__name__}: {error}"}
     orders = {f"{p}x{m}": order(p, m) for p in RANKS for m in MICROBATCHES}

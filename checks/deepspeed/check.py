@@ -8,6 +8,7 @@ in four processes (`train.py`), and its losses are compared with those of the mo
 
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from evenflow.model import FULL, Plan
 from evenflow.schedule import Op, make_schedule
 from evenflow.targets.refusal import refusal
 from evenflow.targets.registry import target_named
+from evenflow.targets.target import GivenSizes
 
 HERE = Path(__file__).resolve().parent
 TARGET = target_named("deepspeed")
@@ -45,7 +47,7 @@ def check(python: Path) -> None:
     cases = dict(all_cases(plans))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "cases.json").write_text(json.dumps(cases), encoding="utf-8")
+        (folder / "cases.json").write_text(json.dumps(cases | baselines()), encoding="utf-8")
         run(python, HERE / "build.py", folder)
         seen = json.loads((folder / "seen.json").read_text("utf-8"))
     click.echo(f"DeepSpeed {seen['version']}: {len(plans)} plans, {len(cases) - len(plans)} spoiled on purpose")
@@ -54,6 +56,12 @@ def check(python: Path) -> None:
         for name, plan in plans.items()
         if (error := refusal(plan, TARGET.abilities(VERSION), title=TARGET.title))
     ]
+    for name, case in baselines().items():
+        baseline = TARGET.read(neox_file(case), "neox.yml", GivenSizes()).plan
+        full = [baseline.count(FULL, 0, rank) for rank in range(baseline.num_ranks)]
+        if seen["cases"][name] != {"layers": list(baseline.layers[0]), "recomputed": full}:
+            failures.append(f"{name}: read as {baseline}, DeepSpeed says {seen['cases'][name]}")
+    click.echo(f"{len(baselines())} configurations of GPT-NeoX read")
     for name, case in cases.items():
         plan = plans[name.partition(".")[0]]
         fault = difference(expectation(plan, case), seen["cases"][name])
@@ -113,6 +121,34 @@ def all_cases(plans: dict[str, Plan]) -> Iterator[tuple[str, dict[str, Any]]]:
         uniform = case["module"].replace("type:^StageMarker$", "uniform")
         if moved_by_uniform(plan, head, tail):
             yield f"{name}.spoiled-method", case | {"module": uniform}
+
+
+def baselines() -> dict[str, dict[str, Any]]:
+    """Return sizes and methods of configurations of GPT-NeoX, always the same."""
+    made = random.Random(1)
+    cases = {}
+    for index in range(100):
+        ranks = made.randint(1, 8)
+        cases[f"neox-{index:03}"] = {
+            "ranks": ranks,
+            "layers": made.randint(ranks, 50),
+            "method": made.choice(["type:transformer|mlp", "type:ParallelTransformerLayerPipe", "type:transformer"]),
+            "interval": made.choice([0, 1, 1, 2, 3]),
+        }
+    return cases
+
+
+def neox_file(case: dict[str, Any]) -> str:
+    """Return a configuration of GPT-NeoX."""
+    lines = [
+        f'"pipe-parallel-size": {case["ranks"]}',
+        f'"num-layers": {case["layers"]}',
+        f'"pipe_partition_method": "{case["method"]}"',
+        '"gradient_accumulation_steps": 8',
+        f'"checkpoint-activations": {"true" if case["interval"] else "false"}',
+        f'"checkpoint-num-layers": {case["interval"] or 1}',
+    ]
+    return "{\n" + ",\n".join(lines) + ",\n}\n"
 
 
 def with_list(module: str, name: str, values: list[int]) -> str:

@@ -8,6 +8,7 @@ orders of work that its dynamic graph runs, or the error that the package raises
 """
 
 import functools
+import itertools
 import json
 import logging
 import sys
@@ -19,6 +20,7 @@ import paddle
 import paddle.distributed as dist
 from paddle.distributed import fleet
 from paddle.distributed.fleet.meta_parallel import LayerDesc, PipelineLayer, pipeline_parallel
+from paddle.distributed.fleet.meta_parallel.parallel_layers.pp_layers import SegmentLayers
 from paddle.distributed.fleet.utils.log_util import logger
 
 RANKS, CHUNKS, MICROBATCHES = range(2, 7), range(1, 4), range(1, 21)
@@ -97,6 +99,21 @@ def build(case: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def segment(case: dict[str, Any]) -> list[int]:
+    """Return how many decoder layers every stage has, of the entries of PaddleFormers cut by its method."""
+    names = ["EmbeddingPipe", *["DecoderLayerPipe"] * case["layers"], *["EmptyLayer"] * case["empty"]]
+    names += ["RMSNormPipe", "LMHeadPipe"]
+    made = {name: type(name, (paddle.nn.Layer,), {}) for name in set(names)}
+    cutter = SegmentLayers(
+        [LayerDesc(made[name]) for name in names],
+        num_parts=case["ranks"],
+        method=case["segment"],
+        num_virtual_pipeline_stage=case["chunks"] if case["chunks"] > 1 else None,
+    )
+    cuts = cutter.do_segment()
+    return [names[begin:end].count("DecoderLayerPipe") for begin, end in itertools.pairwise(cuts)]
+
+
 def order(num_ranks: int, num_chunks: int, num_microbatches: int, rank: int) -> str:
     """Return the order of one rank as the package itself writes it: `f` and `b`, microbatch, and chunk of several."""
     kind = pipeline_parallel.PipelineParallel
@@ -162,7 +179,7 @@ def main() -> None:
         for v in CHUNKS
         for m in MICROBATCHES
     ]
-    seen = {name: answer(build, case) for name, case in cases.items()}
+    seen = {name: answer(segment if "segment" in case else build, case) for name, case in cases.items()}
     text = json.dumps({"version": paddle.__version__, "cases": seen, "orders": orders})
     (folder / "seen.json").write_text(text, encoding="utf-8")
 

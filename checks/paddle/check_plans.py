@@ -19,10 +19,12 @@ from typing import Any
 
 import click
 
+from evenflow.errors import InputError
 from evenflow.model import FULL, Plan, cells
 from evenflow.schedule import Op, make_schedule
 from evenflow.targets.refusal import refusal
 from evenflow.targets.registry import target_named
+from evenflow.targets.target import GivenSizes
 
 TARGET = target_named("paddle")
 VERSION = TARGET.versions[-1]
@@ -45,7 +47,7 @@ def check(python: Path) -> None:
     cases = dict(all_cases(plans))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "cases.json").write_text(json.dumps(cases), encoding="utf-8")
+        (folder / "cases.json").write_text(json.dumps(cases | arguments()), encoding="utf-8")
         script = Path(__file__).resolve().parent / "build.py"
         run = subprocess.run(
             [python.absolute(), script, folder], cwd=folder, capture_output=True, text=True, check=False
@@ -61,6 +63,11 @@ def check(python: Path) -> None:
         fault = difference(plans[name.partition(".")[0]], case, seen["cases"][name])
         if bool(fault) != ("spoiled" in name):
             failures.append(f"{name}: {fault or 'a spoiled plan was not noticed'}")
+    for name, case in arguments().items():
+        read, theirs = counts_read(case), seen["cases"][name]
+        if read != theirs and not (read is None and "error" in theirs):
+            failures.append(f"{name}, {case}: read as {read}, PaddlePaddle says {theirs}")
+    click.echo(f"{len(arguments())} arguments of PaddleFormers read")
     verdicts = Counter(order_verdict(**each) for each in seen["orders"])
     click.echo("orders: " + ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items())))
     failures += [
@@ -122,6 +129,46 @@ def all_cases(plans: dict[str, Plan]) -> Iterator[tuple[str, dict[str, Any]]]:
         full[giver] += -1 if full[giver] else 1
         yield f"{name}.spoiled-recompute", case | {"module": with_list(case["module"], "RECOMPUTED", full)}
         yield f"{name}.spoiled-method", case | {"method": "uniform" if plan.num_chunks == 1 else "layer:Block"}
+
+
+def arguments() -> dict[str, dict[str, Any]]:
+    """Return sizes and methods of arguments of PaddleFormers, always the same."""
+    made = random.Random(1)
+    cases = {}
+    for index in range(150):
+        chunks = made.choice([1, 1, 2, 3])
+        ranks = made.randint(1 if chunks == 1 else 3, 6)
+        empty = made.choice([0, 0, 1, 2])
+        layers = made.choice([ranks * chunks * made.randint(1, 6) - empty, made.randint(ranks * chunks, 40)])
+        methods: list[Any] = ["layer:DecoderLayer", "layer:Decoder|EmptyLayer"]
+        if chunks == 1:
+            length = layers + empty + 3
+            inner = sorted(made.randint(0, length) for _ in range(ranks - 1))
+            methods += ["uniform", [0, *inner], [0, *inner, length]]
+        cases[f"arguments-{index:03}"] = {
+            "ranks": ranks,
+            "chunks": chunks,
+            "layers": max(1, layers),
+            "empty": empty,
+            "segment": made.choice(methods),
+        }
+    return cases
+
+
+def counts_read(case: dict[str, Any]) -> list[int] | None:
+    """Return the layers of every stage that evenflow reads in arguments; None where it refuses them."""
+    text = (
+        f"pipeline_model_parallel_size: {case['ranks']}\n"
+        f"virtual_pipeline_model_parallel_size: {case['chunks']}\n"
+        f"gradient_accumulation_steps: {2 * case['ranks']}\n"
+        f"num_empty_layers_add_in_tail: {case['empty']}\n"
+        f'pp_seg_method: "{case["segment"]}"\n'
+    )
+    try:
+        plan = TARGET.read(text, "sft.yaml", GivenSizes(num_layers=case["layers"])).plan
+    except InputError:
+        return None
+    return [count for row in plan.layers for count in row]
 
 
 def with_list(module: str, name: str, values: list[int]) -> str:

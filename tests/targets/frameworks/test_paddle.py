@@ -1,5 +1,6 @@
 """Paddle: what it can run, and the text that it gets."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from evenflow.adapters.paddle import planned_layers
 from evenflow.model import FULL, SELECT, Plan
 from evenflow.targets.frameworks.paddle import TARGET
 from evenflow.targets.refusal import refusal
+from evenflow.targets.target import GivenSizes
 from tests.adapters.layer_lists import entries_for, full_plans
 from tests.adapters.stub_packages import class_name, is_recomputed, paddle
 
@@ -66,6 +68,35 @@ def test_the_written_module_does_what_the_adapter_does(paddle: None, plan: Plan)
     )
     others, other = planned_layers(entries_for(plan, head=2, tail=1), plan, head=2, tail=1)
     assert (form(entries), method) == (form(others), other)
+
+
+@pytest.mark.parametrize("all_recompute", [False, True])
+@given(plan=full_plans(max_chunks=3))
+def test_arguments_of_paddleformers_read_back_as_the_plan(all_recompute: bool, plan: Plan) -> None:
+    assume(plan.num_chunks == 1 or plan.num_ranks > 2)
+    assume(plan.num_layers > 0)
+    plan = replace(plan, recompute={FULL: plan.layers} if all_recompute else {})
+    *_others, piece = TARGET.write(plan, VERSION).pieces
+    if plan.num_chunks > 1 and len({count for row in plan.layers for count in row}) > 1:
+        assert piece.syntax == "python"
+        return
+    assert TARGET.recognise(piece.text, "sft.yaml")
+    assert TARGET.read is not None
+    assert TARGET.read(piece.text, "sft.yaml", GivenSizes(num_layers=plan.num_layers)).plan == plan
+
+
+def test_arguments_of_paddleformers() -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=8, layers=((1, 3, 2, 2),), recompute={FULL: ((1, 3, 2, 2),)})
+    assert TARGET.write(plan, VERSION).pieces[-1].text == (
+        "pipeline_model_parallel_size: 4\n"
+        "virtual_pipeline_model_parallel_size: 1\n"
+        "gradient_accumulation_steps: 8\n"
+        'pp_seg_method: "[0, 2, 5, 7]"\n'
+        "recompute_granularity: full\n"
+        "recompute_method: uniform\n"
+        "recompute_num_layers: 1\n"
+    )
+    assert len(TARGET.write(replace(plan, recompute={FULL: ((1, 0, 2, 2),)}), VERSION).pieces) == 3
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from evenflow.adapters import deepspeed as adapter
 from evenflow.adapters.stage_counts import stage_counts
 from evenflow.language import _
 from evenflow.model import FULL, Abilities, Empty, Plan, Recomputation, Scope
+from evenflow.targets.entry_lists.deepspeed_reader import is_deepspeed, read_plan
 from evenflow.targets.target import Piece, Target, Written
 
 TITLE = "DeepSpeed"
@@ -73,4 +74,6 @@ TARGET = Target(
     page="deepspeed",
     abilities=abilities,
     write=write,
+    read=read_plan,
+    recognise=is_deepspeed,
 )

@@ -1,9 +1,12 @@
 """Paddle (dynamic graph): a plan as a Python module for the training script and lines of the distributed strategy."""
 
+from itertools import accumulate
+
 from evenflow.adapters import paddle as adapter
 from evenflow.adapters.stage_counts import stage_counts
 from evenflow.language import _
 from evenflow.model import FULL, Abilities, Empty, Plan, Recomputation, Scope, SizeRule, Sizes
+from evenflow.targets.entry_lists.paddle_reader import is_paddle, read_plan
 from evenflow.targets.target import Piece, Target, Written
 
 TITLE = "Paddle"
@@ -71,6 +74,7 @@ def write(plan: Plan, version: str) -> Written:
             _("best_unbalanced_scheduler and forward_backward_overlap_scheduler run another order: leave them off"),
             _("an end of a stage is an entry, so the numbers of layers in names of checkpoints belong to this cut"),
         ]
+    arguments = _formers_arguments(plan)
     return Written(
         pieces=(
             Piece(
@@ -81,9 +85,36 @@ def write(plan: Plan, version: str) -> Written:
             ),
             Piece(title=_("in your training script, where it makes the PipelineLayer"), syntax="python", text=use),
             Piece(title=_("in your training script, before fleet.init"), syntax="python", text=strategy),
+            *(
+                [Piece(title=_("or all of it as arguments of PaddleFormers"), syntax="yaml", text=arguments)]
+                if arguments
+                else []
+            ),
         ),
         notes=tuple(notes),
     )
+
+
+def _formers_arguments(plan: Plan) -> str:
+    """Return arguments of PaddleFormers for a `GeneralModelForCausalLMPipe`; empty where there are none.
+
+    They can say any cut into one chunk for each rank, or one into equal stages; and all layers recomputed, or none.
+    """
+    layers, recomputed = stage_counts(plan, title=TITLE)
+    if (plan.num_chunks > 1 and len(set(layers)) > 1) or (any(recomputed) and recomputed != layers):
+        return ""
+    cuts = [0, *list(accumulate(layers[:-1], initial=1))[1:]]  # the embedding is the first entry
+    method = "layer:DecoderLayer|EmptyLayer" if plan.num_chunks > 1 else str(cuts)
+    lines = {
+        "pipeline_model_parallel_size": plan.num_ranks,
+        "virtual_pipeline_model_parallel_size": plan.num_chunks,
+        "gradient_accumulation_steps": plan.num_microbatches,
+        "pp_seg_method": f'"{method}"',
+        "recompute_granularity": "full" if any(recomputed) else "null",
+    }
+    if any(recomputed):
+        lines |= {"recompute_method": "uniform", "recompute_num_layers": 1}
+    return "".join(f"{key}: {value}\n" for key, value in lines.items())
 
 
 TARGET = Target(
@@ -94,4 +125,6 @@ TARGET = Target(
     page="paddle",
     abilities=abilities,
     write=write,
+    read=read_plan,
+    recognise=is_paddle,
 )
