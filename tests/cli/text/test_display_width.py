@@ -17,6 +17,7 @@ def test_padding_reaches_the_same_column_in_both_languages() -> None:
 
 def test_words_and_their_punctuation_stay_together() -> None:
     assert wrapped("上限（--memory）之内，没有更短的方案。", 16) == ["上限（--memory）", "之内，没有更短的", "方案。"]
+    assert wrapped("上限。  [默认：无]", 8) == ["上限。", "[默认：", "无]"]
 
 
 @given(st.text(alphabet="ab 层数，。（）-"), st.integers(8, 40))

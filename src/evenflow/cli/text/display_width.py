@@ -3,8 +3,8 @@
 import re
 import unicodedata
 
-_OPENING = "（《〈“‘「『【［"
-_CLOSING = "，。、；：！？）》〉”’」』】］…—"
+_OPENING = "([（《〈“‘「『【［"
+_CLOSING = ")]，。、；：！？）》〉”’」』】］…—"
 _PIECE = re.compile(r"\s+|[^\s\u2e80-\uffef]+|.")
 """Space, a word in Latin letters, or one character of a script that has no spaces."""
 

@@ -10,7 +10,7 @@ from evenflow.units import milliseconds
 
 def written_text(written: Written) -> str:
     """Return every piece under its title, then environment variables and notes."""
-    parts = [f"{piece.title}:\n{piece.text.rstrip()}" for piece in written.pieces]
+    parts = [_("{title}:", title=piece.title) + f"\n{piece.text.rstrip()}" for piece in written.pieces]
     if written.environment:
         settings = "\n".join(f"{name}={value}" for name, value in written.environment.items())
         parts.append(_("environment variables:") + f"\n{settings}")
