@@ -8,12 +8,13 @@ TORCH ?= torch==2.13.0
 MINDFORMERS_VENV := .venv-mindformers
 PADDLE_VENV := .venv-paddle
 DEEPSPEED_VENV := .venv-deepspeed
+HYDRA_VENV := .venv-hydra
 # Machine code of an older version: the compiler sees changes of a loop's own file only.
 FORGET_COMPILED := find src -name '*.nb[ic]' -delete
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table translations check release-check bench bench-fidelity check-mindformers check-paddle check-deepspeed clean
+.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table translations check release-check bench bench-fidelity check-mindformers check-paddle check-deepspeed check-hydra clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -36,6 +37,7 @@ help:
 	@echo "make check-mindformers  let the real MindFormers read what evenflow writes for it (installs 3.5 GB)"
 	@echo "make check-paddle       let the real PaddlePaddle build what evenflow writes, compare orders of work (installs 0.9 GB)"
 	@echo "make check-deepspeed    let the real DeepSpeed build what evenflow writes, and train with it (installs 1.0 GB)"
+	@echo "make check-hydra        let the real Hydra read the overrides for verl and Megatron-Bridge (installs 10 MB)"
 	@echo "make clean              remove $(VENV) and everything built"
 
 setup: $(VENV)/.stamp-setup
@@ -111,9 +113,12 @@ check-paddle: setup $(PADDLE_VENV)/.stamp
 check-deepspeed: setup $(DEEPSPEED_VENV)/.stamp
 	$(BIN)/python checks/deepspeed/check.py --python $(DEEPSPEED_VENV)/bin/python
 
+check-hydra: setup $(HYDRA_VENV)/.stamp
+	$(BIN)/python checks/hydra/check.py --python $(HYDRA_VENV)/bin/python
+
 clean:
 	$(FORGET_COMPILED)
-	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PADDLE_VENV) $(DEEPSPEED_VENV) site build dist htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PADDLE_VENV) $(DEEPSPEED_VENV) $(HYDRA_VENV) site build dist htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # A stamp and not $(BIN)/python: that file also exists when making the environment failed halfway.
 $(VENV)/.stamp-venv:
@@ -163,4 +168,10 @@ $(DEEPSPEED_VENV)/.stamp: | $(VENV)/.stamp-venv
 	@$(PYTHON) -m venv $(DEEPSPEED_VENV)
 	@$(DEEPSPEED_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	@DS_BUILD_OPS=0 $(DEEPSPEED_VENV)/bin/python -m pip install --quiet --disable-pip-version-check deepspeed==0.19.8
+	@touch $@
+
+$(HYDRA_VENV)/.stamp: | $(VENV)/.stamp-venv
+	@echo "installing Hydra into $(HYDRA_VENV) (once) ..."
+	@$(PYTHON) -m venv $(HYDRA_VENV)
+	@$(HYDRA_VENV)/bin/python -m pip install --quiet --disable-pip-version-check hydra-core==1.3.2
 	@touch $@
