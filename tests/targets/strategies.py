@@ -1,5 +1,6 @@
 """Random plans that a framework can run, by its abilities."""
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -7,6 +8,15 @@ from hypothesis import strategies as st
 from evenflow.model import FULL, Abilities, Empty, Plan, Scope
 from evenflow.schedule import FAMILIES
 from evenflow.targets.refusal import refusal
+
+
+def canonical(plan: Plan) -> Plan:
+    """Return the same plan in one form: no kinds without layers, and no group size where it is the usual one."""
+    return replace(
+        plan,
+        recompute={kind: table for kind, table in plan.recompute.items() if any(map(any, table))},
+        group_size=None if plan.group_size == plan.num_ranks else plan.group_size,
+    )
 
 
 @st.composite
@@ -24,7 +34,7 @@ def _any_plans(draw: Any, abilities: Abilities) -> Plan:
     fewest = 0 if abilities.empty is Empty.ANY else 1
     cell = st.integers(min_value=fewest, max_value=5)
     row = st.tuples(*[cell] * num_ranks)
-    layers = draw(st.tuples(*[row] * num_chunks))
+    layers = draw(st.tuples(*[row] * num_chunks).filter(lambda rows: any(map(any, rows))))
     group = draw(st.none() | st.integers(min_value=num_ranks, max_value=9)) if family.has_groups else None
     num_microbatches = draw(st.integers(min_value=num_ranks, max_value=12))
     way = draw(st.sampled_from((None, *abilities.recomputation)))

@@ -38,7 +38,7 @@ _MOST_BITS = 10_000
 _TAG = "tag:yaml.org,2002:"
 _LIST, _MAPPING, _MERGE = _TAG + "seq", _TAG + "map", _TAG + "merge"
 _SCALARS = tuple(_TAG + name for name in ("str", "int", "float", "bool", "null"))
-_LINES_DEPTH = 3
+_LINES_DEPTH = 4
 """Mappings within mappings whose lines are kept; no file here has more."""
 
 

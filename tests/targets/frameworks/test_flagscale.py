@@ -7,8 +7,9 @@ from evenflow.model import Plan
 from evenflow.profiles.yaml_values import load_document
 from evenflow.targets.frameworks.flagscale import TARGET
 from evenflow.targets.refusal import refusal
+from evenflow.targets.target import GivenSizes
 from tests.targets.pages import page_of
-from tests.targets.strategies import plans
+from tests.targets.strategies import canonical, plans
 
 UNEVEN = Plan(schedule="1f1b", num_microbatches=8, layers=((5, 7, 7, 7, 6),), recompute={"full": ((3, 2, 2, 0, 0),)})
 
@@ -72,6 +73,16 @@ def per_stage(rows: object) -> list[list[int]]:
         values = [value for count, value in zip(row[1::2], row[2::2], strict=True) for _ in range(count)]
         stages += [values] * row[0]
     return stages
+
+
+@given(plan=plans(TARGET.abilities("2.0")))
+def test_a_written_plan_is_read_back(plan: Plan) -> None:
+    assert TARGET.read is not None
+    text = "experiment: a run\n" + text_of(plan) + "model:\n  tie_word_embeddings: false\n"
+    assert TARGET.recognise(text, "train.yaml")
+    found = TARGET.read(text, "train.yaml", GivenSizes(num_microbatches=plan.num_microbatches))
+    assert canonical(found.plan) == canonical(plan)
+    assert found.unknown == ()
 
 
 @given(plan=plans(TARGET.abilities("2.0")))

@@ -1,14 +1,15 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.profiles.yaml_values import load_document
 from evenflow.targets.frameworks.megatron_bridge import TARGET
 from evenflow.targets.megatron.layout import parse_layout
+from evenflow.targets.target import Baseline, GivenSizes
 from tests.targets.pages import page_of
 from tests.targets.shell import bash_words, shell_words
-from tests.targets.strategies import plans
+from tests.targets.strategies import canonical, plans
 
 INTERLEAVED = Plan(
     schedule="interleaved",
@@ -104,11 +105,11 @@ def test_the_section_around_everything_of_older_scripts() -> None:
     [
         (
             "model:\n  num_layers: 27\n",
-            r"user\.yaml: model\.num_layers must be the number of layers of the plan \(28\)",
+            r"user\.yaml, line 2: model\.num_layers must be the number of layers of the plan \(28\)",
         ),
-        ("model: 3\n", r"user\.yaml: model must be a mapping, got 'int'"),
-        ("model:\n  pipeline_model_parallel_layout: Etx\n", r"user\.yaml: model\.pipeline_model_parallel_layout, char"),
-        ("- 1\n", r"user\.yaml must be a mapping"),
+        ("model: 3\n", r"user\.yaml: model must be an object of named fields, got 'int'"),
+        ("model:\n  pipeline_model_parallel_layout: Etx\n", r"user\.yaml, line 2: model\.pipeline_model_parallel_lay"),
+        ("- 1\n", r"user\.yaml must be an object"),
         ("model: {", r"user\.yaml"),
     ],
 )
@@ -116,6 +117,79 @@ def test_a_file_that_cannot_take_the_plan_is_refused(text: str, message: str) ->
     assert TARGET.apply is not None
     with pytest.raises(InputError, match=message):
         TARGET.apply(text, "user.yaml", INTERLEAVED)
+
+
+FOUR = GivenSizes(num_microbatches=4)
+
+
+def read(text: str, given: GivenSizes = FOUR) -> Baseline:
+    assert TARGET.read is not None
+    return TARGET.read(text, "user.yaml", given)
+
+
+def test_the_plan_of_a_users_file() -> None:
+    found = read(
+        USER_FILE.replace("num_layers: 28", "num_layers: 2").replace("  num_layers_in_first_pipeline_stage: 13\n", ""),
+        GivenSizes(num_microbatches=4),
+    )
+    assert found.plan == Plan(schedule="1f1b", num_microbatches=4, layers=((1, 1),), recompute={"select": ((1, 1),)})
+    assert found.unknown == ()
+    assert any("microbatch_group_size_per_vp_stage" in note and "recipe" in note for note in found.notes)
+
+
+def test_what_the_file_does_not_understand_is_named() -> None:
+    text = "model:\n  num_layers: 4\n  pipeline_model_parallel_size: 2\n  overlap_moe_expert_parallel_comm: true\n"
+    found = read(text)
+    assert found.unknown == ("user.yaml, line 4: overlap_moe_expert_parallel_comm",)
+
+
+def test_microbatches_need_the_batches_and_the_devices() -> None:
+    text = (
+        "model: {num_layers: 4, pipeline_model_parallel_size: 2}\ntrain: {global_batch_size: 8, micro_batch_size: 2}\n"
+    )
+    with pytest.raises(InputError, match=r"world_size must be given, for the number of microbatches"):
+        read(text, GivenSizes())
+    assert read(text).plan.num_microbatches == 4
+
+
+def test_a_microbatch_alone_does_not_tell_the_batch_which_the_recipe_has() -> None:
+    text = "model: {num_layers: 4, pipeline_model_parallel_size: 2}\ntrain: {micro_batch_size: 2}\n"
+    assert read(text).plan.num_microbatches == 4
+    with pytest.raises(InputError, match="for the number of microbatches"):
+        read(text, GivenSizes())
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "is_ours"),
+    [
+        (USER_FILE, "user.yaml", True),
+        ("ConfigContainer:\n  model:\n    pipeline_model_parallel_size: 2\n", "a.yaml", True),
+        ("model:\n  hidden_size: 3\n", "a.yaml", False),
+        ("modules:\n  a:\n    overrides:\n      pipeline_model_parallel_size: 2\nmodel:\n", "a.yaml", False),
+        ("--pipeline-model-parallel-size 4", "run.sh", False),
+        ("", "a.yaml", False),
+    ],
+)
+def test_its_files_are_recognised(text: str, file: str, is_ours: bool) -> None:
+    assert TARGET.recognise(text, file) is is_ours
+
+
+@given(plan=plans(TARGET.abilities("0.3")))
+def test_a_written_plan_is_read_back(plan: Plan) -> None:
+    yaml = TARGET.write(plan, "0.3").pieces[0].text
+    assert TARGET.recognise(yaml, "overrides.yaml")
+    found = read(yaml, GivenSizes(num_microbatches=plan.num_microbatches))
+    assert canonical(found.plan) == canonical(plan)
+    assert found.unknown == ()
+
+
+@settings(max_examples=30)
+@given(plan=plans(TARGET.abilities("0.3")))
+def test_a_plan_in_a_users_file_is_read_back(plan: Plan) -> None:
+    assert TARGET.apply is not None
+    mine = "model:\n  seq_length: 4096\n  num_layers_in_last_pipeline_stage: 2\ntrain: {}\n"
+    found = read(TARGET.apply(mine, "user.yaml", plan), GivenSizes(num_microbatches=plan.num_microbatches))
+    assert canonical(found.plan) == canonical(plan)
 
 
 @given(plan=plans(TARGET.abilities("0.3")))

@@ -1,15 +1,13 @@
-import re
-from typing import Any
-
 import pytest
 from hypothesis import assume, given
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.targets.frameworks.mindspeed import TARGET, matrix_text
+from evenflow.targets.frameworks.mindspeed import TARGET
+from evenflow.targets.target import GivenSizes
 from tests.targets.pages import page_of
-from tests.targets.shell import bash_words, shell_words
-from tests.targets.strategies import plans
+from tests.targets.shell import bash_words
+from tests.targets.strategies import canonical, plans
 
 INTERLEAVED = Plan(
     schedule="interleaved",
@@ -76,26 +74,17 @@ def test_layers_that_megatron_refuses_below_the_matrix_are_refused() -> None:
     assert TARGET.write(plan, "26.1").pieces
 
 
-def matrix(text: str) -> list[list[int]]:
-    """The matrix of a text in MindSpeed's grammar: lists of numbers, ``*n`` behind a list repeats it."""
-    assert re.fullmatch(r"\[(\[\d+(,\d+)*\](\*\d+)?,)*\[\d+(,\d+)*\](\*\d+)?\]", text)
-    rows: list[Any] = re.findall(r"\[(\d+(?:,\d+)*)\](?:\*(\d+))?", text[1:-1])
-    return [[int(number) for number in row.split(",")] for row, times in rows for _ in range(int(times or 1))]
-
-
 @given(plan=plans(TARGET.abilities("26.0")))
-def test_every_cut_is_in_its_matrix(plan: Plan) -> None:
-    rows = matrix(matrix_text(plan))
-    assert tuple(zip(*rows, strict=True)) == plan.layers
-
-
-@given(plan=plans(TARGET.abilities("26.0")))
-def test_every_plan_has_flags_in_pairs(plan: Plan) -> None:
+def test_a_written_plan_is_read_back(plan: Plan) -> None:
+    assert TARGET.read is not None
     assume(plan.num_chunks > 1 or plan.num_layers % plan.num_ranks == 0)
     for version in TARGET.versions:
-        words = shell_words(TARGET.write(plan, version).pieces[0].text)
-        assert all(word.startswith("--") for word in words[::2])
-        assert len(words) % 2 == 0
+        text = TARGET.write(plan, version).pieces[0].text
+        script = text + "python pretrain_gpt.py ${PIPELINE_ARGS[@]}  # with MindSpeed\n"
+        assert TARGET.recognise(script, "run.sh")
+        found = TARGET.read(script, "run.sh", GivenSizes(num_microbatches=plan.num_microbatches))
+        assert canonical(found.plan) == canonical(plan)
+        assert found.unknown == ()
 
 
 def test_the_page_shows_what_is_written() -> None:

@@ -3,9 +3,10 @@ from hypothesis import given
 from evenflow.model import Plan
 from evenflow.targets.frameworks.ms_swift import TARGET
 from evenflow.targets.megatron.layout import parse_layout
+from evenflow.targets.target import GivenSizes
 from tests.targets.pages import page_of
 from tests.targets.shell import bash_words, shell_words
-from tests.targets.strategies import plans
+from tests.targets.strategies import canonical, plans
 
 INTERLEAVED = Plan(
     schedule="interleaved",
@@ -59,6 +60,40 @@ def test_every_plan_is_in_its_arguments(plan: Plan) -> None:
     assert (int(group) if group else plan.num_ranks) == (plan.group_size or plan.num_ranks)
     selects = any(map(any, plan.recompute.get("select", ())))
     assert said["--recompute_granularity"] == ("full" if most else "selective" if selects else "none")
+
+
+SCRIPT = """\
+NPROC_PER_NODE=8 megatron sft \\
+    --model Qwen/Qwen3-30B-A3B \\
+    --pipeline_model_parallel_size 2 \\
+    --pipeline_model_parallel_layout "Et*22|t*21mL" \\
+    --account_for_loss_in_pipeline_split false \\
+    --vit_gradient_checkpointing true \\
+    --global_batch_size 8
+"""
+
+
+def test_the_plan_of_a_script() -> None:
+    assert TARGET.read is not None
+    assert TARGET.recognise(SCRIPT, "run.sh")
+    found = TARGET.read(SCRIPT, "run.sh", GivenSizes(num_microbatches=8))
+    assert found.plan == Plan(
+        schedule="1f1b", num_microbatches=8, layers=((22, 21),), recompute={"select": ((22, 21),)}
+    )
+    assert found.notes[:2] == (
+        "micro_batch_size is 1 where nothing is said of it",
+        "recompute_granularity is selective where nothing is said of it",
+    )
+    assert found.unknown == ()
+
+
+@given(plan=plans(TARGET.abilities("4.0")))
+def test_a_written_plan_is_read_back(plan: Plan) -> None:
+    assert TARGET.read is not None
+    script = text_of(plan) + 'megatron pt --model mine "${PIPELINE_ARGS[@]}"  # --pipeline_model_parallel\n'
+    assert TARGET.recognise(script, "run.sh")
+    found = TARGET.read(script, "run.sh", GivenSizes(num_microbatches=plan.num_microbatches))
+    assert canonical(found.plan) == canonical(plan)
 
 
 def test_the_page_shows_what_is_written() -> None:

@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
@@ -10,8 +10,9 @@ from evenflow.schedule import make_schedule
 from evenflow.targets.frameworks.primus import TARGET
 from evenflow.targets.megatron.layout import parse_layout
 from evenflow.targets.refusal import refusal
+from evenflow.targets.target import Baseline, GivenSizes
 from tests.targets.pages import page_of
-from tests.targets.strategies import plans
+from tests.targets.strategies import canonical, plans
 
 INTERLEAVED = Plan(
     schedule="interleaved",
@@ -163,7 +164,7 @@ def test_layers_of_multi_token_prediction_stay_in_the_layout() -> None:
         ("modules: {}\n", r"mine\.yaml: modules must have one module with the framework megatron, got 0"),
         ("{}\n", r"modules must have one module"),
         ("modules:\n  a: {framework: torchtitan}\n", r"modules must have one module"),
-        ("modules:\n  a: {framework: megatron, overrides: [1]}\n", r"mine\.yaml: modules\.a\.overrides must be a mapp"),
+        ("modules:\n  a: {framework: megatron, overrides: [1]}\n", r"mine\.yaml: modules\.a\.overrides must be an ob"),
         ("modules:\n  a: {framework: megatron, overrides: {num_layers: 3}}\n", r"num_layers must be the number of la"),
         ("modules: [", r"mine\.yaml"),
     ],
@@ -172,6 +173,140 @@ def test_a_file_that_cannot_take_the_plan_is_refused(text: str, message: str) ->
     assert TARGET.apply is not None
     with pytest.raises(InputError, match=message):
         TARGET.apply(text, "mine.yaml", INTERLEAVED)
+
+
+EIGHT = GivenSizes(num_microbatches=8)
+
+
+def read(overrides: str, given: GivenSizes = EIGHT) -> Baseline:
+    """The plan of a file with these lines as overrides."""
+    assert TARGET.read is not None
+    lines = "".join(f"      {line}\n" for line in overrides.splitlines())
+    text = f"modules:\n  pre_trainer:\n    framework: megatron\n    overrides:\n{lines}"
+    assert TARGET.recognise(text, "mine.yaml")
+    return TARGET.read(text, "mine.yaml", given)
+
+
+def test_a_microbatch_alone_does_not_tell_the_batch_which_a_preset_has() -> None:
+    sizes = "num_layers: 4\npipeline_model_parallel_size: 2\nmicro_batch_size: 1\n"
+    assert read(sizes).plan.num_microbatches == 8
+    with pytest.raises(InputError, match="for the number of microbatches"):
+        read(sizes, GivenSizes())
+
+
+def test_the_plan_of_a_users_file() -> None:
+    assert TARGET.read is not None
+    assert TARGET.recognise(USER_FILE, "mine.yaml")
+    given = GivenSizes(num_layers=64, num_microbatches=16)
+    found = TARGET.read(
+        USER_FILE.replace("overlap_grad_reduce: true", "recompute_mtp_layer_ids: [0]"), "mine.yaml", given
+    )
+    assert found.plan == Plan(
+        schedule="interleaved",
+        num_microbatches=16,
+        layers=((2,) * 8,) * 4,
+        recompute={"full": ((2,) * 8,) * 4},
+    )
+    assert found.notes == ("pipeline_model_parallel_size is taken to be 8, the default of PRIMUS_PP",)
+    assert found.unknown == ("mine.yaml, line 12: recompute_mtp_layer_ids",)
+
+
+@pytest.mark.parametrize("ids", ['"0,1,7,11,27"', "[27, 0, 1, 7, 11, 11]", '" 0, 1, 7, 11, 27 "'])
+def test_ids_of_recomputed_layers_are_counted_in_their_cells(ids: str) -> None:
+    found = read(
+        f"pipeline_model_parallel_size: 4\n"
+        f"pipeline_model_parallel_layout: Et*3|(t*4|)*6,tL\n"
+        f"recompute_granularity: full\nrecompute_layer_ids: {ids}\n"
+    )
+    assert found.plan.layers == ((3, 4, 4, 4), (4, 4, 4, 1))
+    assert found.plan.recompute == {"full": ((2, 0, 1, 1), (0, 0, 0, 1))}
+    assert found.notes == ()
+
+
+def test_recomputed_layers_need_not_be_the_first_and_may_be_of_multi_token_prediction() -> None:
+    found = read(
+        "pipeline_model_parallel_size: 2\npipeline_model_parallel_layout: Ettt|tttmL\nmtp_num_layers: 1\n"
+        "recompute_granularity: full\nrecompute_layer_ids: [1, 5, 6]\n"
+    )
+    assert found.plan.recompute == {"full": ((1, 1),)}
+    assert [note for note in found.notes if "has them first" in note]
+    assert [note for note in found.notes if "multi-token prediction" in note]
+
+
+def test_a_manual_split_has_the_chunks_of_a_rank_side_by_side() -> None:
+    found = read(
+        "pipeline_model_parallel_size: 4\nnum_virtual_stages_per_pipeline_rank: 2\n"
+        "decoder_pipeline_manual_split_list: [2, 3, 2, 2, 2, 2, 2, 1]\n"
+    )
+    assert found.plan.layers == ((2, 2, 2, 2), (3, 2, 2, 1))
+
+
+@pytest.mark.parametrize(
+    ("lines", "schedule"),
+    [
+        ("", "1f1b"),
+        ("patch_primus_pipeline: false\npp_algorithm: zbv-formatted", "1f1b"),
+        ("patch_primus_pipeline: true\npp_algorithm: 1f1b", "1f1b"),
+        ("patch_primus_pipeline: ${MINE:true}\npp_algorithm: zero-bubble", "zb-h1"),
+    ],
+)
+def test_the_schedule_of_a_file(lines: str, schedule: str) -> None:
+    assert read(f"num_layers: 4\npipeline_model_parallel_size: 2\n{lines}").plan.schedule == schedule
+
+
+SIZES = "num_layers: 8\npipeline_model_parallel_size: 2\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (f"{SIZES}patch_primus_pipeline: true\npp_algorithm: v-half", r"line 8: .*pp_algorithm must be 1f1b, 1f1b-int"),
+        (f"{SIZES}patch_primus_pipeline: true", r"pp_algorithm must have one chunk per rank, or several for"),
+        (f"{SIZES}patch_zero_bubble: true", r"patch_zero_bubble must be false: its orders of work are Primus' own"),
+        (f"{SIZES}recompute_layer_ids: [0]", r"recompute_granularity must be full beside recompute_layer_ids"),
+        (
+            f"{SIZES}recompute_layer_ids: [0]\nrecompute_granularity: full\nrecompute_method: block",
+            r"recompute_method must be null beside",
+        ),
+        (f"{SIZES}recompute_layer_ids: []\nrecompute_granularity: full", r"recompute_layer_ids must be a list of ids"),
+        (f"{SIZES}recompute_layer_ids: 0-3\nrecompute_granularity: full", r"recompute_layer_ids must be a list of ids"),
+        (f"{SIZES}recompute_layer_ids: [8]\nrecompute_granularity: full", r"must be ids from 0 to 7"),
+        (f"{SIZES}recompute_layer_ids: [-1]\nrecompute_granularity: full", r"must be ids from 0 to 7"),
+        (
+            f"{SIZES}decoder_pipeline_manual_split_list: [8]",
+            r"manual_split_list must have a number above zero for",
+        ),
+        (f"{SIZES}decoder_pipeline_manual_split_list: [8, 0]", r"manual_split_list must have a number above zero"),
+        (f"{SIZES}decoder_pipeline_manual_split_list: [4, 5]", r"num_layers must be 9, the layers of the layout"),
+        ("pipeline_model_parallel_size: 2", r"num_layers must be given"),
+        ("num_layers: 8\npipeline_model_parallel_size: ${PP}", r"write its value in place of the variable"),
+        ("num_layers: 9\npipeline_model_parallel_size: 2", r"must leave equally many layers to 2 ranks"),
+    ],
+)
+def test_what_cannot_be_read_has_one_message(lines: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(lines)
+
+
+@given(plan=plans(TARGET.abilities("26.1")))
+def test_a_written_plan_is_read_back(plan: Plan) -> None:
+    (piece,) = TARGET.write(plan, "26.1").pieces
+    lines = piece.text.split("    overrides:\n")[1].replace("      ", "")
+    found = read(lines, GivenSizes(num_microbatches=plan.num_microbatches))
+    assert canonical(found.plan) == canonical(plan)
+    assert found.unknown == found.notes == () or plan.recompute.get("select")
+
+
+@settings(max_examples=30)
+@given(plan=plans(TARGET.abilities("26.1")))
+def test_a_plan_in_a_users_file_is_read_back(plan: Plan) -> None:
+    assert TARGET.apply is not None
+    assert TARGET.read is not None
+    mine = USER_FILE + "      pp_algorithm: v-half\n      patch_primus_pipeline: true\n      patch_zero_bubble: true\n"
+    applied = TARGET.apply(mine, "mine.yaml", plan)
+    found = TARGET.read(applied, "mine.yaml", GivenSizes(num_microbatches=plan.num_microbatches))
+    assert canonical(found.plan) == canonical(plan)
+    assert TARGET.apply(applied, "mine.yaml", plan) == applied
 
 
 @given(plan=plans(TARGET.abilities("26.1")))

@@ -1,11 +1,14 @@
+import pytest
 from hypothesis import given
 
+from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.targets.frameworks.verl import TARGET
 from evenflow.targets.megatron.layout import parse_layout
+from evenflow.targets.target import GivenSizes
 from tests.targets.pages import page_of
 from tests.targets.shell import bash_words, shell_words
-from tests.targets.strategies import plans
+from tests.targets.strategies import canonical, plans
 
 MEGATRON = "actor_rollout_ref.actor.megatron"
 INTERLEAVED = Plan(
@@ -67,6 +70,47 @@ def test_every_plan_is_in_its_overrides(plan: Plan) -> None:
     assert (1 if chunks == "null" else int(chunks)) == plan.num_chunks
     group = said["microbatch_group_size_per_vp_stage"]
     assert (plan.num_ranks if group == "null" else int(group)) == (plan.group_size or plan.num_ranks)
+
+
+SCRIPT = """\
+LAYOUT=${LAYOUT:-"Et*6|(t*6|)*2,t*5L"}
+ACTOR=(
+    actor_rollout_ref.actor.optim.lr=1e-6
+    actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=4
+    actor_rollout_ref.actor.megatron.virtual_pipeline_model_parallel_size=null
+    ++actor_rollout_ref.actor.megatron.override_transformer_config.recompute_method=uniform
+    ++actor_rollout_ref.actor.megatron.override_transformer_config.recompute_granularity=full
+    +actor_rollout_ref.actor.megatron.override_transformer_config.recompute_num_layers=1
+    +actor_rollout_ref.actor.megatron.override_transformer_config.cpu_offloading=True
+    "++actor_rollout_ref.actor.megatron.override_transformer_config.pipeline_model_parallel_layout='${LAYOUT}'"
+)
+python3 -m verl.trainer.main_ppo "${ACTOR[@]}" trainer.nnodes=2
+"""
+
+
+def test_the_plan_of_a_script() -> None:
+    assert TARGET.read is not None
+    assert TARGET.recognise(SCRIPT, "run.sh")
+    found = TARGET.read(SCRIPT, "run.sh", GivenSizes(num_microbatches=8))
+    assert found.plan == Plan(
+        schedule="1f1b", num_microbatches=8, layers=((6, 6, 6, 5),), recompute={"full": ((6, 6, 6, 5),)}
+    )
+    assert found.unknown == ("run.sh: cpu_offloading",)
+
+
+def test_a_script_without_overrides_is_refused() -> None:
+    assert TARGET.read is not None
+    with pytest.raises(InputError, match=r"run\.sh must have overrides of actor_rollout_ref\.actor\.megatron"):
+        TARGET.read("python3 -m verl.trainer.main_ppo a=3\n", "run.sh", GivenSizes())
+
+
+@given(plan=plans(TARGET.abilities("0.9")))
+def test_a_written_plan_is_read_back(plan: Plan) -> None:
+    assert TARGET.read is not None
+    script = text_of(plan) + 'python3 -m verl.trainer.main_ppo "${PIPELINE_ARGS[@]}"\n'
+    found = TARGET.read(script, "run.sh", GivenSizes(num_microbatches=plan.num_microbatches))
+    assert canonical(found.plan) == canonical(plan)
+    assert found.unknown == ()
 
 
 def test_the_page_shows_what_is_written() -> None:

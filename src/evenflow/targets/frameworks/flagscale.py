@@ -5,17 +5,19 @@ microbatches: a plan has one value for all of them. With chunks FlagScale takes 
 [FlagScale, `_parse_recompute_refined_config`]
 """
 
+import re
 from collections.abc import Sequence
 from itertools import groupby
 
 from evenflow.export.yaml_edit import entry_lines
 from evenflow.language import _
 from evenflow.model import FULL, SELECT, Abilities, Plan, Recomputation, Scope
+from evenflow.targets.flagscale.reader import BLOCK, GRANULARITIES, METHODS, NUMBERS, SPLIT, read_sections
 from evenflow.targets.megatron.settings import recompute_settings
 from evenflow.targets.target import Piece, Target, Written
 
-_BLOCK = 1
-"""The method block; 0 is uniform."""
+_SYSTEM = re.compile(r"^system:", re.MULTILINE)
+_HAS_SIZES = re.compile(r"^[ ]+pipeline_model_parallel_size[ ]*:", re.MULTILINE)
 
 
 def _abilities(version: str) -> Abilities:
@@ -30,11 +32,11 @@ def _write(plan: Plan, version: str) -> Written:
     full = plan.recompute.get(FULL, ((0,) * plan.num_ranks,))[0]
     if any(full):
         system |= {
-            "recompute_granularity_per_stage_micro_batch": _rows([int(count > 0) for count in full], plan),
-            "recompute_method_per_stage_micro_batch": _rows([_BLOCK] * plan.num_ranks, plan),
-            "recompute_num_layers_per_stage_micro_batch": _rows(full, plan),
+            GRANULARITIES: _rows([int(count > 0) for count in full], plan),
+            METHODS: _rows([BLOCK] * plan.num_ranks, plan),
+            NUMBERS: _rows(full, plan),
         }
-    system["hetero"] = {"enable_hetero": True, "hetero_pipeline_layer_split": list(plan.layers[0])}
+    system["hetero"] = {"enable_hetero": True, SPLIT: list(plan.layers[0])}
     piece = Piece(
         title=_("section of the training YAML"),
         syntax="yaml",
@@ -59,6 +61,10 @@ def _rows(values: Sequence[int], plan: Plan) -> list[list[int]]:
     return [[len(list(equal)), plan.num_microbatches, value] for value, equal in groupby(values)]
 
 
+def _recognise(text: str, file: str) -> bool:
+    return bool(_SYSTEM.search(text) and _HAS_SIZES.search(text))
+
+
 TARGET = Target(
     name="flagscale",
     title="FlagScale",
@@ -67,4 +73,6 @@ TARGET = Target(
     page="flagscale",
     abilities=_abilities,
     write=_write,
+    read=read_sections,
+    recognise=_recognise,
 )

@@ -13,6 +13,7 @@ from evenflow.targets.megatron.flags import (
     recompute_flags,
     shell_array,
 )
+from evenflow.targets.mindspeed.reader import is_script
 from evenflow.targets.target import Piece, Target, Written
 
 
@@ -47,6 +48,6 @@ TARGET = Target(
     abilities=_abilities,
     write=_write,
     read=read_run,
-    recognise=is_run,
+    recognise=lambda text, file: is_run(text, file) and not is_script(text, file),
     apply=_apply,
 )

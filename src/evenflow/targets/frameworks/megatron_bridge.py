@@ -3,9 +3,14 @@
 Recipes set these fields too, so everything that a plan decides is written, also what is null.
 """
 
+import re
+from dataclasses import replace
+
 from evenflow.export.yaml_edit import entry_lines
 from evenflow.language import _, to_translate
 from evenflow.model import Plan
+from evenflow.targets.megatron.arguments import arguments_of
+from evenflow.targets.megatron.baseline import baseline
 from evenflow.targets.megatron.flags import STOCK_WAYS, megatron_abilities
 from evenflow.targets.megatron.settings import (
     Setting,
@@ -15,8 +20,11 @@ from evenflow.targets.megatron.settings import (
     settings_notes,
 )
 from evenflow.targets.megatron.yaml_settings import apply_settings, mtp_layers_in, section_of
-from evenflow.targets.target import Piece, Target, Written
+from evenflow.targets.target import Baseline, GivenSizes, Piece, Target, Written
 
+_IS_OURS = re.compile(r"^(?:model|ConfigContainer):", re.MULTILINE)
+_HAS_SIZES = re.compile(r"^[ ]+(?:virtual_)?pipeline_model_parallel_\w+[ ]*:", re.MULTILINE)
+_IS_ANOTHER = re.compile(r"^(?:modules|system):", re.MULTILINE)
 _ARRAY = '"${PIPELINE_ARGS[@]}"'
 _EXCLUDED = {
     "num_layers_in_first_pipeline_stage": None,
@@ -54,10 +62,29 @@ def _write(plan: Plan, version: str) -> Written:
     return Written(pieces=pieces, notes=(excluded, *settings_notes(plan)))
 
 
+def _read(text: str, file: str, given: GivenSizes) -> Baseline:
+    path = _model_path(text, file)
+    model = section_of(text, path, file=file)
+    train = section_of(text, (*path[:-1], "train"), file=file)
+    sizes = {key: train.values[key] for key in ("micro_batch_size", "global_batch_size") if key in train}
+    if "global_batch_size" not in sizes:  # which the recipe has, unlike Megatron-LM
+        sizes = {}
+    lines = {**model.lines, **{key: train.lines[key] for key in sizes if key in train.lines}}
+    found = baseline(arguments_of({**model.values, **sizes}, file=file, lines=lines), given)
+    silent = [key for key in _fields(found.plan) if key not in model]
+    if not silent:
+        return found
+    note = _("{fields} are those of the recipe, which the file does not tell", fields=", ".join(silent))
+    return replace(found, notes=(*found.notes, note))
+
+
+def _recognise(text: str, file: str) -> bool:
+    return bool(_IS_OURS.search(text) and _HAS_SIZES.search(text) and not _IS_ANOTHER.search(text))
+
+
 def _apply(text: str, file: str, plan: Plan) -> str:
     path = _model_path(text, file)
-    mtp_layers = mtp_layers_in(section_of(text, path, file=file), place=f"{file}: {'.'.join(path)}")
-    settings = _fields(plan, mtp_layers=mtp_layers)
+    settings = _fields(plan, mtp_layers=mtp_layers_in(section_of(text, path, file=file)))
     return apply_settings(text, path, settings=settings, instead=_EXCLUDED, plan=plan, file=file)
 
 
@@ -74,5 +101,7 @@ TARGET = Target(
     page="megatron-bridge",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
     write=_write,
+    read=_read,
+    recognise=_recognise,
     apply=_apply,
 )

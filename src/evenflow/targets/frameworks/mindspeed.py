@@ -4,8 +4,6 @@
 has ``--num-layer-list``, a number for each rank. [MindSpeed, `UnalignedPipelineFeature`]
 """
 
-from itertools import groupby
-
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan
@@ -19,6 +17,8 @@ from evenflow.targets.megatron.flags import (
     shell_array,
 )
 from evenflow.targets.megatron.settings import settings_notes
+from evenflow.targets.mindspeed.cuts import matrix_text
+from evenflow.targets.mindspeed.reader import is_script, read_script
 from evenflow.targets.target import Piece, Target, Written
 
 _MATRIX, _LAYOUT = "26.0", "26.1"
@@ -30,7 +30,7 @@ def _write(plan: Plan, version: str) -> Written:
     if version == _MATRIX:
         _check_divides(plan)
         del flags["--pipeline-model-parallel-layout"]
-        flags[_MATRIX_FLAG] = (matrix_text(plan),)
+        flags[_MATRIX_FLAG] = (matrix_text(plan.layers),)
         if plan.num_chunks > 1:
             flags["--num-virtual-stages-per-pipeline-rank"] = (str(plan.num_chunks),)
     piece = Piece(
@@ -50,13 +50,6 @@ def _write(plan: Plan, version: str) -> Written:
         layers = ",".join(map(str, plan.layers[0]))
         notes.append(_("MindSpeed-LLM also takes the cut as --num-layer-list {layers}", layers=layers))
     return Written(pieces=(piece,), notes=tuple(notes))
-
-
-def matrix_text(plan: Plan) -> str:
-    """Return the layers of every rank, by chunk; equal ranks one after the other are counted: ``[[3],[4]*6,[3]]``."""
-    ranks = zip(*plan.layers, strict=True)
-    runs = [(f"[{','.join(map(str, chunks))}]", len(list(equal))) for chunks, equal in groupby(ranks)]
-    return "[" + ",".join(text if times == 1 else f"{text}*{times}" for text, times in runs) + "]"
 
 
 def _check_divides(plan: Plan) -> None:
@@ -80,4 +73,6 @@ TARGET = Target(
     page="mindspeed",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
     write=_write,
+    read=read_script,
+    recognise=is_script,
 )

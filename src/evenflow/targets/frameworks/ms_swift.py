@@ -1,10 +1,18 @@
 """ms-swift, whose ``megatron sft`` and its like take the settings of Megatron-LM as arguments with underscores."""
 
+import re
+from dataclasses import replace
+
 from evenflow.language import _
 from evenflow.model import Plan
+from evenflow.targets.megatron.baseline import baseline
 from evenflow.targets.megatron.flags import STOCK_WAYS, megatron_abilities, shell_array
 from evenflow.targets.megatron.settings import pipeline_settings, recompute_settings, settings_notes
-from evenflow.targets.target import Piece, Target, Written
+from evenflow.targets.megatron.shell_arguments import flags_of, shell_arguments, training_words
+from evenflow.targets.target import Baseline, GivenSizes, Piece, Target, Written
+
+_DEFAULTS = {"micro_batch_size": 1, "global_batch_size": 16, "recompute_granularity": "selective"}
+_COMMAND = re.compile(r"\bmegatron\s+(?:pt|sft|rlhf)\b")
 
 
 def _write(plan: Plan, version: str) -> Written:
@@ -24,6 +32,24 @@ def _write(plan: Plan, version: str) -> Written:
     return Written(pieces=(piece,), notes=settings_notes(plan))
 
 
+def _read(text: str, file: str, given: GivenSizes) -> Baseline:
+    arguments = shell_arguments(text, file=file)
+    values = dict(arguments.values)
+    notes = []
+    for flag in flags_of(training_words(text, file=file)):
+        # A switch has its value behind it; Megatron's own has none.
+        if values.get(flag.key) is True and flag.texts in (["false"], ["False"]):
+            values[flag.key] = False
+    for key, default in _DEFAULTS.items():
+        if key not in values:
+            values[key] = default
+            notes.append(_("{key} is {value} where nothing is said of it", key=key, value=default))
+    if values["recompute_granularity"] == "none":
+        del values["recompute_granularity"]
+    found = baseline(replace(arguments, values=values), given)
+    return replace(found, notes=(*notes, *found.notes))
+
+
 TARGET = Target(
     name="ms-swift",
     title="ms-swift",
@@ -32,4 +58,6 @@ TARGET = Target(
     page="ms-swift",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
     write=_write,
+    read=_read,
+    recognise=lambda text, file: bool(_COMMAND.search(text)) and "--pipeline_model_parallel" in text,
 )

@@ -5,6 +5,7 @@ zero-bubble-heuristic, zbv-formatted, v-half and v-min are orders of its own, wh
 `primus/core/pipeline_parallel/scheduler/algorithms`]
 """
 
+import re
 from dataclasses import replace
 
 from evenflow.errors import InputError
@@ -14,10 +15,13 @@ from evenflow.model import FULL, SELECT, Abilities, Plan, Recomputation, Scope, 
 from evenflow.targets.megatron.flags import megatron_abilities
 from evenflow.targets.megatron.settings import pipeline_settings, recompute_settings, settings_notes
 from evenflow.targets.megatron.yaml_settings import apply_settings, mtp_layers_in, section_of
+from evenflow.targets.primus.overrides import read_overrides
 from evenflow.targets.stages import layers_by_kind, stages_of
 from evenflow.targets.target import Piece, Target, Written
 
-MODULE = ("modules", "pre_trainer", "overrides")
+_MODULES = re.compile(r"^modules:", re.MULTILINE)
+_FRAMEWORK = re.compile(r"^[ ]+framework:[ ]*megatron[ ]*(?:#.*)?$", re.MULTILINE)
+_SECTIONS = ("modules", "pre_trainer", "overrides")
 _EXCLUDED = {
     "num_layers_per_virtual_pipeline_stage": None,
     "num_virtual_stages_per_pipeline_rank": None,
@@ -65,35 +69,33 @@ def _overrides(plan: Plan, *, mtp_layers: int = 0) -> dict[str, object]:
 
 def _write(plan: Plan, version: str) -> Written:
     section: object = _overrides(plan)
-    for name in reversed(MODULE[1:]):
+    for name in reversed(_SECTIONS[1:]):
         section = {name: section}
-    text = "".join(f"{line}\n" for line in entry_lines(MODULE[0], section))
+    text = "".join(f"{line}\n" for line in entry_lines(_SECTIONS[0], section))
     piece = Piece(title=_("overrides in the YAML of the experiment"), syntax="yaml", text=text)
     return Written(pieces=(piece,), notes=settings_notes(plan))
 
 
 def _apply(text: str, file: str, plan: Plan) -> str:
-    path = module_path(text, file)
+    path = _module_path(text, file)
     section = section_of(text, path, file=file)
-    mtp_layers = mtp_layers_in(section, place=f"{file}: {'.'.join(path)}")
-    overrides = _overrides(plan, mtp_layers=mtp_layers)
+    overrides = _overrides(plan, mtp_layers=mtp_layers_in(section))
     # What is null in Primus' own presets needs no line.
     settings = {key: value for key, value in overrides.items() if value is not None or key in section}
     return apply_settings(text, path, settings=settings, instead=_EXCLUDED, plan=plan, file=file)
 
 
-def module_path(text: str, file: str) -> tuple[str, ...]:
+def _module_path(text: str, file: str) -> tuple[str, ...]:
     """Return the keys of the overrides of the one module that trains with Megatron-LM; raises InputError otherwise."""
     modules = section_of(text, ("modules",), file=file)
     names = [
-        name for name, module in modules.items() if isinstance(module, dict) and module.get("framework") == "megatron"
+        name
+        for name, module in modules.values.items()
+        if isinstance(module, dict) and module.get("framework") == "megatron"
     ]
     if len(names) != 1:
-        raise InputError(
-            value=len(names),
-            rule=_("must have one module with the framework megatron"),
-            place=f"{file}: modules",
-        )
+        rule = _("must have one module with the framework megatron")
+        raise InputError(value=len(names), rule=rule, place=f"{file}: modules")
     return ("modules", names[0], "overrides")
 
 
@@ -105,5 +107,7 @@ TARGET = Target(
     page="primus",
     abilities=_abilities,
     write=_write,
+    read=lambda text, file, given: read_overrides(section_of(text, _module_path(text, file), file=file), given),
+    recognise=lambda text, file: bool(_MODULES.search(text) and _FRAMEWORK.search(text)),
     apply=_apply,
 )

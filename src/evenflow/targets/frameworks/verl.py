@@ -1,7 +1,12 @@
 """verl on Megatron-LM: overrides of its Hydra configuration, which hand the settings on."""
 
+import re
+
+from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan
+from evenflow.targets.megatron.arguments import arguments_of
+from evenflow.targets.megatron.baseline import baseline
 from evenflow.targets.megatron.flags import STOCK_WAYS, megatron_abilities
 from evenflow.targets.megatron.settings import (
     Setting,
@@ -10,11 +15,16 @@ from evenflow.targets.megatron.settings import (
     recompute_settings,
     settings_notes,
 )
-from evenflow.targets.target import Piece, Target, Written
+from evenflow.targets.megatron.shell_script import parse_script
+from evenflow.targets.megatron.shell_values import run_through
+from evenflow.targets.target import Baseline, GivenSizes, Piece, Target, Written
 
 _MEGATRON = "actor_rollout_ref.actor.megatron"
 _CONFIG = f"++{_MEGATRON}.override_transformer_config"
 """Two plus signs set a key whether or not it is there already."""
+_OVERRIDE = re.compile(
+    rf"\+{{0,2}}{re.escape(_MEGATRON)}\.(?:override_transformer_config\.)?(?P<name>\w+)=(?P<value>.*)", re.DOTALL
+)
 
 
 def _write(plan: Plan, version: str) -> Written:
@@ -39,6 +49,27 @@ def _write(plan: Plan, version: str) -> Written:
     return Written(pieces=(piece,), notes=(*settings_notes(plan), *notes))
 
 
+def _read(text: str, file: str, given: GivenSizes) -> Baseline:
+    commands, _values = run_through(parse_script(text, file=file), text, file=file)
+    overrides = [found for command in commands for word in command if (found := _OVERRIDE.fullmatch(word.text))]
+    values = {found["name"]: _decoded(found["value"]) for found in overrides}
+    if not values:
+        rule = _("must have overrides of {place}", place=_MEGATRON)
+        raise InputError(value=None, rule=rule, place=file)
+    return baseline(arguments_of(values, file=file), given)
+
+
+def _decoded(text: str) -> object:
+    """Return the value of an override in Hydra's words."""
+    if text[:1] == text[-1:] and text[:1] in ("'", '"') and len(text) > 1:
+        return text[1:-1]
+    if text.startswith("["):
+        return [item.strip(" '\"") for item in text.strip("[]").split(",") if item.strip()]
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    return None if text == "null" else int(text) if re.fullmatch(r"-?[0-9]{1,15}", text) else text
+
+
 TARGET = Target(
     name="verl",
     title="verl",
@@ -47,4 +78,6 @@ TARGET = Target(
     page="verl",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
     write=_write,
+    read=_read,
+    recognise=lambda text, file: f"{_MEGATRON}." in text,
 )

@@ -50,7 +50,7 @@ KNOWN = frozenset(SWITCHES | _INTEGERS | _TEXTS | LISTS)
 _RELEVANT = re.compile(
     r"pipeline|virtual|vpp|recompute|microbatch|micro_batches|layer_split|layer_list|noop_layers|layers_per_stage"
     r"|checkpoint_activations|hybrid.*pattern|decoder_num_layers|embedding_stage|offload_modules|cpu_offloading"
-    r"|activation_offload|overlap_moe_expert_parallel_comm|delay_wgrad_compute"
+    r"|activation_offload|overlap_moe_expert_parallel_comm|delay_wgrad_compute|schedules_method"
 )
 """Names that have to do with the pipeline or with activations."""
 _HARMLESS = re.compile(

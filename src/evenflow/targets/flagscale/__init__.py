@@ -1,0 +1,1 @@
+"""What FlagScale adds to the settings of Megatron-LM."""

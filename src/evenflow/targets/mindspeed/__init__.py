@@ -1,0 +1,1 @@
+"""What MindSpeed adds to the flags of Megatron-LM."""

@@ -1,0 +1,95 @@
+"""The plan that a training script of MindSpeed asks for."""
+
+import re
+from dataclasses import replace
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import FULL
+from evenflow.model.plan import Cells, cells
+from evenflow.ranges import LAYERS, RANKS
+from evenflow.targets.megatron.arguments import Arguments, is_printed, line_place
+from evenflow.targets.megatron.baseline import LAYOUT, baseline, is_run, read_run
+from evenflow.targets.megatron.even_cuts import CHUNK_COUNT, FIRST, LAST, STAGE_LAYERS, STAGES, even_cut
+from evenflow.targets.megatron.layout import format_layout
+from evenflow.targets.megatron.shell_arguments import Flag, flags_of, shell_arguments, training_words
+from evenflow.targets.megatron.shell_words import line_of
+from evenflow.targets.mindspeed.cuts import LIST, MATRIX, NOOP, parse_matrix, parse_numbers, real_layers
+from evenflow.targets.target import Baseline, GivenSizes
+
+_METHOD = "schedules_method"
+_OWN = (MATRIX, LIST, NOOP, _METHOD)
+_OWN_FLAG = re.compile("|".join(f"--{key.replace('_', '-')}" for key in _OWN) + "|mindspeed", re.IGNORECASE)
+
+
+def is_script(text: str, file: str) -> bool:
+    """Return whether a script for Megatron-LM has the name of MindSpeed, or its own flags for the pipeline."""
+    return is_run(text, file) and not is_printed(text) and bool(_OWN_FLAG.search(text))
+
+
+def read_script(text: str, file: str, given: GivenSizes) -> Baseline:
+    """Return the plan of a training script, of a file with flags, or of the arguments that a run printed; in these,
+    what is MindSpeed's own is not understood.
+
+    Raises:
+        InputError: as `baseline` does; flags of MindSpeed that it refuses together, and an order that no family has.
+    """
+    if is_printed(text):
+        return read_run(text, file, given)
+    arguments = shell_arguments(text, file=file)
+    flags = {flag.key: flag for flag in flags_of(training_words(text, file=file)) if flag.key in _OWN}
+    own = {key: flag for key, flag in flags.items() if not flag.word.is_conditional}
+    places = {key: f"{line_place(file, line_of(text, flag.word.start))}: {key}" for key, flag in own.items()}
+    if _METHOD in own:
+        rule = _("must not be given: its order of work and its cut are MindSpeed's own")
+        raise InputError(value=" ".join(own[_METHOD].texts), rule=rule, place=places[_METHOD])
+    if not own:
+        return baseline(arguments, given)
+    key = next(iter(own))
+    others = [other for other in own if other != key] + ([LAYOUT] if LAYOUT in arguments.values else [])
+    if others:
+        rule = _("must not be given beside {other}", other=others[0])
+        raise InputError(value=None, rule=rule, place=places[key])
+    names = {f"--{key.replace('_', '-')}", f"--{key}"}
+    known = tuple(entry for entry in arguments.unknown if entry.rpartition(": ")[2] not in names)
+    return _with_cut(replace(arguments, unknown=known), own[key], places[key], given)
+
+
+def _with_cut(arguments: Arguments, flag: Flag, place: str, given: GivenSizes) -> Baseline:
+    """Return the plan of arguments with the cut that a flag of MindSpeed makes."""
+    text = " ".join(flag.texts)
+    if flag.key == NOOP:
+        return _with_noop_layers(arguments, parse_numbers(text, place=place), place, given)
+    layers = parse_matrix(text, place=place) if flag.key == MATRIX else cells([parse_numbers(text, place=place)])
+    ranks = arguments.integer("pipeline_model_parallel_size", RANKS) or given.num_ranks
+    if ranks is not None and len(layers[0]) != ranks:
+        raise InputError(value=text, rule=_("must be for the {ranks} ranks", ranks=ranks), place=place)
+    chunks = arguments.values.get(STAGES, len(layers))
+    if chunks != len(layers):
+        raise arguments.error(STAGES, _("must be {chunks}, as in the cut", chunks=len(layers)))
+    return baseline(_cut(arguments, layers), given)
+
+
+def _with_noop_layers(arguments: Arguments, noop: tuple[int, ...], place: str, given: GivenSizes) -> Baseline:
+    """Return the plan of arguments whose even cut has layers that do nothing, which count for recomputation."""
+    num_layers = arguments.integer("num_layers", LAYERS)
+    if num_layers is None or max(noop) >= num_layers:
+        rule = _("must be layers of the {count} of num_layers, from 0", count=num_layers or 0)
+        raise InputError(value=list(noop), rule=rule, place=place)
+    ranks = arguments.integer("pipeline_model_parallel_size", RANKS) or given.num_ranks or 1
+    table = real_layers(even_cut(arguments, num_layers=num_layers, num_ranks=ranks), noop)
+    padded = replace(arguments, values={key: arguments.values[key] for key in arguments.values if key != "num_layers"})
+    found = baseline(_cut(padded, cells([[sum(cell) for cell in row] for row in table])), given)
+    number = arguments.values.get("recompute_num_layers")
+    if FULL not in found.plan.recompute or arguments.values.get("recompute_method") != "block":
+        return found
+    first = int(str(number))
+    recompute = {FULL: cells([[sum(cell[:first]) for cell in row] for row in table])}
+    return replace(found, plan=replace(found.plan, recompute=recompute))
+
+
+def _cut(arguments: Arguments, layers: Cells) -> Arguments:
+    """Return `arguments` with a layout in place of what cuts the network."""
+    replaced = (STAGE_LAYERS, STAGES, CHUNK_COUNT, FIRST, LAST)
+    kept = {key: value for key, value in arguments.values.items() if key not in replaced}
+    return replace(arguments, values={**kept, LAYOUT: format_layout(layers)})

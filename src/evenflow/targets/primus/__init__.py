@@ -1,0 +1,1 @@
+"""What Primus adds to the settings of Megatron-LM."""
