@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from evenflow.solve.order.order_search import OrderOutcome, search_order
     from evenflow.solve.order.ordered_outcome import OrderedOutcome
     from evenflow.solve.plan import plan
+    from evenflow.targets.fitting import Fitted, Loss
     from evenflow.targets.mindformers.block import format_mindformers
     from evenflow.targets.mindformers.training_yaml import apply_plan
-    from evenflow.targets.planning import plan_for_target, write_plan
+    from evenflow.targets.planning import fit_plan, plan_for_target, write_plan
     from evenflow.targets.target import Piece, Written
 
 __version__ = "0.1.0"
@@ -47,9 +48,11 @@ __all__ = [
     "BindingLimit",
     "Communication",
     "EndBlock",
+    "Fitted",
     "Infeasibility",
     "Layer",
     "LayerRun",
+    "Loss",
     "Mode",
     "Network",
     "OrderOutcome",
@@ -66,6 +69,7 @@ __all__ = [
     "auto",
     "comparison_svg",
     "errors",
+    "fit_plan",
     "format_mindformers",
     "format_schedule",
     "format_sharding",
@@ -124,6 +128,9 @@ _HOMES = {
     "Progress": "evenflow.solve",
     "Status": "evenflow.solve",
     "plan_best": "evenflow.solve",
+    "fit_plan": "evenflow.targets.planning",
+    "Fitted": "evenflow.targets.fitting",
+    "Loss": "evenflow.targets.fitting",
     "plan_for_target": "evenflow.targets.planning",
     "write_plan": "evenflow.targets.planning",
     "Piece": "evenflow.targets.target",

@@ -1,4 +1,4 @@
-"""Planning and writing for a framework by its name, as `evenflow.plan_for_target` and `evenflow.write_plan`."""
+"""Planning, fitting and writing for a framework by its name, as `evenflow` has them in its face."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,6 +6,7 @@ from evenflow.model import Cells, Communication, Network, Plan, Request, Sizes
 from evenflow.solve import BestOutcome, ProgressCallback
 from evenflow.solve.for_target import solve_for_target
 from evenflow.solve.group_choice import GroupSizes
+from evenflow.targets.fitting import Fitted, fitted
 from evenflow.targets.refusal import refusal
 from evenflow.targets.registry import target_named
 from evenflow.targets.target import Written
@@ -57,10 +58,43 @@ def plan_for_target(
     )
 
 
+def fit_plan(
+    plan: Plan,
+    network: Network,
+    target: str,
+    *,
+    version: str | None = None,
+    memory_limit_bytes: int | None = None,
+    communication: Communication | None = None,
+    time_limit_s: float = 20.0,
+    progress: ProgressCallback | None = None,
+) -> Fitted:
+    """Return `plan` as a framework will really run it: the nearest plan that it runs, with the price of each loss.
+
+    The plan stays as it is where the framework runs it, and then nothing is lost. Else the cut is kept if it can be,
+    and the solver chooses the rest within the limit, without one within the memory of `plan`. Where nothing fits, the
+    plan that comes nearest to fitting is returned: see `Simulation.fits`.
+
+    Raises InputError for an unknown framework, for sizes that it cannot run at all, and where no plan was found in the
+    time given.
+    """
+    chosen = target_named(target, place="target")
+    return fitted(
+        plan,
+        network,
+        communication,
+        memory_limit_bytes,
+        chosen.abilities(chosen.version(version)),
+        chosen.title,
+        time_limit_s=time_limit_s,
+        progress=progress,
+    )
+
+
 def write_plan(plan: Plan, target: str, *, version: str | None = None) -> Written:
     """Return `plan` in the configuration of the framework with the name `target`, for its `version`.
 
-    Raises InputError for an unknown framework and for a plan that it cannot run exactly.
+    Raises InputError for an unknown framework and for a plan that it cannot run exactly: see `fit_plan`.
     """
     chosen = target_named(target, place="target")
     known = chosen.version(version)

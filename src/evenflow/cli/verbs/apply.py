@@ -11,7 +11,7 @@ from evenflow.cli.shared.targets import target_options
 from evenflow.cli.shared.targets.export_fields import fitted_fields
 from evenflow.cli.shared.targets.fitted_plan import fit_plan, read_planned
 from evenflow.cli.shared.targets.target_file import TargetFile, changed_lines
-from evenflow.cli.shared.targets.target_text import answer_text, over_limit_text
+from evenflow.cli.shared.targets.target_text import answer_text, environment_text, over_limit_text
 from evenflow.language import _
 from evenflow.targets.target import Target
 
@@ -82,5 +82,7 @@ def apply(
     changes = changed_lines(own.text, after, old=file, new=path) or _("no line changes: the plan is there already")
     outputs.write(_FILE, lambda: after, mark_first_line=True)
     outputs.write_json(lambda: {**fitted_fields(found, target, version), "file": str(path)})
-    click.echo("\n\n".join((answer_text(found, target, version), changes, outputs.sentence)))
+    environment = environment_text(target.write(found.plan, version))
+    paragraphs = [answer_text(found, target, version), changes, environment, outputs.sentence]
+    click.echo("\n\n".join(filter(None, paragraphs)))
     return 0

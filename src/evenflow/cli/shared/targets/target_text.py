@@ -12,11 +12,18 @@ def written_text(written: Written) -> str:
     """Return every piece under its title, then environment variables and notes."""
     parts = [_("{title}:", title=piece.title) + f"\n{piece.text.rstrip()}" for piece in written.pieces]
     if written.environment:
-        settings = "\n".join(f"{name}={value}" for name, value in written.environment.items())
-        parts.append(_("environment variables:") + f"\n{settings}")
+        parts.append(environment_text(written))
     if written.notes:
         parts.append("\n".join(_("note: {note}", note=note) for note in written.notes))
     return "\n\n".join(parts)
+
+
+def environment_text(written: Written) -> str:
+    """Return the environment variables that a plan needs, one on each line; empty without any."""
+    if not written.environment:
+        return ""
+    settings = "\n".join(f"{name}={value}" for name, value in written.environment.items())
+    return _("environment variables:") + f"\n{settings}"
 
 
 def checked_text(target: Target, version: str) -> str:

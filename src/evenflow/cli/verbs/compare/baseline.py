@@ -7,7 +7,7 @@ import click
 
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.shared.targets.target_file import TargetFile, changed_lines, count_changed
-from evenflow.cli.shared.targets.target_text import checked_text, written_text
+from evenflow.cli.shared.targets.target_text import checked_text, environment_text, written_text
 from evenflow.errors import InputError
 from evenflow.language import _, _n
 from evenflow.model import Communication, Network
@@ -94,7 +94,8 @@ class GivenBaseline:
                     count=count_changed(self.file.text, after),
                     file=self.file.path,
                 )
-                return f"{change}\n{lines}"
+                environment = environment_text(self.target.write(plan, self.version))
+                return "\n\n".join(filter(None, (f"{change}\n{lines}", environment)))
         return f"{written_text(self.target.write(plan, self.version))}\n\n{checked_text(self.target, self.version)}"
 
 
