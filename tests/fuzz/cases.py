@@ -122,6 +122,16 @@ READERS: tuple[Reader, ...] = (
         ),
         4.0,
     ),
+    Reader(
+        "training script", "in.sh", LINED, lambda: seeds.SCRIPT,
+        (
+            ("apply", "whole.json", "in.sh", *FAST), ("apply", "whole.json", "in.sh", "--to", "megatron", "--in-place", *FAST),
+            ("compare", "layers.json", "--baseline", "in.sh", *FAST),
+            ("compare", "layers.json", "--baseline", "in.sh", "--baseline-of", "megatron", "--microbatches", "4", *FAST),
+            (*("plan", "layers.json", "--ranks", "2", "--microbatches", "4"), *FAST, "--apply", "in.sh"),
+        ),
+        3.0,
+    ),
     Reader("logs of dry runs", "in.log", LINED, lambda: seeds.LOG, (("collect-peaks", "in.log", "--json", "out.json"),)),
     Reader("log in a folder", "runs/stage_0_rank_0/m.log", LINED, lambda: seeds.LOG, (("collect-peaks", "runs"), ("collect-peaks", "runs", "--used"))),
     Reader("logs of Megatron-LM", "in.log", LINED, lambda: seeds.MEGATRON, (("collect-peaks", "in.log", "--ranks-per-stage", "2"),)),
@@ -140,7 +150,8 @@ BASES: tuple[tuple[str, ...], ...] = (
     ("compare", "in.json", "--ranks", "2", "--microbatches", "4", "--memory", "1GB", *FAST),
     ("compare", "in.json", "--baseline", "train.yaml", "--baseline-of", "mindformers", "--memory", "1GB", *FAST),
     ("export", "whole.json", "--to", "megatron", "--memory", "1GB", *FAST), ("export", "whole.json", "--to", "torchtitan", "-o", "out", *FAST),
-    ("apply", "whole.json", "train.yaml", "--to", "mindformers", *FAST),
+    ("apply", "whole.json", "train.yaml", "--to", "mindformers", *FAST), ("apply", "whole.json", "train.sh", *FAST),
+    ("compare", "in.json", "--baseline", "train.sh", "--memory", "1GB", *FAST),
     ("schedules",),
     ("schedule", "show", "1f1b", "--ranks", "2", "--microbatches", "4"),
     ("schedule", "show", "interleaved", "--ranks", "3", "--chunks", "2", "--microbatches", "5"),
@@ -178,6 +189,7 @@ def write_neighbours(folder: Path) -> None:
     ):  # fmt: skip
         (folder / name).write_text(json.dumps(tree))
     (folder / "order.csv").write_text(seeds.ORDER)
+    (folder / "train.sh").write_text(seeds.SCRIPT)
     (folder / "in.log").write_text(seeds.LOG)
     for name in ("traces", "timelines", "runs/stage_0_rank_0", "runs/stage_1_rank_8", "made", "out"):
         (folder / name).mkdir(parents=True, exist_ok=True)

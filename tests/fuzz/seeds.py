@@ -31,7 +31,7 @@ PLAN: dict[str, Any] = {
     "layers": [[2, 1], [1, 2]], "recompute": {"full": [[1, 0], [0, 0]], "select": [[0, 1], [0, 0]]},
 }  # fmt: skip
 WHOLE_PLAN: dict[str, Any] = {
-    **PLAN, "memory_limit_mb": 900.0, "network": LAYERS, "communication": {"latency_ms": 0.01, "transfer_ms": 0.5},
+    **PLAN, "recompute": {"full": [[1, 0], [0, 0]]}, "memory_limit_mb": 900.0, "network": LAYERS, "communication": {"latency_ms": 0.01, "transfer_ms": 0.5},
 }  # fmt: skip
 ORDERED_PLAN: dict[str, Any] = {
     **PLAN, "schedule": "search", "chunks": 1, "microbatches": 2, "layers": [[3, 3]], "recompute": {},
@@ -227,3 +227,21 @@ def nsight_tables() -> dict[str, Any]:
 def compressed(data: bytes) -> bytes:
     """Return a gzip file."""
     return gzip.compress(data, compresslevel=1)
+
+
+SCRIPT = """\
+#!/bin/bash
+# what we run
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+LAYOUT="Ett|t|t|ttL"
+GPT_ARGS=(
+    --num-layers 6
+    --hidden-size 64
+)
+torchrun --nproc_per_node 2 pretrain_gpt.py ${GPT_ARGS[@]} \\
+    --pipeline-model-parallel-size 2 \\
+    --pipeline-model-parallel-layout "$LAYOUT" \\
+    --micro-batch-size 1 --global-batch-size 4 \\
+    --recompute-granularity full --recompute-method block --recompute-num-layers 1 \\
+    --bf16
+"""
