@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from evenflow.solve import Status, plan, plan_best
-from evenflow.solve.contest.contest import with_floor
+from evenflow.solve.contest.contest import Entry, with_floor
 from evenflow.solve.proof import TOLERANCE
 from evenflow.units import MEGABYTE
 from tests.networks import plain_network
@@ -31,3 +31,17 @@ def test_a_candidate_is_open_exactly_where_the_best_is_not_proven():
         assert all(each.outcome is not None or not each.is_bounded for each in best.candidates)
         is_open = any(best.can_win(each) for each in best.candidates)
         assert is_open == (best.gap > 2 * TOLERANCE)
+
+
+def test_a_bound_of_many_that_cover_each_other_is_taken_at_once():
+    entries: list[Entry] = []
+    for floor_ns in (7, 9, *range(3, 60)):  # by recursion, two to the power of their number
+        covered_by = tuple(entries)
+        entries.append(
+            Entry(schedule="1f1b", num_chunks=1, group_size=None, floor_ns=floor_ns % 10, covered_by=covered_by)
+        )
+    assert [entry.lower_bound_ns for entry in entries[:4]] == [7, 9, 9, 9]
+    assert entries[-1].lower_bound_ns == 9
+    entries[4].reason = "sizes that no one has"
+    assert entries[4].lower_bound_ns == entries[-1].lower_bound_ns == float("inf")
+    assert entries[3].lower_bound_ns == 9

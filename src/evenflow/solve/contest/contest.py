@@ -51,7 +51,7 @@ class Entry:
     bounds: Bounds | None = None
     """What it only bounds, where no one can run its plans."""
     covered_by: tuple["Entry", ...] = ()
-    """Entries whose plans include all of its own, so that their bounds hold for it too."""
+    """Entries whose plans include all of its own, so that their bounds hold for it too; with all that cover these."""
     race: Race | None = None
     outcome: Outcome | None = None
     reason: str = ""
@@ -65,10 +65,13 @@ class Entry:
     @property
     def lower_bound_ns(self) -> float:
         """Lower bound on its plans; infinite where it has none."""
+        return max(entry._own_bound_ns for entry in (self, *self.covered_by))
+
+    @property
+    def _own_bound_ns(self) -> float:
         if self.reason or (self.outcome is not None and self.outcome.status is Status.INFEASIBLE):
             return float("inf")
-        own = self.floor_ns if self.outcome is None else max(self.floor_ns, self.outcome.lower_bound_ns)
-        return max([own, *(entry.lower_bound_ns for entry in self.covered_by)])
+        return self.floor_ns if self.outcome is None else max(self.floor_ns, self.outcome.lower_bound_ns)
 
     def may_refute(self, below_ns: float) -> bool:
         """Return whether it may turn out that none of its plans takes less than `below_ns`."""
