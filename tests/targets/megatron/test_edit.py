@@ -133,6 +133,17 @@ def test_a_variable_of_two_flags_is_not_changed() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "run --pipeline-model-parallel-size 2 --mtp-num-layers 2",
+        "run --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et*9|t*5mmL'",
+    ],
+)
+def test_layers_of_multi_token_prediction_stay(text: str) -> None:
+    assert "--pipeline-model-parallel-layout 'Et*3|t*4|t*4|t*3mmL'" in apply(text, PLAIN)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         (

@@ -7,10 +7,11 @@ from typing import NamedTuple
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan
-from evenflow.targets.megatron.arguments import ALIASES, is_printed
+from evenflow.ranges import LAYERS, Range
+from evenflow.targets.megatron.arguments import ALIASES, Arguments, is_printed
 from evenflow.targets.megatron.baseline import told_microbatches
-from evenflow.targets.megatron.flags import DECIDED_FLAGS, Flags
-from evenflow.targets.megatron.layout import write_out
+from evenflow.targets.megatron.flags import DECIDED_FLAGS, LAYOUT_FLAG, Flags
+from evenflow.targets.megatron.layout import format_layout, parse_layout, write_out
 from evenflow.targets.megatron.shell_arguments import Flag, flags_of, shell_arguments, training_words
 from evenflow.targets.megatron.shell_script import parse_script
 from evenflow.targets.megatron.shell_values import Text
@@ -38,8 +39,10 @@ def apply_flags(text: str, file: str, plan: Plan, flags: Flags) -> str:
     """
     if is_printed(text):
         raise InputError(value=None, rule=_("must be a script: this is what a run printed"), place=file)
-    _check_same_run(text, file, plan)
-    wanted = {flag: values for flag, values in flags.items() if flag != "--num-layers"}
+    arguments = shell_arguments(text, file=file)
+    _check_same_run(arguments, plan)
+    layout = format_layout(plan.layers, mtp_layers=_mtp_layers(arguments))
+    wanted = {flag: values for flag, values in flags.items() if flag != "--num-layers"} | {LAYOUT_FLAG: (layout,)}
     edited = text
     for _step in range(_MOST_CHANGES):
         change = _Script(edited, file).next_change(wanted)
@@ -50,9 +53,17 @@ def apply_flags(text: str, file: str, plan: Plan, flags: Flags) -> str:
     raise _by_hand(file, ", ".join(wanted))
 
 
-def _check_same_run(text: str, file: str, plan: Plan) -> None:
+def _mtp_layers(arguments: Arguments) -> int:
+    """Return the layers of multi-token prediction, which a plan does not know: by number, or as the m of a layout."""
+    number = arguments.integer("mtp_num_layers", Range(least=0, most=LAYERS.most))
+    layout = arguments.values.get("pipeline_model_parallel_layout")
+    if number is not None or layout is None:
+        return number or 0
+    return sum(parse_layout(layout, place=arguments.place("pipeline_model_parallel_layout")).mtp_layers)
+
+
+def _check_same_run(arguments: Arguments, plan: Plan) -> None:
     """Raise InputError unless the run has the layers and, where it tells them, the microbatches of the plan."""
-    arguments = shell_arguments(text, file=file)
     if arguments.values.get("num_layers", plan.num_layers) != plan.num_layers:
         raise arguments.error("num_layers", _("must be {count}, as in the plan", count=plan.num_layers))
     found = told_microbatches(arguments, plan.num_ranks)
@@ -62,7 +73,7 @@ def _check_same_run(text: str, file: str, plan: Plan) -> None:
             value=_("{found} microbatches", found=found), rule=rule, place=arguments.place("global_batch_size")
         )
     if "pipeline_model_parallel_size" not in arguments.values:
-        raise InputError(value=None, rule=_("must have the flag {flag}", flag=ANCHOR), place=file)
+        raise InputError(value=None, rule=_("must have the flag {flag}", flag=ANCHOR), place=arguments.file)
 
 
 class _Script:

@@ -10,6 +10,7 @@ from evenflow.targets.megatron.layout import format_layout
 Flags = Mapping[str, tuple[str, ...]]
 """The values of every flag, by its name with both hyphens."""
 
+LAYOUT_FLAG = "--pipeline-model-parallel-layout"
 GROUP_SIZE = "--microbatch-group-size-per-virtual-pipeline-stage"
 CUT_FLAGS = (
     "--num-layers-per-virtual-pipeline-stage",
@@ -28,7 +29,7 @@ RECOMPUTE_FLAGS = (
     "--recompute-modules",
     "--distribute-saved-activations",
 )
-DECIDED_FLAGS = (*CUT_FLAGS, "--pipeline-model-parallel-layout", GROUP_SIZE, *RECOMPUTE_FLAGS)
+DECIDED_FLAGS = (*CUT_FLAGS, LAYOUT_FLAG, GROUP_SIZE, *RECOMPUTE_FLAGS)
 """Flags that a plan decides, by being there or not."""
 
 
@@ -67,7 +68,7 @@ def plan_flags(plan: Plan) -> dict[str, tuple[str, ...]]:
     flags: dict[str, tuple[str, ...]] = {
         "--num-layers": (str(plan.num_layers),),
         "--pipeline-model-parallel-size": (str(plan.num_ranks),),
-        "--pipeline-model-parallel-layout": (format_layout(plan.layers),),
+        LAYOUT_FLAG: (format_layout(plan.layers),),
     }
     if plan.num_chunks > 1 and plan.group_size is not None:
         flags[GROUP_SIZE] = (str(plan.group_size),)

@@ -1,0 +1,278 @@
+"""Does megatron-core do what evenflow writes for it? Run by `make check-megatron`.
+
+Layouts go through both parsers. For plans of any cut the flags that evenflow writes are read back from their shell text
+and given to megatron-core (`load.py`, in an environment of its own), which builds the model of every rank and runs it:
+layers of each cell, and which of them ran twice or computed their attention twice. The order of work that its schedule
+functions run is compared with evenflow's, for sizes that both should run or refuse. Then plans are spoiled on purpose:
+each must be found.
+"""
+
+import json
+import os
+import random
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import plans as sample
+
+from evenflow.errors import InputError
+from evenflow.model import FULL, SELECT, Groups, Plan, Sizes
+from evenflow.model.plan import cells
+from evenflow.schedule import Op, group_allowed, make_schedule
+from evenflow.targets.megatron.layout import parse_layout
+from evenflow.targets.refusal import refusal
+from evenflow.targets.registry import target_named
+
+FOLDER = Path(__file__).resolve().parent
+SOURCES = FOLDER.parents[1] / "src"
+STOCK, ADAPTER = target_named("megatron"), target_named("megatron-adapter")
+PLANS, SEED = 150, 5
+
+
+@click.command()
+@click.option(
+    "--python",
+    type=click.Path(exists=True, path_type=Path),
+    required=True,
+    help="The interpreter of the environment that has megatron-core.",
+)
+def check(python: Path) -> None:
+    """Let megatron-core read what evenflow writes, compare."""
+    source = random.Random(SEED)
+    texts = list(dict.fromkeys(sample.layouts(source)))
+    written = [(STOCK, sample.plan(source, by_layer=False)) for _number in range(PLANS)]
+    written += [(ADAPTER, sample.plan(source, by_layer=True)) for _number in range(PLANS)]
+    spoiled = [each for target, plan in written for each in spoiled_plans(target.name, plan)]
+    sizes = list(order_sizes())
+    with tempfile.TemporaryDirectory() as folder:
+        results = loaded(
+            python,
+            Path(folder),
+            {
+                "layouts": [{"layout": text, "ranks": 1} for text in texts],
+                "models": [
+                    model_case(target.name, plan, Path(folder) / f"{number}.json")
+                    for number, (target, plan) in enumerate([*written, *((ADAPTER, other) for _plan, other in spoiled)])
+                ],
+                "orders": sizes,
+            },
+        )
+    click.echo(f"megatron-core {results['version']}")
+    failures = [
+        *compared_layouts(texts, results["layouts"]),
+        *compared_models([plan for _target, plan in written], results["models"]),
+        *compared_orders(sizes, results["orders"]),
+    ]
+    for (plan, other), result in zip(spoiled, results["models"][len(written) :], strict=True):
+        if cell_fault(plan, result) is None:
+            failures.append(f"{other} was built as {plan} wants it")
+    orders = [result for result in results["orders"] if "turns" in result]
+    others = sum(other_order_is_found(case, result) for case, result in zip(sizes, results["orders"], strict=True))
+    click.echo(
+        f"{len(texts)} layouts, {sum('layers' in each for each in results['layouts'])} of them accepted, "
+        f"{sum(map(is_stricter, texts, results['layouts']))} by megatron-core alone\n"
+        f"{len(written)} plans, {sum(plan.num_chunks > 1 for _target, plan in written)} of them with chunks, "
+        f"{sum(0 in row for _target, plan in written for row in plan.layers)} with empty stages\n"
+        f"{len(sizes)} sizes of orders, {len(orders)} of them run, {len(sizes) - len(orders)} refused\n"
+        f"{len(spoiled)} plans and {others} orders spoiled on purpose; {len(failures)} failures"
+    )
+    for failure in failures[:20]:
+        click.echo(failure, err=True)
+    sys.exit(1 if failures or not spoiled or not others else 0)
+
+
+def loaded(python: Path, folder: Path, cases: dict[str, Any]) -> dict[str, Any]:
+    """Return what megatron-core makes of the cases."""
+    (folder / "cases.json").write_text(json.dumps(cases), "utf-8")
+    process = subprocess.run(
+        [python.absolute(), FOLDER / "load.py", folder / "cases.json", folder / "results.json"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if process.returncode:
+        sys.exit(f"megatron-core could not be run:\n{process.stdout[-2000:]}{process.stderr[-4000:]}")
+    found: dict[str, Any] = json.loads((folder / "results.json").read_text("utf-8"))
+    return found
+
+
+def model_case(target_name: str, plan: Plan, plan_file: Path) -> dict[str, Any]:
+    """Return the flags that evenflow writes for a plan; with the adapter, the plan file beside."""
+    target = target_named(target_name)
+    error = refusal(plan, target.abilities(target.versions[-1]), title=target.title)
+    if error is not None:
+        raise error
+    words = shlex.split(target.write(plan, target.versions[-1]).pieces[0].text)[1:-1]
+    starts = [index for index, word in enumerate(words) if word.startswith("--")]
+    flags = {words[start]: words[start + 1 : end] for start, end in zip(starts, [*starts[1:], None], strict=True)}
+    if target is ADAPTER:
+        plan_file.write_text(json.dumps(plan_fields(plan)), "utf-8")
+    return {"flags": flags, "plan_file": str(plan_file) if target is ADAPTER else None}
+
+
+def plan_fields(plan: Plan) -> dict[str, Any]:
+    """Return the fields of a plan file."""
+    return {
+        "layers": plan.layers,
+        "recompute": dict(plan.recompute),
+        "ranks": plan.num_ranks,
+        "chunks": plan.num_chunks,
+        "microbatches": plan.num_microbatches,
+        "schedule": plan.schedule,
+        "sequence_splits": 1,
+    }
+
+
+def spoiled_plans(target_name: str, plan: Plan) -> list[tuple[Plan, Plan]]:
+    """Return `plan` with plans that differ from it in one layer, as the adapter can run them."""
+    if target_name != ADAPTER.name or plan.num_layers < 2 or plan.num_ranks == 1:
+        return []
+    found = []
+    first = next((c, r) for c, row in enumerate(plan.layers) for r, count in enumerate(row) if count)
+    other = ((first[0], (first[1] + 1) % plan.num_ranks), first)
+    moved = [[count - ((c, r) == first) + ((c, r) == other[0]) for r, count in enumerate(row)] for c, row in enumerate(plan.layers)]
+    found.append((plan, replace(plan, layers=cells(moved), recompute={})))
+    full = [list(row) for row in plan.recompute[FULL]]
+    full[first[0]][first[1]] += -1 if full[first[0]][first[1]] else 1
+    try:
+        found.append((plan, replace(plan, recompute={FULL: cells(full), SELECT: plan.recompute[SELECT]})))
+    except InputError:  # no layer is left for it
+        pass
+    return found
+
+
+def compared_layouts(texts: Sequence[str], results: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the layouts that evenflow accepts and megatron-core reads otherwise, and published ones that it refuses."""
+    failures = []
+    for text, theirs in zip(texts, results, strict=True):
+        try:
+            found = parse_layout(text, place="layout")
+        except InputError:
+            if text in sample.LAYOUTS:
+                failures.append(f"{text} is refused")
+            continue
+        ours = {"layers": list(found.layers), "mtp_layers": list(found.mtp_layers)}
+        try:
+            found.cells(1, place="layout")
+        except InputError:  # in one rank, m must be in the last stage; megatron-core agrees
+            ours = None
+        if (ours is None) != ("error" in theirs) or (ours is not None and ours != theirs):
+            failures.append(f"{text}: {ours} here, {theirs} there")
+        if text in sample.NO_LAYOUTS:
+            failures.append(f"{text} is accepted")
+    return failures
+
+
+def is_stricter(text: str, result: dict[str, Any]) -> bool:
+    """Return whether evenflow refuses a text that megatron-core reads."""
+    try:
+        parse_layout(text, place="layout").cells(1, place="layout")
+    except InputError:
+        return "layers" in result
+    return False
+
+
+def compared_models(plans: Sequence[Plan], results: Sequence[dict[str, Any]]) -> list[str]:
+    """Return what differs between plans and the models that were built for them."""
+    return [
+        f"{plan}: {fault}"
+        for plan, result in zip(plans, results, strict=False)
+        if (fault := cell_fault(plan, result)) is not None
+    ]
+
+
+def cell_fault(plan: Plan, result: dict[str, Any]) -> str | None:
+    """Return what differs between a plan and a model; None where nothing does.
+
+    A layer under full runs twice, with its attention; one under select computes only its attention twice.
+    """
+    if "error" in result:
+        return str(result["error"])
+    number = 1
+    for chunk in range(plan.num_chunks):
+        for rank in range(plan.num_ranks):
+            full, select = plan.count(FULL, chunk, rank), plan.count(SELECT, chunk, rank)
+            expected = [
+                [number + index, 2 if index < full else 1, 2 if index < full + select else 1]
+                for index in range(plan.layers[chunk][rank])
+            ]
+            number += len(expected)
+            if result["cells"][rank][chunk] != expected:
+                return f"chunk {chunk}, rank {rank}: {result['cells'][rank][chunk]}, not {expected}"
+    group = plan.group_size or plan.num_ranks
+    return None if plan.num_chunks == 1 or result["group_size"] == group else f"groups of {result['group_size']}"
+
+
+def order_sizes() -> list[dict[str, Any]]:
+    """Return sizes of orders, such as are run and such as are refused."""
+    return [
+        {"ranks": ranks, "chunks": chunks, "microbatches": count, "group_size": group, "overlaps": overlaps}
+        for ranks in (1, 2, 3, 4, 6)
+        for chunks in (1, 2, 3)
+        if ranks > 1 or chunks == 1
+        for count in (1, 2, 3, 4, 5, 7, 8, 12, 13, 18)
+        for group in ([ranks] if chunks == 1 else range(max(1, ranks - 1), min(count, 3 * ranks) + 2))
+        for overlaps in ((False,) if chunks == 1 else (True, False))
+    ]
+
+
+def compared_orders(sizes: Sequence[dict[str, Any]], results: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the sizes whose orders differ, or that only one of both refuses."""
+    failures = []
+    for case, result in zip(sizes, results, strict=True):
+        whole = Sizes(num_ranks=case["ranks"], num_chunks=case["chunks"], num_microbatches=case["microbatches"])
+        is_allowed = case["chunks"] == 1 or group_allowed(Groups.MEGATRON, case["group_size"], whole)
+        if is_allowed != ("turns" in result):
+            failures.append(f"{case}: {'allowed' if is_allowed else 'refused'} here, there {result}"[:400])
+        elif is_allowed and our_turns(case) != result["turns"]:
+            failures.append(f"{case}: another order")
+        elif is_allowed and not agree(case, result):
+            failures.append(f"{case}: table or warm-up are not those of the order")
+    return failures
+
+
+def our_turns(case: dict[str, Any], *, group: int | None = None) -> list[list[list[Any]]]:
+    """Return evenflow's order in the form of `load.py`."""
+    is_plain = case["chunks"] == 1
+    schedule = make_schedule(
+        "1f1b" if is_plain else "interleaved",
+        num_ranks=case["ranks"],
+        num_chunks=case["chunks"],
+        num_microbatches=case["microbatches"],
+        group_size=None if is_plain else group or case["group_size"],
+    )
+    return [
+        [["F" if action.op == Op.F else "B", action.stage // case["ranks"], action.microbatch] for action in schedule.order(rank)]
+        for rank in range(case["ranks"])
+    ]
+
+
+def agree(case: dict[str, Any], result: dict[str, Any]) -> bool:
+    """Return whether the schedule table and the warm-ups tell the same as our order."""
+    for turns, warmup in zip(our_turns(case), result["warmups"], strict=True):
+        forwards = [[microbatch, chunk] for kind, chunk, microbatch in turns if kind == "F"]
+        first = next(index for index, turn in enumerate(turns) if turn[0] == "B")
+        steady = 0 if warmup == len(forwards) else 1  # after the warm-up, a forward comes before the first backward
+        if forwards != result["table"] or first != warmup + steady:
+            return False
+    return True
+
+
+def other_order_is_found(case: dict[str, Any], result: dict[str, Any]) -> bool:
+    """Return whether groups of another size give another order than megatron-core's, where that is so by the table."""
+    if "turns" not in result or case["chunks"] == 1 or case["microbatches"] < case["group_size"] + 1:
+        return False
+    return our_turns(case, group=case["microbatches"]) != result["turns"]
+
+
+if __name__ == "__main__":
+    check()
