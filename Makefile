@@ -8,13 +8,14 @@ TORCH ?= torch==2.13.0
 MINDFORMERS_VENV := .venv-mindformers
 PADDLE_VENV := .venv-paddle
 DEEPSPEED_VENV := .venv-deepspeed
+MEGATRON_VENV := .venv-megatron
 HYDRA_VENV := .venv-hydra
 # Machine code of an older version: the compiler sees changes of a loop's own file only.
 FORGET_COMPILED := find src -name '*.nb[ic]' -delete
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table translations check release-check bench bench-fidelity check-mindformers check-paddle check-deepspeed check-hydra clean
+.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table translations check release-check bench bench-fidelity check-mindformers check-paddle check-deepspeed check-megatron check-hydra clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -37,6 +38,7 @@ help:
 	@echo "make check-mindformers  let the real MindFormers read what evenflow writes for it (installs 3.5 GB)"
 	@echo "make check-paddle       let the real PaddlePaddle build what evenflow writes, compare orders of work (installs 0.9 GB)"
 	@echo "make check-deepspeed    let the real DeepSpeed build what evenflow writes, and train with it (installs 1.0 GB)"
+	@echo "make check-megatron     let the real megatron-core build and run what evenflow writes (installs 1.0 GB)"
 	@echo "make check-hydra        let the real Hydra read the overrides for verl and Megatron-Bridge (installs 10 MB)"
 	@echo "make clean              remove $(VENV) and everything built"
 
@@ -113,12 +115,15 @@ check-paddle: setup $(PADDLE_VENV)/.stamp
 check-deepspeed: setup $(DEEPSPEED_VENV)/.stamp
 	$(BIN)/python checks/deepspeed/check.py --python $(DEEPSPEED_VENV)/bin/python
 
+check-megatron: setup $(MEGATRON_VENV)/.stamp
+	$(BIN)/python checks/megatron/check.py --python $(MEGATRON_VENV)/bin/python
+
 check-hydra: setup $(HYDRA_VENV)/.stamp
 	$(BIN)/python checks/hydra/check.py --python $(HYDRA_VENV)/bin/python
 
 clean:
 	$(FORGET_COMPILED)
-	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PADDLE_VENV) $(DEEPSPEED_VENV) $(HYDRA_VENV) site build dist htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PADDLE_VENV) $(DEEPSPEED_VENV) $(MEGATRON_VENV) $(HYDRA_VENV) site build dist htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # A stamp and not $(BIN)/python: that file also exists when making the environment failed halfway.
 $(VENV)/.stamp-venv:
@@ -168,6 +173,13 @@ $(DEEPSPEED_VENV)/.stamp: | $(VENV)/.stamp-venv
 	@$(PYTHON) -m venv $(DEEPSPEED_VENV)
 	@$(DEEPSPEED_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	@DS_BUILD_OPS=0 $(DEEPSPEED_VENV)/bin/python -m pip install --quiet --disable-pip-version-check deepspeed==0.19.8
+	@touch $@
+
+$(MEGATRON_VENV)/.stamp: | $(VENV)/.stamp-venv
+	@echo "installing megatron-core into $(MEGATRON_VENV) (once, a few minutes) ..."
+	@$(PYTHON) -m venv $(MEGATRON_VENV)
+	@$(MEGATRON_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	@$(MEGATRON_VENV)/bin/python -m pip install --quiet --disable-pip-version-check megatron-core==0.16.1
 	@touch $@
 
 $(HYDRA_VENV)/.stamp: | $(VENV)/.stamp-venv

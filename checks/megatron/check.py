@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -136,22 +137,20 @@ def spoiled_plans(target_name: str, plan: Plan) -> list[tuple[Plan, Plan]]:
     """Return `plan` with plans that differ from it in one layer, as the adapter can run them."""
     if target_name != ADAPTER.name or plan.num_layers < 2 or plan.num_ranks == 1:
         return []
-    found = []
-    first = next((c, r) for c, row in enumerate(plan.layers) for r, count in enumerate(row) if count)
-    other = ((first[0], (first[1] + 1) % plan.num_ranks), first)
-    moved = [[count - ((c, r) == first) + ((c, r) == other[0]) for r, count in enumerate(row)] for c, row in enumerate(plan.layers)]
-    found.append((plan, replace(plan, layers=cells(moved), recompute={})))
+    chunk, rank = next((c, r) for c, row in enumerate(plan.layers) for r, count in enumerate(row) if count)
+    moved = [list(row) for row in plan.layers]
+    moved[chunk][rank] -= 1
+    moved[chunk][(rank + 1) % plan.num_ranks] += 1
     full = [list(row) for row in plan.recompute[FULL]]
-    full[first[0]][first[1]] += -1 if full[first[0]][first[1]] else 1
-    try:
+    full[chunk][rank] += -1 if full[chunk][rank] else 1
+    found = [(plan, replace(plan, layers=cells(moved), recompute={}))]
+    with suppress(InputError):  # no layer is left for one more
         found.append((plan, replace(plan, recompute={FULL: cells(full), SELECT: plan.recompute[SELECT]})))
-    except InputError:  # no layer is left for it
-        pass
     return found
 
 
 def compared_layouts(texts: Sequence[str], results: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the layouts that evenflow accepts and megatron-core reads otherwise, and published ones that it refuses."""
+    """Return the layouts that megatron-core reads otherwise, and published ones that evenflow refuses."""
     failures = []
     for text, theirs in zip(texts, results, strict=True):
         try:
@@ -251,7 +250,10 @@ def our_turns(case: dict[str, Any], *, group: int | None = None) -> list[list[li
         group_size=None if is_plain else group or case["group_size"],
     )
     return [
-        [["F" if action.op == Op.F else "B", action.stage // case["ranks"], action.microbatch] for action in schedule.order(rank)]
+        [
+            ["F" if action.op == Op.F else "B", action.stage // case["ranks"], action.microbatch]
+            for action in schedule.order(rank)
+        ]
         for rank in range(case["ranks"])
     ]
 

@@ -1,9 +1,9 @@
 """What megatron-core makes of flags: the layers of every cell, which of them recompute, and the order of the work.
 
-Run by `check.py` in the environment that has megatron-core, on its own code: models are built on torch's fake process
-group, and each chunk runs a forward and a backward on the CPU. Without a GPU there are no CUDA random states, so that
-reading and setting them does nothing, and buffers are on the CPU. Orders are those that its schedule functions run, with steps and messages that do
-nothing but note their turn.
+Run by `check.py` in the environment that has megatron-core, on its own code. Models are built on torch's fake process
+group, and each chunk runs a forward and a backward on the CPU. Without a GPU there are no CUDA random states: reading
+and setting them does nothing, and buffers are on the CPU. Orders are those that its schedule functions run, with steps
+and messages that do nothing but note their turn.
 """
 
 import dataclasses
@@ -48,7 +48,9 @@ FIELDS = field_names()
 
 def configuration(flags: dict[str, list[str]], **more: Any) -> TransformerConfig:
     """Return the configuration that flags ask for; a flag without a field ends the check."""
-    values = {FIELDS[flag]: texts if flag == "--recompute-modules" else number(texts[0]) for flag, texts in flags.items()}
+    values = {
+        FIELDS[flag]: texts if flag == "--recompute-modules" else number(texts[0]) for flag, texts in flags.items()
+    }
     return TransformerConfig(
         hidden_size=HIDDEN,
         num_attention_heads=2,
@@ -134,6 +136,7 @@ class Communicator:
         self.virtual_pipeline_model_parallel_size = config.virtual_pipeline_model_parallel_size
 
     def send_forward_backward_recv_forward_backward(self, *_tensors: Any, **_options: Any) -> tuple[str, str]:
+        """Return the tensors of both neighbours."""
         return "tensor", "tensor"
 
     def __getattr__(self, name: str) -> Any:
@@ -147,11 +150,12 @@ class OnCpu:
         return getattr(torch, name)
 
     def zeros(self, *sizes: Any, **options: Any) -> torch.Tensor:
+        """Return zeros on the CPU."""
         return torch.zeros(*sizes, **{**options, "device": "cpu"})
 
 
 def order(case: dict[str, Any]) -> dict[str, Any]:
-    """Return the turns of every rank, as ``[kind, chunk, microbatch]``; why Megatron-LM refuses the sizes, otherwise."""
+    """Return the turns of every rank, as ``[kind, chunk, microbatch]``, or why the sizes are refused."""
     chunks = case["chunks"]
     sizes = {"pipeline_model_parallel_size": case["ranks"]}
     if chunks > 1:
@@ -241,7 +245,7 @@ def attempted(function: Any, case: dict[str, Any]) -> dict[str, Any]:
     """Return what a function makes of a case, or its error: spoiled cases may be refused."""
     try:
         return function(case)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001
         return {"error": f"{type(error).__name__}: {error}"}
 
 

@@ -36,6 +36,7 @@ NO_LAYOUTS = (
     "",
 )
 """Texts that are no layouts."""
+PARTS = ("t", "t*2", "t*3", "|", "(t|)*2", "(t*2|t|)*3", "|*2", ",")
 LETTERS = "EtmL|*(),23"
 
 
@@ -43,7 +44,9 @@ def layouts(source: random.Random) -> Iterator[str]:
     """Yield layouts and texts that look like some."""
     yield from (*LAYOUTS, *NO_LAYOUTS)
     for _number in range(2_000):
-        middle = "".join(source.choice(("t", "t*2", "t*3", "|", "(t|)*2", "(t*2|t|)*3", "|*2", ",")) for _part in range(7))
+        middle = "".join(
+            source.choice(("t", "t*2", "t*3", "|", "(t|)*2", "(t*2|t|)*3", "|*2", ",")) for _part in range(7)
+        )
         yield f"E{middle}{source.choice(('', 'm', '|mm'))}L"
     for _number in range(2_000):
         yield f"E{''.join(source.choice(LETTERS) for _letter in range(source.randrange(9)))}L"
