@@ -118,6 +118,7 @@ def _entries(
     """Return an entry for each way of recomputing, with the bounding ones that cover it."""
     entries: list[Entry] = []
     covers: list[tuple[int, Entry]] = []
+    last: Entry | None = None
     for way in ways:  # those that bound others come before them
         entry = Entry(
             schedule=schedule,
@@ -127,11 +128,14 @@ def _entries(
             rule=way.rule,
             recomputation=way.name,
             bounds=way.bounds,
+            less=last if way.bounds is None and way.count is not None else None,
             covered_by=tuple(cover for least, cover in covers if way.count is not None and least <= way.count),
         )
         entries.append(entry)
         if way.bounds is not None and way.count is not None:
             covers.append((way.count, entry))
+        elif way.count is not None:
+            last = entry
     return entries
 
 

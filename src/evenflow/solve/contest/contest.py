@@ -52,6 +52,8 @@ class Entry:
     """What it only bounds, where no one can run its plans."""
     covered_by: tuple["Entry", ...] = ()
     """Entries whose plans include all of its own, so that their bounds hold for it too; with all that cover these."""
+    less: "Entry | None" = None
+    """The entry whose cells recompute one layer less."""
     race: Race | None = None
     outcome: Outcome | None = None
     reason: str = ""
@@ -79,6 +81,16 @@ class Entry:
         return self.race is not None and (found is None or found >= below_ns)
 
     @property
+    def is_late(self) -> bool:
+        """Whether it has no turn of its own at first: its cells recompute two layers more than those of a plan."""
+        other = self.less.less if self.less else None
+        while other is not None:
+            if other.makespan_ns < float("inf"):
+                return True
+            other = other.less
+        return False
+
+    @property
     def candidate(self) -> Candidate:
         """The candidate as it is reported."""
         outcome, bound = self.outcome, self.lower_bound_ns
@@ -90,9 +102,15 @@ class Entry:
             group_size=self.group_size,
             recomputation=self.recomputation,
             outcome=outcome,
-            reason=self.reason or (_("the time ran out first") if self.outcome is None else ""),
+            reason=self.reason or ("" if self.outcome else self._untried),
             is_bounded=not self.reason,
         )
+
+    @property
+    def _untried(self) -> str:
+        if any(cover.outcome is not None for cover in self.covered_by):
+            return _("bounded together with others")
+        return _("the time ran out first")
 
     @property
     def preference(self) -> tuple[float, float]:
@@ -163,13 +181,13 @@ class Contest:
     def run(self) -> None:
         """Give each candidate a first turn, then further turns to those that can still win."""
         with suppress(KeyboardInterrupt), on_interrupt(self._stopped.set):
-            tried = [entry for entry in self.entries if entry.bounds is not Bounds.COVER]
+            tried = [entry for entry in self.entries if entry.less is None or entry.less.less is None]
             first = min(_FIRST_SECONDS, _FIRST_SHARE * self._time_limit_s / len(tried))
             for entry in self.entries:
                 if self._over(entry):
                     break
                 self._enter(entry)
-                if entry.race is not None and entry.bounds is not Bounds.COVER:
+                if entry.race is not None and entry.bounds is None and not entry.is_late:
                     self._turn(entry, first)
             while not self._stopped.is_set() and (still := self._open()) and self.left_s > 0:
                 free = [entry for entry in still if entry.race is not None and not entry.race.busy]
