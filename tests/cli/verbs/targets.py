@@ -35,7 +35,7 @@ def read(text: str, file: str, given: GivenSizes) -> Baseline:
         layers=layers,
         recompute={"full": full},
     )
-    unknown = tuple(f"{key} (line 1)" for key in found if key not in KEYS)
+    unknown = tuple(f"{file}, line 1: {key}" for key in found if key not in KEYS)
     return Baseline(plan=plan, unknown=unknown, notes=("one chunk is assumed",) if "chunks" not in found else ())
 
 

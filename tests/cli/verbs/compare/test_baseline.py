@@ -40,7 +40,7 @@ def test_yours_beside_the_recommended_plan_and_the_lines_to_change(own, folder, 
     assert f"Example: {yours}; {best}, within 320 MB\n\n{CHANGE}" in result.stdout
     assert [line.split()[0] for line in result.stdout.splitlines() if "fits" in line] == ["recommended", "yours"]
     assert "note: run.conf: one chunk is assumed" in result.stderr
-    assert "note: run.conf: learning (line 1) is not understood and left out" in result.stderr
+    assert "note: run.conf, line 1: learning is not understood and left out" in result.stderr
     written = json.loads((folder / "all.json").read_text())
     assert list(written) == ["recommended", "yours"]
     assert written["yours"]["layers"] == [[3, 1]]

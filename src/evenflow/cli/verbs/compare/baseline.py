@@ -65,7 +65,7 @@ class GivenBaseline:
         for note in self.baseline.notes:
             click.echo(_("note: {note}", note=f"{self.file.path}: {note}"), err=True)
         for key in self.baseline.unknown:
-            click.echo(_("note: {file}: {key} is not understood and left out", file=self.file.path, key=key), err=True)
+            click.echo(_("note: {key} is not understood and left out", key=key), err=True)
 
     def advice(self, yours: Simulation, recommended: Simulation, limit: int | None) -> str:
         """Return both plans in a sentence, and what to change in the file."""
