@@ -88,9 +88,11 @@ def build(case: dict[str, Any]) -> dict[str, Any]:
         once = list(RAN)
         if outputs.requires_grad:
             outputs.sum().backward()
+        children = [(name, child) for name, child in module.named_children() if name.isdecimal()]
+        moved = [name for name, child in children if child.number != int(name)]
         missing = [name for name, value in module.named_parameters() if value.grad is None]
         twice = sorted(RAN[len(once) :])
-        found["ranks"].append({"layers": once, "twice": twice, "without_gradient": missing})
+        found["ranks"].append({"layers": once, "twice": twice, "without_gradient": missing, "moved": moved})
     return found
 
 

@@ -32,6 +32,8 @@ VERSION = TARGET.versions[-1]
 SPOILED = 20
 """How many of the plans are also spoiled."""
 TRAINED = Plan(schedule="1f1b", num_microbatches=8, layers=((1, 3, 2, 2),), recompute={FULL: ((1, 0, 2, 1),)})
+RESUMED = Plan(schedule="1f1b", num_microbatches=8, layers=((3, 1, 4, 0),), recompute={FULL: ((0, 1, 3, 0),)})
+"""The plan that goes on from a checkpoint of the other."""
 
 
 @click.command()
@@ -70,9 +72,11 @@ def check(python: Path) -> None:
     orders = seen["orders"]
     failures += [f"order of {name}: not 1F1B" for name, jobs in orders.items() if jobs != one_f_one_b(name)]
     click.echo(f"{len(orders)} orders of its train schedule compared with 1F1B")
-    whole, split = losses(python)
-    click.echo(f"losses of the whole model:      {whole}\nlosses of 4 ranks with the plan: {split}")
-    if max(abs(a - b) for a, b in zip(whole, split, strict=True)) > 1e-6:
+    whole, split, resumed = losses(python)
+    click.echo(f"losses of the whole model:       {whole}")
+    click.echo(f"losses of 4 ranks with a plan:   {split}")
+    click.echo(f"the last one, after another cut: {resumed}")
+    if max(abs(a - b) for a, b in zip([*whole, whole[-1]], [*split, *resumed], strict=True)) > 1e-6:
         failures.append("the losses differ")
     click.echo(f"{len(failures)} failures")
     for failure in failures:
@@ -99,7 +103,7 @@ def run(python: Path, *arguments: object, processes: int = 0) -> str:
 def all_cases(plans: dict[str, Plan]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield a case for every plan, and cases with something else in them than the plan."""
     for index, (name, plan) in enumerate(plans.items()):
-        head, tail = index % 4, index % 3
+        head, tail = max(index % 4, plan.layers[0][0] == 0), max(index % 3, plan.layers[-1][-1] == 0)
         case = {
             "module": TARGET.write(plan, VERSION).pieces[0].text,
             "ranks": plan.num_ranks,
@@ -118,7 +122,7 @@ def all_cases(plans: dict[str, Plan]) -> Iterator[tuple[str, dict[str, Any]]]:
         full = [plan.count(FULL, 0, rank) for rank in range(plan.num_ranks)]
         full[giver] += -1 if full[giver] else 1
         yield f"{name}.spoiled-recompute", case | {"module": with_list(case["module"], "RECOMPUTED", full)}
-        uniform = case["module"].replace("type:^StageMarker$", "uniform")
+        uniform = case["module"].replace("type:^StageMarker_", "uniform")
         if moved_by_uniform(plan, head, tail):
             yield f"{name}.spoiled-method", case | {"module": uniform}
 
@@ -164,8 +168,8 @@ def moved_by_uniform(plan: Plan, head: int, tail: int) -> bool:
 
 
 def stage_sizes(plan: Plan, head: int, tail: int) -> list[int]:
-    """Return the entries of every stage, its marker among them."""
-    sizes = [count + 1 for count in plan.layers[0]]
+    """Return the entries of every stage."""
+    sizes = list(plan.layers[0])
     sizes[0] += head
     sizes[-1] += tail
     return sizes
@@ -178,10 +182,10 @@ def expectation(plan: Plan, case: dict[str, Any]) -> dict[str, Any]:
     first = 0
     for rank, size in enumerate(sizes):
         begin = first + (case["head"] if rank == 0 else 0)
-        layers = list(range(first, first + size - 1))
+        layers = list(range(first, first + size))
         twice = list(range(begin, begin + plan.count(FULL, 0, rank)))
-        ranks.append({"layers": layers, "twice": twice, "without_gradient": []})
-        first += size - 1
+        ranks.append({"layers": layers, "twice": twice, "without_gradient": [], "moved": []})
+        first += size
     return {"parts": [sum(sizes[:rank]) for rank in range(len(sizes) + 1)], "ranks": ranks}
 
 
@@ -205,25 +209,19 @@ def one_f_one_b(name: str) -> list[list[list[Any]]]:
     return [[[names[each.op], each.microbatch] for each in made.order(rank)] for rank in range(ranks)]
 
 
-def losses(python: Path) -> tuple[list[float], list[float]]:
-    """Return the losses of the model in one piece, and in the stages of `TRAINED`."""
-    module, use, config = TARGET.write(TRAINED, VERSION).pieces
+def losses(python: Path) -> list[list[float]]:
+    """Return the losses of the model in one piece, with `TRAINED`, and the last one with `RESUMED`."""
+    script = HERE / "train.py"
+    outputs = [run(python, script, "whole", TRAINED.num_microbatches)]
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for file, piece in ((module.file_name, module), ("use.py", use), ("config.json", config)):
-            (folder / file).write_text(piece.text, encoding="utf-8")
-        script = HERE / "train.py"
-        outputs = (
-            run(python, script, "whole", TRAINED.num_microbatches),
-            run(python, script, "pipeline", folder, processes=TRAINED.num_ranks),
-        )
-    found = [
-        json.loads(line.removeprefix("losses "))
-        for text in outputs
-        for line in text.splitlines()
-        if line.startswith("losses ")
-    ]
-    return found[0], found[1]
+        for plan in (TRAINED, RESUMED):
+            folder = Path(name)
+            module, use, config = TARGET.write(plan, VERSION).pieces
+            for file, piece in ((module.file_name, module), ("use.py", use), ("config.json", config)):
+                (folder / file).write_text(piece.text, encoding="utf-8")
+            outputs.append(run(python, script, "pipeline", folder, folder / "checkpoint", processes=plan.num_ranks))
+    lines = [line for text in outputs for line in text.splitlines() if line.startswith("losses ")]
+    return [json.loads(line.removeprefix("losses ")) for line in lines]
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def whole(count: int) -> list[float]:
     return losses
 
 
-def pipeline(folder: Path) -> list[float]:
+def pipeline(folder: Path, checkpoint: Path) -> list[float]:
     """Train with the written files, word for word, as `docs/targets/deepspeed.md` says."""
     sys.path.insert(0, str(folder))
     import deepspeed
@@ -97,10 +97,15 @@ def pipeline(folder: Path) -> list[float]:
         0
     ]
     data = microbatches(config["gradient_accumulation_steps"])
-    return [float(engine.train_batch(iter(data))) for _ in range(STEPS)]
+    if checkpoint.exists():
+        engine.load_checkpoint(checkpoint, tag="one", load_module_only=True)
+        return [float(engine.train_batch(iter(data)))]
+    losses = [float(engine.train_batch(iter(data))) for _ in range(STEPS - 1)]
+    engine.save_checkpoint(checkpoint, tag="one")
+    return [*losses, float(engine.train_batch(iter(data)))]
 
 
 if __name__ == "__main__":
-    found = whole(int(sys.argv[2])) if sys.argv[1] == "whole" else pipeline(Path(sys.argv[2]))
+    found = whole(int(sys.argv[2])) if sys.argv[1] == "whole" else pipeline(*map(Path, sys.argv[2:]))
     if os.environ.get("RANK", "0") == "0":
         sys.stdout.write(f"losses {json.dumps(found)}\n")

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from evenflow.model import FULL, Plan, cells
@@ -14,6 +15,7 @@ def full_plans(draw: st.DrawFn, *, max_chunks: int = 1) -> Plan:
     ranks, chunks = draw(st.integers(1, 5)), draw(st.integers(1, max_chunks))
     stages = ranks * chunks
     counts = [draw(st.integers(0 if stage in (0, stages - 1) else 1, 4)) for stage in range(stages)]
+    assume(sum(counts))
     full = [draw(st.integers(0, count)) for count in counts]
     rows = [slice(chunk * ranks, (chunk + 1) * ranks) for chunk in range(chunks)]
     return Plan(
@@ -26,5 +28,5 @@ def full_plans(draw: st.DrawFn, *, max_chunks: int = 1) -> Plan:
 
 def entries_for(plan: Plan, *, head: int, tail: int) -> list[Any]:
     """Modules, descriptions of modules and functions in turn."""
-    makers = (lambda: Module("block"), lambda: Spec(Module, "block"), lambda: lambda inputs: inputs)
-    return [makers[index % 3]() for index in range(head + plan.num_layers + tail)]
+    makers = (Module, lambda number: Spec(Module, number), lambda number: lambda inputs: (number, inputs)[0])
+    return [makers[index % 3](index) for index in range(head + plan.num_layers + tail)]

@@ -10,7 +10,7 @@ import pytest
 class Module:
     """A layer."""
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: int = 0) -> None:
         self.name = name
 
     def forward(self, inputs: Any) -> Any:
@@ -54,8 +54,10 @@ def paddle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def class_name(entry: Any) -> str:
-    """The name that both packages look at: of the class of a module, or of the one that a description makes."""
-    return entry.typename.__name__ if isinstance(entry, Spec) else type(entry).__name__
+    """The name that both packages look at: of a function, or of the class of a module, made or still described."""
+    if isinstance(entry, Spec):
+        return getattr(entry, "layer_func", entry.typename).__name__
+    return type(entry).__name__ if isinstance(entry, Module) else getattr(entry, "__name__", "")
 
 
 def is_recomputed(entry: Any, *, build: str) -> bool:
@@ -63,3 +65,12 @@ def is_recomputed(entry: Any, *, build: str) -> bool:
     module = getattr(entry, build)() if isinstance(entry, Spec) else entry
     result = module.forward(1) if isinstance(module, Module) else module(1)
     return isinstance(result, tuple) and result[0] == "recomputed"
+
+
+def made(entry: Any, *, build: str) -> Any:
+    """What runs for an entry, without the checkpoint function: a module by its name, or the result of a function."""
+    module = getattr(entry, build)() if isinstance(entry, Spec) else entry
+    if isinstance(module, Module):
+        return type(module), module.name
+    result = module(1)
+    return result[1] if isinstance(result, tuple) else result

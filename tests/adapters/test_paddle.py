@@ -4,32 +4,28 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from evenflow.adapters.paddle import planned_layers
 from evenflow.errors import InputError
 from evenflow.model import COMM, FULL, Plan
 from tests.adapters.layer_lists import entries_for, full_plans
-from tests.adapters.stub_packages import class_name, is_recomputed, paddle
+from tests.adapters.stub_packages import class_name, is_recomputed, made, paddle
 
 __all__ = ["paddle"]
 
 
 def stages(entries: list[Any], method: list[int] | str) -> list[list[Any]]:
-    """The entries of every stage; ends of stages are left out."""
+    """The entries of every stage."""
     if isinstance(method, list):
         assert method[-1] == len(entries)
-        return [entries[begin:end] for begin, end in pairwise(method)]
-    assert method == "layer:^StageEnd$"
-    found: list[list[Any]] = [[]]
-    for entry in entries:
-        if class_name(entry) == "StageEnd":
-            found.append([])
-        else:
-            found[-1].append(entry)
-    assert found[-1] == []
-    return found[:-1]
+    else:
+        assert method == "layer:^StageEnd_"
+        ends = [index + 1 for index, entry in enumerate(entries) if class_name(entry).startswith("StageEnd_")]
+        method = [0, *ends]
+        assert ends[-1] == len(entries)
+    return [entries[begin:end] for begin, end in pairwise(method)]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -37,10 +33,13 @@ def stages(entries: list[Any], method: list[int] | str) -> list[list[Any]]:
 def test_every_stage_has_its_layers_and_the_first_of_them_recompute(
     paddle: None, plan: Plan, head: int, tail: int
 ) -> None:
+    assume(head + plan.layers[0][0] and tail + plan.layers[-1][-1])
     entries = entries_for(plan, head=head, tail=tail)
     planned = stages(*planned_layers(entries, plan, head=head, tail=tail))
     counts = [count for row in plan.layers for count in row]
     full = [plan.count(FULL, chunk, rank) for chunk in range(plan.num_chunks) for rank in range(plan.num_ranks)]
+    same = [made(entry, build="build_layer") for stage in planned for entry in stage]
+    assert same == [made(entry, build="build_layer") for entry in entries_for(plan, head=head, tail=tail)]
     extra = [head] + [0] * (len(counts) - 1)
     extra[-1] += tail
     assert [len(stage) for stage in planned] == [a + b for a, b in zip(counts, extra, strict=True)]

@@ -1,8 +1,9 @@
 """DeepSpeed: any cut, and any number of recomputing layers in each stage, for a `PipelineModule`.
 
-`PipelineModule` takes no list of stages, but it can deal out evenly the modules whose class has a certain name, and of
-all even cuts it takes the one that cuts latest. So an identity module as the first entry of every stage makes the cut
-exact. Layers that recompute run through DeepSpeed's own checkpoint function.
+`PipelineModule` takes no list of stages, but it can deal out evenly the entries whose class has a certain name, and of
+all even cuts it takes the one that cuts latest. So the first entry of every stage gets such a name, which makes the cut
+exact. Only the name: the module that is made is the same, and so are the numbers of the entries, which are part of the
+names of parameters and of checkpoints. Layers that recompute run through DeepSpeed's own checkpoint function.
 """
 
 import inspect
@@ -15,7 +16,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan
 
-PARTITION_METHOD = "type:^StageMarker$"
+PARTITION_METHOD = "type:^StageMarker_"
 """What `PipelineModule` needs as its `partition_method`."""
 
 
@@ -33,7 +34,7 @@ def planned_layers(layers: Sequence[Any], plan: Plan | Path | str, *, head: int,
     if plan.num_chunks > 1:
         raise InputError(value=plan.num_chunks, rule=_("must be 1 for DeepSpeed"), place="chunks")
     counts, recomputed = stage_counts(plan, title="DeepSpeed")
-    check_entries(len(layers), plan.num_layers, head=head, tail=tail)
+    check_entries(len(layers), counts, head=head, tail=tail)
     return staged(list(layers), counts, recomputed, head=head, tail=tail)
 
 
@@ -43,9 +44,9 @@ def source() -> str:
 
 
 def staged(entries: list[Any], layers: list[int], recomputed: list[int], *, head: int, tail: int) -> list[Any]:
-    """Return the entries of a PipelineModule with a StageMarker as the first one of every stage.
+    """Return the entries of a PipelineModule; the first one of every stage has StageMarker_ before its name.
 
-    Stage s gets the next layers[s] entries, of which the first recomputed[s] recompute; the first stage also gets the
+    Stage s has the next layers[s] entries, of which the first recomputed[s] recompute; the first stage also has the
     first `head` entries, and the last stage the last `tail`.
     """
     import copy
@@ -54,10 +55,6 @@ def staged(entries: list[Any], layers: list[int], recomputed: list[int], *, head
     import torch
     from deepspeed.pipe import LayerSpec
     from deepspeed.runtime.activation_checkpointing.checkpointing import non_reentrant_checkpoint
-
-    class StageMarker(torch.nn.Module):
-        def forward(self, inputs: Any) -> Any:
-            return inputs
 
     def recomputing(entry: Any) -> Any:
         if isinstance(entry, LayerSpec):  # the module is made later, on the rank that has it
@@ -69,15 +66,29 @@ def staged(entries: list[Any], layers: list[int], recomputed: list[int], *, head
         entry.forward = functools.partial(non_reentrant_checkpoint, entry.forward)
         return entry
 
-    if len(entries) != head + sum(layers) + tail:
-        raise ValueError(
-            f"{len(entries)} entries are not {head} + {sum(layers)} + {tail}: head, layers of the plan, tail"
-        )
-    result = []
-    begin = head
-    for stage, (count, again) in enumerate(zip(layers, recomputed, strict=True)):
-        cell = entries[begin : begin + count]
-        begin += count
-        result += [LayerSpec(StageMarker), *(entries[:head] if stage == 0 else [])]
-        result += [recomputing(entry) for entry in cell[:again]] + cell[again:]
-    return result + entries[begin:]
+    def marked(entry: Any) -> Any:
+        if not isinstance(entry, (LayerSpec, torch.nn.Module)):
+            function: Any = functools.partial(entry)
+            function.__name__ = "StageMarker_function"
+            return function
+        name = getattr(entry, "typename", type(entry)).__name__
+        marker = type(f"StageMarker_{name}", (torch.nn.Module,), {})
+        spec = copy.copy(entry) if isinstance(entry, LayerSpec) else LayerSpec(marker)
+        spec.typename = marker  # which is only looked at for its name
+        spec.build = entry.build if isinstance(entry, LayerSpec) else lambda log=False: entry
+        return spec
+
+    counts = list(layers)
+    counts[0] += head
+    counts[-1] += tail
+    if len(entries) != sum(counts) or 0 in counts:
+        raise ValueError(f"{len(entries)} entries must be {counts}, one or more in each stage, head and tail included")
+    result = list(entries)
+    first = 0
+    for stage, count in enumerate(counts):
+        begin = first + head if stage == 0 else first
+        for index in range(begin, begin + recomputed[stage]):
+            result[index] = recomputing(result[index])
+        result[first] = marked(result[first])
+        first += count
+    return result

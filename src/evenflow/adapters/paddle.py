@@ -1,8 +1,9 @@
 """Paddle: any cut, with chunks too, and any number of recomputing layers in each stage, for a `PipelineLayer`.
 
 With one chunk for each rank `PipelineLayer` takes a list of cuts. With several it only deals out evenly the layers
-whose class has a certain name, and cuts after them. So an identity layer as the last entry of every stage makes the cut
-exact. Layers that recompute run through Paddle's own recompute function.
+whose class has a certain name, and cuts after them. So the last entry of every stage gets such a name, which makes the
+cut exact. Only the name: the layer that is made is the same, and so are the numbers of the entries. Layers that
+recompute run through Paddle's own recompute function.
 """
 
 import inspect
@@ -28,7 +29,7 @@ def planned_layers(
     """
     plan = given_plan(plan)
     counts, recomputed = stage_counts(plan, title="Paddle")
-    check_entries(len(layers), plan.num_layers, head=head, tail=tail)
+    check_entries(len(layers), counts, head=head, tail=tail)
     return staged(list(layers), counts, recomputed, chunks=plan.num_chunks, head=head, tail=tail)
 
 
@@ -42,8 +43,9 @@ def staged(
 ) -> tuple[list[Any], list[int] | str]:
     """Return the entries and the seg_method of a PipelineLayer.
 
-    Stage s gets the next layers[s] entries, of which the first recomputed[s] recompute; the first stage also gets the
-    first `head` entries, and the last stage the last `tail`. With several chunks, a StageEnd ends every stage.
+    Stage s has the next layers[s] entries, of which the first recomputed[s] recompute; the first stage also has the
+    first `head` entries, and the last stage the last `tail`. With several chunks, the last entry of every stage has
+    StageEnd_ before its name.
     """
     import copy
     import functools
@@ -51,10 +53,6 @@ def staged(
     import paddle
     from paddle.distributed.fleet.meta_parallel import LayerDesc
     from paddle.distributed.fleet.utils import recompute
-
-    class StageEnd(paddle.nn.Layer):
-        def forward(self, inputs: Any) -> Any:
-            return inputs
 
     def recomputing(entry: Any) -> Any:
         if isinstance(entry, LayerDesc):  # the layer is made later, on the rank that has it
@@ -66,20 +64,31 @@ def staged(
         entry.forward = functools.partial(recompute, entry.forward, use_reentrant=False)
         return entry
 
-    if len(entries) != head + sum(layers) + tail:
-        raise ValueError(
-            f"{len(entries)} entries are not {head} + {sum(layers)} + {tail}: head, layers of the plan, tail"
-        )
-    result = list(entries[:head])
+    def marked(entry: Any) -> Any:
+        if not isinstance(entry, (LayerDesc, paddle.nn.Layer)):
+            function: Any = functools.partial(entry)
+            function.__name__ = "StageEnd_function"
+            return function
+        name = getattr(entry, "layer_func", type(entry)).__name__
+        marker = type(f"StageEnd_{name}", (paddle.nn.Layer,), {})
+        description = copy.copy(entry) if isinstance(entry, LayerDesc) else LayerDesc(marker)
+        description.using_layer_spec = False
+        description.layer_func, description.inputs = marker, ()  # which are only looked at for their names
+        description.build_layer = entry.build_layer if isinstance(entry, LayerDesc) else lambda **more: entry
+        return description
+
+    counts = list(layers)
+    counts[0] += head
+    counts[-1] += tail
+    if len(entries) != sum(counts) or 0 in counts:
+        raise ValueError(f"{len(entries)} entries must be {counts}, one or more in each stage, head and tail included")
+    result = list(entries)
     cuts = [0]
-    begin = head
-    for stage, (count, again) in enumerate(zip(layers, recomputed, strict=True)):
-        cell = entries[begin : begin + count]
-        begin += count
-        result += [recomputing(entry) for entry in cell[:again]] + cell[again:]
-        if stage == len(layers) - 1:
-            result += entries[begin:]
+    for stage, count in enumerate(counts):
+        begin = cuts[-1] + head if stage == 0 else cuts[-1]
+        for index in range(begin, begin + recomputed[stage]):
+            result[index] = recomputing(result[index])
+        cuts.append(cuts[-1] + count)
         if chunks > 1:
-            result.append(LayerDesc(StageEnd))
-        cuts.append(len(result))
-    return result, "layer:^StageEnd$" if chunks > 1 else cuts
+            result[cuts[-1] - 1] = marked(result[cuts[-1] - 1])
+    return result, "layer:^StageEnd_" if chunks > 1 else cuts

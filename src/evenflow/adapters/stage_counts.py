@@ -1,8 +1,10 @@
 """What an adapter needs of a plan for a list of layers: how many each stage has, and how many of them recompute."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from evenflow.errors import InputError
+from evenflow.fields import is_integer
 from evenflow.language import _
 from evenflow.model import FULL, Plan
 from evenflow.profiles.plan_file import read_plan_file
@@ -42,15 +44,19 @@ def stage_counts(plan: Plan, *, title: str) -> tuple[list[int], list[int]]:
     )
 
 
-def check_entries(count: int, num_layers: int, *, head: int, tail: int) -> None:
-    """Raise InputError unless a list of `count` entries has `num_layers` between its `head` and its `tail`."""
+def check_entries(count: int, layers: Sequence[int], *, head: int, tail: int) -> None:
+    """Raise InputError unless `count` entries have the `layers` of all stages between `head` and `tail`."""
     for name, value in (("head", head), ("tail", tail)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        if not is_integer(value) or value < 0:
             raise InputError(value=value, rule=_("must be a number of entries, zero or more"), place=name)
-    if count - head - tail != num_layers:
+    if count - head - tail != sum(layers):
         raise InputError(
             value=count - head - tail,
-            rule=_("must be as many as the plan has layers ({num_layers})", num_layers=num_layers),
+            rule=_("must be as many as the plan has layers ({num_layers})", num_layers=sum(layers)),
             place=_("the entries between head and tail"),
             remedy=_("say how many entries before the first body layer (head) and after the last one (tail) there are"),
         )
+    for name, value, stage in (("head", head, layers[0]), ("tail", tail, layers[-1])):
+        if value + stage == 0:
+            rule = _("must be at least 1 beside a stage without layers")
+            raise InputError(value=value, rule=rule, place=name, remedy=_("give every stage a layer"))

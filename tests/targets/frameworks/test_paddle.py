@@ -51,7 +51,7 @@ def test_the_pieces_of_a_plan() -> None:
     assert strategy.text == (
         'strategy.hybrid_configs = {"pp_degree": 3}\nstrategy.pipeline_configs = {"accumulate_steps": 8}\n'
     )
-    assert len(written.notes) == 3
+    assert len(written.notes) == 2
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

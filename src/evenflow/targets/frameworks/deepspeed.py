@@ -61,7 +61,6 @@ def write(plan: Plan, version: str) -> Written:
         notes=(
             _("set head and tail to the entries of your list before and after the body layers"),
             _("train_batch_size, if it is given, must be microbatches x train_micro_batch_size_per_gpu x data ranks"),
-            _("a marker is an entry, so the numbers of layers in names of checkpoints belong to this cut"),
         ),
     )
 

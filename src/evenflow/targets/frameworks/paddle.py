@@ -72,7 +72,6 @@ def write(plan: Plan, version: str) -> Written:
     if plan.num_chunks > 1:
         notes += [
             _("best_unbalanced_scheduler and forward_backward_overlap_scheduler run another order: leave them off"),
-            _("an end of a stage is an entry, so the numbers of layers in names of checkpoints belong to this cut"),
         ]
     arguments = _formers_arguments(plan)
     return Written(
