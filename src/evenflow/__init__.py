@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from evenflow.solve.order.order_search import OrderOutcome, search_order
     from evenflow.solve.order.ordered_outcome import OrderedOutcome
     from evenflow.solve.plan import plan
-    from evenflow.targets.fitting import Fitted, Loss
+    from evenflow.targets.fitting import Fitted
+    from evenflow.targets.losses import Loss
     from evenflow.targets.mindformers.block import format_mindformers
     from evenflow.targets.mindformers.training_yaml import apply_plan
     from evenflow.targets.planning import fit_plan, plan_for_target, write_plan
@@ -130,7 +131,7 @@ _HOMES = {
     "plan_best": "evenflow.solve",
     "fit_plan": "evenflow.targets.planning",
     "Fitted": "evenflow.targets.fitting",
-    "Loss": "evenflow.targets.fitting",
+    "Loss": "evenflow.targets.losses",
     "plan_for_target": "evenflow.targets.planning",
     "write_plan": "evenflow.targets.planning",
     "Piece": "evenflow.targets.target",

@@ -103,6 +103,28 @@ def test_an_order_of_its_own_becomes_that_of_a_family():
     assert fit(plan, runs_it).losses == ()
 
 
+@pytest.mark.parametrize("scope", list(Scope))
+def test_an_order_of_its_own_stays_where_any_is_run(scope: Scope):
+    abilities = replace(COUNTED, own_order=True, recomputation=(Recomputation(scope=scope),))
+    order = ("0F0,0F1,0B0,0B1", "1F0,1B0,1F1,1B1")
+    plan = Plan(schedule="mine", order=order, num_microbatches=2, layers=((3, 1),), recompute={"full": ((2, 0),)})
+    found = fit(plan, abilities)
+    check(found, plan, abilities)
+    assert (found.plan.order, found.plan.layers) == (order, ((3, 1),))
+    # Everything on rank 0 is the least memory that keeps to that of the plan where cells are all or nothing.
+    assert found.plan.recompute["full"][0][0] == (2 if scope in (Scope.LAYERS, Scope.COUNT) else 3)
+    assert bool(found.losses) == (scope is not Scope.LAYERS)
+
+
+def test_a_family_that_is_run_as_an_order_of_its_own_stays():
+    abilities = replace(COUNTED, own_order=True)
+    plan = Plan(schedule="zb-h1", num_microbatches=4, layers=((3, 1),), recompute={"full": ((2, 0),)})
+    found = fit(plan, abilities)
+    check(found, plan, abilities)
+    assert found.plan.schedule == "zb-h1"
+    assert [loss.what for loss in found.losses] == ["recompute is one number on Framework"]
+
+
 def test_an_even_cut_where_no_other_can_be_run():
     even = replace(COUNTED, even_cut=True)
     plan = Plan(schedule="1f1b", num_microbatches=2, layers=((3, 1),))

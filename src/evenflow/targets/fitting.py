@@ -1,57 +1,17 @@
-"""A plan as a framework will really run it: what the framework cannot run is replaced by the nearest that it can.
+"""A plan as a framework will really run it: what the framework cannot run is replaced by the nearest that it can."""
 
-What is given up is priced one part after the other, each simulated: first the order of work, then the groups of
-microbatches, then the cut, and recomputation last.
-"""
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Abilities, Cells, Communication, Network, Plan, Request, Scope, cells
-from evenflow.schedule import FAMILIES, family_name, make_schedule, schedule_of, usual_group_size
+from evenflow.model import FULL, NONE, Abilities, Cells, Communication, Network, Plan, Request, Scope, cells
+from evenflow.schedule import FAMILIES, family_name
 from evenflow.simulate import Simulation, simulate
 from evenflow.solve import ProgressCallback
 from evenflow.solve.for_target import solve_for_target
+from evenflow.targets.losses import Loss, on_other_ranks, priced_losses
 from evenflow.targets.refusal import refusal
-from evenflow.units import MEGABYTE
-
-_GIGABYTE = 1024 * MEGABYTE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loss:
-    """A part of a plan that a framework cannot run, and what its replacement costs."""
-
-    what: str
-    """The part and its replacement, as a clause."""
-    step_ns: int
-    """Time of one step with the replacement, and with those before it."""
-    longer_ns: int
-    """Time that the replacement adds to a step; below zero where it saves some."""
-    peak_bytes: int
-    """Highest memory of any rank with the replacement."""
-    more_bytes: int
-    """Memory that the replacement adds to the highest; below zero where it saves some."""
-    rank: int
-    """Rank with the highest memory."""
-
-    @property
-    def sentence(self) -> str:
-        """The part, its replacement and the price."""
-        percent = 100 * self.longer_ns / (self.step_ns - self.longer_ns)
-        time = _("as fast")
-        if round(percent, 1):
-            time = (
-                _("{percent:.1f} % slower", percent=percent)
-                if percent > 0
-                else _("{percent:.1f} % faster", percent=-percent)
-            )
-        memory = _("same peak")
-        if abs(self.more_bytes) >= MEGABYTE // 2:
-            memory = _("peak {change} on rank {rank}", change=_signed(self.more_bytes), rank=self.rank)
-        return _("{what}: {time}, {memory}", what=self.what, time=time, memory=memory)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +78,15 @@ def fitted(
         peak, step_ns = max(simulation.peak_memory_bytes), simulation.makespan_ns
         return (False, step_ns, peak) if simulation.fits(asked.memory_limit_bytes) else (True, peak, step_ns)
 
-    choices = [nearest(*choice) for choice in _choices(plan, abilities, title)]
+    choices: Iterable[Simulation | None]
+    if plan.order and abilities.own_order:  # the solver plans under orders of families alone
+        choices = (
+            simulate(network, other, communication=communication)
+            for other in _other_recomputation(plan, network.kinds, abilities)
+            if refusal(other, abilities, title=title) is None
+        )
+    else:
+        choices = (nearest(*choice) for choice in _choices(plan, abilities, title))
     found = min(filter(None, choices), key=cost, default=None)
     if found is None:
         raise InputError(
@@ -127,13 +95,36 @@ def fitted(
             place=_("the plan"),
             remedy=_("plan for it with --target"),
         )
-    return Fitted(plan=found.plan, simulation=found, losses=tuple(_losses(planned, found, abilities, title)))
+    return Fitted(plan=found.plan, simulation=found, losses=tuple(priced_losses(planned, found, abilities, title)))
+
+
+def _other_recomputation(plan: Plan, offered: Sequence[str], abilities: Abilities) -> Iterator[Plan]:
+    """Yield plans with the cut and the order of `plan` that recompute in the ways of the framework; not all of them."""
+    totals = plan.layers
+    recomputed = [
+        [total - plan.count(NONE, chunk, rank) for rank, total in enumerate(row)] for chunk, row in enumerate(totals)
+    ]
+    whole = [
+        [total if some else 0 for total, some in zip(*rows, strict=True)]
+        for rows in zip(totals, recomputed, strict=True)
+    ]
+    yield replace(plan, recompute={})
+    for way in abilities.recomputation:
+        kinds = [kind for kind in way.kinds if kind in offered]
+        if way.scope is Scope.COUNT and kinds:
+            for most in range(1, max(map(max, totals)) + 1):
+                counts = [[min(most, total) for total in row] for row in totals]
+                yield replace(plan, recompute={FULL: cells(counts)})
+        else:
+            for kind in kinds:
+                yield from (replace(plan, recompute={kind: cells(table)}) for table in (recomputed, whole, totals))
 
 
 def _choices(plan: Plan, abilities: Abilities, title: str) -> Iterator[tuple[tuple[str, ...], Cells | None]]:
     """Yield schedules that come into question, with the layers of their cells; None where these must be chosen anew."""
     names = [family_name(name) for name in abilities.schedules]
-    names = [plan.schedule] if plan.schedule in names else names
+    is_run = plan.schedule in names or (abilities.own_order and plan.schedule in FAMILIES)
+    names = [plan.schedule] if is_run else names
     fits = [
         name
         for name in names
@@ -145,7 +136,7 @@ def _choices(plan: Plan, abilities: Abilities, title: str) -> Iterator[tuple[tup
     for is_v_shaped in (False, True):
         schedules = tuple(name for name in able if FAMILIES[name].is_v_shaped == is_v_shaped)
         if schedules:
-            moved = _on_other_ranks(plan, replace(plan, schedule=schedules[0], order=(), group_size=None))
+            moved = on_other_ranks(plan, replace(plan, schedule=schedules[0], order=(), group_size=None))
             yield schedules, None if _recuts(moved, abilities, title) else moved.layers
 
 
@@ -170,96 +161,3 @@ def _recuts(plan: Plan, abilities: Abilities, title: str) -> bool:
     plain = replace(plan, recompute={}, order=(), group_size=None)
     refused = refusal(plain, replace(abilities, own_order=True), title=title)
     return refused is not None and refused.place.startswith("layers")
-
-
-def _on_other_ranks(plan: Plan, other: Plan) -> Plan:
-    """Return `other`, which has another schedule, with the stages of `plan` in the order of the network."""
-    before = schedule_of(plan).stage_table.tolist()
-    after = make_schedule(
-        other.schedule,
-        num_ranks=plan.num_ranks,
-        num_chunks=plan.num_chunks,
-        num_microbatches=plan.num_microbatches,
-        sequence_splits=plan.sequence_splits,
-    ).stage_table.tolist()
-
-    def moved(table: Cells) -> Cells:
-        of_stage = {stage: table[chunk][rank] for chunk, row in enumerate(before) for rank, stage in enumerate(row)}
-        return cells([[of_stage[stage] for stage in row] for row in after])
-
-    return replace(
-        other, layers=moved(plan.layers), recompute={kind: moved(table) for kind, table in plan.recompute.items()}
-    )
-
-
-def _losses(planned: Simulation, found: Simulation, abilities: Abilities, title: str) -> Iterator[Loss]:
-    """Yield what `found` gives up of `planned`, priced one after the other."""
-    before = planned
-    for what, plan in _steps(planned.plan, found.plan, abilities, title):
-        after = simulate(planned.network, plan, communication=planned.communication)
-        peak = max(after.peak_memory_bytes)
-        yield Loss(
-            what=what,
-            step_ns=after.makespan_ns,
-            longer_ns=after.makespan_ns - before.makespan_ns,
-            peak_bytes=peak,
-            more_bytes=peak - max(before.peak_memory_bytes),
-            rank=after.peak_memory_bytes.index(peak),
-        )
-        before = after
-
-
-def _steps(plan: Plan, found: Plan, abilities: Abilities, title: str) -> Iterator[tuple[str, Plan]]:
-    """Yield each replacement in words, with the plan after it; the last plan is `found`."""
-    now = plan
-    if plan.order or plan.schedule != found.schedule:
-        other = {"title": title, "other": found.schedule}
-        what = _("{title} does not run {schedule}, and runs {other}", schedule=plan.schedule, **other)
-        if plan.order:
-            what = _("{title} runs no order of a plan's own, and runs {other}", **other)
-        now = _on_other_ranks(now, replace(now, schedule=found.schedule, order=(), group_size=found.group_size))
-        yield what, now
-    elif plan.group_size != found.group_size:
-        now = replace(now, group_size=found.group_size)
-        usual = usual_group_size(plan.sizes)
-        size = found.group_size or usual
-        yield (
-            _("groups of {size} microbatches in the place of {before}", size=size, before=plan.group_size or usual),
-            now,
-        )
-    if now.layers != found.layers:
-        what = _("{title} has no stage without layers there", title=title)
-        if abilities.even_cut:
-            what = _("{title} has equally many layers in every stage", title=title)
-        yield what, found
-    elif _used(now) != _used(found):
-        yield _recompute_loss(now, found, abilities, title), found
-
-
-def _recompute_loss(plan: Plan, found: Plan, abilities: Abilities, title: str) -> str:
-    """Return what recomputation there is in the place of that of `plan`."""
-    if refusal(replace(plan, order=()), replace(abilities, schedules=(plan.schedule,)), title=title) is None:
-        return _("recomputation is chosen anew for it")
-    known = {kind for way in abilities.recomputation for kind in way.kinds}
-    unknown = [kind for kind in _used(plan) if kind not in known]
-    if unknown:
-        return _("{title} has no recomputation {kinds}", title=title, kinds=", ".join(unknown))
-    scopes = {way.scope for way in abilities.recomputation}
-    if Scope.LAYERS in scopes:
-        return _("{title} has no such mixture of recomputation in a stage", title=title)
-    if Scope.CELL in scopes:
-        return _("recompute is all or nothing for each stage on {title}", title=title)
-    if Scope.COUNT in scopes:
-        return _("recompute is one number on {title}", title=title)
-    return _("recompute is the same for all layers on {title}", title=title)
-
-
-def _used(plan: Plan) -> dict[str, Cells]:
-    return {kind: table for kind, table in plan.recompute.items() if any(map(any, table))}
-
-
-def _signed(size_bytes: int) -> str:
-    """Return a change of memory, such as ``+2.1 GB``."""
-    if abs(size_bytes) >= _GIGABYTE:
-        return f"{size_bytes / _GIGABYTE:+.1f} GB"
-    return f"{size_bytes / MEGABYTE:+,.0f} MB"
