@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TORCH ?= torch==2.13.0
 MINDFORMERS_VENV := .venv-mindformers
+PYNATIVE_VENV := .venv-mindformers-pynative
+COLOSSALAI_VENV := .venv-colossalai
 PADDLE_VENV := .venv-paddle
 DEEPSPEED_VENV := .venv-deepspeed
 MEGATRON_VENV := .venv-megatron
@@ -15,7 +17,7 @@ FORGET_COMPILED := find src -name '*.nb[ic]' -delete
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table translations check release-check bench bench-fidelity check-mindformers check-paddle check-deepspeed check-megatron check-hydra clean
+.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table translations check release-check bench bench-fidelity check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-hydra clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -36,6 +38,7 @@ help:
 	@echo "make bench              measure plan quality and simulator speed"
 	@echo "make bench-fidelity     compare predicted with measured steps and memory, write docs/fidelity.md"
 	@echo "make check-mindformers  let the real MindFormers read what evenflow writes for it (installs 3.5 GB)"
+	@echo "make check-colossalai   let the real ColossalAI cut and run what evenflow writes, and train with it (installs 0.9 GB)"
 	@echo "make check-paddle       let the real PaddlePaddle build what evenflow writes, compare orders of work (installs 0.9 GB)"
 	@echo "make check-deepspeed    let the real DeepSpeed build what evenflow writes, and train with it (installs 1.0 GB)"
 	@echo "make check-megatron     let the real megatron-core build and run what evenflow writes (installs 1.0 GB)"
@@ -105,8 +108,12 @@ bench: setup
 bench-fidelity: $(VENV)/.stamp-dev
 	$(BIN)/python -m benchmarks fidelity --write $(ARGS)
 
-check-mindformers: setup $(MINDFORMERS_VENV)/.stamp
+check-mindformers: setup $(MINDFORMERS_VENV)/.stamp $(PYNATIVE_VENV)/.stamp
 	$(BIN)/python checks/mindformers/check.py --python $(MINDFORMERS_VENV)/bin/python
+	$(BIN)/python checks/mindformers_pynative/check.py --python $(PYNATIVE_VENV)/bin/python
+
+check-colossalai: setup $(COLOSSALAI_VENV)/.stamp
+	$(BIN)/python checks/colossalai/check.py --python $(COLOSSALAI_VENV)/bin/python
 
 check-paddle: setup $(PADDLE_VENV)/.stamp
 	$(BIN)/python checks/paddle/check.py --python $(PADDLE_VENV)/bin/python --grids output/paddle_cyclic_waits.txt
@@ -123,7 +130,7 @@ check-hydra: setup $(HYDRA_VENV)/.stamp
 
 clean:
 	$(FORGET_COMPILED)
-	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PADDLE_VENV) $(DEEPSPEED_VENV) $(MEGATRON_VENV) $(HYDRA_VENV) site build dist htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PYNATIVE_VENV) $(COLOSSALAI_VENV) $(PADDLE_VENV) $(DEEPSPEED_VENV) $(MEGATRON_VENV) $(HYDRA_VENV) site build dist htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # A stamp and not $(BIN)/python: that file also exists when making the environment failed halfway.
 $(VENV)/.stamp-venv:
@@ -159,6 +166,20 @@ $(MINDFORMERS_VENV)/.stamp: | $(VENV)/.stamp-venv
 	@$(PYTHON) -m venv $(MINDFORMERS_VENV)
 	@$(MINDFORMERS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
 		mindformers==1.9.0 mindspore==2.9.0
+	@touch $@
+
+# Without what it asks for: hyper-parallel is not on the package index, and the check brings stand-ins.
+$(PYNATIVE_VENV)/.stamp: | $(VENV)/.stamp-venv
+	@$(PYTHON) -m venv $(PYNATIVE_VENV)
+	@$(PYNATIVE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps mindformers==2.1.0 regex pyyaml
+	@touch $@
+
+# Without what it asks for, most of which is for GPUs; these are what its pipelines import.
+$(COLOSSALAI_VENV)/.stamp: | $(VENV)/.stamp-venv
+	@echo "installing ColossalAI into $(COLOSSALAI_VENV) (once, a few minutes) ..."
+	@$(PYTHON) -m venv $(COLOSSALAI_VENV)
+	@$(COLOSSALAI_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH) numpy psutil packaging rich
+	@$(COLOSSALAI_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps colossalai==0.5.0
 	@touch $@
 
 $(PADDLE_VENV)/.stamp: | $(VENV)/.stamp-venv

@@ -169,10 +169,10 @@ def _select(recompute: Fields) -> tuple[_Ids, tuple[str, ...]]:
 def _counted(plan: Plan, by_kind: Mapping[str, _Ids]) -> dict[str, Cells]:
     """Return how many layers of every cell are under each kind; full wins."""
     tables = {kind: [[0] * plan.num_ranks for _ in range(plan.num_chunks)] for kind in by_kind}
-    for chunk, rank, layers in stages(plan):
-        full = _inside(by_kind[FULL], layers)
-        tables[FULL][chunk][rank] = len(full)
-        tables[SELECT][chunk][rank] = len(_inside(by_kind[SELECT], layers) - full)
+    for stage in stages(plan):
+        full = _inside(by_kind[FULL], stage.layers)
+        tables[FULL][stage.chunk][stage.rank] = len(full)
+        tables[SELECT][stage.chunk][stage.rank] = len(_inside(by_kind[SELECT], stage.layers) - full)
     return {kind: cells(table) for kind, table in tables.items()}
 
 
@@ -195,10 +195,10 @@ def _unknown(top: Fields, parallel: Fields, recompute: Fields) -> Iterator[str]:
 def _notes(plan: Plan, by_kind: Mapping[str, _Ids], modules: tuple[str, ...]) -> Iterator[str]:
     if modules and modules != (SELECT_MODULE,):
         yield _("{kind} recompute is of the operators {names}", kind=SELECT, names=", ".join(modules))
-    for _chunk, _rank, layers in stages(plan):
-        full = _inside(by_kind[FULL], layers)
-        both = full | _inside(by_kind[SELECT], layers)
-        if full != set(layers[: len(full)]) or both != set(layers[: len(both)]):
+    for stage in stages(plan):
+        full = _inside(by_kind[FULL], stage.layers)
+        both = full | _inside(by_kind[SELECT], stage.layers)
+        if full != set(stage.layers[: len(full)]) or both != set(stage.layers[: len(both)]):
             yield _("layers that recompute are counted as the first of their stage")
             break
     if any(each.stop > plan.num_layers for ids in by_kind.values() for each in ids):

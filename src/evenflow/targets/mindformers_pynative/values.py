@@ -1,14 +1,15 @@
 """What MindFormers in PyNative mode can run of a plan, and a plan as the values of its configuration YAML."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from evenflow.errors import InputError
 from evenflow.export.train_yaml import BOM, apply_to_training_yaml, value_at
 from evenflow.language import _
-from evenflow.model import FULL, SELECT, Abilities, Empty, Groups, Plan, Recomputation, Scope, SizeRule
+from evenflow.model import FULL, SELECT, Abilities, Empty, Groups, Plan, Recomputation, Scope, SizeRule, looped
 from evenflow.profiles.training_file import LAYER_KEYS
 from evenflow.profiles.yaml_values import load_document
 from evenflow.targets.mindformers_pynative.layer_ranges import layer_ranges
+from evenflow.targets.stages import StageLayers, layers_by_kind, stages_of
 
 SCHEDULES = {"1f1b": "1f1b", "interleaved": "interleaved_1f1b", "f-then-b": "gpipe"}
 """Schedule families that it runs in the same order, and their names in it. [hyper-parallel: scheduler.py]"""
@@ -39,13 +40,9 @@ def abilities() -> Abilities:
     )
 
 
-def stages(plan: Plan) -> Iterator[tuple[int, int, range]]:
-    """Yield chunk, rank and layers of every stage, in the order of the network."""
-    first = 0
-    for chunk, row in enumerate(plan.layers):
-        for rank, count in enumerate(row):
-            yield chunk, rank, range(first, first + count)
-            first += count
+def stages(plan: Plan) -> tuple[StageLayers, ...]:
+    """Return the stages of `plan`, in the order of the network."""
+    return stages_of(plan, looped(num_ranks=plan.num_ranks, num_chunks=plan.num_chunks))
 
 
 def pynative_values(plan: Plan, modules: tuple[str, ...] = (SELECT_MODULE,)) -> Mapping[str, object]:
@@ -54,13 +51,10 @@ def pynative_values(plan: Plan, modules: tuple[str, ...] = (SELECT_MODULE,)) -> 
     The number of microbatches has no key: it is ``global_batch_size`` over that of one microbatch on all replicas.
     """
     ranks: list[list[str]] = [[] for _ in range(plan.num_ranks)]
-    full: list[int] = []
-    select: list[int] = []
-    for chunk, rank, layers in stages(plan):
-        ranks[rank] += layer_ranges(layers)
-        fully = plan.count(FULL, chunk, rank)
-        full += layers[:fully]
-        select += layers[fully : fully + plan.count(SELECT, chunk, rank)]
+    for stage in stages(plan):
+        ranks[stage.rank] += layer_ranges(stage.layers)
+    by_kind = layers_by_kind(stages(plan))
+    full, select = by_kind.get(FULL, ()), by_kind.get(SELECT, ())
     return {
         "parallelism.pipeline_parallel": plan.num_ranks,
         "parallelism.pipeline_parallel_interleave_num": plan.num_chunks,

@@ -1,0 +1,105 @@
+"""ColossalAI: layers and checkpointed layers of every stage, as arguments of its plugin for hybrid parallelism."""
+
+from collections.abc import Iterator
+
+from evenflow.language import _
+from evenflow.model import FULL, Abilities, Empty, Groups, Plan, Recomputation, Scope, SizeRule
+from evenflow.schedule import FAMILIES, family_placement
+from evenflow.targets.stages import stages_of
+from evenflow.targets.target import Piece, Target, Written
+
+_ON_A_V = ("1f1b-v", "zbv", "v-half", "v-min", "dualpipe-v")
+"""Families that its zero-bubble scheduler runs from nodes."""
+
+
+def _abilities(version: str) -> Abilities:
+    return Abilities(
+        schedules=("1f1b", "interleaved", *_ON_A_V),
+        recomputation=(Recomputation(scope=Scope.LAYERS, kinds=(FULL,)),),
+        empty=Empty.NONE,
+        groups=Groups.MULTIPLE,
+        sizes=(
+            SizeRule(
+                text=_("must be at least 2"),
+                holds=lambda sizes, schedule: sizes.num_ranks > 1,
+                place="ranks",
+            ),
+            SizeRule(
+                text=lambda sizes: _("must be at least the number of ranks ({num_ranks})", num_ranks=sizes.num_ranks),
+                holds=lambda sizes, schedule: sizes.num_microbatches >= sizes.num_ranks,
+            ),
+            SizeRule(
+                text=lambda sizes: _(
+                    "must be a multiple of the number of ranks ({num_ranks}) with several chunks",
+                    num_ranks=sizes.num_ranks,
+                ),
+                holds=lambda sizes, schedule: sizes.num_chunks == 1 or sizes.num_microbatches % sizes.num_ranks == 0,
+            ),
+        ),
+    )
+
+
+def _write(plan: Plan, version: str) -> Written:
+    on_a_v = FAMILIES[plan.schedule].is_v_shaped
+    recomputes = any(map(any, plan.recompute.get(FULL, ())))
+    text = "\n".join(_lines(plan, on_a_v=on_a_v, recomputes=recomputes)) + "\n"
+    notes = []
+    if recomputes:
+        call = "model.gradient_checkpointing_enable({})".format(
+            'gradient_checkpointing_kwargs={"use_reentrant": False}' if on_a_v else ""
+        )
+        notes.append(_("call {call} before the model is boosted", call=call))
+    else:
+        notes.append(_("do not enable gradient checkpointing of the model"))
+    if on_a_v:
+        notes.append(_("plan.json is the file of this plan, which {command} writes", command="evenflow plan --json"))
+    return Written(
+        pieces=(Piece(title=_("code for the training script"), syntax="python", text=text),), notes=tuple(notes)
+    )
+
+
+def _lines(plan: Plan, *, on_a_v: bool, recomputes: bool) -> Iterator[str]:
+    """Yield the lines of the code.
+
+    Layers are listed in the order of the network, checkpointed layers by chunk and rank; on a V these differ.
+    """
+    style = "zbv" if on_a_v else "interleaved" if plan.num_chunks > 1 else "1f1b"
+    placement = family_placement(plan.schedule, num_ranks=plan.num_ranks, num_chunks=plan.num_chunks)
+    layers = [len(stage.layers) for stage in stages_of(plan, placement)]
+    yield "from colossalai.booster.plugin import HybridParallelPlugin"
+    if recomputes:
+        yield "from colossalai.shardformer import PipelineGradientCheckpointConfig"
+    if on_a_v:
+        yield ""
+        yield "from evenflow.adapters.colossalai import scheduler_nodes"
+    yield ""
+    yield "plugin = HybridParallelPlugin("
+    yield "    tp_size=1,  # and your other arguments"
+    yield f"    pp_size={plan.num_ranks},"
+    yield f'    pp_style="{style}",'
+    yield f"    num_model_chunks={plan.num_chunks},"
+    yield f"    num_microbatches={plan.num_microbatches},"
+    if plan.num_chunks == 1:
+        yield f"    num_layers_per_stage={layers},"
+    if recomputes:
+        counts = [count for row in plan.recompute[FULL] for count in row]
+        yield "    gradient_checkpoint_config=PipelineGradientCheckpointConfig("
+        yield f"        num_ckpt_layers_per_stage={counts}"
+        yield "    ),"
+    if on_a_v:
+        yield '    scheduler_nodes=scheduler_nodes("plan.json"),'
+    yield ")"
+    if plan.num_chunks > 1:
+        yield "# The plugin takes a list for one chunk only; the model is cut later, by this one."
+        yield f"plugin.stage_manager.num_layers_per_stage = {layers}"
+
+
+TARGET = Target(
+    name="colossalai",
+    title="ColossalAI",
+    versions=("0.5.0",),
+    checked_with="colossalai 0.5.0",
+    page="colossalai",
+    abilities=_abilities,
+    write=_write,
+)
