@@ -73,6 +73,26 @@ def test_options_win_over_the_file(own, folder, evenflow):
     assert json.loads((folder / "all.json").read_text())["recommended"]["schedule"] == "interleaved"
 
 
+def test_best_tries_every_schedule_and_number_of_chunks_of_the_framework(own, folder, evenflow):
+    result = evenflow(
+        "compare", "tiny.json", "--baseline", "run.conf", "--schedule", "best", "--json", "all.json", "--time-limit", 8
+    )
+    assert result.exit_code == 0, result.stderr
+    written = json.loads((folder / "all.json").read_text())
+    # Two chunks idle half as long: 4 x 6 ms and one chunk's 3 ms on the other rank.
+    assert (written["recommended"]["schedule"], written["recommended"]["makespan_ms"]) == ("interleaved", 27.0)
+    assert written["naive_no_recomp"]["schedule"] == written["yours"]["schedule"] == "1f1b"
+    without = evenflow("compare", "tiny.json", "--ranks", 2, "--microbatches", 2, "--schedule", "best")
+    assert without.exit_code == 2
+
+
+def test_stages_without_layers_may_stay(own, folder, evenflow):
+    own("# example\nstages = 2\nlayers = 4,0\nfull = 0\nmicrobatches = 1\n")
+    result = evenflow("compare", "tiny.json", "--baseline", "run.conf", "--json", "all.json", "--time-limit", 5)
+    assert result.exit_code == 0, result.stderr
+    assert "; keep yours" in result.stdout
+
+
 def test_what_cannot_be_edited_is_pasted(own, evenflow):
     own("# example\nlayers = 3,1\nfull = 3\nmicrobatches = 4\n")
     result = evenflow("compare", "tiny.json", "--baseline", "run.conf", "--no-naive", "--time-limit", 5)

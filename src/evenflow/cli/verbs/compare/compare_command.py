@@ -47,7 +47,12 @@ _ALL = picture_option("all")
 @click.option("--microbatches", type=options.MICROBATCH_COUNT, help="Microbatches of one step; known from --baseline.")
 @options.CHUNKS
 @options.MEMORY
-@options.SCHEDULE
+@click.option(
+    "--schedule",
+    metavar="NAME",
+    help="One of `evenflow schedules`, such as zb-h1; with --baseline also best, to try all that its framework has.  "
+    "[default: that of --baseline, or 1f1b, or interleaved for several chunks]",
+)
 @options.LESS_MEMORY
 @options.SEQUENCE_SPLITS
 @options.TIME_LIMIT
@@ -84,7 +89,7 @@ def compare(**keywords: Any) -> int:
     and file_name. An entry with another interleave_num than --chunks runs the default schedule for its chunks.
 
     With --baseline, sizes and schedule are those of the file unless options give others, and the recommended plan is
-    one that the file's framework can run. What to change in the file is shown.
+    one that the file's framework can run; --schedule best tries all its schedules. What to change in the file is shown.
 
     Exit status: that of the recommended plan, as for evenflow plan; the others are compared all the same.
 
@@ -144,8 +149,8 @@ def _solve(job: CompareJob, time_limit_s: float, progress: ProgressCallback | No
         job.request,
         target.abilities(job.baseline.version),
         title=target.title,
-        schedules=(job.schedule,),
-        num_chunks=(job.request.sizes.num_chunks,),
+        schedules=() if job.tries_all else (job.schedule,),
+        num_chunks=job.chunk_counts,
         time_limit_s=time_limit_s,
         progress=progress,
     ).outcome

@@ -1,6 +1,6 @@
 """The options of ``evenflow compare``, and what is planned by them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -45,7 +45,12 @@ class CompareJob:
 
     request: Request
     schedule: str
+    """The family of the recommended plan, and of the naive ones."""
     baseline: GivenBaseline | None
+    tries_all: bool
+    """Whether the recommended plan may have any schedule of the baseline's framework."""
+    chunk_counts: tuple[int, ...]
+    """Numbers of chunks that it may have; none: 1 to 4."""
 
 
 def compare_job(asked: CompareOptions) -> CompareJob:
@@ -60,14 +65,22 @@ def compare_job(asked: CompareOptions) -> CompareJob:
         raise InputError(value=asked.baseline_of.name, rule=rule, place=BASELINE_OF)
     network = read_network(asked.layers)
     baseline = _baseline(asked, network)
-    sizes, schedule = _sizes(asked, baseline)
+    tries_all = baseline is not None and (asked.schedule or "").lower() == options.BEST
+    sizes, schedule = _sizes(replace(asked, schedule=None) if tries_all else asked, baseline)
     request = Request(
         network=network,
         sizes=sizes,
         memory_limit_bytes=limit if network.has_memory else None,
+        allow_empty=baseline is not None and any(0 in row for row in baseline.baseline.plan.layers),
         communication=asked.messages.communication(sequence_splits=sizes.sequence_splits),
     )
-    return CompareJob(request=request, schedule=schedule, baseline=baseline)
+    return CompareJob(
+        request=request,
+        schedule=schedule,
+        baseline=baseline,
+        tries_all=tries_all,
+        chunk_counts=() if tries_all and asked.chunks is None else (sizes.num_chunks,),
+    )
 
 
 def _baseline(asked: CompareOptions, network: Network) -> GivenBaseline | None:
