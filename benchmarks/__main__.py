@@ -26,6 +26,8 @@ from benchmarks import (
     zero_bubble,
 )
 from benchmarks import cases as named
+from benchmarks.published import accuracy
+from evenflow.errors import InputError
 from evenflow.units import megabytes
 
 _CONTEXT = {
@@ -211,6 +213,26 @@ def fidelity_command(ranks: tuple[int, ...], stage_ms: tuple[float, ...], write:
         fidelity.write("memory", fidelity.memory_report(memory))
     if json_path:
         json_path.write_text(json.dumps({"times": cases, "memory": memory}, indent=1) + "\n", encoding="utf-8")
+
+
+@benchmarks.command("published")
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--write", is_flag=True, help="Write the tables into docs/accuracy.md.")
+def published_command(files: tuple[Path, ...] = (), write: bool = False) -> None:
+    """Compare with published training runs: FILES of the form in benchmarks/published/README.md (default: those there).
+
+    Example: python -m benchmarks published mine.csv
+    """
+    try:
+        runs, timelines = accuracy.read_all(files)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    sections = {"contents": accuracy.contents_table(runs)} if runs else {}
+    sections |= accuracy.timeline_sections(timelines)
+    click.echo("\n\n".join(sections.values()))
+    if write:
+        accuracy.write_sections(sections)
 
 
 @benchmarks.command("aa")

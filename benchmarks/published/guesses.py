@@ -1,0 +1,91 @@
+"""Predictions of published runs beside what was measured, with nothing measured before or with a few points."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.published.assumptions import completed
+from benchmarks.published.predictor import Calibrate, Predicted, Predictor, calibration_points
+from benchmarks.published.run import PublishedRun
+from benchmarks.published.scores import Error
+from evenflow.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """A completed run and what was predicted for it."""
+
+    file: str
+    run: PublishedRun
+    predicted: Predicted
+    refusal: str = ""
+    """Why nothing was predicted, empty where something was."""
+
+    @property
+    def time(self) -> Error | None:
+        """The error of the step; None without a measured or a predicted one."""
+        return _error(self.run.id, self.predicted.step_s, self.run.step_s)
+
+    @property
+    def memory(self) -> Error | None:
+        """The error of the peak memory; None without a measured or a predicted one."""
+        return _error(self.run.id, self.predicted.memory_gib, self.run.mem_gib)
+
+
+def _error(name: str, predicted: float | None, measured: float | None) -> Error | None:
+    return None if predicted is None or measured is None else Error(id=name, predicted=predicted, measured=measured)
+
+
+def guess_all(
+    files: Mapping[str, Sequence[PublishedRun]],
+    predictor: Predictor,
+    *,
+    calibrate: Calibrate | None = None,
+    points: int = 0,
+) -> list[Guess]:
+    """Predict the runs of all files; with `points`, each source after so many of its runs, which are left out.
+
+    A source that has too few runs for its points, or that `calibrate` refuses, is left out as a whole.
+    """
+    every = [(file, completed(run)) for file, runs in files.items() for run in runs]
+    if not points or calibrate is None:
+        return [_guess(file, run, predictor) for file, run in every]
+    found = []
+    for source in dict.fromkeys(run.source for _, run in every):
+        of = [(file, run) for file, run in every if run.source == source]
+        known = calibration_points([run for _, run in of if not run.lacks], points)
+        if not known:
+            continue
+        try:
+            calibrated = calibrate(predictor, known)
+        except InputError:
+            continue
+        found += [_guess(file, run, calibrated) for file, run in of if run not in known]
+    return found
+
+
+def _guess(file: str, run: PublishedRun, predictor: Predictor) -> Guess:
+    nothing = Predicted(step_s=None, memory_gib=None)
+    if run.lacks:
+        return Guess(file=file, run=run, predicted=nothing, refusal=f"the source does not state {', '.join(run.lacks)}")
+    try:
+        return Guess(file=file, run=run, predicted=predictor(run))
+    except InputError as error:
+        return Guess(file=file, run=run, predicted=nothing, refusal=error.message)
+
+
+def time_errors(guesses: Iterable[Guess]) -> list[Error]:
+    """Return the errors of steps, of guesses that have one."""
+    return [error for error in (guess.time for guess in guesses) if error]
+
+
+def memory_errors(guesses: Iterable[Guess]) -> list[Error]:
+    """Return the errors of peak memory in GiB, of guesses that have one."""
+    return [error for error in (guess.memory for guess in guesses) if error]
+
+
+def by_file(guesses: Iterable[Guess]) -> Iterator[tuple[str, list[Guess]]]:
+    """Return guesses by their file, in the order of the files."""
+    files: dict[str, list[Guess]] = {}
+    for guess in guesses:
+        files.setdefault(guess.file, []).append(guess)
+    yield from files.items()

@@ -1,0 +1,138 @@
+"""Scores of predictions as aligned tables."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.published.flops import is_launch_bound
+from benchmarks.published.guesses import Guess, by_file, memory_errors, time_errors
+from benchmarks.published.ranking import Ranking, rank, ranking_groups
+from benchmarks.published.scores import Error, Score, score
+from benchmarks.table import aligned
+
+ALONE = "vtrain-single"
+"""The source that has half of all rows, and is never averaged with others."""
+SMALL_HIDDEN = 2048
+"""Memory of narrower models in goldens is mostly overhead: their errors are given in GiB as well."""
+_GOLDEN = "megatron-golden"
+_Parts = Iterable[tuple[str, list[Guess]]]
+
+
+def time_table(guesses: Mapping[int, Sequence[Guess]]) -> str:
+    """Return the errors of steps: by file, with 0, 1, 3 … measured runs of the source known, and over all files."""
+    header = ["step time", "runs known", "rows", "MAPE %", "median %", "bias %", "worst %", "worst row"]
+    rows = [[name, str(points), *_columns(found)] for name, points, found in _scores(guesses, _time_parts, time_errors)]
+    return aligned(header, rows)
+
+
+def memory_table(guesses: Mapping[int, Sequence[Guess]]) -> str:
+    """Return the errors of peak memory by file and rank that was measured, and predictions that are too low."""
+    header = ["peak memory", "runs known", "rows", "MAPE %", "median %", "bias %", "worst %", "worst row"]
+    header += ["too low", "lowest %", "lowest row"]
+    rows = [
+        [name, str(points), *_columns(found), str(found.too_low), _percent(found.lowest), found.lowest_id or "-"]
+        for name, points, found in _scores(guesses, _memory_parts, memory_errors)
+    ]
+    return aligned(header, rows)
+
+
+def small_memory_table(guesses: Mapping[int, Sequence[Guess]]) -> str:
+    """Return the errors in GiB of goldens of narrow models; empty where there are none."""
+    rows = []
+    for points, every in guesses.items():
+        small = [guess for guess in every if guess.run.source == _GOLDEN and (guess.run.hidden or 0) < SMALL_HIDDEN]
+        found = score(memory_errors(small), absolute=True)
+        if found:
+            cells = [f"{value:+.2f}" for value in (found.bias, found.worst)]
+            rows.append([_GOLDEN, str(points), str(found.count), f"{found.mape:.2f}", *cells, found.worst_id])
+    header = [f"hidden < {SMALL_HIDDEN}", "runs known", "rows", "mean GiB", "bias GiB", "worst GiB", "worst row"]
+    return aligned(header, rows) if rows else ""
+
+
+def ranking_table(guesses: Mapping[int, Sequence[Guess]]) -> str:
+    """Return how well configurations of one model were ranked: by file, and over all but the source that is alone."""
+    rows = []
+    for points, every in guesses.items():
+        parts = [(Path(file).stem, rankings(of)) for file, of in by_file(every)]
+        parts.append((f"all but {ALONE}", rankings(guess for guess in every if guess.run.source != ALONE)))
+        rows += [[name, str(points), *_ranking_columns(of)] for name, of in parts if of]
+    header = ["ranking", "runs known", "groups", "mean tau", "mean regret %", "worst regret %", "worst group"]
+    return aligned(header, rows)
+
+
+def rankings(guesses: Iterable[Guess]) -> list[Ranking]:
+    """Return how every group of configurations was ranked."""
+    predicted = {guess.run: guess.predicted.step_s for guess in guesses}
+    found = []
+    for name, group in ranking_groups(predicted).items():
+        pairs = [(run, step_s) for run in group if (step_s := predicted[run]) is not None]
+        ranking = rank(name, pairs)
+        if ranking:
+            found.append(ranking)
+    return found
+
+
+def refusals(guesses: Iterable[Guess]) -> str:
+    """Return the runs for which nothing was predicted, and why, one on a line; empty where there are none."""
+    return "\n".join(f"{guess.run.id}: {guess.refusal}" for guess in guesses if guess.refusal)
+
+
+def assumption_table(guesses: Iterable[Guess]) -> str:
+    """Return what is assumed in the runs of each file, in how many of them and why."""
+    rows = Counter(
+        (Path(guess.file).stem, each.field, str(each.value), each.reason)
+        for guess in guesses
+        for each in guess.run.assumed
+    )
+    header = ["not stated", "rows", "field", "taken", "because"]
+    return aligned(header, [[file, str(count), *rest] for (file, *rest), count in rows.items()])
+
+
+def _scores(
+    guesses: Mapping[int, Sequence[Guess]],
+    parts: Callable[[str, list[Guess], int], _Parts],
+    errors: Callable[[Iterable[Guess]], list[Error]],
+) -> list[tuple[str, int, Score]]:
+    """Return name, known runs and score of every part that has any errors."""
+    found = []
+    for points, every in guesses.items():
+        named = [part for file, of in by_file(every) for part in parts(Path(file).stem, of, points)]
+        named.append((f"all but {ALONE}", [guess for guess in every if guess.run.source != ALONE]))
+        found += [(name, points, score(errors(of))) for name, of in named]
+    return [(name, points, each) for name, points, each in found if each]
+
+
+def _time_parts(name: str, guesses: list[Guess], points: int) -> _Parts:
+    """Return a file without runs that wait for launches, with nothing known split by what is stated, and those runs."""
+    waiting = [guess for guess in guesses if is_launch_bound(guess.run)]
+    busy = [guess for guess in guesses if not is_launch_bound(guess.run)]
+    yield name, busy
+    whole = [guess for guess in busy if not guess.run.assumed]
+    if not points and 0 < len(whole) < len(busy):
+        yield f"{name}, all stated", whole
+        yield f"{name}, something assumed", [guess for guess in busy if guess.run.assumed]
+    yield f"{name}, waiting for launches", waiting
+
+
+def _memory_parts(name: str, guesses: list[Guess], points: int) -> _Parts:
+    """Return a file by the rank that was measured."""
+    guesses = [guess for guess in guesses if guess.memory]
+    for rank_name in dict.fromkeys(guess.run.mem_rank or "rank not stated" for guess in guesses):
+        yield f"{name}, {rank_name}", [g for g in guesses if (g.run.mem_rank or "rank not stated") == rank_name]
+
+
+def _columns(found: Score) -> list[str]:
+    sizes = [f"{100 * value:.1f}" for value in (found.mape, found.median)]
+    return [str(found.count), *sizes, _percent(found.bias), _percent(found.worst), found.worst_id]
+
+
+def _ranking_columns(of: Sequence[Ranking]) -> list[str]:
+    worst = max(of, key=lambda ranking: ranking.regret)
+    known = [ranking.tau for ranking in of if ranking.tau is not None]
+    mean = sum(ranking.regret for ranking in of) / len(of)
+    tau = f"{sum(known) / len(known):.2f}" if known else "-"
+    return [str(len(of)), tau, f"{100 * mean:.1f}", f"{100 * worst.regret:.1f}", worst.name]
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:+.1f}"

@@ -1,0 +1,69 @@
+"""Tables of scores."""
+
+from benchmarks.published.assumptions import completed
+from benchmarks.published.guesses import guess_all
+from benchmarks.published.predictor import Predicted
+from benchmarks.published.reading import DATA, read_runs
+
+from benchmarks.published import report
+from tests.benchmarks.published.rows import make_run
+
+
+def twice(run) -> Predicted:
+    return Predicted(step_s=2 * (run.step_s or 0), memory_gib=(run.mem_gib or 0) / 2)
+
+
+def lines(table: str) -> dict[str, list[str]]:
+    """Cells of each line by the first one, as far as they have no spaces."""
+    return {line.split("  ")[0]: line.split()[len(line.split("  ")[0].split()) :] for line in table.splitlines()}
+
+
+def test_steps_are_split_by_what_is_stated_and_by_launches() -> None:
+    runs = [make_run(id="whole"), make_run(id="part", vocab=""), make_run(id="slow", step_s="90")]
+    alone = [make_run(id="v", source=report.ALONE)]
+    table = lines(report.time_table({0: guess_all({"a.csv": runs, "b.csv": alone}, twice)}))
+    assert table["a"] == ["0", "2", "100.0", "100.0", "+100.0", "+100.0", "whole"]
+    assert table["a, all stated"][-1] == "whole"
+    assert table["a, something assumed"][-1] == "part"
+    assert table["a, waiting for launches"][-1] == "slow"
+    assert table["b"][1] == "1"
+    assert table[f"all but {report.ALONE}"][1] == "3"
+
+
+def test_memory_is_split_by_rank_and_too_low_predictions_are_counted() -> None:
+    runs = [make_run(id="first", mem_gib="8", mem_rank="last"), make_run(id="second", mem_gib="6", mem_rank="max")]
+    table = lines(report.memory_table({0: guess_all({"a.csv": runs}, twice)}))
+    assert table["a, last"] == ["0", "1", "50.0", "50.0", "-50.0", "-50.0", "first", "1", "-50.0", "first"]
+    assert table["a, max"][-1] == "second"
+
+
+def test_memory_of_narrow_goldens_is_in_gib() -> None:
+    runs = [
+        make_run(id="narrow", source="megatron-golden", hidden="512", mem_gib="4"),
+        make_run(id="wide", source="megatron-golden", mem_gib="50"),
+    ]
+    guesses = {0: guess_all({"a.csv": runs}, twice)}
+    assert lines(report.small_memory_table(guesses))["megatron-golden"] == [
+        "0",
+        "1",
+        "2.00",
+        "-2.00",
+        "-2.00",
+        "narrow",
+    ]
+    assert report.small_memory_table({0: guess_all({"a.csv": runs[1:]}, twice)}) == ""
+
+
+def test_a_predictor_that_knows_the_truth_ranks_without_regret() -> None:
+    runs = read_runs(DATA / "bigscience_tr11.csv")
+    guesses = guess_all({"big.csv": runs}, twice)
+    assert len(report.rankings(guesses)) == 7
+    assert lines(report.ranking_table({0: guesses}))["big"][:5] == ["0", "7", "1.00", "0.0", "0.0"]
+
+
+def test_assumptions_and_refusals_are_listed() -> None:
+    runs = [make_run(id="one", vocab=""), make_run(id="two", vocab=""), make_run(id="bare", seq="")]
+    guesses = guess_all({"a.csv": runs}, twice)
+    assert lines(report.assumption_table(guesses))["a"][:3] == ["2", "vocab", "50257"]
+    assert report.refusals(guesses) == "bare: the source does not state seq"
+    assert completed(runs[0]).vocab == 50257
