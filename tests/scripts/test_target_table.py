@@ -15,3 +15,10 @@ def test_the_page_has_the_table_of_the_data():
 def test_every_framework_has_a_row():
     rows = re.findall(r"^\| \[.+?\]\(.+?\) \| `(.+?)` \|", make_target_table.table(), re.MULTILINE)
     assert set(rows) == set(all_targets())
+
+
+def test_the_first_page_names_every_framework():
+    for page in ("README.md", "README.zh-CN.md"):
+        text = (ROOT / page).read_text(encoding="utf-8").lower()
+        missing = [target.title for target in all_targets().values() if target.title.split()[0].lower() not in text]
+        assert missing == [], page

@@ -1,13 +1,17 @@
 """``evenflow export``: what is printed and written for a framework, and what is refused."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from click.shell_completion import ShellComplete
 
 from evenflow.cli.main import main
+from evenflow.model import Recomputation, Scope
 from evenflow.profiles.plan_file import parse_plan_file
+from evenflow.targets import registry
 from tests.cli.conftest import files_in
+from tests.cli.verbs.targets import EXAMPLE
 
 pytestmark = pytest.mark.usefixtures("targets")
 PRINTED = """\
@@ -91,6 +95,16 @@ def test_a_loss_has_a_price(made, folder, evenflow):
     again = parse_plan_file((folder / "out.json").read_text(), place="out.json")
     assert again.plan.recompute == {"full": ((1, 1),)}
     assert evenflow("export", "out.json", "--to", "example").stdout.count("exact: ") == 1
+
+
+def test_another_target_of_the_same_framework_may_run_it_all(made, evenflow, monkeypatch):
+    free = replace(EXAMPLE.abilities("2.0"), recomputation=(Recomputation(scope=Scope.LAYERS),))
+    adapted = replace(EXAMPLE, name="adapted", abilities=lambda version: free)
+    monkeypatch.setattr(registry, "all_targets", lambda: {"example": EXAMPLE, "adapted": adapted})
+    made("1,0", "345MB")
+    assert "\n--to adapted runs the plan as it is\n" in evenflow("export", "plan.json", "--to", "example").stdout
+    made("1,1")
+    assert "--to adapted" not in evenflow("export", "plan.json", "--to", "example").stdout
 
 
 def test_over_the_limit_nothing_is_written_unless_asked_for(made, folder, evenflow):

@@ -18,7 +18,10 @@ from evenflow.targets.target import Target
 class FittedPlan:
     """What is written for a framework."""
 
+    asked: Plan
+    """The plan of the file."""
     plan: Plan
+    """The plan that is written."""
     fitted: Fitted | None
     """The plan with its simulation and losses; None where the model is not known, and then nothing is lost."""
     memory_limit_bytes: int | None
@@ -59,7 +62,7 @@ def fit_plan(planned: PlanFile, target: Target, version: str, *, time_limit_s: f
                 place=refused.place,
                 remedy=_("name the model with --layers, for the nearest plan that {title} runs", title=target.title),
             )
-        return FittedPlan(plan=planned.plan, fitted=None, memory_limit_bytes=limit)
+        return FittedPlan(asked=planned.plan, plan=planned.plan, fitted=None, memory_limit_bytes=limit)
     with shown_progress() as progress:
         found = fitted(
             planned.plan,
@@ -71,4 +74,4 @@ def fit_plan(planned: PlanFile, target: Target, version: str, *, time_limit_s: f
             time_limit_s=time_limit_s,
             progress=progress,
         )
-    return FittedPlan(plan=found.plan, fitted=found, memory_limit_bytes=limit)
+    return FittedPlan(asked=planned.plan, plan=found.plan, fitted=found, memory_limit_bytes=limit)

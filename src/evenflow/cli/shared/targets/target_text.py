@@ -3,6 +3,7 @@
 from evenflow.cli.shared.targets.fitted_plan import FittedPlan
 from evenflow.cli.text.tables import headline, memory_note
 from evenflow.language import _, looked_up
+from evenflow.targets import registry
 from evenflow.targets.fitting import Fitted
 from evenflow.targets.target import Target, Written
 from evenflow.units import milliseconds
@@ -54,16 +55,25 @@ def answer_text(found: FittedPlan, target: Target, version: str) -> str:
         exact = _("exact: {title} runs the plan as it is; its model is not in the file", title=target.title)
         return f"{exact}\n{checked_text(target, version)}"
     simulation = found.fitted.simulation
-    losses = losses_text(found.fitted, target.title)
-    if found.fitted.losses:
-        losses += "\n" + _("the shortest plan that it can run: evenflow plan … --target {name}", name=target.name)
     memory = memory_note(simulation, found.memory_limit_bytes)
-    return f"{headline(simulation)}\n\n{losses}\n{memory}\n{checked_text(target, version)}"
+    answer = [losses_text(found.fitted, target.title), *_ways(found, target), memory, checked_text(target, version)]
+    return f"{headline(simulation)}\n\n" + "\n".join(answer)
+
+
+def _ways(found: FittedPlan, target: Target) -> list[str]:
+    """Return how less could be lost, a line for each way: another plan, another target for the same framework."""
+    if found.fitted is None or not found.fitted.losses:
+        return []
+    others = [each for each in registry.all_targets().values() if each.page == target.page and each is not target]
+    return [
+        _("the shortest plan that it can run: evenflow plan … --target {name}", name=target.name),
+        *(_("--to {name} runs the plan as it is", name=each.name) for each in others if each.can_run(found.asked)),
+    ]
 
 
 def over_limit_text(found: FittedPlan, target: Target) -> str:
     """Return why nothing is written of a plan over the limit, and what can be done."""
     assert found.fitted is not None
-    ways = _("nothing is written: plan with --target {name}, or add --over-limit", name=target.name)
     memory = memory_note(found.fitted.simulation, found.memory_limit_bytes)
-    return f"{losses_text(found.fitted, target.title)}\n{memory}\n{ways}"
+    nothing = _("nothing is written: it is over the memory limit; add --over-limit to write it all the same")
+    return "\n".join((losses_text(found.fitted, target.title), *_ways(found, target), memory, nothing))
