@@ -11,7 +11,7 @@ from tests.test_documentation import anchors
 DOCS = ROOT / "docs"
 OWN = {"glossary.md"}
 """Pages that are written for readers of Chinese and translate none."""
-PAGES = sorted(page.name for page in (DOCS / "zh").glob("*.md"))
+PAGES = sorted(page.relative_to(DOCS / "zh").as_posix() for page in (DOCS / "zh").rglob("*.md"))
 SOURCES = {f"docs/zh/{name}": f"docs/{name}" for name in PAGES if name not in OWN}
 PAIRS = [*SOURCES.items(), ("README.zh-CN.md", "README.md")]
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
