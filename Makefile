@@ -41,7 +41,7 @@ help:
 	@echo "make check-colossalai   let the real ColossalAI cut and run what evenflow writes, and train with it (installs 0.9 GB)"
 	@echo "make check-paddle       let the real PaddlePaddle build what evenflow writes, compare orders of work (installs 0.9 GB)"
 	@echo "make check-deepspeed    let the real DeepSpeed build what evenflow writes, and train with it (installs 1.0 GB)"
-	@echo "make check-megatron     let the real megatron-core build and run what evenflow writes (installs 1.0 GB)"
+	@echo "make check-megatron     let the real megatron-core run what evenflow writes, and train with it (installs 1.0 GB)"
 	@echo "make check-hydra        let the real Hydra read the overrides for verl and Megatron-Bridge (installs 10 MB)"
 	@echo "make clean              remove $(VENV) and everything built"
 

@@ -3,8 +3,9 @@
 Layouts go through both parsers. For plans of any cut the flags that evenflow writes are read back from their shell text
 and given to megatron-core (`load.py`, in an environment of its own), which builds the model of every rank and runs it:
 layers of each cell, and which of them ran twice or computed their attention twice. The order of work that its schedule
-functions run is compared with evenflow's, for sizes that both should run or refuse. Then plans are spoiled on purpose:
-each must be found.
+functions run is compared with evenflow's, for sizes that both should run or refuse. Two plans are trained with, one
+process for each rank, and must lose as the model in one piece does. Then plans are spoiled on purpose: each must be
+found.
 """
 
 import json
@@ -22,6 +23,7 @@ from typing import Any
 
 import click
 import plans as sample
+from training import losses
 
 from evenflow.errors import InputError
 from evenflow.model import FULL, SELECT, Groups, Plan, Sizes
@@ -35,6 +37,8 @@ FOLDER = Path(__file__).resolve().parent
 SOURCES = FOLDER.parents[1] / "src"
 STOCK, ADAPTER = target_named("megatron"), target_named("megatron-adapter")
 PLANS, SEED = 150, 5
+MOST_DIFFERENT, LEAST_LEARNT = 1e-5, 0.01
+"""Between losses of the same step, and between those of the first and the last step."""
 
 
 @click.command()
@@ -65,8 +69,10 @@ def check(python: Path) -> None:
                 "orders": sizes,
             },
         )
+        trained, faults = trained_plans(python, Path(folder))
     click.echo(f"megatron-core {results['version']}")
     failures = [
+        *faults,
         *compared_layouts(texts, results["layouts"]),
         *compared_models([plan for _target, plan in written], results["models"]),
         *compared_orders(sizes, results["orders"]),
@@ -82,6 +88,7 @@ def check(python: Path) -> None:
         f"{len(written)} plans, {sum(plan.num_chunks > 1 for _target, plan in written)} of them with chunks, "
         f"{sum(0 in row for _target, plan in written for row in plan.layers)} with empty stages\n"
         f"{len(sizes)} sizes of orders, {len(orders)} of them run, {len(sizes) - len(orders)} refused\n"
+        f"{trained} plans trained on 4 processes, as the model in one piece\n"
         f"{len(spoiled)} plans and {others} orders spoiled on purpose; {len(failures)} failures"
     )
     for failure in failures[:20]:
@@ -131,6 +138,21 @@ def plan_fields(plan: Plan) -> dict[str, Any]:
         "schedule": plan.schedule,
         "sequence_splits": 1,
     }
+
+
+def trained_plans(python: Path, folder: Path) -> tuple[int, list[str]]:
+    """Train with plans, and with the model in one piece; return the number of plans, and those whose losses differ."""
+    failures = []
+    for number, (target, plan) in enumerate(sample.TRAINED):
+        case = model_case(target, plan, folder / f"trained{number}.json")
+        count = {"num_microbatches": plan.num_microbatches}
+        whole = {"--num-layers": [str(plan.num_layers)]}
+        one = losses(python, folder / f"whole{number}", flags=whole, num_ranks=1, **count)
+        cut = losses(python, folder / f"trained{number}", **case, num_ranks=plan.num_ranks, **count)
+        click.echo(f"losses in one piece {one}\nlosses as planned   {cut}")
+        if max(abs(a - b) for a, b in zip(one, cut, strict=True)) > MOST_DIFFERENT or one[-1] > one[0] - LEAST_LEARNT:
+            failures.append(f"{plan} trains to {cut}, the model in one piece to {one}")
+    return len(sample.TRAINED), failures
 
 
 def spoiled_plans(target_name: str, plan: Plan) -> list[tuple[Plan, Plan]]:

@@ -122,9 +122,13 @@ def ran(model: GPTModel) -> list[list[int]]:
     words = torch.zeros(BATCH, SEQUENCE, dtype=torch.long)
     if not model.pre_process:
         model.set_input_tensor(torch.randn(SEQUENCE, BATCH, HIDDEN, requires_grad=True))
-    mask = torch.ones(1, 1, SEQUENCE, SEQUENCE).triu(1).bool()
-    model(words, words, mask).sum().backward()
+    model(words, words, causal_mask()).sum().backward()
     return [[layer.layer_number, forwards[layer], forwards[layer.self_attention.core_attention]] for layer in layers]
+
+
+def causal_mask() -> torch.Tensor:
+    """Return what no word may look at."""
+    return torch.ones(1, 1, SEQUENCE, SEQUENCE).triu(1).bool()
 
 
 class Communicator:
@@ -249,13 +253,18 @@ def attempted(function: Any, case: dict[str, Any]) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {error}"}
 
 
-def main(cases_file: Path, results_file: Path) -> None:
-    """Read cases, write what becomes of them."""
+def stand_in_for_gpu() -> None:
+    """Let random states and buffers of a GPU be nothing and on the CPU."""
     torch.set_num_threads(1)
     torch.cuda.current_device = lambda: "cpu"
     random._get_cuda_rng_state = lambda *_options, **_more: torch.zeros(0)
     random._set_cuda_rng_state = lambda *_options, **_more: None
     random.CudaRNGStatesTracker.fork = lambda *_options, **_more: nullcontext()
+
+
+def main(cases_file: Path, results_file: Path) -> None:
+    """Read cases, write what becomes of them."""
+    stand_in_for_gpu()
     cases = json.loads(cases_file.read_text("utf-8"))
     layouts = [attempted(layout, case) for case in cases["layouts"]]
     models = [attempted(cells, case) for case in cases["models"]]

@@ -40,6 +40,25 @@ PARTS = ("t", "t*2", "t*3", "|", "(t|)*2", "(t*2|t|)*3", "|*2", ",")
 LETTERS = "EtmL|*(),23"
 
 
+TRAINED = (
+    (
+        "megatron-adapter",
+        Plan(
+            schedule="interleaved",
+            num_microbatches=9,
+            group_size=5,
+            layers=((1, 2, 0, 2), (1, 1, 1, 1)),
+            recompute={"full": ((1, 0, 0, 1), (0, 1, 0, 0)), "select": ((0, 1, 0, 1), (1, 0, 0, 0))},
+        ),
+    ),
+    (
+        "megatron",
+        Plan(schedule="1f1b", num_microbatches=5, layers=((0, 3, 2, 1),), recompute={"full": ((0, 2, 2, 1),)}),
+    ),
+)
+"""Plans to train with, under the names of their targets."""
+
+
 def layouts(source: random.Random) -> Iterator[str]:
     """Yield layouts and texts that look like some."""
     yield from (*LAYOUTS, *NO_LAYOUTS)
