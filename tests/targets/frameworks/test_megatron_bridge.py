@@ -152,8 +152,9 @@ def test_microbatches_need_the_batches_and_the_devices() -> None:
     assert read(text).plan.num_microbatches == 4
 
 
-def test_a_microbatch_alone_does_not_tell_the_batch_which_the_recipe_has() -> None:
-    text = "model: {num_layers: 4, pipeline_model_parallel_size: 2}\ntrain: {micro_batch_size: 2}\n"
+@pytest.mark.parametrize("batch", ["", ", global_batch_size: null"])
+def test_a_microbatch_alone_does_not_tell_the_batch_which_the_recipe_has(batch: str) -> None:
+    text = f"model: {{num_layers: 4, pipeline_model_parallel_size: 2}}\ntrain: {{micro_batch_size: 2{batch}}}\n"
     assert read(text).plan.num_microbatches == 4
     with pytest.raises(InputError, match="for the number of microbatches"):
         read(text, GivenSizes())

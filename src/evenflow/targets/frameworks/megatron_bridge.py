@@ -67,7 +67,7 @@ def _read(text: str, file: str, given: GivenSizes) -> Baseline:
     model = section_of(text, path, file=file)
     train = section_of(text, (*path[:-1], "train"), file=file)
     sizes = {key: train.values[key] for key in ("micro_batch_size", "global_batch_size") if key in train}
-    if "global_batch_size" not in sizes:  # which the recipe has, unlike Megatron-LM
+    if sizes.get("global_batch_size") is None:  # which the recipe has, unlike Megatron-LM
         sizes = {}
     lines = {**model.lines, **{key: train.lines[key] for key in sizes if key in train.lines}}
     found = baseline(arguments_of({**model.values, **sizes}, file=file, lines=lines), given)
