@@ -147,6 +147,13 @@ def test_rows_with_chunks_are_refused() -> None:
         plan_of(text)
 
 
+@pytest.mark.parametrize("line", ["schedules_method: dualpipev", "enable_zero_bubble: true"])
+def test_orders_that_no_family_has_are_refused(line: str) -> None:
+    with pytest.raises(InputError, match=r"line 6: \w+ must not be given: its order of work is FlagScale's own"):
+        plan_of(f"{FIVE}  {line}\n")
+    assert plan_of(f"{FIVE}  {line.partition(':')[0]}: null\n").schedule == "1f1b"
+
+
 def test_settings_that_are_not_understood_are_named_with_their_lines() -> None:
     found = read_sections(FIVE + "  recompute_of_tomorrow: 3\n", "train.yaml", EIGHT)
     assert found.unknown == ("train.yaml, line 6: recompute_of_tomorrow",)

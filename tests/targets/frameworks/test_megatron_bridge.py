@@ -1,5 +1,6 @@
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from evenflow.errors import InputError
 from evenflow.model import Plan
@@ -78,12 +79,53 @@ def test_a_users_file_gets_the_plan_and_keeps_everything_else() -> None:
     )
 
 
+SELECTIVE = Plan(schedule="1f1b", num_microbatches=8, layers=((3, 2),), recompute={"select": ((3, 2),)})
+NOTHING = Plan(schedule="1f1b", num_microbatches=8, layers=((3, 2),))
+
+
 def test_modules_that_the_file_names_stay() -> None:
     assert TARGET.apply is not None
+    text = "model:\n  recompute_modules: [mlp, core_attn]  # mine\n"
+    assert TARGET.apply(text, "user.yaml", SELECTIVE).startswith(text)
     text = "model:\n  recompute_modules: [mlp]\n"
-    plan = Plan(schedule="1f1b", num_microbatches=8, layers=((3, 2),), recompute={"select": ((3, 2),)})
-    assert TARGET.apply(text, "user.yaml", plan).startswith(text)
-    assert 'recompute_modules: ["core_attn"]' in TARGET.apply("model: {}\n", "user.yaml", plan)
+    assert '  recompute_modules: ["mlp", "core_attn"]\n' in TARGET.apply(text, "user.yaml", SELECTIVE)
+    assert 'recompute_modules: ["core_attn"]' in TARGET.apply("model: {}\n", "user.yaml", SELECTIVE)
+
+
+def test_modules_that_no_kind_stands_for_stay_where_the_plan_recomputes_nothing() -> None:
+    assert TARGET.apply is not None
+    text = "model:\n  recompute_granularity: selective\n  recompute_modules: [moe]\n"
+    applied = TARGET.apply(text, "user.yaml", NOTHING)
+    assert applied.startswith(text)
+    assert applied.count("recompute") == 2
+    assert "recompute_granularity: null" in TARGET.apply(text.replace("moe", "core_attn"), "user.yaml", NOTHING)
+    assert 'recompute_granularity: "full"' in TARGET.apply(text, "user.yaml", INTERLEAVED)
+
+
+FILES = st.fixed_dictionaries(
+    {},
+    optional={
+        "recompute_granularity": st.sampled_from(["full", "selective", "null"]),
+        "recompute_modules": st.sampled_from(["[core_attn]", "[mlp]", "[mlp, core_attn]", "null", "[]"]),
+        "recompute_method": st.sampled_from(["block", "uniform", "null"]),
+        "recompute_num_layers": st.sampled_from(["1", "4", "null"]),
+        "virtual_pipeline_model_parallel_size": st.sampled_from(["1", "3", "null"]),
+        "num_layers_in_last_pipeline_stage": st.sampled_from(["1", "null"]),
+        "account_for_loss_in_pipeline_split": st.sampled_from(["true", "false"]),
+        "pipeline_model_parallel_layout": st.sampled_from(["Ett|L", "null", "[[embedding, decoder], [loss]]"]),
+        "microbatch_group_size_per_vp_stage": st.sampled_from(["7", "null"]),
+    },
+)
+
+
+@settings(max_examples=40)
+@given(plan=plans(TARGET.abilities("0.3")), entries=FILES)
+def test_a_file_has_the_plan_whatever_was_in_it(plan: Plan, entries: dict[str, str]) -> None:
+    assert TARGET.apply is not None
+    text = "model:\n" + "".join(f"  {key}: {value}\n" for key, value in entries.items()) + "  hidden_size: 64\n"
+    applied = TARGET.apply(text, "user.yaml", plan)
+    assert canonical(read(applied, GivenSizes(num_microbatches=plan.num_microbatches)).plan) == canonical(plan)
+    assert TARGET.apply(applied, "user.yaml", plan) == applied
 
 
 def test_a_file_that_says_the_plan_already_stays_as_it_is() -> None:

@@ -1,5 +1,7 @@
+import pytest
 from hypothesis import given
 
+from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.targets.frameworks.ms_swift import TARGET
 from evenflow.targets.megatron.layout import parse_layout
@@ -76,15 +78,34 @@ NPROC_PER_NODE=8 megatron sft \\
 def test_the_plan_of_a_script() -> None:
     assert TARGET.read is not None
     assert TARGET.recognise(SCRIPT, "run.sh")
-    found = TARGET.read(SCRIPT, "run.sh", GivenSizes(num_microbatches=8))
+    found = TARGET.read(SCRIPT, "run.sh", GivenSizes())
     assert found.plan == Plan(
-        schedule="1f1b", num_microbatches=8, layers=((22, 21),), recompute={"select": ((22, 21),)}
+        schedule="1f1b", num_microbatches=2, layers=((22, 21),), recompute={"select": ((22, 21),)}
     )
     assert found.notes[:2] == (
         "micro_batch_size is 1 where nothing is said of it",
         "recompute_granularity is selective where nothing is said of it",
     )
     assert found.unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("variables", "num_microbatches"),
+    [
+        ("NPROC_PER_NODE=8", 2),
+        ("NNODES=2 NPROC_PER_NODE=8", 1),
+        ("NNODES=$N NPROC_PER_NODE=8", None),
+        ("NNODES=2", None),
+    ],
+)
+def test_the_devices_of_a_script_are_in_its_variables(variables: str, num_microbatches: int | None) -> None:
+    assert TARGET.read is not None
+    script = SCRIPT.replace("NPROC_PER_NODE=8", variables)
+    if num_microbatches is None:
+        with pytest.raises(InputError, match="world_size must be given, for the number of microbatches"):
+            TARGET.read(script, "run.sh", GivenSizes())
+    else:
+        assert TARGET.read(script, "run.sh", GivenSizes()).plan.num_microbatches == num_microbatches
 
 
 @given(plan=plans(TARGET.abilities("4.0")))

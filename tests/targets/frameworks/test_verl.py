@@ -98,6 +98,27 @@ def test_the_plan_of_a_script() -> None:
     assert found.unknown == ("run.sh: cpu_offloading",)
 
 
+ON_ASCEND = """\
+CONFIG=actor_rollout_ref.actor.megatron.override_transformer_config
+python3 -m verl.trainer.main_ppo \\
+    actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=4 \\
+    +$CONFIG.pipeline_num_transformer_layers="[[11],[13]*2,[11]]" \\
+    +$CONFIG.num_layers_in_first_pipeline_stage=11
+"""
+
+
+def test_the_matrix_of_mindspeed_on_ascend() -> None:
+    assert TARGET.read is not None
+    found = TARGET.read(ON_ASCEND, "run.sh", GivenSizes(num_microbatches=8))
+    assert found.plan == Plan(schedule="1f1b", num_microbatches=8, layers=((11, 13, 13, 11),))
+    assert found.unknown == ()
+    place = "run.sh: pipeline_num_transformer_layers"
+    with pytest.raises(InputError, match=f"{place} must be for the 3 ranks, got 4"):
+        TARGET.read(ON_ASCEND.replace("size=4", "size=3"), "run.sh", GivenSizes(num_microbatches=8))
+    with pytest.raises(InputError, match=f"{place} must have a list for each rank"):
+        TARGET.read(ON_ASCEND.replace("[11]]", "11]"), "run.sh", GivenSizes(num_microbatches=8))
+
+
 def test_a_script_without_overrides_is_refused() -> None:
     assert TARGET.read is not None
     with pytest.raises(InputError, match=r"run\.sh must have overrides of actor_rollout_ref\.actor\.megatron"):

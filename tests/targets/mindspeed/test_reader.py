@@ -64,7 +64,7 @@ def test_megatrons_own_flags() -> None:
             "--noop-layers 1 --pipeline-model-parallel-layout Et*4|(t*4|)*2,t*4L",
             r"beside pipeline_model_parallel_l",
         ),
-        (16, "--num-layer-list 4,4,8", r"num_layer_list must be for the 4 ranks, got '4,4,8'"),
+        (16, "--num-layer-list 4,4,8", r"num_layer_list must be for the 4 ranks, got 3"),
         (17, "--num-layer-list 4,4,5,3", r"num_layers must be 16, the layers of the layout"),
         (16, "--noop-layers 16", r"noop_layers must be layers of the 16 of num_layers, from 0"),
         (16, "--pipeline-num-transformer-layers [[4],[4]]", r"must be for the 4 ranks"),

@@ -24,6 +24,7 @@ SPLIT, _HETERO = "hetero_pipeline_layer_split", "enable_hetero"
 GRANULARITIES = "recompute_granularity_per_stage_micro_batch"
 METHODS = "recompute_method_per_stage_micro_batch"
 NUMBERS = "recompute_num_layers_per_stage_micro_batch"
+_ORDERS = ("schedules_method", "enable_zero_bubble")
 BLOCK = 1
 """The number of the method block; 0 is uniform."""
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -44,6 +45,9 @@ def read_sections(text: str, file: str, given: GivenSizes) -> Baseline:
         fields |= dict(_flat(section.values))
         lines |= {path.rpartition(".")[2]: line for path, line in section.lines.items()}
     flat = Fields(values=fields, file=file, lines=lines)
+    for key in _ORDERS:
+        if fields.get(key) not in (None, False):
+            raise flat.error(key, _("must not be given: its order of work is FlagScale's own"))
     own = (SPLIT, _HETERO, GRANULARITIES, METHODS, NUMBERS)
     settings = {key: value for key, value in fields.items() if key not in own}
     if fields.get(_HETERO) is True and fields.get(SPLIT) is not None:

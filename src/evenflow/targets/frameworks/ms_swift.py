@@ -9,6 +9,8 @@ from evenflow.targets.megatron.baseline import baseline
 from evenflow.targets.megatron.flags import STOCK_WAYS, megatron_abilities, shell_array
 from evenflow.targets.megatron.settings import pipeline_settings, recompute_settings, settings_notes
 from evenflow.targets.megatron.shell_arguments import flags_of, shell_arguments, training_words
+from evenflow.targets.megatron.shell_script import parse_script
+from evenflow.targets.megatron.shell_values import Text, run_through
 from evenflow.targets.target import Baseline, GivenSizes, Piece, Target, Written
 
 _DEFAULTS = {"micro_batch_size": 1, "global_batch_size": 16, "recompute_granularity": "selective"}
@@ -36,6 +38,7 @@ def _read(text: str, file: str, given: GivenSizes) -> Baseline:
     arguments = shell_arguments(text, file=file)
     values = dict(arguments.values)
     notes = []
+    values = {**_devices(text, file), **values}
     for flag in flags_of(training_words(text, file=file)):
         # A switch has its value behind it; Megatron's own has none.
         if values.get(flag.key) is True and flag.texts in (["false"], ["False"]):
@@ -48,6 +51,18 @@ def _read(text: str, file: str, given: GivenSizes) -> Baseline:
         del values["recompute_granularity"]
     found = baseline(replace(arguments, values=values), given)
     return replace(found, notes=(*notes, *found.notes))
+
+
+def _devices(text: str, file: str) -> dict[str, object]:
+    """Return the devices in the variables of a script, from which ms-swift takes them."""
+    _commands, variables = run_through(parse_script(text, file=file), text, file=file)
+    found: dict[str, object] = {}
+    for name in ("NNODES", "NPROC_PER_NODE"):
+        value = variables.get(name)
+        if value is not None:
+            is_known = isinstance(value, Text) and value.is_known and re.fullmatch("[0-9]{1,9}", value.text)
+            found[name.lower()] = int(value.text) if isinstance(value, Text) and is_known else None
+    return found if None not in found.values() else {}
 
 
 TARGET = Target(

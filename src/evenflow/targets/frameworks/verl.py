@@ -17,6 +17,8 @@ from evenflow.targets.megatron.settings import (
 )
 from evenflow.targets.megatron.shell_script import parse_script
 from evenflow.targets.megatron.shell_values import run_through
+from evenflow.targets.mindspeed.cuts import MATRIX, parse_matrix
+from evenflow.targets.mindspeed.reader import with_layers
 from evenflow.targets.target import Baseline, GivenSizes, Piece, Target, Written
 
 _MEGATRON = "actor_rollout_ref.actor.megatron"
@@ -52,11 +54,16 @@ def _write(plan: Plan, version: str) -> Written:
 def _read(text: str, file: str, given: GivenSizes) -> Baseline:
     commands, _values = run_through(parse_script(text, file=file), text, file=file)
     overrides = [found for command in commands for word in command if (found := _OVERRIDE.fullmatch(word.text))]
-    values = {found["name"]: _decoded(found["value"]) for found in overrides}
-    if not values:
+    texts = {found["name"]: found["value"] for found in overrides}
+    values = {name: _decoded(text) for name, text in texts.items() if name != MATRIX}
+    if not texts:
         rule = _("must have overrides of {place}", place=_MEGATRON)
         raise InputError(value=None, rule=rule, place=file)
-    return baseline(arguments_of(values, file=file), given)
+    arguments = arguments_of(values, file=file)
+    if texts.get(MATRIX, "null") == "null":
+        return baseline(arguments, given)
+    place = arguments.place(MATRIX)  # on Ascend
+    return with_layers(arguments, parse_matrix(texts[MATRIX], place=place), place, given)
 
 
 def _decoded(text: str) -> object:

@@ -50,13 +50,13 @@ KNOWN = frozenset(SWITCHES | _INTEGERS | _TEXTS | LISTS)
 _RELEVANT = re.compile(
     r"pipeline|virtual|vpp|recompute|microbatch|micro_batches|layer_split|layer_list|noop_layers|layers_per_stage"
     r"|checkpoint_activations|hybrid.*pattern|decoder_num_layers|embedding_stage|offload_modules|cpu_offloading"
-    r"|activation_offload|overlap_moe_expert_parallel_comm|delay_wgrad_compute|schedules_method"
+    r"|activation_offload|overlap_moe_expert_parallel_comm|delay_wgrad_compute|schedules_method|zero_bubble"
 )
 """Names that have to do with the pipeline or with activations."""
 _HARMLESS = re.compile(
     r"pipeline_model_parallel_comm_backend|transformer_pipeline_model_parallel_size|pipeline_dtype"
     r"|(no_)?scatter_gather_tensors_in_pipeline|deallocate_pipeline_outputs|use_ring_exchange_p2p"
-    r"|(inference|rl|eval)_\w+"
+    r"|cpu_offloading_(?!num_layers)\w+|(inference|rl|eval)_\w+"
 )
 """Names that match, but decide neither the cut, nor the order, nor recomputation of the training."""
 _OFF = ("None", "False", "0", "0.0", "[]", "")

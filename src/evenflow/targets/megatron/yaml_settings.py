@@ -11,6 +11,8 @@ from evenflow.profiles.yaml_file import load_yaml, optional_section
 from evenflow.targets.megatron.layout import parse_layout
 
 LAYOUT = "pipeline_model_parallel_layout"
+_GRANULARITY, _MODULES = "recompute_granularity", "recompute_modules"
+_SELECTIVE = "selective"
 _BOM = "\ufeff"
 
 
@@ -45,7 +47,8 @@ def apply_settings(
     """Return `text` with `settings` in the section under `path`.
 
     Values of `instead` replace what the section has under their keys, where it has something else: they are what a
-    layout excludes. A layout that says the same in other words stays, and so do the modules that it names.
+    layout excludes. A layout that says the same in other words stays, and so does the recomputation of modules that
+    no kind stands for, where it can.
 
     Raises:
         InputError: as `apply_to_training_yaml` does; a section with another number of layers than the plan.
@@ -55,10 +58,17 @@ def apply_settings(
     if is_integer(old.get("num_layers")) and old["num_layers"] != plan.num_layers:
         rule = _("must be the number of layers of the plan ({num_layers})", num_layers=plan.num_layers)
         raise section.error("num_layers", rule)
-    values = {name: value for name, value in settings.items() if name != "recompute_modules" or not old.get(name)}
+    values = dict(settings)
     if old.get(LAYOUT) is not None and LAYOUT in values:
         mine = parse_layout(old[LAYOUT], place=section.place(LAYOUT))
         values[LAYOUT] = old[LAYOUT] if mine == parse_layout(values[LAYOUT], place=LAYOUT) else values[LAYOUT]
+    modules = old.get(_MODULES)
+    if isinstance(modules, list) and modules:
+        has_kind = "core_attn" in modules
+        if values.get(_GRANULARITY) == _SELECTIVE:
+            values[_MODULES] = modules if has_kind else [*modules, "core_attn"]
+        elif values.get(_GRANULARITY) is None and old.get(_GRANULARITY) == _SELECTIVE and not has_kind:
+            values = {key: value for key, value in values.items() if not key.startswith("recompute_")}
     values |= {key: value for key, value in instead.items() if old.get(key) not in (None, False)}
     after = apply_to_training_yaml(text, file=file, values={".".join((*path, key)): values[key] for key in values})
     for key in values:

@@ -61,13 +61,7 @@ def _with_cut(arguments: Arguments, flag: Flag, place: str, given: GivenSizes) -
     if flag.key == NOOP:
         return _with_noop_layers(arguments, parse_numbers(text, place=place), place, given)
     layers = parse_matrix(text, place=place) if flag.key == MATRIX else cells([parse_numbers(text, place=place)])
-    ranks = arguments.integer("pipeline_model_parallel_size", RANKS) or given.num_ranks
-    if ranks is not None and len(layers[0]) != ranks:
-        raise InputError(value=text, rule=_("must be for the {ranks} ranks", ranks=ranks), place=place)
-    chunks = arguments.values.get(STAGES, len(layers))
-    if chunks != len(layers):
-        raise arguments.error(STAGES, _("must be {chunks}, as in the cut", chunks=len(layers)))
-    return baseline(_cut(arguments, layers), given)
+    return with_layers(arguments, layers, place, given)
 
 
 def _with_noop_layers(arguments: Arguments, noop: tuple[int, ...], place: str, given: GivenSizes) -> Baseline:
@@ -79,7 +73,7 @@ def _with_noop_layers(arguments: Arguments, noop: tuple[int, ...], place: str, g
     ranks = arguments.integer("pipeline_model_parallel_size", RANKS) or given.num_ranks or 1
     table = real_layers(even_cut(arguments, num_layers=num_layers, num_ranks=ranks), noop)
     padded = replace(arguments, values={key: arguments.values[key] for key in arguments.values if key != "num_layers"})
-    found = baseline(_cut(padded, cells([[sum(cell) for cell in row] for row in table])), given)
+    found = with_layers(padded, cells([[sum(cell) for cell in row] for row in table]), place, given)
     number = arguments.values.get("recompute_num_layers")
     if FULL not in found.plan.recompute or arguments.values.get("recompute_method") != "block":
         return found
@@ -88,8 +82,14 @@ def _with_noop_layers(arguments: Arguments, noop: tuple[int, ...], place: str, g
     return replace(found, plan=replace(found.plan, recompute=recompute))
 
 
-def _cut(arguments: Arguments, layers: Cells) -> Arguments:
-    """Return `arguments` with a layout in place of what cuts the network."""
+def with_layers(arguments: Arguments, layers: Cells, place: str, given: GivenSizes) -> Baseline:
+    """Return the plan of arguments with `layers`, which stand at `place`, in place of what cuts the network."""
+    ranks = arguments.integer("pipeline_model_parallel_size", RANKS) or given.num_ranks or 1
+    if len(layers[0]) != ranks:
+        raise InputError(value=len(layers[0]), rule=_("must be for the {ranks} ranks", ranks=ranks), place=place)
+    for key in (STAGES, CHUNK_COUNT):
+        if arguments.values.get(key, len(layers)) != len(layers):
+            raise arguments.error(key, _("must be {chunks}, as in the cut", chunks=len(layers)))
     replaced = (STAGE_LAYERS, STAGES, CHUNK_COUNT, FIRST, LAST)
     kept = {key: value for key, value in arguments.values.items() if key not in replaced}
-    return replace(arguments, values={**kept, LAYOUT: format_layout(layers)})
+    return baseline(replace(arguments, values={**kept, LAYOUT: format_layout(layers)}), given)
