@@ -48,6 +48,7 @@ def benchmarks(context: click.Context) -> None:
         context.invoke(orders_command)
         context.invoke(stages_command)
         context.invoke(plans_command)
+        context.invoke(published_command)
 
 
 @benchmarks.command("list")

@@ -1,7 +1,9 @@
 """Predictions of published runs beside what was measured, with nothing measured before or with a few points."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchmarks.published.assumptions import completed
 from benchmarks.published.predictor import Calibrate, Predicted, Predictor, calibration_points
@@ -83,9 +85,12 @@ def memory_errors(guesses: Iterable[Guess]) -> list[Error]:
     return [error for error in (guess.memory for guess in guesses) if error]
 
 
-def by_file(guesses: Iterable[Guess]) -> Iterator[tuple[str, list[Guess]]]:
-    """Return guesses by their file, in the order of the files."""
-    files: dict[str, list[Guess]] = {}
+def by_source(guesses: Iterable[Guess]) -> Iterator[tuple[str, list[Guess]]]:
+    """Return guesses by file and source, in their order; the name has the source only where a file has several."""
+    parts: dict[tuple[str, str], list[Guess]] = {}
     for guess in guesses:
-        files.setdefault(guess.file, []).append(guess)
-    yield from files.items()
+        parts.setdefault((guess.file, guess.run.source), []).append(guess)
+    num_sources = Counter(file for file, _ in parts)
+    for (file, source), part in parts.items():
+        stem = Path(file).stem
+        yield stem if num_sources[file] == 1 else f"{stem}, {source}", part

@@ -13,7 +13,7 @@ from evenflow.fields import nearest, read_text
 
 DATA = Path(__file__).with_name("data")
 COLUMNS = tuple(field.name for field in fields(PublishedRun) if field.name != "assumed")
-_MAY_BE_ZERO = frozenset({"experts", "active_experts", "shared_experts", "mtp_layers"})
+_MAY_BE_ZERO = frozenset({"experts", "active_experts", "expert_ffn", "shared_experts", "mtp_layers"})
 _LARGEST = 10**15
 """No number of a training run is larger."""
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.published.flops import is_launch_bound
-from benchmarks.published.guesses import Guess, by_file, memory_errors, time_errors
+from benchmarks.published.guesses import Guess, by_source, memory_errors, time_errors
 from benchmarks.published.ranking import Ranking, rank, ranking_groups
 from benchmarks.published.scores import Error, Score, score
 from benchmarks.table import aligned
@@ -13,25 +13,30 @@ from benchmarks.table import aligned
 ALONE = "vtrain-single"
 """The source that has half of all rows, and is never averaged with others."""
 SMALL_HIDDEN = 2048
-"""Memory of narrower models in goldens is mostly overhead: their errors are given in GiB as well."""
+"""Memory of narrower models is mostly overhead: their errors are apart, and those of goldens in GiB as well."""
+_ALL_BUT = f"all but {ALONE}"
 _GOLDEN = "megatron-golden"
+_NARROW = f", hidden < {SMALL_HIDDEN}"
 _Parts = Iterable[tuple[str, list[Guess]]]
 
 
 def time_table(guesses: Mapping[int, Sequence[Guess]]) -> str:
-    """Return the errors of steps: by file, with 0, 1, 3 … measured runs of the source known, and over all files."""
+    """Return the errors of steps: by source, with 0, 1, 3 … measured runs of the source known, and over all sources."""
     header = ["step time", "runs known", "rows", "MAPE %", "median %", "bias %", "worst %", "worst row"]
-    rows = [[name, str(points), *_columns(found)] for name, points, found in _scores(guesses, _time_parts, time_errors)]
+    scores = _scores(guesses, _time_parts, time_errors, overall=_ALL_BUT, is_counted=_is_not_alone)
+    rows = [[name, str(points), *_columns(found)] for name, points, found in scores]
     return aligned(header, rows)
 
 
 def memory_table(guesses: Mapping[int, Sequence[Guess]]) -> str:
-    """Return the errors of peak memory by file and rank that was measured, and predictions that are too low."""
+    """Return the errors of peak memory by source and rank that was measured, and predictions that are too low."""
     header = ["peak memory", "runs known", "rows", "MAPE %", "median %", "bias %", "worst %", "worst row"]
     header += ["too low", "lowest %", "lowest row"]
+    wide = f"all, hidden >= {SMALL_HIDDEN}"
+    scores = _scores(guesses, _memory_parts, memory_errors, overall=wide, is_counted=lambda one: not _is_narrow(one))
     rows = [
         [name, str(points), *_columns(found), str(found.too_low), _percent(found.lowest), found.lowest_id or "-"]
-        for name, points, found in _scores(guesses, _memory_parts, memory_errors)
+        for name, points, found in scores
     ]
     return aligned(header, rows)
 
@@ -40,7 +45,7 @@ def small_memory_table(guesses: Mapping[int, Sequence[Guess]]) -> str:
     """Return the errors in GiB of goldens of narrow models; empty where there are none."""
     rows = []
     for points, every in guesses.items():
-        small = [guess for guess in every if guess.run.source == _GOLDEN and (guess.run.hidden or 0) < SMALL_HIDDEN]
+        small = [guess for guess in every if guess.run.source == _GOLDEN and _is_narrow(guess)]
         found = score(memory_errors(small), absolute=True)
         if found:
             cells = [f"{value:+.2f}" for value in (found.bias, found.worst)]
@@ -50,11 +55,11 @@ def small_memory_table(guesses: Mapping[int, Sequence[Guess]]) -> str:
 
 
 def ranking_table(guesses: Mapping[int, Sequence[Guess]]) -> str:
-    """Return how well configurations of one model were ranked: by file, and over all but the source that is alone."""
+    """Return how well configurations of one model were ranked: by source, and over all but the source that is alone."""
     rows = []
     for points, every in guesses.items():
-        parts = [(Path(file).stem, rankings(of)) for file, of in by_file(every)]
-        parts.append((f"all but {ALONE}", rankings(guess for guess in every if guess.run.source != ALONE)))
+        parts = [(name, rankings(of)) for name, of in by_source(every)]
+        parts.append((_ALL_BUT, rankings(filter(_is_not_alone, every))))
         rows += [[name, str(points), *_ranking_columns(of)] for name, of in parts if of]
     header = ["ranking", "runs known", "groups", "mean tau", "mean regret %", "worst regret %", "worst group"]
     return aligned(header, rows)
@@ -92,18 +97,22 @@ def _scores(
     guesses: Mapping[int, Sequence[Guess]],
     parts: Callable[[str, list[Guess], int], _Parts],
     errors: Callable[[Iterable[Guess]], list[Error]],
+    *,
+    overall: str,
+    is_counted: Callable[[Guess], bool],
 ) -> list[tuple[str, int, Score]]:
-    """Return name, known runs and score of every part that has any errors."""
+    """Return name, known runs and score of every part that has any errors, then of the runs that are counted in all."""
     found = []
     for points, every in guesses.items():
-        named = [part for file, of in by_file(every) for part in parts(Path(file).stem, of, points)]
-        named.append((f"all but {ALONE}", [guess for guess in every if guess.run.source != ALONE]))
+        named = [part for name, of in by_source(every) for part in parts(name, of, points)]
+        named.append((overall, [guess for guess in every if is_counted(guess)]))
         found += [(name, points, score(errors(of))) for name, of in named]
     return [(name, points, each) for name, points, each in found if each]
 
 
 def _time_parts(name: str, guesses: list[Guess], points: int) -> _Parts:
-    """Return a file without runs that wait for launches, with nothing known split by what is stated, and those runs."""
+    """Return a source without runs that wait for launches, the same by what is stated, and the runs that wait."""
+    guesses = [guess for guess in guesses if guess.time]
     waiting = [guess for guess in guesses if is_launch_bound(guess.run)]
     busy = [guess for guess in guesses if not is_launch_bound(guess.run)]
     yield name, busy
@@ -115,10 +124,21 @@ def _time_parts(name: str, guesses: list[Guess], points: int) -> _Parts:
 
 
 def _memory_parts(name: str, guesses: list[Guess], points: int) -> _Parts:
-    """Return a file by the rank that was measured."""
-    guesses = [guess for guess in guesses if guess.memory]
-    for rank_name in dict.fromkeys(guess.run.mem_rank or "rank not stated" for guess in guesses):
-        yield f"{name}, {rank_name}", [g for g in guesses if (g.run.mem_rank or "rank not stated") == rank_name]
+    """Return a source by the rank that was measured, narrow models apart."""
+    parts: dict[str, list[Guess]] = {}
+    for guess in guesses:
+        if guess.memory:
+            rank_name = guess.run.mem_rank or "rank not stated"
+            parts.setdefault(f"{name}, {rank_name}{_NARROW if _is_narrow(guess) else ''}", []).append(guess)
+    yield from parts.items()
+
+
+def _is_not_alone(guess: Guess) -> bool:
+    return guess.run.source != ALONE
+
+
+def _is_narrow(guess: Guess) -> bool:
+    return (guess.run.hidden or 0) < SMALL_HIDDEN
 
 
 def _columns(found: Score) -> list[str]:

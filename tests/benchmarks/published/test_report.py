@@ -30,11 +30,24 @@ def test_steps_are_split_by_what_is_stated_and_by_launches() -> None:
     assert table[f"all but {report.ALONE}"][1] == "3"
 
 
+def test_sources_of_one_file_are_split() -> None:
+    runs = [make_run(id="a", source="one"), make_run(id="b", source=report.ALONE)]
+    table = lines(report.time_table({0: guess_all({"a.csv": runs}, twice)}))
+    assert [table[name][-1] for name in ("a, one", f"a, {report.ALONE}", f"all but {report.ALONE}")] == ["a", "b", "a"]
+
+
 def test_memory_is_split_by_rank_and_too_low_predictions_are_counted() -> None:
     runs = [make_run(id="first", mem_gib="8", mem_rank="last"), make_run(id="second", mem_gib="6", mem_rank="max")]
     table = lines(report.memory_table({0: guess_all({"a.csv": runs}, twice)}))
     assert table["a, last"] == ["0", "1", "50.0", "50.0", "-50.0", "-50.0", "first", "1", "-50.0", "first"]
     assert table["a, max"][-1] == "second"
+
+
+def test_memory_of_narrow_models_is_apart() -> None:
+    runs = [make_run(id="narrow", hidden="512", mem_gib="4"), make_run(id="wide", mem_gib="50")]
+    table = lines(report.memory_table({0: guess_all({"a.csv": runs}, twice)}))
+    assert table["a, rank not stated, hidden < 2048"][-1] == "narrow"
+    assert table["all, hidden >= 2048"] == table["a, rank not stated"]
 
 
 def test_memory_of_narrow_goldens_is_in_gib() -> None:

@@ -2,15 +2,19 @@
 
 import copy
 import json
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 from benchmarks.published.reading import DATA
 from benchmarks.published.timeline import memory_errors, memory_table, simulated_span_ns, step_errors, step_table
 from benchmarks.published.timeline_file import read_timeline
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.schedule import make_schedule
+from evenflow.schedule import Op, make_schedule
 from evenflow.simulate.graph import build_graph
 from evenflow.simulate.timeline import run
 
@@ -83,6 +87,36 @@ def test_a_timeline_without_pauses_is_predicted_exactly(tmp_path) -> None:
     (errors,) = step_errors(timeline).values()
     assert errors.own.relative == errors.medians.relative == errors.own_with_pauses.relative == 0
     assert memory_errors(timeline) == {}  # a line has two unknowns, and only one other rank is there
+
+
+@given(st.integers(2, 4), st.integers(1, 3), st.data())
+def test_any_simulated_timeline_is_predicted_exactly(num_ranks, num_chunks, data) -> None:
+    """Interleaved orders with random times of every stage, written as the measured timeline of three equal steps."""
+    num_microbatches = 2 * num_ranks
+    sizes = {"num_ranks": num_ranks, "num_chunks": num_chunks, "num_microbatches": num_microbatches}
+    schedule = make_schedule("interleaved" if num_chunks > 1 else "1f1b", **sizes)
+    count = 4 * schedule.num_stages
+    durations = data.draw(st.lists(st.integers(1, 90), min_size=count, max_size=count))
+    timeline = run(build_graph(schedule), 1_000_000 * np.array(durations, dtype=np.int64))
+    order, steps = {}, []
+    for rank in range(num_ranks):
+        span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
+        times = np.stack((timeline.start_ns[span], timeline.end_ns[span]), axis=1) / 1e6
+        pairs = np.stack((schedule.units[span], schedule.stages[span] // num_ranks), axis=1)
+        ops = schedule.ops[span]
+        order[str(rank)] = {
+            "warmup_forwards": int(np.argmax(ops == Op.B)) - 1,
+            "forward": pairs[ops == Op.F].tolist(),
+            "backward": pairs[ops == Op.B].tolist(),
+        }
+        both = {"forward_ms": times[ops == Op.F].tolist(), "backward_ms": times[ops == Op.B].tolist()}
+        steps += [{"step": step, "rank": rank, "memory_gb": 8.0, **both} for step in range(3)]
+    sizes = {"ranks": num_ranks, "chunks": num_chunks, "microbatches": num_microbatches}
+    with tempfile.TemporaryDirectory() as folder:
+        again = read(Path(folder), {**sizes, "order": order, "steps": steps})
+    assert again.schedule.same_order(schedule)
+    errors = step_errors(again)
+    assert all(each.own.relative == each.medians.relative == 0 for each in errors.values())
 
 
 @pytest.mark.parametrize(
