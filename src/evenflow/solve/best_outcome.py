@@ -36,7 +36,7 @@ class Candidate:
         name = _n("{schedule}, 1 chunk", "{schedule}, {count} chunks", count=self.num_chunks, schedule=self.schedule)
         if self.group_size is not None:
             name = _("{schedule}, groups of {size}", schedule=name, size=self.group_size)
-        return f"{name}, {self.recomputation}" if self.recomputation else name
+        return _("{name}, {what}", name=name, what=self.recomputation) if self.recomputation else name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -270,7 +270,13 @@ class Contest:
                 replace(
                     progress,
                     seconds=time.monotonic() - self._began,
-                    phase=f"{number}/{len(self.entries)} {entry.candidate.label}: {progress.phase}",
+                    phase=_(
+                        "{number}/{count} {label}: {phase}",
+                        number=number,
+                        count=len(self.entries),
+                        label=entry.candidate.label,
+                        phase=progress.phase,
+                    ),
                     makespan_ns=None if makespan == float("inf") else int(makespan),
                     lower_bound_ns=0 if bound == float("inf") else int(bound),
                 )
