@@ -115,10 +115,13 @@ def _rank_step(fields: Fields, order: Sequence[Action]) -> RankStep:
     pauses = [after[0] - before[1] for before, after in pairwise(found)]
     if min(pauses, default=0) < 0:
         raise fields.error("", "must have actions that follow each other in the order of the rank")
+    span_ns = found[-1][1] - found[0][0]
+    if not span_ns:
+        raise fields.error("", "must take some time")
     return RankStep(
         durations_ns=tuple(end - start for start, end in found),
         pause_ns=min(pauses, default=0),
-        span_ns=found[-1][1] - found[0][0],
+        span_ns=span_ns,
         memory_gb=fields.number("memory_gb", _GIGABYTES, above_zero=True),
     )
 

@@ -130,6 +130,10 @@ def test_any_simulated_timeline_is_predicted_exactly(num_ranks, num_chunks, data
         (lambda v: v["steps"][0]["forward_ms"].reverse(), r"steps\[0\] must have actions that follow each other"),
         (lambda v: v["steps"][0].update(forward_ms=[[1, 0], [2, 3]]), r"forward_ms must be a list of \[start, end\]"),
         (lambda v: v["steps"][0].update(forward_ms=[["a", 0]]), r"forward_ms must be a list of \[start, end\] in ms"),
+        (
+            lambda v: v["steps"][0].update(dict.fromkeys(("forward_ms", "backward_ms"), [[1, 1]] * 2)),
+            "must take some time",
+        ),
         (lambda v: v["steps"][0].update(memory_gb=-1), "memory_gb must be a number"),
         (lambda v: v["order"]["0"].update(warmup_forwards=3), "warmup_forwards must be at most the number of forwards"),
         (lambda v: v["order"]["0"]["forward"].pop(), r"forward must be a list of 2 times \[microbatch, chunk\]"),
