@@ -42,7 +42,7 @@ help:
 	@echo "make check-paddle       let the real PaddlePaddle build what evenflow writes, compare orders of work (installs 0.9 GB)"
 	@echo "make check-deepspeed    let the real DeepSpeed build what evenflow writes, and train with it (installs 1.0 GB)"
 	@echo "make check-megatron     let the real megatron-core run what evenflow writes, and train with it (installs 1.0 GB)"
-	@echo "make check-hydra        let the real Hydra read the overrides for verl and Megatron-Bridge (installs 10 MB)"
+	@echo "make check-hydra        let the real Hydra and verl's configuration read overrides (installs 35 MB)"
 	@echo "make clean              remove $(VENV) and everything built"
 
 setup: $(VENV)/.stamp-setup
@@ -204,7 +204,8 @@ $(MEGATRON_VENV)/.stamp: | $(VENV)/.stamp-venv
 	@touch $@
 
 $(HYDRA_VENV)/.stamp: | $(VENV)/.stamp-venv
-	@echo "installing Hydra into $(HYDRA_VENV) (once) ..."
+	@echo "installing Hydra and verl into $(HYDRA_VENV) (once) ..."
 	@$(PYTHON) -m venv $(HYDRA_VENV)
 	@$(HYDRA_VENV)/bin/python -m pip install --quiet --disable-pip-version-check hydra-core==1.3.2
+	@$(HYDRA_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps verl==0.9.1
 	@touch $@

@@ -1,8 +1,9 @@
-"""Does Hydra read the overrides that evenflow writes? Run by `make check-hydra`.
+"""Does Hydra read the overrides that evenflow writes, and verl's configuration take them? Run by `make check-hydra`.
 
 Random plans are written for the frameworks that take overrides. Bash makes words of the written array, and Hydra values
-of the words (`overrides.py`, in an environment of its own); the values must be those of the plan. Then quotation marks
-are spoiled on purpose: each must be found.
+of the words (`overrides.py`, in an environment of its own), for verl in its own configuration; the values must be those
+of the plan, also where the reference model takes them over. Then quotation marks are spoiled on purpose: each must be
+found.
 """
 
 import json
@@ -22,6 +23,9 @@ from evenflow.targets.registry import target_named
 OVERRIDES = Path(__file__).resolve().parent / "overrides.py"
 NAMES = ("megatron-bridge", "verl")
 ACTOR = "actor_rollout_ref.actor.megatron"
+REFERENCE = "actor_rollout_ref.ref.megatron"
+SIZE = f"{ACTOR}.pipeline_model_parallel_size"
+LAYOUT = f"{ACTOR}.override_transformer_config.pipeline_model_parallel_layout"
 OF_VERL = ("pipeline_model_parallel_size", "virtual_pipeline_model_parallel_size")
 """Settings that verl has itself; it hands the others on."""
 
@@ -75,6 +79,10 @@ def difference(name: str, plan: Plan, found: object) -> str:
     }
     values = dict(found)
     layout = values.pop(key_of(name, "pipeline_model_parallel_layout"), None)
+    if name == "verl":
+        reference = [values.pop(key.replace(ACTOR, REFERENCE)) for key in (SIZE, LAYOUT)]
+        if reference != [plan.num_ranks, layout]:
+            return f"the reference model has {reference}"
     if values != {key_of(name, setting): value for setting, value in wanted.items()}:
         return f"{values} and not {wanted}"
     try:
@@ -92,7 +100,7 @@ def spoiled(text: str, number: random.Random) -> str:
 
 
 @click.command()
-@click.option("--python", required=True, help="Python of an environment with hydra-core.")
+@click.option("--python", required=True, help="Python of an environment with hydra-core and verl.")
 @click.option("--plans", default=200, show_default=True, help="Random plans for each framework.")
 def main(python: str, plans: int) -> None:
     """Compare what Hydra reads with the plans."""
@@ -112,7 +120,7 @@ def main(python: str, plans: int) -> None:
             cases.append((name, plan, text, False))
             if made % 4 == 0:
                 cases.append((name, plan, spoiled(text, number), True))
-    words = [words_of(text) for _name, _plan, text, _is_spoiled in cases]
+    words = [(name, words_of(text)) for name, _plan, text, _is_spoiled in cases]
     run = subprocess.run([python, str(OVERRIDES)], input=json.dumps(words), capture_output=True, text=True, check=True)
     wrong = missed = 0
     for (name, plan, text, is_spoiled), found in zip(cases, json.loads(run.stdout), strict=True):
