@@ -88,12 +88,21 @@ def run(python: Path, *arguments: object, processes: int = 0) -> str:
     """Run a script in DeepSpeed's environment, under torchrun where there are processes; return what it prints."""
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"] if processes else []
     path = f"{python.absolute().parent}{os.pathsep}{os.environ['PATH']}"
+    compiled = python.absolute().parents[1] / "torch_extensions"  # DeepSpeed's operator for messages on CPU
+    for lock in compiled.rglob("lock"):  # of a check that was stopped, for which the next would wait forever
+        lock.unlink()
     done = subprocess.run(
         [python.absolute(), *launcher, *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PATH": path, "DS_BUILD_OPS": "0", "OMP_NUM_THREADS": "1"},
+        env={
+            **os.environ,
+            "PATH": path,
+            "DS_BUILD_OPS": "0",
+            "OMP_NUM_THREADS": "1",
+            "TORCH_EXTENSIONS_DIR": str(compiled),
+        },
     )
     if done.returncode:
         sys.exit(f"DeepSpeed could not be run:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
