@@ -29,6 +29,8 @@ from evenflow.errors import InputError
 from evenflow.model import FULL, SELECT, Groups, Plan, Sizes
 from evenflow.model.plan import cells
 from evenflow.schedule import Op, group_allowed, make_schedule
+from evenflow.targets.megatron.arguments import arguments_of
+from evenflow.targets.megatron.even_cuts import even_cut
 from evenflow.targets.megatron.layout import parse_layout
 from evenflow.targets.refusal import refusal
 from evenflow.targets.registry import target_named
@@ -56,12 +58,14 @@ def check(python: Path) -> None:
     written += [(ADAPTER, sample.plan(source, by_layer=True)) for _number in range(PLANS)]
     spoiled = [each for target, plan in written for each in spoiled_plans(target.name, plan)]
     sizes = list(order_sizes())
+    cuts = list(sample.cuts(source))
     with tempfile.TemporaryDirectory() as folder:
         results = loaded(
             python,
             Path(folder),
             {
                 "layouts": [{"layout": text, "ranks": 1} for text in texts],
+                "cuts": cuts,
                 "models": [
                     model_case(target.name, plan, Path(folder) / f"{number}.json")
                     for number, (target, plan) in enumerate([*written, *((ADAPTER, other) for _plan, other in spoiled)])
@@ -74,6 +78,7 @@ def check(python: Path) -> None:
     failures = [
         *faults,
         *compared_layouts(texts, results["layouts"]),
+        *compared_cuts(cuts, results["cuts"]),
         *compared_models([plan for _target, plan in written], results["models"]),
         *compared_orders(sizes, results["orders"]),
     ]
@@ -85,6 +90,7 @@ def check(python: Path) -> None:
     click.echo(
         f"{len(texts)} layouts, {sum('layers' in each for each in results['layouts'])} of them accepted, "
         f"{sum(map(is_stricter, texts, results['layouts']))} by megatron-core alone\n"
+        f"{len(cuts)} cuts without a layout, {sum('layers' in each for each in results['cuts'])} of them accepted\n"
         f"{len(written)} plans, {sum(plan.num_chunks > 1 for _target, plan in written)} of them with chunks, "
         f"{sum(0 in row for _target, plan in written for row in plan.layers)} with empty stages\n"
         f"{len(sizes)} sizes of orders, {len(orders)} of them run, {len(sizes) - len(orders)} refused\n"
@@ -190,6 +196,25 @@ def compared_layouts(texts: Sequence[str], results: Sequence[dict[str, Any]]) ->
             failures.append(f"{text}: {ours} here, {theirs} there")
         if text in sample.NO_LAYOUTS:
             failures.append(f"{text} is accepted")
+    return failures
+
+
+def compared_cuts(cuts: Sequence[dict[str, Any]], results: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the fields whose cut evenflow reads otherwise than megatron-core makes it, or that only one refuses."""
+    failures = []
+    for fields, theirs in zip(cuts, results, strict=True):
+        numbers = {"num_layers": fields["num_layers"], "num_ranks": fields["pipeline_model_parallel_size"]}
+        try:
+            ours = [list(row) for row in even_cut(arguments_of(fields, file="run"), **numbers)]
+        except InputError:
+            ours = None
+        made = theirs.get("layers")
+        if (
+            made is not None and min(map(min, made)) < 0
+        ):  # megatron-core does not notice that first and last are too many
+            made = None
+        if ours != made:
+            failures.append(f"{fields}: {ours} here, {theirs} there")
     return failures
 
 

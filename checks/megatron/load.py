@@ -27,6 +27,7 @@ from megatron.core.tensor_parallel import random  # noqa: E402
 from megatron.core.transformer import TransformerConfig  # noqa: E402
 from megatron.core.transformer.enums import LayerType  # noqa: E402
 from megatron.core.transformer.pipeline_parallel_layer_layout import PipelineParallelLayerLayout  # noqa: E402
+from megatron.core.transformer.transformer_block import get_num_layers_to_build  # noqa: E402
 from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
 
 from evenflow.adapters.megatron import plan_hook  # noqa: E402
@@ -124,6 +125,18 @@ def ran(model: GPTModel) -> list[list[int]]:
         model.set_input_tensor(torch.randn(SEQUENCE, BATCH, HIDDEN, requires_grad=True))
     model(words, words, causal_mask()).sum().backward()
     return [[layer.layer_number, forwards[layer], forwards[layer.self_attention.core_attention]] for layer in layers]
+
+
+def even_cut(case: dict[str, Any]) -> dict[str, Any]:
+    """Return the layers of every cell ``[chunk][rank]`` that Megatron-LM deals out without a layout."""
+    config = TransformerConfig(hidden_size=HIDDEN, num_attention_heads=2, pipeline_dtype=torch.float32, **case)
+    ranks, chunks = config.pipeline_model_parallel_size, config.virtual_pipeline_model_parallel_size
+    return {
+        "layers": [
+            [get_num_layers_to_build(config, chunk if chunks else None, rank) for rank in range(ranks)]
+            for chunk in range(chunks or 1)
+        ]
+    }
 
 
 def causal_mask() -> torch.Tensor:
@@ -267,10 +280,17 @@ def main(cases_file: Path, results_file: Path) -> None:
     stand_in_for_gpu()
     cases = json.loads(cases_file.read_text("utf-8"))
     layouts = [attempted(layout, case) for case in cases["layouts"]]
+    cuts = [attempted(even_cut, case) for case in cases["cuts"]]
     models = [attempted(cells, case) for case in cases["models"]]
     schedules.torch = OnCpu()
     orders = [attempted(order, case) for case in cases["orders"]]
-    results = {"version": megatron.core.__version__, "layouts": layouts, "models": models, "orders": orders}
+    results = {
+        "version": megatron.core.__version__,
+        "layouts": layouts,
+        "cuts": cuts,
+        "models": models,
+        "orders": orders,
+    }
     results_file.write_text(json.dumps(results), "utf-8")
 
 

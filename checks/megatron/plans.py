@@ -71,6 +71,27 @@ def layouts(source: random.Random) -> Iterator[str]:
         yield f"E{''.join(source.choice(LETTERS) for _letter in range(source.randrange(9)))}L"
 
 
+def cuts(source: random.Random) -> Iterator[dict[str, int | bool]]:
+    """Yield fields of a configuration without a layout: equal cuts, with other numbers for the ends."""
+    for _number in range(1_500):
+        ranks, chunks = source.randrange(2, 6), source.choice((1, 1, 2, 3))
+        fields: dict[str, int | bool] = {
+            "num_layers": chunks * ranks * source.randrange(1, 4) + source.choice((0, 0, -1, 1, 2, 3)),
+            "pipeline_model_parallel_size": ranks,
+        }
+        if chunks > 1:
+            fields["virtual_pipeline_model_parallel_size"] = chunks
+        if source.random() < 0.5:
+            for end in source.choice((("first",), ("last",), ("first", "last"))):
+                fields[f"num_layers_in_{end}_pipeline_stage"] = chunks * source.randrange(1, 4) + source.choice(
+                    (0, 0, 1)
+                )
+        if source.random() < 0.5:
+            for end in source.choice((("embedding",), ("loss",), ("embedding", "loss"))):
+                fields[f"account_for_{end}_in_pipeline_split"] = True
+        yield fields
+
+
 def plan(source: random.Random, *, by_layer: bool) -> Plan:
     """Return a plan of any cut, whose recomputation Megatron-LM's flags can say, or its adapter alone."""
     ranks = source.choice((1, 2, 2, 3, 4))
