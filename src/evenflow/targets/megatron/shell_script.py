@@ -13,8 +13,20 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _REDIRECTION = re.compile(r"&?[<>]+[-&|]?")
 _OPENING = {"if", "for", "while", "until", "case", "select"}
 _CLOSING = {"fi", "done", "esac"}
-_BETWEEN = {"then", "else", "elif", "do", "{", "}", "!", "time", "function"}
+_BRANCHING = {"then", "else", "elif"}
+_BETWEEN = {"do", "{", "}", "time", "function"}
 _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A branch of a block: 0 is what runs where its first test holds, and so on; the last one may be the ``else``.
+
+    A loop, or a choice among patterns, is a block with one branch whose test is never met.
+    """
+
+    block: int
+    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +40,10 @@ class Statement:
     is_array: bool = False
     appends: bool = False
     """Whether it is ``+=``."""
-    is_conditional: bool = False
-    """Whether it runs only in some cases: in an ``if``, a loop, or behind ``&&``."""
+    branches: tuple[Branch, ...] = ()
+    """The branches that it is in, of ``if``, of loops, and behind ``&&`` and ``||``."""
+    tests: Branch | None = None
+    """The branch that runs where this command succeeds."""
 
 
 def parse_script(text: str, *, file: str) -> list[Statement]:
@@ -40,6 +54,16 @@ def parse_script(text: str, *, file: str) -> list[Statement]:
     return _Script(text, file).statements()
 
 
+@dataclass(slots=True)
+class _Block:
+    """A block around a position."""
+
+    number: int
+    branch: int = 0
+    is_testing: bool = False
+    """Whether the position is in the test of the branch."""
+
+
 class _Script:
     """What was read before a position."""
 
@@ -48,10 +72,10 @@ class _Script:
         self.reader = WordReader(text, file)
         self.found: list[Statement] = []
         self.words: list[Word] = []
-        self.depth = 0
-        """Conditions and loops around the position."""
-        self.follows = False
-        """Whether the command is behind ``&&`` or ``||``."""
+        self.blocks: list[_Block] = []
+        self.num_blocks = 0
+        self.follows: tuple[Branch, ...] = ()
+        """The branches that the command is in as it is behind ``&&`` or ``||``."""
         self.is_declared = False
         """Whether the command began with a word such as ``export``."""
         self.ends: list[str] = []
@@ -84,17 +108,37 @@ class _Script:
                 return True
         return False
 
-    def _flush(self) -> None:
+    def _new_block(self) -> int:
+        self.num_blocks += 1
+        return self.num_blocks
+
+    def _branches(self) -> tuple[Branch, ...]:
+        inside = (Branch(block=each.number, number=each.branch) for each in self.blocks if not each.is_testing)
+        return (*inside, *self.follows)
+
+    def _flush(self, tests: Branch | None = None) -> None:
+        block = self.blocks[-1] if self.blocks else None
+        if block is not None and block.is_testing:
+            tests = Branch(block=block.number, number=block.branch)
         if self.words:
-            self.found.append(Statement(words=tuple(self.words), is_conditional=self.depth > 0 or self.follows))
+            self.found.append(Statement(words=tuple(self.words), branches=self._branches(), tests=tests))
         self.words, self.is_declared = [], False
 
     def _end_command(self) -> None:
-        self._flush()
         reader = self.reader
         pair = self.text[reader.position : reader.position + 2]
-        self.follows = pair in ("&&", "||")
-        reader.position += 2 if self.follows else 1
+        if pair in ("&&", "||"):
+            block = self._new_block()
+            self._flush(Branch(block=block, number=0))
+            number = int(pair == "||")
+            if any(branch.number != number for branch in self.follows):  # both in a row, which are not told apart
+                self.follows = (Branch(block=self._new_block(), number=0),)
+            else:
+                self.follows = (*self.follows, Branch(block=block, number=number))
+        else:
+            self._flush()
+            self.follows = ()
+        reader.position += 2 if pair in ("&&", "||") else 1
         if pair.startswith("\n"):
             for end in self.ends:
                 found = re.compile(rf"^\t*{re.escape(end)}\r?$", re.MULTILINE).search(self.text, reader.position)
@@ -109,6 +153,10 @@ class _Script:
         operator = _REDIRECTION.match(self.text, reader.position)
         assert operator is not None
         reader.position = operator.end()
+        if self.words and self.text.startswith("[[", self.words[0].start):  # a comparison, which is not computed
+            part = Opaque(start=operator.start(), end=operator.end())
+            self.words.append(Word(parts=(part,), start=part.start, end=part.end))
+            return
         if self._skip_blanks(" \t\r") and reader.next not in METACHARACTERS:
             word = reader.word()
             if operator[0] in ("<<", "<<-"):
@@ -120,15 +168,22 @@ class _Script:
         if self.words:
             self.words.append(word)
         elif bare in _OPENING:
-            self.depth += 1
+            self.blocks.append(_Block(self._new_block(), is_testing=bare == "if"))
             if bare in ("for", "select"):
                 self._loop_variable()
         elif bare in _CLOSING:
-            self.depth = max(0, self.depth - 1)
+            self.blocks = self.blocks[:-1]
+        elif bare in _BRANCHING:
+            self._next_branch(bare)
         elif bare in _DECLARING:
             self.is_declared = True
         elif bare not in _BETWEEN and not (self.is_declared and bare.startswith("-")):
             self.words.append(word)
+
+    def _next_branch(self, word: str) -> None:
+        if self.blocks:
+            self.blocks[-1].is_testing = word == "elif"
+            self.blocks[-1].branch += word != "then"
 
     def _loop_variable(self) -> None:
         """Set the variable of a loop to a value that only the run knows."""
@@ -148,7 +203,7 @@ class _Script:
                 name=found[1],
                 is_array=is_array,
                 appends=bool(found[2]),
-                is_conditional=self.depth > 0 or self.follows,
+                branches=self._branches(),
             )
         )
 

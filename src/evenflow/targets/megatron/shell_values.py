@@ -1,19 +1,16 @@
 """The words of a shell script with the values of its variables filled in, as far as the text tells them."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.targets.megatron.shell_arithmetic import arithmetic
 from evenflow.targets.megatron.shell_script import MOST_CHARACTERS, Statement
+from evenflow.targets.megatron.shell_tests import BranchTests, test_value
 from evenflow.targets.megatron.shell_words import Opaque, Plain, Reference, Sum, Word
-
-_MOST_DIGITS = 15
-"""Numbers of more digits are no sizes of a training."""
-_LONGEST_SUM = 200
-
 
 COMPUTED, UNKNOWN = -1, -2
 
@@ -48,17 +45,24 @@ def run_through(
 ) -> tuple[list[tuple[Text, ...]], Mapping[str, tuple[Text, ...] | Text]]:
     """Return the words of every command of a script, and the last values of its variables.
 
-    A variable that is set in a condition to another value than before is not known, since which of the two it has is
-    not; flags that are set in a condition are kept and marked.
+    A test of numbers or texts that are known is decided. A variable that is set in another condition to another value
+    than before is not known, since which of the two it has is not; flags that are set in one are kept and marked.
 
     Raises:
         InputError: the filled-in words are longer than any script.
     """
     evaluation = _Evaluation(script, file)
+    tests = BranchTests()
     commands: list[tuple[Text, ...]] = []
     for statement in statements:
+        runs = tests.runs(statement.branches)
+        if statement.tests is not None:
+            whole = [evaluation.whole(word) for word in statement.words]
+            tests.met(statement.tests, runs and test_value(whole))
+        if runs is False:
+            continue
         if statement.name:
-            evaluation.assign(statement)
+            evaluation.assign(statement, is_conditional=runs is None)
         elif words := tuple(evaluation.texts(statement.words)):
             commands.append(words)
     return commands, evaluation.values
@@ -92,7 +96,7 @@ class _Evaluation:
         self.left = 5 * MOST_CHARACTERS
         """Characters that may still be filled in, so that variables within variables come to an end."""
 
-    def assign(self, statement: Statement) -> None:
+    def assign(self, statement: Statement, *, is_conditional: bool) -> None:
         """Set a variable. Flags that are set in a condition join those that are there, and are marked."""
         old = self.values.get(statement.name)
         new: tuple[Text, ...] | Text
@@ -106,7 +110,7 @@ class _Evaluation:
                 new = replace(old, text=old.text + new.text, marks=old.marks + new.marks, is_known=is_known)
             elif statement.appends:
                 new = (*_as_list(old), new)
-        if not statement.is_conditional or _plain(old) == _plain(new):
+        if not is_conditional or _plain(old) == _plain(new):
             self.values[statement.name] = new
         elif isinstance(new, Text) and not _has_flags(new):
             self.values[statement.name] = self._raw(statement.words[0], f"${statement.name}")
@@ -114,6 +118,11 @@ class _Evaluation:
             before, after = _as_words(old), _as_words(new)
             more = after[len(before) :] if [*map(_plain, after[: len(before)])] == [*map(_plain, before)] else after
             self.values[statement.name] = (*before, *(replace(word, is_conditional=True) for word in more))
+
+    def whole(self, word: Word) -> str | None:
+        """Return the text of one word, whatever blanks are in it; None where only a run knows it."""
+        text = self._whole(word, split=False)[0]
+        return text.text if text.is_known else None
 
     def texts(self, words: Iterable[Word]) -> Iterator[Text]:
         """Yield the words that the shell would make of `words`."""
@@ -221,50 +230,6 @@ class _Building:
             is_known=self.is_known,
             is_conditional=self.is_conditional,
         )
-
-
-def arithmetic(text: str, value_of: Callable[[str], str]) -> int | None:
-    """Return the value of a sum or product of integers and variables; None for anything else.
-
-    >>> arithmetic("$NODES * GPUS - 1", {"NODES": "2", "GPUS": "8"}.__getitem__)
-    15
-    """
-    if len(text) > _LONGEST_SUM:
-        return None
-    tokens = re.findall(r"\$?\{?([A-Za-z_]\w*)\}?|([0-9]+)|([-+*/%()])|(\S)", text)
-    plain = [(value_of(name) if name else number or sign or other).strip() for name, number, sign, other in tokens]
-    try:
-        value, rest = _sum(plain)
-    except (ValueError, IndexError, ZeroDivisionError):
-        return None
-    return None if rest else value
-
-
-def _sum(tokens: list[str]) -> tuple[int, list[str]]:
-    value, rest = _product(tokens)
-    while rest and rest[0] in ("+", "-"):
-        sign, (more, rest) = rest[0], _product(rest[1:])
-        value += more if sign == "+" else -more
-    return value, rest
-
-
-def _product(tokens: list[str]) -> tuple[int, list[str]]:
-    value, rest = _factor(tokens)
-    while rest and rest[0] in ("*", "/", "%"):
-        sign, (more, rest) = rest[0], _factor(rest[1:])
-        value = value * more if sign == "*" else value // more if sign == "/" else value % more
-    return value, rest
-
-
-def _factor(tokens: list[str]) -> tuple[int, list[str]]:
-    if tokens[0] == "(":
-        value, rest = _sum(tokens[1:])
-        if rest[:1] != [")"]:
-            raise ValueError
-        return value, rest[1:]
-    if len(tokens[0]) > _MOST_DIGITS or not (tokens[0].isascii() and tokens[0].isdigit()):
-        raise ValueError
-    return int(tokens[0]), tokens[1:]
 
 
 def _split_if_several(text: Text) -> list[Text]:
