@@ -1,21 +1,18 @@
 """The plan that settings of torchtitan ask for."""
 
 import math
-from collections.abc import Sequence
-from pathlib import Path
 
 from evenflow.errors import InputError
-from evenflow.fields import Fields, read_text
+from evenflow.fields import Fields
 from evenflow.language import _
-from evenflow.model import NONE, Plan, Sizes, looped, v_shaped
+from evenflow.model import Sizes
 from evenflow.profiles.yaml_file import optional_section
 from evenflow.ranges import LAYERS, MICROBATCHES, RANKS, Range
-from evenflow.schedule import Schedule, order_lines, parse_schedule
 from evenflow.targets.target import Baseline, GivenSizes
+from evenflow.targets.torch.baseline import asked_name, asked_order, asked_plan, chunks_of
 from evenflow.targets.torch.module_names import even_parts, layers_per_part
-from evenflow.targets.torch.order_csv import family_of
-from evenflow.targets.torch.schedule_names import ON_A_V, SINGLE, named_schedule, schedule_name
-from evenflow.targets.torchtitan.checkpointing import Recomputed, recomputed_layers
+from evenflow.targets.torch.schedule_names import ON_A_V, SINGLE
+from evenflow.targets.torchtitan.checkpointing import recomputed_layers
 from evenflow.targets.torchtitan.settings_file import settings_of_file
 
 _SCHEDULE, _CSV = "pipeline_parallel_schedule", "pipeline_parallel_schedule_csv"
@@ -55,16 +52,13 @@ def read(text: str, file: str, given: GivenSizes) -> Baseline:
             place=parallelism.place(_DEGREE),
         )
     num_microbatches = _microbatches(top, parallelism)
-    name = schedule_name(parallelism.values.get(_SCHEDULE, "1F1B"), place=parallelism.place(_SCHEDULE))
-    parts = _parts(top, parallelism, name, num_ranks, given)
-    if len(parts) % num_ranks:
-        rule = _("must be a multiple of the {num_ranks} ranks", num_ranks=num_ranks)
-        raise InputError(value=len(parts), rule=rule, place=_("{place}, stages", place=parallelism.place(_PARTS)))
-    sizes = Sizes(num_ranks=num_ranks, num_chunks=len(parts) // num_ranks, num_microbatches=num_microbatches)
-    schedule = _schedule(parallelism, name, sizes)
+    parts = _parts(top, parallelism, asked_name(parallelism, _SCHEDULE), num_ranks, given)
+    num_chunks = chunks_of(parts, num_ranks, place=parallelism.place(_PARTS))
+    sizes = Sizes(num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches)
+    schedule = asked_order(parallelism, key=_SCHEDULE, csv_key=_CSV, sizes=sizes, on_a_v=ON_A_V)
     recomputed = recomputed_layers(top, parts, schedule)
     return Baseline(
-        plan=_plan(parts, schedule, recomputed),
+        plan=asked_plan(parts, schedule, recomputed.kinds),
         unknown=(
             *(parallelism.place(key) for key in parallelism.values if key.startswith("pipeline") and key not in _KNOWN),
             *recomputed.unknown,
@@ -130,43 +124,3 @@ def _num_layers(top: Fields, given: GivenSizes) -> int:
         )
     LAYERS.check(found, place=model.place("layers") if isinstance(layers, list) else "--layers")
     return found
-
-
-def _schedule(parallelism: Fields, name: str, sizes: Sizes) -> Schedule:
-    csv = parallelism.values.get(_CSV) or ""
-    if not isinstance(csv, str):
-        raise parallelism.error(_CSV, _("must be the name of a file"))
-    if not csv:
-        return named_schedule(name, sizes, place=parallelism.place(_SCHEDULE))
-    path = Path(parallelism.file).parent / csv
-    schedule = parse_schedule(read_text(path), name=name, place=str(path))
-    if schedule.sizes != sizes:
-        rule = _("must have the ranks, stages and microbatches of {file}", file=parallelism.file)
-        found = f"{schedule.num_ranks}, {schedule.num_stages}, {schedule.num_microbatches}"
-        raise InputError(value=found, rule=rule, place=str(path))
-    if schedule.stage_ranks != _placement(name, sizes):
-        rule = _("must place the stages as {name} does, which {file} names", name=name, file=parallelism.file)
-        raise InputError(value=list(schedule.stage_ranks), rule=rule, place=str(path))
-    return family_of(schedule)
-
-
-def _placement(name: str, sizes: Sizes) -> tuple[int, ...]:
-    if name in ON_A_V and sizes.num_chunks == 2:
-        return v_shaped(num_ranks=sizes.num_ranks)
-    return looped(num_ranks=sizes.num_ranks, num_chunks=sizes.num_chunks)
-
-
-def _plan(parts: Sequence[int], schedule: Schedule, recomputed: Recomputed) -> Plan:
-    table = schedule.stage_table
-    kinds = {kind for stage in recomputed.kinds for kind in stage} - {NONE}
-    return Plan(
-        schedule=schedule.name,
-        num_microbatches=schedule.num_microbatches,
-        layers=tuple(tuple(parts[stage] for stage in row) for row in table.tolist()),
-        recompute={
-            kind: tuple(tuple(recomputed.kinds[stage].count(kind) for stage in row) for row in table.tolist())
-            for kind in kinds
-        },
-        group_size=schedule.group_size,
-        order=order_lines(schedule),
-    )

@@ -1,0 +1,1 @@
+"""NeMo AutoModel: recipes in YAML, written and read."""

@@ -1,0 +1,111 @@
+"""The plan that a recipe of NeMo AutoModel asks for."""
+
+import math
+
+from evenflow.errors import InputError
+from evenflow.fields import Fields
+from evenflow.language import _
+from evenflow.model import FULL, NONE, Sizes
+from evenflow.profiles.yaml_file import load_yaml, optional_section
+from evenflow.ranges import LAYERS, MICROBATCHES, RANKS
+from evenflow.targets.target import Baseline, GivenSizes
+from evenflow.targets.torch.baseline import asked_name, asked_order, asked_plan, chunks_of
+from evenflow.targets.torch.module_names import even_parts, layers_per_part
+from evenflow.targets.torch.schedule_names import SINGLE
+
+_SCHEDULE, _CSV, _PARTS = "pp_schedule", "pp_schedule_csv", "module_fqns_per_model_part"
+_MICROBATCH, _PER_STAGE = "pp_microbatch_size", "layers_per_stage"
+_ROUND = "round_virtual_stages_to_pp_multiple"
+_KNOWN = (
+    *(_SCHEDULE, _CSV, _PARTS, _MICROBATCH, _PER_STAGE, _ROUND),
+    *("pp_batch_size", "pp_seq_len", "pp_recv_buffer_pool", "pp_recv_buffer_pool_slack", "dtype", "loss_fn"),
+    *("patch_inner_model", "patch_causal_lm_model", "patch_stage_backward_maybe_with_nosync"),
+    "scale_grads_in_schedule",
+)
+
+
+def read(text: str, file: str, given: GivenSizes) -> Baseline:
+    """Return the plan of a recipe.
+
+    Raises:
+        InputError: text that is no YAML object, a run without a pipeline, a cut whose layers are not given, or
+            settings that NeMo AutoModel refuses.
+    """
+    top = load_yaml(text, file=file)
+    distributed = optional_section(top, "distributed")
+    pipeline = optional_section(distributed, "pipeline")
+    num_ranks = distributed.integer("pp_size", RANKS) if distributed.values.get("pp_size") is not None else 1
+    if num_ranks < 2:
+        rule = _("must be at least 2: without a pipeline there is no plan")
+        raise InputError(value=num_ranks, rule=rule, place=distributed.place("pp_size"))
+    num_microbatches = _microbatches(top, pipeline)
+    parts = _parts(pipeline, num_ranks, given)
+    num_chunks = chunks_of(parts, num_ranks, place=pipeline.place(_PARTS))
+    sizes = Sizes(num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches)
+    schedule = asked_order(pipeline, key=_SCHEDULE, csv_key=_CSV, sizes=sizes, on_a_v=("ZBVZeroBubble",))
+    mode = distributed.values.get("activation_checkpointing", False)
+    if mode not in (True, False, None, "full", "selective"):
+        raise distributed.error("activation_checkpointing", _("must be true, false, full or selective"))
+    kind = FULL if mode in (True, "full") else NONE
+    unknown = [pipeline.place(key) for key in pipeline.values if key not in _KNOWN]
+    if mode == "selective":
+        unknown.append(distributed.place("activation_checkpointing"))
+    return Baseline(
+        plan=asked_plan(parts, schedule, [(kind,) * count for count in parts]),
+        unknown=tuple(unknown),
+        notes=(_("recomputation is taken for that of whole layers"),) if kind == FULL else (),
+    )
+
+
+def is_recipe(text: str, file: str) -> bool:
+    """Return whether a text looks like a recipe of NeMo AutoModel with a pipeline."""
+    try:
+        distributed = optional_section(load_yaml(text, file=file), "distributed")
+        return "pp_size" in distributed or _SCHEDULE in optional_section(distributed, "pipeline")
+    except InputError:
+        return False
+
+
+def _microbatches(top: Fields, pipeline: Fields) -> int:
+    scheduler = optional_section(top, "step_scheduler")
+    batch = scheduler.integer("local_batch_size", MICROBATCHES) if "local_batch_size" in scheduler else 1
+    size = pipeline.integer(_MICROBATCH, MICROBATCHES) if _MICROBATCH in pipeline else 1
+    if batch % size:
+        rule = _("must be a multiple of the {size} of {key}", size=size, key=_MICROBATCH)
+        raise InputError(value=batch, rule=rule, place=scheduler.place("local_batch_size"))
+    return batch // size
+
+
+def _parts(pipeline: Fields, num_ranks: int, given: GivenSizes) -> tuple[int, ...]:
+    """Return the layers of every stage."""
+    listed = pipeline.values.get(_PARTS)
+    if listed is not None:
+        return layers_per_part(listed, place=pipeline.place(_PARTS))
+    if given.num_layers is None:
+        rule = _("must be given, since {file} names only the model", file=pipeline.file)
+        raise InputError(value=None, rule=rule, place="--layers")
+    name = asked_name(pipeline, _SCHEDULE)
+    num_parts, key = num_ranks * (1 if name in SINGLE else 2), _SCHEDULE
+    if pipeline.values.get(_PER_STAGE) is not None:
+        key = _PER_STAGE
+        num_parts = _rounded(math.ceil(given.num_layers / pipeline.integer(key, LAYERS)), num_ranks, pipeline)
+        if num_parts % num_ranks or num_parts == 0 or (num_parts == num_ranks) != (name in SINGLE):
+            rule = _(
+                "must make a number of stages that {name} has on {num_ranks} ranks", name=name, num_ranks=num_ranks
+            )
+            raise InputError(value=num_parts, rule=rule, place=pipeline.place(key))
+    counts = even_parts(num_layers=given.num_layers, num_parts=num_parts, first_less=0, last_less=0)
+    if counts is None:
+        rule = _("must make no more stages than {num_layers} layers fill", num_layers=given.num_layers)
+        raise InputError(value=num_parts, rule=rule, place=pipeline.place(key))
+    return counts
+
+
+def _rounded(num_parts: int, num_ranks: int, pipeline: Fields) -> int:
+    way = pipeline.values.get(_ROUND)
+    if way not in (None, "up", "down"):
+        raise pipeline.error(_ROUND, _("must be up or down"))
+    whole = num_parts // num_ranks * num_ranks
+    if way is None or whole == num_parts:
+        return num_parts
+    return whole + (num_ranks if way == "up" else 0)
