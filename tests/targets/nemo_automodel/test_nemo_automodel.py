@@ -119,14 +119,11 @@ def test_what_nemo_automodel_refuses_is_one_message(old: str, new: str, message:
 
 def test_what_is_not_understood_is_named() -> None:
     text = RECIPE.replace("dtype: bf16", "pp_split: 3").replace("checkpointing: true", "checkpointing: selective")
-    assert (
-        read(text, "recipe.yaml", GivenSizes(num_layers=10)).unknown
-        == (
-            "recipe.yaml, line 15: distributed.pipeline.pp_split",
-            "recipe.yaml, line 7: distributed.activation_checkpointing",
-        )
-        or read(text, "recipe.yaml", GivenSizes(num_layers=10)).unknown
-    )
+    unknown = read(text, "recipe.yaml", GivenSizes(num_layers=10)).unknown
+    assert [place.rpartition(": ")[2] for place in unknown] == [
+        "distributed.pipeline.pp_split",
+        "distributed.activation_checkpointing",
+    ]
     with pytest.raises(InputError, match="--layers must be given"):
         read(RECIPE, "recipe.yaml", NOTHING)
 
