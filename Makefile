@@ -12,12 +12,15 @@ PADDLE_VENV := .venv-paddle
 DEEPSPEED_VENV := .venv-deepspeed
 MEGATRON_VENV := .venv-megatron
 HYDRA_VENV := .venv-hydra
+TITAN_OLD_VENV := .venv-torchtitan-0.2.2
+TITAN_VENV := .venv-torchtitan-0.3.0
+AUTOMODEL_VENV := .venv-nemo-automodel
 # Machine code of an older version: the compiler sees changes of a loop's own file only.
 FORGET_COMPILED := find src -name '*.nb[ic]' -delete
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table translations check release-check bench bench-fidelity check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-hydra clean
+.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table translations check release-check bench bench-fidelity check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-hydra check-torchtitan clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -43,6 +46,7 @@ help:
 	@echo "make check-deepspeed    let the real DeepSpeed build what evenflow writes, and train with it (installs 1.0 GB)"
 	@echo "make check-megatron     let the real megatron-core run what evenflow writes, and train with it (installs 1.0 GB)"
 	@echo "make check-hydra        let the real Hydra and verl's configuration read overrides (installs 35 MB)"
+	@echo "make check-torchtitan   let torchtitan and NeMo AutoModel build what evenflow writes, and train (installs 6 GB)"
 	@echo "make clean              remove $(VENV) and everything built"
 
 setup: $(VENV)/.stamp-setup
@@ -125,12 +129,16 @@ check-deepspeed: setup $(DEEPSPEED_VENV)/.stamp
 check-megatron: setup $(MEGATRON_VENV)/.stamp
 	$(BIN)/python checks/megatron/check.py --python $(MEGATRON_VENV)/bin/python
 
+check-torchtitan: setup $(TITAN_OLD_VENV)/.stamp $(TITAN_VENV)/.stamp $(AUTOMODEL_VENV)/.stamp
+	$(BIN)/python checks/torchtitan/check.py --old $(TITAN_OLD_VENV)/bin/python --new $(TITAN_VENV)/bin/python \
+		--automodel $(AUTOMODEL_VENV)/bin/python
+
 check-hydra: setup $(HYDRA_VENV)/.stamp
 	$(BIN)/python checks/hydra/check.py --python $(HYDRA_VENV)/bin/python
 
 clean:
 	$(FORGET_COMPILED)
-	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PYNATIVE_VENV) $(COLOSSALAI_VENV) $(PADDLE_VENV) $(DEEPSPEED_VENV) $(MEGATRON_VENV) $(HYDRA_VENV) site build dist htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PYNATIVE_VENV) $(COLOSSALAI_VENV) $(PADDLE_VENV) $(DEEPSPEED_VENV) $(MEGATRON_VENV) $(HYDRA_VENV) $(TITAN_OLD_VENV) $(TITAN_VENV) $(AUTOMODEL_VENV) site build dist htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # A stamp and not $(BIN)/python: that file also exists when making the environment failed halfway.
 $(VENV)/.stamp-venv:
@@ -201,6 +209,31 @@ $(MEGATRON_VENV)/.stamp: | $(VENV)/.stamp-venv
 	@$(PYTHON) -m venv $(MEGATRON_VENV)
 	@$(MEGATRON_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	@$(MEGATRON_VENV)/bin/python -m pip install --quiet --disable-pip-version-check megatron-core==0.16.1
+	@touch $@
+
+# Both import triton; the versions of torchtitan want different ones of what they read data with.
+$(TITAN_OLD_VENV)/.stamp: | $(VENV)/.stamp-venv
+	@echo "installing torchtitan 0.2.2 into $(TITAN_OLD_VENV) (once, a few minutes) ..."
+	@$(PYTHON) -m venv $(TITAN_OLD_VENV)
+	@$(TITAN_OLD_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	@$(TITAN_OLD_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH) triton \
+		torchtitan==0.2.2
+	@touch $@
+
+$(TITAN_VENV)/.stamp: | $(VENV)/.stamp-venv
+	@echo "installing torchtitan 0.3.0 into $(TITAN_VENV) (once, a few minutes) ..."
+	@$(PYTHON) -m venv $(TITAN_VENV)
+	@$(TITAN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	@$(TITAN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH) triton \
+		torchtitan==0.3.0
+	@touch $@
+
+$(AUTOMODEL_VENV)/.stamp: | $(VENV)/.stamp-venv
+	@echo "installing NeMo AutoModel into $(AUTOMODEL_VENV) (once, a few minutes) ..."
+	@$(PYTHON) -m venv $(AUTOMODEL_VENV)
+	@$(AUTOMODEL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	@$(AUTOMODEL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH) transformers==5.18.0 pyyaml
+	@$(AUTOMODEL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps nemo-automodel==0.7.0
 	@touch $@
 
 $(HYDRA_VENV)/.stamp: | $(VENV)/.stamp-venv

@@ -266,7 +266,8 @@ def _is_same(plan: Plan, found: Baseline) -> bool:
 def _order_sizes(name: str) -> Iterator[tuple[int, int, int]]:
     for ranks in range(2, 6):
         for chunks in (1,) if name in SINGLE else (2,) if name in ON_A_V else (2, 3):
-            for microbatches in range(1, 14):
+            # With fewer microbatches than ranks PyTorch's list of 1F1B, for pictures, is not what runs.
+            for microbatches in range(ranks if name == "1F1B" else 1, 14):
                 yield ranks, chunks, microbatches
 
 

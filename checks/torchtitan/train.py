@@ -154,16 +154,18 @@ def main() -> None:
     if trainer.parallel_dims.pp_enabled:
         with_whole_batches(trainer.pp_schedule)
     losses: list[float] = []
+    counts: dict[str, int] = {}
+    count_forwards(trainer.model_parts, counts)
     forward_backward = trainer.forward_backward_step
 
     def noted(**values: Any) -> Any:
         loss = forward_backward(**values)
         losses.append(float(loss.detach()))
+        if len(losses) == 1:  # the runtime has asked for shapes in the first step
+            counts.update(dict.fromkeys(counts, 0))
         return loss
 
     trainer.forward_backward_step = noted
-    counts: dict[str, int] = {}
-    count_forwards(trainer.model_parts, counts)
     trainer.train()
     trainer.close()
     seen = {"losses": losses, "forwards": counts}

@@ -89,7 +89,7 @@ def _wrong_forwards(plan: Plan, ranks: list[dict[str, Any]]) -> list[str]:
     if schedule.splits_backward:
         return []
     seen = {name: count for rank in ranks for name, count in rank["forwards"].items()}
-    once = STEPS * MICROBATCHES + 1  # and once when the runtime asks for shapes, backward included
+    once = (STEPS - 1) * MICROBATCHES  # counted after the first step
     faults = []
     for stage in stages_of(plan, schedule.stage_ranks):
         for layer, kind in zip(stage.layers, stage.kinds, strict=True):
