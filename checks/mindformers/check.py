@@ -27,6 +27,8 @@ from evenflow.targets.mindformers.values import training_values
 HERE = Path(__file__).resolve().parent
 TEMPLATES = {name: (HERE / f"{name}.yaml").read_text(encoding="utf-8") for name in ("llama", "qwen3")}
 EMPTY_STAGE = Plan(schedule="interleaved", num_microbatches=4, layers=((3, 0), (3, 2)))
+IN_ALL_FORMS = 40
+"""How many of the random plans are written in all forms; the others in one each, in turn."""
 SPOILED = 12
 """How many of the plans are also spoiled."""
 
@@ -74,10 +76,15 @@ def write_files(folder: Path, plans: dict[str, Plan]) -> dict[str, Plan]:
         files[name] = plan
 
     for index, (name, plan) in enumerate(plans.items()):
-        for template, form in TEMPLATES.items():
-            text = form.replace("LAYERS", str(plan.num_layers))
-            write(f"{name}.{template}", apply_plan(text, file=template, plan=plan), plan)
-        write(f"{name}.pasted", pasted(plan), plan)
+        forms = [*TEMPLATES, "pasted"]
+        if name.startswith("random") and index >= IN_ALL_FORMS:
+            forms = [forms[index % len(forms)]]
+        for form in forms:
+            if form == "pasted":
+                text = pasted(plan)
+            else:
+                text = apply_plan(TEMPLATES[form].replace("LAYERS", str(plan.num_layers)), file=form, plan=plan)
+            write(f"{name}.{form}", text, plan)
         if index < SPOILED:
             for fault, values in spoiled_values(plan):
                 text = TEMPLATES["qwen3"].replace("LAYERS", str(plan.num_layers))

@@ -13,11 +13,11 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 def all_plans() -> Iterator[tuple[str, Plan]]:
     """Yield names and plans, always the same."""
-    for index in range(40):
+    for index in range(200):
         chunks, splits, f_then_b = 1 + index % 4, 2 if index % 5 == 4 else 1, index % 7 == 6
         schedule = "f-then-b" if f_then_b and splits == 1 else "1f1b" if chunks == 1 else "interleaved"
         plan = random_plan(random.Random(index), num_chunks=chunks, schedule=schedule, sequence_splits=splits)
-        yield f"random-{index:02}", plan
+        yield f"random-{index:03}", plan
     for num_ranks, num_layers, kinds in [(16, 96, (SELECT, COMM, BOTH)), (4, 80, (FULL,)), (8, 61, (FULL, SELECT))]:
         rounds = find_dry_runs(num_ranks, num_layers, kinds).rounds
         for index, plan in enumerate(rounds):

@@ -34,8 +34,6 @@ class Recomputation:
     """Kinds that layers may be under, beside `none`; with `Scope.COUNT` only `full`."""
     apart: tuple[str, str] | None = None
     """Two kinds that may not share a cell, with `Scope.LAYERS`."""
-    splits_sequences: bool = True
-    """Whether it goes together with split sequences, where the framework splits them at all."""
 
     def rule(self) -> CellRule:
         """Return the rule that every cell keeps, for the scopes of which one rule says all."""

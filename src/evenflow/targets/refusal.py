@@ -1,6 +1,7 @@
 """Why a framework cannot run a plan, by its abilities alone."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -60,9 +61,14 @@ def _cut_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[Inpu
 
 
 def _recompute_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterator[InputError]:
-    """Yield why no way of the framework has the plan's recomputation: a kind, two that share a cell, the rest."""
+    """Yield why no way of the framework has the plan's recomputation: a kind, two that share a cell, the rest.
+
+    Full recomputation would drop keys and values of a split sequence (see `Network.split_sequence`).
+    """
     used = [kind for kind, table in plan.recompute.items() if any(map(any, table))]
-    ways = [way for way in abilities.recomputation if plan.sequence_splits == 1 or way.splits_sequences]
+    ways = abilities.recomputation
+    if plan.sequence_splits > 1:
+        ways = tuple(replace(way, kinds=tuple(kind for kind in way.kinds if kind != FULL)) for way in ways)
     if not used or any(_is_expressible(plan, way) for way in ways):
         return
     remedy = _("plan for it with --target, or write the plan for another framework")

@@ -18,12 +18,7 @@ def abilities() -> Abilities:
     """Return what MindFormers can run. [MindFormers: LayerSetting, base_trainer; MindSpore: its pipeline splitting]"""
     return Abilities(
         schedules=SCHEDULES,
-        recomputation=(
-            Recomputation(
-                scope=Scope.LAYERS, kinds=(FULL, BOTH, SELECT, COMM), apart=(SELECT, COMM), splits_sequences=False
-            ),
-            Recomputation(scope=Scope.LAYERS, kinds=(BOTH, SELECT, COMM), apart=(SELECT, COMM)),
-        ),
+        recomputation=(Recomputation(scope=Scope.LAYERS, kinds=(FULL, BOTH, SELECT, COMM), apart=(SELECT, COMM)),),
         empty=Empty.ENDS,
         groups=Groups.USUAL,
         splits_sequences=True,
@@ -52,13 +47,10 @@ def check_writable(plan: Plan) -> None:
     Some that they can say are refused later, when the training starts: `why_not` says so.
 
     Raises:
-        InputError: another schedule or group size, an order of its own, a user-named recompute kind, a cell with
-            select-only beside comm-only layers.
+        InputError: another schedule or group size, an order of its own, a user-named recompute kind, `full` with split
+            sequences, a cell with select-only beside comm-only layers.
     """
-    can_run = abilities()
-    ways = tuple(replace(way, splits_sequences=True) for way in can_run.recomputation)
-    writable = replace(can_run, recomputation=ways, empty=Empty.ANY, sizes=())
-    unwritable = refusal(plan, writable, title=TITLE)
+    unwritable = refusal(plan, replace(abilities(), empty=Empty.ANY, sizes=()), title=TITLE)
     if unwritable is not None:
         raise unwritable
 
@@ -79,12 +71,11 @@ def training_values(plan: Plan) -> Mapping[str, object]:
         scheduler = "seqvpp" if plan.num_chunks > 1 else "seqpipe"
     else:
         scheduler = "gpipe" if plan.schedule == "f-then-b" else "1f1b"
-    # Sequence splits are refused beside any list here, even one of zeros.
-    no_list = plan.sequence_splits > 1 and not any(map(any, lists["recompute"]))
     return {
         "model.model_config.offset": lists["offset"],
         "model.model_config.pp_interleave_num": plan.num_chunks,
-        "recompute_config.recompute": False if no_list else lists["recompute"],
+        # Sequence splits are refused beside any list here, even one of zeros.
+        "recompute_config.recompute": False if plan.sequence_splits > 1 else lists["recompute"],
         "recompute_config.select_recompute": lists["select_recompute"],
         "recompute_config.select_comm_recompute": lists["select_comm_recompute"],
         "parallel_config.pipeline_stage": plan.num_ranks,
