@@ -101,9 +101,10 @@ instead.
 `--group-size N` takes groups of N ≥ p microbatches. With equal stages and free messages the step stays the same; what
 changes is how much is kept, which the first group g decides, and how long a message may take before it delays anyone.
 A remainder of at least p is a last group of its own, so the order is that of Megatron-LM with
-`--microbatch-group-size-per-vp-stage N` wherever Megatron-LM takes N; a smaller remainder, which Megatron-LM refuses,
-joins the first group. Where p does not divide m, another N often keeps less: for m = 4 p − 1 the usual first group has
-2 p − 1 microbatches, and one of ⌈m / 3⌉ fills the pipeline as well. Groups a little larger than p hide messages.
+`--microbatch-group-size-per-virtual-pipeline-stage N` wherever Megatron-LM takes N; a smaller remainder,
+which Megatron-LM refuses, joins the first group. Where p does not divide m, another N often keeps less: for m = 4 p − 1
+the usual first group has 2 p − 1 microbatches, and one of ⌈m / 3⌉ fills the pipeline as well. Groups a little larger
+than p hide messages.
 `--group-size best` tries every N that makes another order; [how much it saves](../benchmarks.md#group-sizes-group_size)
 is measured.
 """,
