@@ -5,18 +5,33 @@ from evenflow.cli.text.tables import headline, memory_note
 from evenflow.language import _, looked_up
 from evenflow.targets import registry
 from evenflow.targets.fitting import Fitted
-from evenflow.targets.target import Target, Written
+from evenflow.targets.target import Piece, Target, Written
 from evenflow.units import milliseconds
+
+_LONGEST_ORDER = 2000
+"""Characters of an order of work that is printed whole."""
+_SHOWN_LINES, _SHOWN_OF_LINE = 2, 100
+"""Lines that are printed of a longer one, and characters of each."""
 
 
 def written_text(written: Written) -> str:
     """Return every piece under its title, then environment variables and notes."""
-    parts = [_("{title}:", title=piece.title) + f"\n{piece.text.rstrip()}" for piece in written.pieces]
+    parts = [_("{title}:", title=piece.title) + f"\n{_shown(piece)}" for piece in written.pieces]
     if written.environment:
         parts.append(environment_text(written))
     if written.notes:
         parts.append("\n".join(_("note: {note}", note=note) for note in written.notes))
     return "\n\n".join(parts)
+
+
+def _shown(piece: Piece) -> str:
+    """Return the text of a piece; of a long order of work, which nobody reads or pastes, how it begins."""
+    if piece.syntax != "csv" or len(piece.text) <= _LONGEST_ORDER:
+        return piece.text.rstrip()
+    lines = piece.text.splitlines()
+    begins = [line[: line.rfind(",", 0, _SHOWN_OF_LINE) + 1] + "…" for line in lines[:_SHOWN_LINES]]
+    whole = _("… {count} lines; whole with evenflow export --output-folder DIR", count=len(lines))
+    return "\n".join([*begins, whole])
 
 
 def environment_text(written: Written) -> str:
