@@ -20,7 +20,7 @@ FORGET_COMPILED := find src -name '*.nb[ic]' -delete
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table translations check release-check bench bench-fidelity check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-hydra check-torchtitan clean
+.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table translations check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-hydra check-torchtitan clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -40,6 +40,7 @@ help:
 	@echo "make release-check      build the wheel, install it into a new environment and plan with it"
 	@echo "make bench              measure plan quality and simulator speed"
 	@echo "make bench-fidelity     compare predicted with measured steps and memory, write docs/fidelity.md"
+	@echo "make check-targets      all of the following: the frameworks' own packages read what evenflow writes for them"
 	@echo "make check-mindformers  let the real MindFormers read what evenflow writes for it (installs 3.5 GB)"
 	@echo "make check-colossalai   let the real ColossalAI cut and run what evenflow writes, and train with it (installs 0.9 GB)"
 	@echo "make check-paddle       let the real PaddlePaddle build what evenflow writes, compare orders of work (installs 0.9 GB)"
@@ -111,6 +112,9 @@ bench: setup
 
 bench-fidelity: $(VENV)/.stamp-dev
 	$(BIN)/python -m benchmarks fidelity --write $(ARGS)
+
+# Every framework's own package reads what evenflow writes for it; each has an environment of its own.
+check-targets: check-megatron check-torchtitan check-deepspeed check-paddle check-colossalai check-mindformers check-hydra
 
 check-mindformers: setup $(MINDFORMERS_VENV)/.stamp $(PYNATIVE_VENV)/.stamp
 	$(BIN)/python checks/mindformers/check.py --python $(MINDFORMERS_VENV)/bin/python
