@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from evenflow.errors import InputError
+from evenflow.interruption import was_interrupted
 from evenflow.language import _
 from evenflow.model import FULL, NONE, Abilities, Cells, Communication, Network, Plan, Request, Scope, cells
 from evenflow.schedule import FAMILIES, family_name
@@ -86,7 +87,7 @@ def fitted(
             if refusal(other, abilities, title=title) is None
         )
     else:
-        choices = (nearest(*choice) for choice in _choices(plan, abilities, title))
+        choices = _until_interrupted(nearest(*choice) for choice in _choices(plan, abilities, title))
     found = min(filter(None, choices), key=cost, default=None)
     if found is None:
         raise InputError(
@@ -96,6 +97,14 @@ def fitted(
             remedy=_("plan for it with --target"),
         )
     return Fitted(plan=found.plan, simulation=found, losses=tuple(priced_losses(planned, found, abilities, title)))
+
+
+def _until_interrupted(choices: Iterator[Simulation | None]) -> Iterator[Simulation | None]:
+    """Yield choices, and no more once a signal has come: the best of those that are there is the answer."""
+    for each in choices:
+        yield each
+        if was_interrupted():
+            return
 
 
 def _other_recomputation(plan: Plan, offered: Sequence[str], abilities: Abilities) -> Iterator[Plan]:

@@ -21,7 +21,12 @@ _COMMENTED = ("shell", "yaml", "toml", "python")
 
 @click.command()
 @click.argument("plan_file", metavar="PLAN.json")
-@target_options.target_option("--to", "target", required=True, help="Framework that the plan is written for.")
+@target_options.target_option(
+    "--to",
+    "target",
+    required=True,
+    help="Framework that the plan is written for, such as megatron; a wrong name is answered with all.",
+)
 @target_options.VERSION_OF
 @target_options.MODEL_OF_PLAN
 @target_options.MEMORY_OF_PLAN

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from evenflow import solve
+from evenflow.errors import Interrupted
 from evenflow.profiles.plan_file import read_plan_file
 from evenflow.targets.refusal import refusal
 from tests.cli.conftest import files_in
@@ -97,3 +99,14 @@ def test_what_contradicts_the_framework_is_one_message(folder, evenflow, argumen
     assert result.stderr.count("\n") == 1
     assert result.stderr.startswith(f"error: {says}")
     assert files_in(folder) == {"tiny.json"}
+
+
+def test_an_interruption_of_the_quick_look_keeps_the_answer(folder, evenflow, monkeypatch):
+    def interrupted(*_: object, **__: object) -> None:
+        raise Interrupted
+
+    monkeypatch.setattr(solve, "solve_best", interrupted)
+    result = evenflow("plan", "tiny.json", *SIZES, "--schedule", "best", "--target", "unchecked", "--json", "plan.json")
+    assert result.exit_code == 0, result.stderr
+    assert "elsewhere" not in result.stdout
+    assert read_plan_file(folder / "plan.json").schedule == "1f1b"

@@ -1,7 +1,7 @@
 """The work of ``evenflow plan``: made from its options, then solved."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from evenflow import solve
@@ -12,7 +12,8 @@ from evenflow.cli.shared.group_sizes import check_asked
 from evenflow.cli.shared.targets.target_file import TargetFile
 from evenflow.cli.verbs.plan.layers_per_rank import kept_by_chunks
 from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task
-from evenflow.errors import InputError
+from evenflow.errors import InputError, Interrupted
+from evenflow.interruption import was_interrupted
 from evenflow.language import _
 from evenflow.model import ANY_CONTENT, Cells, Network, Plan, Request, Sizes, mixing
 from evenflow.schedule import FAMILIES, default_family
@@ -208,15 +209,16 @@ def _solve_for_target(job: PlanJob, target: Target, progress: ProgressCallback |
             time_limit_s=job.time_limit_s - elsewhere_s,
             progress=progress,
         )
-    if not elsewhere_s:
-        return Answer(outcome=best.outcome, best=best)
-    elsewhere = solve.solve_best(
-        replace(job.request, cell_rule=ANY_CONTENT),
-        num_chunks=() if job.kept_layers is None else job.chunk_counts,
-        layers=job.kept_layers,
-        time_limit_s=elsewhere_s,
-        progress=progress,
-    )
+    elsewhere = None
+    if elsewhere_s and not was_interrupted():
+        with suppress(Interrupted):  # the answer is there already
+            elsewhere = solve.solve_best(
+                replace(job.request, cell_rule=ANY_CONTENT),
+                num_chunks=() if job.kept_layers is None else job.chunk_counts,
+                layers=job.kept_layers,
+                time_limit_s=elsewhere_s,
+                progress=progress,
+            )
     return Answer(outcome=best.outcome, best=best, elsewhere=elsewhere)
 
 
