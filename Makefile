@@ -20,7 +20,7 @@ FORGET_COMPILED := find src -name '*.nb[ic]' -delete
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table translations check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-hydra check-torchtitan clean
+.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table translations check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -46,6 +46,7 @@ help:
 	@echo "make check-paddle       let the real PaddlePaddle build what evenflow writes, compare orders of work (installs 0.9 GB)"
 	@echo "make check-deepspeed    let the real DeepSpeed build what evenflow writes, and train with it (installs 1.0 GB)"
 	@echo "make check-megatron     let the real megatron-core run what evenflow writes, and train with it (installs 1.0 GB)"
+	@echo "make check-bridge       let Megatron-Bridge's configuration take what evenflow writes (installs 1.0 GB)"
 	@echo "make check-hydra        let the real Hydra and verl's configuration read overrides (installs 35 MB)"
 	@echo "make check-torchtitan   let torchtitan and NeMo AutoModel build what evenflow writes, and train (installs 6 GB)"
 	@echo "make clean              remove $(VENV) and everything built"
@@ -114,7 +115,7 @@ bench-fidelity: $(VENV)/.stamp-dev
 	$(BIN)/python -m benchmarks fidelity --write $(ARGS)
 
 # Every framework's own package reads what evenflow writes for it; each has an environment of its own.
-check-targets: check-megatron check-torchtitan check-deepspeed check-paddle check-colossalai check-mindformers check-hydra
+check-targets: check-megatron check-bridge check-torchtitan check-deepspeed check-paddle check-colossalai check-mindformers check-hydra
 
 check-mindformers: setup $(MINDFORMERS_VENV)/.stamp $(PYNATIVE_VENV)/.stamp
 	$(BIN)/python checks/mindformers/check.py --python $(MINDFORMERS_VENV)/bin/python
@@ -136,6 +137,9 @@ check-megatron: setup $(MEGATRON_VENV)/.stamp
 check-torchtitan: setup $(TITAN_OLD_VENV)/.stamp $(TITAN_VENV)/.stamp $(AUTOMODEL_VENV)/.stamp
 	$(BIN)/python checks/torchtitan/check.py --old $(TITAN_OLD_VENV)/bin/python --new $(TITAN_VENV)/bin/python \
 		--automodel $(AUTOMODEL_VENV)/bin/python
+
+check-bridge: setup $(MEGATRON_VENV)/.stamp-bridge
+	$(BIN)/python checks/hydra/check_bridge.py --python $(MEGATRON_VENV)/bin/python
 
 check-hydra: setup $(HYDRA_VENV)/.stamp
 	$(BIN)/python checks/hydra/check.py --python $(HYDRA_VENV)/bin/python
@@ -238,6 +242,12 @@ $(AUTOMODEL_VENV)/.stamp: | $(VENV)/.stamp-venv
 	@$(AUTOMODEL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	@$(AUTOMODEL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH) transformers==5.18.0 pyyaml
 	@$(AUTOMODEL_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps nemo-automodel==0.7.0
+	@touch $@
+
+# Megatron-Bridge without what it requires: its configuration runs without a GPU, the rest does not.
+$(MEGATRON_VENV)/.stamp-bridge: $(MEGATRON_VENV)/.stamp
+	@$(MEGATRON_VENV)/bin/python -m pip install --quiet --disable-pip-version-check hydra-core==1.3.2
+	@$(MEGATRON_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps megatron-bridge==0.3.1
 	@touch $@
 
 $(HYDRA_VENV)/.stamp: | $(VENV)/.stamp-venv

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from evenflow.export.yaml_edit import entry_lines
-from evenflow.language import _, to_translate
+from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.targets.megatron.arguments import arguments_of
 from evenflow.targets.megatron.baseline import baseline
@@ -97,7 +97,7 @@ TARGET = Target(
     name="megatron-bridge",
     title="Megatron-Bridge",
     versions=("0.3",),
-    checked_with=to_translate("megatron-core 0.16.1, the layout alone"),
+    checked_with="megatron-bridge 0.3.1",
     page="megatron-bridge",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
     write=_write,
