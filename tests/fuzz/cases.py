@@ -123,6 +123,13 @@ READERS: tuple[Reader, ...] = (
         4.0,
     ),
     Reader(
+        "configuration of PyNative mode", "in.yaml", YAML, lambda: seeds.PYNATIVE,
+        (
+            ("apply", "whole.json", "in.yaml", "--to", "mindformers-pynative", *FAST),
+            ("compare", "layers.json", "--microbatches", "4", "--baseline", "in.yaml", "--baseline-of", "mindformers-pynative", *FAST),
+        ),
+    ),
+    Reader(
         "training script", "in.sh", LINED, lambda: seeds.SCRIPT,
         (
             ("apply", "whole.json", "in.sh", *FAST), ("apply", "whole.json", "in.sh", "--to", "megatron", "--in-place", *FAST),

@@ -101,9 +101,15 @@ TRAINING: dict[str, Any] = {
     "model": {"model_config": {"num_layers": 6, "offset": [0, 0], "type": "LlamaConfig"}, "arch": {"type": "Llama"}},
     "parallel": {"pipeline_stage": 2, "pipeline_config": {"pipeline_interleave": False}},
     "parallel_config": {"pipeline_stage": 2, "micro_batch_num": 4},
-    "recompute_config": {"recompute": True, "select_recompute": ["feed_forward.mul"], "select_comm_recompute": {"a": 1}},
+    "recompute_config": {"recompute": True, "select_recompute": ["feed_forward.mul"], "select_comm_recompute": {"a": [1, 0]}},
     "swap_config": {"swap": False},
 }  # fmt: skip
+PYNATIVE: dict[str, Any] = {
+    "model": {"num_hidden_layers": 6, "model_type": "qwen3"},
+    "parallelism": {"pipeline_parallel": 2, "pipeline_parallel_layers_per_stage": ["0-3", "4-5"], "tensor_parallel": 1},
+    "recompute": {"mode": "full", "full_recompute_layer": ["0-1", "4"], "select_module": {"mlp": ["5"]}},
+    "swap": {"enable": False},
+}
 LOG = "".join(
     f"log/stage{i}_{i * 8}/m.log:54:Actual peak memory usage (with fragments): {90 + i}43M\n" for i in range(3)
 )
