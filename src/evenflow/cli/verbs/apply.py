@@ -80,9 +80,9 @@ def apply(
         return INFEASIBLE
     after = own.applied(found.plan)
     changes = changed_lines(own.text, after, old=file, new=path) or _("no line changes: the plan is there already")
+    environment = environment_text(target.write(found.plan, version))
     outputs.write(_FILE, lambda: after, mark_first_line=True)
     outputs.write_json(lambda: {**fitted_fields(found, target, version), "file": str(path)})
-    environment = environment_text(target.write(found.plan, version))
     paragraphs = [answer_text(found, target, version), changes, environment, outputs.sentence]
     click.echo("\n\n".join(filter(None, paragraphs)))
     return 0

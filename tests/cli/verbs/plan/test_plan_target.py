@@ -1,15 +1,17 @@
 """``evenflow plan --target``: only what a framework runs, with the proof for that, and its own text to paste."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from evenflow import solve
-from evenflow.errors import Interrupted
+from evenflow.errors import InputError, Interrupted
 from evenflow.profiles.plan_file import read_plan_file
+from evenflow.targets import registry
 from evenflow.targets.refusal import refusal
 from tests.cli.conftest import files_in
-from tests.cli.verbs.targets import EXAMPLE
+from tests.cli.verbs.targets import EXAMPLE, UNCHECKED
 
 pytestmark = pytest.mark.usefixtures("targets")
 SIZES = ("--ranks", 2, "--microbatches", 4, "--time-limit", 5)
@@ -99,6 +101,18 @@ def test_what_contradicts_the_framework_is_one_message(folder, evenflow, argumen
     assert result.stderr.count("\n") == 1
     assert result.stderr.startswith(f"error: {says}")
     assert files_in(folder) == {"tiny.json"}
+
+
+@pytest.mark.parametrize("quiet", [(), ("--quiet",)])
+def test_a_plan_that_cannot_be_written_is_printed_all_the_same(folder, evenflow, monkeypatch, quiet):
+    def refuse(*_: object) -> None:
+        raise InputError(value=4, rule="must be odd", place="layers")
+
+    monkeypatch.setattr(registry, "all_targets", lambda: {"unchecked": replace(UNCHECKED, write=refuse)})
+    result = evenflow("plan", "tiny.json", *SIZES, "--target", "unchecked", *quiet)
+    assert result.exit_code == 0
+    assert "note: no block for Unchecked; layers must be odd, got 4" in result.stderr
+    assert bool(quiet) != ("that Unchecked can run is shorter than" in result.stdout)
 
 
 def test_an_interruption_of_the_quick_look_keeps_the_answer(folder, evenflow, monkeypatch):

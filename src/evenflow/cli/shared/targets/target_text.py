@@ -1,8 +1,12 @@
 """A plan as a framework takes it: what to paste, what it needs beside, what is exact and what is lost."""
 
+import click
+
 from evenflow.cli.shared.targets.fitted_plan import FittedPlan
 from evenflow.cli.text.tables import headline, memory_note
+from evenflow.errors import InputError
 from evenflow.language import _, looked_up
+from evenflow.model import Plan
 from evenflow.targets import registry
 from evenflow.targets.fitting import Fitted
 from evenflow.targets.target import Piece, Target, Written
@@ -32,6 +36,16 @@ def _shown(piece: Piece) -> str:
     begins = [line[: line.rfind(",", 0, _SHOWN_OF_LINE) + 1] + "…" for line in lines[:_SHOWN_LINES]]
     whole = _("… {count} lines; whole with evenflow export --output-folder DIR", count=len(lines))
     return "\n".join([*begins, whole])
+
+
+def block_text(target: Target, version: str, plan: Plan, *, quiet: bool = False) -> str:
+    """Return what is pasted of a plan, below what has read it unless `quiet`; none, with a note, if it is refused."""
+    try:
+        block = written_text(target.write(plan, version))
+    except InputError as error:
+        click.echo(_("note: no block for {target}; {reason}", target=target.title, reason=str(error)), err=True)
+        return ""
+    return block if quiet else f"{checked_text(target, version)}\n\n{block}"
 
 
 def environment_text(written: Written) -> str:

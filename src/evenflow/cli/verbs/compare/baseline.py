@@ -7,7 +7,7 @@ import click
 
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.shared.targets.target_file import TargetFile, changed_lines, count_changed
-from evenflow.cli.shared.targets.target_text import checked_text, environment_text, written_text
+from evenflow.cli.shared.targets.target_text import block_text, environment_text
 from evenflow.errors import InputError
 from evenflow.language import _, _n
 from evenflow.model import Communication, Network
@@ -84,6 +84,7 @@ class GivenBaseline:
         if self.target.apply is not None:
             try:
                 after = self.file.applied(plan)
+                environment = environment_text(self.target.write(plan, self.version))
             except InputError as error:
                 click.echo(_("note: the file cannot be edited; {reason}", reason=str(error)), err=True)
             else:
@@ -94,9 +95,8 @@ class GivenBaseline:
                     count=count_changed(self.file.text, after),
                     file=self.file.path,
                 )
-                environment = environment_text(self.target.write(plan, self.version))
                 return "\n\n".join(filter(None, (f"{change}\n{lines}", environment)))
-        return f"{written_text(self.target.write(plan, self.version))}\n\n{checked_text(self.target, self.version)}"
+        return block_text(self.target, self.version, plan)
 
 
 def _figures(simulation: Simulation, limit: int | None) -> str:

@@ -13,7 +13,7 @@ from evenflow.cli.shared.message_options import message_options
 from evenflow.cli.shared.plan_pictures import plan_svg
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.shared.targets import target_options
-from evenflow.cli.shared.targets.target_text import checked_text, written_text
+from evenflow.cli.shared.targets.target_text import block_text
 from evenflow.cli.text.best_text import best_text, elsewhere_text
 from evenflow.cli.text.block_text import block_to_paste, without_environment
 from evenflow.cli.text.neighbours_text import neighbour_line, shorter_neighbour
@@ -187,9 +187,10 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs, *, quiet: bool) -> No
         if outputs.sentence and not quiet:
             click.echo(outputs.sentence, err=True)
         return
-    block = _block(job, simulation, outcome.memory_limit_bytes)
-    if job.target is not None and not quiet:
-        block = f"{checked_text(job.target, job.version)}\n\n{block}"
+    if job.target is None:
+        block = block_to_paste(simulation, outcome.memory_limit_bytes)
+    else:
+        block = block_text(job.target, job.version, simulation.plan, quiet=quiet)
     if quiet:
         click.echo(block, nl=bool(block))
         return
@@ -201,13 +202,6 @@ def _print(answer: Answer, job: PlanJob, outputs: Outputs, *, quiet: bool) -> No
     binding = binding_note(outcome, same_without_limit=neighbours.same_without_limit)
     answered = plan_text(simulation, outcome.memory_limit_bytes, certificate=certificate, binding=binding)
     click.echo("\n\n".join(filter(None, (answered, others or _shorter(neighbours, outcome), block, outputs.sentence))))
-
-
-def _block(job: PlanJob, simulation: Simulation, memory_limit_bytes: int | None) -> str:
-    """Return what is pasted into the framework's configuration."""
-    if job.target is None:
-        return block_to_paste(simulation, memory_limit_bytes)
-    return written_text(job.target.write(simulation.plan, job.version))
 
 
 def _shorter(neighbours: Neighbours, outcome: Outcome) -> str:
