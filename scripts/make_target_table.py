@@ -46,12 +46,6 @@ def ways(abilities: Abilities) -> list[Recomputation]:
     ]
 
 
-def link(target: Target) -> str:
-    """Return the path of the framework's page; some had one before there were targets."""
-    own = f"{target.page}.md"
-    return own if (PAGE.parent / own).is_file() else f"../{own}"
-
-
 def row(target: Target, version: str) -> tuple[str, ...]:
     """Return the cells of a framework's row beside its title."""
     abilities: Abilities = target.abilities(version)
@@ -81,7 +75,7 @@ def table() -> str:
         shown = [version for version in target.versions if rows[version] != newest] + [target.versions[-1]]
         for version in reversed(shown):
             title = target.title if len(shown) == 1 else f"{target.title} {version}"
-            lines.append(f"| {' | '.join((f'[{title}]({link(target)})', *rows[version]))} |")
+            lines.append(f"| {' | '.join((f'[{title}]({target.page}.md)', *rows[version]))} |")
     return "\n".join(lines) + "\n"
 
 

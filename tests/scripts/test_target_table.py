@@ -12,9 +12,11 @@ def test_the_page_has_the_table_of_the_data():
     assert text == make_target_table.page(), "make target-table"
 
 
-def test_every_framework_has_a_row():
-    rows = re.findall(r"^\| \[.+?\]\(.+?\) \| `(.+?)` \|", make_target_table.table(), re.MULTILINE)
-    assert set(rows) == set(all_targets())
+def test_every_framework_has_a_row_and_a_page():
+    rows = re.findall(r"^\| \[(.+?)\]\((.+?)\) \| `(.+?)` \|", make_target_table.table(), re.MULTILINE)
+    assert {name for _, _, name in rows} == set(all_targets())
+    for title, page, _ in rows:
+        assert (ROOT / "docs" / "targets" / page).is_file(), f"{title} has no page docs/targets/{page}"
 
 
 def test_the_first_page_names_every_framework():
