@@ -6,6 +6,7 @@ Run it with ``make target-table``.
 from pathlib import Path
 
 from evenflow.model import Abilities, Empty, Groups, Recomputation, Scope
+from evenflow.schedule import FAMILIES
 from evenflow.targets.registry import all_targets
 from evenflow.targets.target import Target
 
@@ -15,9 +16,9 @@ HEADER = ("framework", "name", "cut", "chunks", "recomputation", "orders of work
 EMPTY = {Empty.NONE: "", Empty.ENDS: ", empty ends", Empty.ANY: ", empty stages"}
 GROUPS = {
     Groups.USUAL: "",
-    Groups.MULTIPLE: ", microbatches a multiple of ranks",
-    Groups.MEGATRON: ", groups of N",
-    Groups.ANY: ", groups of any size",
+    Groups.MULTIPLE: " (microbatches a multiple of ranks)",
+    Groups.MEGATRON: " (groups of N)",
+    Groups.ANY: " (groups of any size)",
 }
 
 
@@ -49,11 +50,10 @@ def ways(abilities: Abilities) -> list[Recomputation]:
 def row(target: Target, version: str) -> tuple[str, ...]:
     """Return the cells of a framework's row beside its title."""
     abilities: Abilities = target.abilities(version)
-    orders = [f"`{name}`" for name in abilities.schedules]
-    if abilities.own_order:
-        orders = ["**any**"]
-    elif abilities.groups is not Groups.USUAL and abilities.most_chunks != 1:
-        orders[-1] += GROUPS[abilities.groups]
+    orders = [
+        f"`{name}`{GROUPS[abilities.groups] if FAMILIES[name].has_groups else ''}" for name in abilities.schedules
+    ]
+    orders = ["**any**"] if abilities.own_order else orders
     does = [word for word, can in (("reads", target.read), ("edits", target.apply)) if can is not None]
     return (
         f"`{target.name}`",
