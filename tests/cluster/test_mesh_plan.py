@@ -22,3 +22,8 @@ def test_chunks_of_a_rank_share_its_devices() -> None:
 def test_each_device_belongs_to_one_rank(stages: tuple[StageOnMesh, ...]) -> None:
     with pytest.raises(InputError, match="must be each of the 3 devices once"):
         MeshPlan(cluster=mesh(1, 3), stages=stages)
+
+
+def test_no_rank_is_without_a_stage() -> None:
+    with pytest.raises(InputError, match=r"the ranks up to 3 must each have a stage, got \[1, 2\]"):
+        MeshPlan(cluster=mesh(1, 3), stages=(stage(0, 0, 1), stage(3, 2)))

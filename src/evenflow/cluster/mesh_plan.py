@@ -70,6 +70,13 @@ class MeshPlan:
                 ),
                 place=_("the devices of the stages"),
             )
+        without = [rank for rank, own in enumerate(devices) if not own]
+        if without:
+            raise InputError(
+                value=without,
+                rule=_("must each have a stage"),
+                place=_("the ranks up to {rank}", rank=len(devices) - 1),
+            )
 
     @property
     def num_ranks(self) -> int:

@@ -75,6 +75,10 @@ class TargetFile:
         return self.path.suffix.lower() != ".json"
 
 
+_MANY_LINES = 2000
+"""Lines beyond which those that come again and again are not matched: equal lines take time with their square."""
+
+
 def changed_lines(before: str, after: str, *, old: Path, new: Path) -> str:
     """Return the lines that differ, in the form that ``patch`` reads; empty where none does."""
     lines = difflib.unified_diff(
@@ -85,5 +89,6 @@ def changed_lines(before: str, after: str, *, old: Path, new: Path) -> str:
 
 def count_changed(before: str, after: str) -> int:
     """Return the number of lines that differ: of a changed run the longer of both."""
-    changes = difflib.SequenceMatcher(a=before.splitlines(), b=after.splitlines(), autojunk=False).get_opcodes()
+    old, new = before.splitlines(), after.splitlines()
+    changes = difflib.SequenceMatcher(a=old, b=new, autojunk=len(old) > _MANY_LINES).get_opcodes()
     return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in changes if tag != "equal")
