@@ -32,6 +32,8 @@ TEXTS = {
     "mindspeed": written("mindspeed", version="26.0") + COMMAND,
     "mindspeed, layout": "# MindSpeed-LLM\n" + written("mindspeed") + COMMAND,
     "ms-swift": written("ms-swift") + 'megatron sft "${PIPELINE_ARGS[@]}" --model mine\n',
+    "nemo-automodel": written("nemo-automodel") + "model:\n  name: it\n",
+    "torchtitan": written("torchtitan", version="0.2.2") + "[model]\nname = 'llama3'\n",
     "primus": written("primus").replace("    overrides:", "    framework: megatron\n    overrides:"),
     "verl": written("verl") + 'python3 -m verl.trainer.main_ppo "${PIPELINE_ARGS[@]}"\n',
 }

@@ -87,6 +87,13 @@ class Target:
     raises InputError.
     """
 
+    told_version: Callable[[str, str], str | None] = lambda text, file: None
+    """Return the version whose syntax a text has, given the name of its file; None where it does not tell."""
+
+    def version_of(self, text: str, file: str) -> str:
+        """Return the version whose syntax a text of the framework's configuration has; the newest where it is open."""
+        return self.told_version(text, file) or self.versions[-1]
+
     def can_run(self, plan: Plan) -> bool:
         """Return whether the newest version can run `plan`."""
         return refusal(plan, self.abilities(self.versions[-1]), title=self.title) is None

@@ -46,7 +46,7 @@ def test_the_planned_file_stands_beside_the_given_one(folder, evenflow, form):
     assert (folder / "run.conf").read_bytes() == in_form(OWN)
     assert (folder / "run.planned.conf").read_bytes() == marked(in_form(PLANNED), first_line=True)
     assert "exact: Example runs the plan as it is" in result.stdout
-    assert f"{CHANGES}\nenvironment variables:\nFAST=1\n" in result.stdout
+    assert f"{CHANGES}\norder.csv, its order:\n0F0,0B0\n\nenvironment variables:\nFAST=1\n" in result.stdout
     assert "wrote run.planned.conf, out.json" in result.stdout
     assert json.loads((folder / "out.json").read_text())["file"] == "run.planned.conf"
 

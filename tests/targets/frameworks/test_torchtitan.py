@@ -60,5 +60,10 @@ def test_one_rank_has_no_pipeline() -> None:
 
 
 def test_versions() -> None:
+    toml = "[parallelism]\npipeline_parallel_degree = 2\n"
+    assert TARGET.version_of(toml, "run.toml") == "0.2.2"
+    assert TARGET.version_of('{"model_spec": {}}', "config.json") == "0.3.0"
+    assert TARGET.version_of('{"model": {}}', "config.json") == "0.2.2"
+    assert TARGET.version_of("{", "config.json") == "0.3.0"
     assert TARGET.version(None) == "0.3.0"
     assert TARGET.version("0.2.9") == "0.2.2"

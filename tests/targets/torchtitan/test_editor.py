@@ -60,6 +60,12 @@ def test_it_is_read_back_and_stays_when_done_again(plan: Plan) -> None:
     assert found is None or found.plan == plan
 
 
+def test_a_recomputation_that_toml_cannot_say_is_refused() -> None:
+    plan = Plan(schedule="1f1b", num_microbatches=4, layers=((2, 1),), recompute={FULL: ((1, 1),)})
+    with pytest.raises(InputError, match="recompute must be full recomputation of all layers, or of none"):
+        apply(TEXT, "run.toml", plan)
+
+
 @pytest.mark.parametrize(
     ("text", "file", "message"),
     [

@@ -11,7 +11,7 @@ from evenflow.cli.shared.targets import target_options
 from evenflow.cli.shared.targets.export_fields import fitted_fields
 from evenflow.cli.shared.targets.fitted_plan import fit_plan, read_planned
 from evenflow.cli.shared.targets.target_file import TargetFile, changed_lines
-from evenflow.cli.shared.targets.target_text import answer_text, environment_text, over_limit_text
+from evenflow.cli.shared.targets.target_text import answer_text, beside_text, over_limit_text
 from evenflow.language import _
 from evenflow.targets.target import Target
 
@@ -59,7 +59,7 @@ def apply(
     """
     own = TargetFile.read(file, named, option="--to")
     target = own.target
-    version = target.version(asked_version)
+    version = target.version(asked_version) if asked_version else target.version_of(own.text, str(file))
     planned = read_planned(plan_file, layer_file=layer_file, memory=memory)
     path = file if in_place else own.beside("planned")
     inputs = {
@@ -80,9 +80,9 @@ def apply(
         return INFEASIBLE
     after = own.applied(found.plan)
     changes = changed_lines(own.text, after, old=file, new=path) or _("no line changes: the plan is there already")
-    environment = environment_text(target.write(found.plan, version))
+    beside = beside_text(target.write(found.plan, version))
     outputs.write(_FILE, lambda: after, mark_first_line=True)
     outputs.write_json(lambda: {**fitted_fields(found, target, version), "file": str(path)})
-    paragraphs = [answer_text(found, target, version), changes, environment, outputs.sentence]
+    paragraphs = [answer_text(found, target, version), changes, beside, outputs.sentence]
     click.echo("\n\n".join(filter(None, paragraphs)))
     return 0

@@ -6,7 +6,7 @@ from evenflow.targets.target import Target
 from evenflow.targets.torch.order_csv import whole_backward_families
 from evenflow.targets.torchtitan.editor import apply
 from evenflow.targets.torchtitan.reader import read
-from evenflow.targets.torchtitan.settings_file import is_settings
+from evenflow.targets.torchtitan.settings_file import is_settings, told_version
 from evenflow.targets.torchtitan.values import NEW, OLD, TITLE
 from evenflow.targets.torchtitan.writer import write
 
@@ -43,4 +43,5 @@ TARGET = Target(
     read=read,
     recognise=is_settings,
     apply=apply,
+    told_version=told_version,
 )

@@ -2,7 +2,7 @@
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import Plan
+from evenflow.model import FULL, Plan
 from evenflow.profiles.yaml_file import optional_section
 from evenflow.ranges import MICROBATCHES
 from evenflow.targets.toml_edit import set_values
@@ -28,6 +28,13 @@ def apply(text: str, file: str, plan: Plan) -> str:
     parallelism = optional_section(settings_of_file(text, file), "parallelism")
     size = parallelism.integer(_SIZE, MICROBATCHES) if _SIZE in parallelism else 1
     settings = settings_of(plan, OLD)
+    if settings.layers_by_kind and len(settings.layers_by_kind.get(FULL, ())) != plan.num_layers:
+        raise InputError(
+            value=", ".join(settings.layers_by_kind),
+            rule=_("must be full recomputation of all layers, or of none, for a TOML file of torchtitan"),
+            place="recompute",
+            remedy=_("plan with --target torchtitan --version-of {version}", version=OLD),
+        )
     return set_values(
         text,
         {

@@ -8,6 +8,7 @@ import tomllib
 from evenflow.errors import FileError, InputError
 from evenflow.fields import Fields, as_fields, load_json
 from evenflow.language import _
+from evenflow.targets.torchtitan.values import NEW, OLD
 
 
 def settings_of_file(text: str, file: str) -> Fields:
@@ -34,6 +35,14 @@ def toml_values(text: str, *, file: str) -> dict[str, object]:
 def is_json(text: str) -> bool:
     """Return whether a text can only be JSON."""
     return text.lstrip().startswith("{")
+
+
+def told_version(text: str, file: str) -> str | None:
+    """Return the version of torchtitan whose settings a text has: TOML and what 0.2 saves, or what 0.3 saves."""
+    try:
+        return NEW if "model_spec" in settings_of_file(text, file) else OLD
+    except InputError:
+        return None
 
 
 def is_settings(text: str, file: str) -> bool:

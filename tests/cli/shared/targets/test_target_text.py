@@ -1,6 +1,6 @@
 """What is printed of a written plan."""
 
-from evenflow.cli.shared.targets.target_text import written_text
+from evenflow.cli.shared.targets.target_text import beside_text, written_text
 from evenflow.targets.target import Piece, Written
 
 
@@ -23,3 +23,14 @@ def test_everything_else_is_printed_whole() -> None:
     assert text.startswith("order of work:\n0F0,0B0\n\ncode:\nx = 1\n")
     assert text.count("x = 1") == 1000
     assert text.endswith("environment variables:\nA=1\n\nnote: mind it")
+
+
+CONFIGURATION = Piece(title="the file", syntax="toml", text="a = 1\n", file_name="run.toml")
+ORDER = Piece(title="order of work", syntax="csv", text="0F0,0B0\n", file_name="order.csv")
+FRAGMENT = Piece(title="a fragment", syntax="text", text="b\n")
+
+
+def test_order_and_variables_stand_beside_the_configuration() -> None:
+    written = Written(pieces=(CONFIGURATION, ORDER, FRAGMENT), environment={"FAST": "1"})
+    assert beside_text(written) == "order.csv, order of work:\n0F0,0B0\n\nenvironment variables:\nFAST=1"
+    assert beside_text(Written(pieces=(CONFIGURATION,))) == ""

@@ -56,6 +56,16 @@ def environment_text(written: Written) -> str:
     return _("environment variables:") + f"\n{settings}"
 
 
+def beside_text(written: Written) -> str:
+    """Return what a plan needs beside a file that has it: its order of work, environment variables; or nothing."""
+    orders = [
+        _("{file}, {title}:", file=piece.file_name, title=piece.title) + f"\n{_shown(piece)}"
+        for piece in written.pieces
+        if piece.syntax == "csv"
+    ]
+    return "\n\n".join(filter(None, (*orders, environment_text(written))))
+
+
 def checked_text(target: Target, version: str) -> str:
     """Return what has read the texts that are written for a target."""
     names = {"title": target.title, "version": version}

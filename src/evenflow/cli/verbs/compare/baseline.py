@@ -7,7 +7,7 @@ import click
 
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.cli.shared.targets.target_file import TargetFile, changed_lines, count_changed
-from evenflow.cli.shared.targets.target_text import block_text, environment_text
+from evenflow.cli.shared.targets.target_text import beside_text, block_text
 from evenflow.errors import InputError
 from evenflow.language import _, _n
 from evenflow.model import Communication, Network
@@ -45,8 +45,8 @@ class GivenBaseline:
 
     @property
     def version(self) -> str:
-        """The version of the framework that is planned for: the newest."""
-        return self.target.version(None)
+        """The version of the framework that is planned for: that of the file, or the newest."""
+        return self.target.version_of(self.file.text, str(self.file.path))
 
     def simulated(self, network: Network, communication: Communication | None) -> NamedPlan:
         """Return the plan with its simulation; raises InputError where it is not one of the network."""
@@ -84,7 +84,7 @@ class GivenBaseline:
         if self.target.apply is not None:
             try:
                 after = self.file.applied(plan)
-                environment = environment_text(self.target.write(plan, self.version))
+                beside = beside_text(self.target.write(plan, self.version))
             except InputError as error:
                 click.echo(_("note: the file cannot be edited; {reason}", reason=str(error)), err=True)
             else:
@@ -95,7 +95,7 @@ class GivenBaseline:
                     count=count_changed(self.file.text, after),
                     file=self.file.path,
                 )
-                return "\n\n".join(filter(None, (f"{change}\n{lines}", environment)))
+                return "\n\n".join(filter(None, (f"{change}\n{lines}", beside)))
         return block_text(self.target, self.version, plan)
 
 
