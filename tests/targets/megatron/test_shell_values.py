@@ -131,8 +131,11 @@ def test_variables_within_variables_come_to_an_end() -> None:
         commands(text)
     with pytest.raises(InputError, match="is too deep inside of other braces"):
         commands("run " + "${A:-" * 50 + "}" * 50)
-    with pytest.raises(InputError, match="must have at most 200,000 characters"):
-        commands("a" * 200_001)
+    with pytest.raises(InputError, match="is too deep inside of other blocks"):
+        commands("if [ 1 -gt 0 ]; then " * 51)
+    with pytest.raises(InputError, match="must have at most 100,000 characters"):
+        commands("a" * 100_001)
+    assert len(commands("a && " * 200)) == 200
 
 
 @pytest.mark.parametrize(

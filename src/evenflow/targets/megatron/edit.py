@@ -19,7 +19,7 @@ from evenflow.targets.megatron.shell_values import Text
 ANCHOR = "--pipeline-model-parallel-size"
 """New flags come before this one."""
 
-_MOST_CHANGES = 100
+_MOST_CHANGES = 40
 
 
 class _Change(NamedTuple):
@@ -91,6 +91,8 @@ class _Script:
         may leave a line to another.
         """
         decided = {_key(flag): flag for flag in (*DECIDED_FLAGS, *wanted)}
+        if sum(flag.key in decided for flag in self.flags) > _MOST_CHANGES:
+            raise _by_hand(self.file, ", ".join(wanted))
         present: set[str] = set()
         for flag in self.flags:
             name = decided.get(flag.key)

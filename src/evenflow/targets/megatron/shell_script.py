@@ -7,8 +7,10 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.targets.megatron.shell_words import JOINED_LINES, METACHARACTERS, NAME, Opaque, Word, WordReader
 
-MOST_CHARACTERS = 200_000
+MOST_CHARACTERS = 100_000
 """Most characters of a script."""
+_DEEPEST = 50
+"""Most blocks within each other, and most commands in a row behind ``&&``."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _REDIRECTION = re.compile(r"&?[<>]+[-&|]?")
 _OPENING = {"if", "for", "while", "until", "case", "select"}
@@ -131,7 +133,8 @@ class _Script:
             block = self._new_block()
             self._flush(Branch(block=block, number=0))
             number = int(pair == "||")
-            if any(branch.number != number for branch in self.follows):  # both in a row, which are not told apart
+            is_mixed = any(branch.number != number for branch in self.follows)
+            if is_mixed or len(self.follows) == _DEEPEST:  # not told apart
                 self.follows = (Branch(block=self._new_block(), number=0),)
             else:
                 self.follows = (*self.follows, Branch(block=block, number=number))
@@ -168,6 +171,9 @@ class _Script:
         if self.words:
             self.words.append(word)
         elif bare in _OPENING:
+            if len(self.blocks) == _DEEPEST:
+                rule = _("is too deep inside of other blocks")
+                raise InputError(value=bare, rule=rule, place=self.reader.place(word.start))
             self.blocks.append(_Block(self._new_block(), is_testing=bare == "if"))
             if bare in ("for", "select"):
                 self._loop_variable()
