@@ -42,7 +42,7 @@ help:
 	@echo "make bench-fidelity     compare predicted with measured steps and memory, write docs/fidelity.md"
 	@echo "make check-targets      all of the following: the frameworks' own packages read what evenflow writes for them"
 	@echo "make check-mindformers  let the real MindFormers read what evenflow writes for it (installs 3.5 GB)"
-	@echo "make check-colossalai   let the real ColossalAI cut and run what evenflow writes, and train with it (installs 0.9 GB)"
+	@echo "make check-colossalai   let the real ColossalAI cut and run what evenflow writes, and train with it (installs 1.0 GB)"
 	@echo "make check-paddle       let the real PaddlePaddle build what evenflow writes, compare orders of work (installs 0.9 GB)"
 	@echo "make check-deepspeed    let the real DeepSpeed build what evenflow writes, and train with it (installs 1.0 GB)"
 	@echo "make check-megatron     let the real megatron-core run what evenflow writes, and train with it (installs 1.0 GB)"
