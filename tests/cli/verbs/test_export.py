@@ -113,7 +113,11 @@ def test_over_the_limit_nothing_is_written_unless_asked_for(made, folder, evenfl
     command = ("export", "plan.json", "--to", "example", "--version-of", "1.5", "-o", "out", "--json", "out.json")
     result = evenflow(*command)
     assert (result.exit_code, result.stdout) == (3, "")
-    for part in ("Example has no recomputation full: ", "over the limit of 310.0 MB on rank 0", "--target example"):
+    for part in (
+        "Example has no recomputation full: ",
+        "over the limit of 310.0 MB on rank 0",
+        "--target example --version-of 1.0",
+    ):
         assert part in result.stderr
     assert files_in(folder) == before
     result = evenflow(*command, "--over-limit")

@@ -76,7 +76,7 @@ def apply(
     )
     found = fit_plan(planned, target, version, time_limit_s=time_limit)
     if found.is_over and not over_limit:
-        click.echo(over_limit_text(found, target), err=True)
+        click.echo(over_limit_text(found, target, version), err=True)
         return INFEASIBLE
     after = own.applied(found.plan)
     changes = changed_lines(own.text, after, old=file, new=path) or _("no line changes: the plan is there already")

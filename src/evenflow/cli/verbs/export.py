@@ -74,7 +74,7 @@ def export(
     outputs = Outputs({"--json": json_file}, inputs=inputs, overwrite=overwrite)
     found = fit_plan(planned, target, version, time_limit_s=time_limit)
     if found.is_over and not over_limit:
-        click.echo(over_limit_text(found, target), err=True)
+        click.echo(over_limit_text(found, target, version), err=True)
         return INFEASIBLE
     written = target.write(found.plan, version)
     files = [piece for piece in written.pieces if piece.file_name and output_folder is not None]

@@ -95,24 +95,30 @@ def answer_text(found: FittedPlan, target: Target, version: str) -> str:
         return f"{exact}\n{checked_text(target, version)}"
     simulation = found.fitted.simulation
     memory = memory_note(simulation, found.memory_limit_bytes)
-    answer = [losses_text(found.fitted, target.title), *_ways(found, target), memory, checked_text(target, version)]
+    answer = [
+        losses_text(found.fitted, target.title),
+        *_ways(found, target, version),
+        memory,
+        checked_text(target, version),
+    ]
     return f"{headline(simulation)}\n\n" + "\n".join(answer)
 
 
-def _ways(found: FittedPlan, target: Target) -> list[str]:
+def _ways(found: FittedPlan, target: Target, version: str) -> list[str]:
     """Return how less could be lost, a line for each way: another plan, another target for the same framework."""
     if found.fitted is None or not found.fitted.losses:
         return []
+    name = target.name if version == target.versions[-1] else f"{target.name} --version-of {version}"
     others = [each for each in registry.all_targets().values() if each.page == target.page and each is not target]
     return [
-        _("the shortest plan that it can run: evenflow plan … --target {name}", name=target.name),
+        _("the shortest plan that it can run: evenflow plan … --target {name}", name=name),
         *(_("--to {name} runs the plan as it is", name=each.name) for each in others if each.can_run(found.asked)),
     ]
 
 
-def over_limit_text(found: FittedPlan, target: Target) -> str:
+def over_limit_text(found: FittedPlan, target: Target, version: str) -> str:
     """Return why nothing is written of a plan over the limit, and what can be done."""
     assert found.fitted is not None
     memory = memory_note(found.fitted.simulation, found.memory_limit_bytes)
     nothing = _("nothing is written: it is over the memory limit; add --over-limit to write it all the same")
-    return "\n".join((losses_text(found.fitted, target.title), *_ways(found, target), memory, nothing))
+    return "\n".join((losses_text(found.fitted, target.title), *_ways(found, target, version), memory, nothing))
