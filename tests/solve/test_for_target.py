@@ -119,7 +119,12 @@ def test_groups_are_chosen_of_those_that_can_be_run():
     [
         (MEGATRON, {}, {"schedules": ["zbv"]}, "schedule must be one of 1f1b, interleaved for Some"),
         (replace(MEGATRON, most_chunks=1), {}, {"num_chunks": (2,)}, "chunks must be at most 1 for Some, got 2"),
-        (MEGATRON, {"num_microbatches": 3}, {"num_chunks": (2,)}, "for which Some has a group size"),
+        (
+            MEGATRON,
+            {"num_microbatches": 3},
+            {"num_chunks": (2,)},
+            "for which Some has a group size, got 3; the next one is 4",
+        ),
         (MEGATRON, {"sequence_splits": 2}, {}, "sequence_splits must be 1 for Some"),
         (replace(MEGATRON, even_cut=True), {"num_ranks": 3}, {"num_chunks": (1,)}, "multiple of the 3 cells"),
         (

@@ -14,7 +14,7 @@ import numpy as np
 from evenflow.errors import InputError
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
-from evenflow.model import FULL, NONE, Abilities, CellRule, Cells, Plan, Request, Sizes, cells
+from evenflow.model import FULL, NONE, Abilities, CellRule, Cells, Groups, Plan, Request, Sizes, cells
 from evenflow.schedule import (
     FAMILIES,
     different_group_sizes,
@@ -87,6 +87,7 @@ def solve_for_target(
             value=request.sizes.num_microbatches,
             rule=_("must be a number of microbatches for which {title} has a group size", title=title),
             place="microbatches",
+            remedy=_("the next one is {count}", count=_next_microbatches(request.sizes, abilities.groups)),
         )
 
     @cache
@@ -217,6 +218,16 @@ def _group_sizes(request: Request, schedule: str, abilities: Abilities, *, which
     others = [size for size in different if group_allowed(abilities.groups, size, sizes)]
     others.sort(key=lambda size: first_group_size(num_microbatches=count, group=size or fill, fill=fill))
     return others[:_FEWEST_GROUP_SIZES]
+
+
+def _next_microbatches(sizes: Sizes, groups: Groups) -> int:
+    """Return the next number of microbatches that can go through several chunks in groups of some size."""
+    more = sizes.num_microbatches + 1
+    return next(
+        count
+        for count in range(more, more + sizes.num_ranks)
+        if any(group_allowed(groups, size, replace(sizes, num_microbatches=count)) for size in (None, count))
+    )
 
 
 def _even_layers(request: Request, sizes: Sizes) -> Cells:
