@@ -38,24 +38,24 @@ def messages_in(tree: ast.AST) -> Iterator[Key]:
             yield texts if len(texts) == 2 else texts[0]
 
 
-def help_of(command: click.Command, context: click.Context) -> Iterator[str]:
-    """The help of a command, of its options and of the commands below it."""
+def help_of(command: click.Command) -> Iterator[str]:
+    """The help of a command, of its own options and of the commands below it; click has words for --help."""
     yield from (message for message, _ in messages_of_help(command.help or ""))
-    helps = (getattr(param, "help", None) for param in command.get_params(context))
+    helps = (getattr(param, "help", None) for param in command.params)
     yield from (text for text in helps if text)
     for inner in getattr(command, "commands", {}).values():
-        yield from help_of(inner, context)
+        yield from help_of(inner)
 
 
 def messages_apart() -> Iterator[tuple[str, str]]:
     """What is written apart from `_`, with its file: the help of both commands, and the table of schedule families."""
     context = click.Context(main)
-    for message in [*VERBS.values(), *help_of(main, context)]:
+    for message in [*VERBS.values(), *help_of(main)]:
         yield message, "evenflow/cli/main.py"
     for verb in VERBS:
         command = main.get_command(context, verb)
         assert command is not None
-        yield from ((message, f"evenflow/cli/verbs/{verb.replace('-', '_')}") for message in help_of(command, context))
+        yield from ((message, f"evenflow/cli/verbs/{verb.replace('-', '_')}") for message in help_of(command))
     for family in FAMILIES.values():
         told = (family.idea, family.limits, family.memory, family.bubble)
         yield from ((text, "evenflow/schedule/families.py") for text in told if re.search("[a-z]{3}", text))
