@@ -9,6 +9,9 @@ from evenflow.language import _
 from evenflow.model import Abilities, Plan
 from evenflow.targets.refusal import refusal
 
+_MOST_DIGITS = 9
+"""Digits of a number in a version; a date has eight."""
+
 Syntax = Literal["shell", "yaml", "toml", "python", "json", "csv", "text"]
 
 
@@ -117,5 +120,11 @@ class Target:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version without zeros at the end: 0.3 is 0.3.0; empty for a text that is none."""
     pieces = version.split(".")
-    return tuple(map(int, pieces)) if all(piece.isdecimal() for piece in pieces) else ()
+    if not all(piece.isdecimal() and len(piece) <= _MOST_DIGITS for piece in pieces):
+        return ()
+    numbers = list(map(int, pieces))
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
