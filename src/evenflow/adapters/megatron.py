@@ -23,10 +23,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from evenflow.adapters.stage_counts import given_plan
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, NONE, SELECT, Plan, ordered_kinds
-from evenflow.profiles.plan_file import read_plan_file
 
 KINDS = (FULL, SELECT)
 """Recompute kinds that layers can be under."""
@@ -100,8 +100,8 @@ def recompute_chunk(model: Any, plan: Plan, *, chunk: int, rank: int | None = No
 
 def _plan(plan: Plan | Path | str) -> Plan:
     """Return a plan, or that of a file; raises InputError for kinds that cannot run."""
-    read = plan if isinstance(plan, Plan) else read_plan_file(plan)
-    kinds = {kind for kind, table in read.recompute.items() if any(map(any, table))}
+    read = given_plan(plan)
+    kinds = set(read.used_kinds)
     other = [kind for kind in ordered_kinds(kinds) if kind not in (*KINDS, NONE)]
     if other:
         rule = _("must have kinds that can run: {names}", names=", ".join(KINDS))

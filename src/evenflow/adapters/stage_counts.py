@@ -27,7 +27,7 @@ def stage_counts(plan: Plan, *, title: str) -> tuple[list[int], list[int]]:
         InputError: a plan with another recomputation than `full`, or whose stages go back on a V; `title` is the
             framework's name for people.
     """
-    others = [kind for kind, table in plan.recompute.items() if kind != FULL and any(map(any, table))]
+    others = [kind for kind in plan.used_kinds if kind != FULL]
     if others:
         rule = _("must be full recomputation for {title}", title=title)
         raise InputError(value=", ".join(others), rule=rule, place="recompute", remedy=_("plan for it with --target"))

@@ -128,6 +128,11 @@ class Plan:
         """Number of body layers."""
         return sum(sum(row) for row in self.layers)
 
+    @property
+    def used_kinds(self) -> tuple[str, ...]:
+        """The recompute kinds that some layer is under, `none` apart."""
+        return tuple(kind for kind, table in self.recompute.items() if any(map(any, table)))
+
     def count(self, kind: str, chunk: int, rank: int) -> int:
         """Return the number of layers of the cell under exactly `kind`; `none` counts the rest."""
         if kind == NONE:

@@ -41,3 +41,7 @@ class Family:
     """Idle share of the step for equal stages and free messages."""
     paper: str
     """The paper that describes the family."""
+
+    def has_chunks(self, num_chunks: int) -> bool:
+        """Return whether the family has orders of its own with so many chunks per rank."""
+        return self.num_chunks in (None, num_chunks) and num_chunks >= self.fewest_chunks

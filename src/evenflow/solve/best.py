@@ -131,7 +131,5 @@ def schedule_pairs(names: Sequence[str], counts: Sequence[int], *, sequence_spli
         (name, count)
         for count in counts
         for name in sorted(dict.fromkeys(names), key=lambda name: name != default_family(num_chunks=count))
-        if FAMILIES[name].num_chunks in (None, count)
-        and count >= FAMILIES[name].fewest_chunks
-        and (FAMILIES[name].can_split or sequence_splits == 1)
+        if FAMILIES[name].has_chunks(count) and (FAMILIES[name].can_split or sequence_splits == 1)
     ]

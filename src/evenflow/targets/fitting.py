@@ -134,11 +134,7 @@ def _choices(plan: Plan, abilities: Abilities, title: str) -> Iterator[tuple[tup
     names = [family_name(name) for name in abilities.schedules]
     is_run = plan.schedule in names or (abilities.own_order and plan.schedule in FAMILIES)
     names = [plan.schedule] if is_run else names
-    fits = [
-        name
-        for name in names
-        if FAMILIES[name].num_chunks in (None, plan.num_chunks) and plan.num_chunks >= FAMILIES[name].fewest_chunks
-    ]
+    fits = [name for name in names if FAMILIES[name].has_chunks(plan.num_chunks)]
     able = [name for name in fits if not any(abilities.refusals(plan.sizes, name, title=title))]
     if not able:
         raise _no_schedule(plan, fits, abilities, title)

@@ -119,7 +119,7 @@ def _recompute_loss(plan: Plan, abilities: Abilities, title: str) -> str:
     if refusal(replace(plan, order=()), replace(abilities, schedules=(plan.schedule,)), title=title) is None:
         return _("recomputation is chosen anew for it")
     known = {kind for way in abilities.recomputation for kind in way.kinds}
-    unknown = [kind for kind in _used(plan) if kind not in known]
+    unknown = [kind for kind in plan.used_kinds if kind not in known]
     if unknown:
         return _("{title} has no recomputation {kinds}", title=title, kinds=", ".join(unknown))
     scopes = {way.scope for way in abilities.recomputation}
@@ -133,7 +133,7 @@ def _recompute_loss(plan: Plan, abilities: Abilities, title: str) -> str:
 
 
 def _used(plan: Plan) -> dict[str, Cells]:
-    return {kind: table for kind, table in plan.recompute.items() if any(map(any, table))}
+    return {kind: plan.recompute[kind] for kind in plan.used_kinds}
 
 
 def _signed(size_bytes: int) -> str:

@@ -65,7 +65,7 @@ def _recompute_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterato
 
     Full recomputation would drop keys and values of a split sequence (see `Network.split_sequence`).
     """
-    used = [kind for kind, table in plan.recompute.items() if any(map(any, table))]
+    used = plan.used_kinds
     ways = abilities.recomputation
     if plan.sequence_splits > 1:
         ways = tuple(replace(way, kinds=tuple(kind for kind in way.kinds if kind != FULL)) for way in ways)
@@ -104,8 +104,7 @@ def _recompute_refusals(plan: Plan, abilities: Abilities, title: str) -> Iterato
 
 def _is_expressible(plan: Plan, way: Recomputation) -> bool:
     """Return whether the recomputation of `plan` is one that this way has."""
-    kinds = {kind for kind, table in plan.recompute.items() if any(map(any, table))}
-    if not kinds <= set(way.kinds):
+    if not set(plan.used_kinds) <= set(way.kinds):
         return False
     cells = [
         {kind: plan.count(kind, chunk, rank) for kind in (*way.kinds, NONE)}

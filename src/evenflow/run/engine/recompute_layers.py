@@ -51,8 +51,8 @@ def forward_of(
 
 def check_kinds(plan: Plan, layers: Sequence[Part], patterns: Patterns = RECOMPUTE_PARTS) -> None:
     """Raise InputError for a kind that some layer has no sub-modules for, before any work."""
-    for kind, table in plan.recompute.items():
-        if kind != FULL and any(map(any, table)):
+    for kind in plan.used_kinds:
+        if kind != FULL:
             for part in layers:
                 _chosen(part, kind, patterns)
 

@@ -89,8 +89,7 @@ def _pairs(request: Request, plan: Plan, families: Sequence[str]) -> list[tuple[
         (name, count)
         for name in families
         if name != plan.schedule
-        and FAMILIES[name].num_chunks in (None, count)
-        and count >= FAMILIES[name].fewest_chunks
+        and FAMILIES[name].has_chunks(count)
         and (FAMILIES[name].can_split or sizes.sequence_splits == 1)
     ]
     if request.layers is not None:  # layers that the caller has decided are those of so many chunks
@@ -110,8 +109,7 @@ def _same_without_limit(request: Request, outcome: Outcome, *, time_limit_s: flo
     """
     simulation = outcome.simulation
     assert simulation is not None
-    recomputes = any(any(map(any, table)) for table in simulation.plan.recompute.values())
-    if outcome.binding != () or outcome.status is not Status.OPTIMAL or recomputes:
+    if outcome.binding != () or outcome.status is not Status.OPTIMAL or simulation.plan.used_kinds:
         return False
     unlimited = problem_of_order(replace(request, memory_limit_bytes=None), simulation.timeline.schedule)
     race = Race(unlimited, RaceSettings(patience_s=_PATIENCE_SECONDS, advise=False, start=simulation.plan))

@@ -26,7 +26,7 @@ def write(plan: Plan, version: str) -> Written:
     # The file replaces the order; what is left of the name is where it puts the stages.
     name = _looped_name(schedule) if not is_v_shaped(schedule, title=TITLE) else "zbvzerobubble"
     parts = names_per_part(stages_of(plan, schedule.stage_ranks), NAMES)
-    is_recomputed = any(any(map(any, table)) for table in plan.recompute.values())
+    is_recomputed = bool(plan.used_kinds)
     lines = [
         "step_scheduler:",
         f"  local_batch_size: {plan.num_microbatches}",

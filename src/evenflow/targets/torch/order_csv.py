@@ -57,7 +57,7 @@ def csv_order(plan: Plan) -> Schedule:
 def family_of(schedule: Schedule) -> Schedule:
     """Return the order of a family that is the same as `schedule`; `schedule` itself where no family has it."""
     for name, family in sorted(FAMILIES.items(), key=lambda item: item[1].comparison_only):
-        if family.num_chunks in (None, schedule.num_chunks) and schedule.num_chunks >= family.fewest_chunks:
+        if family.has_chunks(schedule.num_chunks):
             try:
                 named = make_schedule(name, **asdict(schedule.sizes))
             except InputError:  # sizes that the family does not have

@@ -21,11 +21,8 @@ _SHOWN_LINES, _SHOWN_OF_LINE = 2, 100
 def written_text(written: Written) -> str:
     """Return every piece under its title, then environment variables and notes."""
     parts = [_("{title}:", title=piece.title) + f"\n{_shown(piece)}" for piece in written.pieces]
-    if written.environment:
-        parts.append(environment_text(written))
-    if written.notes:
-        parts.append("\n".join(_("note: {note}", note=note) for note in written.notes))
-    return "\n\n".join(parts)
+    notes = "\n".join(_("note: {note}", note=note) for note in written.notes)
+    return "\n\n".join(filter(None, (*parts, environment_text(written), notes)))
 
 
 def _shown(piece: Piece) -> str:

@@ -228,7 +228,7 @@ def _named_by_options() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        places = {**{name: f"--{name}" for name in ("ranks", "chunks", "microbatches", "schedule")}}
+        places = {name: f"--{name}" for name in ("ranks", "chunks", "microbatches", "schedule")}
         places |= {"sequence_splits": "--sequence-splits", _("the number of chunks"): "--chunks"}
         if error.place not in places:
             raise
