@@ -1,0 +1,56 @@
+"""What a training step reaches of the rates of a data sheet: the few parameters that a calibration fits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+
+from evenflow.errors import InputError
+from evenflow.language import _
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """Shares of a data sheet's rates that are reached, and times that no data sheet states."""
+
+    product_share: float = 0.8
+    """Of the peak of matrix products in 16 or 32 bits, that large products reach."""
+    low_precision_share: float = 0.85
+    """Of `product_share`, that products in 8 or 4 bits reach: their peak is higher, and harder to feed."""
+    attention_share: float = 0.8
+    """Of `product_share`, that fused attention reaches."""
+    memory_share: float = 0.9
+    """Of the memory bandwidth."""
+    ramp_depth: float = 0.0
+    """A product of depth k takes (k + ramp_depth) / k as long as its operations: tiles begin and end."""
+    operator_ns: float = 40_000.0
+    """Least time of an operator: the host launches no faster."""
+    link_share: float = 0.5
+    """Of the bandwidth between devices of one fast domain, that collectives reach."""
+    network_share: float = 0.4
+    """Of the bandwidth of the network, that collectives reach."""
+    latency_ns: float = 30_000.0
+    """Time of a collective of two devices without its bytes; each doubling of the devices adds half of it."""
+    step_ns: float = 10_000_000.0
+    """Time of a step outside of forwards, backwards, collectives and the optimizer's traffic."""
+    reserve_share: float = 0.0
+    """Of what a rank allocates, that fragmentation adds."""
+    standard_errors: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """Of the fitted parameters, each in its own unit."""
+
+    def __post_init__(self) -> None:
+        for name in PARAMETERS:
+            value = getattr(self, name)
+            most = 1.0 if name.endswith("_share") and name != "reserve_share" else float("inf")
+            least_is_open = name.endswith("_share") and name != "reserve_share"
+            if not (0 < value <= most if least_is_open else 0 <= value < most):
+                rule = (
+                    _("must be a share above 0 and at most 1") if most == 1 else _("must be zero or more, and finite")
+                )
+                raise InputError(value=value, rule=rule, place=name)
+
+    def changed(self, values: Mapping[str, float]) -> "Reached":
+        """Return the same with other values of some parameters, by name."""
+        return replace(self, **dict(values))  # type: ignore[arg-type]
+
+
+PARAMETERS: tuple[str, ...] = tuple(one.name for one in fields(Reached) if one.name != "standard_errors")
+"""Names of what can be fitted."""

@@ -1,0 +1,64 @@
+"""The operators and exchanges of the embedding, and of the last norm, output layer and loss."""
+
+from evenflow.cluster import Collective
+from evenflow.cluster.topology import Group
+from evenflow.predict.layer_work import HALF, Passes, layer_passes, tokens
+from evenflow.predict.parameters import padded_vocabulary
+from evenflow.predict.training import Training
+from evenflow.predict.work import Exchange, Spent, Work, elementwise, gradients, product
+
+_SINGLE = 4
+"""Bytes of a number in the loss."""
+
+
+def head_passes(training: Training) -> Passes:
+    """Return the passes of the embedding: a lookup, and a sum over the devices that hold parts of the table."""
+    passed = HALF * tokens(training) * training.model.hidden
+    forward: list[Work] = [elementwise(2 * passed, 2, "embedding"), *_sum_over_tensor(training, passed)]
+    return Passes(tuple(forward), (elementwise(3 * passed, 3, "embedding"),))
+
+
+def tail_passes(training: Training) -> Passes:
+    """Return the passes of the last norm, the output layer in 16 bits and the loss in 32.
+
+    Blocks that predict further tokens run here too, each with an output layer and a loss of its own.
+    """
+    model, degrees = training.model, training.degrees
+    here = tokens(training)
+    own = padded_vocabulary(training) / degrees.tensor
+    logits = here * own
+    passed = HALF * here * model.hidden
+    forward: tuple[Work, ...] = (
+        elementwise(2 * passed, 1, "norm"),
+        product(here, own, model.hidden, dtype="bfloat16", module="output"),
+        elementwise(logits * (HALF + _SINGLE + 3 * _SINGLE), 5, "loss"),
+        *_sum_over_tensor(training, 3 * _SINGLE * here),
+    )
+    backward: tuple[Work, ...] = (
+        elementwise(logits * (2 * _SINGLE + HALF), 3, "loss"),
+        *gradients(here, own, model.hidden, dtype="bfloat16", module="output"),
+        *_sum_over_tensor(training, passed),
+        elementwise(3 * passed, 2, "norm"),
+    )
+    one = Passes(forward, backward)
+    block = layer_passes(training, has_experts=model.experts is not None)
+    joined = Passes(
+        (product(here, model.hidden, 2 * model.hidden, dtype="bfloat16", module="mtp"),),
+        tuple(gradients(here, model.hidden, 2 * model.hidden, dtype="bfloat16", module="mtp")),
+    )
+    everything = one
+    for _token in range(model.predicted_tokens):
+        everything = everything + joined + block + one
+    return everything
+
+
+def _sum_over_tensor(training: Training, size_bytes: float) -> tuple[Exchange, ...]:
+    tensor = training.degrees.tensor
+    if tensor == 1:
+        return ()
+    return (
+        Exchange(
+            spent=Spent.TENSOR, module="ends", group=Group(size=tensor), collective=Collective.ALL_REDUCE,
+            size_bytes=size_bytes,
+        ),
+    )  # fmt: skip

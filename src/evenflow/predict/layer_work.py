@@ -1,0 +1,246 @@
+"""The operators and exchanges of one body layer, forward and backward, on one device for one microbatch."""
+
+from dataclasses import dataclass
+
+from evenflow.cluster import Collective
+from evenflow.cluster.topology import Group
+from evenflow.predict.training import FORMATS, Training
+from evenflow.predict.work import Exchange, Operators, Spent, Work, elementwise, gradients, product
+
+HALF = 2
+"""Bytes of a number in activations."""
+_MASK = 1
+"""Bytes of a number in a dropout mask."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """What a layer does in one microbatch."""
+
+    forward: tuple[Work, ...]
+    backward: tuple[Work, ...]
+
+    def __add__(self, other: "Passes") -> "Passes":
+        return Passes(self.forward + other.forward, self.backward + other.backward)
+
+
+def layer_passes(training: Training, *, has_experts: bool, has_window: bool = False) -> Passes:
+    """Return the passes of one body layer."""
+    latent = training.model.latent
+    attention = _latent_attention(training) if latent else _attention(training, has_window=has_window)
+    mlp = _experts(training) if has_experts else _mlp(training, training.model.ffn, module="mlp")
+    return _norms(training) + attention + mlp
+
+
+def tokens(training: Training) -> float:
+    """Tokens of a microbatch on a device outside of sequence-parallel parts."""
+    return training.microbatch * training.sequence / training.degrees.context
+
+
+def _spread_tokens(training: Training) -> float:
+    """Tokens of a microbatch on a device in the parts that sequence parallelism splits."""
+    degrees = training.degrees
+    return tokens(training) / (degrees.tensor if degrees.sequence_parallel else 1)
+
+
+def _norms(training: Training) -> Passes:
+    """Two norms, and two sums with the residual; dropout where the model has it."""
+    passed = HALF * _spread_tokens(training) * training.model.hidden
+    module = "layernorm"
+    mask = passed / HALF * _MASK if training.model.dropout else 0.0
+    if training.software.fused_elementwise:
+        forward = [elementwise(2 * 2 * passed, 2, module), elementwise(2 * (3 * passed + mask), 2, "residual")]
+        backward = [elementwise(2 * 4 * passed, 4, module), elementwise(2 * (2 * passed + mask), 2, "residual")]
+    else:
+        forward = [elementwise(2 * 7 * passed, 6, module), elementwise(2 * (6 * passed + mask), 4, "residual")]
+        backward = [elementwise(2 * 10 * passed, 6, module), elementwise(2 * (8 * passed + mask), 6, "residual")]
+    return Passes(tuple(forward), tuple(backward))
+
+
+def _linear(training: Training, rows: float, columns: float, depth: float, module: str, count: float = 1) -> Passes:
+    dtype = FORMATS[training.precision]
+    forward: list[Work] = [product(rows, columns, depth, dtype=dtype, module=module, count=count)]
+    backward = gradients(rows, columns, depth, dtype=dtype, module=module, count=count)
+    if dtype in ("float8", "float4"):  # inputs and gradients are cast, and their scales found
+        forward.append(elementwise(1.5 * HALF * rows * depth * count, 1, module))
+        backward.append(elementwise(2.0 * HALF * rows * columns * count, 1, module))
+    return Passes(tuple(forward), tuple(backward))
+
+
+def _tensor_exchanges(training: Training, module: str) -> Passes:
+    """What one block (attention or MLP) exchanges between tensor-parallel devices. [arXiv:2205.05198, §4.2]"""
+    degrees, software = training.degrees, training.software
+    if degrees.tensor == 1:
+        return Passes((), ())
+    size = HALF * tokens(training) * training.model.hidden
+    hidden = 0.85 if software.overlaps_tensor else 0.0
+
+    def exchange(collective: Collective, share: float = hidden) -> Exchange:
+        return Exchange(
+            spent=Spent.TENSOR, module=module, group=Group(size=degrees.tensor), collective=collective,
+            size_bytes=size, hidden_share=share,
+        )  # fmt: skip
+
+    if degrees.sequence_parallel:
+        both = (exchange(Collective.ALL_GATHER), exchange(Collective.REDUCE_SCATTER))
+        again = exchange(Collective.ALL_GATHER, 0.9)  # the input for the weight gradient, under the input gradient
+        return Passes(both, (*both, again))
+    return Passes((exchange(Collective.ALL_REDUCE),), (exchange(Collective.ALL_REDUCE),))
+
+
+def _attention(training: Training, *, has_window: bool) -> Passes:
+    model, degrees = training.model, training.degrees
+    here = tokens(training)
+    queries = model.heads * model.head_dim / degrees.tensor
+    keys = max(model.kv_heads / degrees.tensor, 1) * model.head_dim
+    passes = _tensor_exchanges(training, "attention")
+    passes += _linear(training, here, queries + 2 * keys, model.hidden, "qkv")
+    passes += _rotary(training, here * (queries + keys))
+    passes += _core(training, queries, queries, has_window=has_window)
+    passes += _context_exchanges(training, 2 * keys)
+    return passes + _linear(training, here, model.hidden, queries, "out")
+
+
+def _rotary(training: Training, numbers: float) -> Passes:
+    if training.model.positions:
+        return Passes((), ())
+    calls, times = (1, 2) if training.software.fused_elementwise else (6, 8)
+    once = (elementwise(times * HALF * numbers, calls, "rotary"),)
+    return Passes(once, once)
+
+
+def _latent_attention(training: Training) -> Passes:
+    model, degrees, latent = training.model, training.degrees, training.model.latent
+    assert latent is not None
+    here, spread = tokens(training), _spread_tokens(training)
+    heads = model.heads / degrees.tensor
+    width = latent.plain_dim + latent.rotary_dim
+    passes = _tensor_exchanges(training, "attention")
+    if latent.query_rank:
+        passes += _linear(training, spread, latent.query_rank, model.hidden, "qkv")
+        passes += _linear(training, here, heads * width, latent.query_rank, "mla_up_proj")
+    else:
+        passes += _linear(training, here, heads * width, model.hidden, "qkv")
+    passes += _linear(training, spread, latent.key_value_rank + latent.rotary_dim, model.hidden, "qkv")
+    passes += _linear(
+        training, here, heads * (latent.plain_dim + latent.value_dim), latent.key_value_rank, "mla_up_proj"
+    )
+    passes += _rotary(training, here * 2 * heads * width)
+    passes += _core(training, heads * width, heads * latent.value_dim, has_window=False)
+    passes += _context_exchanges(training, heads * (width + latent.value_dim))
+    return passes + _linear(training, here, model.hidden, heads * latent.value_dim, "out")
+
+
+def _core(training: Training, keyed: float, valued: float, *, has_window: bool) -> Passes:
+    """Scores, softmax and the sum of values; `keyed` and `valued` are a device's widths of queries and of values."""
+    model, software = training.model, training.software
+    here, seen = tokens(training), float(training.sequence)
+    if has_window and model.window:
+        seen = min(seen, 2.0 * model.window)
+    flops = 2 * here * seen * (keyed + valued)
+    heads = max(1.0, keyed / (model.head_dim or 1)) if model.latent is None else model.heads / training.degrees.tensor
+    dtype = "bfloat16" if training.precision != "fp32" else "float32"
+    if software.fused_attention:
+        share = 0.5 if software.skips_masked else 1.0
+        moved = HALF * here * (2 * keyed + 2 * valued)
+
+        def fused(times: float) -> Operators:
+            return Operators(
+                spent=Spent.ATTENTION, module="core_attn", flops=flops * share * times, moved_bytes=moved * times,
+                dtype=dtype, calls=1,
+            )  # fmt: skip
+
+        return Passes((fused(1.0),), (fused(2.5),))
+    scores = HALF * heads * here * seen
+    depth = keyed / heads
+
+    def batched(length: float) -> Operators:
+        return Operators(
+            spent=Spent.ATTENTION, module="core_attn", flops=flops / 2,
+            moved_bytes=scores + HALF * here * (keyed + valued) / 2 * 2, dtype=dtype, depth=length,
+        )  # fmt: skip
+
+    mask = scores / HALF * _MASK if model.dropout else 0.0
+    softmax = elementwise(2 * scores, 1, "core_attn")
+    dropout = [elementwise(2 * scores + mask, 1, "core_attn")] if model.dropout else []
+    forward = [batched(depth), batched(seen), softmax, *dropout]
+    backward = [
+        batched(depth), batched(depth), batched(seen), batched(seen), elementwise(3 * scores, 1, "core_attn"), *dropout
+    ]  # fmt: skip
+    return Passes(tuple(forward), tuple(backward))
+
+
+def _context_exchanges(training: Training, width: float) -> Passes:
+    """What the devices of a context group exchange: keys and values, `width` numbers a token, or all of attention."""
+    degrees = training.degrees
+    if degrees.context == 1:
+        return Passes((), ())
+    group = Group(size=degrees.context, stride=degrees.tensor)
+    size = HALF * tokens(training) * degrees.context * width
+    collective, hidden = Collective.ALL_GATHER, 0.7
+    if degrees.context_exchange == "all-to-all":
+        model = training.model
+        size = HALF * tokens(training) * degrees.context * 4 * model.heads * model.head_dim / degrees.tensor
+        collective, hidden = Collective.ALL_TO_ALL, 0.0
+    elif degrees.context_exchange == "all-gather":
+        hidden = 0.0
+    once = Exchange(
+        spent=Spent.CONTEXT, module="core_attn", group=group, collective=collective, size_bytes=size,
+        hidden_share=hidden,
+    )  # fmt: skip
+    return Passes((once,), (once, once))
+
+
+def _mlp(training: Training, width: float, *, module: str) -> Passes:
+    model, degrees = training.model, training.degrees
+    here, own = tokens(training), width / degrees.tensor
+    inner = (2 if model.gated else 1) * own
+    passes = _tensor_exchanges(training, module)
+    passes += _linear(training, here, inner, model.hidden, module)
+    passes += _activation(training, here * inner, here * own, module)
+    return passes + _linear(training, here, model.hidden, own, module)
+
+
+def _activation(training: Training, read: float, written: float, module: str) -> Passes:
+    calls, times = (1, 1.0) if training.software.fused_elementwise else (3, 2.5)
+    forward = elementwise(times * HALF * (read + written), calls, module)
+    backward = elementwise(times * HALF * (2 * read + written), calls, module)
+    return Passes((forward,), (backward,))
+
+
+def _experts(training: Training) -> Passes:
+    model, degrees, experts = training.model, training.degrees, training.model.experts
+    assert experts is not None
+    split = expert_tensor(training)
+    own_experts = experts.count / degrees.expert
+    routed = tokens(training) / degrees.tensor * experts.active * split  # what a device computes, if loads are equal
+    if experts.capacity_factor is not None:
+        routed *= experts.capacity_factor
+    width = experts.ffn / split
+    inner = (2 if model.gated else 1) * width
+    rows = routed / own_experts
+    passed = HALF * routed * model.hidden
+    passes = _linear(training, tokens(training) / degrees.tensor, experts.count, model.hidden, "moe")
+    passes += Passes((elementwise(4 * passed, 4, "moe"),), (elementwise(5 * passed, 4, "moe"),))
+    if degrees.expert * split > 1:
+        group = Group(size=degrees.expert * split)
+        exchange = Exchange(
+            spent=Spent.EXPERT, module="moe", group=group, collective=Collective.ALL_TO_ALL,
+            size_bytes=passed * group.size / split,
+            hidden_share=0.8 if training.software.overlaps_experts else 0.0,
+        )  # fmt: skip
+        passes += Passes((exchange, exchange), (exchange, exchange))
+    passes += _linear(training, rows, inner, model.hidden, "moe", own_experts)
+    passes += _activation(training, routed * inner, routed * width, "moe_act")
+    passes += _linear(training, rows, model.hidden, width, "moe", own_experts)
+    if experts.shared_ffn:
+        passes += _mlp(training, experts.shared_ffn, module="shared_experts")
+    return passes
+
+
+def expert_tensor(training: Training) -> int:
+    """Ways that an expert's matrices are split."""
+    degrees = training.degrees
+    if degrees.expert_tensor is not None:
+        return degrees.expert_tensor
+    return 1 if degrees.expert > 1 else degrees.tensor

@@ -1,0 +1,51 @@
+"""The time of a pass on one device, by what it is spent on: the one place where work becomes nanoseconds."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from evenflow.cluster.topology import Topology
+from evenflow.predict.work import Operators, Spent, Work
+
+SLOWED = 1.13
+"""How much slower a device computes while it communicates. [Galvatron, arXiv:2211.13878, measured]"""
+
+
+@dataclass(slots=True)
+class Spending:
+    """Nanoseconds by what they are spent on: on the device's time, and hidden under other work."""
+
+    exposed: dict[Spent, float] = field(default_factory=dict)
+    hidden: dict[Spent, float] = field(default_factory=dict)
+
+    @property
+    def total_ns(self) -> float:
+        """Time that passes."""
+        return sum(self.exposed.values())
+
+    def add(self, spent: Spent, exposed_ns: float, hidden_ns: float = 0.0) -> None:
+        """Count more time."""
+        self.exposed[spent] = self.exposed.get(spent, 0.0) + exposed_ns
+        if hidden_ns:
+            self.hidden[spent] = self.hidden.get(spent, 0.0) + hidden_ns
+
+
+def priced(works: Iterable[Work], topology: Topology) -> Spending:
+    """Return the time of `works` one after the other; what is hidden slows the work above it."""
+    spending = Spending()
+    device = topology.accelerator
+    for work in works:
+        if isinstance(work, Operators):
+            spending.add(work.spent, work.time_ns(device))
+        else:
+            whole = work.time_ns(topology)
+            hidden = whole * work.hidden_share
+            spending.add(work.spent, whole - hidden + hidden * (1 - 1 / SLOWED), hidden)
+    return spending
+
+
+def overlapped(spending: Spending, spent: Spent, exchange_ns: float) -> Spending:
+    """Return the pass with a collective of `exchange_ns` that runs under all of it, and shows where it is longer."""
+    under = min(exchange_ns, spending.total_ns * SLOWED)
+    result = Spending(dict(spending.exposed), dict(spending.hidden))
+    result.add(spent, exchange_ns - under + under * (1 - 1 / SLOWED), under)
+    return result

@@ -1,0 +1,108 @@
+"""A training step: the model, how it is split over devices, its batch, number formats and software."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from evenflow.predict.transformer import Transformer
+
+
+class Sharding(StrEnum):
+    """What the devices of a data-parallel group share out of a parameter's state. [ZeRO, arXiv:1910.02054]"""
+
+    NOTHING = "0"
+    OPTIMIZER = "1"
+    """ZeRO-1, Megatron's distributed optimizer."""
+    GRADIENTS = "2"
+    PARAMETERS = "3"
+    """ZeRO-3, fully sharded data parallel."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Degrees:
+    """How many ways a training is split. Devices: pipeline * tensor * context * data; experts lie across these."""
+
+    tensor: int = 1
+    pipeline: int = 1
+    chunks: int = 1
+    """Model chunks of each pipeline rank."""
+    context: int = 1
+    data: int = 1
+    expert: int = 1
+    expert_tensor: int | None = None
+    """Ways that an expert's matrices are split; None: as `tensor`, or 1 where experts are distributed."""
+    sequence_parallel: bool = True
+    sharding: Sharding = Sharding.OPTIMIZER
+    context_exchange: str = "ring"
+    """How the devices of a context group exchange: ``ring``, ``all-gather`` or ``all-to-all``."""
+
+    @property
+    def devices(self) -> int:
+        """Devices in all."""
+        return self.tensor * self.pipeline * self.context * self.data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Software:
+    """What a framework does with the same mathematics."""
+
+    fused_attention: bool = True
+    """Attention in one kernel that does not write its scores (FlashAttention and its like)."""
+    skips_masked: bool = True
+    """Whether fused attention skips blocks that the causal mask hides."""
+    fused_elementwise: bool = True
+    """Whether activation functions, norms, residuals and positions are fused or compiled."""
+    captured_graphs: bool = False
+    """Whether launches are captured in graphs: then the host does not limit operators."""
+    overlaps_tensor: bool = False
+    """Tensor-parallel collectives run under matrix products."""
+    overlaps_gradients: bool = True
+    """Gradients are reduced under the last backward."""
+    overlaps_parameters: bool = True
+    """Parameters are gathered under the first forward."""
+    overlaps_pipeline: bool = True
+    """Pipeline messages are sent while the rank computes."""
+    overlaps_experts: bool = False
+    """Tokens are exchanged between experts under other microbatches' computation."""
+    gradient_bytes: int = 4
+    """Bytes in which gradients are kept and reduced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """One optimizer step of a transformer."""
+
+    model: Transformer
+    degrees: Degrees
+    microbatch: int
+    """Sequences of a microbatch."""
+    global_batch: int
+    """Sequences of a step."""
+    sequence: int
+    """Tokens of a sequence."""
+    precision: str = "bf16"
+    """Of the linear layers: bf16, fp16, fp32, fp8, nvfp4; attention and the output layer keep 16 bits under the last two."""
+    schedule: str | None = None
+    """Name of an evenflow schedule family; None: 1f1b, or interleaved with several chunks."""
+    recompute: str = "none"
+    """Recompute kind of all layers: none, select, full."""
+    recompute_modules: tuple[str, ...] = ("core_attn",)
+    """What kind `select` computes again: core_attn, layernorm, mlp, moe, moe_act, mla_up_proj."""
+    full_layers: int | None = None
+    """Under `full`, how many layers of each cell; None: all."""
+    layout: tuple[tuple[int, ...], ...] = ()
+    """Layers of every cell [chunk][rank]; empty: dealt evenly."""
+    ends_are_layers: bool = False
+    """Embedding and loss count as a layer each where layers are dealt evenly."""
+    software: Software = field(default_factory=Software)
+
+    @property
+    def microbatches(self) -> int:
+        """Microbatches of a pipeline and step."""
+        return self.global_batch // (self.degrees.data * self.microbatch)
+
+
+FORMATS: Mapping[str, str] = {
+    "bf16": "bfloat16", "fp16": "float16", "fp32": "float32", "fp8": "float8", "nvfp4": "float4"
+}  # fmt: skip
+"""Number format of the products of linear layers, by the precision of a training."""

@@ -1,0 +1,92 @@
+"""A transformer as plain numbers: what its operators, its parameters and its activations follow from."""
+
+from dataclasses import dataclass
+
+from evenflow.errors import InputError
+from evenflow.language import _
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experts:
+    """A mixture of experts in place of the MLP. [DeepSeekMoE, arXiv:2401.06066]"""
+
+    count: int
+    active: int
+    """Experts that every token goes to."""
+    ffn: int
+    """Width of one expert."""
+    shared_ffn: int = 0
+    """Width of all experts together that every token goes to beside its own; 0 without."""
+    dense_layers: int = 0
+    """First layers that have an ordinary MLP."""
+    every: int = 1
+    """Of the other layers, one in this many has experts."""
+    capacity_factor: float | None = None
+    """Room of an expert in shares of an equal load, filled up and cut off; None: as many tokens as come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatentAttention:
+    """Multi-head latent attention: narrow projections of queries, keys, values. [DeepSeek-V2, arXiv:2405.04434]"""
+
+    query_rank: int
+    """Width that queries go through; 0: they are projected at once."""
+    key_value_rank: int
+    rotary_dim: int
+    """Width of the part of a query and a key that carries the position."""
+    plain_dim: int
+    """Width of the other part."""
+    value_dim: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transformer:
+    """A decoder: embedding, equal blocks of attention and MLP (or experts), norm, output layer, loss."""
+
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    """Heads of keys and values: fewer than `heads` where queries share them."""
+    head_dim: int
+    ffn: int
+    vocabulary: int
+    gated: bool
+    """Whether the MLP multiplies two projections (SwiGLU): three matrices, not two."""
+    tied: bool = False
+    """Whether the output layer is the embedding's table."""
+    positions: int = 0
+    """Learned positions; 0 for rotary ones or none."""
+    biases: bool = False
+    """Whether the projections add a bias, as in GPT-2."""
+    experts: Experts | None = None
+    latent: LatentAttention | None = None
+    window: int = 0
+    """Tokens before it that a token sees in layers with a sliding window; 0: all."""
+    window_every: int = 1
+    """One layer in this many has the window."""
+    predicted_tokens: int = 0
+    """Further tokens that are predicted, each by a block and the output layer (multi-token prediction)."""
+    dropout: bool = False
+    name: str = "model"
+
+    def __post_init__(self) -> None:
+        sizes = ("hidden", "layers", "heads", "kv_heads", "head_dim", "vocabulary")
+        for field in sizes:
+            self._require(getattr(self, field) >= 1, getattr(self, field), _("must be at least 1"), field)
+        fits = self.heads % self.kv_heads == 0
+        rule = _("must divide the {heads} heads of the queries", heads=self.heads)
+        self._require(fits, self.kv_heads, rule, "kv_heads")
+        if self.experts is not None:
+            most = self.experts.count
+            rule = _("must be from 1 to the {count} experts", count=most)
+            self._require(1 <= self.experts.active <= most, self.experts.active, rule, "active_experts")
+
+    def _require(self, holds: bool, value: object, rule: str, field: str) -> None:
+        if not holds:
+            raise InputError(value=value, rule=rule, place=f"{self.name}, {field}")
+
+    def has_experts(self, layer: int) -> bool:
+        """Whether body layer `layer` has experts."""
+        experts = self.experts
+        return experts is not None and layer >= experts.dense_layers and layer % experts.every == experts.every - 1

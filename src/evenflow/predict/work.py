@@ -1,0 +1,92 @@
+"""What a device does in a pass through a part of the model: operators, and exchanges with other devices."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from evenflow.cluster import Collective
+from evenflow.cluster.accelerators import Accelerator
+from evenflow.cluster.collectives import collective_ns
+from evenflow.cluster.topology import Group, Topology
+
+
+class Spent(StrEnum):
+    """What time is spent on."""
+
+    PRODUCTS = "matrix products"
+    ATTENTION = "attention"
+    OTHER = "other operators"
+    TENSOR = "tensor-parallel communication"
+    CONTEXT = "context-parallel communication"
+    EXPERT = "expert-parallel communication"
+    DATA = "data-parallel communication"
+    PIPELINE = "pipeline communication"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operators:
+    """Equal operators of one kind."""
+
+    spent: Spent
+    module: str
+    """The sub-module they belong to, as recomputation names it."""
+    flops: float = 0.0
+    """Floating-point operations of all of them."""
+    moved_bytes: float
+    """Bytes that all of them read and write."""
+    dtype: str = ""
+    depth: float = 0.0
+    """Length of the sums of a matrix product."""
+    calls: int = 1
+    """How many they are."""
+
+    def time_ns(self, accelerator: Accelerator) -> float:
+        """Nanoseconds of all of them on one device."""
+        return accelerator.time_ns(
+            flops=self.flops, moved_bytes=self.moved_bytes, dtype=self.dtype, depth=self.depth, calls=self.calls
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """A collective of one group."""
+
+    spent: Spent
+    module: str
+    group: Group
+    collective: Collective
+    size_bytes: float
+    """As `collective_ns` takes it: of the unsplit tensor."""
+    hidden_share: float = 0.0
+    """The share that can run under other work."""
+
+    def time_ns(self, topology: Topology) -> float:
+        """Nanoseconds, hidden or not."""
+        axis = topology.axis(self.group, self.collective)
+        return collective_ns(axis, self.collective, round(self.size_bytes))
+
+
+Work = Operators | Exchange
+
+
+def product(
+    rows: float, columns: float, depth: float, *, dtype: str, module: str, count: float = 1.0, item_bytes: float = 2.0
+) -> Operators:
+    """Return `count` products [rows, depth] x [depth, columns] as one call."""
+    moved = item_bytes * (rows * depth + depth * columns) + 2 * rows * columns
+    flops = 2.0 * rows * columns * depth * count
+    return Operators(
+        spent=Spent.PRODUCTS, module=module, flops=flops, moved_bytes=moved * count, dtype=dtype, depth=depth
+    )
+
+
+def gradients(rows: float, columns: float, depth: float, *, dtype: str, module: str, count: float = 1.0) -> list[Work]:
+    """Return the two products of the backward of `product`: for its input and for its weight."""
+    return [
+        product(rows, depth, columns, dtype=dtype, module=module, count=count),
+        product(depth, columns, rows, dtype=dtype, module=module, count=count),
+    ]
+
+
+def elementwise(moved_bytes: float, calls: int, module: str) -> Operators:
+    """Return operators that are limited by memory, `moved_bytes` in all."""
+    return Operators(spent=Spent.OTHER, module=module, moved_bytes=moved_bytes, calls=calls)
