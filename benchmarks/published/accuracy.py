@@ -5,16 +5,17 @@ from pathlib import Path
 
 from benchmarks.fidelity import write
 from benchmarks.published import report, timeline
-from benchmarks.published.assumptions import completed
 from benchmarks.published.guesses import guess_all
 from benchmarks.published.picture import scatter_svg
 from benchmarks.published.predictor import Calibrate, Predictor
 from benchmarks.published.ranking import ranking_groups
-from benchmarks.published.reading import DATA, read_runs
-from benchmarks.published.run import PublishedRun
 from benchmarks.published.timeline_file import PublishedTimeline, read_timeline
 from benchmarks.table import aligned
+from evenflow.profiles.measured.assumptions import completed
+from evenflow.profiles.measured.reading import read_runs
+from evenflow.profiles.measured.run import MeasuredRun
 
+DATA = Path(__file__).with_name("data")
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "accuracy.md"
 PICTURE = DOCS / "images" / "accuracy.svg"
@@ -22,7 +23,7 @@ POINTS = (0, 1, 3)
 """How many measured runs of a source are known."""
 
 
-def read_all(paths: Sequence[Path]) -> tuple[dict[str, tuple[PublishedRun, ...]], list[PublishedTimeline]]:
+def read_all(paths: Sequence[Path]) -> tuple[dict[str, tuple[MeasuredRun, ...]], list[PublishedTimeline]]:
     """Return the runs of CSV files by path, and the timelines of JSON files; those of `DATA` where there are no paths.
 
     Raises:
@@ -33,7 +34,7 @@ def read_all(paths: Sequence[Path]) -> tuple[dict[str, tuple[PublishedRun, ...]]
     return runs, [read_timeline(path) for path in paths if path.suffix == ".json"]
 
 
-def contents_table(files: Mapping[str, Sequence[PublishedRun]]) -> str:
+def contents_table(files: Mapping[str, Sequence[MeasuredRun]]) -> str:
     """Return how many runs every file has, and for how many of them nothing is assumed."""
     rows = []
     for file, runs in files.items():
@@ -59,7 +60,7 @@ def timeline_sections(timelines: Sequence[PublishedTimeline]) -> dict[str, str]:
 
 
 def score_sections(
-    files: Mapping[str, Sequence[PublishedRun]], predictor: Predictor, calibrate: Calibrate
+    files: Mapping[str, Sequence[MeasuredRun]], predictor: Predictor, calibrate: Calibrate
 ) -> tuple[dict[str, str], str]:
     """Return the tables of scores by the name of their place in the page, and the picture as SVG."""
     guesses = {points: guess_all(files, predictor, calibrate=calibrate, points=points) for points in POINTS}

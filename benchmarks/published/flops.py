@@ -1,12 +1,12 @@
 """Model FLOPs of a training step, to tell runs that keep their accelerators busy from those that wait for launches."""
 
-from benchmarks.published.run import PublishedRun
+from evenflow.profiles.measured.run import MeasuredRun
 
 BUSY_TFLOPS = 15.0
 """Less model TFLOP/s a GPU: the host launches kernels more slowly than the accelerator runs them."""
 
 
-def model_tflops_per_gpu(run: PublishedRun) -> float | None:
+def model_tflops_per_gpu(run: MeasuredRun) -> float | None:
     """Return TFLOP/s of a completed and timed run, None of any other.
 
     Counted are matrix products of forward and backward without recomputation; attention in full, as in
@@ -28,7 +28,7 @@ def model_tflops_per_gpu(run: PublishedRun) -> float | None:
     return 6 * multiplications * seq * (run.gbs or 0) / run.step_s / run.gpus / 1e12
 
 
-def is_launch_bound(run: PublishedRun) -> bool:
+def is_launch_bound(run: MeasuredRun) -> bool:
     """Whether a completed run does so little that launches of kernels decide its time."""
     tflops = model_tflops_per_gpu(run)
     return tflops is not None and tflops < BUSY_TFLOPS

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.published.assumptions import completed
 from benchmarks.published.predictor import Calibrate, Predicted, Predictor, calibration_points
-from benchmarks.published.run import PublishedRun
 from benchmarks.published.scores import Error
 from evenflow.errors import InputError
+from evenflow.profiles.measured.assumptions import completed
+from evenflow.profiles.measured.run import MeasuredRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class Guess:
     """A completed run and what was predicted for it."""
 
     file: str
-    run: PublishedRun
+    run: MeasuredRun
     predicted: Predicted
     refusal: str = ""
     """Why nothing was predicted, empty where something was."""
@@ -38,7 +38,7 @@ def _error(name: str, predicted: float | None, measured: float | None) -> Error 
 
 
 def guess_all(
-    files: Mapping[str, Sequence[PublishedRun]],
+    files: Mapping[str, Sequence[MeasuredRun]],
     predictor: Predictor,
     *,
     calibrate: Calibrate | None = None,
@@ -65,7 +65,7 @@ def guess_all(
     return found
 
 
-def _guess(file: str, run: PublishedRun, predictor: Predictor) -> Guess:
+def _guess(file: str, run: MeasuredRun, predictor: Predictor) -> Guess:
     nothing = Predicted(step_s=None, memory_gib=None)
     if run.lacks:
         return Guess(file=file, run=run, predicted=nothing, refusal=f"the source does not state {', '.join(run.lacks)}")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from benchmarks.published.run import PublishedRun
+from evenflow.profiles.measured.run import MeasuredRun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,13 +14,13 @@ class Predicted:
     memory_gib: float | None
 
 
-Predictor = Callable[[PublishedRun], Predicted]
+Predictor = Callable[[MeasuredRun], Predicted]
 """Gets completed runs and must not look at what was measured."""
-Calibrate = Callable[[Predictor, Sequence[PublishedRun]], Predictor]
+Calibrate = Callable[[Predictor, Sequence[MeasuredRun]], Predictor]
 """From a predictor and measured runs of one source to a predictor that knows them."""
 
 
-def calibration_points(runs: Sequence[PublishedRun], count: int) -> tuple[PublishedRun, ...]:
+def calibration_points(runs: Sequence[MeasuredRun], count: int) -> tuple[MeasuredRun, ...]:
     """Return `count` runs that are spread evenly over the measured ones, from the shortest step to the longest.
 
     They are taken from runs with step and memory, where these are more than `count`, otherwise from those with a step,

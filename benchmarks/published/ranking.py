@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 
-from benchmarks.published.run import PublishedRun
+from evenflow.profiles.measured.run import MeasuredRun
 
 _GROUP = ("source", "hardware", "model", "gpus", "seq", "precision", "gbs")
 LEAST = 3
@@ -25,9 +25,9 @@ class Ranking:
     """How much slower the configuration that is predicted to be the fastest is than the fastest one, as a share."""
 
 
-def ranking_groups(runs: Iterable[PublishedRun]) -> Mapping[str, tuple[PublishedRun, ...]]:
+def ranking_groups(runs: Iterable[MeasuredRun]) -> Mapping[str, tuple[MeasuredRun, ...]]:
     """Return timed runs that differ in nothing but their configuration, by name, where there are at least `LEAST`."""
-    groups: dict[tuple[object, ...], list[PublishedRun]] = {}
+    groups: dict[tuple[object, ...], list[MeasuredRun]] = {}
     for run in runs:
         if run.step_s is not None:
             groups.setdefault(tuple(getattr(run, name) for name in _GROUP), []).append(run)
@@ -41,7 +41,7 @@ def _name(key: Sequence[object]) -> str:
     return ", ".join(f"{value}" if isinstance(value, str) else f"{name} {value}" for name, value in parts)
 
 
-def rank(name: str, pairs: Sequence[tuple[PublishedRun, float]]) -> Ranking | None:
+def rank(name: str, pairs: Sequence[tuple[MeasuredRun, float]]) -> Ranking | None:
     """Return how a group was ranked by predicted steps; None where too few configurations have one.
 
     A configuration that was measured several times counts once, with the mean of its steps.

@@ -7,7 +7,7 @@ from benchmarks.published.predictor import Predicted
 from click.testing import CliRunner
 
 from benchmarks.published import accuracy
-from tests.benchmarks.published.rows import csv_text
+from tests.profiles.measured.rows import csv_text
 
 
 def written(name: str) -> str:

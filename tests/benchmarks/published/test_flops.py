@@ -1,11 +1,12 @@
 """Model FLOPs of published runs."""
 
 import pytest
-from benchmarks.published.assumptions import completed
+from benchmarks.published.accuracy import DATA
 from benchmarks.published.flops import is_launch_bound, model_tflops_per_gpu
-from benchmarks.published.reading import DATA, read_runs
 
-from tests.benchmarks.published.rows import make_run
+from evenflow.profiles.measured.assumptions import completed
+from evenflow.profiles.measured.reading import read_runs
+from tests.profiles.measured.rows import make_run
 
 
 def test_the_flops_of_a_gpt_agree_with_the_published_formula() -> None:

@@ -7,7 +7,7 @@ from benchmarks.published.guesses import guess_all, memory_errors, time_errors
 from benchmarks.published.predictor import Predicted
 
 from evenflow.errors import InputError
-from tests.benchmarks.published.rows import make_run
+from tests.profiles.measured.rows import make_run
 
 RUNS = [make_run(id=f"row {index}", step_s=str(index + 1), mem_gib="30") for index in range(7)]
 

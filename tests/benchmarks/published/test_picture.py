@@ -8,7 +8,7 @@ from benchmarks.published.guesses import guess_all
 from benchmarks.published.picture import scatter_svg
 from benchmarks.published.predictor import Predicted
 
-from tests.benchmarks.published.rows import make_run
+from tests.profiles.measured.rows import make_run
 
 
 def perfect(run) -> Predicted:

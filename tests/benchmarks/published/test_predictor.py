@@ -4,7 +4,7 @@ from benchmarks.published.predictor import calibration_points
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.benchmarks.published.rows import make_run
+from tests.profiles.measured.rows import make_run
 
 STEPS = [make_run(id=f"step {index}", step_s=str(index + 1)) for index in range(10)]
 

@@ -3,13 +3,14 @@
 from itertools import pairwise
 
 import pytest
-from benchmarks.published.assumptions import completed
+from benchmarks.published.accuracy import DATA
 from benchmarks.published.ranking import kendall_tau, rank, ranking_groups, regret
-from benchmarks.published.reading import DATA, read_runs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.benchmarks.published.rows import make_run
+from evenflow.profiles.measured.assumptions import completed
+from evenflow.profiles.measured.reading import read_runs
+from tests.profiles.measured.rows import make_run
 
 TIMES = st.lists(st.floats(0.1, 1000), min_size=2, max_size=12)
 DIFFERENT = st.lists(st.integers(1, 10**6), min_size=2, max_size=12, unique=True)

@@ -1,12 +1,13 @@
 """Tables of scores."""
 
-from benchmarks.published.assumptions import completed
+from benchmarks.published.accuracy import DATA
 from benchmarks.published.guesses import guess_all
 from benchmarks.published.predictor import Predicted
-from benchmarks.published.reading import DATA, read_runs
 
 from benchmarks.published import report
-from tests.benchmarks.published.rows import make_run
+from evenflow.profiles.measured.assumptions import completed
+from evenflow.profiles.measured.reading import read_runs
+from tests.profiles.measured.rows import make_run
 
 
 def twice(run) -> Predicted:

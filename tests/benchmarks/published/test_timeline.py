@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.published.reading import DATA
+from benchmarks.published.accuracy import DATA
 from benchmarks.published.timeline import memory_errors, memory_table, simulated_span_ns, step_errors, step_table
 from benchmarks.published.timeline_file import read_timeline
 from hypothesis import given

@@ -1,12 +1,19 @@
-"""CSV files of published runs: what they say is read, and each kind of mistake gives one message."""
+"""CSV files of measured runs: what they say is read, and each kind of mistake gives one message."""
 
 import pytest
-from benchmarks.published.reading import COLUMNS, DATA, parse_runs, read_runs
+from benchmarks.published.accuracy import DATA
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.errors import FileError, InputError
-from tests.benchmarks.published.rows import PLAIN, csv_text, make_run
+from evenflow.profiles.measured.reading import COLUMNS, parse_runs, read_runs
+from evenflow.profiles.measured.run import NEEDED
+from tests.profiles.measured.rows import PLAIN, csv_text, make_run
+
+
+def minimal(*columns: str) -> str:
+    cells = PLAIN | {"mem_gib": "30.5"}
+    return f"{','.join(columns)}\n{','.join(cells[name] for name in columns)}\n"
 
 
 def refusal(text: str) -> str:
@@ -72,11 +79,25 @@ def test_columns_must_be_those_of_the_format() -> None:
     assert refusal(text.replace("step_s", "step_sec", 1)) == (
         "file.csv, line 1: step_sec is an unknown column; did you mean 'step_s'?"
     )
-    assert refusal(text.replace(",notes", ",id", 1)).startswith("file.csv, line 1: id is there twice")
-    assert refusal(csv_text({}, columns=COLUMNS[:-1]).replace(PLAIN["ref"], "x")).startswith(
-        "file.csv, line 1 must have the column notes"
-    )
-    assert refusal("").startswith("file.csv, line 1 must have id, source, ref")
+    assert refusal(text.replace(",notes", ",id", 1)).startswith("file.csv, line 1: id is given twice")
+    assert refusal("").startswith("file.csv, line 1 must have the column hidden, layers, seq, gbs, mbs, tp, pp;")
+
+
+@pytest.mark.parametrize("absent", NEEDED)
+def test_a_file_must_have_what_nobody_can_assume(absent) -> None:
+    text = minimal(*(name for name in NEEDED if name != absent), "step_s")
+    assert refusal(text).startswith(f"file.csv, line 1 must have the column {absent};")
+
+
+def test_a_file_must_have_a_measurement() -> None:
+    assert refusal(minimal(*NEEDED)).startswith("file.csv, line 1 must have the column step_s / mem_gib")
+    assert parse_runs(minimal(*NEEDED, "mem_gib"), file="file.csv")[0].mem_gib == 30.5
+
+
+def test_all_other_columns_may_be_left_out() -> None:
+    (run,) = parse_runs(minimal(*NEEDED, "step_s"), file="runs/mine.csv")
+    assert (run.hidden, run.step_s, run.gpus, run.notes) == (4096, 1.5, None, None)
+    assert (run.id, run.source, run.ref) == ("mine.csv:2", "mine.csv", "runs/mine.csv:2")
 
 
 def test_rows_must_be_whole_and_there_and_named_once() -> None:

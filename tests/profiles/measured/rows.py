@@ -3,8 +3,8 @@
 import csv
 from io import StringIO
 
-from benchmarks.published.reading import COLUMNS, parse_runs
-from benchmarks.published.run import PublishedRun
+from evenflow.profiles.measured.reading import COLUMNS, parse_runs
+from evenflow.profiles.measured.run import MeasuredRun
 
 PLAIN = {
     "id": "a", "source": "lab", "ref": "paper, line 1", "hardware": "h100", "gpus": "8", "gpus_per_node": "8",
@@ -25,6 +25,6 @@ def csv_text(*rows: dict[str, str], columns: tuple[str, ...] = COLUMNS) -> str:
     return file.getvalue()
 
 
-def make_run(**cells: str) -> PublishedRun:
+def make_run(**cells: str) -> MeasuredRun:
     """The run of `PLAIN`, changed as `cells` say."""
     return parse_runs(csv_text(cells), file="file.csv")[0]

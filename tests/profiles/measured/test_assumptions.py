@@ -1,11 +1,12 @@
 """What is taken for fields that a source does not state."""
 
 import pytest
-from benchmarks.published.assumptions import completed
-from benchmarks.published.reading import COLUMNS, DATA, read_runs
-from benchmarks.published.run import NEEDED
+from benchmarks.published.accuracy import DATA
 
-from tests.benchmarks.published.rows import PLAIN, make_run
+from evenflow.profiles.measured.assumptions import completed
+from evenflow.profiles.measured.reading import COLUMNS, read_runs
+from evenflow.profiles.measured.run import NEEDED
+from tests.profiles.measured.rows import PLAIN, make_run
 
 _NOT_CONFIGURED = {"step_s", "tokens_s_gpu", "tflops_gpu", "mem_gib", "mem_rank", "split", "notes", "model"}
 _ABSENT_IS_NOTHING = {"layout", "recompute_detail", "overlap_flags"}

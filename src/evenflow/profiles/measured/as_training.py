@@ -1,0 +1,117 @@
+"""A measured run as a training on a topology, which `evenflow.predict` predicts."""
+
+from typing import TypeVar
+
+from evenflow.cluster.accelerators import accelerator_named
+from evenflow.cluster.topology import Topology
+from evenflow.predict.training import Degrees, Sharding, Software, Training
+from evenflow.predict.transformer import Experts, Transformer
+from evenflow.profiles.measured.run import MeasuredRun
+
+_NAMES = {"a100-80": "a100"}
+
+
+def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
+    """Return a completed run, which lacks nothing, as a training and the devices that it runs on.
+
+    Raises:
+        InputError: an unknown accelerator or number format, or a model or degrees that cannot be.
+    """
+    experts = None
+    if run.experts:
+        experts = Experts(
+            count=run.experts,
+            active=_known(run.active_experts),
+            ffn=_known(run.expert_ffn),
+            shared_ffn=run.shared_experts or 0,
+        )
+    flags = run.overlap_flags or ""
+    old = str(run.hardware).startswith(("v100", "a100")) and run.zero != "fsdp"
+    model = Transformer(
+        hidden=_known(run.hidden),
+        layers=_known(run.layers),
+        heads=_known(run.heads),
+        kv_heads=_known(run.kv_heads),
+        head_dim=_known(run.head_dim),
+        ffn=run.ffn or 0,
+        vocabulary=_known(run.vocab),
+        gated=_known(run.gated_mlp),
+        tied=_known(run.tied_embeddings),
+        positions=0 if run.gated_mlp else _known(run.seq),
+        biases=not run.gated_mlp,
+        experts=experts,
+        predicted_tokens=run.mtp_layers or 0,
+        dropout=old,
+        name=run.model or "model",
+    )
+    sharding = {"distopt": "1", "fsdp": "3"}.get(_known(run.zero), _known(run.zero))
+    degrees = Degrees(
+        tensor=_known(run.tp),
+        pipeline=_known(run.pp),
+        chunks=run.vpp or 1,
+        context=_known(run.cp),
+        data=_known(run.dp),
+        expert=_known(run.ep),
+        sequence_parallel=_known(run.sequence_parallel),
+        sharding=Sharding(sharding),
+    )
+    fsdp = run.zero == "fsdp"
+    software = Software(
+        fused_attention=not old,
+        fused_elementwise=not fsdp or "compile" in flags,
+        captured_graphs="GRAPH=True" in flags or "cuda_graph_impl='full" in flags or "cuda_graph_impl='local" in flags,
+        overlaps_tensor="TP_COMM_OVERLAP=True" in flags or "tp_comm_overlap=True" in flags,
+        overlaps_gradients=not old,
+        overlaps_parameters=not old,
+        overlaps_pipeline=not old,
+        overlaps_experts="overlap_moe_expert_parallel_comm=True" in flags,
+        gradient_bytes=4 if run.precision != "fp16" and not old else 2,
+    )
+    kind = {"full": "full", "selective": "select"}.get(run.recompute or "", "none")
+    training = Training(
+        model=model,
+        degrees=degrees,
+        microbatch=_known(run.mbs),
+        global_batch=_known(run.gbs),
+        sequence=_known(run.seq),
+        precision=run.precision or "bf16",
+        recompute=kind,
+        layout=_layout(run),
+        software=software,
+    )
+    device = accelerator_named(_NAMES.get(_known(run.hardware), _known(run.hardware)))
+    domain = device.link_devices if device.link_devices > 8 else run.gpus_per_node or 8
+    return training, Topology(accelerator=device, domain_devices=domain)
+
+
+_Value = TypeVar("_Value")
+
+
+def _known(value: _Value | None) -> _Value:
+    """A field that a completed run has."""
+    assert value is not None
+    return value
+
+
+def _layout(run: MeasuredRun) -> tuple[tuple[int, ...], ...]:
+    ranks, chunks, layers = _known(run.pp), _known(run.vpp), _known(run.layers)
+    stages = ranks * chunks
+    each, left = divmod(layers, stages)
+    text = run.layout or ""
+    if "embedding and loss" in text:
+        total = layers + 2
+        each = total // stages
+        counts = [each] * stages
+        counts[0] -= 1
+        counts[-1] -= 1
+        counts[1 % stages] += total - each * stages
+    elif "last stage has 1" in text:
+        counts = [each + (each * stages + left - 1 - each * (stages - 1) > 0)] * stages
+        counts = [7] * (stages - 1) + [1]
+        if sum(counts) != layers:
+            return ()
+    elif left and stages > 1:
+        counts = [each + (stage < left) for stage in range(stages)]
+    else:
+        return ()
+    return tuple(tuple(counts[chunk * ranks : (chunk + 1) * ranks]) for chunk in range(chunks))

@@ -1,0 +1,118 @@
+"""What a prediction takes for fields that are not stated: rules of physics and habit, none for a source.
+
+Some fields follow from others, or are empty because a plain model does not have what they describe; nothing is assumed
+then. Everything else that is put in is listed.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from evenflow.language import _
+from evenflow.profiles.measured.run import Assumption, MeasuredRun
+
+GPT2_VOCABULARY = 50_257
+_BEFORE_2022 = ("v100", "a100")
+_NODES_OF_FOUR = ("gb200", "gb300")
+_EIGHT_BIT = ("b200", "b300", "gb200", "gb300")
+
+
+def completed(run: MeasuredRun) -> MeasuredRun:
+    """Return `run` with a value in every field that a prediction needs, and in `assumed` what was not stated.
+
+    Fields of `MeasuredRun.lacks` stay empty. Values never depend on the source, nor on what was measured.
+    """
+    if run.lacks:
+        return run
+    for name, value in _RULES:
+        if getattr(run, name) is None or (name == "hardware" and run.hardware in _SIZE_UNKNOWN):
+            found, reason = value(run)
+            run = replace(run, **{name: found})  # type: ignore[arg-type]
+            if reason:
+                run = replace(run, assumed=(*run.assumed, Assumption(field=name, value=found, reason=reason)))
+    return run
+
+
+_Rule = Callable[[MeasuredRun], tuple[object, str]]
+"""From a run, in which all earlier rules have been followed, to a value and the reason; none where it follows."""
+_SIZE_UNKNOWN = {"a100": "a100-80", "v100": "v100-32"}
+
+
+def _hardware(run: MeasuredRun) -> tuple[object, str]:
+    if run.hardware is None:
+        return "h100", _("the most frequent one; only rows that state memory alone lack it")
+    return _SIZE_UNKNOWN[run.hardware], _("memory size not stated: the larger one")
+
+
+def _ep(run: MeasuredRun) -> tuple[object, str]:
+    return 1, "" if not run.experts else _("experts are not said to be distributed")
+
+
+def _gpus(run: MeasuredRun) -> tuple[object, str]:
+    least = run.pp * max(run.tp * run.cp, run.ep)  # type: ignore[operator, type-var]
+    return max(8, least) if 8 % least == 0 else least, _("a node of eight, or as many as the degrees need")
+
+
+def _dp(run: MeasuredRun) -> tuple[object, str]:
+    return max(1, run.gpus // (run.tp * run.pp * run.cp)), ""  # type: ignore[operator]
+
+
+def _is_since_2022(run: MeasuredRun) -> bool:
+    return not str(run.hardware).startswith(_BEFORE_2022)
+
+
+def _schedule(run: MeasuredRun) -> tuple[object, str]:
+    if run.pp == 1:
+        return "1f1b", ""
+    return ("interleaved", "") if run.vpp != 1 else ("1f1b", _("usual with one chunk"))
+
+
+def _sequence_parallel(run: MeasuredRun) -> tuple[object, str]:
+    if run.tp == 1:
+        return False, ""
+    since = _is_since_2022(run)
+    return since, _("on with tensor parallelism since 2022, so on accelerators later than A100")
+
+
+def _zero(run: MeasuredRun) -> tuple[object, str]:
+    if run.dp == 1:
+        return "0", ""
+    return ("distopt" if _is_since_2022(run) else "0"), _("usual on accelerators later than A100, and not before")
+
+
+def _precision(run: MeasuredRun) -> tuple[object, str]:
+    name = str(run.hardware)
+    kind = "fp16" if name.startswith(_BEFORE_2022) else "fp8" if name.startswith(_EIGHT_BIT) else "bf16"
+    return kind, _("the usual format of the accelerator: fp16 up to A100, fp8 on Blackwell, else bf16")
+
+
+def _nodes(run: MeasuredRun) -> tuple[object, str]:
+    return 4 if str(run.hardware) in _NODES_OF_FOUR else 8, _("8, or 4 on GB200 and GB300")
+
+
+_RULES: tuple[tuple[str, _Rule], ...] = (
+    ("experts", lambda run: (0, "")),
+    ("mtp_layers", lambda run: (0, "")),
+    ("shared_experts", lambda run: (0, "")),
+    ("active_experts", lambda run: (1, _("the fewest")) if run.experts else (0, "")),
+    ("gated_mlp", lambda run: (False, _("two matrices, as in GPT"))),
+    ("ffn", lambda run: (4 * (run.hidden or 0), _("four times the hidden size, as in GPT"))),
+    ("expert_ffn", lambda run: (run.ffn, _("as wide as a dense layer")) if run.experts else (0, "")),
+    ("heads", lambda run: (max(1, (run.hidden or 0) // 128), _("128 wide"))),
+    ("kv_heads", lambda run: (run.heads, _("every head has its own keys and values, as in GPT"))),
+    ("head_dim", lambda run: (max(1, (run.hidden or 0) // (run.heads or 1)), "")),
+    ("vocab", lambda run: (GPT2_VOCABULARY, _("the vocabulary of GPT-2"))),
+    ("tied_embeddings", lambda run: (not run.gated_mlp, _("shared with two-matrix blocks, as in GPT, else not"))),
+    ("hardware", _hardware),
+    ("gpus_per_node", _nodes),
+    ("cp", lambda run: (1, "")),
+    ("vpp", lambda run: (1, "" if run.pp == 1 else _("one chunk"))),
+    ("ep", _ep),
+    ("gpus", _gpus),
+    ("dp", _dp),
+    ("microbatches", lambda run: (max(1, run.gbs // ((run.dp or 1) * (run.mbs or 1))), "")),  # type: ignore[operator]
+    ("schedule", _schedule),
+    ("precision", _precision),
+    ("sequence_parallel", _sequence_parallel),
+    ("zero", _zero),
+    ("recompute", lambda run: ("none", _("not mentioned"))),
+)

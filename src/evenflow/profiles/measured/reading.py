@@ -1,0 +1,133 @@
+"""CSV files of measured runs as values: strict, with one message that names file, line and column."""
+
+import csv
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from io import StringIO
+from pathlib import Path
+
+from evenflow.errors import InputError
+from evenflow.fields import nearest, read_text
+from evenflow.language import _
+from evenflow.profiles.measured.run import NEEDED, MeasuredRun
+
+COLUMNS = tuple(field.name for field in fields(MeasuredRun) if field.name != "assumed")
+"""All that a file may have, in any order."""
+_NAMING = ("id", "source", "ref")
+"""Made up where a file has no such column; never empty where it has one."""
+_MEASURED = ("step_s", "mem_gib")
+_MAY_BE_ZERO = frozenset({"experts", "active_experts", "expert_ffn", "shared_experts", "mtp_layers"})
+_LARGEST = 10**15
+"""No number of a training run is larger."""
+
+
+def read_runs(path: Path) -> tuple[MeasuredRun, ...]:
+    """Return the rows of a CSV file as they are stated, in their order.
+
+    A file must have the columns of `NEEDED` and one of ``step_s`` and ``mem_gib``; any of `COLUMNS` may be there.
+
+    Raises:
+        InputError: a file that cannot be read or is no CSV, with columns of its own or too few of them, without rows,
+            with a number that is none, with an empty id, source or ref, or with an id twice.
+    """
+    return parse_runs(read_text(path), file=str(path))
+
+
+def parse_runs(text: str, *, file: str) -> tuple[MeasuredRun, ...]:
+    """Return the rows of the text of a CSV file, as `read_runs` does; `file` names it in messages."""
+    reader = csv.reader(StringIO(text, newline=""), strict=True)
+    runs: dict[str, MeasuredRun] = {}
+    try:
+        header = next(reader, [])
+        _check_header(header, file=file)
+        for cells in reader:
+            line = reader.line_num
+            place = _("{file}, line {line}", file=file, line=line)
+            if len(cells) != len(header):
+                rule = _("must have as many cells as the header ({count})", count=len(header))
+                raise InputError(value=len(cells), rule=rule, place=place)
+            names = {"id": f"{Path(file).name}:{line}", "source": Path(file).name, "ref": f"{file}:{line}"}
+            run = _run(names | dict(zip(header, cells, strict=True)), place=place)
+            if run.id in runs:
+                raise InputError(value=run.id, rule=_("must be in the file only once"), place=f"{place}: id")
+            runs[run.id] = run
+    except csv.Error as error:
+        place = _("{file}, line {line}", file=file, line=reader.line_num)
+        raise InputError(value=None, rule=_("must be CSV ({problem})", problem=error), place=place) from None
+    if not runs:
+        raise InputError(value=None, rule=_("must have a row below the header"), place=file)
+    return tuple(runs.values())
+
+
+def _check_header(header: list[str], *, file: str) -> None:
+    place = _("{file}, line {line}", file=file, line=1)
+    for name in header:
+        if name not in COLUMNS:
+            near = nearest(name, COLUMNS)
+            remedy = (
+                _("did you mean {near!r}?", near=near)
+                if near
+                else _("the columns are {names}", names=", ".join(COLUMNS))
+            )
+            raise InputError(value=None, rule=_("is an unknown column"), place=f"{place}: {name}", remedy=remedy)
+        if header.count(name) > 1:
+            remedy = _("keep one of the two")
+            raise InputError(value=None, rule=_("is given twice"), place=f"{place}: {name}", remedy=remedy)
+    missing = ", ".join(name for name in NEEDED if name not in header)
+    if missing:
+        remedy = _("every prediction needs {names}", names=", ".join(NEEDED))
+        raise InputError(value=None, rule=_("must have the column {names}", names=missing), place=place, remedy=remedy)
+    if not any(name in header for name in _MEASURED):
+        rule = _("must have the column {names}", names=" / ".join(_MEASURED))
+        raise InputError(value=None, rule=rule, place=place, remedy=_("give what was measured"))
+
+
+def _run(cells: Mapping[str, str], *, place: str) -> MeasuredRun:
+    for name in _NAMING:
+        if not cells[name].strip():
+            raise InputError(value=None, rule=_("must not be empty"), place=f"{place}: {name}")
+    return MeasuredRun(**{name: _READERS[name](cell.strip(), name, place) for name, cell in cells.items()})  # type: ignore[arg-type]
+
+
+def _text(cell: str, name: str, place: str) -> str | None:
+    return cell or None
+
+
+def _flag(cell: str, name: str, place: str) -> bool | None:
+    if cell not in ("", "0", "1"):
+        raise InputError(value=cell, rule=_("must be 0, 1 or empty"), place=f"{place}: {name}")
+    return None if cell == "" else cell == "1"
+
+
+def _integer(cell: str, name: str, place: str) -> int | None:
+    if cell == "":
+        return None
+    least = 0 if name in _MAY_BE_ZERO else 1
+    value = int(cell) if cell.isascii() and cell.isdigit() and len(cell) <= len(str(_LARGEST)) else -1
+    if not least <= value <= _LARGEST:
+        rule = _("must be a whole number of at least {least}", least=least)
+        raise InputError(value=cell, rule=rule, place=f"{place}: {name}")
+    return value
+
+
+def _real(cell: str, name: str, place: str) -> float | None:
+    if cell == "":
+        return None
+    try:
+        value = float(cell)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= _LARGEST or "_" in cell:
+        raise InputError(value=cell, rule=_("must be a number above 0"), place=f"{place}: {name}")
+    return value
+
+
+_READER_OF_TYPE: Mapping[object, Callable[[str, str, str], object]] = {
+    str: _text,
+    str | None: _text,
+    bool | None: _flag,
+    int | None: _integer,
+    float | None: _real,
+}
+_READERS = {field.name: _READER_OF_TYPE[field.type] for field in fields(MeasuredRun) if field.name in COLUMNS}
