@@ -1,10 +1,12 @@
 """Parameters of a device by part of the model, and the groups that hold copies of them."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from evenflow.cluster.topology import Group
 from evenflow.predict.layer_work import expert_tensor
 from evenflow.predict.training import Degrees, Training
+from evenflow.predict.transformer import Transformer
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,43 +37,64 @@ def layer_parameters(training: Training, *, has_experts: bool) -> Parameters:
     """Return the parameters of one body layer on one device."""
     model, degrees = training.model, training.degrees
     tensor, hidden = degrees.tensor, model.hidden
-    matrices = 3 if model.gated else 2
-    dense = 2.0 * hidden * (2 if model.biases else 1) + _attention(training)
-    if not has_experts:
-        biases = (model.ffn / tensor + hidden) if model.biases else 0
-        return Parameters(dense + matrices * hidden * model.ffn / tensor + biases)
+    dense = model.norms.of_layer * _norm(model) + _attention(training)
     experts = model.experts
-    assert experts is not None
-    dense += hidden * experts.count + matrices * hidden * experts.shared_ffn / tensor
-    own = experts.count / degrees.expert * matrices * hidden * experts.ffn / expert_tensor(training)
-    return Parameters(dense, own)
+    if not has_experts or experts is None:
+        return Parameters(dense + _mlp(model, model.ffn / tensor))
+    dense += hidden * experts.count + (experts.count if model.biases.experts else 0)
+    if experts.shared_ffn:
+        dense += _mlp(model, experts.shared_ffn / tensor) + (hidden if experts.shared_gate else 0)
+    split = expert_tensor(training)
+    one = _matrices(model) * hidden * experts.ffn / split
+    if model.biases.experts:
+        one += (_matrices(model) - 1) * experts.ffn / split + hidden
+    return Parameters(dense, experts.count / degrees.expert * one)
+
+
+def _matrices(model: Transformer) -> int:
+    """Matrices of an MLP."""
+    return 3 if model.gated else 2
+
+
+def _mlp(model: Transformer, width: float) -> float:
+    """Parameters of an MLP of this width; the bias of what it gives is on every device."""
+    biases = (_matrices(model) - 1) * width + model.hidden if model.biases.mlp else 0
+    return _matrices(model) * model.hidden * width + biases
+
+
+def _norm(model: Transformer) -> float:
+    """Parameters of one norm over the hidden size."""
+    if not model.norms.learned:
+        return 0.0
+    return model.hidden * (2.0 if model.biases.norms else 1.0)
 
 
 def _attention(training: Training) -> float:
     model, tensor = training.model, training.degrees.tensor
+    hidden, biases = model.hidden, model.biases
+    heads = model.heads / tensor
+    small = (hidden if biases.out else 0) + (heads if model.sinks else 0)
     latent = model.latent
     if latent is None:
-        queries = model.heads * model.head_dim / tensor
+        queries = heads * model.head_dim
         keys = max(model.kv_heads / tensor, 1) * model.head_dim
-        biases = (queries + 2 * keys + model.hidden) if model.biases else 0
-        return model.hidden * (2 * queries + 2 * keys) + biases
-    heads = model.heads / tensor
+        small += (queries + 2 * keys if biases.queries else 0) + min(model.norms.queries, queries)
+        small += min(model.norms.keys, keys)
+        return hidden * (2 * queries + 2 * keys) + small
     width = latent.plain_dim + latent.rotary_dim
-    narrow = (
-        latent.query_rank * (model.hidden + heads * width + 1) if latent.query_rank else model.hidden * heads * width
-    )
-    keys = model.hidden * (latent.key_value_rank + latent.rotary_dim) + latent.key_value_rank
-    return (
-        narrow
-        + keys
-        + heads * (latent.key_value_rank * (latent.plain_dim + latent.value_dim) + latent.value_dim * model.hidden)
-    )
+    narrow = hidden * heads * width
+    if latent.query_rank:
+        narrow = latent.query_rank * (hidden + heads * width + 1 + (1 if biases.queries else 0))
+    keys = (hidden + (1 if biases.queries else 0)) * (latent.key_value_rank + latent.rotary_dim) + latent.key_value_rank
+    wide = heads * (latent.key_value_rank * (latent.plain_dim + latent.value_dim) + latent.value_dim * hidden)
+    return narrow + keys + wide + small
 
 
 def head_parameters(training: Training) -> Parameters:
-    """Return those of the embedding, and of learned positions."""
+    """Return those of the embedding, of learned positions, and of the norm after them."""
     model = training.model
-    return Parameters(model.hidden * (padded_vocabulary(training) / training.degrees.tensor + model.positions))
+    table = model.hidden * (padded_vocabulary(training) / training.degrees.tensor + model.positions)
+    return Parameters(table + (_norm(model) if model.norms.after_embedding else 0))
 
 
 def tail_parameters(training: Training, *, has_embedding: bool) -> Parameters:
@@ -80,12 +103,26 @@ def tail_parameters(training: Training, *, has_embedding: bool) -> Parameters:
     A tied output layer is a copy where the embedding is on another rank, and nothing where `has_embedding`.
     """
     model = training.model
-    table = model.hidden * padded_vocabulary(training) / training.degrees.tensor
-    dense = Parameters(model.hidden * (2 if model.biases else 1) + (0 if model.tied and has_embedding else table))
+    words = padded_vocabulary(training) / training.degrees.tensor
+    table = 0 if model.tied and has_embedding else model.hidden * words
+    dense = Parameters(_norm(model) + table + (words if model.biases.logits else 0))
     for _block in range(model.predicted_tokens):
         dense += layer_parameters(training, has_experts=model.experts is not None)
         dense += Parameters(2 * model.hidden * model.hidden / training.degrees.tensor + 3 * model.hidden)
     return dense
+
+
+def model_parameters(model: Transformer) -> int:
+    """Return the parameters of a whole model, its vocabulary as it is."""
+    one = Training(model=model, degrees=Degrees(), microbatch=1, global_batch=1, sequence=1)
+    total = head_parameters(one) + tail_parameters(one, has_embedding=True)
+    kinds = Counter(model.has_experts(layer) for layer in range(model.layers))
+    for has_experts, count in kinds.items():
+        layer = layer_parameters(one, has_experts=has_experts)
+        total += Parameters(count * layer.dense, count * layer.expert)
+    of_word = model.hidden * (1 if model.tied else 2) + (1 if model.biases.logits else 0)
+    filled = padded_vocabulary(one) - model.vocabulary
+    return round(total.dense + total.expert - filled * of_word)
 
 
 def padded_vocabulary(training: Training) -> int:

@@ -68,7 +68,7 @@ _Kind = tuple[bool, bool]
 
 def _layer_kind(training: Training, layer: int) -> _Kind:
     model = training.model
-    return model.has_experts(layer), bool(model.window) and layer % model.window_every == 0
+    return model.has_experts(layer), model.has_window(layer)
 
 
 def _runs(kinds: list[_Kind]) -> Iterator[tuple[_Kind, int]]:

@@ -21,6 +21,10 @@ class Experts:
     """First layers that have an ordinary MLP."""
     every: int = 1
     """Of the other layers, one in this many has experts."""
+    mlp_layers: tuple[int, ...] = ()
+    """Further layers that have an ordinary MLP."""
+    shared_gate: bool = False
+    """Whether a learned gate weighs what the shared experts give."""
     capacity_factor: float | None = None
     """Room of an expert in shares of an equal load, filled up and cut off; None: as many tokens as come."""
 
@@ -37,6 +41,41 @@ class LatentAttention:
     plain_dim: int
     """Width of the other part."""
     value_dim: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Biases:
+    """Which products and norms add a bias."""
+
+    queries: bool = False
+    """The projections to queries, keys and values; of latent attention, those to their narrow forms."""
+    out: bool = False
+    """The projection out of attention."""
+    mlp: bool = False
+    experts: bool = False
+    """The router, and the products of every expert."""
+    norms: bool = False
+    logits: bool = False
+    """The output layer."""
+
+
+EVERY_BIAS = Biases(queries=True, out=True, mlp=True, norms=True)
+"""As in GPT-2."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Norms:
+    """How many norms a model has beside the last one, and what they learn."""
+
+    of_layer: int = 2
+    """Of each body layer, over the hidden size."""
+    queries: int = 0
+    """Numbers that the norm of a layer's queries learns: the width of a head, or of all heads; 0 without one."""
+    keys: int = 0
+    """As `queries`, of the keys."""
+    after_embedding: bool = False
+    learned: bool = True
+    """Whether norms have weights at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +96,16 @@ class Transformer:
     """Whether the output layer is the embedding's table."""
     positions: int = 0
     """Learned positions; 0 for rotary ones or none."""
-    biases: bool = False
-    """Whether the projections add a bias, as in GPT-2."""
+    biases: Biases = Biases()
+    norms: Norms = Norms()
+    sinks: bool = False
+    """Whether every head learns a number that joins its softmax and takes no value."""
     experts: Experts | None = None
     latent: LatentAttention | None = None
     window: int = 0
     """Tokens before it that a token sees in layers with a sliding window; 0: all."""
-    window_every: int = 1
-    """One layer in this many has the window."""
+    unwindowed_layers: tuple[int, ...] = ()
+    """Layers without the window."""
     predicted_tokens: int = 0
     """Further tokens that are predicted, each by a block and the output layer (multi-token prediction)."""
     dropout: bool = False
@@ -87,6 +128,12 @@ class Transformer:
             raise InputError(value=value, rule=rule, place=f"{self.name}, {field}")
 
     def has_experts(self, layer: int) -> bool:
-        """Whether body layer `layer` has experts."""
+        """Whether body layer `layer`, counted from 0, has experts."""
         experts = self.experts
-        return experts is not None and layer >= experts.dense_layers and layer % experts.every == experts.every - 1
+        if experts is None or layer < experts.dense_layers or layer in experts.mlp_layers:
+            return False
+        return layer % experts.every == experts.every - 1
+
+    def has_window(self, layer: int) -> bool:
+        """Whether body layer `layer`, counted from 0, has the sliding window."""
+        return bool(self.window) and layer not in self.unwindowed_layers

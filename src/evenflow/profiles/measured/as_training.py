@@ -5,7 +5,7 @@ from typing import TypeVar
 from evenflow.cluster.accelerators import accelerator_named
 from evenflow.cluster.topology import Topology
 from evenflow.predict.training import Degrees, Sharding, Software, Training
-from evenflow.predict.transformer import Experts, Transformer
+from evenflow.predict.transformer import EVERY_BIAS, Biases, Experts, Transformer
 from evenflow.profiles.measured.run import MeasuredRun
 
 _NAMES = {"a100-80": "a100"}
@@ -38,7 +38,7 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         gated=_known(run.gated_mlp),
         tied=_known(run.tied_embeddings),
         positions=0 if run.gated_mlp else _known(run.seq),
-        biases=not run.gated_mlp,
+        biases=Biases() if run.gated_mlp else EVERY_BIAS,
         experts=experts,
         predicted_tokens=run.mtp_layers or 0,
         dropout=old,
