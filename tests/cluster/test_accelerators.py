@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 import pytest
 
 from evenflow.cluster.accelerators import A100, ACCELERATORS, Accelerator, accelerator_named
+from evenflow.cluster.reached import Reached
 from evenflow.errors import InputError
 
 EASY = Accelerator(flops_per_s=1e12, memory_bytes_per_s=8e9, flops_per_s_of={"bfloat16": 4e12})
@@ -20,6 +23,13 @@ def test_a_share_of_the_peak_slows_arithmetic_alone() -> None:
     half = EASY.reaching(0.5)
     assert (half.rate("bfloat16"), half.rate("int8"), half.memory_bytes_per_s) == (2e12, 5e11, 8e9)
     assert EASY.all_in("bfloat16").rate("float32") == 4e12
+
+
+def test_fused_attention_reaches_its_share_of_what_products_reach() -> None:
+    device = replace(EASY, reached=Reached(product_share=0.5, attention_share=0.25, operator_ns=0.0))
+    product = device.time_ns(flops=1e6, moved_bytes=8)
+    assert product == pytest.approx(1e6 / 500)
+    assert device.time_ns(flops=1e6, moved_bytes=8, is_fused_attention=True) == pytest.approx(4 * product)
 
 
 @pytest.mark.parametrize("name", ACCELERATORS)

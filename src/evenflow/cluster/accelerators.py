@@ -56,7 +56,14 @@ class Accelerator:
                 )
 
     def time_ns(
-        self, *, flops: float, moved_bytes: float, dtype: str = "", depth: float = 0.0, calls: int = 1
+        self,
+        *,
+        flops: float,
+        moved_bytes: float,
+        dtype: str = "",
+        depth: float = 0.0,
+        calls: int = 1,
+        is_fused_attention: bool = False,
     ) -> float:
         """Nanoseconds of `calls` equal operators with these operations and bytes in all, as training reaches them.
 
@@ -67,6 +74,7 @@ class Accelerator:
         arithmetic_ns = 0.0
         if flops:
             share = reached.product_share * (reached.low_precision_share if dtype in LOW_PRECISION else 1.0)
+            share *= reached.attention_share if is_fused_attention else 1.0
             ramp = 1.0 + reached.ramp_depth / depth if depth else 1.0
             arithmetic_ns = flops * ramp / (self.rate(dtype) * share / _NANOSECONDS)
         traffic_ns = moved_bytes / (self.memory_bytes_per_s * reached.memory_share / _NANOSECONDS)

@@ -42,7 +42,12 @@ class Operators:
     def time_ns(self, accelerator: Accelerator) -> float:
         """Nanoseconds of all of them on one device."""
         return accelerator.time_ns(
-            flops=self.flops, moved_bytes=self.moved_bytes, dtype=self.dtype, depth=self.depth, calls=self.calls
+            flops=self.flops,
+            moved_bytes=self.moved_bytes,
+            dtype=self.dtype,
+            depth=self.depth,
+            calls=self.calls,
+            is_fused_attention=self.spent is Spent.ATTENTION and not self.depth,  # else products like any others
         )
 
 
