@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from evenflow.cluster.accelerators import A100, ACCELERATORS, Accelerator, accelerator_named
+from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.reached import Reached
 from evenflow.errors import InputError
 
@@ -30,22 +30,6 @@ def test_fused_attention_reaches_its_share_of_what_products_reach() -> None:
     product = device.time_ns(flops=1e6, moved_bytes=8)
     assert product == pytest.approx(1e6 / 500)
     assert device.time_ns(flops=1e6, moved_bytes=8, is_fused_attention=True) == pytest.approx(4 * product)
-
-
-@pytest.mark.parametrize("name", ACCELERATORS)
-def test_float32_is_the_slowest_of_a_data_sheet(name: str) -> None:
-    sheet = accelerator_named(name.upper())
-    assert sheet.flops_per_s == sheet.rate("float32") == min(sheet.flops_per_s_of.values())
-
-
-def test_the_default_is_an_a100_in_bfloat16() -> None:
-    assert A100.rate("float32") == pytest.approx(0.7 * 312e12)
-    assert A100.memory_bytes_per_s == 2039e9
-
-
-def test_unknown_accelerators_are_named() -> None:
-    with pytest.raises(InputError, match=r"accelerator must be one of a100, h100.*did you mean 'h100'"):
-        accelerator_named("h1000")
 
 
 @pytest.mark.parametrize("efficiency", [0, 1.5, -1, float("nan")])

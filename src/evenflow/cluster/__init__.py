@@ -1,8 +1,9 @@
 """Clusters of devices, meshes, accelerators, and the layouts of tensors on them: values only."""
 
-from evenflow.cluster.accelerators import A100, EFFICIENCY, Accelerator, accelerator_named
+from evenflow.cluster.accelerators import EFFICIENCY, Accelerator
 from evenflow.cluster.cluster import Cluster, Link, Submesh, assign, parse_mesh, submeshes
 from evenflow.cluster.collectives import Collective, collective_ns
+from evenflow.cluster.data_sheets import A100, accelerator_named
 from evenflow.cluster.dtypes import DTYPES, Dtype, parse_dtype
 from evenflow.cluster.layout import REPLICATED, Box, Layout, shape_of
 from evenflow.cluster.logical_mesh import logical_meshes, mesh_axis

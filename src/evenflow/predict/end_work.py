@@ -30,21 +30,21 @@ def tail_passes(training: Training) -> Passes:
     passed = HALF * here * model.hidden
     forward: tuple[Work, ...] = (
         elementwise(2 * passed, 1, "norm"),
-        product(here, own, model.hidden, dtype="bfloat16", module="output"),
+        product(here, own, model.hidden, dtype=training.wide_format, module="output"),
         elementwise(logits * (HALF + _SINGLE + 3 * _SINGLE), 5, "loss"),
         *_sum_over_tensor(training, 3 * _SINGLE * here),
     )
     backward: tuple[Work, ...] = (
         elementwise(logits * (2 * _SINGLE + HALF), 3, "loss"),
-        *gradients(here, own, model.hidden, dtype="bfloat16", module="output"),
+        *gradients(here, own, model.hidden, dtype=training.wide_format, module="output"),
         *_sum_over_tensor(training, passed),
         elementwise(3 * passed, 2, "norm"),
     )
     one = Passes(forward, backward)
     block = layer_passes(training, has_experts=model.experts is not None)
     joined = Passes(
-        (product(here, model.hidden, 2 * model.hidden, dtype="bfloat16", module="mtp"),),
-        tuple(gradients(here, model.hidden, 2 * model.hidden, dtype="bfloat16", module="mtp")),
+        (product(here, model.hidden, 2 * model.hidden, dtype=training.wide_format, module="mtp"),),
+        tuple(gradients(here, model.hidden, 2 * model.hidden, dtype=training.wide_format, module="mtp")),
     )
     everything = one
     for _token in range(model.predicted_tokens):

@@ -139,7 +139,7 @@ def _core(training: Training, keyed: float, valued: float, *, has_window: bool) 
         seen = min(seen, 2.0 * model.window)
     flops = 2 * here * seen * (keyed + valued)
     heads = max(1.0, keyed / (model.head_dim or 1)) if model.latent is None else model.heads / training.degrees.tensor
-    dtype = "bfloat16" if training.precision != "fp32" else "float32"
+    dtype = training.wide_format
     if software.fused_attention:
         share = 0.5 if software.skips_masked else 1.0
         moved = HALF * here * (2 * keyed + 2 * valued)

@@ -81,7 +81,7 @@ class Training:
     sequence: int
     """Tokens of a sequence."""
     precision: str = "bf16"
-    """Of the linear layers: bf16, fp16, fp32, fp8, nvfp4; attention and the output layer keep 16 bits under the last two."""
+    """Of linear layers: bf16, fp16, fp32, fp8, nvfp4; attention and the output layer have their `wide_format`."""
     schedule: str | None = None
     """Name of an evenflow schedule family; None: 1f1b, or interleaved with several chunks."""
     recompute: str = "none"
@@ -100,6 +100,11 @@ class Training:
     def microbatches(self) -> int:
         """Microbatches of a pipeline and step."""
         return self.global_batch // (self.degrees.data * self.microbatch)
+
+    @property
+    def wide_format(self) -> str:
+        """Number format of attention and the output layer, which 8 and 4 bits leave out."""
+        return FORMATS[self.precision if self.precision in ("fp16", "fp32") else "bf16"]
 
 
 FORMATS: Mapping[str, str] = {

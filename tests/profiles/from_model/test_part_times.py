@@ -1,6 +1,7 @@
 import pytest
 
-from evenflow.cluster.accelerators import ACCELERATORS, Accelerator
+from evenflow.cluster.accelerators import Accelerator
+from evenflow.cluster.data_sheets import ACCELERATORS
 from evenflow.profiles.from_model.part_times import Roofline
 from evenflow.torch_model.live_storage import ExecutedOperator
 from evenflow.torch_model.part_trace import trace

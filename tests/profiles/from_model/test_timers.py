@@ -28,7 +28,7 @@ def test_a_device_measures() -> None:
     ("options", "message"),
     [
         ({"device": "fake"}, "accelerator must be given"),
-        ({"device": "fake", "accelerator": "abacus"}, "must be one of a100"),
+        ({"device": "fake", "accelerator": "abacus"}, "must be one of v100-16"),
         ({"device": "fake", "accelerator": "a100", "efficiency": 1.5}, "efficiency must be a share above 0"),
         ({"device": "tpu"}, "device must be one of fake, cpu, cuda"),
     ],

@@ -2,13 +2,11 @@
 
 from typing import TypeVar
 
-from evenflow.cluster.accelerators import accelerator_named
+from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
 from evenflow.predict.training import Degrees, Sharding, Software, Training
 from evenflow.predict.transformer import EVERY_BIAS, Biases, Experts, Transformer
 from evenflow.profiles.measured.run import MeasuredRun
-
-_NAMES = {"a100-80": "a100"}
 
 
 def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
@@ -79,7 +77,7 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         layout=_layout(run),
         software=software,
     )
-    device = accelerator_named(_NAMES.get(_known(run.hardware), _known(run.hardware)))
+    device = accelerator_named(_known(run.hardware))
     domain = device.link_devices if device.link_devices > 8 else run.gpus_per_node or 8
     return training, Topology(accelerator=device, domain_devices=domain)
 
