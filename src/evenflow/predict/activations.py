@@ -1,41 +1,237 @@
-"""Bytes of activations that wait for the backward, by tensor and recompute kind, of one device and microbatch."""
+"""Bytes of activations that wait for the backward, by tensor, of one device and microbatch, and what a pass needs.
+
+The tensors of a dense layer without biases, rotary positions and fused attention are those of
+[Korthikanti et al., arXiv:2205.05198, §4]: ``s b h (10 + 24/t + 5 a s / (h t))`` bytes without sequence parallelism.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from evenflow.model import FULL, SELECT
-from evenflow.predict.layer_work import HALF, tokens
+from evenflow.predict.held import Held, added, largest
+from evenflow.predict.layer_work import HALF, expert_tensor, tokens
 from evenflow.predict.parameters import padded_vocabulary
-from evenflow.predict.training import Training
+from evenflow.predict.training import FORMATS, Training
+
+_MASK = 1
+"""Bytes of a number in a dropout mask."""
+_SINGLE = 4
+"""Bytes of a number in the loss, in the router, and in the sums that fused attention keeps of its softmax."""
+_ITEM = {"float8": 1.0, "float4": 0.5}
+"""Bytes of a number in an input that a product in this format keeps."""
+_WAITING_LOSS = ("f-then-b", "gpipe", "breadth-first")
+"""Schedule families in which the last stage does not run a backward right after its forward."""
 
 
-def layer_activation_bytes(training: Training, *, has_experts: bool, kind: str) -> int:
-    """Return the bytes of one body layer. [Korthikanti et al., arXiv:2205.05198, §4]"""
-    model, degrees, software = training.model, training.degrees, training.software
-    here = tokens(training)
-    spread = here / (degrees.tensor if degrees.sequence_parallel else 1)
-    passed = HALF * spread * model.hidden
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor that waits for the backward."""
+
+    name: str
+    held: Held
+    size_bytes: float
+    module: str = ""
+    """The module of `Training.recompute_modules` that drops it and computes it again."""
+
+
+def layer_tensors(training: Training, *, has_experts: bool) -> tuple[Tensor, ...]:
+    """Return what one body layer keeps of a microbatch without recomputation, its input first."""
+    spread = _spread(training)
+    return (
+        Tensor("input", Held.NORMS, HALF * spread * training.model.hidden),
+        *(_latent_attention(training) if training.model.latent else _attention(training)),
+        *_dropout(training, "attention's dropout"),
+        Tensor("input of the second norm", Held.NORMS, HALF * spread * training.model.hidden),
+        *(_experts(training) if has_experts else _mlp(training)),
+        *_dropout(training, "MLP's dropout"),
+    )
+
+
+def layer_activations(training: Training, *, has_experts: bool, kind: str) -> dict[Held, int]:
+    """Return the bytes that one body layer keeps under a recompute kind, by what they are held for."""
+    return _sums(tensor for tensor in layer_tensors(training, has_experts=has_experts) if _is_kept(training, tensor, kind))
+
+
+def layer_working(training: Training, *, has_experts: bool, kind: str) -> dict[Held, int]:
+    """Return what a pass of one body layer needs beside what is kept: tensors computed again, and their gradients."""
+    tensors = layer_tensors(training, has_experts=has_experts)
+    again = _sums(tensor for tensor in tensors if not _is_kept(training, tensor, kind))
+    return added(again, largest([_attention_gradients(training), _mlp_gradients(training, has_experts=has_experts)]))
+
+
+def head_activations(training: Training) -> dict[Held, int]:
+    """Return what the embedding keeps: its tokens, and a dropout mask. What it gives is the first layer's input."""
+    kept = [Tensor("tokens", Held.NORMS, 8 * tokens(training)), *_dropout(training, "embedding's dropout")]
+    return _sums(kept)
+
+
+def tail_activations(training: Training) -> dict[Held, int]:
+    """Return what the last norm, the output layer and the loss keep.
+
+    The logits' softmax is among them where other forwards run before its backward; else a pass works with it.
+    """
+    one = {Held.NORMS: round(2 * HALF * _spread(training) * training.model.hidden)}
+    model = training.model
+    block = layer_activations(training, has_experts=model.experts is not None, kind=training.recompute)
+    joined = {Held.NORMS: round(4 * HALF * _spread(training) * model.hidden)}
+    further = added(block, joined, {Held.LOGITS: _softmax(training)}, times=model.predicted_tokens)
+    return added(one, further, {Held.LOGITS: _softmax(training) if _loss_waits(training) else 0})
+
+
+def tail_working(training: Training) -> dict[Held, int]:
+    """Return what a pass of the loss needs: logits in 16 bits and their softmax in 32."""
+    softmax = 0 if _loss_waits(training) else _softmax(training)
+    return {Held.LOGITS: softmax + _softmax(training) * HALF // _SINGLE}
+
+
+def _loss_waits(training: Training) -> bool:
+    return training.schedule in _WAITING_LOSS
+
+
+def _softmax(training: Training) -> int:
+    return round(_SINGLE * tokens(training) * padded_vocabulary(training) / training.degrees.tensor)
+
+
+def _spread(training: Training) -> float:
+    """Tokens of a microbatch on a device in the parts that sequence parallelism splits."""
+    degrees = training.degrees
+    return tokens(training) / (degrees.tensor if degrees.sequence_parallel else 1)
+
+
+def _sums(tensors: Iterator[Tensor] | list[Tensor]) -> dict[Held, int]:
+    result: dict[Held, float] = {}
+    for tensor in tensors:
+        result[tensor.held] = result.get(tensor.held, 0.0) + tensor.size_bytes
+    return {held: round(size) for held, size in result.items()}
+
+
+def _is_kept(training: Training, tensor: Tensor, kind: str) -> bool:
     if kind == FULL:
-        return round(passed)
+        return tensor.name == "input"
+    return kind != SELECT or tensor.module not in training.recompute_modules
+
+
+def _saved(training: Training) -> float:
+    """Bytes of a number that a linear layer keeps of its input."""
+    return _ITEM.get(FORMATS[training.precision], HALF)
+
+
+def _normed(training: Training, name: str, *, module: str = "layernorm") -> Tensor:
+    return Tensor(name, Held.NORMS, _saved(training) * _spread(training) * training.model.hidden, module)
+
+
+def _dropout(training: Training, name: str) -> list[Tensor]:
+    size = _MASK * _spread(training) * training.model.hidden
+    return [Tensor(name, Held.NORMS, size)] if training.model.dropout else []
+
+
+def _attention(training: Training) -> list[Tensor]:
+    model, degrees = training.model, training.degrees
     queries = model.heads * model.head_dim / degrees.tensor
-    keys = model.kv_heads * model.head_dim / degrees.tensor
-    total = 4 * passed + (2 * spread * model.hidden if model.dropout else 0)
-    total += HALF * here * (2 * queries + 2 * keys)
-    if not software.fused_attention and kind != SELECT:
-        total += (5 if model.dropout else 4) * model.heads / degrees.tensor * here * training.sequence
-    experts = model.experts
-    if has_experts and experts is not None:
-        routed = here * experts.active / degrees.tensor
-        total += HALF * routed * (model.hidden + (3 if model.gated else 2) * experts.ffn)
-        total += HALF * here * 3 * experts.shared_ffn / degrees.tensor
-    else:
-        total += HALF * here * (3 if model.gated else 2) * model.ffn / degrees.tensor
-    return round(total)
-
-
-def head_activation_bytes(training: Training) -> int:
-    """Return the bytes that the embedding keeps: its tokens, and a dropout mask."""
-    return round(8 * tokens(training))
-
-
-def end_activation_bytes(training: Training) -> int:
-    """Return the bytes that the output layer and the loss keep: their inputs, and logits in 32 bits."""
+    keys = max(model.kv_heads / degrees.tensor, 1) * model.head_dim
     here = tokens(training)
-    return round(here * (2 * HALF * training.model.hidden + 4 * padded_vocabulary(training) / training.degrees.tensor))
+    return [
+        _normed(training, "normed input"),
+        Tensor("queries, keys and values", Held.ATTENTION, HALF * here * (queries + 2 * keys)),
+        *_core(training, queries),
+    ]
+
+
+def _latent_attention(training: Training) -> list[Tensor]:
+    model, latent = training.model, training.model.latent
+    assert latent is not None
+    here, spread = tokens(training), _spread(training)
+    heads = model.heads / training.degrees.tensor
+    width = latent.plain_dim + latent.rotary_dim
+    narrow = 2 * latent.query_rank + 2 * latent.key_value_rank + latent.rotary_dim
+    return [
+        _normed(training, "normed input"),
+        Tensor("narrow queries, keys and values", Held.ATTENTION, HALF * spread * narrow),
+        Tensor(
+            "queries, keys and values", Held.ATTENTION, HALF * here * heads * (2 * width + latent.value_dim),
+            "mla_up_proj",
+        ),
+        *_core(training, heads * latent.value_dim),
+    ]  # fmt: skip
+
+
+def _core(training: Training, width: float) -> list[Tensor]:
+    """Of attention itself, which gives `width` numbers of a token."""
+    model, here = training.model, tokens(training)
+    heads = model.heads / training.degrees.tensor
+    out = Tensor("attention's output", Held.ATTENTION, HALF * here * width)
+    if training.software.fused_attention:
+        copies = [replaced(out, "attention's output in its own order")] if training.software.transposes_attention else []
+        return [out, *copies, Tensor("attention's sums", Held.ATTENTION, _SINGLE * here * heads)]
+    scores = heads * here * training.sequence
+    # After the softmax; with dropout also its mask, and what it lets through.
+    size = HALF * scores + ((_MASK + HALF) * scores if model.dropout else 0)
+    return [Tensor("attention's scores", Held.ATTENTION, size, "core_attn"), out]
+
+
+def replaced(tensor: Tensor, name: str) -> Tensor:
+    """Return a tensor of the same size."""
+    return Tensor(name, tensor.held, tensor.size_bytes, tensor.module)
+
+
+def _mlp(training: Training) -> list[Tensor]:
+    normed = _normed(training, "normed input of the MLP")
+    return [normed, *_inner(training, tokens(training), training.model.ffn / training.degrees.tensor, "mlp")]
+
+
+def _inner(training: Training, rows: float, width: float, module: str) -> list[Tensor]:
+    """Inside an MLP: what its activation function takes and gives."""
+    taken = (2 if training.model.gated else 1) * width
+    held = Held.MLP if module == "mlp" else Held.EXPERTS
+    return [
+        Tensor(f"input of the activation, {module}", held, HALF * rows * taken, module),
+        Tensor(f"output of the activation, {module}", held, _saved(training) * rows * width, module),
+    ]
+
+
+def _experts(training: Training) -> list[Tensor]:
+    model, degrees, experts = training.model, training.degrees, training.model.experts
+    assert experts is not None
+    split, spread = expert_tensor(training), tokens(training) / degrees.tensor
+    routed = spread * experts.active * split * (experts.capacity_factor or 1.0)
+    inner = _inner(training, routed, experts.ffn / split, "moe")
+    shared = _inner(training, tokens(training), experts.shared_ffn / degrees.tensor, "shared_experts")
+    return [
+        _normed(training, "normed input of the experts"),
+        Tensor("router", Held.EXPERTS, (2 * _SINGLE + _MASK) * spread * experts.count, "moe"),
+        Tensor("tokens of the experts", Held.EXPERTS, _saved(training) * routed * model.hidden, "moe"),
+        inner[0],
+        Tensor(inner[1].name, Held.EXPERTS, inner[1].size_bytes, "moe_act"),
+        *(shared if experts.shared_ffn else []),
+    ]
+
+
+def _attention_gradients(training: Training) -> dict[Held, int]:
+    """Return the gradients that a backward of attention holds at once: of two tensors of scores, or of its inputs."""
+    model, degrees = training.model, training.degrees
+    here = tokens(training)
+    width = model.head_dim * (2 * model.heads + 2 * model.kv_heads) / degrees.tensor
+    size = HALF * here * width
+    if not training.software.fused_attention:
+        size = 2 * HALF * model.heads / degrees.tensor * here * training.sequence
+    return {Held.ATTENTION: round(size + _gathered(training))}
+
+
+def _mlp_gradients(training: Training, *, has_experts: bool) -> dict[Held, int]:
+    """Return the gradients of what an MLP's activation function takes and gives, with the MLP's gathered input."""
+    taken = [tensor for tensor in (_experts(training) if has_experts else _mlp(training)) if "activation" in tensor.name]
+    size = sum(tensor.size_bytes for tensor in taken)
+    held = Held.EXPERTS if has_experts else Held.MLP
+    return {held: round(size + _gathered(training))}
+
+
+def _gathered(training: Training) -> float:
+    """Bytes of the input of a block, which sequence parallelism gathers for each pass."""
+    degrees = training.degrees
+    split = degrees.sequence_parallel and degrees.tensor > 1
+    return HALF * tokens(training) * training.model.hidden if split else 0.0
+
+
+def boundary_bytes(training: Training) -> int:
+    """Return the bytes of the message between two stages."""
+    return round(HALF * _spread(training) * training.model.hidden)

@@ -1,33 +1,168 @@
-"""The memory of every pipeline rank by part."""
+"""The memory of every pipeline rank by part: what the simulator finds to be held at once, part by part."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
+import numpy as np
 
-class Held(StrEnum):
-    """What memory is held for."""
+from evenflow.model import NONE
+from evenflow.predict.activations import (
+    boundary_bytes,
+    head_activations,
+    layer_activations,
+    layer_working,
+    tail_activations,
+    tail_working,
+)
+from evenflow.predict.held import Held, Parts, added, largest, total
+from evenflow.predict.layer_work import HALF
+from evenflow.predict.parameters import (
+    Parameters,
+    dense_group,
+    expert_group,
+    head_parameters,
+    layer_parameters,
+    tail_parameters,
+)
+from evenflow.predict.state import state_parts
+from evenflow.predict.training import Sharding, Training
+from evenflow.simulate import Simulation, live_vectors
 
-    PARAMETERS = "parameters"
-    GRADIENTS = "gradients"
-    OPTIMIZER = "optimizer"
-    NORMS = "activations of norms and residuals"
-    ATTENTION = "activations of attention"
-    MLP = "activations of MLPs"
-    EXPERTS = "activations of experts"
-    LOGITS = "logits and loss"
-    BUFFERS = "communication buffers"
-    RESERVE = "reserve"
+__all__ = ["Held", "RankMemory", "constant_bytes", "rank_memory"]
+
+_WORKSPACES = 2 * 32 * 2**20
+"""Bytes that the matrix library keeps, for the thread of the forward and for that of the backward.
+
+[PyTorch, aten/src/ATen/cuda/CublasHandlePool.cpp: 32 MiB from compute capability 9.0 on, or CUBLAS_WORKSPACE_CONFIG]
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankMemory:
     """What one rank holds at its fullest moment."""
 
-    parts: Mapping[Held, int]
+    parts: Parts
     """Bytes by what they are held for."""
 
     @property
     def total_bytes(self) -> int:
         """All of it."""
-        return sum(self.parts.values())
+        return total(self.parts)
+
+    @property
+    def allocated_bytes(self) -> int:
+        """All of it but the reserve: what a framework counts as allocated."""
+        return self.total_bytes - self.parts.get(Held.RESERVE, 0)
+
+
+def constant_bytes(training: Training) -> int:
+    """Return the bytes of workspaces, of messages between ranks and of gathered parameters, which every rank holds."""
+    messages = 2 * boundary_bytes(training) if training.degrees.pipeline > 1 else 0
+    return _WORKSPACES + messages + _gathered_bytes(training)
+
+
+def _gathered_bytes(training: Training) -> int:
+    """Return what fully sharded parameters take while they are whole: two layers' weights and one layer's gradients.
+
+    The next layer is gathered while one runs; gradients are summed up in the format in which they are kept.
+    """
+    if training.degrees.sharding is not Sharding.PARAMETERS:
+        return 0
+    model = training.model
+    kinds = {model.has_experts(layer) for layer in range(model.layers)}
+    every = [layer_parameters(training, has_experts=kind) for kind in kinds]
+    most = max(_unshared(training, each) for each in every)
+    return round(most * (2 * HALF + HALF + training.software.gradient_bytes))
+
+
+def _unshared(training: Training, parameters: Parameters) -> float:
+    """Parameters whose whole form is not the shard itself."""
+    dense = parameters.dense if dense_group(training.degrees).size > 1 else 0
+    return dense + (parameters.expert if expert_group(training).size > 1 else 0)
+
+
+def rank_memory(training: Training, simulation: Simulation, *, reserve_share: float) -> tuple[RankMemory, ...]:
+    """Return the memory of every rank at its fullest moment.
+
+    Its parts but the reserve add up to `simulation.peak_memory_bytes`; the reserve is a share of that.
+    """
+    schedule, costs = simulation.timeline.schedule, simulation.costs
+    stages = _layers_of_stages(training, simulation)
+    last = len(stages) - 1
+    found = []
+    for rank in range(schedule.num_ranks):
+        own = [int(stage) for stage in schedule.stage_table[:, rank]]
+        vectors = live_vectors(schedule, rank)
+        waits = np.concatenate([costs.activation_bytes[own], costs.until_weight_bytes[own]])[: vectors.shape[1]]
+        live = vectors[int(np.argmax(vectors @ waits))]
+        parts = {Held.BUFFERS: constant_bytes(training)}
+        needed = []
+        for place, stage in enumerate(own):
+            whole = _StageMemory(training, stages[stage], is_first=stage == 0, is_last=stage == last)
+            parts = added(parts, whole.static())
+            parts = added(parts, added(whole.activations(), times=int(live[place])))
+            if schedule.splits_backward:
+                plain = _StageMemory(training, [(experts, NONE) for experts, _kind in stages[stage]], stage == 0, stage == last)
+                parts = added(parts, added(plain.activations(), times=int(live[len(own) + place])))
+            needed.append(whole.working())
+        parts = added(parts, largest(needed))
+        found.append(RankMemory(parts={**parts, Held.RESERVE: round(reserve_share * total(parts))}))
+    return tuple(found)
+
+
+_LayerKind = tuple[bool, str]
+"""Whether a layer has experts, and its recompute kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class _StageMemory:
+    """The parts of a stage."""
+
+    training: Training
+    layers: Sequence[_LayerKind]
+    is_first: bool
+    is_last: bool
+
+    def static(self) -> dict[Held, int]:
+        training = self.training
+        every = [
+            state_parts(training, layer_parameters(training, has_experts=experts), is_body=True)
+            for experts, _kind in self.layers
+        ]
+        if self.is_first:
+            every.append(state_parts(training, head_parameters(training)))
+        if self.is_last:
+            every.append(state_parts(training, tail_parameters(training, has_embedding=training.degrees.pipeline == 1)))
+        return added(*every)
+
+    def activations(self) -> dict[Held, int]:
+        every: list[Parts] = [
+            layer_activations(self.training, has_experts=experts, kind=kind) for experts, kind in self.layers
+        ]
+        if self.is_first:
+            every.append(head_activations(self.training))
+        if self.is_last:
+            every.append(tail_activations(self.training))
+        return added(*every)
+
+    def working(self) -> Parts:
+        every: list[Parts] = [
+            layer_working(self.training, has_experts=experts, kind=kind) for experts, kind in self.layers
+        ]
+        if self.is_last:
+            every.append(tail_working(self.training))
+        return largest(every)
+
+
+def _layers_of_stages(training: Training, simulation: Simulation) -> list[list[_LayerKind]]:
+    """Return the layers of every stage; those of a recompute kind stand together, in the order of a cell."""
+    plan, stages = simulation.plan, simulation.timeline.schedule.stage_table
+    num_chunks, num_ranks = stages.shape
+    cells = sorted((int(stages[c, r]), c, r) for c in range(num_chunks) for r in range(num_ranks))
+    found: list[list[_LayerKind]] = []
+    layer = 0
+    for _stage, chunk, rank in cells:
+        kinds = [kind for kind in simulation.network.kinds for _ in range(plan.count(kind, chunk, rank))]
+        found.append([(training.model.has_experts(layer + place), kind) for place, kind in enumerate(kinds)])
+        layer += len(kinds)
+    return found

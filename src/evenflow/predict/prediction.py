@@ -8,7 +8,7 @@ from evenflow.cluster.collectives import collective_ns
 from evenflow.cluster.topology import Topology
 from evenflow.model import NONE, Communication, Plan, Sizes, cells, stage_table
 from evenflow.predict.layer_work import HALF, tokens
-from evenflow.predict.memory import RankMemory
+from evenflow.predict.memory import RankMemory, rank_memory
 from evenflow.predict.parameters import Parameters, dense_group, expert_group
 from evenflow.predict.pricing import SLOWED
 from evenflow.predict.step_network import PricedNetwork, priced_network
@@ -64,7 +64,7 @@ def predict(training: Training, topology: Topology) -> Prediction:
         training=training, topology=topology, priced=priced, simulation=simulation,
         step_ns=max(map(sum, ends)) + reached.step_ns,
         parts=(PartTime(name="data", exposed_ns=slowest[1]), PartTime(name="optimizer", exposed_ns=slowest[2])),
-        memory=(),
+        memory=rank_memory(training, simulation, reserve_share=reached.reserve_share),
     )  # fmt: skip
 
 

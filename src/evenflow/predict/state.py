@@ -1,22 +1,40 @@
 """Bytes that training keeps for parameters: weights, gradients, optimizer, by what is shared out."""
 
+from evenflow.predict.held import Held, total
 from evenflow.predict.parameters import Parameters, dense_group, expert_group
-from evenflow.predict.training import Sharding, Training
+from evenflow.predict.training import FORMATS, Sharding, Training
 
-_OPTIMIZER = 12
-"""Bytes of the optimizer for a parameter: a 32-bit copy and Adam's two moments."""
+_MOMENTS = 8
+"""Bytes of Adam's two moments of a parameter."""
+_SINGLE = 4
+"""Bytes of a number in 32 bits."""
+_COPIES = {"float8": 2, "float4": 1}
+"""Bytes of a parameter's copies in low precision, one for each order of the matrix."""
 
 
-def state_bytes(training: Training, parameters: Parameters) -> int:
-    """Return the bytes of one device for `parameters`."""
-    sharding, half = training.degrees.sharding, 4 if training.precision == "fp32" else 2
-    optimizer = 8 if training.precision == "fp32" else _OPTIMIZER
-    total = 0.0
+def state_parts(training: Training, parameters: Parameters, *, is_body: bool = False) -> dict[Held, int]:
+    """Return the bytes of one device for `parameters`, by what they are held for.
+
+    Fully sharded parameters are the 32-bit ones themselves; else the optimizer has 32-bit copies of 16-bit ones. Where
+    gradients are kept in 16 bits, the optimizer's share of them is copied to 32. [ZeRO, arXiv:1910.02054, §3.1]
+    `is_body`: of the body, whose linear layers keep copies of their weights in the training's low precision.
+    """
+    sharding, software = training.degrees.sharding, training.software
+    is_single = training.precision == "fp32" or sharding is Sharding.PARAMETERS
+    half = _SINGLE if is_single else 2
+    weights = gradients = optimizer = 0.0
     groups = (parameters.dense, dense_group(training.degrees)), (parameters.expert, expert_group(training))
     for count, group in groups:
-        weights = half / (group.size if sharding is Sharding.PARAMETERS else 1)
+        weights += count * half / (group.size if sharding is Sharding.PARAMETERS else 1)
+        if is_body:
+            weights += count * _COPIES.get(FORMATS[training.precision], 0)
         shares_gradients = sharding in (Sharding.GRADIENTS, Sharding.PARAMETERS)
-        gradients = training.software.gradient_bytes / (group.size if shares_gradients else 1)
-        kept = optimizer / (1 if sharding is Sharding.NOTHING else group.size)
-        total += count * (weights + gradients + kept)
-    return round(total)
+        gradients += count * software.gradient_bytes / (group.size if shares_gradients else 1)
+        copies = (0 if is_single else _SINGLE) + (0 if software.gradient_bytes == _SINGLE else _SINGLE)
+        optimizer += count * (_MOMENTS + copies) / (1 if sharding is Sharding.NOTHING else group.size)
+    return {Held.PARAMETERS: round(weights), Held.GRADIENTS: round(gradients), Held.OPTIMIZER: round(optimizer)}
+
+
+def state_bytes(training: Training, parameters: Parameters, *, is_body: bool = False) -> int:
+    """Return all bytes of one device for `parameters`."""
+    return total(state_parts(training, parameters, is_body=is_body))

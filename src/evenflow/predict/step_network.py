@@ -7,9 +7,17 @@ from evenflow.cluster import Collective
 from evenflow.cluster.collectives import collective_ns
 from evenflow.cluster.topology import Topology
 from evenflow.model import FULL, NONE, SELECT, EndBlock, Layer, LayerRun, Mode, Network
-from evenflow.predict.activations import end_activation_bytes, head_activation_bytes, layer_activation_bytes
+from evenflow.predict.activations import (
+    head_activations,
+    layer_activations,
+    layer_working,
+    tail_activations,
+    tail_working,
+)
 from evenflow.predict.end_work import head_passes, tail_passes
 from evenflow.predict.layer_work import Passes, layer_passes
+from evenflow.predict.held import total
+from evenflow.predict.memory import constant_bytes
 from evenflow.predict.parameters import (
     Parameters,
     dense_group,
@@ -56,8 +64,13 @@ def priced_network(training: Training, topology: Topology) -> PricedNetwork:
     network = Network(
         name=model.name,
         runs=tuple(LayerRun(layer=_layer(training, kind, made[kind]), count=count) for kind, count in _runs(kinds)),
-        head=replace(_end("embedding", training, head), activation_bytes=head_activation_bytes(training)),
-        tail=replace(_end("output", training, tail), activation_bytes=end_activation_bytes(training)),
+        head=replace(_end("embedding", training, head), activation_bytes=total(head_activations(training))),
+        tail=replace(
+            _end("output", training, tail),
+            activation_bytes=total(tail_activations(training)),
+            working_bytes=total(tail_working(training)),
+        ),
+        constant_bytes=constant_bytes(training),
     )
     return PricedNetwork(network=network, layers=tuple(made[kind] for kind in kinds), head=head, tail=tail)
 
@@ -126,15 +139,16 @@ def _layer(training: Training, kind: _Kind, part: PricedPart) -> Layer:
     name = ("experts" if has_experts else "dense") + (", window" if has_window else "")
     modes = {
         mode: Mode(
-            activation_bytes=layer_activation_bytes(training, has_experts=has_experts, kind=mode),
+            activation_bytes=total(layer_activations(training, has_experts=has_experts, kind=mode)),
             backward_ns=round(part.backward[mode].total_ns),
+            working_bytes=total(layer_working(training, has_experts=has_experts, kind=mode)),
         )
         for mode in part.backward
     }
     return Layer(
         name=name,
         forward_ns=round(part.forward.total_ns),
-        parameter_bytes=state_bytes(training, part.parameters),
+        parameter_bytes=state_bytes(training, part.parameters, is_body=True),
         modes=modes,
     )
 

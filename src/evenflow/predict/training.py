@@ -50,6 +50,8 @@ class Software:
     """Attention in one kernel that does not write its scores (FlashAttention and its like)."""
     skips_masked: bool = True
     """Whether fused attention skips blocks that the causal mask hides."""
+    transposes_attention: bool = False
+    """Fused attention takes the batch first and keeps its output in that order too (FlashAttention's own kernels)."""
     fused_elementwise: bool = True
     """Whether activation functions, norms, residuals and positions are fused or compiled."""
     captured_graphs: bool = False

@@ -1,0 +1,79 @@
+"""The memory of ranks: its parts against the simulator's peak, and tensors against published formulas."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenflow.cluster.accelerators import accelerator_named
+from evenflow.cluster.topology import Topology
+from evenflow.predict.activations import layer_activations
+from evenflow.predict.held import Held, total
+from evenflow.predict.memory import constant_bytes
+from evenflow.predict.parameters import layer_parameters
+from evenflow.predict.prediction import predict
+from evenflow.predict.state import state_bytes
+from evenflow.predict.training import Degrees, Sharding, Software, Training
+from evenflow.predict.transformer import EVERY_BIAS, Experts, LatentAttention, Transformer
+
+FORMULAS = Path(__file__).parents[2] / "benchmarks" / "published" / "memory_formulas.csv"
+
+
+def transformer(**changes: object) -> Transformer:
+    values: dict[str, object] = {
+        "hidden": 512, "layers": 8, "heads": 8, "kv_heads": 8, "head_dim": 64, "ffn": 2048, "vocabulary": 50_257,
+        "gated": False,
+    }  # fmt: skip
+    return Transformer(**{**values, **changes})  # type: ignore[arg-type]
+
+
+EXPERTS = Experts(count=8, active=2, ffn=256, shared_ffn=128, dense_layers=1)
+LATENT = LatentAttention(query_rank=96, key_value_rank=64, rotary_dim=16, plain_dim=32, value_dim=32)
+
+
+@st.composite
+def trainings(draw: st.DrawFn) -> Training:
+    """Trainings of small models: kinds of attention and MLP, degrees, sharding, recompute, precision."""
+    model = transformer(
+        layers=draw(st.sampled_from([4, 8])),
+        gated=draw(st.booleans()),
+        kv_heads=draw(st.sampled_from([2, 8])),
+        dropout=draw(st.booleans()),
+        tied=draw(st.booleans()),
+        experts=draw(st.sampled_from([None, EXPERTS])),
+        latent=draw(st.sampled_from([None, LATENT])),
+        predicted_tokens=draw(st.integers(0, 1)),
+    )
+    pipeline, chunks = draw(st.sampled_from([(1, 1), (2, 1), (4, 1), (2, 2)]))
+    degrees = Degrees(
+        tensor=draw(st.sampled_from([1, 2])),
+        pipeline=pipeline,
+        chunks=chunks,
+        data=draw(st.sampled_from([1, 4])),
+        sequence_parallel=draw(st.booleans()),
+        sharding=draw(st.sampled_from(list(Sharding))),
+    )
+    schedule = draw(st.sampled_from(["1f1b", "gpipe", "zb-h1"])) if chunks == 1 else None
+    return Training(
+        model=model,
+        degrees=degrees,
+        microbatch=draw(st.sampled_from([1, 3])),
+        global_batch=96,
+        sequence=256,
+        precision=draw(st.sampled_from(["bf16", "fp16", "fp8", "fp32"])),
+        schedule=schedule,
+        recompute=draw(st.sampled_from(["none", "select", "full"])),
+        recompute_modules=draw(st.sampled_from([("core_attn",), ("layernorm", "moe_act"), ("mlp", "moe")])),
+        software=Software(fused_attention=draw(st.booleans()), gradient_bytes=draw(st.sampled_from([2, 4]))),
+    )
+
+
+@given(trainings())
+def test_the_parts_of_every_rank_add_up_to_its_peak(training: Training) -> None:
+    found = predict(training, Topology(accelerator=accelerator_named("h100"), domain_devices=8))
+    peaks = found.simulation.peak_memory_bytes
+    assert [memory.allocated_bytes for memory in found.memory] == list(peaks)
+    assert all(size >= 0 for memory in found.memory for size in memory.parts.values())
+    assert min(peaks) > constant_bytes(training)
