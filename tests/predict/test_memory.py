@@ -1,22 +1,16 @@
 """The memory of ranks: its parts against the simulator's peak, and tensors against published formulas."""
 
-import csv
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.cluster.accelerators import accelerator_named
+from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
-from evenflow.predict.activations import layer_activations
-from evenflow.predict.held import Held, total
 from evenflow.predict.memory import constant_bytes
-from evenflow.predict.parameters import layer_parameters
 from evenflow.predict.prediction import predict
-from evenflow.predict.state import state_bytes
 from evenflow.predict.training import Degrees, Sharding, Software, Training
-from evenflow.predict.transformer import EVERY_BIAS, Experts, LatentAttention, Transformer
+from evenflow.predict.transformer import Experts, LatentAttention, Transformer
 
 FORMULAS = Path(__file__).parents[2] / "benchmarks" / "published" / "memory_formulas.csv"
 

@@ -49,7 +49,9 @@ def layer_tensors(training: Training, *, has_experts: bool) -> tuple[Tensor, ...
 
 def layer_activations(training: Training, *, has_experts: bool, kind: str) -> dict[Held, int]:
     """Return the bytes that one body layer keeps under a recompute kind, by what they are held for."""
-    return _sums(tensor for tensor in layer_tensors(training, has_experts=has_experts) if _is_kept(training, tensor, kind))
+    return _sums(
+        tensor for tensor in layer_tensors(training, has_experts=has_experts) if _is_kept(training, tensor, kind)
+    )
 
 
 def layer_working(training: Training, *, has_experts: bool, kind: str) -> dict[Held, int]:
@@ -161,7 +163,9 @@ def _core(training: Training, width: float) -> list[Tensor]:
     heads = model.heads / training.degrees.tensor
     out = Tensor("attention's output", Held.ATTENTION, HALF * here * width)
     if training.software.fused_attention:
-        copies = [replaced(out, "attention's output in its own order")] if training.software.transposes_attention else []
+        copies = (
+            [replaced(out, "attention's output in its own order")] if training.software.transposes_attention else []
+        )
         return [out, *copies, Tensor("attention's sums", Held.ATTENTION, _SINGLE * here * heads)]
     scores = heads * here * training.sequence
     # After the softmax; with dropout also its mask, and what it lets through.
@@ -219,7 +223,9 @@ def _attention_gradients(training: Training) -> dict[Held, int]:
 
 def _mlp_gradients(training: Training, *, has_experts: bool) -> dict[Held, int]:
     """Return the gradients of what an MLP's activation function takes and gives, with the MLP's gathered input."""
-    taken = [tensor for tensor in (_experts(training) if has_experts else _mlp(training)) if "activation" in tensor.name]
+    taken = [
+        tensor for tensor in (_experts(training) if has_experts else _mlp(training)) if "activation" in tensor.name
+    ]
     size = sum(tensor.size_bytes for tensor in taken)
     held = Held.EXPERTS if has_experts else Held.MLP
     return {held: round(size + _gathered(training))}

@@ -102,7 +102,9 @@ def rank_memory(training: Training, simulation: Simulation, *, reserve_share: fl
             parts = added(parts, whole.static())
             parts = added(parts, added(whole.activations(), times=int(live[place])))
             if schedule.splits_backward:
-                plain = _StageMemory(training, [(experts, NONE) for experts, _kind in stages[stage]], stage == 0, stage == last)
+                plain = _StageMemory(
+                    training, [(experts, NONE) for experts, _kind in stages[stage]], stage == 0, stage == last
+                )
                 parts = added(parts, added(plain.activations(), times=int(live[len(own) + place])))
             needed.append(whole.working())
         parts = added(parts, largest(needed))

@@ -15,8 +15,8 @@ from evenflow.predict.activations import (
     tail_working,
 )
 from evenflow.predict.end_work import head_passes, tail_passes
-from evenflow.predict.layer_work import Passes, layer_passes
 from evenflow.predict.held import total
+from evenflow.predict.layer_work import Passes, layer_passes
 from evenflow.predict.memory import constant_bytes
 from evenflow.predict.parameters import (
     Parameters,
