@@ -1,20 +1,41 @@
-"""evenflow's prediction for a measured run."""
+"""evenflow's prediction for a measured run, with nothing known, or after a fit to runs that are."""
 
-from dataclasses import replace
+from collections.abc import Sequence
 
-from benchmarks.published.predictor import Predicted
-from evenflow.cluster.reached import Reached
-from evenflow.predict.prediction import predict
-from evenflow.profiles.measured.as_training import training_of
+from benchmarks.published.predictor import Predicted, Predictor
+from evenflow.errors import InputError
+from evenflow.predict.calibration.fit import fit
+from evenflow.predict.calibration.fitted import Fitted
+from evenflow.predict.calibration.measurement import Measurement, Quantity
+from evenflow.profiles.measured.as_measurement import measurement_of
 from evenflow.profiles.measured.run import MeasuredRun
 
+FITTED = (
+    "product_share", "operator_ns", "network_share", "link_share", "memory_share", "latency_ns", "reserve_share"
+)  # fmt: skip
+"""At most six parameters of step times, and that of memory."""
 
-def predicted(run: MeasuredRun, reached: Reached | None = None) -> Predicted:
+
+def predicted(run: MeasuredRun, fitted: Fitted | None = None) -> Predicted:
     """Return step and memory of a completed run."""
-    training, topology = training_of(run)
-    if reached is not None:
-        topology = replace(topology, accelerator=replace(topology.accelerator, reached=reached))
-    result = predict(training, topology)
-    ranks = result.simulation.peak_memory_bytes
-    memory = ranks[-1] if run.mem_rank == "last" else max(ranks)
-    return Predicted(step_s=result.step_ns / 1e9, memory_gib=memory / 2**30)
+    measurement = measurement_of(run)
+    reached = measurement.reached if fitted is None else fitted.applied(measurement.reached)
+    prediction = measurement.prediction(reached)
+    return Predicted(
+        step_s=measurement.of(prediction, Quantity.TIME) / 1e9,
+        memory_gib=measurement.of(prediction, Quantity.MEMORY) / 2**30,
+    )
+
+
+def calibrated(predictor: Predictor, known: Sequence[MeasuredRun]) -> Predictor:
+    """Return `predicted` after a fit to those of the completed runs that can be predicted."""
+    fitted = fit([measurement for run in known if (measurement := _measurement(predictor, run))], FITTED)
+    return lambda run: predicted(run, fitted)
+
+
+def _measurement(predictor: Predictor, run: MeasuredRun) -> Measurement | None:
+    try:
+        predictor(run)
+    except InputError:
+        return None
+    return measurement_of(run)

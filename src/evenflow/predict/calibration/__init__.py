@@ -1,0 +1,1 @@
+"""Fits what an accelerator reaches to measured runs, and says what these determine."""

@@ -1,0 +1,224 @@
+"""Fits what an accelerator reaches to measured runs: as many parameters as they determine, and no more."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evenflow.errors import InputError
+from evenflow.interruption import answer_exists, on_interrupt
+from evenflow.language import _
+from evenflow.predict.calibration.fitted import Estimate, Fitted, NotFitted, Part, Residual
+from evenflow.predict.calibration.least_squares import (
+    USUAL_SCALE,
+    Array,
+    Solution,
+    Stopped,
+    linear_point,
+    minimise,
+    slopes_at,
+)
+from evenflow.predict.calibration.measurement import Measurement, Quantity
+from evenflow.predict.calibration.selection import correlations, open_reason, select, weakest
+from evenflow.predict.calibration.tunable import Tunable, tunables
+
+_FOLDS = 10
+"""Parts that are left out in turn, to see how well the others predict them."""
+_DEPENDS = 0.05
+"""A run depends on a parameter where this part of its step, or more, changes in proportion."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a fit is."""
+
+    predictions: int
+    """Predictions made so far."""
+    error: float
+    """Mean of the absolute errors of the best values so far."""
+
+
+def fit(
+    measurements: Sequence[Measurement],
+    names: Iterable[str] = (),
+    *,
+    progress: Callable[[Progress], None] = lambda progress: None,
+) -> Fitted:
+    """Fit parameters of `Reached` to runs, from what the accelerators of these are known to reach.
+
+    `names` are those to fit, all where there are none. Those that the runs do not determine better than they were known
+    keep their value. An interruption ends the fit with the best values so far.
+
+    Raises:
+        InputError: no runs, an unknown name, or a run that cannot be predicted.
+    """
+    if not measurements:
+        raise InputError(value=None, rule=_("must be at least one"), place=_("measured runs"))
+    chosen = tunables(names)
+    stop: list[bool] = []
+    with on_interrupt(lambda: stop.append(True)):
+        time, memory = (
+            _Fit(quantity, measurements, chosen, progress, stop).part() for quantity in (Quantity.TIME, Quantity.MEMORY)
+        )
+    return Fitted(time=time, memory=memory)
+
+
+class _Fit:
+    """The fit of one quantity."""
+
+    def __init__(
+        self,
+        quantity: Quantity,
+        measurements: Sequence[Measurement],
+        chosen: Sequence[Tunable],
+        progress: Callable[[Progress], None],
+        stop: list[bool],
+    ) -> None:
+        self._quantity, self._first = quantity, measurements[0]
+        self._runs = [run for run in measurements if run.measured(quantity) is not None]
+        self._measured = np.array([run.measured(quantity) for run in self._runs], dtype=np.float64)
+        self._asked = [tunable for tunable in chosen if tunable.quantity is quantity]
+        self._progress, self._stop = progress, stop
+        self._predictions = 0
+
+    def part(self) -> Part:
+        """Fit, and say what it is worth."""
+        if not self._runs or not self._asked:
+            reason = _("no run has a measured step") if self._quantity is Quantity.TIME else _("no run has its memory")
+            return self._left(tuple(self._not_fitted(tunable, reason) for tunable in self._asked))
+        before = self._residuals(self._asked, np.zeros(len(self._asked)), can_stop=False)
+        answer_exists()
+        try:
+            slopes = slopes_at(self._at(self._asked), np.zeros(len(self._asked)), before, self._upper(self._asked))
+        except Stopped:
+            left = tuple(self._not_fitted(tunable, _("it was interrupted")) for tunable in self._asked)
+            return replace(self._left(left), residuals=self._rows(before, before, None), is_complete=False)
+        kept, reasons = select(slopes, self._asked, USUAL_SCALE)
+        solution = self._solved(kept, Solution(
+            point=np.zeros(len(kept)), residuals=before, slopes=slopes[:, kept], scale=USUAL_SCALE
+        ), reasons)  # fmt: skip
+        fitted = [self._asked[index] for index in kept]
+        expected = self._expected(fitted, solution) if solution.is_complete else None
+        matrix = solution.covariance(list(range(len(kept))))
+        return Part(
+            quantity=self._quantity,
+            estimates=tuple(
+                self._estimate(tunable, place, solution, matrix) for place, tunable in enumerate(fitted)
+            ),
+            not_fitted=tuple(
+                self._not_fitted(tunable, reasons[index])
+                for index, tunable in enumerate(self._asked) if index not in kept
+            ),
+            correlations=correlations([tunable.name for tunable in fitted], matrix),
+            residuals=self._rows(before, solution.residuals, expected),
+            is_complete=solution.is_complete,
+        )  # fmt: skip
+
+    def _solved(self, kept: list[int], at: Solution, reasons: dict[int, str]) -> Solution:
+        """Fit `kept`; take out of it what turns out not to be determined, and fit the rest."""
+        while True:
+            own = [self._asked[index] for index in kept]
+            widths = np.array([tunable.width for tunable in own])
+            solution = minimise(self._at(own), at, widths=widths, upper=self._upper(own), noted=self._note)
+            place = weakest(solution, self._asked, kept, solution.scale) if solution.is_complete else None
+            if place is None:
+                return solution
+            error = math.sqrt(solution.covariance(list(range(len(kept))))[place, place])
+            reasons[kept[place]] = open_reason(own[place], error)
+            del kept[place]
+            point = np.delete(solution.point, place)
+            left = [self._asked[index] for index in kept]
+            try:
+                residuals = self._at(left)(point)
+                slopes = slopes_at(self._at(left), point, residuals, self._upper(left))
+            except Stopped:
+                kept.insert(place, self._asked.index(own[place]))
+                del reasons[kept[place]]
+                return replace(solution, is_complete=False)
+            at = replace(solution, point=point, residuals=residuals, slopes=slopes)
+
+    def _at(self, of: Sequence[Tunable]) -> Callable[[Array], Array]:
+        return lambda point: self._residuals(of, point, can_stop=True)
+
+    def _residuals(self, of: Sequence[Tunable], point: Array, *, can_stop: bool) -> Array:
+        """Return the logarithm of predicted over measured of every run."""
+        return np.array([self._residual(row, of, point, can_stop=can_stop) for row in range(len(self._runs))])
+
+    def _residual(self, row: int, of: Sequence[Tunable], point: Array, *, can_stop: bool) -> float:
+        if can_stop and self._stop:
+            raise Stopped
+        run = self._runs[row]
+        values = {tunable.name: tunable.moved(run.reached, by) for tunable, by in zip(of, point, strict=True)}
+        try:
+            predicted = run.predicted(self._quantity, run.reached.changed(values))
+        except InputError as error:
+            raise InputError(
+                value=error.value, rule=error.rule, place=f"{run.name}: {error.place}", remedy=error.remedy
+            ) from None
+        self._predictions += 1
+        return math.log(predicted / self._measured[row])
+
+    def _upper(self, of: Sequence[Tunable]) -> Array:
+        return np.array([max(tunable.room(run.reached) for run in self._runs) for tunable in of])
+
+    def _note(self, residuals: Array) -> None:
+        error = float(np.abs(np.expm1(residuals)).mean())
+        self._progress(Progress(predictions=self._predictions, error=error))
+
+    def _expected(self, fitted: Sequence[Tunable], solution: Solution) -> Array | None:
+        """Return the residual of every run in a fit to other runs, from the solution of all of them."""
+        count = len(self._runs)
+        folds = min(_FOLDS, count)
+        if folds < 2:
+            return None
+        ordered = np.lexsort((solution.residuals, self._measured))
+        widths = np.array([tunable.width for tunable in fitted])
+        found = np.zeros(count)
+        for fold in range(folds):
+            left_out = ordered[fold::folds]
+            others = np.setdiff1d(np.arange(count), left_out)
+            point = linear_point(solution, others, widths, self._upper(fitted)) if fitted else solution.point
+            try:
+                for row in left_out:
+                    found[row] = self._residual(int(row), fitted, point, can_stop=True)
+            except Stopped:
+                return None
+        return found
+
+    def _estimate(self, tunable: Tunable, place: int, solution: Solution, matrix: Array) -> Estimate:
+        reached = self._first.reached
+        after = tunable.moved(reached, solution.point[place])
+        variance = float(matrix[place, place])
+        return Estimate(
+            name=tunable.name,
+            before=tunable.value(reached),
+            after=after,
+            logarithm=float(solution.point[place]),
+            standard_error=math.sqrt(variance) * tunable.unit(after) if math.isfinite(variance) else None,
+            runs=int((np.abs(solution.slopes[:, place]) >= _DEPENDS).sum()),
+            is_at_limit=after == tunable.most,
+        )
+
+    def _not_fitted(self, tunable: Tunable, reason: str) -> NotFitted:
+        return NotFitted(name=tunable.name, value=tunable.value(self._first.reached), reason=reason)
+
+    def _left(self, left: tuple[NotFitted, ...]) -> Part:
+        return Part(
+            quantity=self._quantity, estimates=(), not_fitted=left, correlations={}, residuals=(), is_complete=True
+        )
+
+    def _rows(self, before: Array, after: Array, expected: Array | None) -> tuple[Residual, ...]:
+        def predicted(row: int, residual: float) -> float:
+            return float(self._measured[row] * math.exp(residual))
+
+        return tuple(
+            Residual(
+                name=run.name,
+                measured=float(self._measured[row]),
+                before=predicted(row, before[row]),
+                after=predicted(row, after[row]),
+                expected=None if expected is None else predicted(row, expected[row]),
+            )
+            for row, run in enumerate(self._runs)
+        )

@@ -1,0 +1,131 @@
+"""What a fit answers."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from evenflow.cluster.reached import Reached
+from evenflow.predict.calibration.measurement import Quantity
+from evenflow.predict.calibration.tunable import TUNABLES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A fitted parameter."""
+
+    name: str
+    before: float
+    after: float
+    logarithm: float
+    """Of what `after` is of `before`, where it is not at its limit."""
+    standard_error: float | None
+    """In its own unit, from the runs alone; None where the fit was stopped too early to know."""
+    runs: int
+    """Runs that depend on it."""
+    is_at_limit: bool
+    """Whether the runs would have it larger than it can be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotFitted:
+    """A parameter that keeps its value."""
+
+    name: str
+    value: float
+    reason: str
+    """Why the runs do not determine it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Residual:
+    """A run beside its predictions, in nanoseconds or bytes."""
+
+    name: str
+    measured: float
+    before: float
+    after: float
+    expected: float | None
+    """Predicted by a fit to other runs; None where there was none."""
+
+    @property
+    def error_before(self) -> float:
+        """Predicted over measured, less one."""
+        return self.before / self.measured - 1
+
+    @property
+    def error_after(self) -> float:
+        """Predicted over measured, less one."""
+        return self.after / self.measured - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """The fit of step times, or of memory."""
+
+    quantity: Quantity
+    estimates: tuple[Estimate, ...]
+    not_fitted: tuple[NotFitted, ...]
+    correlations: Mapping[tuple[str, str], float]
+    residuals: tuple[Residual, ...]
+    is_complete: bool
+
+    @property
+    def error_before(self) -> float | None:
+        """Mean of the absolute errors with the values before; None without runs."""
+        return _mean([residual.error_before for residual in self.residuals])
+
+    @property
+    def error_after(self) -> float | None:
+        """Mean of the absolute errors of the runs that were fitted."""
+        return _mean([residual.error_after for residual in self.residuals])
+
+    @property
+    def error_expected(self) -> float | None:
+        """Mean of the absolute errors of runs that were left out of the fit: what to expect of runs like these."""
+        errors = [one.expected / one.measured - 1 for one in self.residuals if one.expected is not None]
+        return _mean(errors) if len(errors) == len(self.residuals) else None
+
+    @property
+    def worst(self) -> Residual | None:
+        """The run whose prediction is farthest off."""
+        return max(self.residuals, key=lambda one: abs(math.log(one.after / one.measured)), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """What runs determine of the parameters of an accelerator."""
+
+    time: Part
+    memory: Part
+
+    @property
+    def parts(self) -> tuple[Part, Part]:
+        """Of step times and of memory."""
+        return (self.time, self.memory)
+
+    @property
+    def estimates(self) -> tuple[Estimate, ...]:
+        """All fitted parameters."""
+        return self.time.estimates + self.memory.estimates
+
+    @property
+    def is_complete(self) -> bool:
+        """False where it was interrupted: these are the best values so far."""
+        return all(part.is_complete for part in self.parts)
+
+    def applied(self, reached: Reached) -> Reached:
+        """Return `reached`, that of one of the runs' accelerators, with what was fitted and its standard errors."""
+        values = {one.name: TUNABLES[one.name].moved(reached, one.logarithm) for one in self.estimates}
+        errors = {
+            one.name: one.standard_error
+            * TUNABLES[one.name].unit(values[one.name])
+            / TUNABLES[one.name].unit(one.after)
+            for one in self.estimates
+            if one.standard_error is not None
+        }
+        return replace(reached.changed(values), standard_errors=dict(reached.standard_errors) | errors)
+
+
+def _mean(errors: Sequence[float]) -> float | None:
+    return fmean(map(abs, errors)) if errors else None

@@ -1,0 +1,56 @@
+"""A measured run beside the training that it was, and its prediction with other parameters."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from evenflow.cluster.reached import Reached
+from evenflow.cluster.topology import Topology
+from evenflow.predict.prediction import Prediction, predict
+from evenflow.predict.training import Training
+
+
+class Quantity(StrEnum):
+    """What was measured."""
+
+    TIME = "time"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """A training, the devices that it ran on as they are known so far, and what was measured."""
+
+    name: str
+    training: Training
+    topology: Topology
+    step_ns: float | None = None
+    """Time of a step; None where it was not measured."""
+    memory_bytes: float | None = None
+    """Peak memory of a device; None where it was not measured."""
+    is_last_rank: bool = False
+    """Whether the memory is that of the last pipeline rank, and not of the fullest one."""
+
+    def measured(self, quantity: Quantity) -> float | None:
+        """Return nanoseconds or bytes; None where that was not measured."""
+        return self.step_ns if quantity is Quantity.TIME else self.memory_bytes
+
+    @property
+    def reached(self) -> Reached:
+        """What the accelerator is known to reach."""
+        return self.topology.accelerator.reached
+
+    def prediction(self, reached: Reached) -> Prediction:
+        """Return the prediction if the accelerator reaches that."""
+        accelerator = replace(self.topology.accelerator, reached=reached)
+        return predict(self.training, replace(self.topology, accelerator=accelerator))
+
+    def of(self, prediction: Prediction, quantity: Quantity) -> float:
+        """Return the nanoseconds or bytes that were measured, as predicted."""
+        if quantity is Quantity.TIME:
+            return prediction.step_ns
+        ranks = [rank.total_bytes for rank in prediction.memory] or list(prediction.simulation.peak_memory_bytes)
+        return float(ranks[-1] if self.is_last_rank else max(ranks))
+
+    def predicted(self, quantity: Quantity, reached: Reached) -> float:
+        """Return nanoseconds or bytes if the accelerator reaches that."""
+        return self.of(self.prediction(reached), quantity)
