@@ -147,17 +147,19 @@ def _core(training: Training, keyed: float, valued: float, *, has_window: bool) 
         def fused(times: float) -> Operators:
             return Operators(
                 spent=Spent.ATTENTION, module="core_attn", flops=flops * share * times, moved_bytes=moved * times,
-                dtype=dtype, calls=1,
+                dtype=dtype, calls=1, slowdown=software.attention_slowdown,
             )  # fmt: skip
 
         return Passes((fused(1.0),), (fused(2.5),))
     scores = HALF * heads * here * seen
     depth = keyed / heads
+    is_misaligned = bool(depth % 8)  # 16-bit numbers in 16 bytes
 
     def batched(length: float) -> Operators:
         return Operators(
             spent=Spent.ATTENTION, module="core_attn", flops=flops / 2,
             moved_bytes=scores + HALF * here * (keyed + valued) / 2 * 2, dtype=dtype, depth=length,
+            is_misaligned=is_misaligned,
         )  # fmt: skip
 
     mask = scores / HALF * _MASK if model.dropout else 0.0

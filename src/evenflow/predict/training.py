@@ -48,6 +48,9 @@ class Software:
 
     fused_attention: bool = True
     """Attention in one kernel that does not write its scores (FlashAttention and its like)."""
+    attention_slowdown: float = 1.0
+    """How many times as long its fused attention takes as kernels made for the accelerator: those of PyTorch and Triton
+    run on every generation."""
     skips_masked: bool = True
     """Whether fused attention skips blocks that the causal mask hides."""
     transposes_attention: bool = False
@@ -64,6 +67,9 @@ class Software:
     """Parameters are gathered under the first forward."""
     overlaps_pipeline: bool = True
     """Pipeline messages are sent while the rank computes."""
+    splits_messages: bool = True
+    """Each tensor-parallel device sends its share of a pipeline message, and gathers at the other end. [Megatron-LM,
+    arXiv:2104.04473, §4.1]"""
     overlaps_experts: bool = False
     """Tokens are exchanged between experts under other microbatches' computation."""
     gradient_bytes: int = 4

@@ -38,11 +38,15 @@ class Operators:
     """Length of the sums of a matrix product."""
     calls: int = 1
     """How many they are."""
+    is_misaligned: bool = False
+    """Whether rows of its matrices start anywhere."""
+    slowdown: float = 1.0
+    """How many times as long its arithmetic takes as with kernels made for the accelerator."""
 
     def time_ns(self, accelerator: Accelerator) -> float:
         """Nanoseconds of all of them on one device."""
         return accelerator.time_ns(
-            flops=self.flops,
+            flops=self.flops * self.slowdown * (MISALIGNED if self.is_misaligned else 1.0),
             moved_bytes=self.moved_bytes,
             dtype=self.dtype,
             depth=self.depth,
@@ -71,6 +75,9 @@ class Exchange:
 
 
 Work = Operators | Exchange
+MISALIGNED = 4.0
+"""How much longer a 16-bit product takes whose rows do not start at multiples of 16 bytes: tensor cores need that, and
+the other units of an A100 have a quarter of their rate. [NVIDIA, Matrix Multiplication Background User's Guide]"""
 
 
 def product(

@@ -1,5 +1,6 @@
 """A measured run as a training on a topology, which `evenflow.predict` predicts."""
 
+import re
 from typing import TypeVar
 
 from evenflow.cluster.data_sheets import accelerator_named
@@ -53,10 +54,12 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         sequence_parallel=_known(run.sequence_parallel),
         sharding=Sharding(sharding),
     )
-    fsdp = run.zero == "fsdp"
+    is_megatron = run.zero != "fsdp" or any(mark in flags for mark in _MEGATRON)
     software = Software(
         fused_attention=not old,
-        fused_elementwise=not fsdp or "compile" in flags,
+        attention_slowdown=1.0 if is_megatron else _PORTABLE,
+        fused_elementwise=is_megatron or "compile" in flags,
+        splits_messages=run.zero not in _DEEPSPEED,
         captured_graphs="GRAPH=True" in flags or "cuda_graph_impl='full" in flags or "cuda_graph_impl='local" in flags,
         overlaps_tensor="TP_COMM_OVERLAP=True" in flags or "tp_comm_overlap=True" in flags,
         overlaps_gradients=not old,
@@ -65,6 +68,7 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         overlaps_experts="overlap_moe_expert_parallel_comm=True" in flags,
         gradient_bytes=4 if run.precision != "fp16" and not old else 2,
     )
+    layers_of_cell = re.search(r"recompute_num_layers=([0-9]+)", run.recompute_detail or "")
     kind = {"full": "full", "selective": "select"}.get(run.recompute or "", "none")
     training = Training(
         model=model,
@@ -74,6 +78,7 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         sequence=_known(run.seq),
         precision=run.precision or "bf16",
         recompute=kind,
+        full_layers=int(layers_of_cell[1]) if kind == "full" and layers_of_cell else None,
         layout=_layout(run),
         software=software,
     )
@@ -81,6 +86,14 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
     domain = device.link_devices if device.link_devices > 8 else run.gpus_per_node or 8
     return training, Topology(accelerator=device, domain_devices=domain)
 
+
+_MEGATRON = ("ddp.", "comm_overlap", "cuda_graph_impl")
+"""Settings of Megatron-LM's own, which tell it from other frameworks that share out everything."""
+_DEEPSPEED = ("1", "2", "3")
+"""Stages by their numbers: DeepSpeed's, whose pipeline engine sends a whole message from every tensor-parallel rank."""
+_PORTABLE = 1.9
+"""Of attention kernels for every accelerator: FlashAttention-2 reaches 35 % of an H100, one made for it 75 %.
+[FlashAttention-3, arXiv:2407.08608, §1]"""
 
 _Value = TypeVar("_Value")
 
