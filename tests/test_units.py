@@ -7,6 +7,9 @@ from hypothesis import strategies as st
 from evenflow.errors import InputError
 from evenflow.units import (
     bytes_from_megabytes,
+    format_bandwidth,
+    format_flops,
+    format_memory,
     megabytes,
     milliseconds,
     nanoseconds_from_milliseconds,
@@ -71,3 +74,32 @@ def test_messages(parse, text, message):
 def test_megabytes_and_milliseconds_come_back(value):
     assert bytes_from_megabytes(megabytes(value)) == value
     assert nanoseconds_from_milliseconds(milliseconds(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("80GB", 80 * 2**30), ("79.1GB", round(79.1 * 2**30)), ("1.5KB", 1536), ("1023B", 1023), ("1B", 1)],
+)
+def test_memory_is_written_with_few_digits(text, size):
+    assert format_memory(size) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"), [("3350GBps", 3.35e12), ("12.5GBps", 12.5e9), ("6.25MBps", 6_250_000), ("3Bps", 3.0)]
+)
+def test_bandwidths_are_written_with_few_digits(text, rate):
+    assert format_bandwidth(rate) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"), [("989.4TFLOPS", 989.4e12), ("2516.6TFLOPS", 2516.6e12), ("1.5GFLOPS", 1.5e9), ("0.5FLOPS", 0.5)]
+)
+def test_rates_are_written_with_few_digits(text, rate):
+    assert format_flops(rate) == text
+
+
+@given(st.integers(1, 10**14), st.integers(1, 10**15), st.floats(0, 1e21, exclude_min=True))
+def test_what_is_written_with_a_unit_reads_back(size, bytes_per_s, rate):
+    assert parse_memory(format_memory(size)) == size
+    assert parse_bandwidth(format_bandwidth(bytes_per_s)) == bytes_per_s
+    assert parse_flops(format_flops(rate)) == rate

@@ -88,6 +88,11 @@ class Fields:
             raise self.error(key, _("must be a text that is not empty"))
         return value
 
+    def quantity(self, key: str) -> str:
+        """Return a number with its unit; a bare number is read as its text, and the parser of the unit judges it."""
+        value = self.required(key)
+        return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else self.text(key)
+
     def flag(self, key: str) -> bool:
         """Return true or false; false for an absent field."""
         value = self.values.get(key, False)

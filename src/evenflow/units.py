@@ -5,6 +5,8 @@ A megabyte is 2**20 bytes and a gigabyte 2**30, as device memory and the layer f
 
 import math
 import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -75,6 +77,8 @@ _PREFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15
 _NUMBER = r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*"
 _TIME = re.compile(_NUMBER + r"(ns|us|µs|ms|s)\s*")
 _BANDWIDTH = re.compile(_NUMBER + r"([KMGTkmgt]?)([Bb])(?:ps|/s)\s*")
+_MOST_DIGITS = 17
+"""Digits that tell every floating-point number from all others."""
 _FLOPS = re.compile(_NUMBER + r"([KMGTPkmgtp]?)(?:flops|flop/s)\s*", re.IGNORECASE)
 
 
@@ -142,3 +146,42 @@ def parse_flops(text: str, *, place: str = "peak") -> float:
             remedy=_("write for example 312TFLOPS"),
         )
     return rate
+
+
+def format_memory(size_bytes: int) -> str:
+    """Return the shortest text that `parse_memory` reads as `size_bytes`.
+
+    >>> format_memory(80 * 2**30)
+    '80GB'
+    """
+    return _formatted(size_bytes, (("GB", 2**30), ("MB", MEGABYTE), ("KB", 2**10), ("B", 1)), parse_memory)
+
+
+def format_bandwidth(bytes_per_s: float) -> str:
+    """Return the shortest text that `parse_bandwidth` reads as `bytes_per_s`, which is a whole number.
+
+    >>> format_bandwidth(3.35e12)
+    '3350GBps'
+    """
+    return _formatted(bytes_per_s, (("GBps", 10**9), ("MBps", 10**6), ("KBps", 10**3), ("Bps", 1)), parse_bandwidth)
+
+
+def format_flops(flops_per_s: float) -> str:
+    """Return the shortest text that `parse_flops` reads as `flops_per_s`.
+
+    >>> format_flops(989.4e12)
+    '989.4TFLOPS'
+    """
+    return _formatted(
+        flops_per_s, (("TFLOPS", 10**12), ("GFLOPS", 10**9), ("MFLOPS", 10**6), ("FLOPS", 1)), parse_flops
+    )
+
+
+def _formatted(value: float, units: Sequence[tuple[str, int]], parse: Callable[[str], float]) -> str:
+    """Return `value` in the largest of `units` that is not larger than it, with as few digits as say it exactly."""
+    for unit, size in units:
+        for digits in range(1, _MOST_DIGITS + 1):
+            text = f"{Decimal(f'{value / size:.{digits}g}'):f}{unit}"
+            if value >= size and parse(text) == value:
+                return text
+    return f"{Decimal(value):f}{units[-1][0]}"

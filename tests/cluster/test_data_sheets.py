@@ -68,7 +68,7 @@ def test_less_power_means_a_lower_clock() -> None:
     known = ACCELERATORS["h100"]
     slow = ACCELERATORS["h100-96"]
     shares = {slow.rate(dtype) / known.rate(dtype) for dtype in known.flops_per_s_of}
-    assert all(share**3 == pytest.approx(500 / 700) for share in shares)
+    assert all(share**3 == pytest.approx(500 / 700, rel=1e-2) for share in shares)
 
 
 def test_the_default_is_an_a100_in_bfloat16() -> None:
@@ -83,5 +83,5 @@ def test_unknown_accelerators_are_named(name: str, near: str) -> None:
 
 
 def test_what_is_nothing_like_a_name_is_refused() -> None:
-    with pytest.raises(InputError, match=r"got 'xx'; take one like yours"):
+    with pytest.raises(InputError, match=r"got 'xx'; name a file that describes yours"):
         accelerator_named("xx")

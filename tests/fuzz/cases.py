@@ -111,6 +111,8 @@ READERS: tuple[Reader, ...] = (
         3.0,
     ),
     Reader("cluster file as YAML", "in.yaml", YAML, lambda: seeds.CLUSTER, (("auto", "--model", "none.json", "--cluster", "in.yaml", "--microbatches", "2"),), 2.0),
+    Reader("accelerator file as YAML", "in.yaml", YAML, lambda: seeds.ACCELERATOR, (("auto", "--model", "none.json", "--cluster", "cluster.yaml", "--accelerator", "in.yaml", "--microbatches", "2"),), 2.0),
+    Reader("accelerator file as JSON", "in.json", JSON, lambda: seeds.ACCELERATOR, (("auto", "--model", "none.json", "--cluster", "cluster.yaml", "--accelerator", "in.json", "--microbatches", "2"),)),
     Reader("cluster file as JSON", "in.json", JSON, lambda: seeds.CLUSTER, (("auto", "--model", "none.json", "--cluster", "in.json", "--microbatches", "2"),)),
     Reader(
         "training YAML", "in.yaml", YAML, lambda: seeds.TRAINING,

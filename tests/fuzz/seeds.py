@@ -92,6 +92,13 @@ MANUAL: dict[str, Any] = {
     },
     "flat": {"offset": 0, "recompute": [1, 2], "select_recompute": True},
 }  # fmt: skip
+ACCELERATOR: dict[str, Any] = {
+    "name": "ours", "base": "h100", "source": "measured here", "flops": {"bf16": "800TFLOPS", "fp8": "1.6PFLOPS"},
+    "memory": "80GB", "memory_bandwidth": "3350GBps", "link": {"bandwidth": "450GBps", "devices": 8},
+    "network": {"bandwidth": "400Gbps", "cards_per_node": 8, "devices_per_node": 8},
+    "reached": {"product_share": 0.71, "step_ns": 3e6, "standard_errors": {"product_share": 0.01}},
+    "calibration": {"runs": 12, "files": ["runs.csv"], "step_error": 0.03},
+}  # fmt: skip
 CLUSTER: dict[str, Any] = {
     "name": "two", "mesh": "2x2", "memory": "1GB", "intra_bandwidth": "200GBps", "inter_bandwidth": "25GBps",
     "intra_latency": "5us", "inter_latency": "20us", "peak": "312TFLOPS",

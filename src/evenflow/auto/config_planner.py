@@ -19,7 +19,7 @@ def plan_config(
     sequence: int,
     num_microbatches: int,
     microbatch: int | None = None,
-    accelerator: str = "a100",
+    accelerator: str | Accelerator = "a100",
     efficiency: float = EFFICIENCY,
     dtype: str = "bf16",
     optimizer: str = "adam",
@@ -65,9 +65,9 @@ def plan_config(
     return replace(plan_row(row, request, progress=progress), notes=(origin, *row.notes))
 
 
-def _rates(name: str, efficiency: float, cluster: Cluster, dtype: Dtype) -> tuple[Accelerator, str]:
+def _rates(given: str | Accelerator, efficiency: float, cluster: Cluster, dtype: Dtype) -> tuple[Accelerator, str]:
     """Return the rates of one device, and where they come from, as a sentence."""
-    known = accelerator_named(name)
+    known = accelerator_named(given) if isinstance(given, str) else given
     if dtype not in known.flops_per_s_of:
         known_dtypes = ", ".join(known.flops_per_s_of)
         raise InputError(

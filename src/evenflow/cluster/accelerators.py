@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from evenflow.cluster.calibration import Calibration
 from evenflow.cluster.reached import Reached
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -42,6 +43,8 @@ class Accelerator:
     """Bandwidth of one device to other domains, in each direction."""
     reached: Reached = field(default_factory=Reached)
     """What training reaches of these rates."""
+    calibration: Calibration | None = None
+    """What `reached` was fitted to, where it was."""
 
     def __post_init__(self) -> None:
         by_dtype = {f"flops_per_s_of[{dtype}]": rate for dtype, rate in self.flops_per_s_of.items()}

@@ -7,6 +7,7 @@ TensorFloat-32 (``tfloat32``) has a rate of its own. A format that a device lack
 that it has. The network is that of the usual node of the device's time.
 """
 
+import math
 from collections.abc import Mapping
 
 from evenflow.cluster.accelerators import EFFICIENCY, Accelerator
@@ -67,7 +68,7 @@ def _sheet(
 
 def _clocked(tflops: float) -> float:
     """Peak of an H100 that may take 500 of 700 W: power grows with the third power of the clock."""
-    return tflops * float((500 / 700) ** (1 / 3))
+    return round(tflops * math.pow(500 / 700, 1 / 3), 1)
 
 
 _SHEETS = (
@@ -221,7 +222,9 @@ def accelerator_named(name: str) -> Accelerator:
         return ACCELERATORS[known]
     near = nearest(known, (*ACCELERATORS, *ALIASES))
     remedy = (
-        _("did you mean {near!r}?", near=near) if near else _("take one like yours, and correct it with an efficiency")
+        _("did you mean {near!r}?", near=near)
+        if near
+        else _("name a file that describes yours, which ends in .yaml or .json")
     )
     names = ", ".join(ACCELERATORS)
     raise InputError(value=name, rule=_("must be one of {known}", known=names), place="accelerator", remedy=remedy)

@@ -35,16 +35,16 @@ def parse_cluster_file(text: str, *, place: str) -> Cluster:
     is_json = place.lower().endswith(".json")
     fields = as_fields(load_json(text, file=place), file=place) if is_json else load_yaml(text, file=place)
     fields.check_known((*_REQUIRED, *_OPTIONAL))
-    num_nodes, devices_per_node = parse_mesh(_quantity(fields, "mesh"), place=fields.place("mesh"))
+    num_nodes, devices_per_node = parse_mesh(fields.quantity("mesh"), place=fields.place("mesh"))
     with fields.at():
         return Cluster(
             name=fields.text("name") if "name" in fields else Path(place).stem,
             num_nodes=num_nodes,
             devices_per_node=devices_per_node,
-            memory_bytes=parse_memory(_quantity(fields, "memory"), place=fields.place("memory")),
+            memory_bytes=parse_memory(fields.quantity("memory"), place=fields.place("memory")),
             intra=_link(fields, "intra"),
             inter=_link(fields, "inter"),
-            peak_flops=parse_flops(_quantity(fields, "peak"), place=fields.place("peak")) if "peak" in fields else None,
+            peak_flops=parse_flops(fields.quantity("peak"), place=fields.place("peak")) if "peak" in fields else None,
         )
 
 
@@ -52,12 +52,6 @@ def _link(fields: Fields, reach: str) -> Link:
     """Return the links within a node (`reach` ``intra``) or between nodes (``inter``)."""
     bandwidth, latency = f"{reach}_bandwidth", f"{reach}_latency"
     return Link(
-        bytes_per_s=parse_bandwidth(_quantity(fields, bandwidth), place=fields.place(bandwidth)),
-        latency_ns=parse_time(_quantity(fields, latency), place=fields.place(latency)) if latency in fields else 0,
+        bytes_per_s=parse_bandwidth(fields.quantity(bandwidth), place=fields.place(bandwidth)),
+        latency_ns=parse_time(fields.quantity(latency), place=fields.place(latency)) if latency in fields else 0,
     )
-
-
-def _quantity(fields: Fields, key: str) -> str:
-    """Return a quantity with its unit; a bare number is read as its text, and the parser of the unit judges it."""
-    value = fields.required(key)
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else fields.text(key)

@@ -89,11 +89,10 @@ TIME_LIMIT = click.option(
     metavar="SECONDS",
     help="Stop searching after this time; the best plan so far is the answer.",
 )
-ACCELERATOR = click.option(
-    "--accelerator",
-    metavar="NAME",
-    help="Accelerator whose data sheet has the rates: a100, h100, h200, b200, mi300x or 910b.",
+ACCELERATOR_HELP = (
+    "Accelerator of the devices, such as a100, h100, gb200, mi300x or 910b, or a YAML or JSON file that describes one."
 )
+ACCELERATOR = click.option("--accelerator", metavar="NAME|FILE", help=ACCELERATOR_HELP)
 OPTIMIZER = click.option(
     "--optimizer",
     type=click.Choice(list(OPTIMIZERS)),

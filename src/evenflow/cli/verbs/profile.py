@@ -18,6 +18,7 @@ from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.profile_fields import ProfileSetting, profile_fields
 from evenflow.language import _
+from evenflow.profiles.accelerator_file import accelerator_path
 
 if TYPE_CHECKING:
     from evenflow.profiles.from_model.model_profile import ModelProfile
@@ -96,7 +97,7 @@ def profile(model: str, output: str, json_file: Path | None, overwrite: bool, **
     path = config_path(model)
     outputs = Outputs(
         {"--output": layer_file, "--json": json_file},
-        inputs={"--model": Path(path)},
+        inputs={"--model": Path(path), "--accelerator": accelerator_path(setting.accelerator)},
         overwrite=overwrite,
         measured_by="" if setting.device == FAKE else "profile",
     )

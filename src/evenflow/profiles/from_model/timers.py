@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import torch
 
-from evenflow.cluster import EFFICIENCY, accelerator_named
+from evenflow.cluster import EFFICIENCY
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.profiles.accelerator_file import accelerator_given
 from evenflow.profiles.from_model.measure import REPEATS, measure
 from evenflow.profiles.from_model.part_times import PartTimes, Roofline
 from evenflow.torch_model.part_trace import PartTrace
@@ -62,5 +63,5 @@ def _computed(accelerator: str | None, efficiency: float) -> Timer:
         )
     if not 0 < efficiency <= 1:
         raise InputError(value=efficiency, rule=_("must be a share above 0 and at most 1"), place="efficiency")
-    roofline = Roofline(accelerator=accelerator_named(accelerator), efficiency=efficiency)
+    roofline = Roofline(accelerator=accelerator_given(accelerator), efficiency=efficiency)
     return Timer(times=lambda _part, traces: roofline.times(traces), origin=roofline.origin())

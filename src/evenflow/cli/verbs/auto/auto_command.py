@@ -22,10 +22,11 @@ from evenflow.cluster import Dtype
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.auto_fields import AutoSetting, auto_fields
 from evenflow.language import _
+from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path
 
 if TYPE_CHECKING:
     from evenflow.auto.planner import AutoPlan
-    from evenflow.cluster import Cluster
+    from evenflow.cluster import Accelerator, Cluster
 
 MOST_PROCESSES = 8
 
@@ -42,13 +43,7 @@ MOST_PROCESSES = 8
     type=options.SEQUENCE_COUNT,
     help="Sequences of a microbatch, on all devices of a stage together.  [default: one for each device of the mesh]",
 )
-@click.option(
-    "--accelerator",
-    default="a100",
-    show_default=True,
-    metavar="NAME",
-    help="Accelerator of the devices: a100, h100, h200, b200, mi300x or 910b.",
-)
+@click.option("--accelerator", default="a100", show_default=True, metavar="NAME|FILE", help=options.ACCELERATOR_HELP)
 @click.option(
     "--efficiency",
     type=options.EFFICIENCY,
@@ -108,20 +103,31 @@ def auto(
     path = config_path(model)
     outputs = Outputs(
         {"--json": json_file, "--output": layer_file, "--svg": svg_file},
-        inputs={"--model": Path(path), "--cluster": described.file},
+        inputs={
+            "--model": Path(path),
+            "--cluster": described.file,
+            "--accelerator": accelerator_path(asked["accelerator"]),
+        },
         overwrite=overwrite,
     )
     cluster = described.cluster()
     setting = AutoSetting(
         microbatch=microbatch or cluster.num_devices, num_microbatches=microbatches, time_limit_s=time_limit, **asked
     )
+    device = accelerator_given(setting.accelerator)
     config = read_config(path)
     with shown_step(_("loading PyTorch")) as progress:
-        result = _plan(config, cluster, setting, progress)
+        result = _plan(config, cluster, device, setting, progress)
     return _answer(result, setting, outputs, seconds=time.monotonic() - started)
 
 
-def _plan(config: ModelConfig, cluster: "Cluster", setting: AutoSetting, progress: Callable[[str], None]) -> "AutoPlan":
+def _plan(
+    config: ModelConfig,
+    cluster: "Cluster",
+    device: "Accelerator",
+    setting: AutoSetting,
+    progress: Callable[[str], None],
+) -> "AutoPlan":
     """Return the plan of the model."""
     with torch_extra(place="evenflow auto"):
         import evenflow.torch_model.training_row  # noqa: F401 - it imports both
@@ -132,7 +138,7 @@ def _plan(config: ModelConfig, cluster: "Cluster", setting: AutoSetting, progres
         sequence=setting.sequence,
         microbatch=setting.microbatch,
         num_microbatches=setting.num_microbatches,
-        accelerator=setting.accelerator,
+        accelerator=device,
         efficiency=setting.efficiency,
         dtype=setting.dtype,
         optimizer=setting.optimizer,

@@ -1,0 +1,184 @@
+"""An accelerator in a file, YAML or JSON (by the ending ``.json``).
+
+name: my-cluster              optional; else the name of the file
+base: h100                    optional: a known accelerator, of which the file says what differs
+source: our own measurements  optional
+flops: {bf16: 989TFLOPS, fp8: 1979TFLOPS}
+memory: 80GB                  of one device
+memory_bandwidth: 3350GBps
+link: {bandwidth: 450GBps, devices: 8}
+network: {bandwidth: 50GBps, cards_per_node: 8}
+reached: {product_share: 0.71, standard_errors: {product_share: 0.01}}
+calibration: {runs: 12, files: [runs.csv], step_error: 0.03}
+
+Bandwidths are those of one device in one direction; that of the network is one card's where `cards_per_node` says how
+many cards the devices of a node share.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from evenflow.cluster.accelerators import Accelerator
+from evenflow.cluster.calibration import ERRORS, Calibration
+from evenflow.cluster.data_sheets import accelerator_named
+from evenflow.cluster.reached import PARAMETERS, Reached
+from evenflow.fields import Fields, as_fields, load_json, read_text
+from evenflow.language import _
+from evenflow.profiles.yaml_file import load_yaml, section
+from evenflow.ranges import COEFFICIENT, DEVICES, Range
+from evenflow.units import parse_bandwidth, parse_flops, parse_memory
+
+RATES: Mapping[str, str] = {
+    "fp32": "float32",
+    "tf32": "tfloat32",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "fp8": "float8",
+    "fp4": "float4",
+}
+"""Number formats by their names in a file, from wide to narrow."""
+_FIELDS = (
+    "name", "base", "source", "flops", "memory", "memory_bandwidth", "link", "network", "reached", "calibration",
+    "written_by",
+)  # fmt: skip
+_PARAMETER = Range(least=0, most=1e15, is_whole=False)
+_RUNS = Range(least=1, most=10_000_000)
+_NODE_DEVICES = 8
+"""Devices of a fast domain where neither the file nor its base says how many."""
+_ENDINGS = (".yaml", ".yml", ".json")
+
+
+def accelerator_given(text: str) -> Accelerator:
+    """Return the accelerator that a user names: one that is known, or a file that ends in .yaml, .yml or .json.
+
+    Raises:
+        InputError: an unknown name, or a file as `parse_accelerator_file` refuses it.
+    """
+    path = accelerator_path(text)
+    return accelerator_named(text) if path is None else read_accelerator_file(path)
+
+
+def accelerator_path(text: str | None) -> Path | None:
+    """Return the file that a user names as an accelerator; None for a name, and for nothing."""
+    return Path(text) if text is not None and text.lower().endswith(_ENDINGS) else None
+
+
+def read_accelerator_file(path: Path | str) -> Accelerator:
+    """Return the accelerator in a file; raises `InputError` as `parse_accelerator_file` does."""
+    return parse_accelerator_file(read_text(path), place=str(path))
+
+
+def parse_accelerator_file(text: str, *, place: str) -> Accelerator:
+    """Return the accelerator in the text of a file; `place` names the file in messages and tells JSON from YAML.
+
+    Raises:
+        InputError: a field that is unknown, of a wrong form, or missing where there is no `base`.
+    """
+    is_json = place.lower().endswith(".json")
+    fields = as_fields(load_json(text, file=place), file=place) if is_json else load_yaml(text, file=place)
+    fields.check_known(_FIELDS)
+    base = _base(fields)
+    rates = _rates(fields, base)
+    link, link_devices = _link(fields, base)
+    memory, bandwidth = "memory", "memory_bandwidth"
+    return Accelerator(
+        name=fields.text("name") if "name" in fields else Path(place).stem,
+        source=fields.text("source") if "source" in fields else base.source if base else "",
+        flops_per_s=rates["float32"],
+        flops_per_s_of=rates,
+        memory_bytes=(
+            base.memory_bytes
+            if base and memory not in fields
+            else parse_memory(fields.quantity(memory), place=fields.place(memory))
+        ),
+        memory_bytes_per_s=base.memory_bytes_per_s if base and bandwidth not in fields else _rate(fields, bandwidth),
+        link_bytes_per_s=link,
+        link_devices=link_devices,
+        network_bytes_per_s=_network(fields, base, link_devices),
+        reached=_reached(fields, base.reached if base else Reached()),
+        calibration=_calibration(fields) if "calibration" in fields else None,
+    )
+
+
+def _base(fields: Fields) -> Accelerator | None:
+    if "base" not in fields:
+        return None
+    with fields.at("base"):
+        return accelerator_named(fields.text("base"))
+
+
+def _rate(fields: Fields, key: str) -> float:
+    return float(parse_bandwidth(fields.quantity(key), place=fields.place(key)))
+
+
+def _rates(fields: Fields, base: Accelerator | None) -> dict[str, float]:
+    """Return the rates by format: those of the file, those of `base`, else that of the next wider format."""
+    if base and "flops" not in fields:
+        return dict(base.flops_per_s_of)
+    given = section(fields, "flops")
+    given.check_known(RATES)
+    if not given.values:
+        raise fields.error("flops", _("must have the rate of a number format"))
+    stated = {RATES[key]: parse_flops(given.quantity(key), place=given.place(key)) for key in given.values}
+    rates = {**base.flops_per_s_of, **stated} if base else stated
+    wider = rates.get("float32", min(rates.values()))
+    complete = {}
+    for dtype in RATES.values():
+        wider = complete[dtype] = rates.get(dtype, wider)
+    if "bfloat16" not in rates:
+        complete["bfloat16"] = complete["float16"]
+    return complete
+
+
+def _link(fields: Fields, base: Accelerator | None) -> tuple[float, int]:
+    """Return the bandwidth between the devices of a fast domain, and how many these are."""
+    if base and "link" not in fields:
+        return base.link_bytes_per_s, base.link_devices
+    link = section(fields, "link")
+    link.check_known(("bandwidth", "devices"))
+    devices = base.link_devices if base else _NODE_DEVICES
+    return (
+        base.link_bytes_per_s if base and "bandwidth" not in link else _rate(link, "bandwidth"),
+        link.integer("devices", DEVICES) if "devices" in link else devices,
+    )
+
+
+def _network(fields: Fields, base: Accelerator | None, link_devices: int) -> float:
+    """Return a device's bandwidth to other domains: its part of what the cards of its node have."""
+    if base and "network" not in fields:
+        return base.network_bytes_per_s
+    network = section(fields, "network")
+    network.check_known(("bandwidth", "cards_per_node", "devices_per_node"))
+    bandwidth = _rate(network, "bandwidth")
+    if "cards_per_node" not in network:
+        if "devices_per_node" in network:
+            raise network.error("devices_per_node", _("must come with the cards that they share: cards_per_node"))
+        return bandwidth
+    cards = network.integer("cards_per_node", DEVICES)
+    devices = network.integer("devices_per_node", DEVICES) if "devices_per_node" in network else link_devices
+    return float(max(1, round(bandwidth * cards / devices)))
+
+
+def _reached(fields: Fields, known: Reached) -> Reached:
+    if "reached" not in fields:
+        return known
+    given = section(fields, "reached")
+    given.check_known((*PARAMETERS, "standard_errors"))
+    values = {name: float(given.number(name, _PARAMETER)) for name in PARAMETERS if name in given}
+    errors: dict[str, float] = {}
+    if "standard_errors" in given:
+        stated = section(given, "standard_errors")
+        stated.check_known(PARAMETERS)
+        errors = {name: float(stated.number(name, _PARAMETER)) for name in PARAMETERS if name in stated}
+    with given.at():
+        return Reached(**{**{name: getattr(known, name) for name in PARAMETERS}, **values}, standard_errors=errors)
+
+
+def _calibration(fields: Fields) -> Calibration:
+    given = section(fields, "calibration")
+    given.check_known(("runs", "files", *ERRORS))
+    return Calibration(
+        runs=given.integer("runs", _RUNS),
+        files=given.texts("files") if "files" in given else (),
+        **{name: float(given.number(name, COEFFICIENT)) for name in ERRORS if name in given},
+    )
