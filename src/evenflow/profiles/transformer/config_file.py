@@ -1,0 +1,186 @@
+"""A configuration of Hugging Face (config.json) as a transformer in plain numbers, without building it.
+
+Sizes are found under all of their names, so that models of an unknown type are read by their fields; what a type
+implies beyond its fields is in `families`.
+"""
+
+from dataclasses import replace
+
+from evenflow.errors import InputError
+from evenflow.fields import Fields
+from evenflow.language import _, looked_up
+from evenflow.predict.transformer import Biases, LatentAttention, Norms
+from evenflow.profiles.transformer.config_layers import experts_of, window_of
+from evenflow.profiles.transformer.families import FAMILIES, REFUSED, REFUSED_FIELDS, SWITCHED, Family
+from evenflow.profiles.transformer.numbers import Described, Numbers, described
+from evenflow.profiles.transformer.spellings import Configuration
+from evenflow.torch_model.config_sizes import check_config_sizes
+
+_TEXT_PARTS = ("text_config", "llm_config", "language_config", "thinker_config")
+_OTHER_PARTS = ("vision_config", "audio_config", "visual", "talker_config")
+_LAYER_NORMS = ("layer_norm_eps", "layer_norm_epsilon", "layernorm_epsilon", "norm_epsilon")
+_DROPOUTS = (
+    "dropout",
+    "attention_dropout",
+    "hidden_dropout",
+    "resid_pdrop",
+    "attn_pdrop",
+    "embd_pdrop",
+    "resid_dropout",
+)
+_INDEXED = "index_head_dim"
+
+
+def transformer_of_config(config: Fields, *, name: str = "model") -> Described:
+    """Return the transformer that a configuration describes, with notes on what was assumed or left out.
+
+    Raises:
+        InputError: a model that is no decoder with attention in every layer, a missing size (its name and other
+            spellings), a value of a wrong type or beyond its range.
+    """
+    check_config_sizes(config)
+    notes: list[str] = []
+    part, tied = config, _tied(config)
+    if any(isinstance(config.values.get(key), dict) for key in _OTHER_PARTS):
+        notes.append(_("the parts for images and sound are left out"))
+    while (key := next((key for key in _TEXT_PARTS if isinstance(part.values.get(key), dict)), None)) is not None:
+        _refuse(part)
+        part = part.inner(key)
+        tied = _tied(part) if _tied(part) is not None else tied
+        notes.append(_("the sizes are those of the part for text ({part})", part=part.path))
+    _refuse(part)
+    model_type = str(part.values.get("model_type") or config.values["model_type"])
+    family = FAMILIES.get(model_type.removesuffix("_text"))
+    read = Configuration(fields=part)
+    if family is None:
+        family = _by_fields(read)
+        notes.append(_("models of type {model_type} are not known: it is read by its fields", model_type=model_type))
+    if read.value(_INDEXED) is not None:
+        notes.append(_("the indexer that chooses tokens for attention is left out"))
+    numbers = _numbers(read, family, tied=family.tied if tied is None else tied, name=name)
+    if numbers.predicted_tokens:
+        notes.append(
+            _(
+                "{count} further tokens are predicted, each by a block of its own (multi-token prediction)",
+                count=numbers.predicted_tokens,
+            )
+        )
+    with part.at():
+        found = described(numbers)
+    return replace(found, notes=(*notes, *found.notes))
+
+
+def _tied(config: Fields) -> bool | None:
+    """Return whether the output layer is the embedding's table, or None where the file does not say it."""
+    return None if config.values.get("tie_word_embeddings") is None else config.flag("tie_word_embeddings")
+
+
+def _refuse(config: Fields) -> None:
+    """Refuse what is no decoder with attention in every layer."""
+    model_type = config.values.get("model_type")
+    reason = REFUSED.get(model_type) if isinstance(model_type, str) else None
+    if reason is None and config.values.get("is_encoder_decoder") is True:
+        reason = REFUSED_FIELDS["encoder_layers"]
+    if reason is not None:
+        raise _refused(model_type, reason, config.place("model_type"))
+    for key, why in REFUSED_FIELDS.items():
+        if config.values.get(key):
+            raise _refused(config.values[key], why, config.place(key))
+    if config.values.get("word_embed_proj_dim") not in (None, config.values.get("hidden_size")):
+        key = "word_embed_proj_dim"
+        raise InputError(value=config.values[key], rule=_("must be the hidden size"), place=config.place(key))
+
+
+def _refused(value: object, reason: str, place: str) -> InputError:
+    return InputError(
+        value=value, rule=_("is of a model that is not read: {reason}", reason=looked_up(reason)), place=place
+    )
+
+
+def _by_fields(config: Configuration) -> Family:
+    """Return what the fields of an unknown type suggest: as Llama, unless they speak of another norm or activation."""
+    activation = str(config.value("hidden_act") or config.value("activation_function") or "silu").lower()
+    alone = ("relu", "xielu") if config.value("rms_norm_eps") is not None else ("relu", "xielu", "gelu")
+    gated = not any(word in activation for word in alone)
+    has_layer_norms = config.value("rms_norm_eps") is None and any(
+        config.value(key) is not None for key in _LAYER_NORMS
+    )
+    return Family(gated=gated, biases=Biases(norms=has_layer_norms))
+
+
+def _numbers(config: Configuration, family: Family, *, tied: bool, name: str) -> Numbers:
+    hidden, layers, heads = (config.required(key) for key in ("hidden", "layers", "heads"))
+    latent = _latent(config)
+    head_dim = config.size("head_dim") if latent is None else None
+    kv_heads = heads if latent is not None else _kv_heads(config, family, heads)
+    experts = experts_of(config, family, layers=layers)
+    ffn = config.size("dense_ffn") or config.size("ffn")
+    if ffn is None:
+        times = family.ffn_times or (4 if config.value("expansion_ratio") is not None else 0)
+        if times:
+            ratio = config.value("expansion_ratio")
+            ffn = hidden * (ratio if isinstance(ratio, int) and ratio >= 1 else times)
+        elif experts is None:
+            ffn = config.required("ffn")
+    window, unwindowed = window_of(config, family, layers=layers)
+    width = head_dim or (hidden // heads if heads <= hidden else 1)
+    positions = config.required("positions") + family.more_positions if family.learned_positions else 0
+    return Numbers(
+        hidden=hidden, layers=layers, heads=heads, vocabulary=config.required("vocabulary"), kv_heads=kv_heads,
+        head_dim=head_dim if head_dim is not None or hidden % heads else hidden // heads, ffn=ffn, gated=family.gated,
+        tied=tied, biases=_biases(config, family), positions=positions, experts=experts, latent=latent,
+        norms=_norms(config, family, queries=heads * width, keys=kv_heads * width, width=width),
+        sinks=family.sinks, window=window, unwindowed_layers=unwindowed,
+        predicted_tokens=config.size("predicted_tokens") or 0, dropout=_has_dropout(config), name=name,
+    )  # fmt: skip
+
+
+def _kv_heads(config: Configuration, family: Family, heads: int) -> int:
+    if family.multi_query and not config.flag("new_decoder_architecture"):
+        return 1 if config.flag("multi_query", default="multi_query" in family.on) else heads
+    return config.size("kv_heads") or heads
+
+
+def _latent(config: Configuration) -> LatentAttention | None:
+    if config.size("key_value_rank") is None:
+        return None
+    return LatentAttention(
+        query_rank=config.size("query_rank") or 0,
+        key_value_rank=config.required("key_value_rank"),
+        rotary_dim=config.required("rotary_dim"),
+        plain_dim=config.required("plain_dim"),
+        value_dim=config.required("value_dim"),
+    )
+
+
+def _biases(config: Configuration, family: Family) -> Biases:
+    switched = {**SWITCHED, **family.switched}
+    fields = [field for key, names in switched.items() if config.flag(key, default=key in family.on) for field in names]
+    if config.size("experts") and family.expert_biases:
+        fields.append("experts")
+    return replace(family.biases, **dict.fromkeys(fields, True))
+
+
+def _norms(config: Configuration, family: Family, *, queries: int, keys: int, width: int) -> Norms:
+    of_layer = family.layer_norms
+    if family.one_norm_flag and config.flag(family.one_norm_flag, default=family.one_norm_flag in family.on):
+        given = config.value("num_ln_in_parallel_attn")
+        is_new = config.flag("new_decoder_architecture")
+        of_layer = 2 if is_new and given != 1 else 1
+    has_norms = bool(family.head_norms)
+    if family.head_norms_flag:
+        has_norms = config.flag(family.head_norms_flag, default=family.head_norms_flag in family.on)
+    if not has_norms:
+        queries = keys = 0
+    elif family.head_norms == "head":
+        queries = keys = width * (2 if family.head_norm_biases else 1)
+    return Norms(
+        of_layer=of_layer, queries=queries, keys=keys, after_embedding=family.norm_after_embedding,
+        learned=family.learned_norms,
+    )  # fmt: skip
+
+
+def _has_dropout(config: Configuration) -> bool:
+    """Whether anything is dropped out."""
+    values = [config.value(key) for key in _DROPOUTS]
+    return any(isinstance(value, int | float) and value > 0 for value in values)

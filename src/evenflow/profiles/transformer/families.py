@@ -1,0 +1,219 @@
+"""What the type of a model implies beyond the fields of its configuration.
+
+Configurations leave out what is the same in all models of a type: Qwen2 adds biases to its queries, keys and values
+whatever its file says, and a GPT-2 has an MLP of two matrices. Checked against the models that transformers builds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from evenflow.language import to_translate
+from evenflow.predict.transformer import EVERY_BIAS, Biases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """What all models of a type share."""
+
+    gated: bool = True
+    tied: bool = False
+    """Whether the output layer is the embedding's table where the file does not say it."""
+    biases: Biases = field(default_factory=Biases)
+    """Biases that no field switches."""
+    switched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Biases that a field switches, where it switches others than `SWITCHED`."""
+    on: frozenset[str] = frozenset()
+    """Flags that are set where the file does not say them."""
+    layer_norms: int = 2
+    one_norm_flag: str = ""
+    """The flag with which a layer has one norm: attention and MLP read the same."""
+    learned_norms: bool = True
+    head_norms: str = ""
+    """Norms of queries and keys: ``head`` over the width of a head, ``all`` over all heads; empty for none."""
+    head_norms_flag: str = ""
+    """The flag that asks for them; empty: they are always there."""
+    head_norm_biases: bool = False
+    norm_after_embedding: bool = False
+    ffn_times: int = 0
+    """The width of the MLP in hidden sizes, where the file does not say it; 0: it must."""
+    learned_positions: bool = False
+    more_positions: int = 0
+    """Rows of the table of positions beyond the longest sequence."""
+    multi_query: bool = False
+    """Whether the flag ``multi_query`` means one head of keys and values."""
+    full_every: int = 0
+    """One layer in this many sees all tokens, the others a window; 0: all have it, if one is given."""
+    shared_always: bool = False
+    """Whether there is one shared expert as wide as the others, whatever the file says."""
+    shared_gate: bool = False
+    expert_biases: bool = False
+    sinks: bool = False
+
+
+SWITCHED: Mapping[str, tuple[str, ...]] = {
+    "attention_bias": ("queries", "out"),
+    "attention_out_bias": ("out",),
+    "qkv_bias": ("queries",),
+    "use_qkv_bias": ("queries",),
+    "add_qkv_bias": ("queries",),
+    "mlp_bias": ("mlp",),
+    "use_bias": ("queries", "out", "mlp"),
+    "bias": ("queries", "out", "mlp"),
+    "add_bias_linear": ("queries", "out", "mlp"),
+    "lm_head_bias": ("logits",),
+}
+"""Biases that flags of configurations switch."""
+
+_LLAMA = Family()
+_GPT = Family(gated=False, tied=True, biases=EVERY_BIAS, ffn_times=4)
+_LAYER_NORM = Biases(norms=True)
+_QKV = {"attention_bias": ("queries",)}
+_QWEN3 = Family(head_norms="head")
+_GEMMA = Family(tied=True)
+_GEMMA2 = Family(tied=True, layer_norms=4, full_every=2)
+_OLMO2 = Family(head_norms="all")
+_ERNIE = Family(tied=True)
+_GLM4 = Family(switched=_QKV, on=frozenset(("attention_bias",)), layer_norms=4)
+_GLM4_MOE = Family(switched=_QKV, head_norms="head", head_norms_flag="use_qk_norm")
+_QWEN2 = Family(biases=Biases(queries=True))
+
+FAMILIES: Mapping[str, Family] = {
+    **dict.fromkeys(
+        (
+            "llama", "mistral", "mixtral", "phi3", "granite", "granitemoe", "deepseek", "deepseek_v2", "deepseek_v3",
+            "kimi_k2", "baichuan", "internlm2", "ministral", "ministral3", "helium", "solar_open", "glm4_moe_lite",
+            "granitemoeshared", "aria_text", "cwm", "iquestcoder",
+        ),
+        _LLAMA,
+    ),
+    "arcee": Family(gated=False),
+    "bloom": replace(_GPT, norm_after_embedding=True),
+    "chatglm": Family(on=frozenset(("add_qkv_bias",))),
+    "codegen": Family(
+        gated=False, biases=Biases(mlp=True, norms=True, logits=True), layer_norms=1, ffn_times=4,
+    ),
+    "cohere": Family(tied=True, layer_norms=1, head_norms="all", head_norms_flag="use_qk_norm"),
+    "cohere2": Family(tied=True, layer_norms=1, full_every=4),
+    "dbrx": _LLAMA,
+    **dict.fromkeys(("dots1", "hy_v3", "mellum"), _QWEN3),
+    "ernie4_5": _ERNIE,
+    "ernie4_5_moe": replace(
+        _ERNIE, switched={"use_bias": ("queries", "out", "mlp", "logits")},
+    ),
+    "exaone4": replace(_QWEN3, full_every=4),
+    "exaone_moe": replace(_QWEN3, full_every=4),
+    "falcon": Family(
+        gated=False, tied=True, biases=_LAYER_NORM, ffn_times=4, one_norm_flag="parallel_attn", multi_query=True,
+        on=frozenset(("multi_query", "parallel_attn")),
+    ),
+    "flex_olmo": _OLMO2,
+    "gemma": _GEMMA,
+    "gemma2": _GEMMA2,
+    "gemma3": replace(_GEMMA2, head_norms="head", full_every=6),
+    "glm": Family(switched=_QKV, on=frozenset(("attention_bias",))),
+    "glm4": _GLM4,
+    "glm4_moe": _GLM4_MOE,
+    "glm4v": _GLM4,
+    "glm4v_moe": _GLM4_MOE,
+    "gpt2": replace(_GPT, learned_positions=True),
+    "gpt_bigcode": replace(_GPT, learned_positions=True, multi_query=True, on=frozenset(("multi_query",))),
+    "gpt_neo": replace(
+        _GPT, biases=Biases(out=True, mlp=True, norms=True), learned_positions=True, full_every=2,
+    ),
+    "gpt_neox": Family(
+        gated=False, biases=Biases(mlp=True, norms=True), ffn_times=4, on=frozenset(("attention_bias",)),
+    ),
+    "gpt_oss": Family(
+        on=frozenset(("attention_bias",)), full_every=2, expert_biases=True, sinks=True,
+    ),
+    "gptj": Family(
+        gated=False, biases=Biases(mlp=True, norms=True, logits=True), layer_norms=1, ffn_times=4,
+    ),
+    "hunyuan_v1_dense": _QWEN3,
+    "hunyuan_v1_moe": replace(_QWEN3, shared_always=True),
+    "internlm": Family(switched={"bias": ("queries", "out")}, on=frozenset(("bias",))),
+    "internlm3": Family(switched={"bias": ("out", "mlp")}),
+    "llama4": Family(shared_always=True),
+    "minimax_m2": Family(head_norms="all"),
+    "mpt": Family(gated=False, tied=True, ffn_times=4),
+    "nemotron": Family(gated=False, biases=_LAYER_NORM),
+    "olmo": Family(learned_norms=False),
+    "olmo2": _OLMO2,
+    "olmo3": replace(_OLMO2, full_every=4),
+    "olmoe": _OLMO2,
+    "opt": replace(_GPT, learned_positions=True, more_positions=2, ffn_times=0),
+    "persimmon": Family(
+        gated=False, biases=EVERY_BIAS, head_norms="head", head_norms_flag="qk_layernorm", head_norm_biases=True,
+        on=frozenset(("qk_layernorm",)),
+    ),
+    "phi": Family(
+        gated=False, biases=replace(EVERY_BIAS, logits=True), layer_norms=1, ffn_times=4, head_norms="head",
+        head_norms_flag="qk_layernorm", head_norm_biases=True,
+    ),
+    "phimoe": Family(biases=_LAYER_NORM),
+    **dict.fromkeys(("qwen2", "qwen2_vl", "qwen2_5_vl"), _QWEN2),
+    "qwen2_moe": Family(on=frozenset(("qkv_bias",)), shared_gate=True),
+    **dict.fromkeys(("qwen3", "qwen3_moe", "qwen3_vl", "qwen3_vl_moe"), _QWEN3),
+    "seed_oss": Family(switched=_QKV, on=frozenset(("attention_bias",))),
+    **dict.fromkeys(("smollm3", "minicpm3", "youtu"), Family(tied=True)),
+    "stablelm": Family(
+        biases=_LAYER_NORM, head_norms="all", head_norms_flag="qk_layernorm", one_norm_flag="use_parallel_residual",
+    ),
+    "starcoder2": Family(gated=False, tied=True, biases=_LAYER_NORM, on=frozenset(("use_bias",))),
+}  # fmt: skip
+"""The decoders whose parameters are known to the digit, by the model type of their configuration."""
+
+_ENCODER_DECODER = to_translate("its decoder reads from an encoder, and only decoders are predicted")
+_ENCODER = to_translate("it is an encoder, and only decoders are predicted")
+_STATE_SPACE = to_translate("it has layers with a state in the place of attention, whose times are not predicted")
+_FURTHER = to_translate("it has further parts in every layer, which its fields do not tell")
+
+REFUSED: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "t5", "mt5", "umt5", "longt5", "switch_transformers", "t5gemma", "bart", "mbart", "pegasus", "marian",
+            "blenderbot", "whisper", "m2m_100", "nllb-moe", "led", "prophetnet", "plbart", "bigbird_pegasus", "trocr",
+        ),
+        _ENCODER_DECODER,
+    ),
+    **dict.fromkeys(
+        (
+            "bert", "roberta", "electra", "deberta", "deberta-v2", "albert", "distilbert", "modernbert", "xlm-roberta",
+            "git",
+        ),
+        _ENCODER,
+    ),
+    **dict.fromkeys(
+        (
+            "mamba", "mamba2", "falcon_mamba", "falcon_h1", "jamba", "bamba", "zamba", "zamba2", "nemotron_h",
+            "granitemoehybrid", "recurrent_gemma", "rwkv", "xlstm", "lfm2", "lfm2_moe", "minimax", "minimax_text_01",
+            "kimi_linear", "qwen3_next", "olmo_hybrid", "bailing_hybrid",
+        ),
+        _STATE_SPACE,
+    ),
+    **dict.fromkeys((
+            "gemma3n", "gemma3n_text", "gemma4", "gemma4_text", "longcat_flash", "deepseek_v4", "doge", "hrm_text",
+            "jetmoe", "moshi", "beam",
+        ),
+        _FURTHER,
+    ),
+}  # fmt: skip
+"""Why models of a type are not read, by the model type."""
+
+REFUSED_FIELDS: Mapping[str, str] = {
+    "encoder_layers": _ENCODER_DECODER,
+    "num_decoder_layers": _ENCODER_DECODER,
+    "type_vocab_size": _ENCODER,
+    "state_size": _STATE_SPACE,
+    "ssm_cfg": _STATE_SPACE,
+    "mamba_d_state": _STATE_SPACE,
+    "mamba_d_conv": _STATE_SPACE,
+    "mamba_num_heads": _STATE_SPACE,
+    "lru_width": _STATE_SPACE,
+    "linear_num_key_heads": _STATE_SPACE,
+    "linear_conv_kernel_dim": _STATE_SPACE,
+    "linear_attn_config": _STATE_SPACE,
+    "conv_L_cache": _STATE_SPACE,
+    "hidden_size_per_layer_input": _FURTHER,
+}
+"""Why a model whose configuration has a field is not read."""

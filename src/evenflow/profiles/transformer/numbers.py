@@ -1,0 +1,116 @@
+"""A transformer from a few plain numbers: what is not said follows from the rest, with a note."""
+
+from dataclasses import dataclass, field
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.predict.transformer import EVERY_BIAS, Biases, Experts, LatentAttention, Norms, Transformer
+
+_LLAMA_MULTIPLE = 256
+"""Of which the width of a gated MLP is a multiple, as in Llama."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """A transformer, and what was assumed or left out to get it."""
+
+    model: Transformer
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """What is known of a transformer; None for what is not, and follows from the rest."""
+
+    hidden: int
+    layers: int
+    heads: int
+    vocabulary: int
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    ffn: int | None = None
+    gated: bool | None = None
+    tied: bool | None = None
+    biases: Biases | None = None
+    positions: int | None = None
+    experts: Experts | None = None
+    latent: LatentAttention | None = None
+    norms: Norms = field(default_factory=Norms)
+    sinks: bool = False
+    window: int = 0
+    unwindowed_layers: tuple[int, ...] = ()
+    predicted_tokens: int = 0
+    dropout: bool = False
+    name: str = "model"
+
+
+def described(numbers: Numbers) -> Described:
+    """Return the transformer of `numbers`.
+
+    A plain model is a GPT: two matrices in its MLP, as wide as four hidden sizes, biases, and an output layer that is
+    the embedding's table. With a gated MLP it is a Llama: 8/3 hidden sizes, no biases, and an output layer of its own.
+
+    Raises:
+        InputError: sizes that no transformer has, or a width of heads that does not follow.
+    """
+    notes: list[str] = []
+    gated = numbers.gated
+    if gated is None:
+        gated = numbers.experts is not None
+        both = _("the MLP has three matrices (gated)"), _("the MLP has two matrices (not gated)")
+        notes.append(both[0] if gated else both[1])
+    head_dim = numbers.head_dim
+    if head_dim is None and numbers.latent is None:
+        head_dim = _width_of_head(numbers)
+        notes.append(_("a head is {width} wide: the hidden size by the heads", width=head_dim))
+    ffn = numbers.ffn
+    if ffn is None:
+        ffn, note = _width_of_mlp(numbers, gated)
+        notes += [note] if note else []
+    tied = numbers.tied
+    if tied is None:
+        tied = not gated
+        both = _("the output layer is the table of the embedding"), _("the output layer has a table of its own")
+        notes.append(both[0] if tied else both[1])
+    kv_heads = numbers.kv_heads
+    if kv_heads is None:
+        kv_heads = numbers.heads
+        if numbers.latent is None:
+            notes.append(_("every head has keys and values of its own"))
+    biases = numbers.biases
+    if biases is None:
+        biases = Biases() if gated else EVERY_BIAS
+    latent = numbers.latent
+    model = Transformer(
+        hidden=numbers.hidden, layers=numbers.layers, heads=numbers.heads, kv_heads=kv_heads,
+        head_dim=head_dim or (latent.plain_dim + latent.rotary_dim if latent else 1), ffn=ffn,
+        vocabulary=numbers.vocabulary, gated=gated, tied=tied, positions=numbers.positions or 0, biases=biases,
+        norms=numbers.norms, sinks=numbers.sinks, experts=numbers.experts, latent=latent, window=numbers.window,
+        unwindowed_layers=numbers.unwindowed_layers, predicted_tokens=numbers.predicted_tokens,
+        dropout=numbers.dropout, name=numbers.name,
+    )  # fmt: skip
+    return Described(model=model, notes=tuple(notes))
+
+
+def _width_of_head(numbers: Numbers) -> int:
+    if numbers.heads < 1 or numbers.hidden % numbers.heads:
+        raise InputError(
+            value=numbers.heads,
+            rule=_("must divide the hidden size ({hidden}), or their width must be given", hidden=numbers.hidden),
+            place=_("heads"),
+            remedy=_("give the width of a head"),
+        )
+    return numbers.hidden // numbers.heads
+
+
+def _width_of_mlp(numbers: Numbers, gated: bool) -> tuple[int, str]:
+    experts = numbers.experts
+    if experts is not None:
+        some_lack = experts.dense_layers or experts.every > 1 or experts.mlp_layers
+        return experts.ffn, _("layers without experts have an MLP as wide as one of them") if some_lack else ""
+    if not gated:
+        width = 4 * numbers.hidden
+        return width, _("the MLP is {width} wide: four times the hidden size", width=width)
+    least = -(-8 * numbers.hidden // 3)
+    width = -(-least // _LLAMA_MULTIPLE) * _LLAMA_MULTIPLE
+    return width, _("the MLP is {width} wide: 8/3 of the hidden size, rounded up", width=width)

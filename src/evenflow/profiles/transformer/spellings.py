@@ -1,0 +1,115 @@
+"""The sizes in a configuration under all of their names."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evenflow.errors import InputError
+from evenflow.fields import Fields, is_integer
+from evenflow.language import _
+from evenflow.ranges import MODEL_LAYERS, MODEL_SIZE, TOKENS, Range
+
+SPELLINGS: Mapping[str, tuple[str, ...]] = {
+    "hidden": ("hidden_size", "n_embd", "d_model", "dim"),
+    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    "heads": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
+    "kv_heads": (
+        "num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "multi_query_group_num",
+        "attn_config.kv_n_heads",
+    ),
+    "head_dim": ("head_dim", "kv_channels", "attention_head_dim"),
+    "ffn": ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff"),
+    "dense_ffn": ("intermediate_size_mlp",),
+    "vocabulary": ("vocab_size", "padded_vocab_size"),
+    "positions": ("n_positions", "max_position_embeddings", "max_seq_len"),
+    "experts": (
+        "num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts", "ffn_config.moe_num_experts",
+    ),
+    "active": (
+        "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k",
+        "ffn_config.moe_top_k",
+    ),
+    "expert_ffn": ("moe_intermediate_size", "expert_ffn_hidden_size", "ffn_config.ffn_hidden_size"),
+    "shared_experts": (
+        "n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts",
+    ),
+    "shared_ffn": (
+        "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size",
+    ),
+    "dense_layers": ("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"),
+    "query_rank": ("q_lora_rank",),
+    "key_value_rank": ("kv_lora_rank",),
+    "rotary_dim": ("qk_rope_head_dim",),
+    "plain_dim": ("qk_nope_head_dim",),
+    "value_dim": ("v_head_dim",),
+    "window": ("sliding_window", "sliding_window_size", "window_size", "attention_chunk_size"),
+    "predicted_tokens": ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers"),
+}  # fmt: skip
+"""Fields of configurations by what they say; of several that a file has, the first. A dot leads into an object."""
+
+_RANGES: Mapping[str, Range] = {"layers": MODEL_LAYERS, "positions": TOKENS, "window": TOKENS}
+_MAY_BE_ZERO = frozenset(
+    ("experts", "shared_experts", "shared_ffn", "dense_layers", "query_rank", "predicted_tokens", "window")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """A configuration of which every size is found under any of its names."""
+
+    fields: Fields
+
+    def value(self, key: str) -> object:
+        """Return what the file has under `key`, where a dot leads into an object; None for nothing."""
+        outer, _dot, inner = key.partition(".")
+        value = self.fields.values.get(outer)
+        if not inner:
+            return value
+        return value.get(inner) if isinstance(value, dict) else None
+
+    def spelling(self, name: str) -> str | None:
+        """Return the first spelling of `name` that has a value."""
+        return next((key for key in SPELLINGS[name] if self.value(key) is not None), None)
+
+    def size(self, name: str) -> int | None:
+        """Return a size, or None where the file does not say it; of a list with an entry for each layer, its one value.
+
+        Raises:
+            InputError: a value that is no integer of its range, or layers that differ.
+        """
+        key = self.spelling(name)
+        if key is None:
+            return None
+        value = self.value(key)
+        if isinstance(value, list) and value and all(each == value[0] for each in value):
+            value = value[0]
+        within = _RANGES.get(name, MODEL_SIZE)
+        least = 0 if name in _MAY_BE_ZERO else within.least
+        if isinstance(value, list) and all(map(is_integer, value)):
+            raise InputError(value=value, rule=_("must be the same for all layers"), place=self.fields.place(key))
+        if is_integer(value) and least <= value <= within.most:
+            return value
+        rule = Range(least=least, most=within.most).rule
+        raise InputError(value=value, rule=rule, place=self.fields.place(key))
+
+    def required(self, name: str) -> int:
+        """Return a size that no transformer is without."""
+        size = self.size(name)
+        if size is None:
+            first, *others = SPELLINGS[name]
+            raise InputError(
+                value=None,
+                rule=_("must have the field {key!r}", key=first),
+                place=self.fields.place(),
+                remedy=_("write it, under this name or as {others}", others=", ".join(others)),
+            )
+        return size
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """Return true or false; `default` where the file does not say it."""
+        if self.value(key) is None:
+            return default
+        return self.fields.flag(key)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return a list of texts with one for each layer; empty where the file has none."""
+        return () if self.value(key) is None else self.fields.texts(key)

@@ -1,0 +1,256 @@
+"""Configurations as transformers in plain numbers: beside the models that transformers builds, and published totals."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from evenflow.errors import InputError
+from evenflow.fields import as_fields
+from evenflow.predict.parameters import model_parameters
+from evenflow.predict.transformer import Biases, Transformer
+from evenflow.profiles.transformer.config_file import transformer_of_config
+from evenflow.profiles.transformer.families import FAMILIES
+from evenflow.profiles.transformer.numbers import Described
+from tests.paths import ROOT
+from tests.profiles.transformer.published_configs import PUBLISHED
+from tests.profiles.transformer.small_configs import SMALL_CONFIGS
+
+NOT_IN_TRANSFORMERS = {"deepseek", "kimi_k2", "baichuan", "internlm2", "chatglm"}
+PARTS_OF_OTHERS = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "glm4v", "glm4v_moe"}
+
+
+def read(config: dict[str, object]) -> Described:
+    return transformer_of_config(as_fields(config, file="config.json"))
+
+
+def counted(model: Transformer) -> int:
+    """Parameters without the blocks that predict further tokens, which transformers does not build."""
+    return model_parameters(replace(model, predicted_tokens=0))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SMALL_CONFIGS)
+def test_parameters_are_those_of_the_model_that_transformers_builds(name: str) -> None:
+    """Both of the fields that a file states, and of all of them with what transformers fills in."""
+    values = dict(SMALL_CONFIGS[name])
+    built = AutoConfig.for_model(**values)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(built)
+    trained = sum(one.numel() for one in model.parameters() if one.requires_grad)
+    found = read(SMALL_CONFIGS[name])
+    assert counted(found.model) == trained
+    whole = json.loads(built.to_json_string(use_diff=False))
+    assert counted(read({**whole, "model_type": SMALL_CONFIGS[name]["model_type"]}).model) == trained
+
+
+def test_every_known_type_is_compared() -> None:
+    compared = {str(values["model_type"]) for values in SMALL_CONFIGS.values()}
+    published = {str(values["model_type"]) for values, _total in PUBLISHED.values()}
+    compared |= {model_type.removesuffix("_text") for model_type in compared}
+    assert set(FAMILIES) - compared - published == PARTS_OF_OTHERS | {"internlm"}
+    assert published >= NOT_IN_TRANSFORMERS
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_totals(name: str) -> None:
+    values, total = PUBLISHED[name]
+    assert counted(read(values).model) == total
+
+
+def test_types_that_are_built_as_another_one() -> None:
+    internlm = read({**SMALL_CONFIGS["llama"], "model_type": "internlm"}).model
+    assert internlm == read({**SMALL_CONFIGS["llama"], "attention_bias": True}).model
+    for name, same in (
+        ("qwen2_vl", "qwen2"),
+        ("qwen2_5_vl_text", "qwen2"),
+        ("qwen3_vl_text", "qwen3"),
+        ("glm4v", "glm4"),
+    ):
+        assert read({**SMALL_CONFIGS[same], "model_type": name}).model == read(SMALL_CONFIGS[same]).model
+
+
+def test_windows_of_layers() -> None:
+    def whole(name: str) -> tuple[int, tuple[int, ...]]:
+        model = read(SMALL_CONFIGS[name]).model
+        return model.window, model.unwindowed_layers
+
+    assert whole("mistral") == (16, ())
+    assert whole("gpt_oss") == whole("gemma2") == (16, (1, 3))
+    assert whole("cohere2") == whole("exaone4") == whole("olmo3") == (16, (3,))
+    assert whole("qwen2") == whole("llama") == (0, ())
+    letters = {**SMALL_CONFIGS["exaone4"], "sliding_window_pattern": "LG"}
+    assert read(letters).model.unwindowed_layers == (1, 3)
+    six = read({**SMALL_CONFIGS["gemma3_text"], "num_hidden_layers": 12}).model
+    assert six.unwindowed_layers == (5, 11)
+    listed = {"layer_types": ["full_attention", "sliding_attention"] * 2}
+    assert read({**SMALL_CONFIGS["gpt_oss"], **listed}).model.unwindowed_layers == (0, 2)
+    qwen = {**SMALL_CONFIGS["qwen2"], "use_sliding_window": True, "sliding_window": 8, "max_window_layers": 3}
+    assert read(qwen).model.unwindowed_layers == (0, 1, 2)
+    assert read({**qwen, "max_window_layers": 9}).model.window == 0
+
+
+def test_layers_of_experts() -> None:
+    def layers(name: str) -> list[int]:
+        model = read(SMALL_CONFIGS[name]).model
+        return [layer for layer in range(model.layers) if model.has_experts(layer)]
+
+    assert layers("mixtral") == [0, 1, 2, 3]
+    assert layers("deepseek_v2") == [1, 2, 3]
+    assert layers("ernie4_5_moe") == layers("llama4_text") == layers("glm4_moe_lite") == [1, 3]
+    assert layers("qwen2_moe, dense layers") == [1]
+    assert layers("qwen3_moe, dense layers") == [1, 3]
+    assert layers("llama") == []
+
+
+def test_the_part_for_text_is_taken() -> None:
+    text = {**SMALL_CONFIGS["gemma3_text"], "tie_word_embeddings": None}
+    config = {"model_type": "gemma3", "text_config": text, "vision_config": {"hidden_size": 99}}
+    found = read(config)
+    assert found.model == read(SMALL_CONFIGS["gemma3_text"]).model
+    assert found.notes == (
+        "the parts for images and sound are left out", "the sizes are those of the part for text (text_config)"
+    )  # fmt: skip
+    assert not read({**config, "tie_word_embeddings": False}).model.tied
+
+
+def test_an_unknown_type_is_read_by_its_fields() -> None:
+    llama = SMALL_CONFIGS["qwen2"]
+    found = read({**llama, "model_type": "new_one", "attention_bias": True})
+    assert found.model == replace(read(llama).model, biases=Biases(queries=True, out=True))
+    assert found.notes == ("models of type new_one are not known: it is read by its fields",)
+    plain = read({**llama, "model_type": "new_one", "hidden_act": "gelu", "layer_norm_eps": 1e-5}).model
+    assert not plain.gated
+    assert plain.biases == Biases(norms=True)
+    assert read(llama).notes == ()
+
+
+def test_further_tokens_are_noted() -> None:
+    found = read(SMALL_CONFIGS["deepseek_v3, biases"])
+    assert found.model.predicted_tokens == 1
+    assert found.notes == ("1 further tokens are predicted, each by a block of its own (multi-token prediction)",)
+
+
+def test_the_examples_are_read() -> None:
+    totals = {}
+    for path in sorted((ROOT / "examples" / "configs").glob("*.json")):
+        config = as_fields(json.loads(path.read_text(encoding="utf-8")), file=path.name)
+        totals[path.stem] = counted(transformer_of_config(config, name=path.stem).model)
+    assert totals["llama3_70b"] == 70_553_706_496
+    assert totals["llama3_405b"] == PUBLISHED["Llama-3.1 405B"][1]
+    assert totals["mixtral_8x7b"] == PUBLISHED["Mixtral 8x7B"][1]
+    assert totals["qwen3_235b"] == PUBLISHED["Qwen3 235B-A22B"][1]
+    assert totals["deepseek_v3"] == PUBLISHED["DeepSeek-V3"][1]
+    wide, deep = 12_288, 96
+    tables = (50_257 + 2_048) * wide
+    assert totals["gpt3_175b"] == 12 * deep * wide**2 + 13 * deep * wide + tables + 2 * wide  # [arXiv:2104.04473, 5.1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"hidden_size": None},
+            " must have the field 'hidden_size'; write it, under this name or as n_embd, d_model, dim",
+        ),
+        (
+            {"vocab_size": None},
+            " must have the field 'vocab_size'; write it, under this name or as padded_vocab_size",
+        ),
+        (
+            {"model_type": None},
+            ": model_type must be a text that is not empty",
+        ),
+        (
+            {"num_hidden_layers": "4"},
+            ": num_hidden_layers must be an integer from 1 to 1,000, got '4'",
+        ),
+        (
+            {"hidden_size": 10**12},
+            ": hidden_size must be an integer from 1 to 100,000,000, got 1000000000000",
+        ),
+        (
+            {"head_dim": -1},
+            ": head_dim must be an integer from 1 to 100,000,000, got -1",
+        ),
+        (
+            {"num_key_value_heads": 3},
+            ": model, kv_heads must divide the 8 heads of the queries, got 3",
+        ),
+        (
+            {"num_local_experts": 8},
+            " must have the field 'num_experts_per_tok'; write it, under this name or as "
+            "num_experts_per_token, moe_topk, moe_top_k, moe_k, top_k, ffn_config.moe_top_k",
+        ),
+        (
+            {"num_local_experts": 8, "num_experts_per_tok": 9},
+            ": model, active_experts must be from 1 to the 8 experts, got 9",
+        ),
+        (
+            {"hidden_size": 60},
+            ": heads must divide the hidden size (60), or their width must be given, got 8; give the width of a head",
+        ),
+        (
+            {"attention_bias": "yes"},
+            ": attention_bias must be true or false, got 'yes'",
+        ),
+        (
+            {"model_type": "t5"},
+            ": model_type is of a model that is not read: its decoder reads from an encoder, and only "
+            "decoders are predicted, got 't5'",
+        ),
+        (
+            {"model_type": "mamba2"},
+            ": model_type is of a model that is not read: it has layers with a state in the place of "
+            "attention, whose times are not predicted, got 'mamba2'",
+        ),
+        (
+            {"is_encoder_decoder": True},
+            ": model_type is of a model that is not read: its decoder reads from an encoder, and only "
+            "decoders are predicted, got 'llama'",
+        ),
+        (
+            {"linear_num_key_heads": 16},
+            ": linear_num_key_heads is of a model that is not read: it has layers with a state in the place "
+            "of attention, whose times are not predicted, got 16",
+        ),
+        (
+            {"layer_types": ["full_attention", "linear_attention", "full_attention", "linear_attention"]},
+            ": layer_types must have attention in every layer, whole or within a window, got 'linear_attention'",
+        ),
+        (
+            {"layer_types": ["full_attention"], "sliding_window": 8},
+            ": layer_types must have an entry for each of the 4 layers, got 1",
+        ),
+        (
+            {"intermediate_size": [112, 112, 112, 100]},
+            ": intermediate_size must be an integer from 1 to 100,000,000, got [112, 112, 112, 100]",
+        ),
+        (
+            {"num_local_experts": [4, 4, 4, 8]},
+            ": num_local_experts must be the same for all layers, got [4, 4, 4, 8]",
+        ),
+        (
+            {"num_local_experts": 4, "num_experts_per_tok": 2, "moe_layer_freq": 0},
+            ": moe_layer_freq must be an integer of at least 1, got 0",
+        ),
+        (
+            {"num_local_experts": 4, "num_experts_per_tok": 2, "moe_layer_freq": [1]},
+            ": moe_layer_freq must have an entry for each of the 4 layers, got 1",
+        ),
+        (
+            {"num_local_experts": 4, "num_experts_per_tok": 2, "mlp_only_layers": 3},
+            ": mlp_only_layers must be a list of integers, got 3",
+        ),
+        (
+            {"word_embed_proj_dim": 32},
+            ": word_embed_proj_dim must be the hidden size, got 32",
+        ),
+    ],
+)
+def test_what_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read({**SMALL_CONFIGS["llama"], **changes})
+    assert str(refused.value) == f"config.json{message}"
