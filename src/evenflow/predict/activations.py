@@ -199,12 +199,19 @@ def _experts(training: Training) -> list[Tensor]:
     split, spread = expert_tensor(training), tokens(training) / degrees.tensor
     routed = spread * experts.active * split * (experts.capacity_factor or 1.0)
     inner = _inner(training, routed, experts.ffn / split, "moe")
+    # The router's weights are multiplied in behind the activation; fused gated activations do both at once.
+    weighed = (
+        []
+        if model.gated
+        else [Tensor("unweighed output, moe", Held.EXPERTS, HALF * routed * experts.ffn / split, "moe")]
+    )
     shared = _inner(training, tokens(training), experts.shared_ffn / degrees.tensor, "shared_experts")
     return [
         _normed(training, "normed input of the experts"),
         Tensor("router", Held.EXPERTS, (2 * _SINGLE + _MASK) * spread * experts.count, "moe"),
         Tensor("tokens of the experts", Held.EXPERTS, _saved(training) * routed * model.hidden, "moe"),
         inner[0],
+        *([] if model.gated else [unweighed]),
         Tensor(inner[1].name, Held.EXPERTS, inner[1].size_bytes, "moe_act"),
         *(shared if experts.shared_ffn else []),
     ]

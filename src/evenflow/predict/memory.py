@@ -30,8 +30,8 @@ from evenflow.simulate import Simulation, live_vectors
 
 __all__ = ["Held", "RankMemory", "constant_bytes", "rank_memory"]
 
-_WORKSPACES = 2 * 32 * 2**20
-"""Bytes that the matrix library keeps, for the thread of the forward and for that of the backward.
+_WORKSPACES = 3 * 32 * 2**20
+"""Bytes that matrix libraries keep for the thread of the forward, for that of the backward, and for fused layers.
 
 [PyTorch, aten/src/ATen/cuda/CublasHandlePool.cpp: 32 MiB from compute capability 9.0 on, or CUBLAS_WORKSPACE_CONFIG]
 """

@@ -100,12 +100,15 @@ def head_parameters(training: Training) -> Parameters:
 def tail_parameters(training: Training, *, has_embedding: bool) -> Parameters:
     """Return those of the last norm, of the output layer, and of blocks that predict further tokens.
 
-    A tied output layer is a copy where the embedding is on another rank, and nothing where `has_embedding`.
+    A tied output layer is a copy where the embedding is on another rank, and nothing where `has_embedding`. Blocks that
+    predict further tokens embed them, with a copy of the embedding where it is on another rank.
     """
     model = training.model
     words = padded_vocabulary(training) / training.degrees.tensor
     table = 0 if model.tied and has_embedding else model.hidden * words
     dense = Parameters(_norm(model) + table + (words if model.biases.logits else 0))
+    if model.predicted_tokens and not (has_embedding or model.tied):
+        dense += Parameters(model.hidden * words)
     for _block in range(model.predicted_tokens):
         dense += layer_parameters(training, has_experts=model.experts is not None)
         dense += Parameters(2 * model.hidden * model.hidden / training.degrees.tensor + 3 * model.hidden)

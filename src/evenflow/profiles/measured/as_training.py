@@ -7,7 +7,9 @@ from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
 from evenflow.predict.training import Degrees, Sharding, Software, Training
 from evenflow.predict.transformer import EVERY_BIAS, Biases, Experts, Transformer
+from evenflow.profiles.measured.layouts import layout_of
 from evenflow.profiles.measured.run import MeasuredRun
+from evenflow.profiles.measured.settings import Settings, recompute_modules, settings_of
 
 
 def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
@@ -16,13 +18,15 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
     Raises:
         InputError: an unknown accelerator or number format, or a model or degrees that cannot be.
     """
+    settings = settings_of(run)
     experts = None
     if run.experts:
         experts = Experts(
             count=run.experts,
             active=_known(run.active_experts),
             ffn=_known(run.expert_ffn),
-            shared_ffn=run.shared_experts or 0,
+            shared_ffn=run.shared_experts or settings.shared_ffn,
+            dense_layers=settings.dense_layers,
         )
     flags = run.overlap_flags or ""
     old = str(run.hardware).startswith(("v100", "a100")) and run.zero != "fsdp"
@@ -36,11 +40,12 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         vocabulary=_known(run.vocab),
         gated=_known(run.gated_mlp),
         tied=_known(run.tied_embeddings),
-        positions=0 if run.gated_mlp else _known(run.seq),
-        biases=Biases() if run.gated_mlp else EVERY_BIAS,
+        positions=_positions(run, settings),
+        biases=_biases(run, settings),
         experts=experts,
         predicted_tokens=run.mtp_layers or 0,
-        dropout=old,
+        latent=settings.latent(_known(run.head_dim)),
+        dropout=old or (settings.is_megatron and not _known(run.gated_mlp)),
         name=run.model or "model",
     )
     sharding = {"distopt": "1", "fsdp": "3"}.get(_known(run.zero), _known(run.zero))
@@ -51,12 +56,14 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         context=_known(run.cp),
         data=_known(run.dp),
         expert=_known(run.ep),
+        expert_tensor=settings.expert_tensor or (_known(run.tp) if settings.is_megatron else None),
         sequence_parallel=_known(run.sequence_parallel),
         sharding=Sharding(sharding),
     )
     is_megatron = run.zero != "fsdp" or any(mark in flags for mark in _MEGATRON)
     software = Software(
-        fused_attention=not old,
+        fused_attention=not old if settings.fused_attention is None else settings.fused_attention,
+        transposes_attention=_is_batch_first(run, settings),
         attention_slowdown=1.0 if is_megatron else _PORTABLE,
         fused_elementwise=is_megatron or "compile" in flags,
         splits_messages=run.zero not in _DEEPSPEED,
@@ -66,7 +73,7 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         overlaps_parameters=not old,
         overlaps_pipeline=not old,
         overlaps_experts="overlap_moe_expert_parallel_comm=True" in flags,
-        gradient_bytes=4 if run.precision != "fp16" and not old else 2,
+        gradient_bytes=2 if run.precision == "fp16" else 4,
     )
     layers_of_cell = re.search(r"recompute_num_layers=([0-9]+)", run.recompute_detail or "")
     kind = {"full": "full", "selective": "select"}.get(run.recompute or "", "none")
@@ -79,7 +86,8 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         precision=run.precision or "bf16",
         recompute=kind,
         full_layers=int(layers_of_cell[1]) if kind == "full" and layers_of_cell else None,
-        layout=_layout(run),
+        recompute_modules=recompute_modules(run),
+        layout=layout_of(run),
         software=software,
     )
     device = accelerator_named(_known(run.hardware))
@@ -104,25 +112,18 @@ def _known(value: _Value | None) -> _Value:
     return value
 
 
-def _layout(run: MeasuredRun) -> tuple[tuple[int, ...], ...]:
-    ranks, chunks, layers = _known(run.pp), _known(run.vpp), _known(run.layers)
-    stages = ranks * chunks
-    each, left = divmod(layers, stages)
-    text = run.layout or ""
-    if "embedding and loss" in text:
-        total = layers + 2
-        each = total // stages
-        counts = [each] * stages
-        counts[0] -= 1
-        counts[-1] -= 1
-        counts[1 % stages] += total - each * stages
-    elif "last stage has 1" in text:
-        counts = [each + (each * stages + left - 1 - each * (stages - 1) > 0)] * stages
-        counts = [7] * (stages - 1) + [1]
-        if sum(counts) != layers:
-            return ()
-    elif left and stages > 1:
-        counts = [each + (stage < left) for stage in range(stages)]
-    else:
-        return ()
-    return tuple(tuple(counts[chunk * ranks : (chunk + 1) * ranks]) for chunk in range(chunks))
+def _positions(run: MeasuredRun, settings: Settings) -> int:
+    """Learned positions: those of GPT, unless the run turns positions instead."""
+    learned = not (run.gated_mlp or settings.values.get("position-embedding-type") == "rope")
+    return _known(run.seq) if learned else 0
+
+
+def _biases(run: MeasuredRun, settings: Settings) -> Biases:
+    if run.gated_mlp:
+        return Biases()
+    return Biases(norms=True) if settings.is_on("disable-bias-linear") else EVERY_BIAS
+
+
+def _is_batch_first(run: MeasuredRun, settings: Settings) -> bool:
+    """Whether fused attention is FlashAttention's, as up to Ampere, and not cuDNN's, which takes any order."""
+    return settings.values.get("attention-backend") == "flash" or str(run.hardware).startswith(("v100", "a100"))

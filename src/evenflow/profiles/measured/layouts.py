@@ -1,0 +1,48 @@
+"""The layers of every cell of a run, from what its layout states."""
+
+import re
+
+from evenflow.profiles.measured.run import MeasuredRun
+
+Layout = tuple[tuple[int, ...], ...]
+"""Layers of every cell [chunk][rank]; empty: dealt evenly."""
+
+
+def layout_of(run: MeasuredRun) -> Layout:
+    """Return the layout of a completed run; empty where layers are dealt evenly or the text does not add up."""
+    ranks, chunks, layers = run.pp or 1, run.vpp or 1, run.layers or 0
+    counts = _counts(run.layout or "", ranks * chunks, layers)
+    if not counts or len(counts) != ranks * chunks or sum(counts) != layers or min(counts) < 0:
+        return ()
+    return tuple(tuple(counts[chunk * ranks : (chunk + 1) * ranks]) for chunk in range(chunks))
+
+
+def _counts(text: str, stages: int, layers: int) -> list[int]:
+    """Return the layers of every stage."""
+    each, left = divmod(layers, stages)
+    ends = re.search(r"first=(\d+) last=(\d+)", text)
+    if "|" in text:
+        return [stage.count("t") for stage in _written_out(text).split("|")]
+    if ends and stages > 2:
+        between, rest = divmod(layers - int(ends[1]) - int(ends[2]), stages - 2)
+        return [] if rest else [int(ends[1]), *[between] * (stages - 2), int(ends[2])]
+    if "embedding and loss" in text:
+        each = (layers + 2) // stages
+        counts = [each] * stages
+        counts[0] -= 1
+        counts[-1] -= 1
+        counts[1 % stages] += layers + 2 - each * stages
+        return counts
+    if "last stage has 1" in text and stages > 1:
+        between, rest = divmod(layers - 1, stages - 1)
+        return [] if rest else [*[between] * (stages - 1), 1]
+    return [each + (stage < left) for stage in range(stages)] if left and stages > 1 else []
+
+
+def _written_out(text: str) -> str:
+    """Write out ``(tt|)*5`` and ``t*3`` of a pipeline layout of Megatron-LM: E, t, m, L and bars remain."""
+    text = text.replace(",", "")
+    for pattern in (r"\(([^()]*)\)\*(\d+)", r"([A-Za-z])\*(\d+)"):
+        while re.search(pattern, text):
+            text = re.sub(pattern, lambda found: found[1] * int(found[2]), text)
+    return text

@@ -1,0 +1,80 @@
+"""Settings that a run's notes state as ``name=value``, by the names of Megatron-LM's command line."""
+
+import re
+from dataclasses import dataclass
+
+from evenflow.predict.transformer import LatentAttention
+from evenflow.profiles.measured.run import MeasuredRun
+
+_DEEPSEEK_RANKS = (1536, 512)
+"""Widths of the narrow queries, and of keys and values, of DeepSeek-V3. [arXiv:2412.19437, §4.2]"""
+_OFFLOADED = {
+    "core_attn": ("core_attn",), "attn_norm": ("layernorm",), "mlp_norm": ("layernorm",), "expert_fc1": ("moe",),
+    "moe_act": ("moe_act",),
+}  # fmt: skip
+"""Modules whose tensors wait on the host, which the device keeps no more than those that are computed again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the notes of a run state; None for what they do not."""
+
+    values: dict[str, str]
+
+    def is_on(self, name: str) -> bool:
+        """Whether a setting is stated to be on."""
+        return self.values.get(name) == "True"
+
+    @property
+    def is_megatron(self) -> bool:
+        """Whether the notes state settings of Megatron-LM, whose defaults hold for the others."""
+        return "transformer-impl" in self.values
+
+    @property
+    def fused_attention(self) -> bool | None:
+        """Whether attention does not write its scores."""
+        if "attention-backend" in self.values:
+            return self.values["attention-backend"] != "unfused"
+        return self.values["transformer-impl"] != "local" if self.is_megatron else None
+
+    @property
+    def expert_tensor(self) -> int | None:
+        """Ways that an expert's matrices are split."""
+        return int(self.values["expert tensor parallel"]) if "expert tensor parallel" in self.values else None
+
+    @property
+    def dense_layers(self) -> int:
+        """First layers without experts."""
+        found = re.match(r"\(\[0\]\*(\d+)\+", self.values.get("moe-layer-freq", ""))
+        return int(found[1]) if found else 0
+
+    @property
+    def shared_ffn(self) -> int:
+        """Width of the shared experts together."""
+        return int(self.values.get("moe-shared-expert-intermediate-size", "0"))
+
+    def latent(self, head_dim: int) -> LatentAttention | None:
+        """Latent attention: its narrow widths those of DeepSeek-V3, the rotary part of a head half as wide as the rest."""
+        if not self.is_on("multi-latent-attention"):
+            return None
+        queries, keys = _DEEPSEEK_RANKS
+        return LatentAttention(
+            query_rank=queries, key_value_rank=keys, rotary_dim=head_dim // 2, plain_dim=head_dim, value_dim=head_dim
+        )
+
+
+def settings_of(run: MeasuredRun) -> Settings:
+    """Return what the notes of `run` state."""
+    found = dict(re.findall(r"([a-z][a-z0-9-]+)=([^;\s]+)", run.notes or ""))
+    tensor = re.search(r"expert tensor parallel (\d+)", run.notes or "")
+    return Settings({**found, **({"expert tensor parallel": tensor[1]} if tensor else {})})
+
+
+def recompute_modules(run: MeasuredRun) -> tuple[str, ...]:
+    """Return what selective recomputation computes again: the stated modules, or attention's scores."""
+    found = re.search(r"recompute[-_]modules=\[([^]]*)\]", run.recompute_detail or "")
+    names = re.findall(r"[a-z_]+", found[1]) if found else []
+    offloaded = re.search(r"offload[-_]modules=\[([^]]*)\]", run.recompute_detail or "")
+    for name in re.findall(r"[a-z_0-9]+", offloaded[1]) if offloaded else []:
+        names += _OFFLOADED.get(name, ())
+    return tuple(dict.fromkeys(names)) or ("core_attn",)
