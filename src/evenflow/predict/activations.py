@@ -200,11 +200,7 @@ def _experts(training: Training) -> list[Tensor]:
     routed = spread * experts.active * split * (experts.capacity_factor or 1.0)
     inner = _inner(training, routed, experts.ffn / split, "moe")
     # The router's weights are multiplied in behind the activation; fused gated activations do both at once.
-    weighed = (
-        []
-        if model.gated
-        else [Tensor("unweighed output, moe", Held.EXPERTS, HALF * routed * experts.ffn / split, "moe")]
-    )
+    unweighed = Tensor("unweighed output, moe", Held.EXPERTS, HALF * routed * experts.ffn / split, "moe")
     shared = _inner(training, tokens(training), experts.shared_ffn / degrees.tensor, "shared_experts")
     return [
         _normed(training, "normed input of the experts"),

@@ -54,7 +54,7 @@ class Settings:
         return int(self.values.get("moe-shared-expert-intermediate-size", "0"))
 
     def latent(self, head_dim: int) -> LatentAttention | None:
-        """Latent attention: its narrow widths those of DeepSeek-V3, the rotary part of a head half as wide as the rest."""
+        """Latent attention with the narrow widths of DeepSeek-V3, and a rotary part half as wide as the rest."""
         if not self.is_on("multi-latent-attention"):
             return None
         queries, keys = _DEEPSEEK_RANKS
