@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from evenflow.draw import comparison_svg, timeline_svg
     from evenflow.export.results.sharding_fields import format_sharding
     from evenflow.model import Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan
+    from evenflow.predict.by_name import predict
+    from evenflow.predict.memory import Held, RankMemory
+    from evenflow.predict.prediction import PartTime, Prediction
+    from evenflow.predict.training import Degrees, Sharding, Software, Training
+    from evenflow.predict.transformer import Biases, Experts, LatentAttention, Norms, Transformer
     from evenflow.profiles.cluster_file import read_cluster_file
     from evenflow.profiles.from_model import profile, profile_config
     from evenflow.profiles.layer_file import read_layer_file
@@ -46,25 +51,38 @@ __version__ = "0.1.0"
 __all__ = [
     "FAMILIES",
     "BestOutcome",
+    "Biases",
     "BindingLimit",
     "Communication",
+    "Degrees",
     "EndBlock",
+    "Experts",
     "Fitted",
+    "Held",
     "Infeasibility",
+    "LatentAttention",
     "Layer",
     "LayerRun",
     "Loss",
     "Mode",
     "Network",
+    "Norms",
     "OrderOutcome",
     "OrderedOutcome",
     "Outcome",
+    "PartTime",
     "Piece",
     "Plan",
+    "Prediction",
     "Progress",
+    "RankMemory",
     "Schedule",
+    "Sharding",
     "Simulation",
+    "Software",
     "Status",
+    "Training",
+    "Transformer",
     "Written",
     "apply_plan",
     "auto",
@@ -80,6 +98,7 @@ __all__ = [
     "plan_any_order",
     "plan_best",
     "plan_for_target",
+    "predict",
     "profile",
     "profile_config",
     "read_cluster_file",
@@ -110,6 +129,20 @@ _HOMES = {
     "Network": "evenflow.model",
     "Plan": "evenflow.model",
     "read_cluster_file": "evenflow.profiles.cluster_file",
+    "predict": "evenflow.predict.by_name",
+    "Held": "evenflow.predict.memory",
+    "RankMemory": "evenflow.predict.memory",
+    "PartTime": "evenflow.predict.prediction",
+    "Prediction": "evenflow.predict.prediction",
+    "Degrees": "evenflow.predict.training",
+    "Sharding": "evenflow.predict.training",
+    "Software": "evenflow.predict.training",
+    "Training": "evenflow.predict.training",
+    "Biases": "evenflow.predict.transformer",
+    "Experts": "evenflow.predict.transformer",
+    "LatentAttention": "evenflow.predict.transformer",
+    "Norms": "evenflow.predict.transformer",
+    "Transformer": "evenflow.predict.transformer",
     "profile": "evenflow.profiles.from_model",
     "profile_config": "evenflow.profiles.from_model",
     "read_layer_file": "evenflow.profiles.layer_file",
@@ -160,10 +193,10 @@ def __dir__() -> list[str]:
 
 
 class _Facade(ModuleType):
-    """This module, in which the function `simulate` is not replaced by the subpackage of the same name."""
+    """This module, in which `predict` and `simulate` are functions, not the subpackages of these names."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name != "simulate" or not isinstance(value, ModuleType):
+        if name not in ("predict", "simulate") or not isinstance(value, ModuleType):
             super().__setattr__(name, value)
 
 

@@ -9,10 +9,11 @@ from evenflow.cluster.topology import Topology
 from evenflow.model import NONE, Communication, Plan, Sizes, cells, stage_table
 from evenflow.predict.layer_work import HALF, tokens
 from evenflow.predict.memory import RankMemory, rank_memory
+from evenflow.predict.model_flops import model_flops
 from evenflow.predict.parameters import Parameters, dense_group, expert_group
 from evenflow.predict.pricing import SLOWED
 from evenflow.predict.step_network import PricedNetwork, priced_network
-from evenflow.predict.training import Sharding, Training
+from evenflow.predict.training import FORMATS, Sharding, Training
 from evenflow.schedule import family_placement
 from evenflow.simulate import Simulation, simulate
 
@@ -50,6 +51,16 @@ class Prediction:
         """Tokens per second and device."""
         training = self.training
         return training.global_batch * training.sequence / (self.step_ns / 1e9) / training.degrees.devices
+
+    @property
+    def model_flops_per_device_s(self) -> float:
+        """Operations per second and device that the model needs, as `model_flops` counts them."""
+        return model_flops(self.training) / (self.step_ns / 1e9) / self.training.degrees.devices
+
+    @property
+    def utilisation(self) -> float:
+        """Model FLOP utilisation: the share of a device's peak that the model needs."""
+        return self.model_flops_per_device_s / self.topology.accelerator.rate(FORMATS[self.training.precision])
 
 
 def predict(training: Training, topology: Topology) -> Prediction:

@@ -9,8 +9,8 @@ from evenflow.baselines.even_plan import even_plan
 from evenflow.cli.shared import options
 from evenflow.cli.shared.files.input_files import read_network
 from evenflow.cli.shared.group_sizes import check_asked
+from evenflow.cli.shared.layers_per_rank import kept_by_chunks
 from evenflow.cli.shared.targets.target_file import TargetFile
-from evenflow.cli.verbs.plan.layers_per_rank import kept_by_chunks
 from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import was_interrupted

@@ -1,0 +1,39 @@
+"""Help whose options stand in sections, for verbs that have many."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from evenflow.language import looked_up, to_translate
+
+_REST = to_translate("Other options")
+
+
+class SectionOption(click.Option):
+    """An option that stands in a section of the help."""
+
+    def __init__(self, *arguments: Any, section: str, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self.section = section
+
+
+class SectionedCommand(click.Command):
+    """A command whose help has its options in their sections, in the order of the first of each; the rest come last."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a list of options for each section."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                found.setdefault(getattr(parameter, "section", ""), []).append(record)
+        for title, records in sorted(found.items(), key=lambda one: not one[0]):
+            with formatter.section(looked_up(title or _REST)):
+                formatter.write_dl(records)
+
+
+def in_section(title: str) -> Callable[..., Callable[[Any], Any]]:
+    """Return `click.option` for options of the section `title`, which is a message that `looked_up` translates."""
+    return functools.partial(click.option, cls=SectionOption, section=title)

@@ -1,0 +1,204 @@
+"""A prediction as text, for terminals of 80 columns."""
+
+import math
+from collections.abc import Iterator
+
+from evenflow.cli.text.display_width import wrapped
+from evenflow.cli.text.tables import aligned
+from evenflow.export.results.prediction_fields import PredictionSetting
+from evenflow.language import _
+from evenflow.predict.memory import Held, RankMemory
+from evenflow.predict.parameters import model_parameters
+from evenflow.predict.prediction import Prediction
+from evenflow.predict.training import FORMATS, Training
+from evenflow.units import milliseconds
+
+_WIDTH = 80
+_MOST_RANKS = 16
+"""Pipelines of more ranks have a row for the first, the fullest and the last."""
+_GIGABYTE = 2**30
+
+
+def predict_text(prediction: Prediction, setting: PredictionSetting) -> str:
+    """Return headline, step time, time by part, memory by rank and part, what to run next, and notes."""
+    paragraphs = [
+        "\n".join(_head(prediction)),
+        "\n".join(_step(prediction)),
+        _time_table(prediction),
+        _memory_table(prediction, setting.memory_limit_bytes),
+        "\n".join(_limit(prediction, setting.memory_limit_bytes)),
+        _next(prediction, setting),
+        "\n".join(_notes(setting)),
+    ]
+    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+
+
+def _head(prediction: Prediction) -> Iterator[str]:
+    training, device = prediction.training, prediction.topology.accelerator
+    degrees = training.degrees
+    yield _(
+        "{name}: {layers} layers, {parameters:,.1f} billion parameters, {precision} on {devices:,} x {device}",
+        name=training.model.name,
+        layers=training.model.layers,
+        parameters=model_parameters(training.model) / 1e9,
+        precision=training.precision,
+        devices=degrees.devices,
+        device=device.name,
+    )
+    ways = [f"tensor {degrees.tensor}", f"pipeline {degrees.pipeline}"]
+    ways[1] += f" x {degrees.chunks}" if degrees.chunks > 1 else ""
+    ways += [f"context {degrees.context}"] if degrees.context > 1 else []
+    ways += [f"data {degrees.data}"]
+    ways += [f"expert {degrees.expert}"] if training.model.experts else []
+    yield ", ".join(ways)
+    yield _(
+        "{microbatches:,} microbatches of {microbatch} x {sequence:,} tokens, {schedule}, recompute {recompute}",
+        microbatches=training.microbatches,
+        microbatch=training.microbatch,
+        sequence=training.sequence,
+        schedule=prediction.simulation.plan.schedule,
+        recompute=_recompute(training),
+    )
+
+
+def _recompute(training: Training) -> str:
+    if training.recompute == "select":
+        return "+".join(training.recompute_modules)
+    return training.recompute
+
+
+def _step(prediction: Prediction) -> Iterator[str]:
+    dtype = FORMATS[prediction.training.precision]
+    yield _("step {step_ms:,.1f} ms", step_ms=milliseconds(round(prediction.step_ns)))
+    yield _("{tokens:,.1f} tokens/s per device", tokens=prediction.tokens_per_device_s)
+    yield _(
+        "{tflops:,.1f} model TFLOP/s per device, {share:.1f} % of the peak of {peak:,.1f} ({dtype})",
+        tflops=prediction.model_flops_per_device_s / 1e12,
+        share=100 * prediction.utilisation,
+        peak=prediction.topology.accelerator.rate(dtype) / 1e12,
+        dtype=dtype,
+    )
+
+
+def _time_table(prediction: Prediction) -> str:
+    """Return exposed and hidden time by part, and the share of the step; exposed times add up to the step."""
+    rows = [
+        [_part(part.name), _ms(part.exposed_ns), _ms(part.hidden_ns), _percent(part.exposed_ns / prediction.step_ns)]
+        for part in prediction.parts
+    ]
+    rows.append([_("step"), _ms(prediction.step_ns), "", _percent(1.0)])
+    return aligned([_("time"), _("exposed ms"), _("hidden ms"), _("share")], rows, left={0})
+
+
+def _part(name: str) -> str:
+    """Return what time is spent on, in the language spoken."""
+    return {
+        "matrix products": _("matrix products"),
+        "attention": _("attention"),
+        "other operators": _("other operators"),
+        "tensor-parallel communication": _("tensor-parallel communication"),
+        "context-parallel communication": _("context-parallel communication"),
+        "expert-parallel communication": _("expert-parallel communication"),
+        "data-parallel communication": _("data-parallel communication"),
+        "pipeline communication": _("pipeline communication"),
+    }.get(name, name)
+
+
+def _memory_table(prediction: Prediction, limit_bytes: int) -> str:
+    """Return a row for each rank, a column for each part that some rank has; GB of 2^30 bytes."""
+    memory = prediction.memory
+    parts = [held for held in Held if any(one.parts.get(held) for one in memory)]
+    titles = _held()
+    header = [_("rank"), *(titles[held] for held in parts), _("all"), *([_("full%")] if limit_bytes else [])]
+    rows = []
+    for rank in _shown_ranks(memory):
+        one = memory[rank]
+        row = [str(rank), *(_gb(one.parts.get(held, 0)) for held in parts), _gb(one.total_bytes)]
+        rows.append([*row, *([f"{100 * one.total_bytes / limit_bytes:.1f}"] if limit_bytes else [])])
+    title = _("memory in GB at its fullest moment")
+    return f"{title}\n{aligned(header, rows)}"
+
+
+def _held() -> dict[Held, str]:
+    """Return a short word for what memory is held for: ten columns and their numbers fit on a line."""
+    return {
+        Held.PARAMETERS: _("param"),
+        Held.GRADIENTS: _("grad"),
+        Held.OPTIMIZER: _("opt"),
+        Held.NORMS: _("norm"),
+        Held.ATTENTION: _("attn"),
+        Held.MLP: _("MLP"),
+        Held.EXPERTS: _("exp"),
+        Held.LOGITS: _("loss"),
+        Held.BUFFERS: _("buf"),
+        Held.RESERVE: _("resv"),
+    }
+
+
+def _shown_ranks(memory: tuple[RankMemory, ...]) -> list[int]:
+    if len(memory) <= _MOST_RANKS:
+        return list(range(len(memory)))
+    return sorted({0, fullest(memory), len(memory) - 1})
+
+
+def fullest(memory: tuple[RankMemory, ...]) -> int:
+    """Return the first of the ranks that hold most."""
+    totals = [one.total_bytes for one in memory]
+    return totals.index(max(totals))
+
+
+def _limit(prediction: Prediction, limit_bytes: int) -> Iterator[str]:
+    memory = prediction.memory
+    rank = fullest(memory)
+    peak = memory[rank].total_bytes
+    if len(memory) > _MOST_RANKS:
+        yield _("the first, the fullest and the last of {ranks} ranks; --json has them all", ranks=len(memory))
+    if not limit_bytes:
+        yield _("memory: {peak} GB on rank {rank}; no limit is known (--memory)", peak=_gb(peak), rank=rank)
+    elif peak <= limit_bytes:
+        yield _(
+            "memory: {peak} of {limit} GB on rank {rank}, {free} GB are free",
+            peak=_gb(peak),
+            limit=_gb(limit_bytes),
+            rank=rank,
+            free=_gb(limit_bytes - peak),
+        )
+    else:
+        yield _(
+            "memory: {peak} GB on rank {rank}, {over} GB over the limit of {limit} GB",
+            peak=_gb(peak),
+            rank=rank,
+            over=f"{math.ceil(10 * (peak - limit_bytes) / _GIGABYTE) / 10:.1f}",  # never 0.0
+            limit=_gb(limit_bytes),
+        )
+
+
+def _next(prediction: Prediction, setting: PredictionSetting) -> str:
+    if not setting.plan_command:
+        return ""
+    outside = prediction.step_ns - prediction.simulation.makespan_ns
+    sentence = _(
+        "of the step, {pipeline_ms:,.1f} ms are the pipeline, which this command plans, and {outside_ms:,.1f} ms "
+        "come after it:",
+        pipeline_ms=milliseconds(prediction.simulation.makespan_ns),
+        outside_ms=outside / 1e6,
+    )
+    return "\n".join([*wrapped(sentence, _WIDTH), setting.plan_command])
+
+
+def _notes(setting: PredictionSetting) -> Iterator[str]:
+    if setting.assumed:
+        yield from wrapped(_("assumed: {options}", options=", ".join(setting.assumed)), _WIDTH)
+    yield _("how far such predictions are from published measurements: docs/accuracy.md")
+
+
+def _ms(time_ns: float) -> str:
+    return f"{time_ns / 1e6:,.1f}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _gb(size_bytes: int) -> str:
+    return f"{size_bytes / _GIGABYTE:.1f}"

@@ -1,0 +1,5 @@
+"""The verb ``evenflow predict``."""
+
+from evenflow.cli.verbs.predict.predict_command import predict
+
+__all__ = ["predict"]

@@ -1,0 +1,56 @@
+"""The verb ``evenflow predict``."""
+
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from evenflow.cli.exit_status import INFEASIBLE
+from evenflow.cli.shared.files.output_files import Outputs
+from evenflow.cli.shared.sections import SectionedCommand
+from evenflow.cli.text.predict_text import predict_text
+from evenflow.cli.verbs.predict.plan_command import plan_command
+from evenflow.cli.verbs.predict.predict_job import model_file, predict_job
+from evenflow.cli.verbs.predict.predict_options import PredictOptions, predict_options
+from evenflow.export.layer_writer import format_layer_file
+from evenflow.export.results.prediction_fields import PredictionSetting, prediction_fields
+from evenflow.predict.prediction import predict as predict_step
+
+
+@click.command(cls=SectionedCommand)
+@predict_options
+def predict(**keywords: Any) -> int:
+    """Predict step time and memory of a training from its configuration, its degrees and an accelerator's name.
+
+    The time is that of operators and exchanges on the accelerator's data sheet, put in order by the exact simulator of
+    the pipeline. docs/accuracy.md has what such predictions miss published measurements by.
+
+    Exit status: 0 predicted, 2 bad input, 3 the memory limit is exceeded.
+
+    \b
+    Examples:
+      evenflow predict --model examples/configs/llama3_70b.json --accelerator h100 --gpus 64 --tensor 8 \\
+        --pipeline 4 --chunks 5 --global-batch 128 --seq 8192 -o layers.json
+      evenflow predict --hidden 12288 --layers 96 --heads 96 --vocab 51200 --accelerator a100 --gpus 1024 \\
+        --tensor 8 --pipeline 16 --global-batch 1536 --seq 2048 --recompute selective
+    """
+    asked = PredictOptions(**keywords)
+    outputs = Outputs(
+        {"--output": asked.layer_file, "--json": asked.json_file},
+        inputs={"--model": model_file(asked)},
+        overwrite=asked.overwrite,
+    )
+    source = click.get_current_context().get_parameter_source
+    given = {name for name in keywords if source(name) is not ParameterSource.DEFAULT}
+    job = predict_job(asked, given=given)
+    result = predict_step(job.training, job.topology)
+    outputs.write("--output", lambda: format_layer_file(result.priced.network))
+    limit = job.memory_limit_bytes
+    setting = PredictionSetting(
+        memory_limit_bytes=limit,
+        assumed=job.assumed,
+        plan_command=plan_command(result, asked.layer_file, memory_limit_bytes=limit),
+    )
+    outputs.write_json(lambda: prediction_fields(result, setting))
+    click.echo("\n\n".join(filter(None, (predict_text(result, setting), outputs.sentence))))
+    return INFEASIBLE if limit and max(one.total_bytes for one in result.memory) > limit else 0

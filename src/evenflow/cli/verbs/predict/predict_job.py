@@ -1,0 +1,163 @@
+"""What ``evenflow predict`` is asked for, from its options: a training on devices."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from evenflow.cli.shared import options
+from evenflow.cli.shared.layers_per_rank import kept_layers
+from evenflow.cli.shared.model_config import config_path
+from evenflow.cli.verbs.predict.model_numbers import check_alone, model_of_numbers
+from evenflow.cli.verbs.predict.predict_options import PredictOptions
+from evenflow.cluster.accelerators import Accelerator
+from evenflow.cluster.data_sheets import accelerator_named
+from evenflow.cluster.topology import Topology
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.predict.training import Degrees, Sharding, Software, Training
+from evenflow.predict.transformer import Transformer
+from evenflow.schedule import family_name
+
+_KINDS = {"none": "none", "selective": "select", "full": "full"}
+"""Recompute kind by the word of ``--recompute``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictJob:
+    """A training, the devices that it runs on, and what was assumed."""
+
+    training: Training
+    topology: Topology
+    memory_limit_bytes: int
+    """Of a device; 0 where it is not known."""
+    assumed: tuple[str, ...]
+    """Options that were not given, each with the value it has."""
+
+
+def predict_job(asked: PredictOptions, *, given: Collection[str]) -> PredictJob:
+    """Return the job of a command line, of whose options those `given` were written out."""
+    accelerator = accelerator_named(asked.accelerator)
+    model = _model(asked)
+    training = _training(asked, model)
+    limit = options.memory_limit(asked.memory) or accelerator.memory_bytes
+    return PredictJob(
+        training=training,
+        topology=Topology(accelerator=accelerator, domain_devices=asked.gpus_per_node or accelerator.link_devices),
+        memory_limit_bytes=limit,
+        assumed=tuple(_assumed(asked, training, accelerator, given)),
+    )
+
+
+def model_file(asked: PredictOptions) -> Path | None:
+    """Return the configuration that is read; None for plain numbers."""
+    return None if asked.model is None else Path(config_path(asked.model))
+
+
+def _model(asked: PredictOptions) -> Transformer:
+    if asked.model is None:
+        return model_of_numbers(asked)
+    check_alone(asked)
+    raise InputError(value=asked.model, rule=_("is not read yet"), place="--model")
+
+
+def _training(asked: PredictOptions, model: Transformer) -> Training:
+    schedule = None if asked.schedule is None else family_name(asked.schedule)
+    chunks = options.num_chunks(asked.chunks, schedule=schedule)
+    degrees = Degrees(
+        tensor=asked.tensor,
+        pipeline=asked.pipeline,
+        chunks=chunks,
+        context=asked.context,
+        data=_data(asked),
+        expert=asked.expert,
+        expert_tensor=asked.expert_tensor,
+        sequence_parallel=not asked.no_sequence_parallel,
+        sharding=Sharding(asked.zero),
+        context_exchange=asked.context_exchange,
+    )
+    _check_recompute(asked)
+    layers = kept_layers(
+        asked.layers_per_rank,
+        num_layers=model.layers,
+        num_ranks=asked.pipeline,
+        num_chunks=chunks,
+        allow_empty=False,
+    )
+    training = Training(
+        model=model,
+        degrees=degrees,
+        microbatch=asked.microbatch,
+        global_batch=asked.global_batch,
+        sequence=asked.sequence,
+        precision=asked.precision,
+        schedule=schedule,
+        recompute=_KINDS[asked.recompute],
+        full_layers=asked.recompute_layers,
+        layout=layers or (),
+        software=_software(asked),
+    )
+    if asked.recompute_modules is None:
+        return training
+    return replace(training, recompute_modules=tuple(name.strip() for name in asked.recompute_modules.split(",")))
+
+
+def _data(asked: PredictOptions) -> int:
+    """Return ``--data``, or what ``--gpus`` leaves for it."""
+    others = asked.tensor * asked.pipeline * asked.context
+    if asked.gpus is None:
+        return asked.data or 1
+    if asked.data is not None and asked.data * others != asked.gpus:
+        rule = _("must be tensor x pipeline x context x data = {product:,}", product=asked.data * others)
+        raise InputError(
+            value=asked.gpus, rule=rule, place="--gpus", remedy=_("leave --data out, and it follows from --gpus")
+        )
+    if asked.gpus % others:
+        rule = _("must be a multiple of tensor x pipeline x context = {product:,}", product=others)
+        raise InputError(value=asked.gpus, rule=rule, place="--gpus")
+    return asked.gpus // others
+
+
+def _check_recompute(asked: PredictOptions) -> None:
+    """Refuse options of a recompute kind beside another."""
+    for value, option, kind in (
+        (asked.recompute_modules, "--recompute-modules", "selective"),
+        (asked.recompute_layers, "--recompute-layers", "full"),
+    ):
+        if value is not None and asked.recompute != kind:
+            rule = _("must come with --recompute {kind}", kind=kind)
+            raise InputError(value=value, rule=rule, place=option)
+
+
+def _software(asked: PredictOptions) -> Software:
+    return Software(
+        fused_attention=asked.attention == "fused",
+        fused_elementwise=asked.elementwise == "fused",
+        captured_graphs=asked.cuda_graphs,
+        overlaps_tensor="tensor" in asked.overlap,
+        overlaps_gradients="gradients" in asked.overlap,
+        overlaps_parameters="parameters" in asked.overlap,
+        overlaps_pipeline="pipeline" in asked.overlap,
+        overlaps_experts="experts" in asked.overlap,
+        gradient_bytes=4 if asked.gradient_dtype == "fp32" else 2,
+    )
+
+
+def _assumed(asked: PredictOptions, training: Training, accelerator: Accelerator, given: Collection[str]) -> list[str]:
+    """Return what a command line left open, in the words of its options."""
+    degrees = training.degrees
+    values = {
+        "precision": asked.precision,
+        "recompute": asked.recompute,
+        "zero": asked.zero if degrees.data * degrees.context > 1 else None,
+        "context_exchange": asked.context_exchange if degrees.context > 1 else None,
+        "attention": asked.attention,
+        "elementwise": asked.elementwise,
+        "overlap": ",".join(asked.overlap) or "none",
+        "gradient_dtype": asked.gradient_dtype,
+        "gpus_per_node": accelerator.link_devices if degrees.devices > 1 else None,
+    }
+    return [
+        f"--{name.replace('_', '-')}={value}"
+        for name, value in values.items()
+        if value is not None and name not in given
+    ]

@@ -1,0 +1,86 @@
+"""JSON of a prediction: step time, what it is spent on, memory of every rank."""
+
+from dataclasses import dataclass
+
+from evenflow.predict.parameters import model_parameters
+from evenflow.predict.prediction import Prediction
+from evenflow.predict.training import Training
+from evenflow.units import megabytes, milliseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionSetting:
+    """What a prediction was asked beside the training."""
+
+    memory_limit_bytes: int
+    """Of a device; 0 where it is not known."""
+    assumed: tuple[str, ...] = ()
+    """Options that were not given, each with the value it has."""
+    plan_command: str = ""
+    """How to plan the pipeline of the layer file; empty without one."""
+
+
+def prediction_fields(prediction: Prediction, setting: PredictionSetting) -> dict[str, object]:
+    """Return everything that is predicted, and what for."""
+    training = prediction.training
+    limit = setting.memory_limit_bytes
+    peak = max(one.total_bytes for one in prediction.memory)
+    return {
+        "name": training.model.name,
+        "parameters": model_parameters(training.model),
+        "accelerator": prediction.topology.accelerator.name,
+        "devices": training.degrees.devices,
+        "devices_per_node": prediction.topology.domain_devices,
+        **_training_fields(training),
+        "layers": [list(row) for row in prediction.simulation.plan.layers],
+        "step_ms": milliseconds(round(prediction.step_ns)),
+        "pipeline_ms": milliseconds(prediction.simulation.makespan_ns),
+        "tokens_per_s_per_device": prediction.tokens_per_device_s,
+        "model_tflops_per_device": prediction.model_flops_per_device_s / 1e12,
+        "model_flop_utilisation": prediction.utilisation,
+        "time": [
+            {
+                "part": part.name,
+                "exposed_ms": part.exposed_ns / 1e6,
+                "hidden_ms": part.hidden_ns / 1e6,
+                "share": part.exposed_ns / prediction.step_ns,
+            }
+            for part in prediction.parts
+        ],
+        "memory": [
+            {
+                "total_mb": megabytes(one.total_bytes),
+                "parts_mb": {str(held): megabytes(size) for held, size in one.parts.items()},
+            }
+            for one in prediction.memory
+        ],
+        "memory_limit_mb": megabytes(limit) if limit else None,
+        "fits": peak <= limit if limit else None,
+        "assumed": list(setting.assumed),
+        "plan_command": setting.plan_command or None,
+    }
+
+
+def _training_fields(training: Training) -> dict[str, object]:
+    degrees = training.degrees
+    return {
+        "tensor": degrees.tensor,
+        "pipeline": degrees.pipeline,
+        "chunks": degrees.chunks,
+        "context": degrees.context,
+        "data": degrees.data,
+        "expert": degrees.expert,
+        "expert_tensor": degrees.expert_tensor,
+        "zero": int(degrees.sharding),
+        "sequence_parallel": degrees.sequence_parallel,
+        "context_exchange": degrees.context_exchange,
+        "global_batch": training.global_batch,
+        "microbatch": training.microbatch,
+        "microbatches": training.microbatches,
+        "sequence": training.sequence,
+        "precision": training.precision,
+        "gradient_bytes": training.software.gradient_bytes,
+        "recompute": training.recompute,
+        "recompute_modules": list(training.recompute_modules) if training.recompute == "select" else [],
+        "recompute_layers": training.full_layers,
+    }

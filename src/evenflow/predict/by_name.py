@@ -1,0 +1,23 @@
+"""The prediction for devices by the name of their accelerator."""
+
+from evenflow.cluster.accelerators import Accelerator
+from evenflow.cluster.data_sheets import accelerator_named
+from evenflow.cluster.topology import Topology
+from evenflow.predict.prediction import Prediction
+from evenflow.predict.prediction import predict as predict_on
+from evenflow.predict.training import Training
+
+
+def predict(training: Training, accelerator: str | Accelerator, *, devices_per_node: int | None = None) -> Prediction:
+    """Return the step time and the memory of `training`, and what both are spent on.
+
+    Args:
+        training: the model, how it is split, its batch and its software.
+        accelerator: the name of a data sheet, such as ``h100``, or the rates of another device.
+        devices_per_node: devices that fast links connect; None: those of the accelerator.
+
+    Raises:
+        InputError: an unknown name, or degrees that do not go together.
+    """
+    device = accelerator_named(accelerator) if isinstance(accelerator, str) else accelerator
+    return predict_on(training, Topology(accelerator=device, domain_devices=devices_per_node or device.link_devices))

@@ -1,0 +1,42 @@
+"""The operations that a model needs for a step, however it is split."""
+
+from collections import Counter
+from dataclasses import replace
+
+from evenflow.predict.end_work import tail_passes
+from evenflow.predict.layer_work import layer_passes
+from evenflow.predict.training import Degrees, Software, Training
+from evenflow.predict.work import Operators, Work
+
+_FORWARD_AND_BACKWARD = 3
+"""The backward of a product is two products of the same size."""
+
+
+def model_flops(training: Training) -> float:
+    """Return the floating-point operations that the model needs for one step, on all devices together.
+
+    Products of forward and backward without recomputation; of experts only active ones. Attention counts in full,
+    masked or not, as published figures mostly have it. [Megatron-LM, arXiv:2104.04473, appendix]
+    """
+    whole = _whole(training)
+    model = whole.model
+    kinds = Counter((model.has_experts(layer), model.has_window(layer)) for layer in range(model.layers))
+    flops = _flops(tail_passes(whole).forward)
+    for (has_experts, has_window), count in kinds.items():
+        flops += count * _flops(layer_passes(whole, has_experts=has_experts, has_window=has_window).forward)
+    return _FORWARD_AND_BACKWARD * flops * training.global_batch
+
+
+def _whole(training: Training) -> Training:
+    """Return a step of one sequence on one device, where experts take what comes."""
+    model = training.model
+    if model.experts is not None:
+        model = replace(model, experts=replace(model.experts, capacity_factor=None))
+    return Training(
+        model=model, degrees=Degrees(), microbatch=1, global_batch=1, sequence=training.sequence,
+        software=Software(skips_masked=False),
+    )  # fmt: skip
+
+
+def _flops(works: tuple[Work, ...]) -> float:
+    return sum(work.flops for work in works if isinstance(work, Operators))

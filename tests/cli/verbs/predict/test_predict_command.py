@@ -1,0 +1,170 @@
+"""``evenflow predict``: what it prints and writes, and that `plan` takes on what it wrote."""
+
+import json
+import shlex
+from itertools import pairwise
+
+import pytest
+
+from evenflow.model import Communication, Plan
+from evenflow.profiles.layer_file import read_layer_file
+from evenflow.simulate import simulate
+
+GPT = (
+    "predict",
+    "--hidden",
+    1024,
+    "--layers",
+    8,
+    "--heads",
+    16,
+    "--vocab",
+    32000,
+    "--accelerator",
+    "a100",
+    "--seq",
+    1024,
+)
+SPLIT = (*GPT, "--global-batch", 32, "--gpus", 16, "--tensor", 2, "--pipeline", 4)
+
+
+def test_prints_time_and_memory(evenflow):
+    result = evenflow(*SPLIT, "--recompute", "selective", "--gpus-per-node", 8)
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert lines[0].endswith("bf16 on 16 x a100-80")
+    assert lines[1:3] == [
+        "tensor 2, pipeline 4, data 2",
+        "16 microbatches of 1 x 1,024 tokens, 1f1b, recompute core_attn",
+    ]
+    assert any(line.startswith("step ") for line in lines)
+    assert "docs/accuracy.md" in lines[-1]
+    assumed = result.stdout[result.stdout.index("assumed: ") :]
+    assert "--precision=bf16" in assumed
+    assert "--zero=1" in assumed
+    assert "--recompute" not in assumed
+    assert "--gpus-per-node" not in assumed
+
+
+def test_one_device_needs_nothing_but_a_model(evenflow):
+    result = evenflow(*GPT, "--global-batch", 1)
+    assert result.exit_code == 0
+    assert "\ntensor 1, pipeline 1, data 1\n" in result.stdout
+    assert "--zero" not in result.stdout
+
+
+def test_the_copies_follow_from_the_devices(evenflow, folder):
+    told = evenflow(*SPLIT, "--data", 2)
+    follows = evenflow(*SPLIT)
+    assert told.stdout == follows.stdout
+
+
+def test_json_has_what_the_text_has(evenflow, folder):
+    result = evenflow(*SPLIT, "--json", "p.json", "--memory", "80GB")
+    assert result.exit_code == 0
+    assert result.stdout.endswith("\nwrote p.json\n")
+    found = json.loads((folder / "p.json").read_text())
+    assert f"step {found['step_ms']:,.1f} ms" in result.stdout
+    assert f"{found['tokens_per_s_per_device']:,.1f} tokens/s per device" in result.stdout
+    assert found["memory_limit_mb"] == 80 * 1024
+    assert found["fits"] is True
+    assert (found["tensor"], found["pipeline"], found["data"], found["devices"]) == (2, 4, 2, 16)
+
+
+def test_memory_that_is_exceeded(evenflow, folder):
+    result = evenflow(*SPLIT, "--memory", "512MB", "--json", "p.json")
+    assert result.exit_code == 3
+    assert "over the limit of 0.5 GB" in result.stdout
+    assert json.loads((folder / "p.json").read_text())["fits"] is False
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--chunks", 2),
+        ("--chunks", 2, "--recompute", "full"),
+        ("--recompute", "selective", "--attention", "unfused"),
+        ("--schedule", "zbv"),
+        ("--layers-per-rank", "1,2,2,3"),
+        ("--experts", 8, "--expert", 4, "--expert-ffn", 512),
+    ],
+)
+def test_the_layer_file_gives_the_same_pipeline(evenflow, folder, options):
+    """Written, read back and simulated with the messages of the printed command, it takes what was predicted."""
+    result = evenflow(*SPLIT, *options, "-o", "layers.json", "--json", "p.json")
+    assert result.exit_code == 0, result.output
+    found = json.loads((folder / "p.json").read_text())
+    network = read_layer_file(folder / "layers.json")
+    assert set(network.kinds) == {"none", "select", "full"}
+    words = shlex.split(found["plan_command"])
+    message = next((word for before, word in pairwise(words) if before == "--p2p-latency"), "0ns")
+    layers = tuple(map(tuple, found["layers"]))
+    kind = found["recompute"]
+    plan = Plan(
+        schedule=words[words.index("--schedule") + 1]
+        if "--schedule" in words
+        else "interleaved"
+        if len(layers) > 1
+        else "1f1b",
+        num_microbatches=found["microbatches"],
+        layers=layers,
+        recompute={} if kind == "none" else {kind: layers},
+    )
+    simulation = simulate(network, plan, communication=Communication(latency_ns=int(message.removesuffix("ns"))))
+    assert simulation.makespan_ns / 1e6 == found["pipeline_ms"]
+    for peak, rank in zip(simulation.peak_memory_bytes, found["memory"], strict=True):
+        assert peak / 2**20 <= rank["total_mb"]
+
+
+@pytest.mark.parametrize("options", [("--recompute", "full"), ("--chunks", 2, "--memory", "8GB")])
+def test_the_printed_command_plans_a_step_that_is_not_longer(evenflow, folder, options):
+    result = evenflow(*SPLIT, *options, "-o", "layers.json", "--json", "p.json")
+    assert result.exit_code == 0, result.output
+    found = json.loads((folder / "p.json").read_text())
+    assert found["plan_command"] in result.stdout.splitlines()
+    words = shlex.split(found["plan_command"])
+    assert words[0] == "evenflow"
+    planned = evenflow(*words[1:], "--time-limit", 5, "--json", "plan.json")
+    assert planned.exit_code == 0, planned.output
+    assert json.loads((folder / "plan.json").read_text())["makespan_ms"] <= found["pipeline_ms"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--gpus", 12), "--gpus must be a multiple of tensor x pipeline x context = 8, got 12"),
+        (("--data", 3), "--gpus must be tensor x pipeline x context x data = 24, got 16"),
+        (("--heads", 24), "--hidden must be a multiple of the 24 heads, got 1024"),
+        (("--kv-heads", 3), "kv_heads must divide the 16 heads"),
+        (("--active-experts", 2), "--active-experts must come with --experts, got 2"),
+        (("--experts", 4, "--active-experts", 5), "--active-experts must be at most the 4 experts"),
+        (("--recompute-modules", "mlp"), "--recompute-modules must come with --recompute selective"),
+        (("--recompute", "selective", "--recompute-layers", 1), "--recompute-layers must come with --recompute full"),
+        (("--overlap", "tensor,everything"), "--overlap must be some of tensor, gradients"),
+        (("--layers-per-rank", "2,2,2,3"), "--layers-per-rank must"),
+        (("--layers-per-rank", "2,2,4"), "--layers-per-rank must have a number for each of the 4 ranks"),
+        (("--accelerator", "h10"), "did you mean 'h100'"),
+        (("--schedule", "1f2b"), "schedule must be one of"),
+        (("--schedule", "zbv", "--chunks", 3), "chunks must be 2 per rank for zbv"),
+        (("--memory", "much"), "--memory must be a number with one of the units"),
+        (("--seq", 0), "--seq must be an integer from 1 to 10,000,000"),
+        (("--global-batch", "many"), "--global-batch must be an integer"),
+        (("--zero", 4), "'4' is not one of"),
+    ],
+)
+def test_bad_input_is_one_message(evenflow, options, message):
+    result = evenflow(*SPLIT, *options)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("missing", ["--hidden", "--layers", "--heads", "--vocab"])
+def test_a_number_that_is_missing_is_named(evenflow, missing):
+    words = list(map(str, SPLIT))
+    at = words.index(missing)
+    result = evenflow(*words[:at], *words[at + 2 :])
+    assert result.exit_code == 2
+    assert f"{missing} must be given where no --model is; add it, or --model CONFIG.json" in result.stderr
