@@ -6,6 +6,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from evenflow import auto  # noqa: E402
+from evenflow.cluster import A100  # noqa: E402
 from evenflow.cluster.cluster import Cluster, Link  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
 from tests.networks import SMALL_LLAMA  # noqa: E402
@@ -30,7 +31,8 @@ def test_every_parameter_is_placed_once_and_costs_what_the_optimizer_keeps() -> 
     held = sum(layer.parameter_bytes for layer in network.layers)
     held += network.head.parameter_bytes + network.tail.parameter_bytes
     assert held == 8 * model.num_parameters()
-    assert found.notes == ("times are those of 70 % of 19.5 TFLOPS float32, 2,039 GB/s (a100)",)
+    assert found.notes == (A100.origin(["float32"]),)
+    assert "19.5 TFLOPS float32 in large" in found.notes[0]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from evenflow.auto.placed_pipeline import simulated  # noqa: E402
 from evenflow.auto.planner import AutoPlan, plan  # noqa: E402
 from evenflow.auto.sharding.memory_levels import Level  # noqa: E402
 from evenflow.auto.stages.mesh_sharding import MeshSharding  # noqa: E402
-from evenflow.cluster.accelerators import Accelerator  # noqa: E402
 from evenflow.cluster.cluster import Cluster, Link  # noqa: E402
 from evenflow.cluster.layout import REPLICATED  # noqa: E402
 from evenflow.cluster.placement import REPLICATE  # noqa: E402
@@ -20,10 +19,11 @@ from evenflow.errors import InputError  # noqa: E402
 from evenflow.model import FULL, NONE  # noqa: E402
 from evenflow.simulate import simulate  # noqa: E402
 from evenflow.solve import Status  # noqa: E402
+from tests.cluster.accelerators import plain_accelerator  # noqa: E402
 
 WIDTH = 256
 HIDDEN = torch.empty(8, 64, WIDTH, device="meta")
-ACCELERATOR = Accelerator(flops_per_s=1e12, memory_bytes_per_s=1e12)
+ACCELERATOR = plain_accelerator(flops_per_s=1e12, memory_bytes_per_s=1e12)
 FAST, SLOW = Link(bytes_per_s=10**11, latency_ns=100), Link(bytes_per_s=5 * 10**8, latency_ns=100)
 ROOM = 2**30
 

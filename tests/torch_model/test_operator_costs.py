@@ -17,8 +17,8 @@ def test_products_and_lookups() -> None:
     found = {one.name: one for one in log.operators}
     assert set(found) == {"aten.zeros.default", "aten.mm.default", "aten.embedding.default"}
     product, lookup = found["aten.mm.default"], found["aten.embedding.default"]
-    assert (product.flops, product.moved_bytes) == (2 * 3 * 5 * 7, 4 * (15 + 35 + 21))
-    assert (lookup.flops, lookup.moved_bytes) == (0, 2 * 4 * 8 * 4 + 4 * 8)
+    assert (product.cost.flops, product.cost.moved_bytes) == (2 * 3 * 5 * 7, 4 * (15 + 35 + 21))
+    assert (lookup.cost.flops, lookup.cost.moved_bytes) == (0, 2 * 4 * 8 * 4 + 4 * 8)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -27,7 +27,7 @@ def test_attention(causal: bool) -> None:
     with StorageLog() as log:
         scaled_dot_product_attention(query, key, key, is_causal=causal).sum().backward()
     products = 2 * 4 * 16 * 16 * 8 * 2 // (2 if causal else 1)
-    assert [one.flops for one in log.operators if one.flops] == [2 * products, 5 * products]
+    assert [one.cost.flops for one in log.operators if one.cost.flops] == [2 * products, 5 * products]
 
 
 def test_grouped_products_in_all_three_forms() -> None:
@@ -35,4 +35,4 @@ def test_grouped_products_in_all_three_forms() -> None:
     ends = torch.tensor([8, 16, 24], dtype=torch.int32)
     with StorageLog() as log:
         torch._grouped_mm(rows.bfloat16(), matrices.bfloat16(), offs=ends).square().sum().backward()
-    assert [one.flops for one in log.operators if one.flops] == [2 * 24 * 16 * 8] * 3
+    assert [one.cost.flops for one in log.operators if one.cost.flops] == [2 * 24 * 16 * 8] * 3

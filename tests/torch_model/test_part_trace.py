@@ -26,7 +26,7 @@ def on_real_tensors(part: Part, kind: str):
 
 def costs(found: PartTrace) -> object:
     """All but the numbers of storages, which depend on how inputs were made."""
-    operators = [(one.name, one.flops, one.moved_bytes) for one in (*found.forward, *found.backward, *found.weight)]
+    operators = [(one.name, one.cost) for one in (*found.forward, *found.backward, *found.weight)]
     return operators, found.activation_bytes, found.until_weight_bytes, found.working_bytes
 
 
@@ -74,18 +74,18 @@ def test_gpt_layer_of_the_literature() -> None:
     found = trace(gpt_part(width=h, heads=a, sequence=s, batch=b), NONE)
     assert found.activation_bytes == s * b * (34 * h + 5 * a * s + 8)
     assert found.until_weight_bytes == s * b * 32 * h + 4 * 2 * h
-    assert sum(operator.flops for operator in found.forward) == s * b * (24 * h * h + 4 * s * h)
-    assert sum(operator.flops for operator in found.backward) == 2 * s * b * (24 * h * h + 4 * s * h)
-    assert sum(operator.flops for operator in found.weight) == s * b * 24 * h * h
+    assert sum(operator.cost.flops for operator in found.forward) == s * b * (24 * h * h + 4 * s * h)
+    assert sum(operator.cost.flops for operator in found.backward) == 2 * s * b * (24 * h * h + 4 * s * h)
+    assert sum(operator.cost.flops for operator in found.weight) == s * b * 24 * h * h
 
 
 def test_causal_attention_counts_half() -> None:
     h, k, f, s = 64, 32, 160, 32
     found = trace(decoder(sequence=s).body[0], NONE)
     matrices = 2 * h * (2 * h + 2 * k + 3 * f)
-    assert sum(operator.flops for operator in found.forward) == s * (matrices + 4 * s * h // 2)
-    assert sum(operator.flops for operator in found.backward) == s * (2 * matrices + 10 * s * h // 2)
-    assert sum(operator.flops for operator in found.weight) == s * matrices
+    assert sum(operator.cost.flops for operator in found.forward) == s * (matrices + 4 * s * h // 2)
+    assert sum(operator.cost.flops for operator in found.backward) == s * (2 * matrices + 10 * s * h // 2)
+    assert sum(operator.cost.flops for operator in found.weight) == s * matrices
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
@@ -93,12 +93,13 @@ def test_recomputing_adds_operations_and_keeps_less(kind: str) -> None:
     layer = decoder().body[0]
     plain, found = trace(layer, NONE), trace(layer, kind)
     assert found.forward == plain.forward
-    again = sum(operator.flops for operator in found.backward) - sum(operator.flops for operator in plain.backward)
+    backwards = [sum(operator.cost.flops for operator in one.backward) for one in (found, plain)]
+    again = backwards[0] - backwards[1]
     attention = 32 * (2 * 64 * (2 * 64 + 2 * 32) + 2 * 32 * 64)
     # A whole layer is computed again up to its last matrix product, whose result nothing needs.
     assert again == {
         "none": 0, "comm": 0, "select": attention - 2 * 32 * 64 * 64, "both": attention - 2 * 32 * 64 * 64,
-        "full": sum(operator.flops for operator in plain.forward) - 2 * 32 * 64 * 160,
+        "full": sum(operator.cost.flops for operator in plain.forward) - 2 * 32 * 64 * 160,
     }[kind]  # fmt: skip
     assert (found.activation_bytes < plain.activation_bytes) == (kind != NONE)
 
@@ -112,8 +113,8 @@ def test_autograd_for_the_input_alone_does_the_same_work() -> None:
         torch.autograd.grad([result], [token], [gradient], allow_unused=True)
     found = trace(gpt_part(width=32, heads=4, sequence=16, dtype=torch.float32), NONE)
     weight = set(found.weight)
-    expected = [(one.name, one.flops) for one in found.backward if one not in weight]
-    assert sorted((one.name, one.flops) for one in log.operators) == sorted(expected)
+    expected = [(one.name, one.cost.flops) for one in found.backward if one not in weight]
+    assert sorted((one.name, one.cost.flops) for one in log.operators) == sorted(expected)
 
 
 def test_the_first_part_has_only_weight_gradients() -> None:

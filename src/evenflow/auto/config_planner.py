@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from evenflow.auto.planner import AutoPlan, plan_row
 from evenflow.auto.stages.request import TwoLevelRequest, silent
-from evenflow.cluster import EFFICIENCY, Accelerator, Cluster, Dtype, accelerator_named, parse_dtype
+from evenflow.cluster import Accelerator, Cluster, Dtype, accelerator_named, parse_dtype
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields
 from evenflow.language import _
@@ -20,7 +20,7 @@ def plan_config(
     num_microbatches: int,
     microbatch: int | None = None,
     accelerator: str | Accelerator = "a100",
-    efficiency: float = EFFICIENCY,
+    efficiency: float | None = None,
     dtype: str = "bf16",
     optimizer: str = "adam",
     schedule: str = "1f1b",
@@ -32,9 +32,9 @@ def plan_config(
     """Return the two-level plan of the decoder that `config`, the contents of a ``config.json``, describes.
 
     A microbatch has `microbatch` sequences of `sequence` tokens for all devices of a stage together, by default one
-    for each device of the cluster. Computation runs at the share `efficiency` of the peak of `accelerator`, or of
-    `cluster` where that states its own. `optimizer` is one of `evenflow.torch_model.optimizers.OPTIMIZERS`; the other
-    arguments are those of `evenflow.auto.TwoLevelRequest`.
+    for each device of the cluster. Large matrix products reach the share `efficiency` of the peak of `accelerator`, or
+    of `cluster` where that states its own; None: the accelerator's own share. `optimizer` is one of
+    `evenflow.torch_model.optimizers.OPTIMIZERS`; the other arguments are those of `evenflow.auto.TwoLevelRequest`.
 
     Raises:
         InputError: a model that transformers does not build as a decoder, an unknown accelerator, dtype or optimizer,
@@ -65,7 +65,9 @@ def plan_config(
     return replace(plan_row(row, request, progress=progress), notes=(origin, *row.notes))
 
 
-def _rates(given: str | Accelerator, efficiency: float, cluster: Cluster, dtype: Dtype) -> tuple[Accelerator, str]:
+def _rates(
+    given: str | Accelerator, efficiency: float | None, cluster: Cluster, dtype: Dtype
+) -> tuple[Accelerator, str]:
     """Return the rates of one device, and where they come from, as a sentence."""
     known = accelerator_named(given) if isinstance(given, str) else given
     if dtype not in known.flops_per_s_of:
@@ -79,17 +81,6 @@ def _rates(given: str | Accelerator, efficiency: float, cluster: Cluster, dtype:
             ),
             place="dtype",
         )
-    peak = replace(known.all_in(dtype), flops_per_s=cluster.peak_flops or known.rate(dtype))
-    share = _(
-        "{efficiency:g} % of {tflops:,.1f} TFLOPS {dtype}",
-        efficiency=100 * efficiency,
-        tflops=peak.flops_per_s / 1e12,
-        dtype=dtype,
-    )
-    origin = _(
-        "times are those of {share}, {bandwidth:,.0f} GB/s ({name})",
-        share=share,
-        bandwidth=peak.memory_bytes_per_s / 1e9,
-        name=peak.name,
-    )
-    return peak.reaching(efficiency), origin
+    peak = cluster.peak_flops or known.rate(dtype)
+    device = replace(known, flops_per_s_of={**known.flops_per_s_of, dtype: peak}).reaching(efficiency)
+    return device, device.origin([dtype])

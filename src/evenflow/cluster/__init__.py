@@ -1,6 +1,6 @@
 """Clusters of devices, meshes, accelerators, and the layouts of tensors on them: values only."""
 
-from evenflow.cluster.accelerators import EFFICIENCY, Accelerator
+from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.cluster import Cluster, Link, Submesh, assign, parse_mesh, submeshes
 from evenflow.cluster.collectives import Collective, collective_ns
 from evenflow.cluster.data_sheets import A100, accelerator_named
@@ -9,6 +9,7 @@ from evenflow.cluster.layout import REPLICATED, Box, Layout, shape_of
 from evenflow.cluster.logical_mesh import logical_meshes, mesh_axis
 from evenflow.cluster.mesh import Mesh, MeshAxis
 from evenflow.cluster.mesh_plan import MeshPlan, Product, StageOnMesh
+from evenflow.cluster.operator_cost import OperatorCost
 from evenflow.cluster.placement import (
     PARTIAL,
     REPLICATE,
@@ -26,7 +27,6 @@ from evenflow.cluster.resharding import Message, ReshardingPlan, plan_resharding
 __all__ = [
     "A100",
     "DTYPES",
-    "EFFICIENCY",
     "PARTIAL",
     "REPLICATE",
     "REPLICATED",
@@ -41,6 +41,7 @@ __all__ = [
     "MeshAxis",
     "MeshPlan",
     "Message",
+    "OperatorCost",
     "Placement",
     "Product",
     "ReshardingPlan",

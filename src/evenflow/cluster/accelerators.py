@@ -1,19 +1,12 @@
 """Accelerators: the rates of one device, and the time of an operator at them (the roofline)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from evenflow.cluster.calibration import Calibration
 from evenflow.cluster.reached import Reached
 from evenflow.errors import InputError
 from evenflow.language import _
-
-EFFICIENCY = 0.7
-"""The share of the peak that large matrix products reach unless the caller says otherwise.
-
-FlashAttention-2 measures 225 of 312 TFLOPS per device (72 %) for whole training steps of GPT models on A100
-[arXiv:2307.08691, §1]; FlashAttention-3 up to 740 TFLOPS (75 %) on H100 [arXiv:2407.08608].
-"""
 
 LOW_PRECISION = frozenset(("float8", "float4"))
 """Formats of products whose peak is twice that of 16 bits or more."""
@@ -86,24 +79,27 @@ class Accelerator:
         """Operations of matrix products of `dtype` per second."""
         return self.flops_per_s_of.get(dtype, self.flops_per_s)
 
-    def reaching(self, efficiency: float) -> "Accelerator":
-        """Return the same device with matrix products at this share of their rates; memory keeps its own."""
-        if not 0 < efficiency <= 1:
-            raise InputError(value=efficiency, rule=_("must be a share above 0 and at most 1"), place="efficiency")
-        return replace(
-            self,
-            flops_per_s=self.flops_per_s * efficiency,
-            flops_per_s_of={dtype: rate * efficiency for dtype, rate in self.flops_per_s_of.items()},
+    def origin(self, dtypes: Iterable[str]) -> str:
+        """Say what times of operators follow from, with the peaks of these formats, as a sentence."""
+        reached = self.reached
+        return _(
+            "times follow from operations and bytes at the rates of {name}: {products:g} % of {peaks} in large matrix "
+            "products, {attention:g} % in fused attention; {memory:g} % of {bandwidth:g} GB/s; at least {launch:g} µs "
+            "an operator ({source})",
+            name=self.name,
+            products=round(100 * reached.product_share, 1),
+            peaks=", ".join(f"{self.rate(dtype) / 1e12:g} TFLOPS {dtype}" for dtype in dtypes),
+            attention=round(100 * reached.product_share * reached.attention_share, 1),
+            memory=round(100 * reached.memory_share, 1),
+            bandwidth=self.memory_bytes_per_s / 1e9,
+            launch=reached.operator_ns / 1e3,
+            source=self.source or self.name,
         )
 
-    def all_in(self, dtype: str) -> "Accelerator":
-        """Return the same device where every matrix product runs at the rate of `dtype`."""
-        return replace(self, flops_per_s=self.rate(dtype), flops_per_s_of={})
-
-    def operator_ns(self, *, flops: float, moved_bytes: float, dtype: str = "") -> float:
-        """Nanoseconds of one operator: its arithmetic or its memory traffic, whichever takes longer.
-
-        ``max(flops / rate, bytes / bandwidth)`` [Williams et al., Roofline, Communications of the ACM 52(4), 2009]
-        """
-        arithmetic_ns = flops / (self.rate(dtype) / _NANOSECONDS)
-        return max(arithmetic_ns, moved_bytes / (self.memory_bytes_per_s / _NANOSECONDS))
+    def reaching(self, efficiency: float | None) -> "Accelerator":
+        """Return the same device with large matrix products at this share of their peak; None: at its own share."""
+        if efficiency is None:
+            return self
+        if not 0 < efficiency <= 1:
+            raise InputError(value=efficiency, rule=_("must be a share above 0 and at most 1"), place="efficiency")
+        return replace(self, reached=self.reached.changed({"product_share": efficiency}))

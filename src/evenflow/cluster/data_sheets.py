@@ -10,7 +10,7 @@ that it has. The network is that of the usual node of the device's time.
 import math
 from collections.abc import Mapping
 
-from evenflow.cluster.accelerators import EFFICIENCY, Accelerator
+from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.reached import Reached
 from evenflow.errors import InputError
 from evenflow.fields import nearest
@@ -210,8 +210,8 @@ ALIASES: Mapping[str, str] = {
 }
 """Other names of theirs."""
 
-A100 = ACCELERATORS["a100-80"].reaching(EFFICIENCY).all_in("bfloat16")
-"""70 % of its peak in bfloat16, the share that training steps reach; as ``evenflow auto`` has it by default."""
+A100 = ACCELERATORS["a100-80"]
+"""What two-level plans are made for by default."""
 
 
 def accelerator_named(name: str) -> Accelerator:

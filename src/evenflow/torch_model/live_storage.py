@@ -13,7 +13,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from evenflow.torch_model.operator_costs import moved_bytes, operator_flops
+from evenflow.cluster import OperatorCost
+from evenflow.torch_model.operator_costs import operator_cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +22,7 @@ class ExecutedOperator:
     """One operator that did work; views do none and are not recorded."""
 
     name: str
-    flops: int
-    moved_bytes: int
-    dtype: str
-    """The number format of the first result, such as ``bfloat16``."""
+    cost: OperatorCost
     reads: frozenset[int]
     """Numbers of the storages that it read, as `LiveStorages.number` gives them."""
     writes: frozenset[int]
@@ -98,9 +96,7 @@ class StorageLog(TorchDispatchMode):
             self.operators.append(
                 ExecutedOperator(
                     name=str(func),
-                    flops=operator_flops(func, args, kwargs, result),
-                    moved_bytes=moved_bytes(func, inputs, outputs),
-                    dtype=str(outputs[0].dtype).removeprefix("torch."),
+                    cost=operator_cost(func, args, kwargs, inputs=inputs, outputs=outputs),
                     reads=reads,
                     writes=writes,
                 )

@@ -1,4 +1,4 @@
-"""The cost of an operator from the shapes of its tensors: floating-point operations and bytes moved."""
+"""The cost of an operator from the shapes of its tensors: the one counter of traces, whatever they are made for."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,17 +6,44 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import flop_registry
 
+from evenflow.cluster import OperatorCost
+
 _ATTENTION_FORWARD, _ATTENTION_BACKWARD = 2, 5
 """Number of matrix products of fused attention: scores and values; backward the scores again and four gradients.
 [FlashAttention-2, arXiv:2307.08691, §4.1]"""
 
 
-def operator_flops(func: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> int:
+def operator_cost(
+    func: Any, args: Sequence[Any], kwargs: dict[str, Any], *, inputs: Sequence[Any], outputs: Sequence[Any]
+) -> OperatorCost:
+    """Return the cost of `func`, which runs, or is traced, with `args` and `kwargs`; tensors may be fake.
+
+    `inputs` are the tensors among the arguments and `outputs` the results, in the order of `OperatorCost.tensor_bytes`;
+    what is no tensor has no bytes. A higher-order operator, such as a region, has no operations of its own.
+    """
+    if not isinstance(func, torch._ops.OpOverload):
+        return OperatorCost(tensor_bytes=tuple(map(_bytes, (*inputs, *outputs))))
+    name = func._schema.name.removeprefix("aten::")
+    if func.is_view or name.removeprefix("new_").startswith("empty"):
+        return OperatorCost(tensor_bytes=(0,) * (len(inputs) + len(outputs)), launches=0)
+    result: Any = outputs[0] if len(outputs) == 1 else outputs
+    flops, first = _flops(func, args, kwargs, result), next(iter(outputs), None)
+    is_fused_attention = "scaled_dot_product" in name
+    return OperatorCost(
+        flops=flops,
+        tensor_bytes=_tensor_bytes(name, inputs, outputs),
+        dtype=str(first.dtype).removeprefix("torch.") if isinstance(first, torch.Tensor) else "",
+        depth=0 if is_fused_attention or result is outputs else flops // (2 * max(1, result.numel())),
+        is_fused_attention=is_fused_attention,
+    )
+
+
+def _flops(func: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> int:
     """Count the operations of matrix products, convolutions and attention; elementwise operators count as none.
 
-    `func` runs, or is traced, with `args` and `kwargs` and gives `result`; tensors may be fake. Fused attention counts
-    half with ``is_causal``, since kernels skip blocks that are masked completely [FlashAttention-2, §3.1]. A mask that
-    is a tensor hides nothing here: its values are not known, and kernels compute every score before they apply it.
+    Fused attention counts half with ``is_causal``, since kernels skip blocks that are masked completely
+    [FlashAttention-2, §3.1]. A mask that is a tensor hides nothing here: its values are not known, and kernels compute
+    every score before they apply it.
     """
     name = func._schema.name
     if "scaled_dot_product" in name:
@@ -27,12 +54,17 @@ def operator_flops(func: Any, args: Sequence[Any], kwargs: dict[str, Any], resul
     return 0 if formula is None else int(formula(*args, **kwargs, out_val=result))
 
 
-def moved_bytes(func: Any, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> int:
-    """Count the bytes read and written, each once; a lookup in a table reads no more than it writes."""
-    written = sum(_bytes(tensor) for tensor in outputs)
-    if func._schema.name == "aten::embedding":
-        return 2 * written + _bytes(inputs[1])
-    return written + sum(_bytes(tensor) for tensor in inputs)
+def _tensor_bytes(name: str, inputs: Sequence[Any], outputs: Sequence[Any]) -> tuple[int, ...]:
+    """Count the bytes of every tensor once; what is made like another tensor does not read it.
+
+    A lookup in a table reads no more than it writes, which is counted with what it writes.
+    """
+    written = tuple(map(_bytes, outputs))
+    if name == "embedding":
+        return (0, *map(_bytes, inputs[1:]), *(2 * size for size in written))
+    if name.endswith("_like") or name.startswith("new_"):
+        return (*(0 for _ in inputs), *written)
+    return (*map(_bytes, inputs), *written)
 
 
 def _attention_flops(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> int:
@@ -53,6 +85,8 @@ def _grouped_flops(left: torch.Tensor, right: torch.Tensor) -> int:
     return 2 * left.shape[0] * left.shape[1] * left.shape[2] * right.shape[-1]
 
 
-def _bytes(tensor: torch.Tensor) -> int:
-    """Bytes of the elements, but no more than of the storage, which an expanded tensor repeats."""
-    return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
+def _bytes(value: Any) -> int:
+    """Bytes of the elements of a tensor, but no more than of the storage, which an expanded tensor repeats."""
+    if not isinstance(value, torch.Tensor):
+        return 0
+    return min(value.numel() * value.element_size(), value.untyped_storage().nbytes())

@@ -16,10 +16,9 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd.graph import get_gradient_edge
-from torch.nn.functional import pad, scaled_dot_product_attention
-from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from evenflow.torch_model.accelerator_operators import AcceleratorOperators
 from evenflow.torch_model.checkpointing import recomputing
 from evenflow.torch_model.live_storage import ExecutedOperator, StorageLog
 from evenflow.torch_model.made_tensors import Make, copy_with, first_tensor, made_inputs, make_empty
@@ -53,28 +52,12 @@ def trace(part: Part, kind: str, *, make: Make = make_empty, fake: bool = True) 
         shared = [leaf for leaf in tree_leaves(named) if isinstance(leaf, torch.Tensor)]
         token = torch.zeros((), requires_grad=True)
         log = StorageLog([token, *module.parameters(), *gradients, *module.buffers(), *shared])
-        with recomputing(module, kind), log, _FusedAttention() if fake else nullcontext():
+        with recomputing(module, kind), log, AcceleratorOperators() if fake else nullcontext():
             return _run(module, part, named, token, log, make)
 
 
 def _tensors(*, fake: bool) -> AbstractContextManager[Any]:
     return FakeTensorMode() if fake else nullcontext()
-
-
-class _FusedAttention(TorchFunctionMode):
-    """Pads values to the width of queries, as accelerators run fused attention where these differ (MLA).
-
-    The CPU, whose operators fake tensors follow, would fall back to attention that keeps all scores.
-    """
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is scaled_dot_product_attention:
-            query, key, value, *others = args
-            missing = query.shape[-1] - value.shape[-1]
-            if missing > 0:
-                padded = func(query, key, pad(value, (0, missing)), *others, **(kwargs or {}))
-                return padded[..., :-missing]
-        return func(*args, **(kwargs or {}))
 
 
 class _Source(torch.autograd.Function):

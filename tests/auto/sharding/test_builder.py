@@ -11,13 +11,13 @@ from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rule
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram, Training  # noqa: E402
 from evenflow.auto.trace.capture import capture  # noqa: E402
 from evenflow.auto.trace.operator_graph import OperatorGraph, Role  # noqa: E402
-from evenflow.cluster.accelerators import Accelerator  # noqa: E402
 from evenflow.cluster.mesh import Mesh, MeshAxis  # noqa: E402
 from evenflow.cluster.placement import REPLICATE  # noqa: E402
+from tests.cluster.accelerators import plain_accelerator  # noqa: E402
 
 MESH = Mesh(
     axes=(MeshAxis(size=2, bandwidth_bytes_per_s=10**9, latency_ns=1_000),),
-    accelerator=Accelerator(flops_per_s=1e9, memory_bytes_per_s=1e9),
+    accelerator=plain_accelerator(flops_per_s=1e9, memory_bytes_per_s=1e9),
 )
 TABLE = StrategyTable(rules=torch_rules)
 WIDTH = 8
@@ -84,10 +84,16 @@ def test_optimizer_state_lies_where_the_update_is(graph: OperatorGraph) -> None:
 
 
 def test_work_is_done_for_every_microbatch_and_synchronisation_once(graph: OperatorGraph) -> None:
-    one, four = program(graph), program(graph, num_microbatches=4)
+    one, two, four = (program(graph, num_microbatches=number) for number in (1, 2, 4))
     assert [node.kind for node in one.nodes] == [node.kind for node in four.nodes]
-    for before, after in zip(one.compute, four.compute, strict=True):
-        assert (after == 4 * before).all()
+    for node, *spent in zip(one.nodes, one.compute, two.compute, four.compute, strict=True):
+        if node.kind is NodeKind.SUM:  # the first gradient is where it is, and the others are added to it
+            whole = 4 * WIDTH * 4 * WIDTH  # bytes; both factors are read, one written
+            assert [dict(zip(node.strategies, ns, strict=True))[node.strategies[0]] for ns in spent] == [
+                0, 3 * whole, 3 * 3 * whole,
+            ]  # fmt: skip
+        else:
+            assert (spent[2] == 4 * spent[0]).all()
     for before, after in zip(one.edges, four.edges, strict=True):
         assert after.times == before.times * (1 if before.gradient else 4)
     assert sum(edge.gradient for edge in one.edges) == 2 * 2, "sum to update, update to parameter"

@@ -11,15 +11,15 @@ from evenflow.auto.sharding.layer_costs import stage_costs  # noqa: E402
 from evenflow.auto.sharding.mesh_costs import MeshCosts  # noqa: E402
 from evenflow.auto.sharding.program import Training  # noqa: E402
 from evenflow.auto.sharding.shard import shard  # noqa: E402
-from evenflow.cluster.accelerators import Accelerator  # noqa: E402
 from evenflow.cluster.collectives import Collective, collective_ns  # noqa: E402
 from evenflow.cluster.mesh import Mesh, MeshAxis  # noqa: E402
 from evenflow.torch_model.parts import Part  # noqa: E402
+from tests.cluster.accelerators import plain_accelerator  # noqa: E402
 
 WIDTH = 256
 MESH = Mesh(
     axes=(MeshAxis(size=4, bandwidth_bytes_per_s=10**11, latency_ns=1_000),),
-    accelerator=Accelerator(flops_per_s=1e14, memory_bytes_per_s=1e12),
+    accelerator=plain_accelerator(flops_per_s=1e14, memory_bytes_per_s=1e12),
 )
 TRAINING = Training(num_microbatches=4)
 TOKENS = torch.zeros(8, 16, dtype=torch.long)

@@ -1,16 +1,23 @@
+from dataclasses import replace
+
 import pytest
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy
-from evenflow.auto.sharding.operator_time import allowed_strategies, compute_ns, work_split
+from evenflow.auto.sharding.operator_time import addition_ns, allowed_strategies, compute_ns, work_split
 from evenflow.auto.trace.operator_graph import Operator, Role
-from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.mesh import Mesh, MeshAxis
+from evenflow.cluster.operator_cost import OperatorCost
 from evenflow.cluster.placement import PARTIAL, REPLICATE, WholeTensor
+from tests.cluster.accelerators import plain_accelerator
 
 AXES = tuple(MeshAxis(size=size, bandwidth_bytes_per_s=1) for size in (2, 4))
-ACCELERATOR = Accelerator(flops_per_s=1e9, memory_bytes_per_s=1e9)
+ON_DEVICES = Mesh(axes=AXES, accelerator=plain_accelerator(flops_per_s=1e9, memory_bytes_per_s=1e9))
 LEFT, RIGHT, RESULT = (WholeTensor(shape=shape, item_bytes=1) for shape in ((8, 16), (16, 8), (8, 8)))
-PRODUCT = Operator(name="mm", role=Role.COMPUTE, outputs=(RESULT,), flops=8000)
+BYTES = (128, 128, 64)
+PRODUCT = Operator(
+    name="mm", role=Role.COMPUTE, outputs=(RESULT,), cost=OperatorCost(flops=8000, tensor_bytes=BYTES, depth=16)
+)
+LIGHT = replace(PRODUCT, name="add", cost=OperatorCost(tensor_bytes=BYTES))
 WHOLE = OperatorStrategy(inputs=((REPLICATE,) * 2,) * 2, outputs=((REPLICATE,) * 2,))
 ROWS = OperatorStrategy(inputs=((REPLICATE, 0), (REPLICATE, REPLICATE)), outputs=((REPLICATE, 0),))
 SUMS = OperatorStrategy(inputs=((0, 1), (REPLICATE, 0)), outputs=((0, PARTIAL),))
@@ -18,20 +25,44 @@ SUMS = OperatorStrategy(inputs=((0, 1), (REPLICATE, 0)), outputs=((0, PARTIAL),)
 
 @pytest.mark.parametrize(("strategy", "parts"), [(WHOLE, 1), (ROWS, 4), (SUMS, 8)])
 def test_work_is_split_where_any_tensor_is(strategy: OperatorStrategy, parts: int) -> None:
-    mesh = Mesh(axes=AXES, accelerator=ACCELERATOR)
-    assert work_split(strategy, mesh) == parts
-    assert compute_ns(PRODUCT, (LEFT, RIGHT), strategy, mesh) == 8000 // parts
+    assert work_split(strategy, ON_DEVICES) == parts
+    assert compute_ns(PRODUCT, (LEFT, RIGHT), strategy, ON_DEVICES) == 8000 // parts
 
 
 def test_light_operators_take_the_time_of_their_traffic() -> None:
-    light = Operator(name="add", role=Role.COMPUTE, outputs=(RESULT,), flops=0)
-    assert compute_ns(light, (LEFT, RIGHT), ROWS, Mesh(axes=AXES, accelerator=ACCELERATOR)) == 32 + 128 + 16
-    view = Operator(name="view", role=Role.VIEW, outputs=(RESULT,))
-    assert compute_ns(view, (LEFT, RIGHT), ROWS, Mesh(axes=AXES, accelerator=ACCELERATOR)) == 0
+    assert compute_ns(LIGHT, (LEFT, RIGHT), ROWS, ON_DEVICES) == 32 + 128 + 16
+    assert addition_ns(LEFT, (0, PARTIAL), ON_DEVICES) == 3 * 64
+
+
+def test_a_lookup_reads_of_its_table_what_a_device_writes() -> None:
+    lookup = replace(PRODUCT, name="embedding", cost=OperatorCost(tensor_bytes=(0, 8, 2 * 64)))
+    rows = WholeTensor(shape=(8,), item_bytes=1)
+    whole = OperatorStrategy(inputs=((REPLICATE,) * 2,) * 2, outputs=((REPLICATE,) * 2,))
+    split = OperatorStrategy(inputs=((REPLICATE,) * 2, (REPLICATE, 0)), outputs=((REPLICATE, 0),))
+    found = [compute_ns(lookup, (RIGHT, rows), one, ON_DEVICES) for one in (whole, split)]
+    assert found == [8 + 2 * 64, 2 + 2 * 16]
+
+
+def test_parts_of_a_sum_are_slow_and_no_part_is_faster_than_its_launch() -> None:
+    assert ON_DEVICES.accelerator is not None
+    reached = replace(ON_DEVICES.accelerator.reached, ramp_depth=16.0)
+    ramped = replace(ON_DEVICES, accelerator=replace(ON_DEVICES.accelerator, reached=reached))
+    times = [compute_ns(PRODUCT, (LEFT, RIGHT), one, ramped) for one in (WHOLE, ROWS, SUMS)]
+    assert times == [8000 * 2, 2000 * 2, 1000 * 5]  # sums of 16, 16 and 4: 4 + 16 is 5 times 4
+    reached = replace(ON_DEVICES.accelerator.reached, operator_ns=1500.0)
+    slow_host = replace(ON_DEVICES, accelerator=replace(ON_DEVICES.accelerator, reached=reached))
+    assert [compute_ns(PRODUCT, (LEFT, RIGHT), one, slow_host) for one in (WHOLE, ROWS, SUMS)] == [8000, 2000, 1500]
+    assert compute_ns(LIGHT, (LEFT, RIGHT), ROWS, slow_host) == addition_ns(LEFT, (0, 1), slow_host) == 1500
+
+
+def test_views_cost_nothing() -> None:
+    view = replace(LIGHT, role=Role.VIEW)
+    pieces = replace(LIGHT, cost=OperatorCost(tensor_bytes=(0, 0, 0), launches=0))
+    assert [compute_ns(one, (LEFT, RIGHT), ROWS, ON_DEVICES) for one in (view, pieces)] == [0, 0]
 
 
 def test_where_computation_is_free_heavy_operators_are_split_most() -> None:
     free, strategies = Mesh(axes=AXES), (WHOLE, ROWS, SUMS)
-    assert compute_ns(PRODUCT, (LEFT, RIGHT), WHOLE, free) == 0
+    assert compute_ns(PRODUCT, (LEFT, RIGHT), WHOLE, free) == addition_ns(LEFT, (0, 1), free) == 0
     assert allowed_strategies(PRODUCT, strategies, free) == (SUMS,)
-    assert allowed_strategies(PRODUCT, strategies, Mesh(axes=AXES, accelerator=ACCELERATOR)) == strategies
+    assert allowed_strategies(PRODUCT, strategies, ON_DEVICES) == strategies

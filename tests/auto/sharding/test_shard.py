@@ -21,10 +21,11 @@ from evenflow.cluster.mesh import Mesh, MeshAxis  # noqa: E402
 from evenflow.cluster.placement import REPLICATE  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
 from evenflow.solve import Status  # noqa: E402
+from tests.cluster.accelerators import plain_accelerator  # noqa: E402
 
 FAST = MeshAxis(size=4, bandwidth_bytes_per_s=300 * 10**9, latency_ns=5_000)
 SLOW = MeshAxis(size=2, bandwidth_bytes_per_s=12 * 10**9, latency_ns=20_000)
-ACCELERATOR = Accelerator(flops_per_s=300e12, memory_bytes_per_s=2e12)
+ACCELERATOR = plain_accelerator(flops_per_s=300e12, memory_bytes_per_s=2e12)
 
 
 class Block(nn.Module):  # type: ignore[misc,name-defined]
@@ -268,7 +269,7 @@ class Scale(nn.Module):  # type: ignore[misc,name-defined]
         return (hidden @ self.weight).relu().sum()
 
 
-@pytest.mark.parametrize("accelerator", [None, Accelerator(flops_per_s=1e7, memory_bytes_per_s=1e7)])
+@pytest.mark.parametrize("accelerator", [None, plain_accelerator(flops_per_s=1e7, memory_bytes_per_s=1e7)])
 @pytest.mark.parametrize("size", [2, 4])
 def test_all_combinations_of_a_tiny_graph(accelerator: Accelerator | None, size: int) -> None:
     axis = MeshAxis(size=size, bandwidth_bytes_per_s=10**6, latency_ns=1_000)

@@ -15,13 +15,13 @@ from evenflow.auto.sharding.program import NodeKind, ShardingProgram, Training  
 from evenflow.auto.sharding.sharding_plan import CostPart, Phase  # noqa: E402
 from evenflow.auto.sharding.solution_plan import chosen, plan_of  # noqa: E402
 from evenflow.auto.trace.capture import capture  # noqa: E402
-from evenflow.cluster.accelerators import Accelerator  # noqa: E402
 from evenflow.cluster.mesh import Mesh, MeshAxis  # noqa: E402
 from evenflow.solve import Status  # noqa: E402
+from tests.cluster.accelerators import plain_accelerator  # noqa: E402
 
 MESH = Mesh(
     axes=(MeshAxis(size=2, bandwidth_bytes_per_s=10**9, latency_ns=1_000),),
-    accelerator=Accelerator(flops_per_s=1e9, memory_bytes_per_s=1e9),
+    accelerator=plain_accelerator(flops_per_s=1e9, memory_bytes_per_s=1e9),
 )
 
 

@@ -50,11 +50,11 @@ def test_arithmetic_is_that_of_the_untied_graph() -> None:
     untied = capture(module, EXAMPLE)
     assert len(untied.operators) > 2 * len(tied.operators)
     for backward in (False, True):
-        assert sum(one.flops * one.times for one in tied.operators if one.backward == backward) == sum(
-            one.flops for one in untied.operators if one.backward == backward
+        assert sum(one.cost.flops * one.times for one in tied.operators if one.backward == backward) == sum(
+            one.cost.flops for one in untied.operators if one.backward == backward
         )
     # rows x inputs x outputs, twice for multiply and add; per layer two products of 8 x 16
-    assert sum(one.flops * one.times for one in tied.operators if not one.backward) == 2 * 16 * (
+    assert sum(one.cost.flops * one.times for one in tied.operators if not one.backward) == 2 * 16 * (
         4 * 8 + 5 * 2 * 8 * 16 + 8 * 2
     )
 

@@ -23,9 +23,9 @@ class _Attention(nn.Module):
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_trace_counts_the_operations_that_a_run_counts(causal: bool) -> None:
     module, hidden = _Attention(causal=causal), torch.zeros(2, 8, 16, requires_grad=True)
-    traced = [(one.target, one.flops) for one in capture(module, hidden).operators if one.flops]
+    traced = [(one.target, one.cost.flops) for one in capture(module, hidden).operators if one.cost.flops]
     with StorageLog() as log:
         module(hidden).sum().backward()
-    assert sorted(traced) == sorted((one.name, one.flops) for one in log.operators if one.flops)
+    assert sorted(traced) == sorted((one.name, one.cost.flops) for one in log.operators if one.cost.flops)
     products = 2 * 4 * 8 * 8 * 4 * 2 // (2 if causal else 1)
     assert sorted(flops for name, flops in traced if "attention" in name) == [2 * products, 5 * products]

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from evenflow import auto
-from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.cluster import Link
 from evenflow.model import Plan
+from tests.cluster.accelerators import plain_accelerator
 from tests.run.cases import Answer, run_group
 from tests.run.mesh.mesh_models import (
     DATA,
@@ -79,7 +79,7 @@ def planned(intra: Link) -> Callable[[int], Answer]:
     """A row of modules planned for four devices."""
     machines = replace(cluster(NUM_DEVICES), intra=intra)
     examples = torch.empty(SAMPLES, HIDDEN, dtype=torch.float64, device="meta")
-    accelerator = Accelerator(flops_per_s=1e8, memory_bytes_per_s=1e9)
+    accelerator = plain_accelerator(flops_per_s=1e8, memory_bytes_per_s=1e9)
     found = auto.plan(row_model(), examples, machines, num_microbatches=3, accelerator=accelerator)
     return partial(planned_case, found.simulation.plan, found.mesh_plan)
 

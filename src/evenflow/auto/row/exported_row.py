@@ -76,7 +76,7 @@ def _pieces(flow: DataFlow, cuts: Sequence[Cut]) -> list[Piece]:
 def _flops(flow: DataFlow, draft: SegmentDraft) -> int:
     inputs, named = _inputs(draft)
     module = draft.module(flow, [node.target for node in draft.tensors.values()])
-    return sum(operator.flops for operator in capture(module, differentiable(inputs), named).operators)
+    return sum(operator.cost.flops for operator in capture(module, differentiable(inputs), named).operators)
 
 
 def _layers(model: nn.Module, flow: DataFlow, drafts: Sequence[SegmentDraft]) -> list[Part]:

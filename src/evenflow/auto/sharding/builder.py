@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy, StrategyTable
-from evenflow.auto.sharding.operator_time import allowed_strategies, compute_ns
+from evenflow.auto.sharding.operator_time import addition_ns, allowed_strategies, compute_ns
 from evenflow.auto.sharding.program import Edge, NodeKind, ShardingProgram, Training
 from evenflow.auto.sharding.redistribution import RedistributionTable
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role, Route, Value
@@ -129,7 +129,9 @@ def _add_update(
     sums = tuple(OperatorStrategy(inputs=(one,), outputs=(one,)) for one, _ in kept)
     memory = [operator.times * size for _, size in kept]
     times = operator.times
-    sum_node = program.add_node(parameter, NodeKind.SUM, sums, times=times, backward=True, memory=memory)
+    added = times * (program.training.num_microbatches - 1)  # the gradient of the first microbatch stays where it is
+    costs = [addition_ns(tensor, one, program.mesh) * added for one, _ in kept]
+    sum_node = program.add_node(parameter, NodeKind.SUM, sums, times=times, backward=True, costs=costs, memory=memory)
     for route in program.graph.routes(gradient, operator.times):
         reader = _Reader(node=sum_node, input=0, views=route.views)
         readers.setdefault(_Group.of(route, backward=True), []).append(reader)

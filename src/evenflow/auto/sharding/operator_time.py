@@ -1,4 +1,4 @@
-"""The time of an operator on one device under a strategy: arithmetic or memory traffic, whichever takes longer.
+"""The time of an operator on one device under a strategy: that of the device's part of its operations and bytes.
 
 Collectives belong to the edges between operators: see `redistribution`.
 """
@@ -7,14 +7,14 @@ import math
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy
 from evenflow.auto.trace.operator_graph import Operator, Role
-from evenflow.cluster import Mesh, WholeTensor, local_bytes
+from evenflow.cluster import PARTIAL, Mesh, Placement, WholeTensor, local_bytes
 
 
 def allowed_strategies(
     operator: Operator, strategies: tuple[OperatorStrategy, ...], mesh: Mesh
 ) -> tuple[OperatorStrategy, ...]:
     """Return all strategies; where computation is free, only those that split heavy operators over most devices."""
-    if mesh.accelerator is not None or not operator.flops:
+    if mesh.accelerator is not None or not operator.cost.flops:
         return strategies
     most = max(work_split(one, mesh) for one in strategies)
     return tuple(one for one in strategies if work_split(one, mesh) == most)
@@ -28,8 +28,36 @@ def work_split(strategy: OperatorStrategy, mesh: Mesh) -> int:
 
 def compute_ns(operator: Operator, inputs: tuple[WholeTensor, ...], strategy: OperatorStrategy, mesh: Mesh) -> int:
     """Nanoseconds on one device; nothing for views, for what is given, and without an accelerator."""
-    if mesh.accelerator is None or operator.role is not Role.COMPUTE:
+    cost = operator.cost
+    if mesh.accelerator is None or operator.role is not Role.COMPUTE or not cost.launches:
         return 0
-    tensors = (*zip(inputs, strategy.inputs, strict=True), *zip(operator.outputs, strategy.outputs, strict=True))
-    traffic = sum(local_bytes(tensor, placement, mesh.shape) for tensor, placement in tensors)
-    return round(mesh.accelerator.operator_ns(flops=operator.flops / work_split(strategy, mesh), moved_bytes=traffic))
+    placed = zip((*inputs, *operator.outputs), (*strategy.inputs, *strategy.outputs), cost.tensor_bytes, strict=True)
+    moved_bytes = sum(
+        moved * local_bytes(tensor, placement, mesh.shape) / tensor.size_bytes
+        for tensor, placement, moved in placed
+        if moved
+    )
+    time_ns = cost.time_ns(
+        mesh.accelerator,
+        work_parts=work_split(strategy, mesh),
+        sum_parts=_sum_split(strategy, mesh),
+        moved_bytes=moved_bytes,
+    )
+    return round(time_ns)
+
+
+def addition_ns(tensor: WholeTensor, placement: Placement, mesh: Mesh) -> int:
+    """Nanoseconds in which a device adds its part of a tensor to what is there; nothing without an accelerator."""
+    if mesh.accelerator is None:
+        return 0
+    return round(mesh.accelerator.time_ns(flops=0.0, moved_bytes=3.0 * local_bytes(tensor, placement, mesh.shape)))
+
+
+def _sum_split(strategy: OperatorStrategy, mesh: Mesh) -> int:
+    """Count the parts that the sums of a product are split into: over the axes where split inputs give partial sums."""
+    axes = (
+        axis
+        for axis in range(len(mesh.shape))
+        if any(one[axis] == PARTIAL for one in strategy.outputs) and any(one[axis] >= 0 for one in strategy.inputs)
+    )
+    return math.prod(mesh.shape[axis] for axis in axes)

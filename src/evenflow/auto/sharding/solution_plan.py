@@ -91,7 +91,7 @@ def _dimensions(graph: OperatorGraph, parameter: int) -> tuple[str, ...]:
         if operator.backward or operator.role is not Role.COMPUTE or not operator.inputs:
             continue
         route = graph.routes(operator.inputs[-1], 1)[0]
-        if operator.flops and route.source.operator == parameter:
+        if operator.cost.flops and route.source.operator == parameter:
             turned = sum(graph.operators[view].target in _TRANSPOSES for view in route.views) % 2
             return ("column", "row") if turned else ("row", "column")
         if operator.target.startswith("aten.embedding.") and operator.inputs[0].operator == parameter:
@@ -108,7 +108,7 @@ def _label(graph: OperatorGraph, operator: Operator) -> str:
     for value in operator.inputs:
         source = graph.operators[graph.routes(value, 1)[0].source.operator]
         if source.role is Role.PARAMETER and (
-            operator.flops or "embedding" in operator.target or "norm" in operator.target
+            operator.cost.flops or "embedding" in operator.target or "norm" in operator.target
         ):
             return f"{source.name.rpartition('.')[0] or source.name}{suffix}"
     name = "attention" if "attention" in operator.target else operator.name
@@ -123,7 +123,7 @@ def _activations(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Ac
     for index, operator in enumerate(graph.operators):
         label = _label(graph, operator)
         matters = operator.role is Role.INPUT or (
-            operator.role is Role.COMPUTE and (operator.flops or index in returned or label != operator.name)
+            operator.role is Role.COMPUTE and (operator.cost.flops or index in returned or label != operator.name)
         )
         if matters and not operator.backward:
             activations.append(
@@ -146,7 +146,7 @@ def _reads(program: ShardingProgram, choices: tuple[int, ...], index: int) -> Pl
         for position, value in enumerate(operator.inputs)
         if graph.operators[graph.routes(value, 1)[0].source.operator].role is not Role.PARAMETER
     ]
-    if not operator.flops or len(given) != 1:
+    if not operator.cost.flops or len(given) != 1:
         return None
     return chosen(program, choices, index).inputs[given[0]]
 

@@ -19,6 +19,7 @@ from evenflow.auto.trace.joint_graph import read_graph
 from evenflow.auto.trace.operator_graph import OperatorGraph
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.torch_model.accelerator_operators import AcceleratorOperators
 
 
 def capture(
@@ -121,7 +122,7 @@ def _trace(
     runs: tuple[EqualLayers, ...],
     between: tuple[Flow, ...],
 ) -> OperatorGraph:
-    with mode, tracing(), ExitStack() as stack:
+    with mode, tracing(), AcceleratorOperators(), ExitStack() as stack:
         return read_graph(joint_graph(stack, module, args, kwargs), runs, between)
 
 

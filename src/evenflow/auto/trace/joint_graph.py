@@ -22,8 +22,8 @@ from evenflow.auto.trace.dtensor_adapter import (
 )
 from evenflow.auto.trace.equal_layers import EqualLayers, Flow, Mark, marker
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role, Value
-from evenflow.cluster import WholeTensor
-from evenflow.torch_model.operator_costs import operator_flops
+from evenflow.cluster import OperatorCost, WholeTensor
+from evenflow.torch_model.operator_costs import operator_cost
 
 
 def read_graph(graph: torch.fx.Graph, runs: tuple[EqualLayers, ...], flows: tuple[Flow, ...]) -> OperatorGraph:
@@ -83,7 +83,8 @@ class _GraphReader:
         self._append(node, Operator(name=name, role=role, outputs=_outputs(node)))
 
     def _call(self, node: torch.fx.Node) -> None:
-        inputs = tuple(self.values[one] for one in _nodes((*node.args, *node.kwargs.values())) if one in self.values)
+        sources = [one for one in _nodes((*node.args, *node.kwargs.values())) if one in self.values]
+        inputs = tuple(self.values[one] for one in sources)
         outputs = _outputs(node)
         target = str(node.target)
         if node.target is marker():
@@ -103,7 +104,7 @@ class _GraphReader:
             outputs=outputs,
             call=call,
             target=target,
-            flops=_flops(node),
+            cost=_cost(node, sources),
         )
         self._append(node, operator)
 
@@ -122,14 +123,17 @@ class _GraphReader:
         self.outputs += buffers  # the first output is what goes to the next layer
 
 
-def _outputs(node: torch.fx.Node) -> tuple[WholeTensor, ...]:
+def _values(node: torch.fx.Node) -> tuple[Any, ...]:
     value = node.meta.get("val")
-    several = value if isinstance(value, tuple | list) else (value,)
+    return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def _outputs(node: torch.fx.Node) -> tuple[WholeTensor, ...]:
     return tuple(
         WholeTensor(shape=tuple(int(size) for size in one.shape), item_bytes=one.dtype.itemsize)
         if isinstance(one, torch.Tensor)
         else WholeTensor(shape=(), item_bytes=0)  # an output that was not asked for
-        for one in several
+        for one in _values(node)
     )
 
 
@@ -160,12 +164,10 @@ def _is_view(target: Any) -> bool:
     )
 
 
-def _flops(node: torch.fx.Node) -> int:
-    """Count the operations of a node; higher-order operators, such as regions and marks, do none of their own."""
-    if not isinstance(node.target, torch._ops.OpOverload):
-        return 0
+def _cost(node: torch.fx.Node, sources: Sequence[torch.fx.Node]) -> OperatorCost:
     args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda one: one.meta["val"])
-    return operator_flops(node.target, args, kwargs, node.meta["val"])
+    inputs = [one.meta.get("val") for one in sources]
+    return operator_cost(node.target, args, kwargs, inputs=inputs, outputs=_values(node))
 
 
 def _from_layer_before(marks: dict[Mark, int], flows: tuple[Flow, ...]) -> dict[int, Value]:

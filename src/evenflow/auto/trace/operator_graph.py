@@ -4,7 +4,10 @@ import enum
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
-from evenflow.cluster import WholeTensor
+from evenflow.cluster import OperatorCost, WholeTensor
+
+
+_NOTHING = OperatorCost(launches=0)
 
 
 class Role(enum.Enum):
@@ -47,7 +50,8 @@ class Operator:
     """The key that rules are looked up by; equal calls have equal rules. A view without a call is the identity."""
     target: str = ""
     """The name of the operator in torch."""
-    flops: int = 0
+    cost: OperatorCost = _NOTHING
+    """Of a computation, whole; `OperatorCost.tensor_bytes` in the order of `inputs` and `outputs`."""
     backward: bool = False
     saved: tuple[int, ...] = ()
     """Outputs that the forward keeps for the backward."""

@@ -57,7 +57,7 @@ FAKE = "fake"
     "--efficiency",
     type=options.EFFICIENCY,
     metavar="SHARE",
-    help="Share of the accelerator's peak that is reached.  [default: 0.7]",
+    help="Share of the accelerator's peak that large matrix products reach.  [default: the accelerator's own]",
 )
 @dtype_option(Dtype.BFLOAT16, Dtype.FLOAT16, Dtype.FLOAT32, help="Number format of parameters and activations")
 @options.OPTIMIZER
@@ -129,5 +129,5 @@ def _profile(config: ModelConfig, setting: ProfileSetting, progress: Callable[[s
         optimizer=setting.optimizer,
         name=config.name,
         progress=progress,
-        **({} if setting.efficiency is None else {"efficiency": setting.efficiency}),
+        efficiency=setting.efficiency,
     )

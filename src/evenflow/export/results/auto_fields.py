@@ -26,8 +26,8 @@ class AutoSetting:
     """Sequences of a microbatch, on all devices of a stage together."""
     num_microbatches: int
     accelerator: str
-    efficiency: float
-    """Share of the accelerator's peak that is reached."""
+    efficiency: float | None
+    """Share of the accelerator's peak that large matrix products reach; None: the accelerator's own."""
     dtype: Dtype
     optimizer: str
     schedule: str

@@ -23,7 +23,7 @@ class ProfileSetting:
     device: str
     accelerator: str | None
     efficiency: float | None
-    """Share of the accelerator's peak that is reached; None for the default."""
+    """Share of the accelerator's peak that large matrix products reach; None: the accelerator's own."""
 
 
 def profile_fields(profile: "ModelProfile", setting: ProfileSetting) -> dict[str, object]:

@@ -7,7 +7,7 @@ from itertools import groupby
 import torch
 from torch import nn
 
-from evenflow.cluster import EFFICIENCY, parse_dtype
+from evenflow.cluster import parse_dtype
 from evenflow.fields import Fields, as_fields
 from evenflow.language import _
 from evenflow.model import NONE, EndBlock, Layer, LayerRun, Mode, Network
@@ -67,7 +67,7 @@ def profile(
     name: str = "model",
     device: str = FAKE,
     accelerator: str | None = None,
-    efficiency: float = EFFICIENCY,
+    efficiency: float | None = None,
     optimizer: str = "adam",
 ) -> Network:
     """Return the network of a model given as layers in order, each of which takes what the one before hands over.
@@ -92,7 +92,7 @@ def profile_config(
     tensor_parallel: int = 1,
     device: str = FAKE,
     accelerator: str | None = None,
-    efficiency: float = EFFICIENCY,
+    efficiency: float | None = None,
     dtype: str = "bf16",
     optimizer: str = "adam",
     name: str = "model",

@@ -48,7 +48,7 @@ def profile_part(part: Part, timer: Timer, optimizer: str, *, is_layer: bool) ->
         name=part.name,
         num_parameters=sum(tensor.numel() for tensor in parameters),
         parameter_bytes=parameter_bytes(parameters, optimizer),
-        forward_flops=sum(operator.flops for operator in traces[NONE].forward),
+        forward_flops=sum(operator.cost.flops for operator in traces[NONE].forward),
         activation_bytes={kind: found.activation_bytes for kind, found in traces.items()},
         until_weight_bytes=traces[NONE].until_weight_bytes,
         working_bytes={kind: found.working_bytes for kind, found in traces.items()},

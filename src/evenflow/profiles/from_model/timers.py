@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from evenflow.cluster import EFFICIENCY
+from evenflow.cluster import DTYPES
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.accelerator_file import accelerator_given
@@ -28,8 +28,10 @@ class Timer:
     """Where the times come from, as a sentence."""
 
 
-def timer(*, device: str, accelerator: str | None = None, efficiency: float = EFFICIENCY) -> Timer:
-    """Return what times parts on `device`, or, for ``fake``, at the share `efficiency` of an accelerator's rates.
+def timer(*, device: str, accelerator: str | None = None, efficiency: float | None = None) -> Timer:
+    """Return what times parts on `device`, or, for ``fake``, computes their times on an accelerator.
+
+    `efficiency` is the share of their peak that large matrix products reach, if not the accelerator's own.
 
     Raises:
         InputError: an unknown or missing accelerator, a device that is not there, an efficiency that is no share.
@@ -53,7 +55,7 @@ def timer(*, device: str, accelerator: str | None = None, efficiency: float = EF
     )
 
 
-def _computed(accelerator: str | None, efficiency: float) -> Timer:
+def _computed(accelerator: str | None, efficiency: float | None) -> Timer:
     if accelerator is None:
         raise InputError(
             value=None,
@@ -61,7 +63,7 @@ def _computed(accelerator: str | None, efficiency: float) -> Timer:
             place="accelerator",
             remedy=_("name one"),
         )
-    if not 0 < efficiency <= 1:
-        raise InputError(value=efficiency, rule=_("must be a share above 0 and at most 1"), place="efficiency")
-    roofline = Roofline(accelerator=accelerator_given(accelerator), efficiency=efficiency)
-    return Timer(times=lambda _part, traces: roofline.times(traces), origin=roofline.origin())
+    known = accelerator_given(accelerator).reaching(efficiency)
+    roofline = Roofline(accelerator=known)
+    dtypes = [dtype for dtype in known.flops_per_s_of if dtype in DTYPES]
+    return Timer(times=lambda _part, traces: roofline.times(traces), origin=known.origin(dtypes))

@@ -47,10 +47,8 @@ MOST_PROCESSES = 8
 @click.option(
     "--efficiency",
     type=options.EFFICIENCY,
-    default=0.7,
-    show_default=True,
     metavar="SHARE",
-    help="Share of the accelerator's peak that is reached.",
+    help="Share of the accelerator's peak that large matrix products reach.  [default: the accelerator's own]",
 )
 @dtype_option(Dtype.BFLOAT16, Dtype.FLOAT16, Dtype.FLOAT32, help="Number format of parameters and activations")
 @options.OPTIMIZER

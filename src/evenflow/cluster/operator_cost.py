@@ -1,0 +1,48 @@
+"""The work of one operator of a traced model, and its time on an accelerator."""
+
+from dataclasses import dataclass
+
+from evenflow.cluster.accelerators import Accelerator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorCost:
+    """What the time of an operator follows from."""
+
+    flops: int = 0
+    """Operations of matrix products, convolutions and attention; elementwise operators have none."""
+    tensor_bytes: tuple[int, ...] = ()
+    """Bytes that it reads of each tensor in, in order, and that it writes of each tensor out."""
+    dtype: str = ""
+    """The number format of the first result, such as ``bfloat16``."""
+    depth: int = 0
+    """Length of the sums of a matrix product; 0 for others."""
+    is_fused_attention: bool = False
+    launches: int = 1
+    """Kernels that it starts; none where it makes views, or room without values."""
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that it reads and writes."""
+        return sum(self.tensor_bytes)
+
+    def time_ns(
+        self,
+        accelerator: Accelerator,
+        *,
+        work_parts: int = 1,
+        sum_parts: int = 1,
+        moved_bytes: float | None = None,
+    ) -> float:
+        """Nanoseconds on one device, whole or of one of `work_parts` equal parts of the operations.
+
+        Sums may be split into `sum_parts` among these. `moved_bytes` are those of the part.
+        """
+        return accelerator.time_ns(
+            flops=self.flops / work_parts,
+            moved_bytes=self.moved_bytes if moved_bytes is None else moved_bytes,
+            dtype=self.dtype,
+            depth=self.depth / sum_parts,
+            calls=self.launches,
+            is_fused_attention=self.is_fused_attention,
+        )

@@ -1,0 +1,45 @@
+"""Models run the operators of accelerators where those of the CPU differ, which fake tensors follow."""
+
+import inspect
+from typing import Any
+
+import torch
+from torch.nn.functional import dropout, pad, scaled_dot_product_attention
+from torch.overrides import TorchFunctionMode
+
+
+class AcceleratorOperators(TorchFunctionMode):
+    """Attention is fused and dropout masks have a byte an element, while it is active.
+
+    The CPU would fall back to attention that keeps all scores where the widths of queries and values differ (MLA), and
+    where attention has a dropout of its own, which fused kernels draw again in the backward. Its masks of dropout have
+    the format of what they mask.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is scaled_dot_product_attention:
+            return _fused_attention(*args, **(kwargs or {}))
+        if func is dropout:
+            given = inspect.signature(dropout).bind(*args, **(kwargs or {}))
+            given.apply_defaults()
+            values = given.arguments
+            if values["training"] and 0 < values["p"] < 1 and not values["inplace"]:
+                return torch.native_dropout(values["input"], values["p"], True)[0]
+        return func(*args, **(kwargs or {}))
+
+
+def _fused_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    _dropout_p: float = 0.0,
+    *others: Any,
+    **named: Any,
+) -> torch.Tensor:
+    """Run attention without dropout, its values padded to the width of the queries."""
+    named.pop("dropout_p", None)
+    missing = max(0, query.shape[-1] - value.shape[-1])
+    padded = pad(value, (0, missing)) if missing else value
+    result = scaled_dot_product_attention(query, key, padded, attn_mask, 0.0, *others, **named)
+    return result[..., :-missing] if missing else result
