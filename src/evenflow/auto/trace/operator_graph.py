@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from evenflow.cluster import OperatorCost, WholeTensor
 
-
 _NOTHING = OperatorCost(launches=0)
 
 
