@@ -34,6 +34,8 @@ class Accelerator:
     """Devices of a fast domain: of a node, or of a rack."""
     network_bytes_per_s: float = 0.0
     """Bandwidth of one device to other domains, in each direction."""
+    generation: str = ""
+    """Name of its generation in `evenflow.cluster.generations`; empty where it is of none."""
     reached: Reached = field(default_factory=Reached)
     """What training reaches of these rates."""
     calibration: Calibration | None = None

@@ -11,17 +11,10 @@ import math
 from collections.abc import Mapping
 
 from evenflow.cluster.accelerators import Accelerator
-from evenflow.cluster.reached import Reached
+from evenflow.cluster.generations import GENERATIONS
 from evenflow.errors import InputError
 from evenflow.fields import nearest
 from evenflow.language import _
-
-_VOLTA = Reached(product_share=0.8)
-_AMPERE = Reached(product_share=0.8)
-_HOPPER = Reached(product_share=0.65)
-_BLACKWELL = Reached(product_share=0.6)
-_CDNA = Reached(product_share=0.5)
-_ASCEND = Reached(product_share=0.65)
 
 
 def _sheet(
@@ -36,7 +29,7 @@ def _sheet(
     memory: tuple[float, float],
     link: tuple[float, int],
     network: float,
-    reached: Reached,
+    generation: str,
     source: str,
 ) -> Accelerator:
     """Return a data sheet: `brain` is bfloat16 where that is not `half`; `memory` is its size and its bandwidth.
@@ -62,7 +55,8 @@ def _sheet(
         link_bytes_per_s=link[0] * 1e9,
         link_devices=link[1],
         network_bytes_per_s=network * 1e9,
-        reached=reached,
+        generation=generation,
+        reached=GENERATIONS[generation],
     )
 
 
@@ -75,123 +69,123 @@ _SHEETS = (
     _sheet(
         "v100-16",
         half=125.0, single=15.7, brain=15.7,
-        memory=(15.77, 900.0), link=(150.0, 8), network=6.25, reached=_VOLTA,
+        memory=(15.77, 900.0), link=(150.0, 8), network=6.25, generation="Volta",
         source="NVIDIA V100 SXM2 data sheet; DGX-1: 4 cards of 100 Gb/s for 8 devices",
     ),
     _sheet(
         "v100-32",
         half=125.0, single=15.7, brain=15.7,
-        memory=(31.73, 900.0), link=(150.0, 8), network=6.25, reached=_VOLTA,
+        memory=(31.73, 900.0), link=(150.0, 8), network=6.25, generation="Volta",
         source="NVIDIA V100 SXM2 data sheet; DGX-1: 4 cards of 100 Gb/s for 8 devices",
     ),
     _sheet(
         "a100-40",
         half=312.0, single=19.5, tf32=156.0,
-        memory=(39.39, 1555.0), link=(300.0, 8), network=25.0, reached=_AMPERE,
+        memory=(39.39, 1555.0), link=(300.0, 8), network=25.0, generation="Ampere",
         source="NVIDIA A100 data sheet, 40 GB SXM; DGX A100: 200 Gb/s a device",
     ),
     _sheet(
         "a100-80",
         half=312.0, single=19.5, tf32=156.0,
-        memory=(79.15, 2039.0), link=(300.0, 8), network=25.0, reached=_AMPERE,
+        memory=(79.15, 2039.0), link=(300.0, 8), network=25.0, generation="Ampere",
         source="NVIDIA A100 data sheet, 80 GB SXM; DGX A100: 200 Gb/s a device",
     ),
     _sheet(
         "a800",
         half=312.0, single=19.5, tf32=156.0,
-        memory=(79.15, 2039.0), link=(200.0, 8), network=25.0, reached=_AMPERE,
+        memory=(79.15, 2039.0), link=(200.0, 8), network=25.0, generation="Ampere",
         source="NVIDIA A800 80 GB SXM data sheet: an A100 with 400 GB/s of NVLink",
     ),
     _sheet(
         "h100",
         half=989.4, single=66.9, tf32=494.7, eight=1978.9,
-        memory=(79.1, 3350.0), link=(450.0, 8), network=50.0, reached=_HOPPER,
+        memory=(79.1, 3350.0), link=(450.0, 8), network=50.0, generation="Hopper",
         source="NVIDIA H100 SXM data sheet, Hopper white paper; DGX H100: 400 Gb/s a device",
     ),
     _sheet(
         "h100-96",
         half=_clocked(989.4), single=_clocked(66.9), tf32=_clocked(494.7), eight=_clocked(1978.9),
-        memory=(95.04, 2447.0), link=(450.0, 8), network=50.0, reached=_HOPPER,
+        memory=(95.04, 2447.0), link=(450.0, 8), network=50.0, generation="Hopper",
         source="H100 with 96 GB HBM2e and 500 W (torchtitan); bandwidth of six of the H100 PCIe's five stacks",
     ),
     _sheet(
         "h800",
         half=989.4, single=66.9, tf32=494.7, eight=1978.9,
-        memory=(79.1, 3350.0), link=(200.0, 8), network=50.0, reached=_HOPPER,
+        memory=(79.1, 3350.0), link=(200.0, 8), network=50.0, generation="Hopper",
         source="an H100 with 400 GB/s of NVLink, arXiv:2505.09343, section 4.1",
     ),
     _sheet(
         "h20",
         half=148.0, single=44.0, tf32=74.0, eight=296.0,
-        memory=(95.1, 4000.0), link=(450.0, 8), network=50.0, reached=_HOPPER,
+        memory=(95.1, 4000.0), link=(450.0, 8), network=50.0, generation="Hopper",
         source="NVIDIA H20 data sheet",
     ),
     _sheet(
         "h200",
         half=989.4, single=66.9, tf32=494.7, eight=1978.9,
-        memory=(139.8, 4800.0), link=(450.0, 8), network=50.0, reached=_HOPPER,
+        memory=(139.8, 4800.0), link=(450.0, 8), network=50.0, generation="Hopper",
         source="NVIDIA H200 SXM data sheet; DGX H200: 400 Gb/s a device",
     ),
     _sheet(
         "b200",
         half=2250.0, single=75.0, tf32=1125.0, eight=4500.0, four=9000.0,
-        memory=(178.35, 8000.0), link=(900.0, 8), network=50.0, reached=_BLACKWELL,
+        memory=(178.35, 8000.0), link=(900.0, 8), network=50.0, generation="Blackwell",
         source="NVIDIA DGX B200 and HGX B200 data sheets, an eighth of the system",
     ),
     _sheet(
         "b300",
         half=2250.0, single=75.0, tf32=1125.0, eight=4500.0, four=13500.0,
-        memory=(267.69, 8000.0), link=(900.0, 8), network=100.0, reached=_BLACKWELL,
+        memory=(267.69, 8000.0), link=(900.0, 8), network=100.0, generation="Blackwell",
         source="NVIDIA DGX B300 and HGX B300 data sheets, an eighth of the system",
     ),
     _sheet(
         "gb200",
         half=2500.0, single=80.0, tf32=1250.0, eight=5000.0, four=10000.0,
-        memory=(184.31, 8000.0), link=(900.0, 72), network=50.0, reached=_BLACKWELL,
+        memory=(184.31, 8000.0), link=(900.0, 72), network=50.0, generation="Blackwell",
         source="NVIDIA GB200 NVL72 data sheet, a part of 72; trays of 4 devices",
     ),
     _sheet(
         "gb300",
         half=2500.0, single=80.0, tf32=1250.0, eight=5000.0, four=15000.0,
-        memory=(276.5, 8000.0), link=(900.0, 72), network=100.0, reached=_BLACKWELL,
+        memory=(276.5, 8000.0), link=(900.0, 72), network=100.0, generation="Blackwell",
         source="NVIDIA GB300 NVL72 data sheet, a part of 72; trays of 4 devices",
     ),
     _sheet(
         "mi250x",
         half=191.5, single=47.9,
-        memory=(63.98, 1638.4), link=(150.0, 8), network=12.5, reached=_CDNA,
+        memory=(63.98, 1638.4), link=(150.0, 8), network=12.5, generation="CDNA",
         source="AMD Instinct MI250X data sheet, one of its two dies; Frontier user guide: "
         "3 links of 50 GB/s to dies of other packages, 4 cards of 200 Gb/s for 8 dies",
     ),
     _sheet(
         "mi300x",
         half=1307.4, single=163.4, tf32=653.7, eight=2614.9,
-        memory=(191.98, 5300.0), link=(448.0, 8), network=50.0, reached=_CDNA,
+        memory=(191.98, 5300.0), link=(448.0, 8), network=50.0, generation="CDNA",
         source="AMD Instinct MI300X data sheet; 7 links of 64 GB/s, 400 Gb/s a device",
     ),
     _sheet(
         "mi325x",
         half=1307.4, single=163.4, tf32=653.7, eight=2614.9,
-        memory=(255.98, 6000.0), link=(448.0, 8), network=50.0, reached=_CDNA,
+        memory=(255.98, 6000.0), link=(448.0, 8), network=50.0, generation="CDNA",
         source="AMD Instinct MI325X data sheet; 7 links of 64 GB/s, 400 Gb/s a device",
     ),
     _sheet(
         "mi355x",
         half=2516.6, single=157.3, eight=5033.2, four=10066.3,
-        memory=(287.98, 8000.0), link=(537.6, 8), network=50.0, reached=_CDNA,
+        memory=(287.98, 8000.0), link=(537.6, 8), network=50.0, generation="CDNA",
         source="AMD Instinct MI355X data sheet; 7 links of 76.8 GB/s, 400 Gb/s a device",
     ),
     _sheet(
         "910b",
         half=376.0, single=94.0,
-        memory=(61.28, 1600.0), link=(196.0, 8), network=25.0, reached=_ASCEND,
+        memory=(61.28, 1600.0), link=(196.0, 8), network=25.0, generation="Ascend",
         source="no public data sheet: a die of the Ascend 910C, arXiv:2506.12708; 7 links of 28 GB/s, RoCE of 200 Gb/s "
         "a device; float32 taken as a quarter of float16",
     ),
     _sheet(
         "910c",
         half=376.0, single=94.0,
-        memory=(61.28, 1600.0), link=(196.0, 768), network=25.0, reached=_ASCEND,
+        memory=(61.28, 1600.0), link=(196.0, 768), network=25.0, generation="Ascend",
         source="CloudMatrix384, arXiv:2506.12708, section 3.3, one of an Ascend 910C's two dies; float32 taken as a "
         "quarter of float16",
     ),

@@ -23,6 +23,8 @@ def accelerator_fields(accelerator: Accelerator) -> dict[str, object]:
     fields: dict[str, object] = {"name": accelerator.name}
     if accelerator.source:
         fields["source"] = accelerator.source
+    if accelerator.generation:
+        fields["generation"] = accelerator.generation
     fields |= {
         "flops": {key: format_flops(accelerator.rate(dtype)) for key, dtype in RATES.items()},
         "memory": format_memory(accelerator.memory_bytes),

@@ -11,6 +11,9 @@ HALF = 2
 """Bytes of a number in activations."""
 _MASK = 1
 """Bytes of a number in a dropout mask."""
+_ROUTING_CALLS = 16
+"""Operators that route tokens to experts and back: scores and their choice, the map and counts of tokens, the load's loss,
+permuting, sorting, and the same backward."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +226,9 @@ def _experts(training: Training) -> Passes:
     rows = routed / own_experts
     passed = HALF * routed * model.hidden
     passes = _linear(training, tokens(training) / degrees.tensor, experts.count, model.hidden, "moe")
-    passes += Passes((elementwise(4 * passed, 4, "moe"),), (elementwise(5 * passed, 4, "moe"),))
+    passes += Passes(
+        (elementwise(4 * passed, _ROUTING_CALLS, "moe"),), (elementwise(5 * passed, _ROUTING_CALLS, "moe"),)
+    )
     if degrees.expert * split > 1:
         group = Group(size=degrees.expert * split)
         exchange = Exchange(

@@ -3,6 +3,7 @@
 name: my-cluster              optional; else the name of the file
 base: h100                    optional: a known accelerator, of which the file says what differs
 source: our own measurements  optional
+generation: Hopper            optional: whose published runs say how far off predictions are
 flops: {bf16: 989TFLOPS, fp8: 1979TFLOPS}
 memory: 80GB                  of one device
 memory_bandwidth: 3350GBps
@@ -38,7 +39,7 @@ RATES: Mapping[str, str] = {
 }
 """Number formats by their names in a file, from wide to narrow."""
 _FIELDS = (
-    "name", "base", "source", "flops", "memory", "memory_bandwidth", "link", "network", "reached", "calibration",
+    "name", "base", "source", "generation", "flops", "memory", "memory_bandwidth", "link", "network", "reached", "calibration",
     "written_by",
 )  # fmt: skip
 _PARAMETER = Range(least=0, most=1e15, is_whole=False)
@@ -95,6 +96,7 @@ def parse_accelerator_file(text: str, *, place: str) -> Accelerator:
         link_bytes_per_s=link,
         link_devices=link_devices,
         network_bytes_per_s=_network(fields, base, link_devices),
+        generation=fields.text("generation") if "generation" in fields else base.generation if base else "",
         reached=_reached(fields, base.reached if base else Reached()),
         calibration=_calibration(fields) if "calibration" in fields else None,
     )

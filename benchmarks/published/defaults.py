@@ -1,0 +1,182 @@
+"""What generations of accelerators reach by default, fitted to published runs, and how far off runs of other sources are.
+
+Generations are fitted one after the other: a later one takes over what its own runs say little about. Every source
+weighs the same, whatever its number of runs.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from benchmarks.table import aligned
+from evenflow.cluster.data_sheets import ACCELERATORS
+from evenflow.cluster.generations import GENERATIONS
+from evenflow.cluster.reached import Reached
+from evenflow.errors import InputError
+from evenflow.predict.calibration.fit import fit
+from evenflow.predict.calibration.measurement import Measurement, Quantity
+from evenflow.predict.expected_error import ALL, kind_of
+from evenflow.profiles.measured.as_training import training_of
+from evenflow.profiles.measured.assumptions import completed
+from evenflow.profiles.measured.run import MeasuredRun
+
+ROWS = 40
+"""Runs of a source that are fitted: evenly spread over its rows, the same ones again where it has fewer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A generation, what is fitted to its runs, and whose values the rest are."""
+
+    generation: str
+    after: str
+    names: tuple[str, ...]
+
+
+STAGES = (
+    Stage(
+        generation="Ampere",
+        after="Ampere",
+        names=(
+            "product_share",
+            "attention_share",
+            "memory_share",
+            "operator_ns",
+            "link_share",
+            "network_share",
+            "latency_ns",
+            "step_ns",
+        ),
+    ),
+    Stage(generation="Volta", after="Ampere", names=("product_share",)),
+    Stage(
+        generation="Hopper",
+        after="Ampere",
+        names=("product_share", "attention_share", "network_share", "low_precision_share"),
+    ),
+    Stage(generation="Blackwell", after="Hopper", names=("product_share", "low_precision_share")),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A run that can be fitted."""
+
+    run: MeasuredRun
+    measurement: Measurement
+
+    @property
+    def generation(self) -> str:
+        """Of its accelerator."""
+        return self.measurement.topology.accelerator.generation
+
+    @property
+    def kind(self) -> str:
+        """Name of its kind in `evenflow.predict.expected_error`."""
+        return kind_of(self.generation, has_experts=bool(self.run.experts))
+
+
+def rows_of(runs: Iterable[MeasuredRun]) -> list[Row]:
+    """Return the runs with a step and a known number of devices."""
+    found = []
+    for run in map(completed, runs):
+        guessed = {assumption.field for assumption in run.assumed}
+        if run.lacks or run.step_s is None or guessed & {"gpus", "dp", "hardware"} - {"hardware"}:
+            continue
+        try:
+            training, topology = training_of(run)
+        except InputError:
+            continue
+        measurement = Measurement(name=run.id, training=training, topology=topology, step_ns=run.step_s * 1e9)
+        found.append(Row(run=run, measurement=measurement))
+    return found
+
+
+def fitted_generations(rows: Sequence[Row], *, without: str = "") -> dict[str, Reached]:
+    """Return what every generation reaches, fitted to `rows` of other sources than `without`."""
+    known = dict(GENERATIONS)
+    for stage in STAGES:
+        start = _merged(known[stage.generation], known[stage.after], stage.names)
+        of = [row for row in rows if row.generation == stage.generation and row.run.source != without]
+        of = [row for row in of if not row.run.experts]
+        chosen = [row for source in dict.fromkeys(row.run.source for row in of) for row in _spread(of, source)]
+        if chosen:
+            start = fit([_at(row, start) for row in chosen], stage.names).applied(start)
+        known[stage.generation] = replace(start, standard_errors={})
+    return known
+
+
+def _merged(own: Reached, after: Reached, names: Sequence[str]) -> Reached:
+    return after.changed({name: getattr(own, name) for name in names})
+
+
+def _spread(rows: Sequence[Row], source: str) -> list[Row]:
+    of = [row for row in rows if row.run.source == source]
+    return [of[index * len(of) // ROWS] for index in range(ROWS)]
+
+
+def _at(row: Row, reached: Reached) -> Measurement:
+    accelerator = replace(row.measurement.topology.accelerator, reached=reached)
+    return replace(row.measurement, topology=replace(row.measurement.topology, accelerator=accelerator))
+
+
+def left_out_residuals(rows: Sequence[Row]) -> dict[str, dict[str, list[float]]]:
+    """Return measured over predicted, less one, by kind of run and source, each from a fit to other sources."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for source in dict.fromkeys(row.run.source for row in rows):
+        known = fitted_generations(rows, without=source)
+        for row in rows:
+            if row.run.source == source:
+                predicted = row.measurement.predicted(Quantity.TIME, known[row.generation])
+                ratio = row.measurement.step_ns / predicted - 1  # type: ignore[operator]
+                for kind in (row.kind, ALL):
+                    found.setdefault(kind, {}).setdefault(source, []).append(ratio)
+    return found
+
+
+def ranges(residuals: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, tuple[float, float, int, int]]:
+    """Return low, high, runs and sources by kind: the middle 80 %, every source with the same weight."""
+    found = {}
+    for kind, by_source in residuals.items():
+        values = np.concatenate([np.asarray(list(of)) for of in by_source.values()])
+        weights = np.concatenate([np.full(len(of), 1 / len(of)) for of in by_source.values()])
+        order = np.argsort(values)
+        reached = np.cumsum(weights[order]) / weights.sum()
+        low, high = (float(values[order][np.searchsorted(reached, share)]) for share in (0.1, 0.9))
+        found[kind] = (low, high, len(values), len(by_source))
+    return found
+
+
+def generations_text(known: Mapping[str, Reached]) -> str:
+    """Return the source text of `evenflow.cluster.generations.GENERATIONS`, without its first and last line."""
+    usual = Reached()
+    lines = []
+    for generation, reached in known.items():
+        names = [name for name in _names() if getattr(reached, name) != getattr(usual, name)]
+        values = ", ".join(f"{name}={_short(getattr(reached, name))}" for name in names)
+        lines.append(f'    "{generation}": Reached({values}),')
+    return "\n".join(lines)
+
+
+def ranges_table(found: Mapping[str, tuple[float, float, int, int]]) -> str:
+    """Return the ranges as a table."""
+    header = ["measured beside predicted", "runs", "sources", "10 % are below", "10 % are above"]
+    rows = [
+        [kind, f"{runs:,}", str(sources), f"{100 * low:+.0f} %", f"{100 * high:+.0f} %"]
+        for kind, (low, high, runs, sources) in found.items()
+    ]
+    return aligned(header, rows)
+
+
+def _names() -> tuple[str, ...]:
+    from evenflow.cluster.reached import PARAMETERS  # noqa: PLC0415
+
+    return PARAMETERS
+
+
+def _short(value: float) -> str:
+    return f"{float(f'{value:.3g}'):_}".removesuffix(".0") if value >= 1000 else f"{value:.3g}"
+
+
+_ = ACCELERATORS

@@ -1,0 +1,49 @@
+"""How far predictions of runs were off that nothing had been fitted to: the interval that is printed with a step."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evenflow.cluster.topology import Topology
+from evenflow.predict.training import Training
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorRange:
+    """The middle 80 % of measured steps, each divided by the predicted one, minus one; every source weighs the same."""
+
+    low: float
+    high: float
+    runs: int
+    sources: int
+    of: str
+    """The runs that were compared: a generation of accelerators and a kind of model, ``all``, or ``calibrated``."""
+
+
+ALL = "all"
+CALIBRATED = "calibrated"
+_RANGES: Mapping[str, tuple[float, float, int, int]] = {
+    ALL: (-0.15, 0.25, 0, 0),
+}
+"""Low, high, runs and sources by kind of run; written by ``python -m benchmarks defaults --write``."""
+
+
+def expected_error(training: Training, topology: Topology) -> ErrorRange:
+    """Return the range of published runs like this one, or of all where there are none.
+
+    An accelerator that was calibrated has the error of its own runs: a normal distribution with that mean of absolute
+    values has 80 % within 1.6 of it.
+    """
+    calibration = topology.accelerator.calibration
+    if calibration is not None:
+        error = calibration.expected_step_error or calibration.step_error
+        if error is not None:
+            return ErrorRange(low=-1.6 * error, high=1.6 * error, runs=calibration.runs, sources=1, of=CALIBRATED)
+    kind = kind_of(topology.accelerator.generation, has_experts=training.model.experts is not None)
+    found = kind if kind in _RANGES else ALL
+    low, high, runs, sources = _RANGES[found]
+    return ErrorRange(low=low, high=high, runs=runs, sources=sources, of=found)
+
+
+def kind_of(generation: str, *, has_experts: bool) -> str:
+    """Return the name of a kind of run."""
+    return f"{generation}, {'experts' if has_experts else 'dense'}"
