@@ -1,4 +1,4 @@
-"""What generations of accelerators reach by default, fitted to published runs, and how far off runs of other sources are.
+"""What generations of accelerators reach, fitted to published runs, and how far off runs of other sources are.
 
 Generations are fitted one after the other: a later one takes over what its own runs say little about. Every source
 weighs the same, whatever its number of runs.
@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.table import aligned
-from evenflow.cluster.data_sheets import ACCELERATORS
 from evenflow.cluster.generations import GENERATIONS
-from evenflow.cluster.reached import Reached
+from evenflow.cluster.reached import PARAMETERS, Reached
 from evenflow.errors import InputError
 from evenflow.predict.calibration.fit import fit
 from evenflow.predict.calibration.measurement import Measurement, Quantity
@@ -82,7 +81,7 @@ def rows_of(runs: Iterable[MeasuredRun]) -> list[Row]:
     found = []
     for run in map(completed, runs):
         guessed = {assumption.field for assumption in run.assumed}
-        if run.lacks or run.step_s is None or guessed & {"gpus", "dp", "hardware"} - {"hardware"}:
+        if run.lacks or run.step_s is None or guessed & {"gpus", "dp"}:
             continue
         try:
             training, topology = training_of(run)
@@ -153,7 +152,7 @@ def generations_text(known: Mapping[str, Reached]) -> str:
     usual = Reached()
     lines = []
     for generation, reached in known.items():
-        names = [name for name in _names() if getattr(reached, name) != getattr(usual, name)]
+        names = [name for name in PARAMETERS if getattr(reached, name) != getattr(usual, name)]
         values = ", ".join(f"{name}={_short(getattr(reached, name))}" for name in names)
         lines.append(f'    "{generation}": Reached({values}),')
     return "\n".join(lines)
@@ -170,13 +169,10 @@ def ranges_table(found: Mapping[str, tuple[float, float, int, int]]) -> str:
 
 
 def _names() -> tuple[str, ...]:
-    from evenflow.cluster.reached import PARAMETERS  # noqa: PLC0415
+    from evenflow.cluster.reached import PARAMETERS
 
     return PARAMETERS
 
 
 def _short(value: float) -> str:
     return f"{float(f'{value:.3g}'):_}".removesuffix(".0") if value >= 1000 else f"{value:.3g}"
-
-
-_ = ACCELERATORS

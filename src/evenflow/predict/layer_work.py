@@ -12,8 +12,8 @@ HALF = 2
 _MASK = 1
 """Bytes of a number in a dropout mask."""
 _ROUTING_CALLS = 16
-"""Operators that route tokens to experts and back: scores and their choice, the map and counts of tokens, the load's loss,
-permuting, sorting, and the same backward."""
+"""Operators that route tokens to experts and back: scores and their choice, the map and the counts of tokens, the loss
+of the load, permuting, sorting; and the same backward."""
 
 
 @dataclass(frozen=True, slots=True)

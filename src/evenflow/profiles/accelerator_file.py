@@ -39,8 +39,8 @@ RATES: Mapping[str, str] = {
 }
 """Number formats by their names in a file, from wide to narrow."""
 _FIELDS = (
-    "name", "base", "source", "generation", "flops", "memory", "memory_bandwidth", "link", "network", "reached", "calibration",
-    "written_by",
+    "name", "base", "source", "generation", "flops", "memory", "memory_bandwidth", "link", "network", "reached",
+    "calibration", "written_by",
 )  # fmt: skip
 _PARAMETER = Range(least=0, most=1e15, is_whole=False)
 _RUNS = Range(least=1, most=10_000_000)
