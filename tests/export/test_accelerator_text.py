@@ -77,9 +77,10 @@ def test_the_text_of_a_calibrated_accelerator() -> None:
     lines = format_accelerator_file(
         replace(ACCELERATORS["h100"], name="ours", reached=reached, calibration=notes)
     ).splitlines()
-    assert lines[:17] == [
+    assert lines[:18] == [
         'name: "ours"',
         'source: "NVIDIA H100 SXM data sheet, Hopper white paper; DGX H100: 400 Gb/s a device"',
+        'generation: "Hopper"',
         "flops:",
         '  fp32: "66.9TFLOPS"',
         '  tf32: "494.7TFLOPS"',
