@@ -97,7 +97,7 @@ def test_the_text_of_a_calibrated_accelerator() -> None:
         '  bandwidth: "50GBps"',
         "reached:",
     ]
-    assert lines[17] == "  product_share: 0.71"
+    assert lines[18] == "  product_share: 0.71"
     assert lines[-7:] == [
         "  standard_errors:",
         "    product_share: 0.004",
