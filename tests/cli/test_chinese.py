@@ -25,6 +25,10 @@ SIZES = ("tiny.json", "--ranks", 2, "--microbatches", 4)
         ("compare", *SIZES, "--memory", "300MB"),
         ("quick-tune", *SIZES, "--memory", "300MB"),
         ("schedule", "show", "1f1b-v", "--ranks", 2, "--microbatches", 3),
+        (
+            *("predict", "--hidden", 64, "--layers", 4, "--heads", 4, "--vocab", 320, "--accelerator", "h100"),
+            *("--global-batch", 8, "--seq", 64, "--pipeline", 2, "-o", "l.json", "--json", "p.json"),
+        ),
         ("plan", *SIZES, "--target", "megatron", "--schedule", "best", "--time-limit", 2),
         ("plan", *SIZES, "--target", "deepspeed", "--chunks", 2),
         ("plan", *SIZES, "--target", "megatorn"),

@@ -54,6 +54,10 @@ def _plan(*rest: str) -> tuple[str, ...]:
     return ("plan", "in.json", "--ranks", "2", "--microbatches", "4", "--memory", "1GB", *FAST, *rest)
 
 
+def _predict(*rest: str) -> tuple[str, ...]:
+    return ("predict", *rest, "--gpus", "8", "--tensor", "2", "--pipeline", "2", "--global-batch", "8", "--seq", "64")
+
+
 READERS: tuple[Reader, ...] = (
     Reader(
         "layer file", "in.json", JSON, lambda: seeds.LAYERS,
@@ -148,6 +152,16 @@ READERS: tuple[Reader, ...] = (
     Reader("Kineto trace", "traces/in.json", JSON, seeds.kineto, (("read-trace", "traces", "--layers", "2", "--microbatches", "4", "--head", "E", "--body", "L", "--tail", "T", "--json", "out.json", "--layer-file", "out-layers.json"),), 2.0),
     Reader("Kineto trace of a device", "traces/in.json", JSON, seeds.kineto_cuda, (("read-trace", "traces", "--layers", "2", "--microbatches", "4", "--head", "E", "--body", "L", "--tail", "T"),), 1.5),
     Reader("Ascend trace", "traces/in.json", JSON, lambda: seeds.ascend(EXAMPLES / "timelines" / "llama2_175b" / "trace_view7.json"), (("read-trace", "traces", "--layers", "96", "--microbatches", "8"),), 1.5),
+    Reader(
+        "model of a prediction", "in.json", JSON, lambda: seeds.CONFIG,
+        (_predict("--model", "in.json", "--accelerator", "h100", "-o", "out-layers.json", "--json", "out.json"),), 2.0,
+    ),
+    Reader(
+        "experts of a prediction", "in.json", JSON, lambda: seeds.EXPERTS_CONFIG,
+        (_predict("--model", "in.json", "--accelerator", "b200", "--expert", "2", "--recompute", "selective"),),
+    ),
+    Reader("accelerator file", "in.yaml", YAML, lambda: seeds.ACCELERATOR, (_predict("--model", "config.json", "--accelerator", "in.yaml"),), 2.0),
+    Reader("accelerator file as JSON", "in.json", JSON, lambda: seeds.ACCELERATOR, (_predict("--model", "config.json", "--accelerator", "in.json"),)),
     Reader("model configuration", "in.json", JSON, lambda: seeds.CONFIG, (("profile", "--model", "in.json", "--seq", "8", "--accelerator", "a100", "-o", "out-layers.json"),), 0.4),
 )  # fmt: skip
 _NSIGHT = ("read-trace", "traces", "--layers", "2", "--microbatches", "2", "--head", "E", "--body", "L", "--tail", "T")
@@ -176,6 +190,8 @@ BASES: tuple[tuple[str, ...], ...] = (
     ("auto", "--model", "none.json", "--cluster", "cluster.yaml", "--microbatches", "2"),
     ("profile", "--model", "none.json", "--seq", "8", "--accelerator", "a100"),
     ("quick-tune", "in.json", "--ranks", "2", "--microbatches", "4", "--memory", "1GB", *FAST),
+    _predict("--model", "config.json", "--accelerator", "h100", "--recompute", "full", "-o", "out-layers.json"),
+    _predict("--hidden", "64", "--layers", "8", "--heads", "4", "--vocab", "320", "--accelerator", "accelerator.yaml", "--memory", "1GB", "--chunks", "2"),
     (SAPP, "-m", "in", "-lf", ".", "-s", "2", "-mb", "4", "-mem", "1000", "-t", "0.05"),
     (SAPP, "-m", "in", "-lf", ".", "-s", "2", "-mb", "4", "-i", "2", "-lm", "1", "-t", "0.05", "-naive", "1"),
     (SAPP, "-init", "init.yaml", "-m", "made", "-lf", "made", "-exec", "0"),
@@ -194,7 +210,7 @@ def write_neighbours(folder: Path) -> None:
     for name, tree in (
         ("in.json", seeds.LAYERS), ("layers.json", seeds.LAYERS), ("plan.json", {**seeds.PLAN, "schedule": "interleaved"}),
         ("config.json", seeds.CONFIG), ("init.yaml", seeds.INIT), ("cluster.yaml", seeds.CLUSTER), ("manual.yaml", seeds.MANUAL),
-        ("train.yaml", seeds.TRAINING), ("whole.json", seeds.WHOLE_PLAN),
+        ("train.yaml", seeds.TRAINING), ("whole.json", seeds.WHOLE_PLAN), ("accelerator.yaml", seeds.ACCELERATOR),
     ):  # fmt: skip
         (folder / name).write_text(json.dumps(tree))
     (folder / "order.csv").write_text(seeds.ORDER)

@@ -70,6 +70,19 @@ CONFIG: dict[str, Any] = {
     "rope_scaling": {"rope_type": "linear", "factor": 2.0}, "torch_dtype": "bfloat16", "head_dim": 8,
     "initializer_range": 0.02, "pad_token_id": 0,
 }  # fmt: skip
+EXPERTS_CONFIG: dict[str, Any] = {
+    "model_type": "deepseek_v3", "hidden_size": 64, "intermediate_size": 96, "moe_intermediate_size": 32,
+    "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 64, "n_routed_experts": 8,
+    "n_shared_experts": 1, "num_experts_per_tok": 2, "first_k_dense_replace": 1, "moe_layer_freq": 1, "q_lora_rank": 24,
+    "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "num_nextn_predict_layers": 1,
+    "tie_word_embeddings": False, "max_position_embeddings": 64,
+}  # fmt: skip
+ACCELERATOR: dict[str, Any] = {
+    "name": "ours", "source": "measured", "flops": {"fp32": "50TFLOPS", "bf16": "400TFLOPS", "fp8": "800TFLOPS"},
+    "memory": "80GB", "memory_bandwidth": "3350GBps", "link": {"bandwidth": "450GBps", "devices": 8},
+    "network": {"bandwidth": "400Gbps"}, "reached": {"product_share": 0.71, "standard_errors": {"product_share": 0.01}},
+    "calibration": {"runs": 12, "files": ["a.csv"], "step_error": 0.03},
+}  # fmt: skip
 INIT: dict[str, Any] = {
     "pipeline_config": {"pipeline_num": 4, "num_layer": 80, "offset": [[0, 1, -1, 0], [0, -1, 1, 0]]},
     "time_config": {"head": 1, "body": 9, "tail": 6},

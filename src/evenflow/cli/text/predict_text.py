@@ -187,6 +187,8 @@ def _next(prediction: Prediction, setting: PredictionSetting) -> str:
 
 
 def _notes(setting: PredictionSetting) -> Iterator[str]:
+    if setting.notes:
+        yield from wrapped(_("of the model: {notes}", notes="; ".join(setting.notes)), _WIDTH)
     if setting.assumed:
         yield from wrapped(_("assumed: {options}", options=", ".join(setting.assumed)), _WIDTH)
     yield _("how far such predictions are from published measurements: docs/accuracy.md")

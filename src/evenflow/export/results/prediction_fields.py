@@ -16,6 +16,8 @@ class PredictionSetting:
     """Of a device; 0 where it is not known."""
     assumed: tuple[str, ...] = ()
     """Options that were not given, each with the value it has."""
+    notes: tuple[str, ...] = ()
+    """What was assumed of the model, or left out of it."""
     plan_command: str = ""
     """How to plan the pipeline of the layer file; empty without one."""
 
@@ -57,6 +59,7 @@ def prediction_fields(prediction: Prediction, setting: PredictionSetting) -> dic
         "memory_limit_mb": megabytes(limit) if limit else None,
         "fits": peak <= limit if limit else None,
         "assumed": list(setting.assumed),
+        "notes": list(setting.notes),
         "plan_command": setting.plan_command or None,
     }
 

@@ -9,6 +9,7 @@ import pytest
 from evenflow.model import Communication, Plan
 from evenflow.profiles.layer_file import read_layer_file
 from evenflow.simulate import simulate
+from tests.networks import SMALL_LLAMA
 
 GPT = (
     "predict",
@@ -135,10 +136,13 @@ def test_the_printed_command_plans_a_step_that_is_not_longer(evenflow, folder, o
     [
         (("--gpus", 12), "--gpus must be a multiple of tensor x pipeline x context = 8, got 12"),
         (("--data", 3), "--gpus must be tensor x pipeline x context x data = 24, got 16"),
-        (("--heads", 24), "--hidden must be a multiple of the 24 heads, got 1024"),
+        (("--heads", 24), "heads must divide the hidden size (1024), or their width must be given"),
+        (("--model", "none.json"), "--hidden must not be given beside --model, which says it, got 1024"),
         (("--kv-heads", 3), "kv_heads must divide the 16 heads"),
         (("--active-experts", 2), "--active-experts must come with --experts, got 2"),
-        (("--experts", 4, "--active-experts", 5), "--active-experts must be at most the 4 experts"),
+        (("--experts", 4), "--expert-ffn must be given with --experts"),
+        (("--experts", 4, "--expert-ffn", 64, "--active-experts", 5), "must be from 1 to the 4 experts"),
+        (("--accelerator", "none.yaml"), "cannot read none.yaml: no such file"),
         (("--recompute-modules", "mlp"), "--recompute-modules must come with --recompute selective"),
         (("--recompute", "selective", "--recompute-layers", 1), "--recompute-layers must come with --recompute full"),
         (("--overlap", "tensor,everything"), "--overlap must be some of tensor, gradients"),
@@ -159,6 +163,48 @@ def test_bad_input_is_one_message(evenflow, options, message):
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
     assert result.stdout == ""
+
+
+LLAMA = ("predict", "--model", "small.json", "--accelerator", "h100", "--seq", 64, "--global-batch", 16)
+
+
+def test_the_model_of_a_configuration(evenflow, folder):
+    (folder / "small.json").write_text(json.dumps(SMALL_LLAMA))
+    result = evenflow(*LLAMA, "--pipeline", 2, "--json", "p.json")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("small: 4 layers, 0.0 billion parameters, bf16 on 2 x h100\n")
+    found = json.loads((folder / "p.json").read_text())
+    assert found["parameters"] == 2 * 320 * 64 + 64 + 4 * (2 * 64 + 64 * (2 * 64 + 2 * 32 + 3 * 160))
+
+
+def test_a_configuration_that_is_none(evenflow, folder):
+    (folder / "small.json").write_text("[]")
+    result = evenflow(*LLAMA)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: small.json must be an object of named fields")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_file_that_is_read_is_not_written(evenflow, folder):
+    (folder / "small.json").write_text(json.dumps(SMALL_LLAMA))
+    result = evenflow(*LLAMA, "-o", "small.json", "--overwrite")
+    assert result.exit_code == 2
+    assert "--output must not be the same file as --model" in result.stderr
+    assert json.loads((folder / "small.json").read_text()) == SMALL_LLAMA
+
+
+def test_an_accelerator_of_ones_own(evenflow, folder):
+    (folder / "small.json").write_text(json.dumps(SMALL_LLAMA))
+    (folder / "ours.yaml").write_text("name: ours\nbase: h100\nmemory: 40GB\n")
+    result = evenflow(*LLAMA, "--accelerator", "ours.yaml")
+    assert result.exit_code == 0, result.stderr
+    assert "bf16 on 1 x ours" in result.stdout
+    assert " of 40.0 GB on rank 0" in result.stdout
+
+
+def test_what_was_assumed_of_the_model_is_said(evenflow):
+    words = " ".join(evenflow(*SPLIT).stdout.split())
+    assert "of the model: a head is 64 wide: the hidden size by the heads; the MLP is 4096 wide" in words
 
 
 @pytest.mark.parametrize("missing", ["--hidden", "--layers", "--heads", "--vocab"])

@@ -1,50 +1,48 @@
-"""The model of ``evenflow predict`` as plain numbers."""
+"""The model of ``evenflow predict``: a configuration, or plain numbers."""
 
+from evenflow.cli.shared.model_config import config_path, read_config
 from evenflow.cli.verbs.predict.predict_options import PredictOptions
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.predict.transformer import EVERY_BIAS, Biases, Experts, Transformer
+from evenflow.predict.transformer import Experts
+from evenflow.profiles.transformer.config_file import transformer_of_config
+from evenflow.profiles.transformer.numbers import Described, Numbers, described
 
-NUMBERS = ("hidden", "layers", "heads", "vocab")
-"""Options without which a model is not described."""
-_OTHERS = ("gated_mlp", "kv_heads", "ffn", "experts", "active_experts", "expert_ffn")
+_NEEDED = ("hidden", "layers", "heads", "vocab")
+"""Options without which plain numbers are no model."""
 _OF_EXPERTS = ("active_experts", "expert_ffn")
+_OTHERS = ("gated_mlp", "kv_heads", "head_dim", "ffn", "experts", *_OF_EXPERTS)
 _ACTIVE_EXPERTS = 2
-_NAME = "model"
 
 
-def check_alone(asked: PredictOptions) -> None:
-    """Refuse plain numbers beside ``--model``, which has them all."""
-    for field in (*NUMBERS, *_OTHERS):
+def model_of(asked: PredictOptions) -> Described:
+    """Return the model; raises InputError for numbers beside a configuration, and for those that are missing."""
+    if asked.model is None:
+        return described(_numbers(asked))
+    for field in (*_NEEDED, *_OTHERS):
         value = getattr(asked, field)
         if value:
             rule = _("must not be given beside --model, which says it")
             shown = None if value is True else value
             raise InputError(value=shown, rule=rule, place=_option(field), remedy=_("leave one of the two out"))
+    config = read_config(config_path(asked.model))
+    return transformer_of_config(config.fields, name=config.name)
 
 
-def model_of_numbers(asked: PredictOptions) -> Transformer:
-    """Return the model; raises InputError for numbers that are missing or do not go together."""
-    hidden, layers, heads, vocabulary = (_given(asked, field) for field in NUMBERS)
-    if hidden % heads:
-        rule = _("must be a multiple of the {heads} heads", heads=heads)
-        raise InputError(value=hidden, rule=rule, place="--hidden")
-    is_gated = asked.gated_mlp
-    ffn = asked.ffn or (_round_up(8 * hidden / 3) if is_gated else 4 * hidden)
-    return Transformer(
+def _numbers(asked: PredictOptions) -> Numbers:
+    hidden, layers, heads, vocabulary = (_given(asked, field) for field in _NEEDED)
+    gated = True if asked.gated_mlp else None if asked.experts else False
+    return Numbers(
         hidden=hidden,
         layers=layers,
         heads=heads,
-        kv_heads=asked.kv_heads or heads,
-        head_dim=hidden // heads,
-        ffn=ffn,
         vocabulary=vocabulary,
-        gated=is_gated,
-        tied=not is_gated,
-        positions=0 if is_gated else asked.sequence,
-        biases=Biases() if is_gated else EVERY_BIAS,
-        experts=_experts(asked, ffn),
-        name=_NAME,
+        kv_heads=asked.kv_heads,
+        head_dim=asked.head_dim,
+        ffn=asked.ffn,
+        gated=gated,
+        positions=asked.sequence if gated is False else 0,
+        experts=_experts(asked),
     )
 
 
@@ -56,23 +54,17 @@ def _given(asked: PredictOptions, field: str) -> int:
     return value
 
 
-def _experts(asked: PredictOptions, ffn: int) -> Experts | None:
+def _experts(asked: PredictOptions) -> Experts | None:
     if asked.experts is None:
         for field in _OF_EXPERTS:
             if getattr(asked, field) is not None:
                 rule = _("must come with --experts")
                 raise InputError(value=getattr(asked, field), rule=rule, place=_option(field))
         return None
-    active = asked.active_experts or min(_ACTIVE_EXPERTS, asked.experts)
-    if active > asked.experts:
-        rule = _("must be at most the {count} experts", count=asked.experts)
-        raise InputError(value=active, rule=rule, place="--active-experts")
-    return Experts(count=asked.experts, active=active, ffn=asked.expert_ffn or ffn)
-
-
-def _round_up(width: float) -> int:
-    """Return the next multiple of 256, as Llama has it."""
-    return -(-round(width) // 256) * 256
+    ffn = asked.expert_ffn or asked.ffn
+    if ffn is None:
+        raise InputError(value=None, rule=_("must be given with --experts"), place="--expert-ffn")
+    return Experts(count=asked.experts, active=asked.active_experts or min(_ACTIVE_EXPERTS, asked.experts), ffn=ffn)
 
 
 def _option(field: str) -> str:

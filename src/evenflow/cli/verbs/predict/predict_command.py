@@ -15,6 +15,7 @@ from evenflow.cli.verbs.predict.predict_options import PredictOptions, predict_o
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.prediction_fields import PredictionSetting, prediction_fields
 from evenflow.predict.prediction import predict as predict_step
+from evenflow.profiles.accelerator_file import accelerator_path
 
 
 @click.command(cls=SectionedCommand)
@@ -37,7 +38,7 @@ def predict(**keywords: Any) -> int:
     asked = PredictOptions(**keywords)
     outputs = Outputs(
         {"--output": asked.layer_file, "--json": asked.json_file},
-        inputs={"--model": model_file(asked)},
+        inputs={"--model": model_file(asked), "--accelerator": accelerator_path(asked.accelerator)},
         overwrite=asked.overwrite,
     )
     source = click.get_current_context().get_parameter_source
@@ -49,6 +50,7 @@ def predict(**keywords: Any) -> int:
     setting = PredictionSetting(
         memory_limit_bytes=limit,
         assumed=job.assumed,
+        notes=job.notes,
         plan_command=plan_command(result, asked.layer_file, memory_limit_bytes=limit),
     )
     outputs.write_json(lambda: prediction_fields(result, setting))

@@ -7,15 +7,15 @@ from pathlib import Path
 from evenflow.cli.shared import options
 from evenflow.cli.shared.layers_per_rank import kept_layers
 from evenflow.cli.shared.model_config import config_path
-from evenflow.cli.verbs.predict.model_numbers import check_alone, model_of_numbers
+from evenflow.cli.verbs.predict.model_numbers import model_of
 from evenflow.cli.verbs.predict.predict_options import PredictOptions
 from evenflow.cluster.accelerators import Accelerator
-from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.predict.training import Degrees, Sharding, Software, Training
 from evenflow.predict.transformer import Transformer
+from evenflow.profiles.accelerator_file import accelerator_given
 from evenflow.schedule import family_name
 
 _KINDS = {"none": "none", "selective": "select", "full": "full"}
@@ -32,32 +32,28 @@ class PredictJob:
     """Of a device; 0 where it is not known."""
     assumed: tuple[str, ...]
     """Options that were not given, each with the value it has."""
+    notes: tuple[str, ...]
+    """What was assumed of the model, or left out of it."""
 
 
 def predict_job(asked: PredictOptions, *, given: Collection[str]) -> PredictJob:
     """Return the job of a command line, of whose options those `given` were written out."""
-    accelerator = accelerator_named(asked.accelerator)
-    model = _model(asked)
-    training = _training(asked, model)
+    accelerator = accelerator_given(asked.accelerator)
+    model = model_of(asked)
+    training = _training(asked, model.model)
     limit = options.memory_limit(asked.memory) or accelerator.memory_bytes
     return PredictJob(
         training=training,
         topology=Topology(accelerator=accelerator, domain_devices=asked.gpus_per_node or accelerator.link_devices),
         memory_limit_bytes=limit,
         assumed=tuple(_assumed(asked, training, accelerator, given)),
+        notes=model.notes,
     )
 
 
 def model_file(asked: PredictOptions) -> Path | None:
     """Return the configuration that is read; None for plain numbers."""
     return None if asked.model is None else Path(config_path(asked.model))
-
-
-def _model(asked: PredictOptions) -> Transformer:
-    if asked.model is None:
-        return model_of_numbers(asked)
-    check_alone(asked)
-    raise InputError(value=asked.model, rule=_("is not read yet"), place="--model")
 
 
 def _training(asked: PredictOptions, model: Transformer) -> Training:

@@ -33,6 +33,7 @@ _OPTIONS = (
         "--gated-mlp", is_flag=True, help="The MLP is gated, as in Llama: three matrices, no biases; else as in GPT."
     ),
     _model("--kv-heads", type=options.MODEL_SIZE, help="Heads of keys and values.  [default: --heads]"),
+    _model("--head-dim", type=options.MODEL_SIZE, help="Width of a head.  [default: --hidden / --heads]"),
     _model("--ffn", type=options.MODEL_SIZE, help="Width of the MLP.  [default: 4 x --hidden, gated 8/3 x]"),
     _model("--experts", type=options.MODEL_SIZE, help="Experts in place of the MLP.  [default: none]"),
     _model("--active-experts", type=options.MODEL_SIZE, help="Experts that a token goes to.  [default: 2]"),
@@ -197,6 +198,7 @@ class PredictOptions:
     vocab: int | None
     gated_mlp: bool
     kv_heads: int | None
+    head_dim: int | None
     ffn: int | None
     experts: int | None
     active_experts: int | None
