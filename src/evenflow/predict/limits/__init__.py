@@ -1,0 +1,1 @@
+"""What a training may be, and what changes where it does not fit."""

@@ -1,0 +1,243 @@
+"""Settings of a training that cannot be: each is one message, with its rule and what can be given instead."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import gcd
+
+from evenflow.cluster.accelerators import Accelerator
+from evenflow.errors import InputError
+from evenflow.fields import nearest
+from evenflow.language import _
+from evenflow.model import FULL, NONE, SELECT, Sizes
+from evenflow.predict.layer_work import expert_tensor
+from evenflow.predict.training import FORMATS, Training
+from evenflow.ranges import CHUNKS, DEVICES, LAYERS, MODEL_SIZE, RANKS, SEQUENCES, TOKENS
+from evenflow.schedule import chunk_count, family_name
+
+RECOMPUTE_MODULES = (
+    "core_attn", "layernorm", "mlp", "moe", "moe_act", "mla_up_proj", "shared_experts",
+)  # fmt: skip
+"""Parts of a layer that kind `select` can compute again, as Megatron-LM names them."""
+_KINDS = (NONE, SELECT, FULL)
+_CONTEXT_EXCHANGES = ("ring", "all-gather", "all-to-all")
+_WIDER = {"float8": "float16", "float4": "float8"}
+"""The format whose peak a format must exceed where a device computes in it."""
+
+
+def check_training(training: Training, accelerator: Accelerator, *, named: Callable[[str], str] = str) -> None:
+    """Refuse a training that no framework can run, before anything is predicted.
+
+    `named` gives the place of a field of `Degrees` or `Training` in messages: the name of its option, for a command.
+
+    Raises:
+        InputError: sizes out of range, degrees that do not divide what they split, batches that do not divide,
+            experts on more devices than a stage has, a format or an order of work that does not exist.
+    """
+    checks = _Checks(training, named)
+    checks.ranges()
+    checks.tensor()
+    checks.pipeline()
+    checks.sequence()
+    checks.experts()
+    checks.batch()
+    checks.recompute()
+    checks.precision(accelerator)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checks:
+    training: Training
+    named: Callable[[str], str]
+
+    def fault(self, field: str, value: object, rule: str, remedy: str = "") -> InputError:
+        return InputError(value=value, rule=rule, place=self.named(field), remedy=remedy)
+
+    def ranges(self) -> None:
+        """Numbers that no training has."""
+        training, degrees, model = self.training, self.training.degrees, self.training.model
+        for field, value, within in (
+            ("tensor", degrees.tensor, DEVICES),
+            ("pipeline", degrees.pipeline, RANKS),
+            ("chunks", degrees.chunks, CHUNKS),
+            ("context", degrees.context, DEVICES),
+            ("data", degrees.data, DEVICES),
+            ("expert", degrees.expert, DEVICES),
+            ("expert_tensor", 1 if degrees.expert_tensor is None else degrees.expert_tensor, DEVICES),
+            ("microbatch", training.microbatch, SEQUENCES),
+            ("global_batch", training.global_batch, SEQUENCES),
+            ("sequence", training.sequence, TOKENS),
+            ("layers", model.layers, LAYERS),
+            ("hidden", model.hidden, MODEL_SIZE),
+            ("heads", model.heads, MODEL_SIZE),
+            ("vocabulary", model.vocabulary, MODEL_SIZE),
+        ):
+            within.check(value, place=self.named(field))
+        DEVICES.check(degrees.devices, place=_("tensor x pipeline x context x data"), remedy=_("use fewer devices"))
+
+    def tensor(self) -> None:
+        """What tensor parallelism splits."""
+        model, tensor = self.training.model, self.training.degrees.tensor
+        if tensor == 1:
+            return
+        for what, count in ((_("heads"), model.heads), (_("width of the MLP"), model.ffn)):
+            if count % tensor:
+                rule = _("must divide the {what} ({count})", what=what, count=count)
+                raise self.fault("tensor", tensor, rule, _use(_divisor(tensor, of=count)))
+        kv_heads = model.kv_heads
+        if model.latent is None and kv_heads % tensor and tensor % kv_heads:
+            rule = _("must divide the {count} heads of keys and values, or be a multiple of them", count=kv_heads)
+            raise self.fault("tensor", tensor, rule, _use(_divisor(tensor, of=kv_heads)))
+        experts = model.experts
+        if experts is not None and experts.shared_ffn % tensor:
+            rule = _("must divide the width of the shared experts ({count})", count=experts.shared_ffn)
+            raise self.fault("tensor", tensor, rule, _use(_divisor(tensor, of=experts.shared_ffn)))
+
+    def pipeline(self) -> None:
+        """How layers lie on ranks and chunks, and in which order they run."""
+        training, degrees = self.training, self.training.degrees
+        layers = training.model.layers
+        if training.schedule is not None:
+            try:
+                chunk_count(family_name(training.schedule), degrees.chunks)
+            except InputError as error:
+                field = "chunks" if error.place == "chunks" else "schedule"
+                raise self.fault(field, error.value, error.rule, error.remedy) from None
+        Sizes(num_ranks=degrees.pipeline, num_chunks=degrees.chunks, num_microbatches=max(1, training.microbatches))
+        if training.layout:
+            given = sum(map(sum, training.layout))
+            if given != layers:
+                rule = _("must be the {layers} layers of the model in all", layers=layers)
+                raise self.fault("layout", given, rule, _("change the layers of some ranks"))
+            return
+        cells = degrees.pipeline * degrees.chunks
+        dealt = layers + (2 if training.ends_are_layers else 0)
+        if dealt % cells:
+            ends = _(" with embedding and loss") if training.ends_are_layers else ""
+            rule = _(
+                "must be such that pipeline x chunks ({cells}) divides the {dealt} layers{ends}, or the layers of "
+                "every rank be given",
+                cells=cells,
+                dealt=dealt,
+                ends=ends,
+            )
+            possible = _divisor(degrees.pipeline, of=dealt, times=degrees.chunks)
+            raise self.fault("pipeline", degrees.pipeline, rule, _use(possible))
+
+    def sequence(self) -> None:
+        """What context and sequence parallelism split."""
+        training, degrees, model = self.training, self.training.degrees, self.training.model
+        length, context, tensor = training.sequence, degrees.context, degrees.tensor
+        if degrees.context_exchange not in _CONTEXT_EXCHANGES:
+            rule = _("must be one of {names}", names=", ".join(_CONTEXT_EXCHANGES))
+            raise self.fault("context_exchange", degrees.context_exchange, rule)
+        if context > 1 and length % (2 * context):
+            rule = _(
+                "must be a multiple of 2 x context ({parts}): each device has a part from the front and one from the "
+                "back, so that all have equal work",
+                parts=2 * context,
+            )
+            raise self.fault("sequence", length, rule, _use(_next_multiple(length, of=2 * context)))
+        if degrees.sequence_parallel and tensor > 1 and (length // context) % tensor:
+            rule = _("must be a multiple of tensor x context ({parts})", parts=tensor * context)
+            step = tensor * context * (1 if context == 1 or tensor % 2 == 0 else 2)
+            raise self.fault("sequence", length, rule, _use(_next_multiple(length, of=step)))
+        if degrees.context_exchange == "all-to-all" and (model.heads // tensor) % context:
+            of_device = model.heads // tensor
+            rule = _("must divide the {count} heads of a device, which an all-to-all exchanges", count=of_device)
+            raise self.fault("context", context, rule, _use(_divisor(context, of=of_device)))
+
+    def experts(self) -> None:
+        """How experts lie on the devices of a stage."""
+        degrees, experts = self.training.degrees, self.training.model.experts
+        if experts is None:
+            if degrees.expert != 1:
+                raise self.fault(
+                    "expert", degrees.expert, _("must be 1 for a model without experts"), _("leave it out")
+                )
+            return
+        if experts.count % degrees.expert:
+            rule = _("must divide the {count} experts", count=experts.count)
+            raise self.fault("expert", degrees.expert, rule, _use(_divisor(degrees.expert, of=experts.count)))
+        split = expert_tensor(self.training)
+        if experts.ffn % split:
+            rule = _("must divide the width of an expert ({count})", count=experts.ffn)
+            raise self.fault("expert_tensor", split, rule, _use(_divisor(split, of=experts.ffn)))
+        of_stage = degrees.tensor * degrees.context * degrees.data
+        if of_stage % (degrees.expert * split):
+            rule = _(
+                "must be such that expert x expert tensor ({product}) divides the tensor x context x data devices of "
+                "a stage ({of_stage})",
+                product=degrees.expert * split,
+                of_stage=of_stage,
+            )
+            raise self.fault("expert", degrees.expert, rule, self._expert_remedy(experts.count, of_stage, split))
+
+    def _expert_remedy(self, count: int, of_stage: int, split: int) -> str:
+        """Return the degree that fits, or how many devices the one asked for needs."""
+        degrees = self.training.degrees
+        possible = _divisor(degrees.expert, of=gcd(count, of_stage // split)) if of_stage % split == 0 else 0
+        width = degrees.tensor * degrees.context
+        asked = degrees.expert * split
+        needed = degrees.pipeline * width * asked // gcd(width, asked)
+        if possible:
+            return _("use {number}, or a multiple of {needed} devices", number=possible, needed=needed)
+        return _("use a multiple of {needed} devices", needed=needed)
+
+    def batch(self) -> None:
+        """How the sequences of a step lie in microbatches."""
+        training, data = self.training, self.training.degrees.data
+        of = data * training.microbatch
+        if training.global_batch % of:
+            rule = _("must be a multiple of data x microbatch ({data} x {size})", data=data, size=training.microbatch)
+            next_one = _next_multiple(training.global_batch, of=of)
+            raise self.fault("global_batch", training.global_batch, rule, _use(next_one))
+
+    def recompute(self) -> None:
+        """What is computed again."""
+        training = self.training
+        if training.recompute not in _KINDS:
+            raise self.fault("recompute", training.recompute, _("must be one of {names}", names=", ".join(_KINDS)))
+        if training.recompute == SELECT:
+            for name in training.recompute_modules:
+                if name not in RECOMPUTE_MODULES:
+                    near = nearest(name, RECOMPUTE_MODULES)
+                    rule = _("must be some of {names}", names=", ".join(RECOMPUTE_MODULES))
+                    remedy = _("did you mean {near!r}?", near=near) if near else ""
+                    raise self.fault("recompute_modules", name, rule, remedy)
+        most = training.full_layers
+        if most is None:
+            return
+        if training.recompute != FULL:
+            rule = _("must not be given where layers are not recomputed in full")
+            raise self.fault("full_layers", most, rule, _("leave it out"))
+        LAYERS.check(most, place=self.named("full_layers"))
+
+    def precision(self, accelerator: Accelerator) -> None:
+        """The number format of the linear layers."""
+        precision = self.training.precision
+        if precision not in FORMATS:
+            raise self.fault("precision", precision, _("must be one of {names}", names=", ".join(FORMATS)))
+        dtype = FORMATS[precision]
+        if dtype in _WIDER and accelerator.rate(dtype) <= accelerator.rate(_WIDER[dtype]):
+            rule = _("must be a format that {accelerator} computes in", accelerator=accelerator.name)
+            usable = [
+                name
+                for name, each in FORMATS.items()
+                if each not in _WIDER or accelerator.rate(each) > accelerator.rate(_WIDER[each])
+            ]
+            raise self.fault("precision", precision, rule, _("use one of {names}", names=", ".join(usable)))
+
+
+def _use(number: int) -> str:
+    return _("use {number}", number=f"{number:,}")
+
+
+def _divisor(asked: int, *, of: int, times: int = 1) -> int:
+    """Return the number nearest to `asked` that, times `times`, divides `of`; the smaller of two; 1 for none."""
+    whole = of // times if of % times == 0 else 1
+    largest = max(1, min(whole, 2 * asked))
+    return min((number for number in range(1, largest + 1) if whole % number == 0), key=lambda n: (abs(n - asked), n))
+
+
+def _next_multiple(number: int, *, of: int) -> int:
+    return -(-number // of) * of

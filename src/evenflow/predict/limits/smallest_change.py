@@ -1,0 +1,169 @@
+"""The smallest change of a training with which it fits into the memory of its devices: neighbours, predicted."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from evenflow.cluster.topology import Topology
+from evenflow.errors import InputError
+from evenflow.model import FULL, NONE, SELECT
+from evenflow.predict.limits.checks import check_training
+from evenflow.predict.prediction import Prediction, predict
+from evenflow.predict.training import Degrees, Sharding, Software, Training
+
+_DEGREES = frozenset(one.name for one in fields(Degrees))
+_SOFTWARE = frozenset(one.name for one in fields(Software))
+_HALF = 2
+"""Bytes of a gradient in 16 bits."""
+_MOST_SETTINGS = 2
+"""Changes that are tried together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A setting that changes, by its name in `Training`, `Degrees` or `Software`."""
+
+    field: str
+    before: object
+    after: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Settings that change, and the step that comes of it."""
+
+    settings: tuple[Setting, ...]
+    prediction: Prediction
+
+    @property
+    def step_ns(self) -> float:
+        """Nanoseconds of the new step."""
+        return self.prediction.step_ns
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the fullest rank."""
+        return peak_bytes(self.prediction)
+
+
+def peak_bytes(prediction: Prediction) -> int:
+    """Return the bytes of the fullest rank, its reserve included."""
+    return max(rank.total_bytes for rank in prediction.memory)
+
+
+def smallest_change(training: Training, topology: Topology, *, limit_bytes: int) -> Change | None:
+    """Return the change of the fewest settings that fits into `limit_bytes` of each device, of these the fastest.
+
+    Tried are the settings of `neighbours`, alone and then two after the other, on the same number of devices. None
+    where nothing of that fits. Raises InputError for a training that cannot be.
+    """
+    reached = [training]
+    seen = {training}
+    for _level in range(_MOST_SETTINGS):
+        found: list[tuple[Training, Prediction]] = []
+        next_ones: list[Training] = []
+        for start in reached:
+            for one, prediction in _predicted_neighbours(start, topology, limit_bytes):
+                if one in seen:
+                    continue
+                seen.add(one)
+                next_ones.append(one)
+                if peak_bytes(prediction) <= limit_bytes:
+                    found.append((one, prediction))
+        if found:
+            best, prediction = min(found, key=lambda each: each[1].step_ns)
+            return Change(settings=_settings(training, best), prediction=prediction)
+        reached = next_ones
+    return None
+
+
+def _predicted_neighbours(
+    training: Training, topology: Topology, limit_bytes: int
+) -> Iterator[tuple[Training, Prediction]]:
+    """Yield the neighbours that can be, of those with some layers recomputed in full the first that fits."""
+    for one in neighbours(training):
+        prediction = _prediction(one, topology)
+        if prediction is not None:
+            yield one, prediction
+    counts = _full_counts(training)
+    low, high = 0, len(counts) - 1
+    first: tuple[Training, Prediction] | None = None
+    while low <= high:  # more layers recomputed hold less, and take longer
+        middle = (low + high) // 2
+        one = replace(training, recompute=FULL, full_layers=counts[middle])
+        prediction = _prediction(one, topology)
+        if prediction is not None and peak_bytes(prediction) <= limit_bytes:
+            first, high = (one, prediction), middle - 1
+        else:
+            low = middle + 1
+    if first is not None:
+        yield first
+
+
+def _prediction(training: Training, topology: Topology) -> Prediction | None:
+    try:
+        check_training(training, topology.accelerator)
+        return predict(training, topology)
+    except InputError:
+        return None
+
+
+def neighbours(training: Training) -> Iterator[Training]:
+    """Yield the trainings on as many devices that hold less and differ in one setting, or in one and what it implies.
+
+    Of full recomputation all layers; `smallest_change` also tries fewer. Some cannot be: `check_training` says so.
+    """
+    degrees = training.degrees
+    changes: list[Mapping[str, Any]] = []
+    if training.recompute == NONE:
+        changes.append({"recompute": SELECT})
+    if training.recompute != FULL or training.full_layers is not None:
+        changes.append({"recompute": FULL, "full_layers": None})
+    if training.microbatch > 1:
+        changes.append({"microbatch": training.microbatch // 2})
+    if degrees.data * degrees.context > 1:
+        changes += [{"sharding": kind} for kind in Sharding if kind > degrees.sharding]
+    if degrees.tensor > 1 and not degrees.sequence_parallel:
+        changes.append({"sequence_parallel": True})
+    if training.software.gradient_bytes > _HALF:
+        changes.append({"gradient_bytes": _HALF})
+    if degrees.data % 2 == 0:
+        half = degrees.data // 2
+        changes += [{field: 2 * getattr(degrees, field), "data": half} for field in ("tensor", "context")]
+        changes.append({"pipeline": 2 * degrees.pipeline, "data": half, "layout": ()})
+    for change in changes:
+        yield _changed(training, change)
+
+
+def _full_counts(training: Training) -> list[int]:
+    """Return how many layers of a cell, but not all, can be recomputed in full beyond those that are."""
+    degrees = training.degrees
+    cells = degrees.pipeline * degrees.chunks
+    largest = max(map(max, training.layout)) if training.layout else -(-training.model.layers // cells)
+    begin = 1
+    if training.recompute == FULL:
+        begin = largest if training.full_layers is None else training.full_layers + 1
+    return list(range(begin, largest))
+
+
+def _changed(training: Training, change: Mapping[str, Any]) -> Training:
+    of_degrees = {field: value for field, value in change.items() if field in _DEGREES}
+    of_software = {field: value for field, value in change.items() if field in _SOFTWARE}
+    others = {field: value for field, value in change.items() if field not in of_degrees | of_software}
+    return replace(
+        training,
+        degrees=replace(training.degrees, **of_degrees),
+        software=replace(training.software, **of_software),
+        **others,
+    )
+
+
+def _settings(before: Training, after: Training) -> tuple[Setting, ...]:
+    """Return what differs between two trainings of one model."""
+    found = []
+    for old, new in ((before, after), (before.degrees, after.degrees), (before.software, after.software)):
+        for one in fields(old):
+            was, now = getattr(old, one.name), getattr(new, one.name)
+            if was != now and one.name not in ("degrees", "software"):
+                found.append(Setting(field=one.name, before=was, after=now))
+    return tuple(found)
