@@ -5,13 +5,13 @@ The tensors of a dense layer without biases, rotary positions and fused attentio
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evenflow.model import FULL, SELECT
 from evenflow.predict.held import Held, added, largest
 from evenflow.predict.layer_work import HALF, expert_tensor, tokens
 from evenflow.predict.parameters import padded_vocabulary
-from evenflow.predict.training import FORMATS, Training
+from evenflow.predict.training import FORMATS, PRODUCTS, Training
 
 _MASK = 1
 """Bytes of a number in a dropout mask."""
@@ -32,6 +32,8 @@ class Tensor:
     size_bytes: float
     module: str = ""
     """The module of `Training.recompute_modules` that drops it and computes it again."""
+    between_products: bool = False
+    """Whether `PRODUCTS` among those modules drops it."""
 
 
 def layer_tensors(training: Training, *, has_experts: bool) -> tuple[Tensor, ...]:
@@ -55,10 +57,22 @@ def layer_activations(training: Training, *, has_experts: bool, kind: str) -> di
 
 
 def layer_working(training: Training, *, has_experts: bool, kind: str) -> dict[Held, int]:
-    """Return what a pass of one body layer needs beside what is kept: tensors computed again, and their gradients."""
+    """Return what a backward of one body layer needs beside what is kept, at its fullest moment.
+
+    Tensors are computed again, and gradients come up: first those of the MLP, then those of attention, when the MLP's
+    tensors are free again.
+    """
     tensors = layer_tensors(training, has_experts=has_experts)
-    again = _sums(tensor for tensor in tensors if not _is_kept(training, tensor, kind))
-    return added(again, largest([_attention_gradients(training), _mlp_gradients(training, has_experts=has_experts)]))
+    of_mlp = {Held.MLP, Held.EXPERTS}
+    again = [tensor for tensor in tensors if not _is_kept(training, tensor, kind)]
+    free = sum(tensor.size_bytes for tensor in tensors if tensor.held in of_mlp and tensor not in again)
+    stream = 2 * HALF * _spread(training) * training.model.hidden + _gathered(training)
+    mlp = _mlp_gradients(training, has_experts=has_experts)
+    attention = Tensor("gradients of attention", Held.ATTENTION, max(0.0, _attention_gradients(training) - free))
+    passed = Tensor("gradients between blocks", Held.NORMS, stream)
+    first = _sums([*again, mlp, passed])
+    second = _sums([*(tensor for tensor in again if tensor.held not in of_mlp), attention, passed])
+    return dict(largest([first, second]))
 
 
 def head_activations(training: Training) -> dict[Held, int]:
@@ -81,9 +95,13 @@ def tail_activations(training: Training) -> dict[Held, int]:
 
 
 def tail_working(training: Training) -> dict[Held, int]:
-    """Return what a pass of the loss needs: logits in 16 bits and their softmax in 32."""
-    softmax = 0 if _loss_waits(training) else _softmax(training)
-    return {Held.LOGITS: softmax + _softmax(training) * HALF // _SINGLE}
+    """Return what a pass of the loss needs: logits in 16 bits and their softmax in 32.
+
+    A loss that does not work in place has the gradients of the softmax and of the logits beside it, in 32 bits.
+    """
+    softmax = _softmax(training)
+    beside = softmax * HALF // _SINGLE if training.software.fused_loss else 2 * softmax
+    return {Held.LOGITS: beside + (0 if _loss_waits(training) else softmax)}
 
 
 def _loss_waits(training: Training) -> bool:
@@ -110,7 +128,10 @@ def _sums(tensors: Iterator[Tensor] | list[Tensor]) -> dict[Held, int]:
 def _is_kept(training: Training, tensor: Tensor, kind: str) -> bool:
     if kind == FULL:
         return tensor.name == "input"
-    return kind != SELECT or tensor.module not in training.recompute_modules
+    if kind != SELECT:
+        return True
+    dropped = tensor.between_products and PRODUCTS in training.recompute_modules
+    return not dropped and tensor.module not in training.recompute_modules
 
 
 def _saved(training: Training) -> float:
@@ -119,7 +140,8 @@ def _saved(training: Training) -> float:
 
 
 def _normed(training: Training, name: str, *, module: str = "layernorm") -> Tensor:
-    return Tensor(name, Held.NORMS, _saved(training) * _spread(training) * training.model.hidden, module)
+    size = _saved(training) * _spread(training) * training.model.hidden
+    return Tensor(name, Held.NORMS, size, module, between_products=True)
 
 
 def _dropout(training: Training, name: str) -> list[Tensor]:
@@ -163,19 +185,13 @@ def _core(training: Training, width: float) -> list[Tensor]:
     heads = model.heads / training.degrees.tensor
     out = Tensor("attention's output", Held.ATTENTION, HALF * here * width)
     if training.software.fused_attention:
-        copies = (
-            [replaced(out, "attention's output in its own order")] if training.software.transposes_attention else []
-        )
+        copy = replace(out, name="attention's output in its own order")
+        copies = [copy] if training.software.transposes_attention else []
         return [out, *copies, Tensor("attention's sums", Held.ATTENTION, _SINGLE * here * heads)]
     scores = heads * here * training.sequence
     # After the softmax; with dropout also its mask, and what it lets through.
     size = HALF * scores + ((_MASK + HALF) * scores if model.dropout else 0)
     return [Tensor("attention's scores", Held.ATTENTION, size, "core_attn"), out]
-
-
-def replaced(tensor: Tensor, name: str) -> Tensor:
-    """Return a tensor of the same size."""
-    return Tensor(name, tensor.held, tensor.size_bytes, tensor.module)
 
 
 def _mlp(training: Training) -> list[Tensor]:
@@ -185,11 +201,13 @@ def _mlp(training: Training) -> list[Tensor]:
 
 def _inner(training: Training, rows: float, width: float, module: str) -> list[Tensor]:
     """Inside an MLP: what its activation function takes and gives."""
-    taken = (2 if training.model.gated else 1) * width
     held = Held.MLP if module == "mlp" else Held.EXPERTS
+    size = HALF * rows * width
+    factor = [Tensor(f"factor of the activation, {module}", held, size, module, between_products=True)]
     return [
-        Tensor(f"input of the activation, {module}", held, HALF * rows * taken, module),
-        Tensor(f"output of the activation, {module}", held, _saved(training) * rows * width, module),
+        Tensor(f"input of the activation, {module}", held, size, module),
+        *(factor if training.model.gated else []),
+        Tensor(f"output of the activation, {module}", held, _saved(training) * rows * width, module, True),
     ]
 
 
@@ -206,32 +224,27 @@ def _experts(training: Training) -> list[Tensor]:
         _normed(training, "normed input of the experts"),
         Tensor("router", Held.EXPERTS, (2 * _SINGLE + _MASK) * spread * experts.count, "moe"),
         Tensor("tokens of the experts", Held.EXPERTS, _saved(training) * routed * model.hidden, "moe"),
-        inner[0],
+        *inner[:-1],
         *([] if model.gated else [unweighed]),
-        Tensor(inner[1].name, Held.EXPERTS, inner[1].size_bytes, "moe_act"),
+        replace(inner[-1], module="moe_act"),
         *(shared if experts.shared_ffn else []),
     ]
 
 
-def _attention_gradients(training: Training) -> dict[Held, int]:
-    """Return the gradients that a backward of attention holds at once: of two tensors of scores, or of its inputs."""
+def _attention_gradients(training: Training) -> float:
+    """Return the bytes of the gradients that a backward of attention holds at once: of its scores, or of its inputs."""
     model, degrees = training.model, training.degrees
     here = tokens(training)
-    width = model.head_dim * (2 * model.heads + 2 * model.kv_heads) / degrees.tensor
-    size = HALF * here * width
-    if not training.software.fused_attention:
-        size = 2 * HALF * model.heads / degrees.tensor * here * training.sequence
-    return {Held.ATTENTION: round(size + _gathered(training))}
+    if training.software.fused_attention:
+        return HALF * here * model.head_dim * (2 * model.heads + 2 * model.kv_heads) / degrees.tensor
+    return HALF * model.heads / degrees.tensor * here * training.sequence
 
 
-def _mlp_gradients(training: Training, *, has_experts: bool) -> dict[Held, int]:
-    """Return the gradients of what an MLP's activation function takes and gives, with the MLP's gathered input."""
-    taken = [
-        tensor for tensor in (_experts(training) if has_experts else _mlp(training)) if "activation" in tensor.name
-    ]
-    size = sum(tensor.size_bytes for tensor in taken)
-    held = Held.EXPERTS if has_experts else Held.MLP
-    return {held: round(size + _gathered(training))}
+def _mlp_gradients(training: Training, *, has_experts: bool) -> Tensor:
+    """Return the gradient of what the activation function of an MLP takes; that of what it gives takes its place."""
+    inside = _experts(training) if has_experts else _mlp(training)
+    taken = [tensor for tensor in inside if tensor.name.startswith(("input of the activation", "factor of"))]
+    return Tensor("gradients of the MLP", taken[0].held, sum(tensor.size_bytes for tensor in taken))
 
 
 def _gathered(training: Training) -> float:

@@ -26,7 +26,7 @@ def state_parts(training: Training, parameters: Parameters, *, is_body: bool = F
     groups = (parameters.dense, dense_group(training.degrees)), (parameters.expert, expert_group(training))
     for count, group in groups:
         weights += count * half / (group.size if sharding is Sharding.PARAMETERS else 1)
-        if is_body:
+        if is_body and sharding is not Sharding.PARAMETERS:
             weights += count * _COPIES.get(FORMATS[training.precision], 0)
         shares_gradients = sharding in (Sharding.GRADIENTS, Sharding.PARAMETERS)
         gradients += count * software.gradient_bytes / (group.size if shares_gradients else 1)

@@ -57,6 +57,8 @@ class Software:
     """Fused attention takes the batch first and keeps its output in that order too (FlashAttention's own kernels)."""
     fused_elementwise: bool = True
     """Whether activation functions, norms, residuals and positions are fused or compiled."""
+    fused_loss: bool = True
+    """Whether the loss works in place of its logits."""
     captured_graphs: bool = False
     """Whether launches are captured in graphs: then the host does not limit operators."""
     overlaps_tensor: bool = False
@@ -74,6 +76,10 @@ class Software:
     """Tokens are exchanged between experts under other microbatches' computation."""
     gradient_bytes: int = 4
     """Bytes in which gradients are kept and reduced."""
+
+
+PRODUCTS = "products"
+"""A recompute module: all operators between the matrix products, and every second product."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +101,7 @@ class Training:
     recompute: str = "none"
     """Recompute kind of all layers: none, select, full."""
     recompute_modules: tuple[str, ...] = ("core_attn",)
-    """What kind `select` computes again: core_attn, layernorm, mlp, moe, moe_act, mla_up_proj."""
+    """What kind `select` computes again: core_attn, layernorm, mlp, moe, moe_act, mla_up_proj, or `PRODUCTS`."""
     full_layers: int | None = None
     """Under `full`, how many layers of each cell; None: all."""
     layout: tuple[tuple[int, ...], ...] = ()

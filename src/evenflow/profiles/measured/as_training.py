@@ -65,6 +65,7 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         fused_attention=not old if settings.fused_attention is None else settings.fused_attention,
         transposes_attention=_is_batch_first(run, settings),
         attention_slowdown=1.0 if is_megatron else _PORTABLE,
+        fused_loss=is_megatron,
         fused_elementwise=is_megatron or "compile" in flags,
         splits_messages=run.zero not in _DEEPSPEED,
         captured_graphs="GRAPH=True" in flags or "cuda_graph_impl='full" in flags or "cuda_graph_impl='local" in flags,

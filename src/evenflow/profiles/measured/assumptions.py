@@ -85,6 +85,12 @@ def _precision(run: MeasuredRun) -> tuple[object, str]:
     return kind, _("the usual format of the accelerator: fp16 up to A100, fp8 on Blackwell, else bf16")
 
 
+def _recompute(run: MeasuredRun) -> tuple[object, str]:
+    if run.zero == "fsdp":
+        return "selective", _("not mentioned: usual where parameters are fully sharded")
+    return "none", _("not mentioned")
+
+
 def _nodes(run: MeasuredRun) -> tuple[object, str]:
     return 4 if str(run.hardware) in _NODES_OF_FOUR else 8, _("8, or 4 on GB200 and GB300")
 
@@ -114,5 +120,5 @@ _RULES: tuple[tuple[str, _Rule], ...] = (
     ("precision", _precision),
     ("sequence_parallel", _sequence_parallel),
     ("zero", _zero),
-    ("recompute", lambda run: ("none", _("not mentioned"))),
+    ("recompute", _recompute),
 )

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from evenflow.predict.training import PRODUCTS
 from evenflow.predict.transformer import LatentAttention
 from evenflow.profiles.measured.run import MeasuredRun
 
@@ -71,10 +72,14 @@ def settings_of(run: MeasuredRun) -> Settings:
 
 
 def recompute_modules(run: MeasuredRun) -> tuple[str, ...]:
-    """Return what selective recomputation computes again: the stated modules, or attention's scores."""
+    """Return what selective recomputation computes again: the stated modules.
+
+    If none are stated: every second product and all between them in fully sharded training, else attention's scores.
+    """
     found = re.search(r"recompute[-_]modules=\[([^]]*)\]", run.recompute_detail or "")
     names = re.findall(r"[a-z_]+", found[1]) if found else []
     offloaded = re.search(r"offload[-_]modules=\[([^]]*)\]", run.recompute_detail or "")
     for name in re.findall(r"[a-z_0-9]+", offloaded[1]) if offloaded else []:
         names += _OFFLOADED.get(name, ())
-    return tuple(dict.fromkeys(names)) or ("core_attn",)
+    usual = PRODUCTS if run.zero == "fsdp" and not settings_of(run).is_megatron else "core_attn"
+    return tuple(dict.fromkeys(names)) or (usual,)
