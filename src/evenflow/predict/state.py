@@ -2,22 +2,20 @@
 
 from evenflow.predict.held import Held, total
 from evenflow.predict.parameters import Parameters, dense_group, expert_group
-from evenflow.predict.training import FORMATS, Sharding, Training
+from evenflow.predict.training import Sharding, Training
 
 _MOMENTS = 8
 """Bytes of Adam's two moments of a parameter."""
 _SINGLE = 4
 """Bytes of a number in 32 bits."""
-_COPIES = {"float8": 2, "float4": 1}
-"""Bytes of a parameter's copies in low precision, one for each order of the matrix."""
 
 
-def state_parts(training: Training, parameters: Parameters, *, is_body: bool = False) -> dict[Held, int]:
+def state_parts(training: Training, parameters: Parameters) -> dict[Held, int]:
     """Return the bytes of one device for `parameters`, by what they are held for.
 
     Fully sharded parameters are the 32-bit ones themselves; else the optimizer has 32-bit copies of 16-bit ones. Where
     gradients are kept in 16 bits, the optimizer's share of them is copied to 32. [ZeRO, arXiv:1910.02054, §3.1]
-    `is_body`: of the body, whose linear layers keep copies of their weights in the training's low precision.
+    Weights of products in 8 bits are kept in 8 bits, once in each order of the matrix, or in 16: two bytes either way.
     """
     sharding, software = training.degrees.sharding, training.software
     is_single = training.precision == "fp32" or sharding is Sharding.PARAMETERS
@@ -26,8 +24,6 @@ def state_parts(training: Training, parameters: Parameters, *, is_body: bool = F
     groups = (parameters.dense, dense_group(training.degrees)), (parameters.expert, expert_group(training))
     for count, group in groups:
         weights += count * half / (group.size if sharding is Sharding.PARAMETERS else 1)
-        if is_body and sharding is not Sharding.PARAMETERS:
-            weights += count * _COPIES.get(FORMATS[training.precision], 0)
         shares_gradients = sharding in (Sharding.GRADIENTS, Sharding.PARAMETERS)
         gradients += count * software.gradient_bytes / (group.size if shares_gradients else 1)
         copies = (0 if is_single else _SINGLE) + (0 if software.gradient_bytes == _SINGLE else _SINGLE)
@@ -35,6 +31,6 @@ def state_parts(training: Training, parameters: Parameters, *, is_body: bool = F
     return {Held.PARAMETERS: round(weights), Held.GRADIENTS: round(gradients), Held.OPTIMIZER: round(optimizer)}
 
 
-def state_bytes(training: Training, parameters: Parameters, *, is_body: bool = False) -> int:
+def state_bytes(training: Training, parameters: Parameters) -> int:
     """Return all bytes of one device for `parameters`."""
-    return total(state_parts(training, parameters, is_body=is_body))
+    return total(state_parts(training, parameters))

@@ -148,7 +148,7 @@ def _layer(training: Training, kind: _Kind, part: PricedPart) -> Layer:
     return Layer(
         name=name,
         forward_ns=round(part.forward.total_ns),
-        parameter_bytes=state_bytes(training, part.parameters, is_body=True),
+        parameter_bytes=state_bytes(training, part.parameters),
         modes=modes,
     )
 

@@ -29,6 +29,8 @@ class Measurement:
     """Peak memory of a device; None where it was not measured."""
     is_last_rank: bool = False
     """Whether the memory is that of the last pipeline rank, and not of the fullest one."""
+    is_of_device: bool = False
+    """Whether the memory was read from the device, and not from the framework, which counts what is allocated."""
 
     def measured(self, quantity: Quantity) -> float | None:
         """Return nanoseconds or bytes; None where that was not measured."""
@@ -48,7 +50,7 @@ class Measurement:
         """Return the nanoseconds or bytes that were measured, as predicted."""
         if quantity is Quantity.TIME:
             return prediction.step_ns
-        ranks = [rank.total_bytes for rank in prediction.memory] or list(prediction.simulation.peak_memory_bytes)
+        ranks = [rank.device_bytes if self.is_of_device else rank.allocated_bytes for rank in prediction.memory]
         return float(ranks[-1] if self.is_last_rank else max(ranks))
 
     def predicted(self, quantity: Quantity, reached: Reached) -> float:

@@ -3,6 +3,7 @@
 from evenflow.predict.calibration.measurement import Measurement
 from evenflow.profiles.measured.as_training import training_of
 from evenflow.profiles.measured.run import MeasuredRun
+from evenflow.profiles.measured.settings import is_read_from_device
 
 
 def measurement_of(run: MeasuredRun) -> Measurement:
@@ -19,4 +20,5 @@ def measurement_of(run: MeasuredRun) -> Measurement:
         step_ns=None if run.step_s is None else run.step_s * 1e9,
         memory_bytes=None if run.mem_gib is None else run.mem_gib * 2**30,
         is_last_rank=run.mem_rank == "last",
+        is_of_device=is_read_from_device(run),
     )

@@ -126,5 +126,6 @@ def _biases(run: MeasuredRun, settings: Settings) -> Biases:
 
 
 def _is_batch_first(run: MeasuredRun, settings: Settings) -> bool:
-    """Whether fused attention is FlashAttention's, as up to Ampere, and not cuDNN's, which takes any order."""
-    return settings.values.get("attention-backend") == "flash" or str(run.hardware).startswith(("v100", "a100"))
+    """Whether sequences come first in the program, but not in its attention: FlashAttention, as up to Ampere."""
+    is_flash = settings.values.get("attention-backend") == "flash" or str(run.hardware).startswith(("v100", "a100"))
+    return settings.is_megatron and is_flash

@@ -83,3 +83,8 @@ def recompute_modules(run: MeasuredRun) -> tuple[str, ...]:
         names += _OFFLOADED.get(name, ())
     usual = PRODUCTS if run.zero == "fsdp" and not settings_of(run).is_megatron else "core_attn"
     return tuple(dict.fromkeys(names)) or (usual,)
+
+
+def is_read_from_device(run: MeasuredRun) -> bool:
+    """Whether the notes say that memory was read with nvidia-smi, or in whole gigabytes, as it is then."""
+    return "nvidia-smi" in (run.notes or "") or "whole GB" in (run.notes or "")
