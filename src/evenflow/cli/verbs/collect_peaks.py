@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,8 +14,9 @@ from evenflow.errors import FileError, InputError
 from evenflow.export.dry_run_text import format_memory_usage
 from evenflow.export.results.peaks_fields import peaks_fields
 from evenflow.language import _
+from evenflow.profiles.logs.log_lines import log_lines
 from evenflow.profiles.logs.megatron_logs import parse_rank_lines
-from evenflow.profiles.logs.mindspore_logs import LONGEST_LINE, parse_peak_lines, read_peak_folder
+from evenflow.profiles.logs.mindspore_logs import parse_peak_lines, read_peak_folder
 from evenflow.profiles.logs.stage_peaks import PeakKind
 from evenflow.units import megabytes
 
@@ -94,7 +94,7 @@ def _peaks(source: str, kind: PeakKind, ranks_per_stage: int | None) -> tuple[in
     place = _("standard input") if source == STANDARD_INPUT else source
     with _opened(source) as file:
         # Line by line: the output of a whole job can be larger than memory.
-        lines = (line.decode(errors="replace") for line in iter(partial(file.readline, LONGEST_LINE), b""))
+        lines = log_lines(file)
         if ranks_per_stage is None:
             return parse_peak_lines(lines, place=place, kind=kind)
         return parse_rank_lines(lines, ranks_per_stage=ranks_per_stage, place=place, kind=kind)

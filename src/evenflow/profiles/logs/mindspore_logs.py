@@ -18,12 +18,11 @@ from pathlib import Path
 from evenflow.errors import FileError, InputError
 from evenflow.fields import shortened
 from evenflow.language import _
+from evenflow.profiles.logs.log_lines import LONGEST_LINE
 from evenflow.profiles.logs.stage_peaks import PeakKind, peaks_in_order
 from evenflow.units import parse_memory
 
 _BLOCK_BYTES = 1 << 20
-LONGEST_LINE = 1 << 20
-"""Bytes after which a line is cut, so that a log without line breaks does not fill the memory."""
 _NUMBER = r"([0-9]{1,12}(?:\.[0-9]{1,12})?)"
 _STAGE_FOLDER = re.compile(r"stage_?([0-9]{1,6})(?:_rank)?_[0-9]{1,9}")
 _STAGE_PATH = re.compile(rf"(?:^|[/\\])({_STAGE_FOLDER.pattern}[/\\][^:]*):")
@@ -98,6 +97,13 @@ def parse_peak_lines(lines: Iterable[str], *, place: str, kind: PeakKind = PeakK
     if not peaks:
         raise _no_peak(kind, has_other=has_other, is_megatron=is_megatron, place=place)
     return peaks_in_order(peaks, place=place)
+
+
+def peaks_in_line(line: str, *, place: str) -> Iterator[tuple[PeakKind, int]]:
+    """Yield the kinds and bytes of the peaks in a line of a log."""
+    for kind in PeakKind:
+        for match in _peaks_in(line, kind):
+            yield kind, _bytes(match, place=place)
 
 
 def _only_log(folder: Path) -> Path:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.profiles.logs.printed_arguments import PRINTED
 from evenflow.ranges import Range
 
 ALIASES: Mapping[str, str] = {
@@ -60,7 +61,6 @@ _HARMLESS = re.compile(
 )
 """Names that match, but decide neither the cut, nor the order, nor recomputation of the training."""
 _OFF = ("None", "False", "0", "0.0", "[]", "")
-_PRINTED = re.compile(r"(?:^|[ \t:\]])([A-Za-z_][A-Za-z0-9_]*) \.+ ([^\n]*)$", re.MULTILINE)
 _INTEGER = re.compile(r"-?[0-9]{1,15}")
 
 
@@ -166,7 +166,7 @@ def arguments_of(values: Mapping[str, object], *, file: str, lines: Mapping[str,
 
 def is_printed(text: str) -> bool:
     """Return whether a text has arguments as Megatron-LM prints them: ``  num_layers ........ 32``."""
-    return any(found[1] == "pipeline_model_parallel_size" for found in _PRINTED.finditer(text))
+    return any(found[1] == "pipeline_model_parallel_size" for found in PRINTED.finditer(text))
 
 
 def printed_arguments(text: str, *, file: str) -> Arguments:
@@ -174,7 +174,7 @@ def printed_arguments(text: str, *, file: str) -> Arguments:
     values: dict[str, object] = {}
     lines: dict[str, int] = {}
     line, position = 1, 0
-    for found in _PRINTED.finditer(text):
+    for found in PRINTED.finditer(text):
         line += text.count("\n", position, found.start())
         position = found.start()
         key, value = ALIASES.get(found[1], found[1]), found[2].strip()

@@ -1,0 +1,29 @@
+"""What follows from the degrees of parallelism that a log states."""
+
+from collections.abc import Mapping
+
+
+def with_sizes(fields: Mapping[str, object]) -> dict[str, object]:
+    """Return fields of a run with devices, data parallelism, microbatches, schedule and name where they follow.
+
+    A degree that is not stated counts as 1 for the devices: frameworks that do not print it do not have it.
+    """
+    found = {name: value for name, value in fields.items() if value is not None}
+
+    def whole(name: str, absent: int = 0) -> int:
+        value = found.get(name)
+        return value if isinstance(value, int) else absent
+
+    group = whole("tp", 1) * whole("pp", 1) * whole("cp", 1)
+    if whole("gpus") and "dp" not in found and whole("gpus") % group == 0:
+        found["dp"] = whole("gpus") // group
+    if whole("dp") and "gpus" not in found:
+        found["gpus"] = whole("dp") * group
+    once = whole("dp") * whole("mbs")
+    if once and whole("gbs") and whole("gbs") % once == 0:
+        found.setdefault("microbatches", whole("gbs") // once)
+    if whole("pp") > 1 and "vpp" in found:
+        found.setdefault("schedule", "interleaved" if whole("vpp") > 1 else "1f1b")
+    if "hidden" in found and "layers" in found:
+        found.setdefault("model", f"h{whole('hidden')} L{whole('layers')}")
+    return found

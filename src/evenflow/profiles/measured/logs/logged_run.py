@@ -1,0 +1,129 @@
+"""Logs of the ranks of one run as a measured run."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.profiles.measured.logs.degrees import with_sizes
+from evenflow.profiles.measured.logs.log_file import LogFile
+from evenflow.profiles.measured.logs.log_format import PeakOf
+from evenflow.profiles.measured.logs.log_memory import logged_peak
+from evenflow.profiles.measured.logs.megatron_fields import megatron_fields
+from evenflow.profiles.measured.logs.stated import Stated
+from evenflow.profiles.measured.logs.step_times import WARM_UP_STEPS, SteadyStep
+from evenflow.profiles.measured.run import MeasuredRun
+
+_RANK = re.compile(r"(?:rank|worker)[_-]?([0-9]{1,6})(?![0-9])")
+
+
+def measured_run(logs: Sequence[LogFile], *, place: Path) -> MeasuredRun:
+    """Return the run whose ranks wrote these logs; `place` is the file or the folder that they are.
+
+    Steps are those of the log with most lines of progress, memory that of the fullest rank.
+
+    Raises:
+        InputError: no lines of progress, or too few for a steady step, and no memory either.
+    """
+    stated = Stated()
+    for log in logs:
+        for name, text in log.run.stated.texts.items():
+            stated.state(name, text)
+    timed = [log for log in logs if log.run.steady is not None]
+    best = max(timed, key=_lines, default=None)
+    steady = None if best is None else best.run.steady
+    kind = None if best is None else best.run.format
+    fields = dict((megatron_fields if kind is None else kind.fields)(stated))
+    if steady is not None and steady.batch:
+        fields["gbs"] = steady.batch
+    fields = with_sizes(fields)
+    peak = logged_peak(_peaks(logs), fields, dp_is_outside=stated.flag("use_tp_pp_dp_mapping") is True)
+    if steady is None and (peak is None or not stated.texts):
+        raise _no_steps(logs, place)
+    notes = [] if steady is None or kind is None else [_note(steady, kind.name)]
+    if peak is not None:
+        notes.append(_memory_note(peak[0]))
+    return MeasuredRun(
+        id=str(place),
+        source=str(place.parent),
+        ref=str(place),
+        **fields,  # type: ignore[arg-type]
+        step_s=None if steady is None else _step_s(steady, fields),
+        tokens_s_gpu=None if steady is None else steady.tokens_s,
+        tflops_gpu=None if steady is None else steady.tflops,
+        mem_gib=None if peak is None else peak[1],
+        mem_rank=None if peak is None else peak[2],
+        notes="; ".join(notes),
+    )
+
+
+def _lines(log: LogFile) -> int:
+    return 0 if log.run.steady is None else log.run.steady.used
+
+
+def _peaks(logs: Sequence[LogFile]) -> dict[PeakOf, dict[int | None, int]]:
+    """The most of every rank; a rank that a line does not say may be in the name of the log or of its folder."""
+    peaks: dict[PeakOf, dict[int | None, int]] = {}
+    for log in logs:
+        named = _RANK.search(log.path.name) or _RANK.search(log.path.parent.name)
+        for of, by_rank in log.run.peaks.items():
+            for rank, size in by_rank.items():
+                whose = int(named[1]) if rank is None and named else rank
+                all_ranks = peaks.setdefault(of, {})
+                all_ranks[whose] = max(size, all_ranks.get(whose, 0))
+    return peaks
+
+
+def _step_s(steady: SteadyStep, fields: dict[str, object]) -> float | None:
+    """The seconds of a step: logged, or from a rate and the size of the batch."""
+    if steady.time_s is not None:
+        return steady.time_s
+    batch, tokens, devices = (fields.get(name) for name in ("gbs", "seq", "gpus"))
+    if not isinstance(batch, int):
+        return None
+    if steady.samples_s is not None:
+        return batch / steady.samples_s
+    if steady.tokens_s is None or not isinstance(tokens, int) or not isinstance(devices, int):
+        return None
+    return batch * tokens / (steady.tokens_s * devices)
+
+
+def _note(steady: SteadyStep, name: str) -> str:
+    note = _(
+        "log of {name}: median of {used} of {logged} lines, the middle half within {spread:.2%}",
+        name=name,
+        used=steady.used,
+        logged=steady.logged,
+        spread=steady.spread,
+    )
+    if steady.restarts:
+        note = _("{note}, after {restarts} restarts", note=note, restarts=steady.restarts)
+    return note
+
+
+def _memory_note(of: PeakOf) -> str:
+    if of is PeakOf.ALLOCATED:
+        return _("memory is the peak of what tensors take")
+    if of is PeakOf.RESERVED:
+        return _("memory is the peak of what the allocator reserves")
+    return _("memory is all that is taken on the device")
+
+
+def _no_steps(logs: Sequence[LogFile], place: Path) -> InputError:
+    if any(log.run.times for log in logs):
+        return InputError(
+            value=None,
+            rule=_("must log at least {least} steps: the first ones are warm-up", least=WARM_UP_STEPS + 1),
+            place=str(place),
+            remedy=_("train longer, or log more often"),
+        )
+    return InputError(
+        value=None,
+        rule=_(
+            "must have lines of progress of Megatron-LM ('elapsed time per iteration'), torchtitan ('tps:'), "
+            "NeMo ('train_step_timing'), MindFormers ('per_step_time') or DeepSpeed ('CurrSamplesPerSec')"
+        ),
+        place=str(place),
+        remedy=_("give the output of the rank that logs progress, which is the last one in Megatron-LM"),
+    )

@@ -1,0 +1,160 @@
+"""The configuration of a run by the names of Megatron-LM's arguments, which what is built on it uses too.
+
+[Megatron-LM, megatron/training/arguments.py, core 0.6 to 0.14; Megatron-Bridge, `ConfigContainer.print_yaml`; NeMo,
+`OmegaConf.to_yaml` of the experiment]
+"""
+
+from evenflow.profiles.measured.logs.stated import Stated
+
+_OVERLAPS = (
+    "tp_comm_overlap", "overlap_grad_reduce", "overlap_param_gather", "overlap_p2p_comm",
+    "overlap_moe_expert_parallel_comm", "delay_wgrad_compute", "enable_cuda_graph", "external_cuda_graph",
+)  # fmt: skip
+_FIRST = ("decoder_first_pipeline_num_layers", "num_layers_in_first_pipeline_stage")
+_LAST = ("decoder_last_pipeline_num_layers", "num_layers_in_last_pipeline_stage")
+_ENDS = {"embedding": "account_for_embedding_in_pipeline_split", "loss": "account_for_loss_in_pipeline_split"}
+_FULLY_SHARDED = ("use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp")
+NAMES = frozenset(
+    (
+        *_OVERLAPS, *_FIRST, *_LAST, *_ENDS.values(), *_FULLY_SHARDED,
+        "world_size", "data_parallel_size", "num_nodes", "devices", "hidden_size", "ffn_hidden_size", "num_layers",
+        "encoder_num_layers", "num_attention_heads", "group_query_attention", "num_query_groups", "kv_channels",
+        "vocab_size", "padded_vocab_size", "seq_length", "encoder_seq_length", "num_experts", "num_moe_experts",
+        "moe_router_topk", "moe_ffn_hidden_size", "moe_shared_expert_intermediate_size", "mtp_num_layers", "swiglu",
+        "gated_linear_unit", "untie_embeddings_and_output_weights", "share_embeddings_and_output_weights",
+        "tensor_model_parallel_size", "context_parallel_size", "expert_model_parallel_size",
+        "pipeline_model_parallel_size", "virtual_pipeline_model_parallel_size",
+        "num_virtual_stages_per_pipeline_rank", "num_layers_per_virtual_pipeline_stage", "sequence_parallel",
+        "micro_batch_size", "global_batch_size", "use_distributed_optimizer", "data_parallel_sharding_strategy",
+        "zero_stage", "pipeline_model_parallel_layout", "recompute_granularity", "recompute_method",
+        "recompute_num_layers", "recompute_modules", "activations_checkpoint_granularity", "checkpoint_activations",
+        "bf16", "fp16", "fp8", "fp4", "precision", "cuda_graph_impl", "use_tp_pp_dp_mapping",
+    )
+)  # fmt: skip
+
+
+def megatron_fields(stated: Stated) -> dict[str, object]:
+    """Return the fields of a measured run that arguments of Megatron-LM state."""
+    experts = stated.whole("num_experts", "num_moe_experts")
+    ffn = stated.whole("ffn_hidden_size")
+    expert_ffn = (stated.whole("moe_ffn_hidden_size") or ffn) if experts else None
+    nodes, devices = stated.whole("num_nodes"), stated.whole("devices")
+    layers, ranks = stated.whole("num_layers", "encoder_num_layers"), stated.whole("pipeline_model_parallel_size")
+    return {
+        "gpus": stated.whole("world_size") or (nodes * devices if nodes and devices else None),
+        "gpus_per_node": devices if nodes else None,
+        "hidden": stated.whole("hidden_size"),
+        "ffn": ffn,
+        "layers": layers,
+        "heads": stated.whole("num_attention_heads"),
+        "kv_heads": _kv_heads(stated),
+        "head_dim": stated.whole("kv_channels"),
+        "vocab": stated.whole("vocabulary before padding", "vocab_size", "padded_vocab_size"),
+        "seq": stated.whole("seq_length", "encoder_seq_length"),
+        "experts": experts,
+        "active_experts": stated.whole("moe_router_topk") if experts else None,
+        "expert_ffn": expert_ffn,
+        "shared_experts": _shared_experts(stated, expert_ffn) if experts else None,
+        "mtp_layers": stated.whole("mtp_num_layers"),
+        "gated_mlp": stated.flag("swiglu", "gated_linear_unit"),
+        "tied_embeddings": _tied(stated),
+        "precision": _precision(stated),
+        "tp": stated.whole("tensor_model_parallel_size"),
+        "cp": stated.whole("context_parallel_size"),
+        "ep": stated.whole("expert_model_parallel_size"),
+        "dp": stated.whole("data_parallel_size"),
+        "pp": ranks,
+        "vpp": _chunks(stated, layers, ranks),
+        "sequence_parallel": stated.flag("sequence_parallel"),
+        "zero": _zero(stated),
+        "mbs": stated.whole("micro_batch_size"),
+        "gbs": stated.whole("global_batch_size"),
+        "layout": _layout(stated),
+        "recompute": _recompute(stated),
+        "recompute_detail": _recompute_detail(stated),
+        "overlap_flags": _overlaps(stated),
+    }
+
+
+def _kv_heads(stated: Stated) -> int | None:
+    heads, groups = stated.whole("num_attention_heads"), stated.whole("num_query_groups")
+    return heads if stated.flag("group_query_attention") is False else groups or heads
+
+
+def _shared_experts(stated: Stated, expert_ffn: int | None) -> int | None:
+    width = stated.whole("moe_shared_expert_intermediate_size")
+    if width is None:
+        return 0 if stated.is_nothing("moe_shared_expert_intermediate_size") else None
+    return width // expert_ffn if expert_ffn and width % expert_ffn == 0 else None
+
+
+def _tied(stated: Stated) -> bool | None:
+    untied = stated.flag("untie_embeddings_and_output_weights")
+    return stated.flag("share_embeddings_and_output_weights") if untied is None else not untied
+
+
+def _precision(stated: Stated) -> str | None:
+    for name, precision in (("fp4", "nvfp4"), ("fp8", "fp8")):
+        if name in stated and not stated.is_nothing(name):
+            return precision
+    for name in ("bf16", "fp16"):
+        if stated.flag(name):
+            return name
+    word = stated.word("precision")
+    if word is None:
+        return "fp32" if stated.flag("bf16") is False and stated.flag("fp16") is False else None
+    return {"bf16": "bf16", "16": "fp16", "fp16": "fp16", "32": "fp32"}.get(word.partition("-")[0])
+
+
+def _chunks(stated: Stated, layers: int | None, ranks: int | None) -> int | None:
+    chunks = stated.whole("virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank")
+    each = stated.whole("num_layers_per_virtual_pipeline_stage")
+    if chunks is None and each and layers and ranks and layers % (ranks * each) == 0:
+        return layers // (ranks * each)
+    return 1 if chunks is None and stated.is_nothing("virtual_pipeline_model_parallel_size") else chunks
+
+
+def _zero(stated: Stated) -> str | None:
+    if any(stated.flag(name) for name in _FULLY_SHARDED):
+        return "fsdp" if stated.word("data_parallel_sharding_strategy") in (None, "optim_grads_params") else "distopt"
+    distributed = stated.flag("use_distributed_optimizer")
+    stage = stated.word("zero_stage")
+    if not distributed and stage in ("0", "1", "2", "3"):
+        return stage
+    return None if distributed is None else "distopt" if distributed else "0"
+
+
+def _layout(stated: Stated) -> str | None:
+    layout = stated.word("pipeline_model_parallel_layout")
+    if layout is not None:
+        return layout
+    first, last = stated.whole(*_FIRST), stated.whole(*_LAST)
+    if first or last:
+        ends = (f"first={first}" if first else "", f"last={last}" if last else "")
+        return " ".join(filter(None, ends))
+    counted = " and ".join(end for end, name in _ENDS.items() if stated.flag(name))
+    return f"{counted} count as one layer each" if counted else None
+
+
+def _recompute(stated: Stated) -> str | None:
+    granularity = stated.word("recompute_granularity", "activations_checkpoint_granularity")
+    if granularity in ("full", "selective"):
+        return granularity
+    if stated.flag("checkpoint_activations"):
+        return "full"
+    names = ("recompute_granularity", "activations_checkpoint_granularity", "checkpoint_activations")
+    return "none" if any(map(stated.is_nothing, names)) else None
+
+
+def _recompute_detail(stated: Stated) -> str | None:
+    kind = stated.word("recompute_granularity")
+    if kind == "selective":
+        return " ".join(stated.words("recompute_modules")) or None
+    names = ("recompute_method", "recompute_num_layers")
+    return " ".join(f"{name}={stated.word(name)}" for name in names if stated.word(name)) or None
+
+
+def _overlaps(stated: Stated) -> str | None:
+    graph = stated.word("cuda_graph_impl")
+    graphs = None if graph in (None, "none") else f"cuda_graph_impl='{graph}'"
+    return ", ".join(filter(None, (stated.on(*_OVERLAPS), graphs))) or None
