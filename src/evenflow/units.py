@@ -6,6 +6,7 @@ A megabyte is 2**20 bytes and a gigabyte 2**30, as device memory and the layer f
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 
 from evenflow.errors import InputError
@@ -182,6 +183,7 @@ def _formatted(value: float, units: Sequence[tuple[str, int]], parse: Callable[[
     for unit, size in units:
         for digits in range(1, _MOST_DIGITS + 1):
             text = f"{Decimal(f'{value / size:.{digits}g}'):f}{unit}"
-            if value >= size and parse(text) == value:
-                return text
+            with suppress(InputError):  # one that is rounded up can be beyond the range
+                if value >= size and parse(text) == value:
+                    return text
     return f"{Decimal(value):f}{units[-1][0]}"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.calibration import ERRORS, Calibration
 from evenflow.cluster.data_sheets import ACCELERATORS
+from evenflow.cluster.generations import GENERATIONS
 from evenflow.cluster.reached import PARAMETERS, Reached
 from evenflow.export.accelerator_text import format_accelerator_file
 from evenflow.profiles.accelerator_file import RATES, parse_accelerator_file
@@ -45,6 +46,7 @@ def accelerators(draw: st.DrawFn) -> Accelerator:
     return Accelerator(
         name=draw(TEXTS),
         source=draw(st.just("") | TEXTS),
+        generation=draw(st.just("") | st.sampled_from(list(GENERATIONS))),
         flops_per_s=rates["float32"],
         flops_per_s_of=rates,
         memory_bytes=draw(st.integers(1, int(MEMORY_BYTES.most))),

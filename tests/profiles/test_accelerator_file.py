@@ -8,6 +8,7 @@ import pytest
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.calibration import Calibration
 from evenflow.cluster.data_sheets import ACCELERATORS, accelerator_named
+from evenflow.cluster.generations import GENERATIONS
 from evenflow.cluster.reached import Reached
 from evenflow.errors import InputError
 from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path, parse_accelerator_file
@@ -93,6 +94,17 @@ class TestBase:
         assert read({"base": "gb200", "link": {"bandwidth": "600GBps"}}).link_devices == 72
 
 
+class TestGeneration:
+    @pytest.mark.parametrize("name", GENERATIONS)
+    def test_devices_of_a_generation_reach_alike(self, name: str) -> None:
+        found = read({**FIELDS, "generation": name})
+        assert (found.generation, found.reached) == (name, GENERATIONS[name])
+        assert read({"base": "a100", "generation": name}).reached == GENERATIONS[name]
+
+    def test_that_of_the_base_is_taken(self) -> None:
+        assert read({"base": "a100"}).generation == "Ampere"
+
+
 class TestNetwork:
     def test_devices_share_the_cards_of_their_node(self) -> None:
         found = read({**FIELDS, "network": {"bandwidth": "25GBps", "cards_per_node": 4}})
@@ -138,6 +150,8 @@ def test_a_name_is_no_file() -> None:
         ({"calibration": {"runs": 0}}, r"calibration\.runs must be"),
         ({"calibration": {"runs": 1, "files": "a.csv"}}, r"calibration\.files must be a list of texts"),
         ({"calibration": {"runs": 1, "step_error": -0.5}}, r"calibration\.step_error must be"),
+        ({"generation": "hoper"}, "generation must be one of .*did you mean 'Hopper'"),
+        ({"generation": 7}, "generation must be a text"),
         ({"base": "h1000"}, "base must be one of .*did you mean 'h100'"),
         ({"base": 5}, "base must be a text"),
         ({"name": ""}, "name must be a text"),

@@ -3,7 +3,7 @@
 name: my-cluster              optional; else the name of the file
 base: h100                    optional: a known accelerator, of which the file says what differs
 source: our own measurements  optional
-generation: Hopper            optional: whose published runs say how far off predictions are
+generation: Hopper            optional: what is reached without `reached`, and how far off predictions are
 flops: {bf16: 989TFLOPS, fp8: 1979TFLOPS}
 memory: 80GB                  of one device
 memory_bandwidth: 3350GBps
@@ -22,8 +22,9 @@ from pathlib import Path
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.calibration import ERRORS, Calibration
 from evenflow.cluster.data_sheets import accelerator_named
+from evenflow.cluster.generations import GENERATIONS
 from evenflow.cluster.reached import PARAMETERS, Reached
-from evenflow.fields import Fields, as_fields, load_json, read_text
+from evenflow.fields import Fields, as_fields, load_json, nearest, read_text
 from evenflow.language import _
 from evenflow.profiles.yaml_file import load_yaml, section
 from evenflow.ranges import COEFFICIENT, DEVICES, Range
@@ -79,6 +80,7 @@ def parse_accelerator_file(text: str, *, place: str) -> Accelerator:
     fields = as_fields(load_json(text, file=place), file=place) if is_json else load_yaml(text, file=place)
     fields.check_known(_FIELDS)
     base = _base(fields)
+    generation = _generation(fields) if "generation" in fields else base.generation if base else ""
     rates = _rates(fields, base)
     link, link_devices = _link(fields, base)
     memory, bandwidth = "memory", "memory_bandwidth"
@@ -96,8 +98,8 @@ def parse_accelerator_file(text: str, *, place: str) -> Accelerator:
         link_bytes_per_s=link,
         link_devices=link_devices,
         network_bytes_per_s=_network(fields, base, link_devices),
-        generation=fields.text("generation") if "generation" in fields else base.generation if base else "",
-        reached=_reached(fields, base.reached if base else Reached()),
+        generation=generation,
+        reached=_reached(fields, base.reached if base and "generation" not in fields else GENERATIONS.get(generation)),
         calibration=_calibration(fields) if "calibration" in fields else None,
     )
 
@@ -107,6 +109,15 @@ def _base(fields: Fields) -> Accelerator | None:
         return None
     with fields.at("base"):
         return accelerator_named(fields.text("base"))
+
+
+def _generation(fields: Fields) -> str:
+    name = fields.text("generation")
+    if name not in GENERATIONS:
+        near = nearest(name, GENERATIONS)
+        rule = _("must be one of {known}", known=", ".join(GENERATIONS))
+        raise fields.error("generation", rule, remedy=_("did you mean {near!r}?", near=near) if near else "")
+    return name
 
 
 def _rate(fields: Fields, key: str) -> float:
@@ -161,7 +172,8 @@ def _network(fields: Fields, base: Accelerator | None, link_devices: int) -> flo
     return float(max(1, round(bandwidth * cards / devices)))
 
 
-def _reached(fields: Fields, known: Reached) -> Reached:
+def _reached(fields: Fields, known: Reached | None) -> Reached:
+    known = known or Reached()
     if "reached" not in fields:
         return known
     given = section(fields, "reached")
