@@ -27,6 +27,7 @@ def predict_text(prediction: Prediction, setting: PredictionSetting) -> str:
         _time_table(prediction),
         _memory_table(prediction, setting.memory_limit_bytes),
         "\n".join(_limit(prediction, setting.memory_limit_bytes)),
+        "\n".join(_change(prediction, setting)),
         _next(prediction, setting),
         "\n".join(_notes(setting)),
     ]
@@ -171,6 +172,23 @@ def _limit(prediction: Prediction, limit_bytes: int) -> Iterator[str]:
             over=f"{math.ceil(10 * (peak - limit_bytes) / _GIGABYTE) / 10:.1f}",  # never 0.0
             limit=_gb(limit_bytes),
         )
+
+
+def _change(prediction: Prediction, setting: PredictionSetting) -> Iterator[str]:
+    """Say what fits where the limit is exceeded."""
+    limit, change = setting.memory_limit_bytes, setting.change
+    if not limit or prediction.memory[fullest(prediction.memory)].total_bytes <= limit:
+        return
+    if change is None:
+        yield from wrapped(_("no change of one or two settings fits on as many devices: use more devices"), _WIDTH)
+        return
+    yield _("the smallest change that fits: {options}", options=", ".join(setting.changed_options))
+    yield _(
+        "with it a step of {step_ms:,.1f} ms ({longer:+.1f} %) and {peak} GB on the fullest rank",
+        step_ms=change.step_ns / 1e6,
+        longer=100 * (change.step_ns / prediction.step_ns - 1),
+        peak=_gb(change.memory_bytes),
+    )
 
 
 def _next(prediction: Prediction, setting: PredictionSetting) -> str:

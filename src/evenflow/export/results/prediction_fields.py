@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from evenflow.predict.limits.smallest_change import Change
 from evenflow.predict.parameters import model_parameters
 from evenflow.predict.prediction import Prediction
 from evenflow.predict.training import Training
@@ -20,6 +21,10 @@ class PredictionSetting:
     """What was assumed of the model, or left out of it."""
     plan_command: str = ""
     """How to plan the pipeline of the layer file; empty without one."""
+    change: Change | None = None
+    """The smallest change that fits, where the memory limit is exceeded and there is one."""
+    changed_options: tuple[str, ...] = ()
+    """The change as options of the command."""
 
 
 def prediction_fields(prediction: Prediction, setting: PredictionSetting) -> dict[str, object]:
@@ -58,9 +63,21 @@ def prediction_fields(prediction: Prediction, setting: PredictionSetting) -> dic
         ],
         "memory_limit_mb": megabytes(limit) if limit else None,
         "fits": peak <= limit if limit else None,
+        "smallest_change": _change_fields(setting),
         "assumed": list(setting.assumed),
         "notes": list(setting.notes),
         "plan_command": setting.plan_command or None,
+    }
+
+
+def _change_fields(setting: PredictionSetting) -> dict[str, object] | None:
+    change = setting.change
+    if change is None:
+        return None
+    return {
+        "options": list(setting.changed_options),
+        "step_ms": milliseconds(round(change.step_ns)),
+        "peak_mb": megabytes(change.memory_bytes),
     }
 
 

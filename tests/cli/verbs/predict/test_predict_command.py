@@ -73,10 +73,51 @@ def test_json_has_what_the_text_has(evenflow, folder):
 
 
 def test_memory_that_is_exceeded(evenflow, folder):
-    result = evenflow(*SPLIT, "--memory", "512MB", "--json", "p.json")
+    result = evenflow(*SPLIT, "--memory", "64MB", "--json", "p.json")
     assert result.exit_code == 3
-    assert "over the limit of 0.5 GB" in result.stdout
-    assert json.loads((folder / "p.json").read_text())["fits"] is False
+    assert "over the limit of 0.1 GB" in result.stdout
+    assert "no change of one or two settings fits on as many devices: use more devices" in result.stdout
+    found = json.loads((folder / "p.json").read_text())
+    assert (found["fits"], found["smallest_change"]) == (False, None)
+
+
+@pytest.mark.parametrize("share", [0.9, 0.8, 0.7])
+def test_the_printed_change_fits_and_takes_as_long_as_it_says(evenflow, folder, share):
+    """The options, added to the command line or in the place of those there, are the step that was promised."""
+    asked = (*SPLIT, "--microbatch", 2, "--json", "p.json", "--overwrite")
+    evenflow(*asked)
+    peak = max(one["total_mb"] for one in json.loads((folder / "p.json").read_text())["memory"])
+    limit = ("--memory", f"{int(share * peak)}MB")
+    refused = evenflow(*asked, *limit)
+    assert refused.exit_code == 3
+    change = json.loads((folder / "p.json").read_text())["smallest_change"]
+    assert f"the smallest change that fits: {', '.join(change['options'])}" in refused.stdout
+    again = evenflow(*asked, *limit, *(word for option in change["options"] for word in option.split()))
+    assert again.exit_code == 0, again.output
+    found = json.loads((folder / "p.json").read_text())
+    assert found["step_ms"] == change["step_ms"]
+    assert max(one["total_mb"] for one in found["memory"]) == change["peak_mb"]
+    assert found["smallest_change"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--tensor", 16, "--gpus", 64), ""),
+        (("--tensor", 3, "--gpus", 12), "--tensor must divide the heads (16), got 3; use 2"),
+        (("--global-batch", 31), "--global-batch must be a multiple of data x microbatch (2 x 1), got 31; use 32"),
+        (("--pipeline", 8, "--chunks", 3), "--pipeline must be such that pipeline x chunks (24) divides the 8 layers"),
+        (("--seq", 1023), "--seq must be a multiple of tensor x context (2), got 1023; use 1,024"),
+        (("--precision", "fp8"), "--precision must be a format that a100-80 computes in, got 'fp8'"),
+        (("--expert", 2), "--expert must be 1 for a model without experts, got 2; leave it out"),
+        (("--recompute", "selective", "--recompute-modules", "mlps"), "did you mean 'mlp'?"),
+    ],
+)
+def test_settings_that_cannot_be_are_named_by_their_options(evenflow, options, message):
+    result = evenflow(*SPLIT, *options)
+    assert result.exit_code == (2 if message else 0), result.output
+    assert message in result.stderr
+    assert result.stderr.count("\n") == (1 if message else 0)
 
 
 @pytest.mark.parametrize(

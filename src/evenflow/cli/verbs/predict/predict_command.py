@@ -9,11 +9,13 @@ from evenflow.cli.exit_status import INFEASIBLE
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.sections import SectionedCommand
 from evenflow.cli.text.predict_text import predict_text
+from evenflow.cli.verbs.predict.option_names import changed_options
 from evenflow.cli.verbs.predict.plan_command import plan_command
 from evenflow.cli.verbs.predict.predict_job import model_file, predict_job
 from evenflow.cli.verbs.predict.predict_options import PredictOptions, predict_options
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.prediction_fields import PredictionSetting, prediction_fields
+from evenflow.predict.limits.smallest_change import peak_bytes, smallest_change
 from evenflow.predict.prediction import predict as predict_step
 from evenflow.profiles.accelerator_file import accelerator_path
 
@@ -26,7 +28,7 @@ def predict(**keywords: Any) -> int:
     The time is that of operators and exchanges on the accelerator's data sheet, put in order by the exact simulator of
     the pipeline. docs/accuracy.md has what such predictions miss published measurements by.
 
-    Exit status: 0 predicted, 2 bad input, 3 the memory limit is exceeded.
+    Exit status: 0 predicted, 2 bad input, 3 the memory limit is exceeded; the smallest change that fits is printed.
 
     \b
     Examples:
@@ -47,12 +49,16 @@ def predict(**keywords: Any) -> int:
     result = predict_step(job.training, job.topology)
     outputs.write("--output", lambda: format_layer_file(result.priced.network))
     limit = job.memory_limit_bytes
+    is_over = bool(limit) and peak_bytes(result) > limit
+    change = smallest_change(job.training, job.topology, limit_bytes=limit) if is_over else None
     setting = PredictionSetting(
         memory_limit_bytes=limit,
         assumed=job.assumed,
         notes=job.notes,
         plan_command=plan_command(result, asked.layer_file, memory_limit_bytes=limit),
+        change=change,
+        changed_options=() if change is None else changed_options(change.settings),
     )
     outputs.write_json(lambda: prediction_fields(result, setting))
     click.echo("\n\n".join(filter(None, (predict_text(result, setting), outputs.sentence))))
-    return INFEASIBLE if limit and max(one.total_bytes for one in result.memory) > limit else 0
+    return INFEASIBLE if is_over else 0

@@ -8,17 +8,19 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.layers_per_rank import kept_layers
 from evenflow.cli.shared.model_config import config_path
 from evenflow.cli.verbs.predict.model_numbers import model_of
+from evenflow.cli.verbs.predict.option_names import KIND_WORDS, option
 from evenflow.cli.verbs.predict.predict_options import PredictOptions
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.predict.limits.checks import check_training
 from evenflow.predict.training import Degrees, Sharding, Software, Training
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.accelerator_file import accelerator_given
 from evenflow.schedule import family_name
 
-_KINDS = {"none": "none", "selective": "select", "full": "full"}
+_KINDS = {word: kind for kind, word in KIND_WORDS.items()}
 """Recompute kind by the word of ``--recompute``."""
 
 
@@ -41,6 +43,7 @@ def predict_job(asked: PredictOptions, *, given: Collection[str]) -> PredictJob:
     accelerator = accelerator_given(asked.accelerator)
     model = model_of(asked)
     training = _training(asked, model.model)
+    check_training(training, accelerator, named=option)
     limit = options.memory_limit(asked.memory) or accelerator.memory_bytes
     return PredictJob(
         training=training,
@@ -109,19 +112,20 @@ def _data(asked: PredictOptions) -> int:
         )
     if asked.gpus % others:
         rule = _("must be a multiple of tensor x pipeline x context = {product:,}", product=others)
-        raise InputError(value=asked.gpus, rule=rule, place="--gpus")
+        next_one = -(-asked.gpus // others) * others
+        raise InputError(value=asked.gpus, rule=rule, place="--gpus", remedy=_("use {number}", number=f"{next_one:,}"))
     return asked.gpus // others
 
 
 def _check_recompute(asked: PredictOptions) -> None:
     """Refuse options of a recompute kind beside another."""
-    for value, option, kind in (
+    for value, name, kind in (
         (asked.recompute_modules, "--recompute-modules", "selective"),
         (asked.recompute_layers, "--recompute-layers", "full"),
     ):
         if value is not None and asked.recompute != kind:
             rule = _("must come with --recompute {kind}", kind=kind)
-            raise InputError(value=value, rule=rule, place=option)
+            raise InputError(value=value, rule=rule, place=name)
 
 
 def _software(asked: PredictOptions) -> Software:

@@ -1,0 +1,41 @@
+"""The options of ``evenflow predict`` for the settings of a training."""
+
+from collections.abc import Iterable
+
+from evenflow.model import FULL, NONE, SELECT
+from evenflow.predict.limits.smallest_change import Setting
+
+KIND_WORDS = {NONE: "none", SELECT: "selective", FULL: "full"}
+"""Word of ``--recompute`` by recompute kind."""
+_OTHER_NAMES = {
+    "vocabulary": "vocab",
+    "sequence": "seq",
+    "sharding": "zero",
+    "layout": "layers_per_rank",
+    "full_layers": "recompute_layers",
+    "gradient_bytes": "gradient_dtype",
+}
+_GRADIENTS = {2: "bf16", 4: "fp32"}
+
+
+def option(field: str) -> str:
+    """Return the option of a field of a training, as messages name it."""
+    return f"--{_OTHER_NAMES.get(field, field).replace('_', '-')}"
+
+
+def changed_options(settings: Iterable[Setting]) -> tuple[str, ...]:
+    """Return the options that make the settings what they are after a change, or leave them out."""
+    found = []
+    for one in settings:
+        name, value = option(one.field), one.after
+        if one.field == "sequence_parallel":
+            found.append("no --no-sequence-parallel")
+        elif value is None or value == ():
+            found.append(f"no {name}")
+        elif one.field == "recompute":
+            found.append(f"{name} {KIND_WORDS[str(value)]}")
+        elif one.field == "gradient_bytes":
+            found.append(f"{name} {_GRADIENTS[int(str(value))]}")
+        else:
+            found.append(f"{name} {value}")
+    return tuple(found)
