@@ -36,6 +36,8 @@ class Accelerator:
     """Bandwidth of one device to other domains, in each direction."""
     generation: str = ""
     """Name of its generation in `evenflow.cluster.generations`; empty where it is of none."""
+    switch_reduces: bool = False
+    """Whether the switch of a fast domain adds up what its devices send (NVLink SHARP)."""
     reached: Reached = field(default_factory=Reached)
     """What training reaches of these rates."""
     calibration: Calibration | None = None

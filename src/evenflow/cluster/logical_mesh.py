@@ -12,9 +12,15 @@ from evenflow.cluster.cluster import Cluster, Link, Submesh
 from evenflow.cluster.mesh import Mesh, MeshAxis
 
 
-def mesh_axis(size: int, link: Link) -> MeshAxis:
-    """Return an axis of `size` devices on a kind of link."""
-    return MeshAxis(size=size, bandwidth_bytes_per_s=link.bytes_per_s, latency_ns=link.latency_ns)
+def mesh_axis(size: int, link: Link, *, domains: int = 1) -> MeshAxis:
+    """Return an axis of `size` devices on a kind of link, in so many nodes."""
+    return MeshAxis(
+        size=size,
+        bandwidth_bytes_per_s=link.bytes_per_s,
+        latency_ns=link.latency_ns,
+        domains=domains,
+        domain_latency_ns=link.latency_ns,
+    )
 
 
 def logical_meshes(cluster: Cluster, submesh: Submesh, accelerator: Accelerator | None) -> tuple[Mesh, ...]:
@@ -25,8 +31,11 @@ def logical_meshes(cluster: Cluster, submesh: Submesh, accelerator: Accelerator 
     if nodes == 1:
         shapes = [tuple(mesh_axis(size, cluster.intra) for size in shape) for shape in inside]
     elif width == 1:
-        shapes = [(mesh_axis(nodes, cluster.inter),)]
+        shapes = [(mesh_axis(nodes, cluster.inter, domains=nodes),)]
     else:
         pairs = [(nodes * shape[0], shape[1]) if len(shape) == 2 else (nodes, *shape) for shape in inside]
-        shapes = [(mesh_axis(first, cluster.inter), mesh_axis(second, cluster.intra)) for first, second in pairs]
+        shapes = [
+            (mesh_axis(first, cluster.inter, domains=nodes), mesh_axis(second, cluster.intra))
+            for first, second in pairs
+        ]
     return tuple(Mesh(axes=axes, accelerator=accelerator) for axes in shapes)

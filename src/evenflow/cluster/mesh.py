@@ -16,13 +16,25 @@ class MeshAxis:
     bandwidth_bytes_per_s: int
     """Bytes per second that one device sends over these links."""
     latency_ns: int = 0
-    """Latency of one collective."""
+    """Time that a message takes to the next device beside its bytes."""
+    start_ns: int = 0
+    """Time that a collective takes to begin, whatever its devices."""
+    domains: int = 1
+    """Fast domains (nodes, racks) that the devices lie in, where messages between these take longer."""
+    domain_latency_ns: int = 0
+    """Time that a message between domains takes beside its bytes."""
+    switch_reduces: bool = False
+    """Whether a switch between the devices adds up what they send (NVLink SHARP)."""
 
     def __post_init__(self) -> None:
         bandwidth = self.bandwidth_bytes_per_s
         _require(self.size >= 1, self.size, _("must be at least 1"), "size")
         _require(bandwidth > 0, bandwidth, _("must be above zero"), "bandwidth_bytes_per_s")
-        _require(self.latency_ns >= 0, self.latency_ns, _("must be zero or more"), "latency_ns")
+        for name in ("latency_ns", "start_ns", "domain_latency_ns"):
+            value = getattr(self, name)
+            _require(value >= 0, value, _("must be zero or more"), name)
+        rule = _("must be from 1 to the {size} devices", size=self.size)
+        _require(1 <= self.domains <= self.size, self.domains, rule, "domains")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ class Reached:
     network_share: float = 0.4
     """Of the bandwidth of the network, that collectives reach."""
     latency_ns: float = 30_000.0
-    """Time of a collective of two devices without its bytes; each doubling of the devices adds half of it."""
+    """Time that a collective or a message takes to begin; each message of a collective adds a share of it."""
     step_ns: float = 10_000_000.0
     """Time of a step outside of forwards, backwards, collectives and the optimizer's traffic."""
     reserve_share: float = 0.05

@@ -28,6 +28,13 @@ class Spending:
         if hidden_ns:
             self.hidden[spent] = self.hidden.get(spent, 0.0) + hidden_ns
 
+    def include(self, other: "Spending", times: float = 1.0) -> None:
+        """Count all of `other` `times` times."""
+        for spent, time_ns in other.exposed.items():
+            self.add(spent, times * time_ns)
+        for spent, time_ns in other.hidden.items():
+            self.add(spent, 0.0, times * time_ns)
+
 
 def priced(works: Iterable[Work], topology: Topology) -> Spending:
     """Return the time of `works` one after the other; what is hidden slows the work above it."""
@@ -39,13 +46,18 @@ def priced(works: Iterable[Work], topology: Topology) -> Spending:
         else:
             whole = work.time_ns(topology)
             hidden = whole * work.hidden_share
-            spending.add(work.spent, whole - hidden + hidden * (1 - 1 / SLOWED), hidden)
+            spending.add(work.spent, whole - hidden + slowed_by_ns(hidden), hidden)
     return spending
+
+
+def slowed_by_ns(hidden_ns: float) -> float:
+    """Return how much longer computation takes that communication of `hidden_ns` runs under."""
+    return hidden_ns * (1 - 1 / SLOWED)
 
 
 def overlapped(spending: Spending, spent: Spent, exchange_ns: float) -> Spending:
     """Return the pass with a collective of `exchange_ns` that runs under all of it, and shows where it is longer."""
     under = min(exchange_ns, spending.total_ns * SLOWED)
     result = Spending(dict(spending.exposed), dict(spending.hidden))
-    result.add(spent, exchange_ns - under + under * (1 - 1 / SLOWED), under)
+    result.add(spent, exchange_ns - under + slowed_by_ns(under), under)
     return result

@@ -16,7 +16,7 @@ from evenflow.predict.activations import (
 )
 from evenflow.predict.end_work import head_passes, tail_passes
 from evenflow.predict.held import total
-from evenflow.predict.layer_work import Passes, layer_passes
+from evenflow.predict.layer_work import HALF, Passes, layer_passes
 from evenflow.predict.memory import constant_bytes
 from evenflow.predict.parameters import (
     Parameters,
@@ -31,6 +31,9 @@ from evenflow.predict.state import state_bytes
 from evenflow.predict.training import Sharding, Training
 from evenflow.predict.work import Spent
 
+_FROM_GRAPH_NS = 2_000.0
+"""Least time of an operator that a captured graph launches: the device begins one after the other by itself."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedPart:
@@ -38,7 +41,9 @@ class PricedPart:
 
     forward: Spending
     backward: dict[str, Spending]
-    """By recompute kind."""
+    """By recompute kind, what is computed again included."""
+    recomputed: dict[str, Spending]
+    """What of it is computed again, by recompute kind."""
     parameters: Parameters
 
 
@@ -56,9 +61,11 @@ class PricedNetwork:
 def priced_network(training: Training, topology: Topology) -> PricedNetwork:
     """Return the network of one pipeline of `training`."""
     model = training.model
+    topology = _captured(training, topology)
     kinds = [_layer_kind(training, layer) for layer in range(model.layers)]
     made = {kind: _priced_layer(training, topology, *kind) for kind in dict.fromkeys(kinds)}
     head = _priced_end(training, topology, head_passes(training), head_parameters(training))
+    head = _with_first_and_last(training, topology, head, made[kinds[0]])
     alone = training.degrees.pipeline == 1
     tail = _priced_end(training, topology, tail_passes(training), tail_parameters(training, has_embedding=alone))
     network = Network(
@@ -73,6 +80,15 @@ def priced_network(training: Training, topology: Topology) -> PricedNetwork:
         constant_bytes=constant_bytes(training),
     )
     return PricedNetwork(network=network, layers=tuple(made[kind] for kind in kinds), head=head, tail=tail)
+
+
+def _captured(training: Training, topology: Topology) -> Topology:
+    """Return the topology whose devices launch as fast as `training` lets them: from graphs, the host has no part."""
+    device = topology.accelerator
+    if not training.software.captured_graphs:
+        return topology
+    reached = replace(device.reached, operator_ns=min(device.reached.operator_ns, _FROM_GRAPH_NS))
+    return replace(topology, accelerator=replace(device, reached=reached))
 
 
 _Kind = tuple[bool, bool]
@@ -94,44 +110,76 @@ def _runs(kinds: list[_Kind]) -> Iterator[tuple[_Kind, int]]:
 
 def _priced_layer(training: Training, topology: Topology, has_experts: bool, has_window: bool) -> PricedPart:
     passes = layer_passes(training, has_experts=has_experts, has_window=has_window)
-    parameters = layer_parameters(training, has_experts=has_experts)
-    select = tuple(work for work in passes.forward if work.module in training.recompute_modules)
-    backward = {
-        NONE: passes.backward,
-        SELECT: (*select, *passes.backward),
-        FULL: (*passes.forward, *passes.backward),
+    again = {
+        NONE: (),
+        SELECT: tuple(work for work in passes.forward if work.module in training.recompute_modules),
+        FULL: passes.forward,
     }
     part = PricedPart(
         forward=priced(passes.forward, topology),
-        backward={kind: priced(works, topology) for kind, works in backward.items()},
-        parameters=parameters,
+        backward={kind: priced((*works, *passes.backward), topology) for kind, works in again.items()},
+        recomputed={kind: priced(works, topology) for kind, works in again.items()},
+        parameters=layer_parameters(training, has_experts=has_experts),
     )
     return _sharded(training, topology, part)
 
 
 def _priced_end(training: Training, topology: Topology, passes: Passes, parameters: Parameters) -> PricedPart:
-    backward = {NONE: priced(passes.backward, topology)}
-    part = PricedPart(forward=priced(passes.forward, topology), backward=backward, parameters=parameters)
+    part = PricedPart(
+        forward=priced(passes.forward, topology),
+        backward={NONE: priced(passes.backward, topology)},
+        recomputed={NONE: Spending()},
+        parameters=parameters,
+    )
     return _sharded(training, topology, part)
 
 
 def _sharded(training: Training, topology: Topology, part: PricedPart) -> PricedPart:
-    """Add what fully sharded parameters exchange with every microbatch, under the computation of neighbours."""
-    if training.degrees.sharding is not Sharding.PARAMETERS:
-        return part
-    groups = (dense_group(training.degrees), part.parameters.dense), (expert_group(training), part.parameters.expert)
-    gather = reduce = 0.0
-    for group, count in groups:
-        if group.size > 1 and count:
-            ends = topology.axis(group, Collective.ALL_GATHER)
-            gather += collective_ns(ends, Collective.ALL_GATHER, round(2 * count))
-            size = round(training.software.gradient_bytes * count)
-            reduce += collective_ns(ends, Collective.REDUCE_SCATTER, size)
+    """Add what sharded parameters and gradients exchange with every microbatch, under the computation of neighbours."""
+    gather, reduce = exchanges_ns(training, topology, part.parameters)
     return replace(
         part,
         forward=overlapped(part.forward, Spent.DATA, gather),
         backward={kind: overlapped(one, Spent.DATA, gather + reduce) for kind, one in part.backward.items()},
     )
+
+
+def _with_first_and_last(training: Training, topology: Topology, head: PricedPart, layer: PricedPart) -> PricedPart:
+    """Add what no computation hides: the first parameters that are gathered, the last gradients that are reduced.
+
+    Of the first layer that is the shorter one of computation and exchange; the longer one is counted with the layer.
+    """
+    of_layer = exchanges_ns(training, topology, layer.parameters)
+    if not any(of_layer):
+        return head
+    forward = Spending(dict(head.forward.exposed), dict(head.forward.hidden))
+    forward.add(Spent.DATA, min(of_layer[0], layer.forward.total_ns))
+    backward = Spending(dict(head.backward[NONE].exposed), dict(head.backward[NONE].hidden))
+    backward.add(Spent.DATA, min(of_layer[1], layer.backward[NONE].total_ns))
+    return replace(head, forward=forward, backward={NONE: backward})
+
+
+def exchanges_ns(training: Training, topology: Topology, parameters: Parameters) -> tuple[float, float]:
+    """Return the time to gather parameters before a pass, and to reduce gradients, of every microbatch.
+
+    Gradients and parameters are shared out layer by layer where there is no pipeline; a pipeline keeps what it has
+    gathered, and reduces once a step (see `data_parallel`).
+    """
+    sharding = training.degrees.sharding
+    gathers, reduces = sharding is Sharding.PARAMETERS, sharding in (Sharding.GRADIENTS, Sharding.PARAMETERS)
+    gather = reduce = 0.0
+    if training.degrees.pipeline > 1 or not reduces:
+        return gather, reduce
+    groups = (dense_group(training.degrees), parameters.dense), (expert_group(training), parameters.expert)
+    for group, count in groups:
+        if group.size == 1 or not count:
+            continue
+        if gathers:
+            size = round(HALF * count)
+            gather += collective_ns(topology.axis(group, Collective.ALL_GATHER), Collective.ALL_GATHER, size)
+        size = round(training.software.reduced_bytes * count)
+        reduce += collective_ns(topology.axis(group, Collective.REDUCE_SCATTER), Collective.REDUCE_SCATTER, size)
+    return gather, reduce
 
 
 def _layer(training: Training, kind: _Kind, part: PricedPart) -> Layer:

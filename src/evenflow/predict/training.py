@@ -75,7 +75,9 @@ class Software:
     overlaps_experts: bool = False
     """Tokens are exchanged between experts under other microbatches' computation."""
     gradient_bytes: int = 4
-    """Bytes in which gradients are kept and reduced."""
+    """Bytes in which gradients are kept."""
+    reduced_bytes: int = 4
+    """Bytes in which they are reduced."""
 
 
 PRODUCTS = "products"
@@ -106,6 +108,8 @@ class Training:
     """Under `full`, how many layers of each cell; None: all."""
     layout: tuple[tuple[int, ...], ...] = ()
     """Layers of every cell [chunk][rank]; empty: dealt evenly."""
+    group_size: int | None = None
+    """Microbatches that go through a chunk before the rank's next one; None: as many as fill the pipeline."""
     ends_are_layers: bool = False
     """Embedding and loss count as a layer each where layers are dealt evenly."""
     software: Software = field(default_factory=Software)

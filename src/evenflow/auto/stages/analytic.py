@@ -127,8 +127,11 @@ def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: MeshSharding
     data, tensor = sharding.mesh
     devices, cluster = submesh.num_devices, stages.cluster
     # Tensor-parallel groups are neighbours; data-parallel ones reach across.
-    tensor_axis = mesh_axis(tensor, cluster.intra if tensor <= submesh.devices_per_node else cluster.inter)
-    data_axis = mesh_axis(data, cluster.intra if submesh.num_nodes == 1 else cluster.inter)
+    is_inside = tensor <= submesh.devices_per_node
+    tensor_nodes = 1 if is_inside else -(-tensor // submesh.devices_per_node)
+    tensor_axis = mesh_axis(tensor, cluster.intra if is_inside else cluster.inter, domains=tensor_nodes)
+    data_link = cluster.intra if submesh.num_nodes == 1 else cluster.inter
+    data_axis = mesh_axis(data, data_link, domains=min(data, submesh.num_nodes))
     output_ns = _ALL_REDUCES * collective_ns(tensor_axis, Collective.ALL_REDUCE, stages.boundary_bytes // data)
 
     def gradient_ns(parameter_bytes: int) -> int:

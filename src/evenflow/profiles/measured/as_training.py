@@ -75,6 +75,7 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         overlaps_pipeline=not old,
         overlaps_experts="overlap_moe_expert_parallel_comm=True" in flags,
         gradient_bytes=2 if run.precision == "fp16" else 4,
+        reduced_bytes=4 if run.precision in ("bf16", "fp32") else 2,
     )
     layers_of_cell = re.search(r"recompute_num_layers=([0-9]+)", run.recompute_detail or "")
     kind = {"full": "full", "selective": "select"}.get(run.recompute or "", "none")

@@ -1,0 +1,186 @@
+"""What the copies of a stage exchange once a step, under the pipeline or after it, and the optimizer.
+
+A rank's exchanges go one after the other. Gradients of a stage are ready, bucket by bucket, during its last backward, so
+with several chunks those of the last chunk are reduced while the others still compute; the last bucket is never hidden.
+Parameters that the optimizer has changed are gathered in the order of the first forwards; where one is not there in time,
+the step begins later by as much.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenflow.cluster import Collective
+from evenflow.cluster.collectives import collective_ns
+from evenflow.cluster.topology import Group, Topology
+from evenflow.predict.layer_work import HALF
+from evenflow.predict.parameters import Parameters, dense_group, expert_group, padded_vocabulary
+from evenflow.predict.pricing import slowed_by_ns
+from evenflow.predict.stage_sums import StageSum
+from evenflow.predict.training import Sharding, Training
+from evenflow.schedule import Op, Schedule
+from evenflow.simulate import Integers, Timeline
+
+_BUCKET = 40_000_000
+_BUCKET_OF_DEVICE = 1_000_000
+"""Parameters whose gradients are reduced together, at least and for each device of the group, so that rings of many
+devices have enough to send. [Megatron-LM, `DistributedDataParallelConfig.bucket_size`]"""
+_ADAM_BYTES = 30
+"""Bytes that a step of Adam reads and writes for a parameter: three 32-bit numbers, the gradient, the weight."""
+_NORM_BYTES = 12
+"""The same for the norm of all gradients, which reads them, and their clipping, which writes them too."""
+_OPTIMIZER_CALLS = 10
+_SINGLE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankExchanges:
+    """What a rank exchanges once a step, and its optimizer."""
+
+    wait_ns: float
+    """How much later the step must begin, so that no first forward waits for parameters."""
+    gathered_ns: float
+    """Time of all gathers, waited for or not."""
+    end_ns: float
+    """When all gradients are reduced, from the start of the first forward of the pipeline."""
+    hidden_ns: float
+    """Time of reductions that run under the pipeline."""
+    optimizer_ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A stage on a rank: the times of its first forward and of its last backward."""
+
+    first_forward: tuple[float, float]
+    last_backward: tuple[float, float]
+    parameters: Parameters
+
+
+def rank_exchanges(
+    training: Training, topology: Topology, timeline: Timeline, stages: Sequence[StageSum], durations: Integers
+) -> list[RankExchanges]:
+    """Return the exchanges of every rank. `durations` are those of `Timeline`, shape [num_stages, NUM_OPS]."""
+    schedule = timeline.schedule
+    forward_starts = np.full(schedule.num_stages, np.iinfo(np.int64).max)
+    backward_ends = np.zeros(schedule.num_stages, dtype=np.int64)
+    forwards = schedule.ops == Op.F
+    np.minimum.at(forward_starts, schedule.stages[forwards], timeline.start_ns[forwards])
+    np.maximum.at(backward_ends, schedule.stages[~forwards], timeline.end_ns[~forwards])
+    found = []
+    for rank in range(schedule.num_ranks):
+        windows = []
+        for stage in schedule.stage_table[:, rank].tolist():
+            begin, end = float(forward_starts[stage]), float(backward_ends[stage])
+            forward_ns, backward_ns = float(durations[stage, Op.F]), float(durations[stage, Op.B])
+            windows.append(_Window((begin, begin + forward_ns), (end - backward_ns, end), stages[stage].parameters))
+        rank_end = max(window.last_backward[1] for window in windows)
+        busy = float(timeline.busy_ns[rank]) / rank_end if rank_end else 0.0
+        found.append(_of_rank(training, topology, windows, busy_share=busy, ties=_ties(training, schedule, rank)))
+    return found
+
+
+def _ties(training: Training, schedule: Schedule, rank: int) -> bool:
+    """Whether a rank holds one of two copies of the embedding's table."""
+    ranks = schedule.stage_ranks
+    return training.model.tied and ranks[0] != ranks[-1] and rank in (ranks[0], ranks[-1])
+
+
+def _of_rank(
+    training: Training, topology: Topology, windows: Sequence[_Window], *, busy_share: float, ties: bool
+) -> RankExchanges:
+    software = training.software
+    rank_end = max(window.last_backward[1] for window in windows)
+    gathered = wait = 0.0
+    for window in sorted(windows, key=lambda each: each.first_forward):
+        begin, end = window.first_forward
+        for count, each_ns in _gathers(training, topology, window.parameters):
+            last_needed = end - (end - begin) / count
+            if software.overlaps_parameters:
+                wait = max(wait, gathered + each_ns - begin, gathered + count * each_ns - last_needed)
+            gathered += count * each_ns
+    wait = wait if software.overlaps_parameters else gathered
+    reduced = finish = 0.0
+    for window in sorted(windows, key=lambda each: each.last_backward[1]):
+        begin, end = window.last_backward
+        for count, each_ns in _reductions(training, topology, window.parameters):
+            first_ready = begin + (end - begin) / count
+            finish = max(finish, first_ready) + count * each_ns if software.overlaps_gradients else 0.0
+            finish = max(finish, end + each_ns)
+            reduced += count * each_ns
+    if not software.overlaps_gradients:
+        finish = rank_end + reduced
+    finish = max(finish, rank_end)
+    hidden = max(0.0, reduced - (finish - rank_end))
+    slower = slowed_by_ns(hidden + max(0.0, gathered - wait)) * busy_share
+    return RankExchanges(
+        wait_ns=wait,
+        gathered_ns=gathered,
+        end_ns=finish + slower + (_tie_ns(training, topology) if ties else 0.0),
+        hidden_ns=hidden,
+        optimizer_ns=_optimizer_ns(training, topology, windows),
+    )
+
+
+def _groups(training: Training, parameters: Parameters) -> Iterator[tuple[Group, float]]:
+    """Return the groups that hold copies of a stage's parameters, with how many parameters."""
+    pairs = (dense_group(training.degrees), parameters.dense), (expert_group(training), parameters.expert)
+    return ((group, count) for group, count in pairs if count)
+
+
+def _in_buckets(
+    training: Training, topology: Topology, parameters: Parameters, collective: Collective, item_bytes: int
+) -> Iterator[tuple[int, float]]:
+    """Return numbers of equal buckets, and the time of the collective of one."""
+    for group, count in _groups(training, parameters):
+        if group.size > 1:
+            buckets = math.ceil(count / max(_BUCKET, _BUCKET_OF_DEVICE * group.size))
+            size = round(item_bytes * count / buckets)
+            yield buckets, collective_ns(topology.axis(group, collective), collective, size)
+
+
+def _gathers(training: Training, topology: Topology, parameters: Parameters) -> Iterator[tuple[int, float]]:
+    """Return what is gathered of a stage once a step: what the optimizer changed, each device a part."""
+    degrees = training.degrees
+    every_pass = degrees.sharding is Sharding.PARAMETERS and degrees.pipeline == 1
+    if degrees.sharding is Sharding.NOTHING or every_pass:
+        return iter(())
+    item_bytes = _SINGLE if training.precision == "fp32" else HALF
+    return _in_buckets(training, topology, parameters, Collective.ALL_GATHER, item_bytes)
+
+
+def _reductions(training: Training, topology: Topology, parameters: Parameters) -> Iterator[tuple[int, float]]:
+    """Return what is reduced of a stage once a step."""
+    degrees = training.degrees
+    if degrees.sharding in (Sharding.GRADIENTS, Sharding.PARAMETERS) and degrees.pipeline == 1:
+        return iter(())
+    collective = Collective.ALL_REDUCE if degrees.sharding is Sharding.NOTHING else Collective.REDUCE_SCATTER
+    return _in_buckets(training, topology, parameters, collective, training.software.reduced_bytes)
+
+
+def _tie_ns(training: Training, topology: Topology) -> float:
+    """Return the time in which the first and the last stage add up the gradients of the embedding's table."""
+    degrees = training.degrees
+    stride = (degrees.pipeline - 1) * degrees.tensor * degrees.context * degrees.data
+    table = training.model.hidden * padded_vocabulary(training) / degrees.tensor
+    axis = topology.axis(Group(size=2, stride=stride), Collective.ALL_REDUCE)
+    return collective_ns(axis, Collective.ALL_REDUCE, round(training.software.reduced_bytes * table))
+
+
+def _optimizer_ns(training: Training, topology: Topology, windows: Sequence[_Window]) -> float:
+    """Return the time of the optimizer: its traffic for what it has of the parameters, and gradients set to zero."""
+    is_whole = training.degrees.sharding is Sharding.NOTHING
+    traffic = 0.0
+    for window in windows:
+        for group, count in _groups(training, window.parameters):
+            traffic += (_ADAM_BYTES + _NORM_BYTES) * count / (1 if is_whole else group.size)
+            traffic += training.software.gradient_bytes * count
+    return topology.accelerator.time_ns(flops=0, moved_bytes=traffic, calls=_OPTIMIZER_CALLS)
+
+
+def norm_ns(training: Training, topology: Topology) -> float:
+    """Return the time in which all devices add up the norm of the gradients."""
+    group = Group(size=training.degrees.devices)
+    return collective_ns(topology.axis(group, Collective.ALL_REDUCE), Collective.ALL_REDUCE, _SINGLE)

@@ -1,0 +1,81 @@
+"""The messages of the pipeline, and the simulation of a step with them."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from evenflow.cluster import Collective
+from evenflow.cluster.collectives import collective_ns
+from evenflow.cluster.topology import Group, Topology
+from evenflow.model import Communication, Plan, check_step
+from evenflow.predict.layer_work import HALF, tokens
+from evenflow.predict.step_network import PricedNetwork
+from evenflow.predict.training import Training
+from evenflow.schedule import NUM_OPS, Op, Schedule, schedule_of
+from evenflow.simulate import Integers, Simulation, build_graph, run, stage_costs
+
+
+def simulated(training: Training, topology: Topology, priced: PricedNetwork, plan: Plan) -> tuple[Simulation, Integers]:
+    """Return the simulation of a step, and the time of messages that ranks spend with each stage.
+
+    Where messages run under computation, only who waits for one is late. Where they do not, sender and receiver are
+    both held up; an action then ends when its result has arrived, which is what the receiver would wait for as well,
+    and as both directions go at once the receiver's own message covers it. Times are those of one forward and of one
+    backward, shape [2, num_stages]; 0 where messages run under computation.
+    """
+    schedule = schedule_of(plan)
+    times = message_times(training, topology, schedule)
+    costs = stage_costs(priced.network, plan, schedule)
+    graph = build_graph(schedule)
+    longest = Communication(transfer_ns=int(times.max()))
+    check_step(priced.network, plan.sizes, longest)
+    if training.software.overlaps_pipeline:
+        timeline = run(graph, costs.durations, _by_receiver(times))
+        sent = np.zeros_like(times)
+    else:
+        sent = times
+        costs = replace(costs, forward_ns=costs.forward_ns + sent[0], backward_ns=costs.backward_ns + sent[1])
+        timeline = run(graph, costs.durations)
+    simulation = Simulation(
+        network=priced.network, plan=plan, communication=longest if times.any() else None, costs=costs, timeline=timeline
+    )
+    return simulation, sent
+
+
+def message_times(training: Training, topology: Topology, schedule: Schedule) -> Integers:
+    """Return the nanoseconds of what each stage sends on, forward and backward, shape [2, num_stages].
+
+    The devices of a tensor-parallel group send a part each. Without sequence parallelism all of them need all of it:
+    they gather it when it has arrived. [Narayanan et al., arXiv:2104.04473, section 4.1]
+    """
+    degrees = training.degrees
+    whole = HALF * tokens(training) * training.model.hidden
+    devices = degrees.tensor * degrees.context * degrees.data
+    gathered = 0
+    if degrees.tensor > 1 and not degrees.sequence_parallel:
+        group = Group(size=degrees.tensor)
+        gathered = collective_ns(topology.axis(group, Collective.ALL_GATHER), Collective.ALL_GATHER, round(whole))
+    known: dict[tuple[int, int], int] = {}
+
+    def between(sender: int, receiver: int) -> int:
+        if sender == receiver:
+            return 0
+        pair = min(sender, receiver), max(sender, receiver)
+        if pair not in known:
+            first, second = (rank * devices for rank in pair)
+            sent = topology.message_ns(whole / degrees.tensor, sender=first, receiver=second, count=devices)
+            known[pair] = round(sent) + gathered
+        return known[pair]
+
+    ranks = [int(rank) for rank in schedule.stage_ranks]
+    onward = [between(here, there) for here, there in zip(ranks[:-1], ranks[1:], strict=True)]
+    return np.array([[*onward, 0], [0, *onward]], dtype=np.int64)
+
+
+def _by_receiver(times: Integers) -> Integers:
+    """Return the messages by class of the action that waits for them, shape [NUM_OPS * num_stages]."""
+    num_stages = times.shape[1]
+    table = np.zeros((num_stages, NUM_OPS), dtype=np.int64)
+    table[1:, Op.F] = times[0, :-1]
+    table[:-1, Op.B] = table[:-1, Op.I] = times[1, 1:]
+    return table.reshape(-1)
