@@ -16,6 +16,9 @@ from evenflow.errors import InputError
 from evenflow.fields import nearest
 from evenflow.language import _
 
+_SHARP = ("Hopper", "Blackwell")
+"""Generations whose NVLink switches add up what devices send (NVLink SHARP)."""
+
 
 def _sheet(
     name: str,
@@ -56,6 +59,7 @@ def _sheet(
         link_devices=link[1],
         network_bytes_per_s=network * 1e9,
         generation=generation,
+        switch_reduces=generation in _SHARP,
         reached=GENERATIONS[generation],
     )
 

@@ -20,8 +20,8 @@ _DESCRIBED = (
     click.option("--memory", metavar="SIZE", help="Memory of a device, such as 80GB."),
     click.option("--intra-bandwidth", metavar="RATE", help="Bandwidth of a device inside its node, such as 200GBps."),
     click.option("--inter-bandwidth", metavar="RATE", help="Bandwidth of a device to other nodes, such as 25GBps."),
-    click.option("--intra-latency", metavar="TIME", help="Latency of a message or collective in a node, such as 5us."),
-    click.option("--inter-latency", metavar="TIME", help="Latency of one between nodes, such as 20us."),
+    click.option("--intra-latency", metavar="TIME", help="Latency of a message in a node, such as 5us."),
+    click.option("--inter-latency", metavar="TIME", help="Latency of a message between nodes, such as 20us."),
 )
 _NAMES = ("mesh", "memory", "intra_bandwidth", "inter_bandwidth", "intra_latency", "inter_latency")
 

@@ -1,0 +1,98 @@
+"""Groups of a training on nodes and racks."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenflow.cluster.accelerators import Accelerator
+from evenflow.cluster.collectives import Collective, collective_ns
+from evenflow.cluster.reached import Reached
+from evenflow.cluster.topology import Group, Spread, Topology
+
+DEVICE = Accelerator(
+    flops_per_s=1e12, memory_bytes_per_s=1e12, link_bytes_per_s=100e9, network_bytes_per_s=10e9,
+    reached=Reached(link_share=0.5, network_share=0.5, latency_ns=30_000),
+)  # fmt: skip
+NODES = Topology(accelerator=DEVICE, domain_devices=8)
+
+
+@pytest.mark.parametrize(("size", "measured_us"), [(2, 40), (4, 60), (8, 100)])
+def test_latency_of_measured_nodes(size: int, measured_us: int) -> None:
+    axis = NODES.axis(Group(size=size), Collective.ALL_REDUCE)
+    assert collective_ns(axis, Collective.ALL_REDUCE, 1) == pytest.approx(measured_us * 1000, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("group", "domains", "fewest"),
+    [
+        (Group(size=8), 1, 8),
+        (Group(size=2, stride=4), 1, 2),
+        (Group(size=16), 2, 8),
+        (Group(size=4, stride=4), 2, 2),
+        (Group(size=4, stride=8), 4, 1),
+        (Group(size=6), 2, 2),  # 0 to 5 lie in a node, 6 to 11 in two
+        (Group(size=9), 2, 1),  # 0 to 7 and 8
+        (Group(size=1, stride=5), 1, 1),
+    ],
+)
+def test_spread(group: Group, domains: int, fewest: int) -> None:
+    found = NODES.spread(group)
+    assert (found.domains, found.fewest) == (domains, fewest)
+    assert found == _spread_one_by_one(group, 8)
+
+
+def _spread_one_by_one(group: Group, domain: int) -> Spread:
+    """Count the members of every group of a training of enough devices."""
+    counts: list[dict[int, int]] = []
+    for begin in range(0, math.lcm(group.span, domain), group.span):
+        for offset in range(group.stride):
+            members = [begin + offset + index * group.stride for index in range(group.size)]
+            places = [member // domain for member in members]
+            counts.append({place: places.count(place) for place in places})
+    return Spread(domains=max(map(len, counts)), fewest=min(min(count.values()) for count in counts))
+
+
+@given(size=st.integers(1, 24), stride=st.sampled_from([1, 2, 3, 4, 6, 8, 16]), domain=st.sampled_from([2, 4, 8, 16]))
+def test_spread_is_that_of_the_worst_group(size: int, stride: int, domain: int) -> None:
+    group = Group(size=size, stride=stride)
+    assert replace(NODES, domain_devices=domain).spread(group) == _spread_one_by_one(group, domain)
+
+
+def test_every_member_of_a_node_has_a_card() -> None:
+    def rate(group: Group, collective: Collective = Collective.ALL_REDUCE) -> int:
+        return NODES.axis(group, collective).bandwidth_bytes_per_s
+
+    assert rate(Group(size=8)) == 50e9
+    assert rate(Group(size=16)) == 40e9  # eight cards at 5 GB/s
+    assert rate(Group(size=4, stride=4)) == 10e9
+    assert rate(Group(size=4, stride=8)) == 5e9
+    # Of 15 parts, 8 go over the card and 7, at the same time, over the links.
+    assert rate(Group(size=16), Collective.ALL_TO_ALL) == pytest.approx(15 / 8 * 5e9)
+
+
+def test_a_rack_of_72_is_given_in_parts_of_64() -> None:
+    rack = Topology(accelerator=DEVICE, domain_devices=72)
+    assert rack.spread(Group(size=8, stride=8)).domains == 1
+    assert rack.spread(Group(size=128)) == Spread(domains=2, fewest=64)
+
+
+def test_messages_between_neighbours() -> None:
+    inside = NODES.message_ns(5000, sender=0, receiver=4, count=4)
+    assert inside == 30_000 + 100
+    assert NODES.message_ns(5000, sender=4, receiver=8, count=4) == 30_000 + 1000
+    assert NODES.message_ns(5000, sender=0, receiver=6, count=6) == 30_000 + 1000  # 2 to 5 send to another node
+
+
+@given(size=st.integers(2, 64), stride=st.integers(1, 16), collective=st.sampled_from(Collective))
+def test_more_bandwidth_is_never_slower(size: int, stride: int, collective: Collective) -> None:
+    def time_ns(device: Accelerator) -> int:
+        topology = Topology(accelerator=device, domain_devices=8)
+        return collective_ns(topology.axis(Group(size=size, stride=stride), collective), collective, 10**8)
+
+    usual = time_ns(DEVICE)
+    assert time_ns(replace(DEVICE, network_bytes_per_s=20e9)) <= usual
+    assert time_ns(replace(DEVICE, link_bytes_per_s=200e9)) <= usual
+    assert time_ns(replace(DEVICE, switch_reduces=True)) <= usual
