@@ -21,10 +21,10 @@ def collective_ns(axis: MeshAxis, collective: Collective, size_bytes: int) -> in
 
     `size_bytes` is what each device holds of the unsplit tensor: what an all-gather ends with, a reduce-scatter and an
     all-reduce begin with, and the split input times n of an all-to-all. In a ring a device sends (n - 1) / n of it in
-    n - 1 messages, twice for an all-reduce; of an all-to-all 1 / n of that, and its messages go at once. [Thakur et al.,
-    IJHPCA 19(1), 2005] An all-reduce goes over a double binary tree where that is faster, a chain inside each domain:
-    fewer messages follow each other, and all of the tensor is sent up and down [Sanders et al., Parallel Computing
-    35(12), 2009; NCCL, `src/graph/tuning.cc`]; a switch that adds up spares its devices half of the traffic.
+    n - 1 messages, twice for an all-reduce; of an all-to-all 1 / n of that, and its messages go at once. [Thakur et
+    al., IJHPCA 19(1), 2005] An all-reduce goes over a double binary tree where that is faster, a chain inside each
+    domain: fewer messages follow each other, and all of the tensor is sent up and down [Sanders et al., Parallel
+    Computing 35(12), 2009; NCCL, `src/graph/tuning.cc`]; a switch that adds up spares its devices half of the traffic.
     """
     if axis.size == 1 or not size_bytes:
         return 0

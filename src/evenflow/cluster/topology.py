@@ -87,7 +87,7 @@ class Topology:
         )
 
     def message_ns(self, size_bytes: float, *, sender: int, receiver: int, count: int) -> float:
-        """Nanoseconds of messages from devices `sender`, `sender` + 1, ... (`count` of them) to as many from `receiver`.
+        """Nanoseconds of messages from `count` devices, `sender` and those after it, to as many from `receiver` on.
 
         All are sent at once; it is the time of the slowest.
         """

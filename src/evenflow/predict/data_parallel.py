@@ -1,9 +1,9 @@
 """What the copies of a stage exchange once a step, under the pipeline or after it, and the optimizer.
 
-A rank's exchanges go one after the other. Gradients of a stage are ready, bucket by bucket, during its last backward, so
-with several chunks those of the last chunk are reduced while the others still compute; the last bucket is never hidden.
-Parameters that the optimizer has changed are gathered in the order of the first forwards; where one is not there in time,
-the step begins later by as much.
+A rank's exchanges go one after the other. Gradients of a stage are ready, bucket by bucket, during its last backward,
+so with several chunks those of the last chunk are reduced while the others still compute; the last bucket is never
+hidden. Parameters that the optimizer has changed are gathered in the order of the first forwards; where one is not
+there in time, the step begins later by as much.
 """
 
 import math
@@ -40,14 +40,24 @@ class RankExchanges:
     """What a rank exchanges once a step, and its optimizer."""
 
     wait_ns: float
-    """How much later the step must begin, so that no first forward waits for parameters."""
+    """How much later the step must begin, so that none of this rank's first forwards waits for parameters."""
     gathered_ns: float
     """Time of all gathers, waited for or not."""
-    end_ns: float
+    reduced_ns: float
     """When all gradients are reduced, from the start of the first forward of the pipeline."""
     hidden_ns: float
     """Time of reductions that run under the pipeline."""
+    busy_share: float
+    """How much of its time until its last backward the rank computes."""
     optimizer_ns: float
+
+    def hidden_after(self, wait_ns: float) -> float:
+        """Return the time of exchanges that run under the pipeline in a step that begins `wait_ns` later."""
+        return self.hidden_ns + max(0.0, self.gathered_ns - wait_ns)
+
+    def end_ns(self, wait_ns: float) -> float:
+        """Return when all gradients are reduced, with computation slowed down by what runs under it."""
+        return self.reduced_ns + slowed_by_ns(self.hidden_after(wait_ns)) * self.busy_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +124,12 @@ def _of_rank(
         finish = rank_end + reduced
     finish = max(finish, rank_end)
     hidden = max(0.0, reduced - (finish - rank_end))
-    slower = slowed_by_ns(hidden + max(0.0, gathered - wait)) * busy_share
     return RankExchanges(
         wait_ns=wait,
         gathered_ns=gathered,
-        end_ns=finish + slower + (_tie_ns(training, topology) if ties else 0.0),
+        reduced_ns=finish + (_tie_ns(training, topology) if ties else 0.0),
         hidden_ns=hidden,
+        busy_share=busy_share,
         optimizer_ns=_optimizer_ns(training, topology, windows),
     )
 
@@ -131,12 +141,17 @@ def _groups(training: Training, parameters: Parameters) -> Iterator[tuple[Group,
 
 
 def _in_buckets(
-    training: Training, topology: Topology, parameters: Parameters, collective: Collective, item_bytes: int
+    training: Training,
+    topology: Topology,
+    parameters: Parameters,
+    collective: Collective,
+    item_bytes: int,
 ) -> Iterator[tuple[int, float]]:
     """Return numbers of equal buckets, and the time of the collective of one."""
     for group, count in _groups(training, parameters):
         if group.size > 1:
-            buckets = math.ceil(count / max(_BUCKET, _BUCKET_OF_DEVICE * group.size))
+            bucket = max(_BUCKET, _BUCKET_OF_DEVICE * group.size)
+            buckets = math.ceil(count / bucket)
             size = round(item_bytes * count / buckets)
             yield buckets, collective_ns(topology.axis(group, collective), collective, size)
 

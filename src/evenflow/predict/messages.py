@@ -1,6 +1,7 @@
 """The messages of the pipeline, and the simulation of a step with them."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -36,9 +37,9 @@ def simulated(training: Training, topology: Topology, priced: PricedNetwork, pla
         sent = times
         costs = replace(costs, forward_ns=costs.forward_ns + sent[0], backward_ns=costs.backward_ns + sent[1])
         timeline = run(graph, costs.durations)
-    simulation = Simulation(
-        network=priced.network, plan=plan, communication=longest if times.any() else None, costs=costs, timeline=timeline
-    )
+    communication = longest if times.any() else None
+    network = priced.network
+    simulation = Simulation(network=network, plan=plan, communication=communication, costs=costs, timeline=timeline)
     return simulation, sent
 
 
@@ -68,7 +69,7 @@ def message_times(training: Training, topology: Topology, schedule: Schedule) ->
         return known[pair]
 
     ranks = [int(rank) for rank in schedule.stage_ranks]
-    onward = [between(here, there) for here, there in zip(ranks[:-1], ranks[1:], strict=True)]
+    onward = [between(here, there) for here, there in pairwise(ranks)]
     return np.array([[*onward, 0], [0, *onward]], dtype=np.int64)
 
 

@@ -15,7 +15,7 @@ from evenflow.predict.step_network import PricedNetwork, priced_network
 from evenflow.predict.training import FORMATS, Training
 from evenflow.predict.work import Spent
 from evenflow.schedule import NUM_OPS
-from evenflow.simulate import Integers, Simulation, run
+from evenflow.simulate import Simulation, run
 
 BUBBLE, OPTIMIZER, STEP = "bubble", "optimizer", "step constant"
 """Names of parts that are no operator and no exchange."""
@@ -75,9 +75,9 @@ def predict(training: Training, topology: Topology) -> Prediction:
     stages = stage_sums(priced, plan, schedule.stage_table)
     durations = simulation.costs.durations.reshape(-1, NUM_OPS)
     exchanges = rank_exchanges(training, topology, simulation.timeline, stages, durations)
-    # The norm of all gradients comes before the optimizer, so whoever ends last decides.
-    slowest = max(range(len(exchanges)), key=lambda rank: exchanges[rank].end_ns + exchanges[rank].optimizer_ns)
     wait_ns = max(each.wait_ns for each in exchanges)
+    ends = [each.end_ns(wait_ns) + each.optimizer_ns for each in exchanges]
+    slowest = ends.index(max(ends))
     of_rank = schedule.stage_table[:, slowest].tolist()
     parts = _parts(
         training, topology, simulation, slowest, [stages[stage] for stage in of_rank], exchanges[slowest],
@@ -115,11 +115,10 @@ def _parts(
     waited_ns = min(idle_ns, _waited_ns(simulation)) if not sent_ns else 0
     reached = topology.accelerator.reached
     norm = norm_ns(training, topology)
-    after = exchanges.end_ns - end_ns
-    hidden_gathers = max(0.0, exchanges.gathered_ns - wait_ns)
+    after = exchanges.end_ns(wait_ns) - end_ns
     extra = {
         Spent.PIPELINE: (sent_ns + waited_ns, 0.0),
-        Spent.DATA: (wait_ns + after + norm, hidden_gathers + exchanges.hidden_ns),
+        Spent.DATA: (wait_ns + after + norm, exchanges.hidden_after(wait_ns)),
     }
     parts = []
     for spent in Spent:

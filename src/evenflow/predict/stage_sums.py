@@ -1,6 +1,7 @@
 """What every stage of a plan spends its time on, and which parameters it has."""
 
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from evenflow.model import NONE, Plan
 from evenflow.predict.parameters import Parameters
@@ -36,12 +37,9 @@ def stage_sums(priced: PricedNetwork, plan: Plan, stage_table: Integers) -> list
     for of_stage in counts.tolist():
         total = StageSum()
         for kind, count in zip(kinds, of_stage, strict=True):
-            run: dict[int, int] = {}
-            for part in priced.layers[layer : layer + count]:
-                run[id(part)] = run.get(id(part), 0) + 1
-            parts = {id(part): part for part in priced.layers[layer : layer + count]}
-            for which, equal in run.items():
-                total.include(parts[which], kind, equal)
+            for _same, run in groupby(priced.layers[layer : layer + count], key=id):
+                parts = list(run)
+                total.include(parts[0], kind, len(parts))
             layer += count
         sums.append(total)
     sums[0].include(priced.head, NONE, 1)
