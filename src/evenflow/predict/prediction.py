@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evenflow.cluster.topology import Topology
-from evenflow.predict.cells import plan_of
-from evenflow.predict.data_parallel import RankExchanges, norm_ns, rank_exchanges
 from evenflow.predict.memory import RankMemory, rank_memory
-from evenflow.predict.messages import simulated
 from evenflow.predict.model_flops import model_flops
 from evenflow.predict.pricing import Spending
-from evenflow.predict.stage_sums import StageSum, stage_sums
+from evenflow.predict.step.cells import plan_of
+from evenflow.predict.step.data_parallel import RankExchanges, norm_ns, rank_exchanges
+from evenflow.predict.step.messages import simulated
+from evenflow.predict.step.stage_sums import StageSum, stage_sums
 from evenflow.predict.step_network import PricedNetwork, priced_network
 from evenflow.predict.training import FORMATS, Training
 from evenflow.predict.work import Spent

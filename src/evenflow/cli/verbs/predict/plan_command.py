@@ -10,7 +10,7 @@ from evenflow.units import MEGABYTE
 def plan_command(prediction: Prediction, layer_file: Path | None, *, memory_limit_bytes: int) -> str:
     """Return ``evenflow plan`` with the sizes, messages and memory of the prediction; empty without a layer file.
 
-    Its limit leaves the reserve out, and a message is exact to the nanosecond.
+    Its limit leaves the reserve out. Of messages that differ it has the longest, exact to the nanosecond.
     """
     if layer_file is None:
         return ""

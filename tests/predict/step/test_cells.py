@@ -8,7 +8,7 @@ from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.model import Plan
-from evenflow.predict.cells import plan_of
+from evenflow.predict.step.cells import plan_of
 from evenflow.predict.step_network import priced_network
 from evenflow.predict.training import Degrees, Training
 from tests.predict.test_memory import transformer

@@ -18,7 +18,7 @@ from evenflow.cluster.topology import Group, Topology
 from evenflow.predict.layer_work import HALF
 from evenflow.predict.parameters import Parameters, dense_group, expert_group, padded_vocabulary
 from evenflow.predict.pricing import slowed_by_ns
-from evenflow.predict.stage_sums import StageSum
+from evenflow.predict.step.stage_sums import StageSum
 from evenflow.predict.training import Sharding, Training
 from evenflow.schedule import Op, Schedule
 from evenflow.simulate import Integers, Timeline

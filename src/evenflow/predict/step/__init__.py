@@ -1,0 +1,1 @@
+"""A step beside the work of its layers: cells, messages, and what the copies of a stage exchange."""
