@@ -23,8 +23,8 @@ def _counts(text: str, stages: int, layers: int) -> list[int]:
     ends = re.search(r"first=(\d+) last=(\d+)", text)
     if "|" in text:
         return [stage.count("t") for stage in _written_out(text).split("|")]
-    if ends and stages > 2:
-        between, rest = divmod(layers - int(ends[1]) - int(ends[2]), stages - 2)
+    if ends and stages > 1:
+        between, rest = divmod(layers - int(ends[1]) - int(ends[2]), max(1, stages - 2))
         return [] if rest else [int(ends[1]), *[between] * (stages - 2), int(ends[2])]
     if "embedding and loss" in text:
         each = (layers + 2) // stages

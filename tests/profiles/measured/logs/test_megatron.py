@@ -4,9 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.profiles.measured.layouts import layout_of
 from evenflow.profiles.measured.logs.log_file import LoggedRun, parse_log
 from evenflow.profiles.measured.logs.log_format import LoggedStep, PeakOf
 from evenflow.profiles.measured.logs.megatron import MEGATRON, MEGATRON_BRIDGE
+from evenflow.profiles.measured.run import MeasuredRun
+from evenflow.profiles.measured.settings import settings_of
 from tests.profiles.measured.logs.written import LLAMA, arguments, bridge_memory, iteration, memory
 
 
@@ -39,7 +42,7 @@ def test_a_line_of_progress_reads_back(
         # Megatron-DeepSpeed
         (
             " iteration        2/  317892 | consumed samples:          192 | consumed tokens:       786432 | elapsed "
-            "time per iteration (ms): 20305.6 | learning rate: 3.000E-04 | global batch size:    96 | lm loss: 1.1E+01 | "
+            "time per iteration (ms): 20305.6 | learning rate: 3.000E-04 | global batch size:    96 | lm loss: 1E+1 | "
             "samples per second: 4.728 | tokens per gpu per second(tgs): 806.870 | TFLOPs: 49.15 |",
             20.3056,
             49.15,
@@ -108,7 +111,7 @@ def test_the_configuration_of_a_llama() -> None:
         ({"num_experts": 64, "moe_router_topk": 6, "moe_ffn_hidden_size": 1408}, {"experts": 64, "active_experts": 6}),
         (
             {"num_experts": 8, "moe_ffn_hidden_size": 1408, "moe_shared_expert_intermediate_size": 2816},
-            {"expert_ffn": 1408, "shared_experts": 2},
+            {"expert_ffn": 1408, "notes": "moe-shared-expert-intermediate-size=2816"},
         ),
         ({"num_experts": 8, "moe_ffn_hidden_size": None}, {"expert_ffn": 14336}),
         ({"bf16": False, "fp16": True}, {"precision": "fp16"}),
@@ -125,13 +128,20 @@ def test_the_configuration_of_a_llama() -> None:
             {"recompute_granularity": "full", "recompute_method": "block", "recompute_num_layers": 3},
             {"recompute": "full", "recompute_detail": "recompute_method=block recompute_num_layers=3"},
         ),
+        # groups of three layers, all of which are computed again
+        ({"recompute_granularity": "full", "recompute_method": "uniform", "recompute_num_layers": 3}, {
+            "recompute": "full", "recompute_detail": None
+        }),
         (
             {"recompute_granularity": "selective", "recompute_modules": ["core_attn", "moe_act"]},
-            {"recompute": "selective", "recompute_detail": "core_attn moe_act"},
+            {"recompute": "selective", "recompute_detail": "recompute_modules=[core_attn moe_act]"},
         ),
         ({"recompute_granularity": None, "checkpoint_activations": True}, {"recompute": "full"}),
         ({"pipeline_model_parallel_layout": "Et*15|t*17L"}, {"layout": "Et*15|t*17L"}),
-        ({"decoder_first_pipeline_num_layers": 15}, {"layout": "first=15"}),
+        ({"decoder_first_pipeline_num_layers": 15}, {"layout": "first=15 last=17"}),
+        ({"decoder_first_pipeline_num_layers": 6, "decoder_last_pipeline_num_layers": 8,
+          "pipeline_model_parallel_size": 4}, {"layout": "first=6 last=8"}),
+        ({"num_layers_in_last_pipeline_stage": 2, "pipeline_model_parallel_size": 4}, {"layout": "first=10 last=2"}),
         (
             {"account_for_embedding_in_pipeline_split": True, "account_for_loss_in_pipeline_split": True},
             {"layout": "embedding and loss count as one layer each"},
@@ -144,7 +154,51 @@ def test_the_configuration_of_a_llama() -> None:
 )  # fmt: skip
 def test_other_configurations(changes: dict[str, object], wanted: dict[str, object]) -> None:
     found = fields(changes)
-    assert {name: found[name] for name in wanted} == wanted
+    assert {name: found.get(name) for name in wanted} == wanted
+
+
+def test_what_no_field_has_is_a_setting_in_the_notes() -> None:
+    deepseek = {
+        "num_experts": 256, "moe_ffn_hidden_size": 2048, "moe_layer_freq": [0] * 3 + [1] * 58,
+        "moe_shared_expert_intermediate_size": 2048, "multi_latent_attention": True, "qk_head_dim": 128,
+        "kv_channels": 56, "transformer_impl": "transformer_engine", "attention_backend": "AttnBackend.flash",
+        "position_embedding_type": "rope", "add_bias_linear": False, "expert_tensor_parallel_size": 1,
+    }  # fmt: skip
+    found = fields(deepseek)
+    assert found["head_dim"] == 128
+    settings = settings_of(MeasuredRun(id="a", source="a", ref="a", notes=str(found["notes"])))
+    assert (settings.dense_layers, settings.shared_ffn, settings.expert_tensor) == (3, 2048, 1)
+    assert (settings.is_megatron, settings.fused_attention, settings.latent(128) is not None) == (True, True, True)
+    assert settings.is_on("disable-bias-linear")
+    assert settings.values["position-embedding-type"] == "rope"
+    for layers in ([0, 1, 0, 1], [1, 1], 1, 2, [0, 0]):
+        assert (
+            settings_of(
+                MeasuredRun(
+                    id="a", source="a", ref="a", notes=str(fields(deepseek | {"moe_layer_freq": layers})["notes"])
+                )
+            ).dense_layers
+            == 0
+        )
+
+
+@pytest.mark.parametrize(
+    ("changes", "counts"),
+    [
+        ({"decoder_first_pipeline_num_layers": 15}, ((15, 17),)),
+        ({"num_layers_in_last_pipeline_stage": 2, "pipeline_model_parallel_size": 4}, ((10, 10, 10, 2),)),
+        ({"pipeline_model_parallel_layout": "Et*15|t*17L"}, ((15, 17),)),
+        (
+            {"account_for_embedding_in_pipeline_split": True, "account_for_loss_in_pipeline_split": True,
+             "num_layers": 30}, ((15, 15),)
+        ),
+    ],
+)  # fmt: skip
+def test_a_layout_is_understood(changes: dict[str, object], counts: tuple[tuple[int, ...], ...]) -> None:
+    found = fields(changes)
+    numbers = {name: found[name] for name in ("layers", "pp", "vpp")}
+    run = MeasuredRun(id="a", source="a", ref="a", layout=str(found["layout"]), **numbers)  # type: ignore[arg-type]
+    assert layout_of(run) == counts
 
 
 def test_what_is_not_printed_is_not_stated() -> None:

@@ -75,7 +75,8 @@ def test_the_converted_configuration() -> None:
     })  # fmt: skip
     assert fields(["INFO - The converted MLATransformerConfig is: ", line]) == {
         "hidden": 7168, "ffn": 18432, "layers": 61, "heads": 128, "kv_heads": 128, "vocab": 129280, "seq": 4096,
-        "experts": 256, "active_experts": 8, "expert_ffn": 2048, "shared_experts": 1, "gated_mlp": True,
+        "experts": 256, "active_experts": 8, "expert_ffn": 2048, "notes": "moe-shared-expert-intermediate-size=2048",
+        "gated_mlp": True,
         "precision": "bf16", "tp": 4, "ep": 16, "sequence_parallel": True,
     }  # fmt: skip
 

@@ -27,3 +27,8 @@ def with_sizes(fields: Mapping[str, object]) -> dict[str, object]:
     if "hidden" in found and "layers" in found:
         found.setdefault("model", f"h{whole('hidden')} L{whole('layers')}")
     return found
+
+
+def shared_width(count: int | None, expert_ffn: int | None) -> str | None:
+    """The width of the shared experts together, as a note."""
+    return f"moe-shared-expert-intermediate-size={count * expert_ffn}" if count and expert_ffn else None

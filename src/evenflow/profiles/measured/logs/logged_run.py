@@ -44,6 +44,8 @@ def measured_run(logs: Sequence[LogFile], *, place: Path) -> MeasuredRun:
     notes = [] if steady is None or kind is None else [_note(steady, kind.name)]
     if peak is not None:
         notes.append(_memory_note(peak[0]))
+    if settings := fields.pop("notes", None):
+        notes.append(str(settings))
     return MeasuredRun(
         id=str(place),
         source=str(place.parent),

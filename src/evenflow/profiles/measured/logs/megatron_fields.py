@@ -13,6 +13,10 @@ _OVERLAPS = (
 _FIRST = ("decoder_first_pipeline_num_layers", "num_layers_in_first_pipeline_stage")
 _LAST = ("decoder_last_pipeline_num_layers", "num_layers_in_last_pipeline_stage")
 _ENDS = {"embedding": "account_for_embedding_in_pipeline_split", "loss": "account_for_loss_in_pipeline_split"}
+_SETTINGS = (
+    "transformer_impl", "attention_backend", "position_embedding_type", "multi_latent_attention",
+    "moe_shared_expert_intermediate_size",
+)  # fmt: skip
 _FULLY_SHARDED = ("use_torch_fsdp2", "use_megatron_fsdp", "use_custom_fsdp")
 NAMES = frozenset(
     (
@@ -28,16 +32,17 @@ NAMES = frozenset(
         "micro_batch_size", "global_batch_size", "use_distributed_optimizer", "data_parallel_sharding_strategy",
         "zero_stage", "pipeline_model_parallel_layout", "recompute_granularity", "recompute_method",
         "recompute_num_layers", "recompute_modules", "activations_checkpoint_granularity", "checkpoint_activations",
-        "bf16", "fp16", "fp8", "fp4", "precision", "cuda_graph_impl", "use_tp_pp_dp_mapping",
+        "bf16", "fp16", "fp8", "fp4", "precision", "cuda_graph_impl", "use_tp_pp_dp_mapping", "transformer_impl",
+        "attention_backend", "position_embedding_type", "add_bias_linear", "multi_latent_attention", "moe_layer_freq",
+        "expert_tensor_parallel_size", "qk_head_dim",
     )
 )  # fmt: skip
 
 
 def megatron_fields(stated: Stated) -> dict[str, object]:
     """Return the fields of a measured run that arguments of Megatron-LM state."""
-    experts = stated.whole("num_experts", "num_moe_experts")
+    experts, is_latent = stated.whole("num_experts", "num_moe_experts"), stated.flag("multi_latent_attention")
     ffn = stated.whole("ffn_hidden_size")
-    expert_ffn = (stated.whole("moe_ffn_hidden_size") or ffn) if experts else None
     nodes, devices = stated.whole("num_nodes"), stated.whole("devices")
     layers, ranks = stated.whole("num_layers", "encoder_num_layers"), stated.whole("pipeline_model_parallel_size")
     return {
@@ -48,13 +53,12 @@ def megatron_fields(stated: Stated) -> dict[str, object]:
         "layers": layers,
         "heads": stated.whole("num_attention_heads"),
         "kv_heads": _kv_heads(stated),
-        "head_dim": stated.whole("kv_channels"),
+        "head_dim": stated.whole("qk_head_dim" if is_latent else "kv_channels"),
         "vocab": stated.whole("vocabulary before padding", "vocab_size", "padded_vocab_size"),
         "seq": stated.whole("seq_length", "encoder_seq_length"),
         "experts": experts,
         "active_experts": stated.whole("moe_router_topk") if experts else None,
-        "expert_ffn": expert_ffn,
-        "shared_experts": _shared_experts(stated, expert_ffn) if experts else None,
+        "expert_ffn": (stated.whole("moe_ffn_hidden_size") or ffn) if experts else None,
         "mtp_layers": stated.whole("mtp_num_layers"),
         "gated_mlp": stated.flag("swiglu", "gated_linear_unit"),
         "tied_embeddings": _tied(stated),
@@ -69,23 +73,17 @@ def megatron_fields(stated: Stated) -> dict[str, object]:
         "zero": _zero(stated),
         "mbs": stated.whole("micro_batch_size"),
         "gbs": stated.whole("global_batch_size"),
-        "layout": _layout(stated),
+        "layout": _layout(stated, layers, ranks),
         "recompute": _recompute(stated),
         "recompute_detail": _recompute_detail(stated),
         "overlap_flags": _overlaps(stated),
+        "notes": _settings(stated),
     }
 
 
 def _kv_heads(stated: Stated) -> int | None:
     heads, groups = stated.whole("num_attention_heads"), stated.whole("num_query_groups")
     return heads if stated.flag("group_query_attention") is False else groups or heads
-
-
-def _shared_experts(stated: Stated, expert_ffn: int | None) -> int | None:
-    width = stated.whole("moe_shared_expert_intermediate_size")
-    if width is None:
-        return 0 if stated.is_nothing("moe_shared_expert_intermediate_size") else None
-    return width // expert_ffn if expert_ffn and width % expert_ffn == 0 else None
 
 
 def _tied(stated: Stated) -> bool | None:
@@ -124,14 +122,15 @@ def _zero(stated: Stated) -> str | None:
     return None if distributed is None else "distopt" if distributed else "0"
 
 
-def _layout(stated: Stated) -> str | None:
+def _layout(stated: Stated, layers: int | None, ranks: int | None) -> str | None:
     layout = stated.word("pipeline_model_parallel_layout")
     if layout is not None:
         return layout
     first, last = stated.whole(*_FIRST), stated.whole(*_LAST)
-    if first or last:
-        ends = (f"first={first}" if first else "", f"last={last}" if last else "")
-        return " ".join(filter(None, ends))
+    one = first or last
+    if one and layers and ranks and ranks > 1:  # the others have equally many
+        others = (layers - one) // (ranks - 1)
+        return f"first={first or others} last={last or others}"
     counted = " and ".join(end for end, name in _ENDS.items() if stated.flag(name))
     return f"{counted} count as one layer each" if counted else None
 
@@ -147,14 +146,33 @@ def _recompute(stated: Stated) -> str | None:
 
 
 def _recompute_detail(stated: Stated) -> str | None:
-    kind = stated.word("recompute_granularity")
-    if kind == "selective":
-        return " ".join(stated.words("recompute_modules")) or None
-    names = ("recompute_method", "recompute_num_layers")
-    return " ".join(f"{name}={stated.word(name)}" for name in names if stated.word(name)) or None
+    """The modules of selective recomputation; how many layers of a stage, which the method uniform takes in groups."""
+    if stated.word("recompute_granularity") == "selective":
+        modules = " ".join(stated.words("recompute_modules"))
+        return f"recompute_modules=[{modules}]" if modules else None
+    method, layers = stated.word("recompute_method"), stated.whole("recompute_num_layers")
+    return f"recompute_method=block recompute_num_layers={layers}" if method == "block" and layers else None
 
 
 def _overlaps(stated: Stated) -> str | None:
     graph = stated.word("cuda_graph_impl")
     graphs = None if graph in (None, "none") else f"cuda_graph_impl='{graph}'"
     return ", ".join(filter(None, (stated.on(*_OVERLAPS), graphs))) or None
+
+
+def _settings(stated: Stated) -> str | None:
+    """Settings that no field has, by the names of the command line, as `measured.settings` reads them."""
+    found = {name.replace("_", "-"): stated.word(name) for name in _SETTINGS}
+    found["attention-backend"] = (found["attention-backend"] or "").rpartition(".")[2]
+    found["disable-bias-linear"] = "True" if stated.flag("add_bias_linear") is False else None
+    found["moe-layer-freq"] = _dense_first(stated.words("moe_layer_freq"))
+    texts = [f"{name}={value}" for name, value in found.items() if value and " " not in value]
+    split = stated.whole("expert_tensor_parallel_size")
+    return "; ".join((*texts, *([f"expert tensor parallel {split}"] if split else []))) or None
+
+
+def _dense_first(layers: tuple[str, ...]) -> str | None:
+    """Which layers have experts, where all behind the first ones do; a list has 1 for such a layer."""
+    dense = layers.index("1") if "1" in layers else 0
+    behind = layers[dense:]
+    return f"([0]*{dense}+[1]*{len(behind)})" if dense and set(behind) == {"1"} else None

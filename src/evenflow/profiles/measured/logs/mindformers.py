@@ -17,6 +17,7 @@ from math import prod
 
 from evenflow.profiles.logs.mindspore_logs import peaks_in_line
 from evenflow.profiles.logs.stage_peaks import PeakKind
+from evenflow.profiles.measured.logs.degrees import shared_width
 from evenflow.profiles.measured.logs.log_format import NUMBER, LogFormat, LoggedPeak, LoggedStep, PeakOf, number_in
 from evenflow.profiles.measured.logs.stated import Stated
 
@@ -91,7 +92,7 @@ def _fields(stated: Stated) -> dict[str, object]:
         if experts
         else None,
         "expert_ffn": expert_ffn,
-        "shared_experts": stated.whole("shared_expert_num", "n_shared_experts") if experts else None,
+        "notes": shared_width(stated.whole("shared_expert_num", "n_shared_experts"), expert_ffn),
         "gated_mlp": stated.flag("gated_linear_unit", "swiglu"),
         "tied_embeddings": stated.flag("tie_word_embeddings"),
         "precision": {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}.get(stated.word("compute_dtype") or ""),

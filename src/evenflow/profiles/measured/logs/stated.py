@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from evenflow.profiles.logs.printed_arguments import PRINTED
 
-_VALUE = r"""'[^'\n]{0,200}'|"[^"\n]{0,200}"|\[[^\]\n]{0,400}\]|[^\s,{}()\[\]'"]{1,200}"""
+_VALUE = r"""'[^'\n]{0,200}'|"[^"\n]{0,200}"|\[[^\]\n]{0,1000}\]|[^\s,{}()\[\]'"]{1,200}"""
 _NOTHING = ("None", "null", "~", "")
 _WHOLE = re.compile(r"[0-9]{1,15}")
-_MOST_TEXT = 200
+_MOST_TEXT = 1000
 
 
 class Names:

@@ -11,6 +11,7 @@ parallel_dims.py, and train.py of February 2025 and earlier, where the rate was 
 import re
 from collections.abc import Iterator
 
+from evenflow.profiles.measured.logs.degrees import shared_width
 from evenflow.profiles.measured.logs.device_names import accelerator_of
 from evenflow.profiles.measured.logs.log_format import (
     NUMBER,
@@ -106,7 +107,7 @@ def _fields(stated: Stated) -> dict[str, object]:
     shards, copies = stated.whole("mesh dp_shard"), stated.whole("mesh dp_replicate")
     local, split = stated.whole("local batch", "local_batch_size"), stated.whole("pipeline microbatches") or 1
     stages = stated.whole("stages")
-    experts = stated.whole("model num_experts")
+    experts, expert_ffn = stated.whole("model num_experts"), stated.whole("model moe_inter_dim")
     name = stated.word("model") or ""
     is_known = name.startswith(_GATED_FAMILIES)
     hidden = stated.whole("model dim")
@@ -124,8 +125,8 @@ def _fields(stated: Stated) -> dict[str, object]:
         "seq": stated.whole("sequence", "seq_len"),
         "experts": experts,
         "active_experts": stated.whole("model top_k") if experts else None,
-        "expert_ffn": stated.whole("model moe_inter_dim") if experts else None,
-        "shared_experts": stated.whole("model num_shared_experts") if experts else None,
+        "expert_ffn": expert_ffn if experts else None,
+        "notes": shared_width(stated.whole("model num_shared_experts"), expert_ffn) if experts else None,
         "gated_mlp": True if is_known else None,
         "tied_embeddings": (stated.flag("model enable_weight_tying") or False) if is_known else None,
         "precision": _precision(stated),
