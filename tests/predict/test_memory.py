@@ -66,8 +66,9 @@ def trainings(draw: st.DrawFn) -> Training:
 
 @given(trainings())
 def test_the_parts_of_every_rank_add_up_to_its_peak(training: Training) -> None:
-    found = predict(training, Topology(accelerator=accelerator_named("h100"), domain_devices=8))
+    accelerator = accelerator_named("h100")
+    found = predict(training, Topology(accelerator=accelerator, domain_devices=8))
     peaks = found.simulation.peak_memory_bytes
     assert [memory.allocated_bytes for memory in found.memory] == list(peaks)
     assert all(size >= 0 for memory in found.memory for size in memory.parts.values())
-    assert min(peaks) > constant_bytes(training)
+    assert min(peaks) > constant_bytes(training, accelerator)

@@ -237,7 +237,8 @@ def _attention_gradients(training: Training) -> float:
     here = tokens(training)
     if training.software.fused_attention:
         return HALF * here * model.head_dim * (2 * model.heads + 2 * model.kv_heads) / degrees.tensor
-    return HALF * model.heads / degrees.tensor * here * training.sequence
+    # Of the softmax and of what it takes; behind a dropout, what it let through is free again before the second.
+    return (1 if model.dropout else 2) * HALF * model.heads / degrees.tensor * here * training.sequence
 
 
 def _mlp_gradients(training: Training, *, has_experts: bool) -> Tensor:

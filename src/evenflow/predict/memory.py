@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evenflow.cluster.accelerators import Accelerator
 from evenflow.model import NONE
 from evenflow.predict.activations import (
     boundary_bytes,
@@ -30,10 +31,15 @@ from evenflow.simulate import Simulation, live_vectors
 
 __all__ = ["Held", "RankMemory", "constant_bytes", "rank_memory"]
 
-_WORKSPACES = 3 * 32 * 2**20
-"""Bytes that matrix libraries keep for the thread of the forward, for that of the backward, and for fused layers.
+_WORKSPACE = 32 * 2**20
+"""Bytes that a matrix library keeps for the thread of the forward, and for that of the backward.
 
-[PyTorch, aten/src/ATen/cuda/CublasHandlePool.cpp: 32 MiB from compute capability 9.0 on, or CUBLAS_WORKSPACE_CONFIG]
+[PyTorch, aten/src/ATen/cuda/CublasHandlePool.cpp; deterministic training asks for as many on older devices]
+"""
+_LAYER_WORKSPACES = (4 * 2**20, 32 * 2**20)
+"""Bytes that fused layers keep, before devices that multiply in 8 bits, and on these.
+
+[Transformer Engine, transformer_engine/pytorch/module/base.py: get_cublas_workspace_size_bytes]
 """
 _DRIVER = 3 * 2**30
 """Bytes of a device that no framework counts: the driver's context, and communicators' own buffers.
@@ -67,10 +73,11 @@ class RankMemory:
         return self.total_bytes + round(_CACHED * self.allocated_bytes) + _DRIVER
 
 
-def constant_bytes(training: Training) -> int:
+def constant_bytes(training: Training, accelerator: Accelerator) -> int:
     """Return the bytes of workspaces, of messages between ranks and of gathered parameters, which every rank holds."""
     messages = 2 * boundary_bytes(training) if training.degrees.pipeline > 1 else 0
-    return _WORKSPACES + messages + _gathered_bytes(training)
+    workspaces = 2 * _WORKSPACE + _LAYER_WORKSPACES[accelerator.rate("float8") > accelerator.rate("bfloat16")]
+    return workspaces + messages + _gathered_bytes(training)
 
 
 def _gathered_bytes(training: Training) -> int:
@@ -107,7 +114,7 @@ def rank_memory(training: Training, simulation: Simulation, *, reserve_share: fl
         vectors = live_vectors(schedule, rank)
         waits = np.concatenate([costs.activation_bytes[own], costs.until_weight_bytes[own]])[: vectors.shape[1]]
         live = vectors[int(np.argmax(vectors @ waits))]
-        parts = {Held.BUFFERS: constant_bytes(training)}
+        parts = {Held.BUFFERS: simulation.network.constant_bytes}
         needed = []
         for place, stage in enumerate(own):
             whole = _StageMemory(training, stages[stage], is_first=stage == 0, is_last=stage == last)

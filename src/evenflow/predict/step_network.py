@@ -77,7 +77,7 @@ def priced_network(training: Training, topology: Topology) -> PricedNetwork:
             activation_bytes=total(tail_activations(training)),
             working_bytes=total(tail_working(training)),
         ),
-        constant_bytes=constant_bytes(training),
+        constant_bytes=constant_bytes(training, topology.accelerator),
     )
     return PricedNetwork(network=network, layers=tuple(made[kind] for kind in kinds), head=head, tail=tail)
 

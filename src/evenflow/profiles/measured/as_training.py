@@ -9,7 +9,7 @@ from evenflow.predict.training import Degrees, Sharding, Software, Training
 from evenflow.predict.transformer import EVERY_BIAS, Biases, Experts, Transformer
 from evenflow.profiles.measured.layouts import layout_of
 from evenflow.profiles.measured.run import MeasuredRun
-from evenflow.profiles.measured.settings import Settings, recompute_modules, settings_of
+from evenflow.profiles.measured.settings import Settings, expert_tensor_of, recompute_modules, settings_of
 
 
 def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
@@ -56,11 +56,11 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         context=_known(run.cp),
         data=_known(run.dp),
         expert=_known(run.ep),
-        expert_tensor=settings.expert_tensor or (_known(run.tp) if settings.is_megatron else None),
+        expert_tensor=expert_tensor_of(run) if settings.is_megatron else None,
         sequence_parallel=_known(run.sequence_parallel),
         sharding=Sharding(sharding),
     )
-    is_megatron = run.zero != "fsdp" or any(mark in flags for mark in _MEGATRON)
+    is_megatron = run.zero != "fsdp" or settings.is_megatron or any(mark in flags for mark in _MEGATRON)
     software = Software(
         fused_attention=not old if settings.fused_attention is None else settings.fused_attention,
         transposes_attention=_is_batch_first(run, settings),

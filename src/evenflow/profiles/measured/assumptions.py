@@ -9,8 +9,11 @@ from dataclasses import replace
 
 from evenflow.language import _
 from evenflow.profiles.measured.run import Assumption, MeasuredRun
+from evenflow.profiles.measured.settings import expert_tensor_of, settings_of
 
 GPT2_VOCABULARY = 50_257
+LLAMA2_VOCABULARY = 32_000
+DEEPSEEK_VOCABULARY = 129_280
 _BEFORE_2022 = ("v100", "a100")
 _NODES_OF_FOUR = ("gb200", "gb300")
 _EIGHT_BIT = ("b200", "b300", "gb200", "gb300")
@@ -43,12 +46,21 @@ def _hardware(run: MeasuredRun) -> tuple[object, str]:
     return _SIZE_UNKNOWN[run.hardware], _("memory size not stated: the larger one")
 
 
+def _vocabulary(run: MeasuredRun) -> tuple[object, str]:
+    if "vocab.json" in (run.notes or "") or not run.gated_mlp:
+        return GPT2_VOCABULARY, _("the vocabulary of GPT-2")
+    if settings_of(run).is_on("multi-latent-attention"):
+        return DEEPSEEK_VOCABULARY, _("latent attention: the vocabulary of DeepSeek-V3")
+    return LLAMA2_VOCABULARY, _("three-matrix blocks: the vocabulary of Llama 2 and Mixtral")
+
+
 def _ep(run: MeasuredRun) -> tuple[object, str]:
     return 1, "" if not run.experts else _("experts are not said to be distributed")
 
 
 def _gpus(run: MeasuredRun) -> tuple[object, str]:
-    least = run.pp * max(run.tp * run.cp, run.ep)  # type: ignore[operator, type-var]
+    of_experts = run.ep * expert_tensor_of(run)  # type: ignore[operator]
+    least = run.pp * max(run.tp * run.cp, of_experts)  # type: ignore[operator]
     return max(8, least) if 8 % least == 0 else least, _("a node of eight, or as many as the degrees need")
 
 
@@ -106,7 +118,7 @@ _RULES: tuple[tuple[str, _Rule], ...] = (
     ("heads", lambda run: (max(1, (run.hidden or 0) // 128), _("128 wide"))),
     ("kv_heads", lambda run: (run.heads, _("every head has its own keys and values, as in GPT"))),
     ("head_dim", lambda run: (max(1, (run.hidden or 0) // (run.heads or 1)), "")),
-    ("vocab", lambda run: (GPT2_VOCABULARY, _("the vocabulary of GPT-2"))),
+    ("vocab", _vocabulary),
     ("tied_embeddings", lambda run: (not run.gated_mlp, _("shared with two-matrix blocks, as in GPT, else not"))),
     ("hardware", _hardware),
     ("gpus_per_node", _nodes),

@@ -71,6 +71,12 @@ def settings_of(run: MeasuredRun) -> Settings:
     return Settings({**found, **({"expert tensor parallel": tensor[1]} if tensor else {})})
 
 
+def expert_tensor_of(run: MeasuredRun) -> int:
+    """Return the ways that an expert's matrices are split: if not stated as other layers' in Megatron-LM, else one."""
+    settings = settings_of(run)
+    return settings.expert_tensor or ((run.tp or 1) if run.experts and settings.is_megatron else 1)
+
+
 def recompute_modules(run: MeasuredRun) -> tuple[str, ...]:
     """Return what selective recomputation computes again: the stated modules.
 
