@@ -11,7 +11,7 @@ from evenflow.profiles.measured.as_measurement import measurement_of
 from evenflow.profiles.measured.run import MeasuredRun
 
 FITTED = (
-    "product_share", "operator_ns", "network_share", "link_share", "memory_share", "latency_ns", "reserve_share"
+    "product_share", "operator_ns", "network_share", "link_share", "memory_share", "latency_ns", "reserve_share", "driver_bytes"
 )  # fmt: skip
 """At most six parameters of step times, and that of memory."""
 

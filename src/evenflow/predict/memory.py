@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.cluster.accelerators import Accelerator
+from evenflow.cluster.reached import Reached
 from evenflow.model import NONE
 from evenflow.predict.activations import (
     boundary_bytes,
@@ -41,13 +42,11 @@ _LAYER_WORKSPACES = (4 * 2**20, 32 * 2**20)
 
 [Transformer Engine, transformer_engine/pytorch/module/base.py: get_cublas_workspace_size_bytes]
 """
-_DRIVER = 3 * 2**30
-"""Bytes of a device that no framework counts: the driver's context, and communicators' own buffers.
-
-It and `_CACHED` are a fit to 58 readings of devices that trained models of 1 to 200 B parameters.
-"""
 _CACHED = 0.15
-"""Of what is allocated, what an allocator keeps besides for later use. It gives that back before it fails."""
+"""Of what is allocated, what an allocator keeps besides for later use. It gives that back before it fails.
+
+A fit to 58 readings of devices that trained models of 1 to 200 B parameters.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +55,8 @@ class RankMemory:
 
     parts: Parts
     """Bytes by what they are held for."""
+    driver_bytes: int = 0
+    """Beside them, what no framework counts."""
 
     @property
     def total_bytes(self) -> int:
@@ -70,7 +71,7 @@ class RankMemory:
     @property
     def device_bytes(self) -> int:
         """What the device itself shows: all of it, blocks for later use, and what the driver takes."""
-        return self.total_bytes + round(_CACHED * self.allocated_bytes) + _DRIVER
+        return self.total_bytes + round(_CACHED * self.allocated_bytes) + self.driver_bytes
 
 
 def constant_bytes(training: Training, accelerator: Accelerator) -> int:
@@ -100,7 +101,7 @@ def _unshared(training: Training, parameters: Parameters) -> float:
     return dense + (parameters.expert if expert_group(training).size > 1 else 0)
 
 
-def rank_memory(training: Training, simulation: Simulation, *, reserve_share: float) -> tuple[RankMemory, ...]:
+def rank_memory(training: Training, simulation: Simulation, reached: Reached) -> tuple[RankMemory, ...]:
     """Return the memory of every rank at its fullest moment.
 
     Its parts but the reserve add up to `simulation.peak_memory_bytes`; the reserve is a share of that.
@@ -127,7 +128,8 @@ def rank_memory(training: Training, simulation: Simulation, *, reserve_share: fl
                 parts = added(parts, added(plain.activations(), times=int(live[len(own) + place])))
             needed.append(whole.working())
         parts = added(parts, largest(needed))
-        found.append(RankMemory(parts={**parts, Held.RESERVE: round(reserve_share * total(parts))}))
+        parts[Held.RESERVE] = round(reached.reserve_share * total(parts))
+        found.append(RankMemory(parts=parts, driver_bytes=round(reached.driver_bytes)))
     return tuple(found)
 
 

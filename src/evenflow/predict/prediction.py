@@ -86,7 +86,7 @@ def predict(training: Training, topology: Topology) -> Prediction:
     return Prediction(
         training=training, topology=topology, priced=priced, simulation=simulation,
         step_ns=sum(part.exposed_ns for part in parts), parts=parts,
-        memory=rank_memory(training, simulation, reserve_share=topology.accelerator.reached.reserve_share),
+        memory=rank_memory(training, simulation, topology.accelerator.reached),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from evenflow.predict.calibration.least_squares import (
     USUAL_SCALE,
+    Limits,
     Solution,
     Stopped,
     covariance,
@@ -16,7 +17,9 @@ from evenflow.predict.calibration.least_squares import (
     slopes_at,
 )
 
-FREE = np.array([np.inf, np.inf])
+
+def limits(widths=(100.0, 100.0), lower=(-np.inf, -np.inf), upper=(np.inf, np.inf)) -> Limits:
+    return Limits(widths=np.array(widths), lower=np.array(lower), upper=np.array(upper))
 
 
 def linear(seed: int, rows: int = 40, noise: float = 0.01):
@@ -26,12 +29,12 @@ def linear(seed: int, rows: int = 40, noise: float = 0.01):
     return matrix, measured, lambda point: matrix @ point - measured
 
 
-def solved(residuals_at, *, widths=(100.0, 100.0), upper=FREE) -> Solution:
+def solved(residuals_at, **changed) -> Solution:
     zero = np.zeros(2)
     residuals = residuals_at(zero)
-    slopes = slopes_at(residuals_at, zero, residuals, upper)
+    slopes = slopes_at(residuals_at, zero, residuals, limits(**changed))
     start = Solution(point=zero, residuals=residuals, slopes=slopes, scale=USUAL_SCALE)
-    return minimise(residuals_at, start, widths=np.array(widths), upper=upper)
+    return minimise(residuals_at, start, limits=limits(**changed))
 
 
 @given(st.integers(0, 10_000))
@@ -73,9 +76,10 @@ def test_prior_knowledge_decides_where_the_rows_say_nothing() -> None:
     assert found.point[1] == 0.0
 
 
-def test_a_point_stays_below_its_upper_end() -> None:
-    found = solved(lambda point: np.array([point[0] - 0.4, point[1] + 0.2, point[0] - 0.4]), upper=np.array([0.1, 1.0]))
-    assert found.point[0] == 0.1
+@pytest.mark.parametrize("end", [{"upper": (0.1, 1.0)}, {"lower": (0.6, -1.0)}])
+def test_a_point_stays_between_its_ends(end) -> None:
+    found = solved(lambda point: np.array([point[0] - 0.4, point[1] + 0.2, point[0] - 0.4]), **end)
+    assert found.point[0] == next(iter(end.values()))[0]
     assert found.point[1] == pytest.approx(-0.2, abs=0.01)
 
 
@@ -121,4 +125,4 @@ def test_without_some_rows_a_linear_problem_is_that_of_the_others(seed) -> None:
     found = solved(residuals_at)
     rows = np.arange(30)
     expected = np.linalg.lstsq(matrix[rows], measured[rows], rcond=None)[0]
-    assert linear_point(found, rows, np.array([100.0, 100.0]), FREE) == pytest.approx(expected, abs=1e-3)
+    assert linear_point(found, rows, limits()) == pytest.approx(expected, abs=1e-3)

@@ -24,9 +24,17 @@ def test_a_moved_value_is_possible_and_no_move_is_none(name, by) -> None:
 @given(st.sampled_from([name for name in sorted(TUNABLES) if name.endswith("_share") and name != "reserve_share"]))
 def test_the_room_of_a_share_leads_to_one(name) -> None:
     tunable, reached = TUNABLES[name], Reached()
-    room = tunable.room(reached)
-    assert tunable.moved(reached, room) == pytest.approx(1.0)
-    assert tunable.moved(reached, room - 0.1) < 1.0
+    _, up = tunable.room(reached)
+    assert tunable.moved(reached, up) == pytest.approx(1.0)
+    assert tunable.moved(reached, up - 0.1) < 1.0
+
+
+@given(st.sampled_from(["reserve_share", "driver_bytes", "ramp_depth"]), st.floats(0, 10))
+def test_the_room_of_what_can_be_zero_leads_to_zero(name, value) -> None:
+    tunable, reached = TUNABLES[name], Reached().changed({name: value})
+    down, up = tunable.room(reached)
+    assert tunable.moved(reached, down) == pytest.approx(0.0, abs=1e-6)
+    assert up == float("inf")
 
 
 def test_asked_parameters_come_in_the_order_of_importance() -> None:

@@ -13,6 +13,7 @@ from evenflow.predict.calibration.fitted import Estimate, Fitted, NotFitted, Par
 from evenflow.predict.calibration.least_squares import (
     USUAL_SCALE,
     Array,
+    Limits,
     Solution,
     Stopped,
     linear_point,
@@ -90,7 +91,7 @@ class _Fit:
         before = self._residuals(self._asked, np.zeros(len(self._asked)), can_stop=False)
         answer_exists()
         try:
-            slopes = slopes_at(self._at(self._asked), np.zeros(len(self._asked)), before, self._upper(self._asked))
+            slopes = slopes_at(self._at(self._asked), np.zeros(len(self._asked)), before, self._limits(self._asked))
         except Stopped:
             left = tuple(self._not_fitted(tunable, _("it was interrupted")) for tunable in self._asked)
             return replace(self._left(left), residuals=self._rows(before, before, None), is_complete=False)
@@ -119,8 +120,7 @@ class _Fit:
         """Fit `kept`; take out of it what turns out not to be determined, and fit the rest."""
         while True:
             own = [self._asked[index] for index in kept]
-            widths = np.array([tunable.width for tunable in own])
-            solution = minimise(self._at(own), at, widths=widths, upper=self._upper(own), noted=self._note)
+            solution = minimise(self._at(own), at, limits=self._limits(own), noted=self._note)
             place = weakest(solution, self._asked, kept, solution.scale) if solution.is_complete else None
             if place is None:
                 return solution
@@ -131,7 +131,7 @@ class _Fit:
             left = [self._asked[index] for index in kept]
             try:
                 residuals = self._at(left)(point)
-                slopes = slopes_at(self._at(left), point, residuals, self._upper(left))
+                slopes = slopes_at(self._at(left), point, residuals, self._limits(left))
             except Stopped:
                 kept.insert(place, self._asked.index(own[place]))
                 del reasons[kept[place]]
@@ -159,8 +159,13 @@ class _Fit:
         self._predictions += 1
         return math.log(predicted / self._measured[row])
 
-    def _upper(self, of: Sequence[Tunable]) -> Array:
-        return np.array([max(tunable.room(run.reached) for run in self._runs) for tunable in of])
+    def _limits(self, of: Sequence[Tunable]) -> Limits:
+        rooms = [[tunable.room(run.reached) for run in self._runs] for tunable in of]
+        return Limits(
+            widths=np.array([tunable.width for tunable in of]),
+            lower=np.array([min(down for down, _up in room) for room in rooms]),
+            upper=np.array([max(up for _down, up in room) for room in rooms]),
+        )
 
     def _note(self, residuals: Array) -> None:
         error = float(np.abs(np.expm1(residuals)).mean())
@@ -173,12 +178,11 @@ class _Fit:
         if folds < 2:
             return None
         ordered = np.lexsort((solution.residuals, self._measured))
-        widths = np.array([tunable.width for tunable in fitted])
         found = np.zeros(count)
         for fold in range(folds):
             left_out = ordered[fold::folds]
             others = np.setdiff1d(np.arange(count), left_out)
-            point = linear_point(solution, others, widths, self._upper(fitted)) if fitted else solution.point
+            point = linear_point(solution, others, self._limits(fitted)) if fitted else solution.point
             try:
                 for row in left_out:
                     found[row] = self._residual(int(row), fitted, point, can_stop=True)

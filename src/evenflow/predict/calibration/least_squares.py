@@ -29,6 +29,20 @@ _SETTLED = 1e-3
 """Relative decrease of the cost below which iterations end."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Prior knowledge of each parameter: it is zero, give or take its width, and between two ends."""
+
+    widths: Array
+    lower: Array
+    upper: Array
+
+    def within(self, point: Array) -> Array:
+        """Return the nearest point between the ends."""
+        nearest: Array = np.clip(point, self.lower, self.upper)
+        return nearest
+
+
 class Stopped(Exception):
     """Residuals are no longer wanted."""
 
@@ -70,11 +84,11 @@ def covariance(slopes: Array, scale: float) -> Array:
     return found
 
 
-def slopes_at(residuals_at: Residuals, point: Array, residuals: Array, upper: Array) -> Array:
-    """Return derivatives by differences, away from the upper ends."""
+def slopes_at(residuals_at: Residuals, point: Array, residuals: Array, limits: Limits) -> Array:
+    """Return derivatives by differences, within the limits."""
     columns = []
     for index in range(len(point)):
-        step = _STEP if point[index] + _STEP <= upper[index] else -_STEP
+        step = _STEP if point[index] + _STEP <= limits.upper[index] else -_STEP
         moved = point.copy()
         moved[index] += step
         columns.append((residuals_at(moved) - residuals) / step)
@@ -85,62 +99,60 @@ def minimise(
     residuals_at: Residuals,
     start: Solution,
     *,
-    widths: Array,
-    upper: Array,
+    limits: Limits,
     noted: Callable[[Array], None] = lambda residuals: None,
 ) -> Solution:
-    """Return where rows and prior knowledge (zero, give or take `widths`) agree best, from `start`, below `upper`.
+    """Return where rows and prior knowledge agree best, from `start`.
 
     `noted` hears the residuals after every iteration. `Stopped`, raised by `residuals_at`, ends it early.
     """
     best = start
     try:
         for _iteration in range(_MOST_ITERATIONS):
-            best = replace(best, scale=scatter(best.residuals, len(widths)))
-            found = _better(residuals_at, best, widths, upper)
+            best = replace(best, scale=scatter(best.residuals, len(start.point)))
+            found = _better(residuals_at, best, limits)
             if found is None:
                 break
-            before, after = _cost(best, widths), _cost(found, widths)
+            before, after = _cost(best, limits), _cost(found, limits)
             best = found
             noted(best.residuals)
-            best = replace(best, slopes=slopes_at(residuals_at, best.point, best.residuals, upper))
+            best = replace(best, slopes=slopes_at(residuals_at, best.point, best.residuals, limits))
             if before - after < _SETTLED * before:
                 break
     except Stopped:
         return replace(best, is_complete=False)
-    return replace(best, scale=scatter(best.residuals, len(widths)))
+    return replace(best, scale=scatter(best.residuals, len(start.point)))
 
 
-def _better(residuals_at: Residuals, at: Solution, widths: Array, upper: Array) -> Solution | None:
+def _better(residuals_at: Residuals, at: Solution, limits: Limits) -> Solution | None:
     """Return a point with a lower cost at the end of a damped Gauss-Newton step; None where there is none."""
     weighted = at.slopes * (at.weights / at.scale**2)[:, None]
-    information = at.slopes.T @ weighted + np.diag(widths**-2)
-    downhill = -(weighted.T @ at.residuals + at.point / widths**2)
-    held = (at.point >= upper) & (downhill > 0)
-    cost = _cost(at, widths)
+    information = at.slopes.T @ weighted + np.diag(limits.widths**-2)
+    downhill = -(weighted.T @ at.residuals + at.point / limits.widths**2)
+    held = ((at.point >= limits.upper) & (downhill > 0)) | ((at.point <= limits.lower) & (downhill < 0))
+    cost = _cost(at, limits)
     damping = 1e-3
     for _try in range(_MOST_DAMPINGS):
         matrix = information + damping * np.diag(np.diag(information))
         matrix[held], matrix[:, held] = 0.0, 0.0
         matrix[held, held] = 1.0
         step = np.linalg.solve(matrix, np.where(held, 0.0, downhill))
-        point = np.minimum(at.point + np.clip(step, -_LONGEST, _LONGEST), upper)
+        point = limits.within(at.point + np.clip(step, -_LONGEST, _LONGEST))
         trial = replace(at, point=point, residuals=residuals_at(point))
-        if _cost(trial, widths) < cost:
+        if _cost(trial, limits) < cost:
             return trial
         damping *= 10
     return None
 
 
-def linear_point(at: Solution, rows: npt.NDArray[np.intp], widths: Array, upper: Array) -> Array:
+def linear_point(at: Solution, rows: npt.NDArray[np.intp], limits: Limits) -> Array:
     """Return where the cost of some of the rows is least if all changes are linear, from the solution of all."""
     slopes, weights = at.slopes[rows], at.weights[rows]
     weighted = slopes * (weights / at.scale**2)[:, None]
-    information = slopes.T @ weighted + np.diag(widths**-2)
-    downhill = -(weighted.T @ at.residuals[rows] + at.point / widths**2)
+    information = slopes.T @ weighted + np.diag(limits.widths**-2)
+    downhill = -(weighted.T @ at.residuals[rows] + at.point / limits.widths**2)
     step = np.linalg.solve(information, downhill)
-    point: Array = np.minimum(at.point + np.clip(step, -_LONGEST, _LONGEST), upper)
-    return point
+    return limits.within(at.point + np.clip(step, -_LONGEST, _LONGEST))
 
 
 def scatter(residuals: Array, num_fitted: int) -> float:
@@ -157,6 +169,6 @@ def _weights(residuals: Array, scale: float) -> Array:
     return weights
 
 
-def _cost(at: Solution, widths: Array) -> float:
+def _cost(at: Solution, limits: Limits) -> float:
     rows = 2 * _TURN**2 * (np.sqrt(1 + (at.residuals / (_TURN * at.scale)) ** 2) - 1)
-    return float(rows.sum() + ((at.point / widths) ** 2).sum())
+    return float(rows.sum() + ((at.point / limits.widths) ** 2).sum())

@@ -42,9 +42,11 @@ class Tunable:
         """Return the value in `reached` after its logarithm has changed by `by`, within what is possible."""
         return min(self.most, max(0.0, (self.value(reached) + self.shift) * math.exp(by) - self.shift))
 
-    def room(self, reached: Reached) -> float:
-        """Return by how much the logarithm can grow."""
-        return math.log(self.most / self.value(reached)) if math.isfinite(self.most) else math.inf
+    def room(self, reached: Reached) -> tuple[float, float]:
+        """Return by how much the logarithm can change, down and up."""
+        shifted = self.value(reached) + self.shift
+        down = math.log(self.shift / shifted) if self.shift else -math.inf
+        return down, math.log((self.most + self.shift) / shifted) if math.isfinite(self.most) else math.inf
 
     def unit(self, value: float) -> float:
         """Return by how much the value changes with its logarithm."""
@@ -71,7 +73,14 @@ TUNABLES: Mapping[str, Tunable] = {
             width=0.2,
             shift=1.0,
             quantity=Quantity.MEMORY,
-            absent=lambda: _("no run has memory beside which it counts"),
+            absent=lambda: _("no run has the memory that its device showed, or reserved"),
+        ),
+        Tunable(
+            name="driver_bytes",
+            width=1.0,
+            shift=2.0**30,
+            quantity=Quantity.MEMORY,
+            absent=lambda: _("no run has the memory that its device showed"),
         ),
     )
 }
