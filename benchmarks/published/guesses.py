@@ -11,6 +11,9 @@ from evenflow.errors import InputError
 from evenflow.profiles.measured.assumptions import completed
 from evenflow.profiles.measured.run import MeasuredRun
 
+HALF = -1
+"""Points: every other run of a source."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
@@ -46,6 +49,8 @@ def guess_all(
 ) -> list[Guess]:
     """Predict the runs of all files; with `points`, each source after so many of its runs, which are left out.
 
+    `HALF` is half of the runs that have what a prediction needs.
+
     A source that has too few runs for its points, or that `calibrate` refuses, is left out as a whole.
     """
     every = [(file, completed(run)) for file, runs in files.items() for run in runs]
@@ -54,7 +59,8 @@ def guess_all(
     found = []
     for source in dict.fromkeys(run.source for _, run in every):
         of = [(file, run) for file, run in every if run.source == source]
-        known = calibration_points([run for _, run in of if not run.lacks], points)
+        usable = [run for _, run in of if not run.lacks]
+        known = calibration_points(usable, len(usable) // 2 if points == HALF else points)
         if not known:
             continue
         try:

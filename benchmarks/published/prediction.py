@@ -11,9 +11,10 @@ from evenflow.profiles.measured.as_measurement import measurement_of
 from evenflow.profiles.measured.run import MeasuredRun
 
 FITTED = (
-    "product_share", "operator_ns", "network_share", "link_share", "memory_share", "latency_ns", "reserve_share", "driver_bytes"
+    "product_share", "operator_ns", "network_share", "link_share", "memory_share", "latency_ns",
+    "reserve_share", "driver_bytes",
 )  # fmt: skip
-"""At most six parameters of step times, and that of memory."""
+"""At most six parameters of step times, and those of memory."""
 
 
 def predicted(run: MeasuredRun, fitted: Fitted | None = None) -> Predicted:

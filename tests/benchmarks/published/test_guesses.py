@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from benchmarks.published.guesses import guess_all, memory_errors, time_errors
+from benchmarks.published.guesses import HALF, guess_all, memory_errors, time_errors
 from benchmarks.published.predictor import Predicted
 
 from evenflow.errors import InputError
@@ -33,6 +33,11 @@ def test_known_runs_are_not_scored_and_every_source_has_its_own() -> None:
     guesses = guess_all({"file.csv": [*RUNS, *others]}, two_seconds, calibrate=middle, points=1)
     assert {guess.run.id for guess in guesses} == {f"row {n}" for n in (0, 1, 2, 4, 5, 6)} | {"other 0", "other 2"}
     assert {guess.predicted.step_s for guess in guesses} == {4.0, 10.0}
+
+
+def test_half_of_a_source_predicts_the_other_half() -> None:
+    guesses = guess_all({"file.csv": RUNS}, two_seconds, calibrate=middle, points=HALF)
+    assert {guess.run.id for guess in guesses} == {"row 0", "row 2", "row 4", "row 6"}
 
 
 def test_a_source_with_too_few_runs_or_that_calibration_refuses_is_left_out() -> None:

@@ -201,7 +201,7 @@ class _Fit:
             logarithm=float(solution.point[place]),
             standard_error=math.sqrt(variance) * tunable.unit(after) if math.isfinite(variance) else None,
             runs=int((np.abs(solution.slopes[:, place]) >= _DEPENDS).sum()),
-            is_at_limit=after == tunable.most,
+            is_at_limit=after in (0.0, tunable.most),
         )
 
     def _not_fitted(self, tunable: Tunable, reason: str) -> NotFitted:

@@ -24,7 +24,7 @@ class Estimate:
     runs: int
     """Runs that depend on it."""
     is_at_limit: bool
-    """Whether the runs would have it larger than it can be."""
+    """Whether the runs would have it beyond what it can be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

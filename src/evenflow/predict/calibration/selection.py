@@ -18,8 +18,8 @@ _ALIKE = 0.05
 def select(slopes: Array, tunables: Sequence[Tunable], scale: float) -> tuple[list[int], dict[int, str]]:
     """Return the parameters that the runs tell more of than was known, by index, and why the others are not.
 
-    They are taken one after the other, the most important first, as long as the data alone give each of them a standard
-    error below the width in which it was known.
+    They are taken one after the other, the most important first, as long as the data alone determine each of them twice
+    as well as it was known.
     """
     chosen: list[int] = []
     reasons: dict[int, str] = {}
@@ -38,7 +38,12 @@ def is_determined(slopes: Array, tunables: Sequence[Tunable], chosen: Sequence[i
     if len(chosen) > _most_fitted(len(slopes)):
         return False
     errors = np.sqrt(np.diag(covariance(slopes[:, list(chosen)], scale)))
-    return bool((errors <= [tunables[index].width for index in chosen]).all())
+    return bool((errors <= [_worth(tunables[index]) for index in chosen]).all())
+
+
+def _worth(tunable: Tunable) -> float:
+    """Return the largest standard error with which fitting a parameter is worth it."""
+    return tunable.width / 2
 
 
 def _most_fitted(num_runs: int) -> int:
@@ -51,7 +56,7 @@ def weakest(solution: Solution, tunables: Sequence[Tunable], chosen: Sequence[in
     slopes = solution.slopes * np.sqrt(solution.weights)[:, None]
     own = [tunables[index] for index in chosen]
     errors = np.sqrt(np.diag(covariance(slopes, scale)))
-    failing = [place for place, tunable in enumerate(own) if not errors[place] <= tunable.width]
+    failing = [place for place, tunable in enumerate(own) if not errors[place] <= _worth(tunable)]
     return failing[-1] if failing else None
 
 
@@ -66,7 +71,7 @@ def _reason(slopes: Array, tunables: Sequence[Tunable], chosen: Sequence[int], i
         if np.linalg.norm(column - explained) < _ALIKE * np.linalg.norm(column):
             return _("it changes all runs as {names} do: they cannot be told apart", names=_names(tunables, chosen))
     error = float(np.sqrt(covariance(slopes[:, [*chosen, index]], scale)[-1, -1]))
-    if error <= tunables[index].width:
+    if error <= _worth(tunables[index]):
         return _("with it, the runs would no longer determine {names}", names=_names(tunables, chosen))
     return open_reason(tunables[index], error)
 
@@ -76,9 +81,9 @@ def open_reason(tunable: Tunable, error: float) -> str:
     if not error < math.log(100):
         return _("the runs leave it open: what it changes is less than their scatter")
     return _(
-        "the runs leave it open by a factor of {factor:.2f}, and it was known to a factor of {known:.2f}",
+        "the runs leave it open by a factor of {factor:.2f}; a fit is of use below {most:.2f}",
         factor=math.exp(error),
-        known=math.exp(tunable.width),
+        most=math.exp(_worth(tunable)),
     )
 
 

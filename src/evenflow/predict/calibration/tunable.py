@@ -56,28 +56,28 @@ class Tunable:
 TUNABLES: Mapping[str, Tunable] = {
     tunable.name: tunable
     for tunable in (
-        Tunable(name="product_share", width=0.25, absent=lambda: _("no run waits for matrix products")),
-        Tunable(name="operator_ns", width=0.7, absent=lambda: _("no run waits for the launch of operators")),
-        Tunable(name="network_share", width=0.6, absent=lambda: _("no run waits for what crosses nodes")),
-        Tunable(name="link_share", width=0.5, absent=lambda: _("no run waits for what is exchanged inside a node")),
-        Tunable(name="memory_share", width=0.25, absent=lambda: _("no run waits for memory traffic")),
-        Tunable(name="step_ns", width=1.0, absent=lambda: _("it is too short beside the steps")),
-        Tunable(name="latency_ns", width=0.7, absent=lambda: _("no run waits for the latency of collectives")),
-        Tunable(name="low_precision_share", width=0.2, absent=lambda: _("no run has products in 8 or 4 bits")),
-        Tunable(name="attention_share", width=0.3, absent=lambda: _("no run waits for fused attention")),
+        Tunable(name="product_share", width=0.5, absent=lambda: _("no run waits for matrix products")),
+        Tunable(name="operator_ns", width=1.0, absent=lambda: _("no run waits for the launch of operators")),
+        Tunable(name="network_share", width=1.0, absent=lambda: _("no run waits for what crosses nodes")),
+        Tunable(name="link_share", width=1.0, absent=lambda: _("no run waits for what is exchanged inside a node")),
+        Tunable(name="memory_share", width=0.5, absent=lambda: _("no run waits for memory traffic")),
+        Tunable(name="step_ns", width=1.5, absent=lambda: _("it is too short beside the steps")),
+        Tunable(name="latency_ns", width=1.2, absent=lambda: _("no run waits for the latency of collectives")),
+        Tunable(name="low_precision_share", width=0.4, absent=lambda: _("no run has products in 8 or 4 bits")),
+        Tunable(name="attention_share", width=0.6, absent=lambda: _("no run waits for fused attention")),
         Tunable(
-            name="ramp_depth", width=0.5, shift=256.0, absent=lambda: _("no run has short sums in its matrix products")
+            name="ramp_depth", width=1.0, shift=256.0, absent=lambda: _("no run has short sums in its matrix products")
         ),
         Tunable(
             name="reserve_share",
-            width=0.2,
+            width=0.5,
             shift=1.0,
             quantity=Quantity.MEMORY,
             absent=lambda: _("no run has the memory that its device showed, or reserved"),
         ),
         Tunable(
             name="driver_bytes",
-            width=1.0,
+            width=1.5,
             shift=2.0**30,
             quantity=Quantity.MEMORY,
             absent=lambda: _("no run has the memory that its device showed"),
