@@ -6,12 +6,20 @@ from dataclasses import replace
 import numpy as np
 
 from evenflow.cluster import Accelerator, accelerator_named
+from evenflow.cluster.reached import Reached
 from evenflow.cluster.topology import Topology
 from evenflow.predict.calibration.measurement import Measurement, Quantity
 from evenflow.predict.training import Degrees, Training
 from evenflow.predict.transformer import Transformer
 
-H100 = accelerator_named("h100")
+H100 = replace(
+    accelerator_named("h100"),
+    reached=Reached(
+        product_share=0.65, attention_share=0.8, memory_share=0.9, operator_ns=40_000.0, link_share=0.5,
+        network_share=0.4, latency_ns=30_000.0, step_ns=10e6,
+    ),
+)  # fmt: skip
+"""Rates of the data sheet, of which as much is reached as tests count on."""
 
 
 def training(hidden: int = 4096, tensor: int = 2, pipeline: int = 2, data: int = 2, microbatches: int = 4) -> Training:
