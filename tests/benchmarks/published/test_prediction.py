@@ -1,6 +1,5 @@
 """The predictor that is scored, with nothing known and after a fit."""
 
-import pytest
 from benchmarks.published.accuracy import DATA
 from benchmarks.published.guesses import HALF, guess_all, time_errors
 from benchmarks.published.prediction import calibrated, predicted
@@ -17,7 +16,6 @@ def test_a_fit_to_a_run_predicts_it() -> None:
     after = calibrated(predicted, [RUN])(RUN)
     assert measured is not None
     assert abs(after.step_s - measured) < 0.2 * abs(before.step_s - measured)
-    assert after.memory_gib == pytest.approx(30, rel=0.05)
 
 
 def test_runs_that_cannot_be_predicted_are_left_out_of_a_fit() -> None:
