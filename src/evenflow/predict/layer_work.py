@@ -47,17 +47,32 @@ def _spread_tokens(training: Training) -> float:
 
 
 def _norms(training: Training) -> Passes:
-    """Two norms, and two sums with the residual; dropout where the model has it."""
-    passed = HALF * _spread_tokens(training) * training.model.hidden
-    module = "layernorm"
-    mask = passed / HALF * _MASK if training.model.dropout else 0.0
-    if training.software.fused_elementwise:
-        forward = [elementwise(2 * 2 * passed, 2, module), elementwise(2 * (3 * passed + mask), 2, "residual")]
-        backward = [elementwise(2 * 4 * passed, 4, module), elementwise(2 * (2 * passed + mask), 2, "residual")]
+    """Norms of hidden states, and two sums with the residual; dropout where the model has it."""
+    model, fused = training.model, training.software.fused_elementwise
+    numbers = _spread_tokens(training) * model.hidden
+    passed, mask = HALF * numbers, (numbers * _MASK if model.dropout else 0.0)
+    if fused:
+        forward, backward = (3 * passed + mask, 1), (2 * passed + mask, 1)
+    elif model.gated:  # an addition, of the residual as of the gradients that meet there; dropout by itself
+        dropped, calls = (2 * passed + mask, 2) if mask else (0.0, 1)
+        forward = backward = (3 * passed + dropped, calls)
     else:
-        forward = [elementwise(2 * 7 * passed, 6, module), elementwise(2 * (6 * passed + mask), 4, "residual")]
-        backward = [elementwise(2 * 10 * passed, 6, module), elementwise(2 * (8 * passed + mask), 6, "residual")]
-    return Passes(tuple(forward), tuple(backward))
+        forward, backward = (6 * passed + mask, 2), (8 * passed + mask, 3)
+    once, again = (elementwise(2 * moved, 2 * calls, "residual") for moved, calls in (forward, backward))
+    return _norm(training, numbers, model.norms.of_layer) + Passes((once,), (again,))
+
+
+_ONE_KERNEL, _EAGER, _EAGER_IN_SINGLE = ((2, 1), (4, 2)), ((7, 3), (10, 3)), ((18, 8), (46, 16))
+"""Times that a norm reads or writes its input's bytes, and its operators, forward and backward. The last is that of
+gated models, as transformers writes it: to 32 bits, squared, averaged, the root, multiplied, to 16 bits, and weighed."""
+
+
+def _norm(training: Training, numbers: float, count: int) -> Passes:
+    """Return `count` norms of `numbers` each."""
+    eager = _EAGER_IN_SINGLE if training.model.gated else _EAGER
+    passes = _ONE_KERNEL if training.software.fused_elementwise else eager
+    once, again = (elementwise(times * HALF * numbers * count, n * count, "layernorm") for times, n in passes)
+    return Passes((once,), (again,))
 
 
 def _linear(training: Training, rows: float, columns: float, depth: float, module: str, count: float = 1) -> Passes:
@@ -98,6 +113,8 @@ def _attention(training: Training, *, has_window: bool) -> Passes:
     keys = max(model.kv_heads / degrees.tensor, 1) * model.head_dim
     passes = _tensor_exchanges(training, "attention")
     passes += _linear(training, here, queries + 2 * keys, model.hidden, "qkv")
+    passes += _norm(training, here * queries, bool(model.norms.queries))
+    passes += _norm(training, here * keys, bool(model.norms.keys))
     passes += _rotary(training, here * (queries + keys))
     passes += _core(training, queries, queries, has_window=has_window)
     passes += _context_exchanges(training, 2 * keys)
@@ -107,9 +124,10 @@ def _attention(training: Training, *, has_window: bool) -> Passes:
 def _rotary(training: Training, numbers: float) -> Passes:
     if training.model.positions:
         return Passes((), ())
-    calls, times = (1, 2) if training.software.fused_elementwise else (6, 8)
-    once = (elementwise(times * HALF * numbers, calls, "rotary"),)
-    return Passes(once, once)
+    fused = training.software.fused_elementwise
+    passes = ((2, 1), (2, 1)) if fused else ((10, 10), (16, 16))  # eager: halves swapped, two products, their sum
+    once, again = (elementwise(times * HALF * numbers, calls, "rotary") for times, calls in passes)
+    return Passes((once,), (again,))
 
 
 def _latent_attention(training: Training) -> Passes:
@@ -207,6 +225,9 @@ def _mlp(training: Training, width: float, *, module: str) -> Passes:
 
 
 def _activation(training: Training, read: float, written: float, module: str) -> Passes:
+    if training.model.gated and not training.software.fused_elementwise:  # the activation, and the product
+        size = HALF * written
+        return Passes((elementwise(5 * size, 2, module),), (elementwise(9 * size, 3, module),))
     calls, times = (1, 1.0) if training.software.fused_elementwise else (3, 2.5)
     forward = elementwise(times * HALF * (read + written), calls, module)
     backward = elementwise(times * HALF * (2 * read + written), calls, module)
