@@ -1,4 +1,4 @@
-"""What predictions count of a layer beside what its trace counts: both are made for the same software, eager PyTorch."""
+"""What predictions count of a layer beside what its trace counts: both are of eager PyTorch."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -32,9 +32,9 @@ CONFIGS: dict[str, dict[str, object]] = {
     "mixtral": {**SIZES, "num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": None},
     "qwen3_moe": {**SIZES, "num_experts": 16, "num_experts_per_tok": 4, "moe_intermediate_size": 1408},
     "deepseek_v3": {
-        **SIZES, "head_dim": 64, "num_key_value_heads": 16, "moe_intermediate_size": 512, "n_routed_experts": 16, "n_shared_experts": 1,
-        "first_k_dense_replace": 1, "n_group": 4, "topk_group": 2, "num_experts_per_tok": 4, "kv_lora_rank": 256,
-        "q_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128,
+        **SIZES, "head_dim": 64, "num_key_value_heads": 16, "moe_intermediate_size": 512, "n_routed_experts": 16,
+        "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 4, "topk_group": 2, "num_experts_per_tok": 4,
+        "kv_lora_rank": 256, "q_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "v_head_dim": 128,
     },
     "gpt2": {
         "n_embd": 2048, "n_layer": 2, "n_head": 16, "n_positions": SEQUENCE, "vocab_size": 50257,
@@ -118,9 +118,9 @@ SHARES = {
 """Shares of the traced bytes, and of the traced time, that predictions have, at least and at most.
 
 Less, since a trace reads the input of queries, keys and values, and of gate and up, once for each, and adds up as many
-gradients; with experts, since the routing of transformers (sort, count, scatter, gather) is more operators than the four
-that are predicted; most in DeepSeek's, which also cuts rotary parts out of queries and keys and puts them back, by small
-operators. GPT-2's is more: models without gated MLPs are taken to compose their norms and activation of operators.
+gradients; with experts, since the routing of transformers (sort, count, scatter, gather) is more operators than the
+four that are predicted; most in DeepSeek's, which also cuts rotary parts out of queries and keys and puts them back.
+GPT-2's is more: models without gated MLPs are taken to compose their norms and activation of operators.
 """
 
 

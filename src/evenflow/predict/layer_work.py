@@ -63,8 +63,8 @@ def _norms(training: Training) -> Passes:
 
 
 _ONE_KERNEL, _EAGER, _EAGER_IN_SINGLE = ((2, 1), (4, 2)), ((7, 3), (10, 3)), ((18, 8), (46, 16))
-"""Times that a norm reads or writes its input's bytes, and its operators, forward and backward. The last is that of
-gated models, as transformers writes it: to 32 bits, squared, averaged, the root, multiplied, to 16 bits, and weighed."""
+"""Times that a norm reads or writes the bytes of its input, and its operators, forward and backward. The last is that
+of gated models: to 32 bits, squared, averaged, the inverse root, multiplied, to 16 bits, weighed."""
 
 
 def _norm(training: Training, numbers: float, count: int) -> Passes:
