@@ -72,7 +72,7 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         overlaps_tensor="TP_COMM_OVERLAP=True" in flags or "tp_comm_overlap=True" in flags,
         overlaps_gradients=not old,
         overlaps_parameters=not old,
-        overlaps_pipeline=not old,
+        overlaps_pipeline=not old and (run.zero == "fsdp" or _known(run.vpp) > 1),
         overlaps_experts="overlap_moe_expert_parallel_comm=True" in flags,
         gradient_bytes=2 if run.precision == "fp16" else 4,
         reduced_bytes=4 if run.precision in ("bf16", "fp32") else 2,
