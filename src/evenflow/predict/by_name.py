@@ -3,6 +3,7 @@
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
+from evenflow.predict.limits.checks import check_training
 from evenflow.predict.prediction import Prediction
 from evenflow.predict.prediction import predict as predict_on
 from evenflow.predict.training import Training
@@ -17,7 +18,8 @@ def predict(training: Training, accelerator: str | Accelerator, *, devices_per_n
         devices_per_node: devices that fast links connect; None: those of the accelerator.
 
     Raises:
-        InputError: an unknown name, or degrees that do not go together.
+        InputError: an unknown name, or settings that cannot be (`check_training`).
     """
     device = accelerator_named(accelerator) if isinstance(accelerator, str) else accelerator
+    check_training(training, device)
     return predict_on(training, Topology(accelerator=device, domain_devices=devices_per_node or device.link_devices))

@@ -54,6 +54,7 @@ def refusal(asked: Training, accelerator: str = "a100") -> str:
         ({"context_exchange": "mail"}, "context_exchange must be one of ring, all-gather, all-to-all, got 'mail'"),
         ({"expert": 2}, "expert must be 1 for a model without experts, got 2; leave it out"),
         ({"global_batch": 60}, "global_batch must be a multiple of data x microbatch (4 x 2), got 60; use 64"),
+        ({"chunks": 2, "group_size": 9}, "group_size must be from 1 to the 8 microbatches, got 9"),
         ({"recompute": "some"}, "recompute must be one of none, select, full, got 'some'"),
         ({"recompute": "select", "recompute_modules": ("core_atn",)}, "recompute_modules must be some of core_attn, "
          "layernorm, mlp, moe, moe_act, mla_up_proj, shared_experts, got 'core_atn'; did you mean 'core_attn'?"),
@@ -94,6 +95,12 @@ def test_widths_and_heads_that_cannot_be_split() -> None:
     assert EXPERTS.experts is not None
     shared = replace(EXPERTS, experts=replace(EXPERTS.experts, shared_ffn=1409))
     assert refusal(training(shared)) == "tensor must divide the width of the shared experts (1409), got 2; use 1"
+
+
+def test_a_model_has_no_more_positions_than_it_learns() -> None:
+    gpt = replace(MODEL, positions=1024)
+    assert refusal(training(gpt)) == "sequence must be at most the 1,024 positions that the model learns, got 2048"
+    check_training(training(gpt, sequence=1024), H100)
 
 
 def test_keys_and_values_are_repeated_on_more_devices() -> None:

@@ -73,6 +73,19 @@ def test_the_settings_say_what_differs() -> None:
     assert Setting(field="sharding", before=Sharding.NOTHING, after=Sharding.OPTIMIZER) in change.settings
 
 
+def test_only_as_many_layers_are_recomputed_as_need_be() -> None:
+    start = training(LARGE, tensor=1, data=1, microbatch=1, global_batch=64, software=Software(gradient_bytes=2))
+    whole = predict(replace(start, recompute=FULL), TOPOLOGY)
+    limit = (peak_bytes(predict(start, TOPOLOGY)) + peak_bytes(whole)) // 2
+    change = smallest_change(start, TOPOLOGY, limit_bytes=limit)
+    assert change is not None
+    one = change.prediction.training
+    assert one.recompute == FULL
+    assert one.full_layers is not None
+    assert 1 < one.full_layers < 6
+    assert change.memory_bytes <= limit < peak_bytes(predict(replace(one, full_layers=one.full_layers - 1), TOPOLOGY))
+
+
 def test_two_settings_where_one_is_not_enough() -> None:
     start = training(LARGE, tensor=1, microbatch=2, sharding=Sharding.NOTHING)
     least = min(peak_bytes(one) for one in every_neighbour(start))

@@ -55,6 +55,14 @@ PUBLISHED: dict[str, tuple[dict[str, object], int]] = {
         },
         16_375_728_128,
     ),
+    "Qwen 7B": (
+        {
+            "model_type": "qwen", "hidden_size": 4096, "intermediate_size": 22016, "num_hidden_layers": 32,
+            "num_attention_heads": 32, "kv_channels": 128, "vocab_size": 151936, "no_bias": True,
+            "tie_word_embeddings": False,
+        },
+        7_721_324_544,
+    ),
     "gpt-oss 20B": (
         {
             "model_type": "gpt_oss", "hidden_size": 2880, "intermediate_size": 2880, "num_hidden_layers": 24,

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from evenflow.errors import InputError
@@ -12,13 +14,14 @@ from evenflow.fields import as_fields
 from evenflow.predict.parameters import model_parameters
 from evenflow.predict.transformer import Biases, Transformer
 from evenflow.profiles.transformer.config_file import transformer_of_config
-from evenflow.profiles.transformer.families import FAMILIES
+from evenflow.profiles.transformer.families import FAMILIES, SWITCHED
 from evenflow.profiles.transformer.numbers import Described
+from evenflow.profiles.transformer.spellings import SPELLINGS
 from tests.paths import ROOT
 from tests.profiles.transformer.published_configs import PUBLISHED
 from tests.profiles.transformer.small_configs import SMALL_CONFIGS
 
-NOT_IN_TRANSFORMERS = {"deepseek", "kimi_k2", "baichuan", "internlm2", "chatglm"}
+NOT_IN_TRANSFORMERS = {"deepseek", "kimi_k2", "baichuan", "internlm2", "chatglm", "qwen"}
 PARTS_OF_OTHERS = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "glm4v", "glm4v_moe"}
 
 
@@ -146,6 +149,32 @@ def test_the_examples_are_read() -> None:
     wide, deep = 12_288, 96
     tables = (50_257 + 2_048) * wide
     assert totals["gpt3_175b"] == 12 * deep * wide**2 + 13 * deep * wide + tables + 2 * wide  # [arXiv:2104.04473, 5.1]
+
+
+_VALUES = (
+    st.none() | st.booleans() | st.integers() | st.integers(-3, 9) | st.floats() | st.text(max_size=9)
+    | st.lists(st.integers(-1, 9) | st.text(max_size=3), max_size=5)
+    | st.dictionaries(st.text(max_size=5), st.integers())
+)  # fmt: skip
+_KEYS = sorted({key.split(".")[0] for keys in SPELLINGS.values() for key in keys} | set(SWITCHED) | {
+    "model_type", "text_config", "layer_types", "mlp_layer_types", "moe_layers", "moe_layer_freq", "mlp_only_layers",
+    "moe_layer_end_index", "decoder_sparse_step", "sliding_window_pattern", "max_window_layers", "expansion_ratio",
+    "hidden_act", "use_sliding_window", "num_ln_in_parallel_attn", "tie_word_embeddings", "attention_dropout",
+    "word_embed_proj_dim", "qk_layernorm", "multi_query",
+})  # fmt: skip
+
+
+@given(
+    name=st.sampled_from(sorted(SMALL_CONFIGS)), spoiled=st.dictionaries(st.sampled_from(_KEYS), _VALUES, max_size=4)
+)
+def test_whatever_a_field_has_it_is_read_or_refused_in_one_line(name: str, spoiled: dict[str, object]) -> None:
+    message, parameters = "", 0
+    try:
+        parameters = model_parameters(read({**SMALL_CONFIGS[name], **spoiled}).model)
+    except InputError as error:
+        message = str(error)
+    assert parameters > 0 or message.startswith("config.json")
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize(

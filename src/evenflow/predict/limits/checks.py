@@ -130,6 +130,9 @@ class _Checks:
         if degrees.context_exchange not in _CONTEXT_EXCHANGES:
             rule = _("must be one of {names}", names=", ".join(_CONTEXT_EXCHANGES))
             raise self.fault("context_exchange", degrees.context_exchange, rule)
+        if model.positions and length > model.positions:
+            rule = _("must be at most the {count:,} positions that the model learns", count=model.positions)
+            raise self.fault("sequence", length, rule)
         if context > 1 and length % (2 * context):
             rule = _(
                 "must be a multiple of 2 x context ({parts}): each device has a part from the front and one from the "
@@ -191,6 +194,10 @@ class _Checks:
             rule = _("must be a multiple of data x microbatch ({data} x {size})", data=data, size=training.microbatch)
             next_one = _next_multiple(training.global_batch, of=of)
             raise self.fault("global_batch", training.global_batch, rule, _use(next_one))
+        size = training.group_size
+        if size is not None and not 1 <= size <= training.microbatches:
+            rule = _("must be from 1 to the {count} microbatches", count=training.microbatches)
+            raise self.fault("group_size", size, rule)
 
     def recompute(self) -> None:
         """What is computed again."""

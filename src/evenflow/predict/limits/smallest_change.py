@@ -123,6 +123,8 @@ def neighbours(training: Training) -> Iterator[Training]:
         changes.append({"microbatch": training.microbatch // 2})
     if degrees.data * degrees.context > 1:
         changes += [{"sharding": kind} for kind in Sharding if kind > degrees.sharding]
+    if training.model.experts is not None:
+        changes.append({"expert": 2 * degrees.expert})
     if degrees.tensor > 1 and not degrees.sequence_parallel:
         changes.append({"sequence_parallel": True})
     if training.software.gradient_bytes > _HALF:

@@ -115,6 +115,8 @@ def _numbers(config: Configuration, family: Family, *, tied: bool, name: str) ->
     kv_heads = heads if latent is not None else _kv_heads(config, family, heads)
     experts = experts_of(config, family, layers=layers)
     ffn = config.size("dense_ffn") or config.size("ffn")
+    if ffn is not None and family.ffn_of_both:
+        ffn //= 2
     if ffn is None:
         times = family.ffn_times or (4 if config.value("expansion_ratio") is not None else 0)
         if times:

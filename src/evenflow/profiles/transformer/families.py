@@ -36,6 +36,8 @@ class Family:
     norm_after_embedding: bool = False
     ffn_times: int = 0
     """The width of the MLP in hidden sizes, where the file does not say it; 0: it must."""
+    ffn_of_both: bool = False
+    """Whether the width in the file is that of both projections of a gated MLP together."""
     learned_positions: bool = False
     more_positions: int = 0
     """Rows of the table of positions beyond the longest sequence."""
@@ -151,6 +153,7 @@ FAMILIES: Mapping[str, Family] = {
         head_norms_flag="qk_layernorm", head_norm_biases=True,
     ),
     "phimoe": Family(biases=_LAYER_NORM),
+    "qwen": replace(_QWEN2, ffn_of_both=True),
     **dict.fromkeys(("qwen2", "qwen2_vl", "qwen2_5_vl"), _QWEN2),
     "qwen2_moe": Family(on=frozenset(("qkv_bias",)), shared_gate=True),
     **dict.fromkeys(("qwen3", "qwen3_moe", "qwen3_vl", "qwen3_vl_moe"), _QWEN3),
