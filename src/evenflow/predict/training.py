@@ -82,6 +82,8 @@ class Software:
 
 PRODUCTS = "products"
 """A recompute module: all operators between the matrix products, and every second product."""
+RECOMPUTE_MODULES = ("core_attn", "layernorm", "mlp", "moe", "moe_act", "mla_up_proj", "shared_experts", PRODUCTS)
+"""Parts of a layer that kind `select` can compute again, as Megatron-LM names them, and `PRODUCTS`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +105,7 @@ class Training:
     recompute: str = "none"
     """Recompute kind of all layers: none, select, full."""
     recompute_modules: tuple[str, ...] = ("core_attn",)
-    """What kind `select` computes again: core_attn, layernorm, mlp, moe, moe_act, mla_up_proj, or `PRODUCTS`."""
+    """What kind `select` computes again, of `RECOMPUTE_MODULES`."""
     full_layers: int | None = None
     """Under `full`, how many layers of each cell; None: all."""
     layout: tuple[tuple[int, ...], ...] = ()

@@ -10,14 +10,10 @@ from evenflow.fields import nearest
 from evenflow.language import _
 from evenflow.model import FULL, NONE, SELECT, Sizes
 from evenflow.predict.layer_work import expert_tensor
-from evenflow.predict.training import FORMATS, Training
+from evenflow.predict.training import FORMATS, RECOMPUTE_MODULES, Training
 from evenflow.ranges import CHUNKS, DEVICES, LAYERS, MODEL_SIZE, RANKS, SEQUENCES, TOKENS
 from evenflow.schedule import chunk_count, family_name
 
-RECOMPUTE_MODULES = (
-    "core_attn", "layernorm", "mlp", "moe", "moe_act", "mla_up_proj", "shared_experts",
-)  # fmt: skip
-"""Parts of a layer that kind `select` can compute again, as Megatron-LM names them."""
 _KINDS = (NONE, SELECT, FULL)
 _CONTEXT_EXCHANGES = ("ring", "all-gather", "all-to-all")
 _WIDER = {"float8": "float16", "float4": "float8"}
