@@ -34,6 +34,17 @@ def test_of_megatrons_ranks_the_fullest_of_a_stage_counts():
         parse_rank_lines(["nothing"], ranks_per_stage=2, place="log")
 
 
+def test_megatron_bridge_counts_in_thousands():
+    line = (
+        "p4/0 [Rank {}] (after 2 iterations) memory (GB) | mem-allocated-gigabytes: 63.66 | mem-reserved-gigabytes: 82.2 | "
+        "mem-max-allocated-gigabytes: {} | mem-max-active-gigabytes: 9 | mem-max-reserved-gigabytes: {} | mem-count: 5"
+    )
+    lines = [line.format(0, 2.5, "3"), line.format(4, "1.25", 2), line.format(0, 2.75, 3.5)]
+    assert parse_rank_lines(lines, ranks_per_stage=4, place="log") == (3_500_000_000, 2_000_000_000)
+    used = parse_rank_lines(lines, ranks_per_stage=4, place="log", kind=PeakKind.USED)
+    assert used == (2_750_000_000, 1_250_000_000)
+
+
 PIECES = st.sampled_from(
     [
         *("[Rank 3] ", "[Rank " + "9" * 30, ":12:", "9" * 400, "1e5", "-3", "\n", "\x00", "é", " "),

@@ -90,7 +90,7 @@ def test_restarts_are_told() -> None:
     run = run_of([*arguments(LLAMA), *steps([9000, 3000, 2000, 2000]), *steps([9000, 3000, 1000, 1000])])
     assert run.step_s == 1.0
     assert run.notes is not None
-    assert "after 1 restart" in run.notes
+    assert "after 1 restart;" in run.notes + ";"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evenflow.errors import InputError
-from evenflow.language import _
+from evenflow.language import _, _n
 from evenflow.profiles.measured.logs.degrees import with_sizes
 from evenflow.profiles.measured.logs.log_file import LogFile
 from evenflow.profiles.measured.logs.log_format import PeakOf
@@ -100,7 +100,7 @@ def _note(steady: SteadyStep, name: str) -> str:
         spread=steady.spread,
     )
     if steady.restarts:
-        note = _("{note}, after {restarts} restarts", note=note, restarts=steady.restarts)
+        note = _n("{note}, after {count} restart", "{note}, after {count} restarts", note=note, count=steady.restarts)
     return note
 
 
