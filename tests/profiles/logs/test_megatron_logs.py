@@ -36,8 +36,8 @@ def test_of_megatrons_ranks_the_fullest_of_a_stage_counts():
 
 def test_megatron_bridge_counts_in_thousands():
     line = (
-        "p4/0 [Rank {}] (after 2 iterations) memory (GB) | mem-allocated-gigabytes: 63.66 | mem-reserved-gigabytes: 82.2 | "
-        "mem-max-allocated-gigabytes: {} | mem-max-active-gigabytes: 9 | mem-max-reserved-gigabytes: {} | mem-count: 5"
+        "0 [Rank {}] (after 2 iterations) memory (GB) | mem-allocated-gigabytes: 3.6 | mem-reserved-gigabytes: 82.2 "
+        "| mem-max-allocated-gigabytes: {} | mem-max-active-gigabytes: 9 | mem-max-reserved-gigabytes: {} |"
     )
     lines = [line.format(0, 2.5, "3"), line.format(4, "1.25", 2), line.format(0, 2.75, 3.5)]
     assert parse_rank_lines(lines, ranks_per_stage=4, place="log") == (3_500_000_000, 2_000_000_000)
