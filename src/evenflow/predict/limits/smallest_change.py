@@ -128,7 +128,7 @@ def neighbours(training: Training) -> Iterator[Training]:
     if degrees.tensor > 1 and not degrees.sequence_parallel:
         changes.append({"sequence_parallel": True})
     if training.software.gradient_bytes > _HALF:
-        changes.append({"gradient_bytes": _HALF})
+        changes.append({"gradient_bytes": _HALF, "reduced_bytes": _HALF})
     if degrees.data % 2 == 0:
         half = degrees.data // 2
         changes += [{field: 2 * getattr(degrees, field), "data": half} for field in ("tensor", "context")]

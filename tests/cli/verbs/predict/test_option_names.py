@@ -16,6 +16,8 @@ def test_every_setting_that_changes_has_its_option() -> None:
     assert changed("full_layers", 3, None) == "no --recompute-layers"
     assert changed("sharding", Sharding.NOTHING, Sharding.PARAMETERS) == "--zero 3"
     assert changed("gradient_bytes", 4, 2) == "--gradient-dtype bf16"
+    both = [Setting(field=field, before=4, after=2) for field in ("gradient_bytes", "reduced_bytes")]
+    assert changed_options(both) == ("--gradient-dtype bf16",)
     assert changed("sequence_parallel", False, True) == "no --no-sequence-parallel"
     assert changed("layout", ((4, 4),), ()) == "no --layers-per-rank"
     assert changed("data", 4, 2) == "--data 2"

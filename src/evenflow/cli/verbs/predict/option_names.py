@@ -14,6 +14,7 @@ _OTHER_NAMES = {
     "layout": "layers_per_rank",
     "full_layers": "recompute_layers",
     "gradient_bytes": "gradient_dtype",
+    "reduced_bytes": "gradient_dtype",
 }
 _GRADIENTS = {2: "bf16", 4: "fp32"}
 
@@ -34,8 +35,8 @@ def changed_options(settings: Iterable[Setting]) -> tuple[str, ...]:
             found.append(f"no {name}")
         elif one.field == "recompute":
             found.append(f"{name} {KIND_WORDS[str(value)]}")
-        elif one.field == "gradient_bytes":
+        elif one.field in ("gradient_bytes", "reduced_bytes"):
             found.append(f"{name} {_GRADIENTS[int(str(value))]}")
         else:
             found.append(f"{name} {value}")
-    return tuple(found)
+    return tuple(dict.fromkeys(found))

@@ -129,6 +129,7 @@ def _check_recompute(asked: PredictOptions) -> None:
 
 
 def _software(asked: PredictOptions) -> Software:
+    gradient_bytes = 4 if asked.gradient_dtype == "fp32" else 2
     return Software(
         fused_attention=asked.attention == "fused",
         fused_elementwise=asked.elementwise == "fused",
@@ -138,7 +139,8 @@ def _software(asked: PredictOptions) -> Software:
         overlaps_parameters="parameters" in asked.overlap,
         overlaps_pipeline="pipeline" in asked.overlap,
         overlaps_experts="experts" in asked.overlap,
-        gradient_bytes=4 if asked.gradient_dtype == "fp32" else 2,
+        gradient_bytes=gradient_bytes,
+        reduced_bytes=gradient_bytes,
     )
 
 
