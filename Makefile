@@ -20,7 +20,7 @@ FORGET_COMPILED := find src -name '*.nb[ic]' -delete
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table translations check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan clean
+.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example translations check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -36,6 +36,7 @@ help:
 	@echo "make schedule-pages     measure the schedule families and write docs/schedules"
 	@echo "make target-table       write the table of docs/targets from the data of the frameworks"
 	@echo "make accelerator-table  write the table of docs/accelerators.md from the data sheets"
+	@echo "make prediction-example write what the example of evenflow predict prints into its page and the README"
 	@echo "make translations       bring the catalogues of messages in step with the sources"
 	@echo "make check              run lint, test and docs"
 	@echo "make release-check      build the wheel, install it into a new environment and plan with it"
@@ -95,6 +96,9 @@ target-table: setup
 
 accelerator-table: setup
 	$(BIN)/python scripts/make_accelerator_table.py
+
+prediction-example: setup
+	$(BIN)/python scripts/make_prediction_example.py
 
 translations: $(VENV)/.stamp-dev
 	$(BIN)/python scripts/update_translations.py
