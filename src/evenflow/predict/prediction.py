@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evenflow.cluster.topology import Topology
+from evenflow.predict.expected_error import ErrorRange, expected_error
 from evenflow.predict.memory import RankMemory, rank_memory
 from evenflow.predict.model_flops import model_flops
 from evenflow.predict.pricing import Spending
@@ -48,6 +49,17 @@ class Prediction:
     """What the step's time is spent on, on the rank that ends last: exposed times add up to `step_ns`."""
     memory: tuple[RankMemory, ...]
     """Of every pipeline rank."""
+
+    @property
+    def expected_error(self) -> ErrorRange:
+        """How far published runs of this kind were from their predictions."""
+        return expected_error(self.training, self.topology)
+
+    @property
+    def interval_ns(self) -> tuple[float, float]:
+        """Where four of five measured steps of this kind would be."""
+        error = self.expected_error
+        return max(0.0, self.step_ns * (1 + error.low)), self.step_ns * (1 + error.high)
 
     @property
     def tokens_per_device_s(self) -> float:

@@ -41,6 +41,7 @@ def test_times_and_shares_are_those_of_the_prediction():
             "part": part.name,
             "exposed_ms": part.exposed_ns / 1e6,
             "hidden_ms": part.hidden_ns / 1e6,
+            "recomputed_ms": part.recomputed_ns / 1e6,
             "share": part.exposed_ns / found.step_ns,
         }
 

@@ -7,9 +7,10 @@ from evenflow.cli.text.display_width import wrapped
 from evenflow.cli.text.tables import aligned
 from evenflow.export.results.prediction_fields import PredictionSetting
 from evenflow.language import _
+from evenflow.predict.expected_error import ALL, CALIBRATED
 from evenflow.predict.memory import Held, RankMemory
 from evenflow.predict.parameters import model_parameters
-from evenflow.predict.prediction import Prediction
+from evenflow.predict.prediction import BUBBLE, OPTIMIZER, STEP, PartTime, Prediction
 from evenflow.predict.training import FORMATS, Training
 from evenflow.units import milliseconds
 
@@ -29,7 +30,7 @@ def predict_text(prediction: Prediction, setting: PredictionSetting) -> str:
         "\n".join(_limit(prediction, setting.memory_limit_bytes)),
         "\n".join(_change(prediction, setting)),
         _next(prediction, setting),
-        "\n".join(_notes(setting)),
+        "\n".join(_notes(prediction, setting)),
     ]
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
@@ -70,7 +71,13 @@ def _recompute(training: Training) -> str:
 
 def _step(prediction: Prediction) -> Iterator[str]:
     dtype = FORMATS[prediction.training.precision]
-    yield _("step {step_ms:,.1f} ms", step_ms=milliseconds(round(prediction.step_ns)))
+    low, high = prediction.interval_ns
+    yield _(
+        "step {step_ms:,.1f} ms, four of five from {low_ms:,.0f} to {high_ms:,.0f} ms",
+        step_ms=prediction.step_ns / 1e6,
+        low_ms=low / 1e6,
+        high_ms=high / 1e6,
+    )
     yield _("{tokens:,.1f} tokens/s per device", tokens=prediction.tokens_per_device_s)
     yield _(
         "{tflops:,.1f} model TFLOP/s per device, {share:.1f} % of the peak of {peak:,.1f} ({dtype})",
@@ -82,13 +89,19 @@ def _step(prediction: Prediction) -> Iterator[str]:
 
 
 def _time_table(prediction: Prediction) -> str:
-    """Return exposed and hidden time by part, and the share of the step; exposed times add up to the step."""
-    rows = [
-        [_part(part.name), _ms(part.exposed_ns), _ms(part.hidden_ns), _percent(part.exposed_ns / prediction.step_ns)]
-        for part in prediction.parts
-    ]
-    rows.append([_("step"), _ms(prediction.step_ns), "", _percent(1.0)])
-    return aligned([_("time"), _("exposed ms"), _("hidden ms"), _("share")], rows, left={0})
+    """Return the time of each part that takes some; exposed times add up to the step."""
+    parts = [part for part in prediction.parts if part.exposed_ns or part.hidden_ns]
+    recomputes = any(part.recomputed_ns for part in parts)
+
+    def row(part: PartTime) -> list[str]:
+        again = [_ms(part.recomputed_ns)] if recomputes else []
+        share = _percent(part.exposed_ns / prediction.step_ns)
+        return [_part(part.name), _ms(part.exposed_ns), share, *again, _ms(part.hidden_ns)]
+
+    whole = [_("step"), _ms(prediction.step_ns), _percent(1.0), *([""] if recomputes else []), ""]
+    again = [_("again ms")] if recomputes else []
+    header = [_("time"), _("exposed ms"), _("share"), *again, _("hidden ms")]
+    return aligned(header, [*map(row, parts), whole], left={0})
 
 
 def _part(name: str) -> str:
@@ -102,6 +115,9 @@ def _part(name: str) -> str:
         "expert-parallel communication": _("expert-parallel communication"),
         "data-parallel communication": _("data-parallel communication"),
         "pipeline communication": _("pipeline communication"),
+        BUBBLE: _("bubble"),
+        OPTIMIZER: _("optimizer"),
+        STEP: _("constant of the step"),
     }.get(name, name)
 
 
@@ -192,24 +208,44 @@ def _change(prediction: Prediction, setting: PredictionSetting) -> Iterator[str]
 
 
 def _next(prediction: Prediction, setting: PredictionSetting) -> str:
-    if not setting.plan_command:
+    following = setting.next_plan
+    if following is None:
         return ""
-    outside = prediction.step_ns - prediction.simulation.makespan_ns
+    pipeline_ns = prediction.simulation.makespan_ns
     sentence = _(
-        "of the step, {pipeline_ms:,.1f} ms are the pipeline, which this command plans, and {outside_ms:,.1f} ms "
-        "come after it:",
-        pipeline_ms=milliseconds(prediction.simulation.makespan_ns),
-        outside_ms=outside / 1e6,
+        "of the step, the pipeline takes {pipeline_ms:,.1f} ms; to plan a shorter one from the layer file:",
+        pipeline_ms=milliseconds(pipeline_ns),
     )
-    return "\n".join([*wrapped(sentence, _WIDTH), setting.plan_command])
+    if following.pipeline_ns != pipeline_ns:
+        sentence = _(
+            "of the step, the pipeline takes {pipeline_ms:,.1f} ms ({there_ms:,.1f} ms with all messages alike, as the "
+            "planner has them); to plan a shorter one from the layer file:",
+            pipeline_ms=milliseconds(pipeline_ns),
+            there_ms=milliseconds(following.pipeline_ns),
+        )
+    return "\n".join([*wrapped(sentence, _WIDTH), following.command])
 
 
-def _notes(setting: PredictionSetting) -> Iterator[str]:
+def _notes(prediction: Prediction, setting: PredictionSetting) -> Iterator[str]:
     if setting.notes:
         yield from wrapped(_("of the model: {notes}", notes="; ".join(setting.notes)), _WIDTH)
     if setting.assumed:
         yield from wrapped(_("assumed: {options}", options=", ".join(setting.assumed)), _WIDTH)
-    yield _("how far such predictions are from published measurements: docs/accuracy.md")
+    yield from wrapped(_error(prediction), _WIDTH)
+
+
+def _error(prediction: Prediction) -> str:
+    """Return what the interval follows from."""
+    error = prediction.expected_error
+    if error.of == CALIBRATED:
+        return _("the interval follows from the {runs} runs of the calibration", runs=error.runs)
+    of = _("all kinds") if error.of == ALL else error.of
+    return _(
+        "the interval follows from {runs} published runs of {sources} sources ({of}), see docs/accuracy.md",
+        runs=error.runs,
+        sources=error.sources,
+        of=of,
+    )
 
 
 def _ms(time_ns: float) -> str:

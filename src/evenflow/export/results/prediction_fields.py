@@ -10,6 +10,15 @@ from evenflow.units import megabytes, milliseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NextPlan:
+    """The command that plans the pipeline of a prediction."""
+
+    command: str
+    pipeline_ns: int
+    """What the pipeline of the prediction takes there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionSetting:
     """What a prediction was asked beside the training."""
 
@@ -19,8 +28,8 @@ class PredictionSetting:
     """Options that were not given, each with the value it has."""
     notes: tuple[str, ...] = ()
     """What was assumed of the model, or left out of it."""
-    plan_command: str = ""
-    """How to plan the pipeline of the layer file; empty without one."""
+    next_plan: NextPlan | None = None
+    """How to plan the pipeline of the layer file; None without one."""
     change: Change | None = None
     """The smallest change that fits, where the memory limit is exceeded and there is one."""
     changed_options: tuple[str, ...] = ()
@@ -41,6 +50,7 @@ def prediction_fields(prediction: Prediction, setting: PredictionSetting) -> dic
         **_training_fields(training),
         "layers": [list(row) for row in prediction.simulation.plan.layers],
         "step_ms": milliseconds(round(prediction.step_ns)),
+        "step_interval_ms": [each / 1e6 for each in prediction.interval_ns],
         "pipeline_ms": milliseconds(prediction.simulation.makespan_ns),
         "tokens_per_s_per_device": prediction.tokens_per_device_s,
         "model_tflops_per_device": prediction.model_flops_per_device_s / 1e12,
@@ -50,6 +60,7 @@ def prediction_fields(prediction: Prediction, setting: PredictionSetting) -> dic
                 "part": part.name,
                 "exposed_ms": part.exposed_ns / 1e6,
                 "hidden_ms": part.hidden_ns / 1e6,
+                "recomputed_ms": part.recomputed_ns / 1e6,
                 "share": part.exposed_ns / prediction.step_ns,
             }
             for part in prediction.parts
@@ -66,7 +77,8 @@ def prediction_fields(prediction: Prediction, setting: PredictionSetting) -> dic
         "smallest_change": _change_fields(setting),
         "assumed": list(setting.assumed),
         "notes": list(setting.notes),
-        "plan_command": setting.plan_command or None,
+        "plan_command": None if setting.next_plan is None else setting.next_plan.command,
+        "plan_pipeline_ms": None if setting.next_plan is None else milliseconds(setting.next_plan.pipeline_ns),
     }
 
 

@@ -7,14 +7,16 @@ from click.core import ParameterSource
 
 from evenflow.cli.exit_status import INFEASIBLE
 from evenflow.cli.shared.files.output_files import Outputs
+from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.shared.sections import SectionedCommand
 from evenflow.cli.text.predict_text import predict_text
 from evenflow.cli.verbs.predict.option_names import changed_options
-from evenflow.cli.verbs.predict.plan_command import plan_command
+from evenflow.cli.verbs.predict.plan_command import next_plan
 from evenflow.cli.verbs.predict.predict_job import model_file, predict_job
 from evenflow.cli.verbs.predict.predict_options import PredictOptions, predict_options
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.prediction_fields import PredictionSetting, prediction_fields
+from evenflow.language import _
 from evenflow.predict.limits.smallest_change import peak_bytes, smallest_change
 from evenflow.predict.prediction import predict as predict_step
 from evenflow.profiles.accelerator_file import accelerator_path
@@ -48,14 +50,17 @@ def predict(**keywords: Any) -> int:
     job = predict_job(asked, given=given)
     result = predict_step(job.training, job.topology)
     outputs.write("--output", lambda: format_layer_file(result.priced.network))
-    limit = job.memory_limit_bytes
+    limit, layers = job.memory_limit_bytes, asked.layer_file
     is_over = bool(limit) and peak_bytes(result) > limit
-    change = smallest_change(job.training, job.topology, limit_bytes=limit) if is_over else None
+    change = None
+    if is_over:
+        with shown_step(_("looking for what fits")):
+            change = smallest_change(job.training, job.topology, limit_bytes=limit)
     setting = PredictionSetting(
         memory_limit_bytes=limit,
         assumed=job.assumed,
         notes=job.notes,
-        plan_command=plan_command(result, asked.layer_file, memory_limit_bytes=limit),
+        next_plan=None if layers is None else next_plan(result, layers, memory_limit_bytes=limit),
         change=change,
         changed_options=() if change is None else changed_options(change.settings),
     )

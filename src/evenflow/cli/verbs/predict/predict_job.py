@@ -93,11 +93,17 @@ def _training(asked: PredictOptions, model: Transformer) -> Training:
         recompute=_KINDS[asked.recompute],
         full_layers=asked.recompute_layers,
         layout=layers or (),
+        ends_are_layers=layers is None and _ends_count(model.layers, asked.pipeline * chunks),
         software=_software(asked),
     )
     if asked.recompute_modules is None:
         return training
     return replace(training, recompute_modules=tuple(name.strip() for name in asked.recompute_modules.split(",")))
+
+
+def _ends_count(layers: int, cells: int) -> bool:
+    """Whether layers can be dealt evenly only with embedding and loss as a layer each, as for Llama 3.1 405B."""
+    return cells > 1 and layers % cells != 0 and (layers + 2) % cells == 0
 
 
 def _data(asked: PredictOptions) -> int:
@@ -158,8 +164,9 @@ def _assumed(asked: PredictOptions, training: Training, accelerator: Accelerator
         "gradient_dtype": asked.gradient_dtype,
         "gpus_per_node": accelerator.link_devices if degrees.devices > 1 else None,
     }
-    return [
+    written = [
         f"--{name.replace('_', '-')}={value}"
         for name, value in values.items()
         if value is not None and name not in given
     ]
+    return [*written, _("embedding and loss count as a layer each")] if training.ends_are_layers else written
