@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from evenflow.predict.prediction import PartTime, Prediction
     from evenflow.predict.training import Degrees, Sharding, Software, Training
     from evenflow.predict.transformer import Biases, Experts, LatentAttention, Norms, Transformer
+    from evenflow.profiles.accelerator_file import read_accelerator_file
     from evenflow.profiles.cluster_file import read_cluster_file
     from evenflow.profiles.from_model import profile, profile_config
     from evenflow.profiles.layer_file import read_layer_file
@@ -101,6 +102,7 @@ __all__ = [
     "predict",
     "profile",
     "profile_config",
+    "read_accelerator_file",
     "read_cluster_file",
     "read_layer_file",
     "read_mesh_plan",
@@ -128,6 +130,7 @@ _HOMES = {
     "Mode": "evenflow.model",
     "Network": "evenflow.model",
     "Plan": "evenflow.model",
+    "read_accelerator_file": "evenflow.profiles.accelerator_file",
     "read_cluster_file": "evenflow.profiles.cluster_file",
     "predict": "evenflow.predict.by_name",
     "Held": "evenflow.predict.memory",
