@@ -92,5 +92,7 @@ def recompute_modules(run: MeasuredRun) -> tuple[str, ...]:
 
 
 def is_read_from_device(run: MeasuredRun) -> bool:
-    """Whether the notes say that memory was read with nvidia-smi, or in whole gigabytes, as it is then."""
+    """Whether the notes say that memory is the device's own: with nvidia-smi, or in whole gigabytes, as it is then."""
+    if settings_of(run).values.get("peak") == "device":
+        return True
     return "nvidia-smi" in (run.notes or "") or "whole GB" in (run.notes or "")

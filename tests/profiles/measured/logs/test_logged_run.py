@@ -9,6 +9,7 @@ from evenflow.profiles.measured.assumptions import completed
 from evenflow.profiles.measured.logs.log_file import LogFile, parse_log
 from evenflow.profiles.measured.logs.logged_run import measured_run
 from evenflow.profiles.measured.run import MeasuredRun
+from evenflow.profiles.measured.settings import is_read_from_device
 from tests.profiles.measured.logs import written
 from tests.profiles.measured.logs.written import LLAMA, arguments, memory, steps, titan_head, titan_step
 
@@ -29,10 +30,7 @@ def test_a_log_of_megatron_has_all_that_a_prediction_needs() -> None:
     assert (run.id, run.source, run.lacks) == ("runs/a.log", "runs", ())
     assert (run.step_s, run.tflops_gpu, run.mem_gib, run.mem_rank) == (2.0, 400.0, 40.0, "max")
     assert (run.gpus, run.dp, run.microbatches, run.schedule, run.model) == (16, 4, 32, "1f1b", "h4096 L32")
-    assert run.notes == (
-        "log of Megatron-LM: median of 8 of 10 lines, the middle half within 0.00%; "
-        "memory is the peak of what tensors take"
-    )
+    assert run.notes == ("log of Megatron-LM: median of 8 of 10 lines, the middle half within 0.00%; peak=allocated")
     assert {each.field for each in completed(run).assumed} == {"hardware", "gpus_per_node", "vocab"}
 
 
@@ -84,6 +82,15 @@ def test_a_rank_may_be_named_by_its_log() -> None:
 def test_a_run_may_have_memory_alone() -> None:
     run = run_of([*arguments(LLAMA), memory(8, 30720.0, 45000.0)])
     assert (run.step_s, run.mem_gib, run.mem_rank) == (None, 30.0, "last")
+
+
+def test_a_calibration_knows_memory_of_the_device_from_that_of_the_framework() -> None:
+    device = " | hip mem usage/free/total/usage_ratio: 205.00GB/83.00GB/288.00GB/71.18% |"
+    lines = steps([9000, 3000, *[2000] * 8])
+    alone = run_of([*arguments(LLAMA | {"pipeline_model_parallel_size": 1}), *(line + device for line in lines)])
+    assert (alone.mem_gib, alone.mem_rank, is_read_from_device(alone)) == (205.0, "max", True)
+    both = run_of([*arguments(LLAMA), memory(8, 1024.0, 2048.0), *(line + device for line in lines)])
+    assert (both.mem_gib, both.mem_rank, is_read_from_device(both)) == (1.0, "last", False)
 
 
 def test_restarts_are_told() -> None:

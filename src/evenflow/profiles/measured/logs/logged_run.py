@@ -43,7 +43,7 @@ def measured_run(logs: Sequence[LogFile], *, place: Path) -> MeasuredRun:
         raise _no_steps(logs, place)
     notes = [] if steady is None or kind is None else [_note(steady, kind.name)]
     if peak is not None:
-        notes.append(_memory_note(peak[0]))
+        notes.append(f"peak={peak[0].name.lower()}")
     if settings := fields.pop("notes", None):
         notes.append(str(settings))
     return MeasuredRun(
@@ -102,14 +102,6 @@ def _note(steady: SteadyStep, name: str) -> str:
     if steady.restarts:
         note = _n("{note}, after {count} restart", "{note}, after {count} restarts", note=note, count=steady.restarts)
     return note
-
-
-def _memory_note(of: PeakOf) -> str:
-    if of is PeakOf.ALLOCATED:
-        return _("memory is the peak of what tensors take")
-    if of is PeakOf.RESERVED:
-        return _("memory is the peak of what the allocator reserves")
-    return _("memory is all that is taken on the device")
 
 
 def _no_steps(logs: Sequence[LogFile], place: Path) -> InputError:
