@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.table import aligned
-from evenflow.auto import Accelerator, Mesh, MeshAxis, Training, shard
+from evenflow.auto import Mesh, MeshAxis, Training, shard
+from evenflow.cluster import accelerator_named
 
 WIDTH, HEADS, FEED_FORWARD, VOCABULARY = 4096, 32, 11_008, 32_000
 SEQUENCE = 4096
@@ -54,7 +55,7 @@ def _measure(name: str, case: tuple[Any, Any], shape: tuple[int, int]) -> Shardi
             MeshAxis(size=shape[0], bandwidth_bytes_per_s=SLOW, latency_ns=20_000),
             MeshAxis(size=shape[1], bandwidth_bytes_per_s=FAST, latency_ns=5_000),
         ),
-        accelerator=Accelerator(flops_per_s=0.7 * 312e12, memory_bytes_per_s=2039e9),
+        accelerator=accelerator_named("a100"),
     )
     module, example = case
     start, processor = time.perf_counter(), time.process_time()
