@@ -49,7 +49,12 @@ def _spread_one_by_one(group: Group, domain: int) -> Spread:
     counts: list[dict[int, int]] = []
     for begin in range(0, math.lcm(group.span, domain), group.span):
         for offset in range(group.stride):
-            members = [begin + offset + index * group.stride for index in range(group.size)]
+            first = begin + offset
+            members = [
+                first + part * group.part_stride + index * group.stride
+                for part in range(group.parts)
+                for index in range(group.size // group.parts)
+            ]
             places = [member // domain for member in members]
             counts.append({place: places.count(place) for place in places})
     return Spread(domains=max(map(len, counts)), fewest=min(min(count.values()) for count in counts))
@@ -58,6 +63,16 @@ def _spread_one_by_one(group: Group, domain: int) -> Spread:
 @given(size=st.integers(1, 24), stride=st.sampled_from([1, 2, 3, 4, 6, 8, 16]), domain=st.sampled_from([2, 4, 8, 16]))
 def test_spread_is_that_of_the_worst_group(size: int, stride: int, domain: int) -> None:
     group = Group(size=size, stride=stride)
+    assert replace(NODES, domain_devices=domain).spread(group) == _spread_one_by_one(group, domain)
+
+
+@given(
+    context=st.sampled_from([1, 2, 4]), data=st.integers(2, 12), tensor=st.sampled_from([1, 2, 4]),
+    pipeline=st.sampled_from([1, 2, 3, 8]), domain=st.sampled_from([4, 8, 64]),
+)  # fmt: skip
+def test_spread_of_copies_far_apart(context: int, data: int, tensor: int, pipeline: int, domain: int) -> None:
+    further = tensor * context * pipeline
+    group = Group(size=context * data, stride=tensor, parts=data, part_stride=further)
     assert replace(NODES, domain_devices=domain).spread(group) == _spread_one_by_one(group, domain)
 
 
@@ -71,6 +86,17 @@ def test_every_member_of_a_node_has_a_card() -> None:
     assert rate(Group(size=4, stride=8)) == 5e9
     # Of 15 parts, 8 go over the card and 7, at the same time, over the links.
     assert rate(Group(size=16), Collective.ALL_TO_ALL) == pytest.approx(15 / 8 * 5e9)
+
+
+def test_tokens_that_are_sent_once_to_each_node() -> None:
+    def rate(copies: int) -> float:
+        return NODES.axis(Group(size=32), Collective.ALL_TO_ALL, copies=copies).bandwidth_bytes_per_s
+
+    assert rate(0) == rate(1) == pytest.approx(31 / 24 * 5e9)  # 24 of 31 parts go over the card
+    # Of 8 copies, 6 would go to the three other nodes; each of these is missed by all with chance (3/4)**8.
+    assert rate(8) / rate(0) == pytest.approx(6 / (3 * (1 - 0.75**8)))
+    many = 10_000  # then the links, which pass on everything, limit it
+    assert rate(many) == pytest.approx(50e9)
 
 
 def test_a_rack_of_72_is_given_in_parts_of_64() -> None:

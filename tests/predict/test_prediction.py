@@ -170,6 +170,43 @@ def test_tied_embeddings_are_added_up_between_the_ends() -> None:
     assert data_ns(True) - data_ns(False) == collective_ns(axis, Collective.ALL_REDUCE, 4 * table)
 
 
+def test_pipeline_ranks_next_to_each_other() -> None:
+    """Messages then stay in a node, and gradients leave it."""
+    degrees = Degrees(pipeline=4, tensor=2, data=4, sharding=Sharding.NOTHING)
+    apart, near = (
+        predict(training(replace(degrees, data_outermost=outermost), microbatches=8), NODES)
+        for outermost in (False, True)
+    )
+    assert near.simulation.makespan_ns < apart.simulation.makespan_ns
+    assert exposed(near, Spent.DATA) > exposed(apart, Spent.DATA)
+
+
+def test_parameters_in_8_bits_are_gathered_in_half_of_the_time() -> None:
+    def data_ns(gathered_bytes: int) -> float:
+        degrees = Degrees(data=2, sharding=Sharding.OPTIMIZER)
+        return exposed(
+            predict(training(degrees, overlaps_parameters=False, gathered_bytes=gathered_bytes), NODES), Spent.DATA
+        )
+
+    axis = NODES.axis(Group(size=2), Collective.ALL_GATHER)
+    a_byte = collective_ns(axis, Collective.ALL_GATHER, round(rank_parameters(training(Degrees()), 8)))
+    assert data_ns(2) - data_ns(1) == pytest.approx(a_byte - axis.start_ns - axis.latency_ns, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("sequence_parallel", "splits", "share"), [(True, True, 2), (False, True, 2), (False, False, 1)]
+)
+def test_who_sends_how_much(sequence_parallel: bool, splits: bool, share: int) -> None:
+    degrees = Degrees(pipeline=2, tensor=2, sequence_parallel=sequence_parallel)
+    found = predict(training(degrees, splits_messages=splits), NODES).simulation.communication
+    assert found is not None
+    whole = 2 * 256 * 512
+    sent = NODES.message_ns(whole / share, sender=0, receiver=2, count=2)
+    axis = NODES.axis(Group(size=2), Collective.ALL_GATHER)
+    gathered = 0 if sequence_parallel or not splits else collective_ns(axis, Collective.ALL_GATHER, whole)
+    assert found.message_ns == round(sent) + gathered
+
+
 def test_graphs_launch_what_the_host_cannot() -> None:
     small = training(Degrees(), model=transformer(hidden=64, heads=1, kv_heads=1, ffn=256))
     captured = replace(small, software=Software(captured_graphs=True))

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.collectives import Collective
 from evenflow.cluster.mesh import MeshAxis
 
+Members = NDArray[np.int64]
 _MESSAGE = 1 / 6
 """Time of a message in a fast domain, as a share of what a collective takes to begin: measured all-reduces of A100
 nodes take 40, 60 and 100 us on 2, 4 and 8 devices beside their bytes, which is 30 us and 5 us for each message."""
@@ -19,15 +21,27 @@ _NETWORK_MESSAGE = 1 / 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Devices first, first + stride, ... of a training; groups of every stride tile the devices."""
+    """Devices first, first + stride, ... of a training; groups of every stride tile the devices.
+
+    With several parts these are the members of the first one; the others have as many, each `part_stride` further.
+    """
 
     size: int
+    """Members of all parts."""
     stride: int = 1
+    parts: int = 1
+    part_stride: int = 0
 
     @property
     def span(self) -> int:
-        """Devices from the first to the last, both counted, and the rest of the last stride."""
-        return self.size * self.stride
+        """Devices from the first to the last of a part, both counted, and the rest of the last stride."""
+        return self.size // self.parts * self.stride
+
+    @property
+    def members(self) -> Members:
+        """The members of the first group, shape [size]."""
+        inside = np.arange(self.size // self.parts) * self.stride
+        return (np.arange(self.parts)[:, np.newaxis] * self.part_stride + inside).reshape(-1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +73,14 @@ class Topology:
         """Return how the groups lie in domains."""
         return _spread(group, self.placed_devices)
 
-    def axis(self, group: Group, collective: Collective) -> MeshAxis:
+    def axis(self, group: Group, collective: Collective, *, copies: int = 0) -> MeshAxis:
         """Return the group as `collective_ns` takes it: its bandwidth for this collective, and its latencies.
 
         Inside a domain a ring runs at the links' rate. Across domains each member has a network card of its own, and as
         many rings run as the domain with the fewest members has, so the links see what the cards of all of them carry.
         Of an all-to-all a device sends what is for its own domain over the links, and the rest over its card, at once.
+        With `copies`, each number goes to as many members, but once to each of their domains, where the links spread
+        it. [DeepSeek-V3, arXiv:2412.19437, section 3.2.2]
         """
         device, reached = self.accelerator, self.accelerator.reached
         link, network = self._rates()
@@ -72,8 +88,12 @@ class Topology:
         bandwidth = link
         if spread.domains > 1:
             if collective is Collective.ALL_TO_ALL:
-                inside = spread.fewest
-                bandwidth = (group.size - 1) / max((inside - 1) / link, (group.size - inside) / network)
+                inside, outside = spread.fewest - 1.0, float(group.size - spread.fewest)
+                if copies:  # where loads are equal, a number misses a domain with the same chance for every copy
+                    share = spread.fewest / group.size
+                    outside *= min(1.0, (1 - (1 - share) ** copies) / (share * copies))
+                    inside = group.size - 1.0
+                bandwidth = (group.size - 1) / max(inside / link, outside / network)
             else:
                 bandwidth = min(link, spread.fewest * network)
         return MeshAxis(
@@ -107,9 +127,9 @@ class Topology:
 @lru_cache(maxsize=4096)
 def _spread(group: Group, domain: int) -> Spread:
     """Return the spread over domains of `domain` devices, from every different place where a group can begin."""
-    if group.size == 1 or domain % group.span == 0:
+    if group.size == 1 or (group.parts == 1 and domain % group.span == 0):
         return Spread(domains=1, fewest=group.size)
-    members = np.arange(group.size) * group.stride
+    members = group.members
     begins = np.arange(0, math.lcm(group.span, domain), group.span)
     firsts = {int(begin + offset) % domain for begin in begins for offset in (0, group.stride - 1)}
     counts = [np.bincount((first + members) // domain) for first in firsts]

@@ -256,6 +256,7 @@ def _experts(training: Training) -> Passes:
             spent=Spent.EXPERT, module="moe", group=group, collective=Collective.ALL_TO_ALL,
             size_bytes=passed * group.size / split,
             hidden_share=0.8 if training.software.overlaps_experts else 0.0,
+            copies=experts.active if training.software.sends_tokens_once else 0,
         )  # fmt: skip
         passes += Passes((exchange, exchange), (exchange, exchange))
     passes += _linear(training, rows, inner, model.hidden, "moe", own_experts)

@@ -22,7 +22,11 @@ class Parameters:
 
 def dense_group(degrees: Degrees) -> Group:
     """Return the devices that hold the same dense parameters, and share out their state."""
-    return Group(size=degrees.data * degrees.context, stride=degrees.tensor)
+    size = degrees.data * degrees.context
+    if not degrees.data_outermost:
+        return Group(size=size, stride=degrees.tensor)
+    further = degrees.tensor * degrees.context * degrees.pipeline
+    return Group(size=size, stride=degrees.tensor, parts=degrees.data, part_stride=further)
 
 
 def expert_group(training: Training) -> Group:

@@ -33,8 +33,18 @@ class Degrees:
     """Ways that an expert's matrices are split; None: as `tensor`, or 1 where experts are distributed."""
     sequence_parallel: bool = True
     sharding: Sharding = Sharding.OPTIMIZER
+    data_outermost: bool = False
+    """Whether copies of the model lie furthest apart and pipeline ranks next to each other, instead of the reverse.
+
+    Devices of a stage that share experts are taken to be neighbours nevertheless.
+    """
     context_exchange: str = "ring"
     """How the devices of a context group exchange: ``ring``, ``all-gather`` or ``all-to-all``."""
+
+    @property
+    def pipeline_stride(self) -> int:
+        """Devices from one pipeline rank to the next."""
+        return self.tensor * self.context * (1 if self.data_outermost else self.data)
 
     @property
     def devices(self) -> int:
@@ -78,6 +88,10 @@ class Software:
     """Bytes in which gradients are kept."""
     reduced_bytes: int = 4
     """Bytes in which they are reduced."""
+    gathered_bytes: int = 2
+    """Bytes in which parameters are gathered that the optimizer has changed."""
+    sends_tokens_once: bool = False
+    """Tokens go once to each node of their experts, and from there to all of these (DeepEP, HybridEP)."""
 
 
 PRODUCTS = "products"

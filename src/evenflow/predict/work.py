@@ -67,10 +67,12 @@ class Exchange:
     """As `collective_ns` takes it: of the unsplit tensor."""
     hidden_share: float = 0.0
     """The share that can run under other work."""
+    copies: int = 0
+    """Of an all-to-all, members that each number goes to, where it is sent once to each domain; else 0."""
 
     def time_ns(self, topology: Topology) -> float:
         """Nanoseconds, hidden or not."""
-        axis = topology.axis(self.group, self.collective)
+        axis = topology.axis(self.group, self.collective, copies=self.copies)
         return collective_ns(axis, self.collective, round(self.size_bytes))
 
 

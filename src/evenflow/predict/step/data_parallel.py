@@ -15,7 +15,6 @@ import numpy as np
 from evenflow.cluster import Collective
 from evenflow.cluster.collectives import collective_ns
 from evenflow.cluster.topology import Group, Topology
-from evenflow.predict.layer_work import HALF
 from evenflow.predict.parameters import Parameters, dense_group, expert_group, padded_vocabulary
 from evenflow.predict.pricing import slowed_by_ns
 from evenflow.predict.step.stage_sums import StageSum
@@ -162,7 +161,7 @@ def _gathers(training: Training, topology: Topology, parameters: Parameters) -> 
     every_pass = degrees.sharding is Sharding.PARAMETERS and degrees.pipeline == 1
     if degrees.sharding is Sharding.NOTHING or every_pass:
         return iter(())
-    item_bytes = _SINGLE if training.precision == "fp32" else HALF
+    item_bytes = _SINGLE if training.precision == "fp32" else training.software.gathered_bytes
     return _in_buckets(training, topology, parameters, Collective.ALL_GATHER, item_bytes)
 
 
@@ -178,7 +177,7 @@ def _reductions(training: Training, topology: Topology, parameters: Parameters) 
 def _tie_ns(training: Training, topology: Topology) -> float:
     """Return the time in which the first and the last stage add up the gradients of the embedding's table."""
     degrees = training.degrees
-    stride = (degrees.pipeline - 1) * degrees.tensor * degrees.context * degrees.data
+    stride = (degrees.pipeline - 1) * degrees.pipeline_stride
     table = training.model.hidden * padded_vocabulary(training) / degrees.tensor
     axis = topology.axis(Group(size=2, stride=stride), Collective.ALL_REDUCE)
     return collective_ns(axis, Collective.ALL_REDUCE, round(training.software.reduced_bytes * table))

@@ -47,13 +47,15 @@ def message_times(training: Training, topology: Topology, schedule: Schedule) ->
     """Return the nanoseconds of what each stage sends on, forward and backward, shape [2, num_stages].
 
     The devices of a tensor-parallel group send a part each. Without sequence parallelism all of them need all of it:
-    they gather it when it has arrived. [Narayanan et al., arXiv:2104.04473, section 4.1]
+    they gather it when it has arrived [Narayanan et al., arXiv:2104.04473, section 4.1], or each sends all of it.
     """
     degrees = training.degrees
     whole = HALF * tokens(training) * training.model.hidden
-    devices = degrees.tensor * degrees.context * degrees.data
+    is_split = degrees.sequence_parallel or training.software.splits_messages
+    size = whole / degrees.tensor if is_split else whole
+    devices = degrees.pipeline_stride
     gathered = 0
-    if degrees.tensor > 1 and not degrees.sequence_parallel:
+    if degrees.tensor > 1 and is_split and not degrees.sequence_parallel:
         group = Group(size=degrees.tensor)
         gathered = collective_ns(topology.axis(group, Collective.ALL_GATHER), Collective.ALL_GATHER, round(whole))
     known: dict[tuple[int, int], int] = {}
@@ -64,7 +66,7 @@ def message_times(training: Training, topology: Topology, schedule: Schedule) ->
         pair = min(sender, receiver), max(sender, receiver)
         if pair not in known:
             first, second = (rank * devices for rank in pair)
-            sent = topology.message_ns(whole / degrees.tensor, sender=first, receiver=second, count=devices)
+            sent = topology.message_ns(size, sender=first, receiver=second, count=devices)
             known[pair] = round(sent) + gathered
         return known[pair]
 

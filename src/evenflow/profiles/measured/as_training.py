@@ -59,6 +59,7 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         expert_tensor=expert_tensor_of(run) if settings.is_megatron else None,
         sequence_parallel=_known(run.sequence_parallel),
         sharding=Sharding(sharding),
+        data_outermost="TP_PP_DP_MAPPING=True" in flags,
     )
     is_megatron = run.zero != "fsdp" or settings.is_megatron or any(mark in flags for mark in _MEGATRON)
     software = Software(
@@ -75,6 +76,8 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         overlaps_pipeline=not old and (run.zero == "fsdp" or _known(run.vpp) > 1),
         overlaps_experts="overlap_moe_expert_parallel_comm=True" in flags,
         gradient_bytes=2 if run.precision == "fp16" else 4,
+        gathered_bytes=1 if "FP8_PARAM_GATHER=True" in flags else 2,
+        sends_tokens_once=any(name in flags for name in ("deepep", "hybridep")),
         reduced_bytes=4 if run.precision in ("bf16", "fp32") else 2,
     )
     layers_of_cell = re.search(r"recompute_num_layers=([0-9]+)", run.recompute_detail or "")
