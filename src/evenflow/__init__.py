@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from evenflow.export.results.sharding_fields import format_sharding
     from evenflow.model import Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan
     from evenflow.predict.by_name import predict
+    from evenflow.predict.limits.smallest_change import Change, Setting, smallest_change
     from evenflow.predict.memory import Held, RankMemory
     from evenflow.predict.prediction import PartTime, Prediction
     from evenflow.predict.training import Degrees, Sharding, Software, Training
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from evenflow.profiles.layer_file import read_layer_file
     from evenflow.profiles.mesh_plan_file import read_mesh_plan
     from evenflow.profiles.plan_file import read_plan_file
+    from evenflow.profiles.transformer.config_file import read_transformer
+    from evenflow.profiles.transformer.numbers import Described
     from evenflow.schedule import FAMILIES, Schedule, format_schedule, make_schedule, parse_schedule
     from evenflow.simulate import Simulation, simulate
     from evenflow.solve import BestOutcome, BindingLimit, Infeasibility, Outcome, Progress, Status, plan_best
@@ -54,8 +57,10 @@ __all__ = [
     "BestOutcome",
     "Biases",
     "BindingLimit",
+    "Change",
     "Communication",
     "Degrees",
+    "Described",
     "EndBlock",
     "Experts",
     "Fitted",
@@ -78,6 +83,7 @@ __all__ = [
     "Progress",
     "RankMemory",
     "Schedule",
+    "Setting",
     "Sharding",
     "Simulation",
     "Software",
@@ -107,9 +113,11 @@ __all__ = [
     "read_layer_file",
     "read_mesh_plan",
     "read_plan_file",
+    "read_transformer",
     "run",
     "search_order",
     "simulate",
+    "smallest_change",
     "timeline_svg",
     "write_plan",
 ]
@@ -133,6 +141,9 @@ _HOMES = {
     "read_accelerator_file": "evenflow.profiles.accelerator_file",
     "read_cluster_file": "evenflow.profiles.cluster_file",
     "predict": "evenflow.predict.by_name",
+    "Change": "evenflow.predict.limits.smallest_change",
+    "Setting": "evenflow.predict.limits.smallest_change",
+    "smallest_change": "evenflow.predict.limits.smallest_change",
     "Held": "evenflow.predict.memory",
     "RankMemory": "evenflow.predict.memory",
     "PartTime": "evenflow.predict.prediction",
@@ -151,6 +162,8 @@ _HOMES = {
     "read_layer_file": "evenflow.profiles.layer_file",
     "read_plan_file": "evenflow.profiles.plan_file",
     "read_mesh_plan": "evenflow.profiles.mesh_plan_file",
+    "read_transformer": "evenflow.profiles.transformer.config_file",
+    "Described": "evenflow.profiles.transformer.numbers",
     "FAMILIES": "evenflow.schedule",
     "Schedule": "evenflow.schedule",
     "format_schedule": "evenflow.schedule",

@@ -45,7 +45,7 @@ def test_it_fits_and_no_cheaper_neighbour_does(
         EXPERTS if has_experts else MODEL, microbatch=microbatch, sharding=sharding, recompute=recompute, chunks=chunks
     )
     limit = int(share * peak_bytes(predict(start, TOPOLOGY)))
-    change = smallest_change(start, TOPOLOGY, limit_bytes=limit)
+    change = smallest_change(predict(start, TOPOLOGY), limit_bytes=limit)
     fitting = [one for one in every_neighbour(start) if peak_bytes(one) <= limit]
     if change is None:
         assert fitting == []
@@ -59,7 +59,7 @@ def test_it_fits_and_no_cheaper_neighbour_does(
 
 
 def changed(start: Training, *, share: float) -> Change:
-    change = smallest_change(start, TOPOLOGY, limit_bytes=int(share * peak_bytes(predict(start, TOPOLOGY))))
+    change = smallest_change(predict(start, TOPOLOGY), limit_bytes=int(share * peak_bytes(predict(start, TOPOLOGY))))
     assert change is not None
     return change
 
@@ -77,7 +77,7 @@ def test_only_as_many_layers_are_recomputed_as_need_be() -> None:
     start = training(LARGE, tensor=1, data=1, microbatch=1, global_batch=64, software=Software(gradient_bytes=2))
     whole = predict(replace(start, recompute=FULL), TOPOLOGY)
     limit = (peak_bytes(predict(start, TOPOLOGY)) + peak_bytes(whole)) // 2
-    change = smallest_change(start, TOPOLOGY, limit_bytes=limit)
+    change = smallest_change(predict(start, TOPOLOGY), limit_bytes=limit)
     assert change is not None
     one = change.prediction.training
     assert one.recompute == FULL
@@ -89,14 +89,14 @@ def test_only_as_many_layers_are_recomputed_as_need_be() -> None:
 def test_two_settings_where_one_is_not_enough() -> None:
     start = training(LARGE, tensor=1, microbatch=2, sharding=Sharding.NOTHING)
     least = min(peak_bytes(one) for one in every_neighbour(start))
-    change = smallest_change(start, TOPOLOGY, limit_bytes=least - 1)
+    change = smallest_change(predict(start, TOPOLOGY), limit_bytes=least - 1)
     assert change is not None
     assert len(change.settings) >= 2
     assert change.memory_bytes < least
 
 
 def test_nothing_fits_into_nothing() -> None:
-    assert smallest_change(training(), TOPOLOGY, limit_bytes=1) is None
+    assert smallest_change(predict(training(), TOPOLOGY), limit_bytes=1) is None
 
 
 @pytest.mark.parametrize("start", [training(), training(EXPERTS, expert=2), training(layout=((7, 6, 6, 5),))])

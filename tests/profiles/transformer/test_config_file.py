@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from evenflow.errors import InputError
 from evenflow.fields import as_fields
 from evenflow.predict.parameters import model_parameters
 from evenflow.predict.transformer import Biases, Transformer
-from evenflow.profiles.transformer.config_file import transformer_of_config
+from evenflow.profiles.transformer.config_file import read_transformer, transformer_of_config
 from evenflow.profiles.transformer.families import FAMILIES, SWITCHED
 from evenflow.profiles.transformer.numbers import Described
 from evenflow.profiles.transformer.spellings import SPELLINGS
@@ -136,11 +137,21 @@ def test_further_tokens_are_noted() -> None:
     assert found.notes == ("1 further tokens are predicted, each by a block of its own (multi-token prediction)",)
 
 
+def test_a_file_is_called_like_itself_or_like_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(SMALL_CONFIGS["llama"]), encoding="utf-8")
+    found = read_transformer(tmp_path)
+    assert found.model.name == tmp_path.name
+    assert found == read_transformer(str(tmp_path / "config.json"))
+    (tmp_path / "other.json").write_text("[", encoding="utf-8")
+    with pytest.raises(InputError, match=r"cannot read .*other.json: not JSON"):
+        read_transformer(tmp_path / "other.json")
+    with pytest.raises(InputError, match=r"cannot read .*none.json: no such file"):
+        read_transformer(tmp_path / "none.json")
+
+
 def test_the_examples_are_read() -> None:
-    totals = {}
-    for path in sorted((ROOT / "examples" / "configs").glob("*.json")):
-        config = as_fields(json.loads(path.read_text(encoding="utf-8")), file=path.name)
-        totals[path.stem] = counted(transformer_of_config(config, name=path.stem).model)
+    files = (ROOT / "examples" / "configs").glob("*.json")
+    totals = {path.stem: counted(read_transformer(path).model) for path in files}
     assert totals["llama3_70b"] == 70_553_706_496
     assert totals["llama3_405b"] == PUBLISHED["Llama-3.1 405B"][1]
     assert totals["mixtral_8x7b"] == PUBLISHED["Mixtral 8x7B"][1]

@@ -51,28 +51,31 @@ def peak_bytes(prediction: Prediction) -> int:
     return max(rank.total_bytes for rank in prediction.memory)
 
 
-def smallest_change(training: Training, topology: Topology, *, limit_bytes: int) -> Change | None:
+def smallest_change(prediction: Prediction, *, limit_bytes: int) -> Change | None:
     """Return the change of the fewest settings that fits into `limit_bytes` of each device, of these the fastest.
 
+    `prediction` is that of the training that does not fit.
+
     Tried are the settings of `neighbours`, alone and then two after the other, on the same number of devices. None
-    where nothing of that fits. Raises InputError for a training that cannot be.
+    where nothing of that fits.
     """
+    training, topology = prediction.training, prediction.topology
     reached = [training]
     seen = {training}
     for _level in range(_MOST_SETTINGS):
         found: list[tuple[Training, Prediction]] = []
         next_ones: list[Training] = []
         for start in reached:
-            for one, prediction in _predicted_neighbours(start, topology, limit_bytes):
+            for one, predicted in _predicted_neighbours(start, topology, limit_bytes):
                 if one in seen:
                     continue
                 seen.add(one)
                 next_ones.append(one)
-                if peak_bytes(prediction) <= limit_bytes:
-                    found.append((one, prediction))
+                if peak_bytes(predicted) <= limit_bytes:
+                    found.append((one, predicted))
         if found:
-            best, prediction = min(found, key=lambda each: each[1].step_ns)
-            return Change(settings=_settings(training, best), prediction=prediction)
+            best, predicted = min(found, key=lambda each: each[1].step_ns)
+            return Change(settings=_settings(training, best), prediction=predicted)
         reached = next_ones
     return None
 

@@ -5,9 +5,10 @@ implies beyond its fields is in `families`.
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 from evenflow.errors import InputError
-from evenflow.fields import Fields
+from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.language import _, looked_up
 from evenflow.predict.transformer import Biases, LatentAttention, Norms
 from evenflow.profiles.transformer.config_layers import experts_of, window_of
@@ -29,6 +30,17 @@ _DROPOUTS = (
     "resid_dropout",
 )
 _INDEXED = "index_head_dim"
+
+
+def read_transformer(path: Path | str) -> Described:
+    """Return the transformer that a config.json describes, with notes; `path` is the file, or the folder that has it.
+
+    Raises:
+        InputError: a file that cannot be read or is not JSON, and as `transformer_of_config` does.
+    """
+    file = Path(path) / "config.json" if Path(path).is_dir() else Path(path)
+    name = file.resolve().parent.name if file.stem == "config" else file.stem
+    return transformer_of_config(as_fields(load_json(read_text(file), file=str(file)), file=str(file)), name=name)
 
 
 def transformer_of_config(config: Fields, *, name: str = "model") -> Described:

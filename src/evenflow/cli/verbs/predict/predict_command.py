@@ -55,7 +55,7 @@ def predict(**keywords: Any) -> int:
     change = None
     if is_over:
         with shown_step(_("looking for what fits")):
-            change = smallest_change(job.training, job.topology, limit_bytes=limit)
+            change = smallest_change(result, limit_bytes=limit)
     setting = PredictionSetting(
         memory_limit_bytes=limit,
         assumed=job.assumed,
