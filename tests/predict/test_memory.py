@@ -1,18 +1,16 @@
 """The memory of ranks: its parts against the simulator's peak, and tensors against published formulas."""
 
-from pathlib import Path
-
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
-from evenflow.predict.memory import constant_bytes
+from evenflow.predict.held import Held
+from evenflow.predict.memory import RankMemory, constant_bytes
 from evenflow.predict.prediction import predict
 from evenflow.predict.training import Degrees, Sharding, Software, Training
-from evenflow.predict.transformer import Experts, LatentAttention, Transformer
-
-FORMULAS = Path(__file__).parents[2] / "benchmarks" / "published" / "memory_formulas.csv"
+from evenflow.predict.transformer import EVERY_BIAS, Experts, LatentAttention, Transformer
 
 
 def transformer(**changes: object) -> Transformer:
@@ -58,6 +56,7 @@ def trainings(draw: st.DrawFn) -> Training:
         sequence=256,
         precision=draw(st.sampled_from(["bf16", "fp16", "fp8", "fp32"])),
         schedule=schedule,
+        layout=draw(st.sampled_from([(), ((1, model.layers - 1),)])) if (pipeline, chunks) == (2, 1) else (),
         recompute=draw(st.sampled_from(["none", "select", "full"])),
         recompute_modules=draw(st.sampled_from([("core_attn",), ("layernorm", "moe_act"), ("mlp", "moe")])),
         software=Software(fused_attention=draw(st.booleans()), gradient_bytes=draw(st.sampled_from([2, 4]))),
@@ -72,3 +71,27 @@ def test_the_parts_of_every_rank_add_up_to_its_peak(training: Training) -> None:
     assert [memory.allocated_bytes for memory in found.memory] == list(peaks)
     assert all(size >= 0 for memory in found.memory for size in memory.parts.values())
     assert min(peaks) > constant_bytes(training, accelerator)
+
+
+def test_megatron_counts_as_much_as_is_predicted_for_a_model_of_seven_billion() -> None:
+    """53.2193 GiB on H100, 54.1919 GiB on A100, whose attention takes the batch first.
+
+    [NVIDIA/Megatron-LM, tests/functional_tests/test_cases/gpt/gpt3_7b_tp4_pp1_memory_speed]
+    """
+    model = transformer(
+        hidden=4096, layers=32, heads=32, kv_heads=8, head_dim=128, ffn=16_384, vocabulary=131_073, positions=8192,
+        biases=EVERY_BIAS, dropout=True,
+    )  # fmt: skip
+    degrees = Degrees(tensor=4, data=2, sequence_parallel=False, sharding=Sharding.OPTIMIZER)
+    training = Training(model=model, degrees=degrees, microbatch=2, global_batch=8, sequence=8192)
+    for name, batch_first, measured_gib in (("h100", False, 53.2193), ("a100", True, 54.19191)):
+        running = replace(training, software=Software(transposes_attention=batch_first))
+        found = predict(running, Topology(accelerator=accelerator_named(name), domain_devices=8))
+        assert found.memory[0].allocated_bytes / 2**30 == pytest.approx(measured_gib, rel=0.005)
+
+
+def test_a_device_shows_more_than_all_parts() -> None:
+    memory = RankMemory(parts={Held.PARAMETERS: 1000, Held.RESERVE: 50})
+    assert memory.allocated_bytes == 1000
+    assert memory.total_bytes == 1050
+    assert memory.device_bytes > 2**30

@@ -34,16 +34,17 @@ class Tensor:
     """The module of `Training.recompute_modules` that drops it and computes it again."""
     between_products: bool = False
     """Whether `PRODUCTS` among those modules drops it."""
+    instead_of: str = ""
+    """The module in whose place it is kept, where that drops its own tensors; empty: always."""
 
 
 def layer_tensors(training: Training, *, has_experts: bool) -> tuple[Tensor, ...]:
     """Return what one body layer keeps of a microbatch without recomputation, its input first."""
-    spread = _spread(training)
     return (
-        Tensor("input", Held.NORMS, HALF * spread * training.model.hidden),
+        *_norm(training, "input"),
         *(_latent_attention(training) if training.model.latent else _attention(training)),
         *_dropout(training, "attention's dropout"),
-        Tensor("input of the second norm", Held.NORMS, HALF * spread * training.model.hidden),
+        *_norm(training, "input of the MLP"),
         *(_experts(training) if has_experts else _mlp(training)),
         *_dropout(training, "MLP's dropout"),
     )
@@ -128,10 +129,10 @@ def _sums(tensors: Iterator[Tensor] | list[Tensor]) -> dict[Held, int]:
 def _is_kept(training: Training, tensor: Tensor, kind: str) -> bool:
     if kind == FULL:
         return tensor.name == "input"
-    if kind != SELECT:
-        return True
-    dropped = tensor.between_products and PRODUCTS in training.recompute_modules
-    return not dropped and tensor.module not in training.recompute_modules
+    dropped = training.recompute_modules if kind == SELECT else ()
+    if tensor.instead_of:
+        return tensor.instead_of in dropped or PRODUCTS in dropped
+    return tensor.module not in dropped and not (tensor.between_products and PRODUCTS in dropped)
 
 
 def _saved(training: Training) -> float:
@@ -139,9 +140,20 @@ def _saved(training: Training) -> float:
     return _ITEM.get(FORMATS[training.precision], HALF)
 
 
-def _normed(training: Training, name: str, *, module: str = "layernorm") -> Tensor:
-    size = _saved(training) * _spread(training) * training.model.hidden
-    return Tensor(name, Held.NORMS, size, module, between_products=True)
+def _norm(training: Training, name: str) -> list[Tensor]:
+    """Of a norm: its input and its output, and without fused operators its input in 32 bits and what is scaled."""
+    model = training.model
+    numbers = _spread(training) * model.hidden
+    normed = Tensor(f"normed {name}", Held.NORMS, _saved(training) * numbers, "layernorm", between_products=True)
+    if training.software.fused_elementwise or model.biases.norms:
+        return [Tensor(name, Held.NORMS, HALF * numbers), normed]
+    single = _SINGLE * (numbers + _spread(training))
+    return [
+        Tensor(name, Held.NORMS, HALF * numbers, instead_of="layernorm"),
+        Tensor(f"{name} in 32 bits, with a factor for each token", Held.NORMS, single, "layernorm", True),
+        Tensor(f"unscaled {name}", Held.NORMS, HALF * numbers, "layernorm", True),
+        normed,
+    ]
 
 
 def _dropout(training: Training, name: str) -> list[Tensor]:
@@ -155,7 +167,6 @@ def _attention(training: Training) -> list[Tensor]:
     keys = max(model.kv_heads / degrees.tensor, 1) * model.head_dim
     here = tokens(training)
     return [
-        _normed(training, "normed input"),
         Tensor("queries, keys and values", Held.ATTENTION, HALF * here * (queries + 2 * keys)),
         *_core(training, queries),
     ]
@@ -169,7 +180,6 @@ def _latent_attention(training: Training) -> list[Tensor]:
     width = latent.plain_dim + latent.rotary_dim
     narrow = 2 * latent.query_rank + 2 * latent.key_value_rank + latent.rotary_dim
     return [
-        _normed(training, "normed input"),
         Tensor("narrow queries, keys and values", Held.ATTENTION, HALF * spread * narrow),
         Tensor(
             "queries, keys and values", Held.ATTENTION, HALF * here * heads * (2 * width + latent.value_dim),
@@ -195,8 +205,7 @@ def _core(training: Training, width: float) -> list[Tensor]:
 
 
 def _mlp(training: Training) -> list[Tensor]:
-    normed = _normed(training, "normed input of the MLP")
-    return [normed, *_inner(training, tokens(training), training.model.ffn / training.degrees.tensor, "mlp")]
+    return _inner(training, tokens(training), training.model.ffn / training.degrees.tensor, "mlp")
 
 
 def _inner(training: Training, rows: float, width: float, module: str) -> list[Tensor]:
@@ -204,6 +213,8 @@ def _inner(training: Training, rows: float, width: float, module: str) -> list[T
     held = Held.MLP if module == "mlp" else Held.EXPERTS
     size = HALF * rows * width
     factor = [Tensor(f"factor of the activation, {module}", held, size, module, between_products=True)]
+    if not training.software.fused_elementwise:
+        factor.append(Tensor(f"activation without its factor, {module}", held, size, module, between_products=True))
     return [
         Tensor(f"input of the activation, {module}", held, size, module),
         *(factor if training.model.gated else []),
@@ -221,7 +232,6 @@ def _experts(training: Training) -> list[Tensor]:
     unweighed = Tensor("unweighed output, moe", Held.EXPERTS, HALF * routed * experts.ffn / split, "moe")
     shared = _inner(training, tokens(training), experts.shared_ffn / degrees.tensor, "shared_experts")
     return [
-        _normed(training, "normed input of the experts"),
         Tensor("router", Held.EXPERTS, (2 * _SINGLE + _MASK) * spread * experts.count, "moe"),
         Tensor("tokens of the experts", Held.EXPERTS, _saved(training) * routed * model.hidden, "moe"),
         *inner[:-1],
