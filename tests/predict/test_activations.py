@@ -8,12 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.dtypes import Dtype
+from evenflow.cluster.topology import Topology
 from evenflow.fields import as_fields
+from evenflow.model import FULL, SELECT
 from evenflow.predict.activations import layer_activations, layer_tensors, layer_working
 from evenflow.predict.held import Held, total
 from evenflow.predict.parameters import layer_parameters
 from evenflow.predict.state import state_bytes
+from evenflow.predict.step_network import priced_network
 from evenflow.predict.training import PRODUCTS, Degrees, Sharding, Software, Training
 from evenflow.predict.transformer import Experts, LatentAttention, Norms, Transformer
 from evenflow.torch_model.part_trace import trace
@@ -152,3 +156,19 @@ def test_eight_bits_halve_what_products_keep_of_their_inputs() -> None:
     before, after = (layer_activations(each, has_experts=False, kind="none") for each in (sixteen, eight))
     assert before[Held.MLP] - after[Held.MLP] == 64 * 1024
     assert before[Held.NORMS] - after[Held.NORMS] == 2 * 64 * 512
+
+
+def test_what_a_selective_backward_does_again_is_what_its_activations_lack() -> None:
+    topology = Topology(accelerator=accelerator_named("h100"), domain_devices=8)
+    model = transformer(gated=True, ffn=1024, layers=2)
+    plain = Training(model=model, degrees=Degrees(), microbatch=1, global_batch=1, sequence=4096)
+    times = {
+        module: priced_network(replace(plain, recompute_modules=(module,)), topology)
+        .network.layers[0]
+        .recompute_ns(SELECT)
+        for module in ("core_attn", PRODUCTS, "absent")
+    }
+    whole = priced_network(plain, topology).network.layers[0].recompute_ns(FULL)
+    assert times["absent"] == 0
+    assert 0 < times["core_attn"] < whole
+    assert 0 < times[PRODUCTS] < whole

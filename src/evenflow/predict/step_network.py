@@ -1,6 +1,6 @@
 """A training as evenflow's planner sees it: a network of layers with times and memory, and the plan of its cells."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from evenflow.cluster import Collective
@@ -28,8 +28,8 @@ from evenflow.predict.parameters import (
 )
 from evenflow.predict.pricing import Spending, overlapped, priced
 from evenflow.predict.state import state_bytes
-from evenflow.predict.training import Sharding, Training
-from evenflow.predict.work import Spent
+from evenflow.predict.training import PRODUCTS, Sharding, Training
+from evenflow.predict.work import Operators, Spent, Work
 
 _FROM_GRAPH_NS = 2_000.0
 """Least time of an operator that a captured graph launches: the device begins one after the other by itself."""
@@ -112,7 +112,7 @@ def _priced_layer(training: Training, topology: Topology, has_experts: bool, has
     passes = layer_passes(training, has_experts=has_experts, has_window=has_window)
     again = {
         NONE: (),
-        SELECT: tuple(work for work in passes.forward if work.module in training.recompute_modules),
+        SELECT: tuple(_selected(passes.forward, training.recompute_modules)),
         FULL: passes.forward,
     }
     part = PricedPart(
@@ -122,6 +122,18 @@ def _priced_layer(training: Training, topology: Topology, has_experts: bool, has
         parameters=layer_parameters(training, has_experts=has_experts),
     )
     return _sharded(training, topology, part)
+
+
+def _selected(works: Iterable[Work], modules: Collection[str]) -> Iterator[Work]:
+    """Yield the works that selective recomputation does again."""
+    products = 0
+    for work in works:
+        if work.module in modules:
+            yield work
+        elif PRODUCTS in modules and isinstance(work, Operators):
+            products += work.spent is Spent.PRODUCTS
+            if work.spent is Spent.OTHER or (work.spent is Spent.PRODUCTS and products % 2 == 0):
+                yield work
 
 
 def _priced_end(training: Training, topology: Topology, passes: Passes, parameters: Parameters) -> PricedPart:
