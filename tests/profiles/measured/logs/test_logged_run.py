@@ -57,6 +57,16 @@ def test_the_batch_of_the_steps_goes_before_that_of_the_arguments() -> None:
     assert (run.gbs, run.microbatches) == (64, 16)
 
 
+@pytest.mark.parametrize("sentence", [
+    "INFO:megatron.core.num_microbatches_calculator:setting number of microbatches to constant 32",
+    "setting number of micro-batches to constant 32",
+])  # fmt: skip
+def test_devices_follow_from_the_microbatches(sentence: str) -> None:
+    sizes = {name: value for name, value in LLAMA.items() if name not in ("world_size", "data_parallel_size")}
+    run = run_of([*arguments(sizes), sentence, *steps([9000, 3000, *[2000] * 8])])
+    assert (run.microbatches, run.dp, run.gpus) == (32, 4, 16)
+
+
 def test_ranks_give_what_they_have() -> None:
     """The first rank prints the arguments, the last one progress, each its memory."""
     first = [*arguments(LLAMA), memory(0, 40960.0, 45000.0)]

@@ -15,6 +15,9 @@ def with_sizes(fields: Mapping[str, object]) -> dict[str, object]:
         return value if isinstance(value, int) else absent
 
     group = whole("tp", 1) * whole("pp", 1) * whole("cp", 1)
+    sequences = whole("mbs") * whole("microbatches")
+    if sequences and not whole("gpus") and whole("gbs") % sequences == 0:
+        found.setdefault("dp", whole("gbs") // sequences)
     if whole("gpus") and "dp" not in found and whole("gpus") % group == 0:
         found["dp"] = whole("gpus") // group
     if whole("dp") and "gpus" not in found:

@@ -34,10 +34,9 @@ def measured_run(logs: Sequence[LogFile], *, place: Path) -> MeasuredRun:
     best = max(timed, key=_lines, default=None)
     steady = None if best is None else best.run.steady
     kind = None if best is None else best.run.format
-    fields = dict((megatron_fields if kind is None else kind.fields)(stated))
-    if steady is not None and steady.batch:
-        fields["gbs"] = steady.batch
-    fields = with_sizes(fields)
+    fields = with_sizes((megatron_fields if kind is None else kind.fields)(stated))
+    if steady is not None and steady.batch and steady.batch != fields.get("gbs"):
+        fields = with_sizes({**fields, "gbs": steady.batch, "microbatches": None})
     peak = logged_peak(_peaks(logs), fields, dp_is_outside=stated.flag("use_tp_pp_dp_mapping") is True)
     if steady is None and (peak is None or not stated.texts):
         raise _no_steps(logs, place)

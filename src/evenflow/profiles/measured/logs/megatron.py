@@ -32,6 +32,7 @@ _TFLOPS = re.compile(rf"(?:throughput per GPU \(TFLOP/s/GPU\)|TFLOPs): *{NUMBER}
 _BATCH = re.compile(r"global batch size: *([0-9]{1,12}) ")
 _BRIDGE_STEP = re.compile(rf"Step Time : {NUMBER}s GPU utilization: {NUMBER}")
 _PADDED = re.compile(r"padded vocab \(size: ([0-9]{1,12})\)")
+_MICROBATCHES = re.compile(r"number of micro-?batches to constant ([0-9]{1,9})")
 _DEVICE_MEMORY = re.compile(
     r"(?:mem usage/free/total/usage_ratio|max mem usage/usage_ratio): *([0-9]{1,6}\.[0-9]{1,6})Gi?B/"
 )
@@ -58,9 +59,10 @@ def _bridge_step(line: str) -> LoggedStep | None:
 
 
 def _sentences(line: str) -> Iterator[tuple[str, str]]:
-    found = _PADDED.search(line) if "padded vocab" in line else None
-    if found is not None:
+    if found := _PADDED.search(line):
         yield "vocabulary before padding", found[1]
+    elif found := _MICROBATCHES.search(line):
+        yield "microbatches", found[1]
 
 
 def _peaks(line: str, place: str) -> Iterator[LoggedPeak]:

@@ -73,6 +73,7 @@ def megatron_fields(stated: Stated) -> dict[str, object]:
         "zero": _zero(stated),
         "mbs": stated.whole("micro_batch_size"),
         "gbs": stated.whole("global_batch_size"),
+        "microbatches": stated.whole("microbatches"),
         "layout": _layout(stated, layers, ranks),
         "recompute": _recompute(stated),
         "recompute_detail": _recompute_detail(stated),
