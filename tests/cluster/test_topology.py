@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.collectives import Collective, collective_ns
+from evenflow.cluster.logical_mesh import mesh_axis
 from evenflow.cluster.reached import Reached
-from evenflow.cluster.topology import Group, Spread, Topology
+from evenflow.cluster.topology import Group, Spread, Topology, usual_links
 
 DEVICE = Accelerator(
     flops_per_s=1e12, memory_bytes_per_s=1e12, link_bytes_per_s=100e9, network_bytes_per_s=10e9,
@@ -122,3 +123,21 @@ def test_more_bandwidth_is_never_slower(size: int, stride: int, collective: Coll
     assert time_ns(replace(DEVICE, network_bytes_per_s=20e9)) <= usual
     assert time_ns(replace(DEVICE, link_bytes_per_s=200e9)) <= usual
     assert time_ns(replace(DEVICE, switch_reduces=True)) <= usual
+
+
+@given(st.integers(1, 5), st.sampled_from(Collective))
+def test_the_usual_links_of_a_cluster_are_those_of_a_topology(bits: int, collective: Collective) -> None:
+    size = 2**bits
+    inside = Topology(accelerator=DEVICE, domain_devices=size).axis(Group(size=size), collective)
+    across = Topology(accelerator=DEVICE, domain_devices=8).axis(Group(size=size, stride=8), collective)
+    link, network = usual_links(DEVICE)
+    assert mesh_axis(size, link) == replace(inside, domain_latency_ns=link.latency_ns)
+    assert collective_ns(mesh_axis(size, network, domains=size), collective, 10**9) == pytest.approx(
+        collective_ns(across, collective, 10**9), rel=1e-6
+    )
+
+
+def test_a_message_over_a_usual_link_takes_what_its_bytes_and_its_beginning_take() -> None:
+    link, _ = usual_links(DEVICE)
+    assert link.transfer_ns(50_000) == 30_000 + 5_000 + 1_000
+    assert link.transfer_ns(0) == 0

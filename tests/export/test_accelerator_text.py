@@ -53,6 +53,7 @@ def accelerators(draw: st.DrawFn) -> Accelerator:
         memory_bytes_per_s=draw(BANDWIDTHS),
         link_bytes_per_s=draw(BANDWIDTHS),
         link_devices=draw(st.integers(1, 10**6)),
+        switch_reduces=draw(st.booleans()),
         network_bytes_per_s=draw(BANDWIDTHS),
         reached=draw(REACHED),
         calibration=draw(st.none() | CALIBRATIONS),
@@ -79,7 +80,7 @@ def test_the_text_of_a_calibrated_accelerator() -> None:
     lines = format_accelerator_file(
         replace(ACCELERATORS["h100"], name="ours", reached=reached, calibration=notes)
     ).splitlines()
-    assert lines[:18] == [
+    assert lines[:19] == [
         'name: "ours"',
         'source: "NVIDIA H100 SXM data sheet, Hopper white paper; DGX H100: 400 Gb/s a device"',
         'generation: "Hopper"',
@@ -95,11 +96,12 @@ def test_the_text_of_a_calibrated_accelerator() -> None:
         "link:",
         '  bandwidth: "450GBps"',
         "  devices: 8",
+        "  switch_reduces: true",
         "network:",
         '  bandwidth: "50GBps"',
         "reached:",
     ]
-    assert lines[18] == "  product_share: 0.71"
+    assert lines[19] == "  product_share: 0.71"
     assert lines[-7:] == [
         "  standard_errors:",
         "    product_share: 0.004",

@@ -19,7 +19,7 @@ source: the hall downstairs
 flops: {fp32: 50TFLOPS, tf32: 200TFLOPS, bf16: 400TFLOPS, fp16: 410TFLOPS, fp8: 800TFLOPS, fp4: 1.6PFLOPS}
 memory: 80GB
 memory_bandwidth: 3350GBps
-link: {bandwidth: 450GBps, devices: 16}
+link: {bandwidth: 450GBps, devices: 16, switch_reduces: true}
 network: {bandwidth: 400Gbps}
 reached:
   product_share: 0.71
@@ -38,6 +38,7 @@ OURS = Accelerator(
     memory_bytes_per_s=3350e9,
     link_bytes_per_s=450e9,
     link_devices=16,
+    switch_reduces=True,
     network_bytes_per_s=50e9,
     reached=Reached(product_share=0.71, latency_ns=12_000.0, standard_errors={"product_share": 0.01}),
     calibration=Calibration(runs=12, files=("a.csv", "b.csv"), step_error=0.03, expected_memory_error=0.05),
@@ -90,6 +91,8 @@ class TestBase:
         known = accelerator_named("gb200")
         found = read({"base": "gb200", "link": {"devices": 36}, "reached": {"link_share": 0.75}})
         assert (found.link_devices, found.link_bytes_per_s) == (36, known.link_bytes_per_s)
+        assert found.switch_reduces is known.switch_reduces is True
+        assert read({"base": "gb200", "link": {"switch_reduces": False}}).switch_reduces is False
         assert found.reached == known.reached.changed({"link_share": 0.75})
         assert read({"base": "gb200", "link": {"bandwidth": "600GBps"}}).link_devices == 72
 
@@ -135,6 +138,7 @@ def test_a_name_is_no_file() -> None:
         ({"link": {"devices": 8}}, r"link must have the field 'bandwidth'"),
         ({"link": {"bandwidth": "1GBps", "devices": 0}}, r"link\.devices must be"),
         ({"link": {"bandwith": "1GBps"}}, r"link\.bandwith is an unknown field; did you mean 'bandwidth'"),
+        ({"link": {"bandwidth": "1GBps", "switch_reduces": 1}}, r"link\.switch_reduces must be true or false"),
         ({"link": [1]}, "link must be an object"),
         ({"network": {"bandwidth": "0GBps"}}, r"network\.bandwidth must be"),
         ({"network": {"bandwidth": "1GBps", "cards_per_node": 1.5}}, r"network\.cards_per_node must be"),

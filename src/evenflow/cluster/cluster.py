@@ -19,10 +19,18 @@ class Link:
     bytes_per_s: int
     """Bandwidth of one device, in each direction."""
     latency_ns: int = 0
+    """Time of one message without its bytes."""
+    start_ns: int = 0
+    """Time that a collective or a message takes to begin, beside the latency of each of its messages."""
 
     def transfer_ns(self, size_bytes: int) -> int:
-        """Time of one message: latency plus size over bandwidth, rounded up; nothing takes no time."""
-        return self.latency_ns - (-size_bytes * 1_000_000_000 // self.bytes_per_s) if size_bytes else 0
+        """Time of one message: its latency, and size over bandwidth, rounded up; nothing takes no time."""
+        return self.message_ns - (-size_bytes * 1_000_000_000 // self.bytes_per_s) if size_bytes else 0
+
+    @property
+    def message_ns(self) -> int:
+        """Time of a message of its own without its bytes."""
+        return self.start_ns + self.latency_ns
 
 
 class Submesh(NamedTuple):
@@ -68,7 +76,8 @@ class Cluster:
         self._check("memory", self.memory_bytes, _("must be above zero"), holds=self.memory_bytes > 0)
         for field, link in (("intra", self.intra), ("inter", self.inter)):
             self._check(f"{field}-bandwidth", link.bytes_per_s, _("must be above zero"), holds=link.bytes_per_s > 0)
-            self._check(f"{field}-latency", link.latency_ns, _("must be zero or more"), holds=link.latency_ns >= 0)
+            latency_ns = min(link.latency_ns, link.start_ns)
+            self._check(f"{field}-latency", latency_ns, _("must be zero or more"), holds=latency_ns >= 0)
         if self.num_nodes > 1 and self.devices_per_node > 1 and self.inter.bytes_per_s > self.intra.bytes_per_s:
             raise InputError(
                 value=f"{self.inter.bytes_per_s / 1e9:g} GB/s",

@@ -18,6 +18,7 @@ def mesh_axis(size: int, link: Link, *, domains: int = 1) -> MeshAxis:
         size=size,
         bandwidth_bytes_per_s=link.bytes_per_s,
         latency_ns=link.latency_ns,
+        start_ns=link.start_ns,
         domains=domains,
         domain_latency_ns=link.latency_ns,
     )

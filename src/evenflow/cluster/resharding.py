@@ -138,6 +138,6 @@ def _phase_ns(plan: ReshardingPlan, messages: Sequence[Message]) -> int:
             continue
         link = plan.cluster.link_between(message.sender, message.receiver)
         for end in ((message.sender, True), (message.receiver, False)):
-            busy[end] += link.transfer_ns(plan.sender.bytes_of(message.box)) - link.latency_ns
-            latency[end] = max(latency[end], link.latency_ns)
+            busy[end] += link.transfer_ns(plan.sender.bytes_of(message.box)) - link.message_ns
+            latency[end] = max(latency[end], link.message_ns)
     return max((busy[end] + latency[end] for end in busy), default=0)

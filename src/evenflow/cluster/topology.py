@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.cluster.accelerators import Accelerator
+from evenflow.cluster.cluster import Link
 from evenflow.cluster.collectives import Collective
 from evenflow.cluster.mesh import MeshAxis
 
@@ -83,7 +84,7 @@ class Topology:
         it. [DeepSeek-V3, arXiv:2412.19437, section 3.2.2]
         """
         device, reached = self.accelerator, self.accelerator.reached
-        link, network = self._rates()
+        link, network = self.rates()
         spread = self.spread(group)
         bandwidth = link
         if spread.domains > 1:
@@ -111,17 +112,29 @@ class Topology:
 
         All are sent at once; it is the time of the slowest.
         """
-        link, network = self._rates()
+        link, network = self.rates()
         places = np.arange(count)
         domain = self.placed_devices
         is_inside = bool(((sender + places) // domain == (receiver + places) // domain).all())
         return self.accelerator.reached.latency_ns + size_bytes / (link if is_inside else network) * 1e9
 
-    def _rates(self) -> tuple[float, float]:
+    def rates(self) -> tuple[float, float]:
         """Bytes per second that one device reaches inside of a domain, and across."""
         device, reached = self.accelerator, self.accelerator.reached
         link = device.link_bytes_per_s * reached.link_share
         return link, min(link, device.network_bytes_per_s * reached.network_share)
+
+
+def usual_links(accelerator: Accelerator) -> tuple[Link, Link]:
+    """Return the links inside a node and between nodes, as collectives on this accelerator reach them."""
+    link, network = Topology(accelerator=accelerator, domain_devices=accelerator.link_devices).rates()
+    start_ns = accelerator.reached.latency_ns
+    return (
+        Link(bytes_per_s=max(1, round(link)), latency_ns=round(start_ns * _MESSAGE), start_ns=round(start_ns)),
+        Link(
+            bytes_per_s=max(1, round(network)), latency_ns=round(start_ns * _NETWORK_MESSAGE), start_ns=round(start_ns)
+        ),
+    )
 
 
 @lru_cache(maxsize=4096)

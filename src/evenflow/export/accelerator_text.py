@@ -29,7 +29,11 @@ def accelerator_fields(accelerator: Accelerator) -> dict[str, object]:
         "flops": {key: format_flops(accelerator.rate(dtype)) for key, dtype in RATES.items()},
         "memory": format_memory(accelerator.memory_bytes),
         "memory_bandwidth": format_bandwidth(accelerator.memory_bytes_per_s),
-        "link": {"bandwidth": format_bandwidth(accelerator.link_bytes_per_s), "devices": accelerator.link_devices},
+        "link": {
+            "bandwidth": format_bandwidth(accelerator.link_bytes_per_s),
+            "devices": accelerator.link_devices,
+            "switch_reduces": accelerator.switch_reduces,
+        },
         "network": {"bandwidth": format_bandwidth(accelerator.network_bytes_per_s)},
         "reached": _reached_fields(accelerator.reached),
     }

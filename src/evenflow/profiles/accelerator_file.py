@@ -7,7 +7,7 @@ generation: Hopper            optional: what is reached without `reached`, and h
 flops: {bf16: 989TFLOPS, fp8: 1979TFLOPS}
 memory: 80GB                  of one device
 memory_bandwidth: 3350GBps
-link: {bandwidth: 450GBps, devices: 8}
+link: {bandwidth: 450GBps, devices: 8, switch_reduces: true}
 network: {bandwidth: 50GBps, cards_per_node: 8}
 reached: {product_share: 0.71, standard_errors: {product_share: 0.01}}
 calibration: {runs: 12, files: [runs.csv], step_error: 0.03}
@@ -82,7 +82,7 @@ def parse_accelerator_file(text: str, *, place: str) -> Accelerator:
     base = _base(fields)
     generation = _generation(fields) if "generation" in fields else base.generation if base else ""
     rates = _rates(fields, base)
-    link, link_devices = _link(fields, base)
+    link, link_devices, switch_reduces = _link(fields, base)
     memory, bandwidth = "memory", "memory_bandwidth"
     return Accelerator(
         name=fields.text("name") if "name" in fields else Path(place).stem,
@@ -97,6 +97,7 @@ def parse_accelerator_file(text: str, *, place: str) -> Accelerator:
         memory_bytes_per_s=base.memory_bytes_per_s if base and bandwidth not in fields else _rate(fields, bandwidth),
         link_bytes_per_s=link,
         link_devices=link_devices,
+        switch_reduces=switch_reduces,
         network_bytes_per_s=_network(fields, base, link_devices),
         generation=generation,
         reached=_reached(fields, base.reached if base and "generation" not in fields else GENERATIONS.get(generation)),
@@ -143,16 +144,17 @@ def _rates(fields: Fields, base: Accelerator | None) -> dict[str, float]:
     return complete
 
 
-def _link(fields: Fields, base: Accelerator | None) -> tuple[float, int]:
-    """Return the bandwidth between the devices of a fast domain, and how many these are."""
+def _link(fields: Fields, base: Accelerator | None) -> tuple[float, int, bool]:
+    """Return the bandwidth between the devices of a fast domain, how many these are, and whether a switch adds up."""
     if base and "link" not in fields:
-        return base.link_bytes_per_s, base.link_devices
+        return base.link_bytes_per_s, base.link_devices, base.switch_reduces
     link = section(fields, "link")
-    link.check_known(("bandwidth", "devices"))
+    link.check_known(("bandwidth", "devices", "switch_reduces"))
     devices = base.link_devices if base else _NODE_DEVICES
     return (
         base.link_bytes_per_s if base and "bandwidth" not in link else _rate(link, "bandwidth"),
         link.integer("devices", DEVICES) if "devices" in link else devices,
+        base.switch_reduces if base and "switch_reduces" not in link else link.flag("switch_reduces"),
     )
 
 
@@ -162,14 +164,20 @@ def _network(fields: Fields, base: Accelerator | None, link_devices: int) -> flo
         return base.network_bytes_per_s
     network = section(fields, "network")
     network.check_known(("bandwidth", "cards_per_node", "devices_per_node"))
-    bandwidth = _rate(network, "bandwidth")
+    return float(max(1, round(_rate(network, "bandwidth") * card_share(network, link_devices))))
+
+
+def card_share(network: Fields, devices: int) -> float:
+    """Return the part of a card that a device of a node has: all of one, unless `cards_per_node` says how many it has.
+
+    `devices` are those of a node that does not say how many it has.
+    """
     if "cards_per_node" not in network:
         if "devices_per_node" in network:
             raise network.error("devices_per_node", _("must come with the cards that they share: cards_per_node"))
-        return bandwidth
-    cards = network.integer("cards_per_node", DEVICES)
-    devices = network.integer("devices_per_node", DEVICES) if "devices_per_node" in network else link_devices
-    return float(max(1, round(bandwidth * cards / devices)))
+        return 1.0
+    devices = network.integer("devices_per_node", DEVICES) if "devices_per_node" in network else devices
+    return network.integer("cards_per_node", DEVICES) / devices
 
 
 def _reached(fields: Fields, known: Reached | None) -> Reached:

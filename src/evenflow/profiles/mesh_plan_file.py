@@ -62,6 +62,7 @@ def _cluster(fields: Fields) -> Cluster:
         return Link(
             bytes_per_s=fields.integer(f"{reach}_bytes_per_s", BYTES_PER_S),
             latency_ns=fields.integer(f"{reach}_latency_ns", TIME_NS),
+            start_ns=fields.integer(f"{reach}_start_ns", TIME_NS) if f"{reach}_start_ns" in fields else 0,
         )
 
     return Cluster(

@@ -95,6 +95,8 @@ def _cluster(cluster: Cluster) -> dict[str, object]:
         "inter_bytes_per_s": cluster.inter.bytes_per_s,
         "intra_latency_ns": cluster.intra.latency_ns,
         "inter_latency_ns": cluster.inter.latency_ns,
+        "intra_start_ns": cluster.intra.start_ns,
+        "inter_start_ns": cluster.inter.start_ns,
     }
 
 

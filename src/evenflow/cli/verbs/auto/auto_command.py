@@ -17,7 +17,7 @@ from evenflow.cli.shared.model_config import MODEL, ModelConfig, config_path, re
 from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.shared.torch_extra import torch_extra
 from evenflow.cli.text.auto_text import auto_text, shortage_text
-from evenflow.cli.verbs.auto.cluster_options import ClusterOptions, cluster_options
+from evenflow.cli.verbs.auto.cluster_options import ClusterOptions, cluster_options, taken_notes
 from evenflow.cluster import Dtype
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.auto_fields import AutoSetting, auto_fields
@@ -108,14 +108,15 @@ def auto(
         },
         overwrite=overwrite,
     )
-    cluster = described.cluster()
+    device = accelerator_given(asked["accelerator"])
+    cluster = described.cluster(device)
     setting = AutoSetting(
         microbatch=microbatch or cluster.num_devices, num_microbatches=microbatches, time_limit_s=time_limit, **asked
     )
-    device = accelerator_given(setting.accelerator)
     config = read_config(path)
     with shown_step(_("loading PyTorch")) as progress:
         result = _plan(config, cluster, device, setting, progress)
+    result = replace(result, notes=(*taken_notes(cluster, device), *result.notes))
     return _answer(result, setting, outputs, seconds=time.monotonic() - started)
 
 

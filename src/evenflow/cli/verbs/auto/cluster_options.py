@@ -2,18 +2,19 @@
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from evenflow.cli.shared.options import FILE
-from evenflow.cluster import Cluster, Link, parse_mesh
+from evenflow.cluster import Accelerator, Cluster, Link, parse_mesh
+from evenflow.cluster.topology import usual_links
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.cluster_file import read_cluster_file
-from evenflow.units import parse_bandwidth, parse_memory, parse_time
+from evenflow.units import format_memory, parse_bandwidth, parse_memory, parse_time
 
 _DESCRIBED = (
     click.option("--mesh", metavar="NxM", help="Nodes x devices in each node, such as 2x4."),
@@ -21,7 +22,11 @@ _DESCRIBED = (
     click.option("--intra-bandwidth", metavar="RATE", help="Bandwidth of a device inside its node, such as 200GBps."),
     click.option("--inter-bandwidth", metavar="RATE", help="Bandwidth of a device to other nodes, such as 25GBps."),
     click.option("--intra-latency", metavar="TIME", help="Latency of a message in a node, such as 5us."),
-    click.option("--inter-latency", metavar="TIME", help="Latency of a message between nodes, such as 20us."),
+    click.option(
+        "--inter-latency",
+        metavar="TIME",
+        help="Latency of one between nodes, such as 20us. What none of these options says is that of --accelerator.",
+    ),
 )
 _NAMES = ("mesh", "memory", "intra_bandwidth", "inter_bandwidth", "intra_latency", "inter_latency")
 
@@ -34,8 +39,12 @@ class ClusterOptions:
     given: dict[str, str]
     """Value by option."""
 
-    def cluster(self) -> Cluster:
-        """Return the cluster; raises InputError for options beside a file, and for missing ones."""
+    def cluster(self, accelerator: Accelerator) -> Cluster:
+        """Return the cluster, where nothing else is said with the memory and the links of `accelerator`.
+
+        Raises:
+            InputError: options beside a file, or no mesh.
+        """
         if self.file is not None:
             if self.given:
                 option, value = next(iter(self.given.items()))
@@ -45,55 +54,61 @@ class ClusterOptions:
                     place=option,
                     remedy=_("leave one of the two out"),
                 )
-            return read_cluster_file(self.file)
-        for option in ("--mesh", "--memory"):
-            if option not in self.given:
-                raise InputError(
-                    value=None,
-                    rule=_("must be given to describe a cluster"),
-                    place=option,
-                    remedy=_("add it, or --cluster FILE"),
-                )
+            return read_cluster_file(self.file, accelerator)
+        if "--mesh" not in self.given:
+            raise InputError(
+                value=None,
+                rule=_("must be given to describe a cluster"),
+                place="--mesh",
+                remedy=_("add it, or --cluster FILE"),
+            )
         num_nodes, devices_per_node = parse_mesh(self.given["--mesh"], place="--mesh")
-        intra, inter = self._link("intra"), self._link("inter")
-        mesh = f"{num_nodes}x{devices_per_node}"
-        for link, rule, option in (
-            (
-                intra or devices_per_node == 1,
-                _("must be given for a mesh of {mesh}, which has links inside a node", mesh=mesh),
-                "--intra-bandwidth",
-            ),
-            (
-                inter or num_nodes == 1,
-                _("must be given for a mesh of {mesh}, which has links between nodes", mesh=mesh),
-                "--inter-bandwidth",
-            ),
-        ):
-            if not link:
-                raise InputError(
-                    value=None,
-                    rule=rule,
-                    place=option,
-                    remedy=_("write for example 200GBps"),
-                )
-        # A cluster without such links has any others in their place.
+        intra, inter = usual_links(accelerator)
+        memory = "--memory"
         return Cluster(
             num_nodes=num_nodes,
             devices_per_node=devices_per_node,
-            memory_bytes=parse_memory(self.given["--memory"], place="--memory"),
-            intra=intra or inter or Link(bytes_per_s=1),
-            inter=inter or intra or Link(bytes_per_s=1),
+            memory_bytes=(
+                parse_memory(self.given[memory], place=memory) if memory in self.given else accelerator.memory_bytes
+            ),
+            intra=self._link("intra", intra),
+            inter=self._link("inter", inter),
         )
 
-    def _link(self, name: str) -> Link | None:
-        """Return the links of that name; None where no bandwidth was given."""
+    def _link(self, name: str, usual: Link) -> Link:
+        """Return the links of that name."""
         bandwidth, latency = f"--{name}-bandwidth", f"--{name}-latency"
-        if bandwidth not in self.given:
-            return None
-        return Link(
-            bytes_per_s=parse_bandwidth(self.given[bandwidth], place=bandwidth),
-            latency_ns=parse_time(self.given.get(latency, "0s"), place=latency),
-        )
+        link = usual
+        if bandwidth in self.given:
+            link = replace(link, bytes_per_s=parse_bandwidth(self.given[bandwidth], place=bandwidth))
+        if latency in self.given:
+            link = replace(link, latency_ns=parse_time(self.given[latency], place=latency), start_ns=0)
+        return link
+
+
+def taken_notes(cluster: Cluster, accelerator: Accelerator) -> tuple[str, ...]:
+    """Return what of a cluster is that of its accelerator, as a sentence; none where everything was stated."""
+    intra, inter = usual_links(accelerator)
+    taken = [
+        *(
+            [_("memory {size}", size=format_memory(cluster.memory_bytes))]
+            * (cluster.memory_bytes == accelerator.memory_bytes)
+        ),
+        *_taken_link(_("links inside a node"), cluster.intra, intra, has_any=cluster.devices_per_node > 1),
+        *_taken_link(_("links between nodes"), cluster.inter, inter, has_any=cluster.num_nodes > 1),
+    ]
+    return (_("as {name} has them: {taken}", name=accelerator.name, taken="; ".join(taken)),) if taken else ()
+
+
+def _taken_link(title: str, link: Link, usual: Link, *, has_any: bool) -> list[str]:
+    if not has_any:
+        return []
+    parts = []
+    if link.bytes_per_s == usual.bytes_per_s:
+        parts.append(f"{link.bytes_per_s / 1e9:,.1f} GB/s")
+    if (link.start_ns, link.latency_ns) == (usual.start_ns, usual.latency_ns):
+        parts.append(_("latency {latency:,.1f} us", latency=link.message_ns / 1000))
+    return [f"{title} {', '.join(parts)}"] if parts else []
 
 
 def cluster_options(command: Callable[..., int]) -> Callable[..., int]:
