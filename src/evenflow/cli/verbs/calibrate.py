@@ -1,0 +1,118 @@
+"""The verb ``evenflow calibrate``."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from evenflow.cli.shared import options
+from evenflow.cli.shared.files.output_files import Outputs
+from evenflow.cli.shared.progress import shown_step
+from evenflow.cli.text.calibration_text import calibration_notes, calibration_text
+from evenflow.cluster.accelerators import Accelerator
+from evenflow.cluster.calibration import Calibration
+from evenflow.errors import InputError
+from evenflow.export.accelerator_text import format_accelerator_file
+from evenflow.export.results.calibration_fields import calibration_fields
+from evenflow.language import _
+from evenflow.predict.calibration.fit import Progress, fit
+from evenflow.predict.calibration.fitted import Fitted
+from evenflow.predict.calibration.tunable import tunables
+from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path
+from evenflow.profiles.measured.sources import read_measured
+from evenflow.profiles.measured.to_calibrate import RunsToCalibrate, runs_to_calibrate
+
+
+@click.command()
+@click.argument("sources", metavar="RUNS…", nargs=-1, required=True, type=options.FILE)
+@click.option(
+    "--accelerator",
+    metavar="NAME|FILE",
+    help="Accelerator of the runs, by name or as a file.  [default: the one that they state]",
+)
+@click.option(
+    "--fit", "names", metavar="NAME,…", help="Parameters to fit, such as product_share,network_share.  [default: all]"
+)
+@click.option("-o", "--output", type=options.FILE, metavar="FILE", help="Accelerator file to write: .yaml or .json.")
+@options.JSON
+@options.OVERWRITE
+def calibrate(
+    sources: tuple[Path, ...],
+    accelerator: str | None,
+    names: str | None,
+    output: Path | None,
+    json_file: Path | None,
+    overwrite: bool,
+) -> int:
+    """Fit what an accelerator reaches to runs that you measured.
+
+    RUNS are CSV files, logs of Megatron-LM, torchtitan, NeMo, MindFormers or DeepSpeed, and folders of logs. Parameters
+    that the runs do not determine keep their value, and the reason is printed. Prints every parameter before and after
+    with its standard error, the runs beside their predictions, and the error to expect of other runs.
+
+    \b
+    Examples:
+      evenflow calibrate measured.csv --accelerator h100 -o my_cluster.yaml
+      evenflow calibrate logs/ --accelerator a100 --fit product_share,network_share -o my_cluster.yaml
+      evenflow predict --model config.json --accelerator my_cluster.yaml --gpus 512 --global-batch 1024 --seq 8192
+    """
+    outputs = Outputs(
+        {"--output": output, "--json": json_file},
+        inputs={
+            **{_("the input {source}", source=source): source for source in sources},
+            "--accelerator": accelerator_path(accelerator),
+        },
+        overwrite=overwrite,
+        measured_by="calibrate",
+    )
+    if output is not None and accelerator_path(output.name) is None:
+        raise InputError(value=str(output), rule=_("must end in .yaml, .yml or .json"), place="--output")
+    chosen = _names(names)
+    known = None if accelerator is None else accelerator_given(accelerator)
+    runs = runs_to_calibrate(read_measured(sources), known)
+    with shown_step(_("predicting the runs")) as show:
+        fitted = fit(runs.measurements, chosen, progress=lambda progress: show(_progress_text(progress)))
+    device = _calibrated(fitted, runs, sources, name="" if output is None else output.stem)
+    click.echo(calibration_text(fitted, runs))
+    for note in calibration_notes(runs):
+        click.echo(_("note: {note}", note=note), err=True)
+    is_json = output is not None and output.suffix.lower() == ".json"
+    outputs.write("--output", lambda: format_accelerator_file(device, is_json=is_json))
+    outputs.write_json(lambda: calibration_fields(fitted, runs, device))
+    if outputs.sentence:
+        click.echo(outputs.sentence, err=True)
+    return 0
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    names = () if text is None else tuple(name.strip() for name in text.split(","))
+    try:
+        tunables(names)
+    except InputError as error:
+        raise InputError(value=error.value, rule=error.rule, place="--fit", remedy=error.remedy) from None
+    return names
+
+
+def _progress_text(progress: Progress) -> str:
+    return _(
+        "{predictions:,} predictions, mean error {error:.1f} %",
+        predictions=progress.predictions,
+        error=100 * progress.error,
+    )
+
+
+def _calibrated(fitted: Fitted, runs: RunsToCalibrate, sources: tuple[Path, ...], *, name: str) -> Accelerator:
+    before = runs.accelerator
+    return replace(
+        before,
+        name=name or before.name,
+        reached=fitted.applied(before.reached),
+        calibration=Calibration(
+            runs=len(runs.measurements),
+            files=tuple(source.name for source in sources),
+            step_error=fitted.time.error_after,
+            expected_step_error=fitted.time.error_expected,
+            memory_error=fitted.memory.error_after,
+            expected_memory_error=fitted.memory.error_expected,
+        ),
+    )

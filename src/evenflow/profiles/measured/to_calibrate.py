@@ -1,0 +1,126 @@
+"""Measured runs as what a calibration of one accelerator takes, and which of them cannot be taken."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from evenflow.cluster.accelerators import Accelerator
+from evenflow.cluster.data_sheets import ACCELERATORS, accelerator_named
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.predict.calibration.measurement import Measurement
+from evenflow.predict.limits.checks import check_training
+from evenflow.profiles.measured.as_measurement import measurement_of
+from evenflow.profiles.measured.assumptions import completed
+from evenflow.profiles.measured.run import Assumption, MeasuredRun
+
+_RACK = 8
+"""Fast domains of more devices than a node has are racks, whatever a run says of its nodes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A run that is not taken."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsToCalibrate:
+    """Runs on one accelerator."""
+
+    accelerator: Accelerator
+    measurements: tuple[Measurement, ...]
+    assumed: tuple[tuple[Assumption, int], ...]
+    """What runs do not state, with the number of runs, the most frequent first."""
+    left_out: tuple[LeftOut, ...]
+
+
+def runs_to_calibrate(runs: Sequence[MeasuredRun], accelerator: Accelerator | None) -> RunsToCalibrate:
+    """Return the runs that `accelerator` can have made; None where these are all on one that they state.
+
+    Raises:
+        InputError: no accelerator, or several of them, or not one run that can be taken.
+    """
+    accelerator = _stated_accelerator(runs) if accelerator is None else accelerator
+    measurements: list[Measurement] = []
+    left_out: list[LeftOut] = []
+    assumed: Counter[tuple[str, object, str]] = Counter()
+    for run in runs:
+        reason = _reason_against(run, accelerator)
+        if not reason:
+            whole = completed(replace(run, hardware=_hardware(run, accelerator)))
+            try:
+                measurements.append(_measurement(run, whole, accelerator))
+            except InputError as error:
+                reason = str(error)
+            else:
+                assumed.update((one.field, one.value, one.reason) for one in whole.assumed if one.field != "hardware")
+        if reason:
+            left_out.append(LeftOut(name=run.id, reason=reason))
+    if not measurements:
+        first = left_out[0]
+        rule = _("must be one that can be predicted: {reason}", reason=first.reason)
+        raise InputError(value=None, rule=rule, place=_("the run {name}", name=first.name))
+    return RunsToCalibrate(
+        accelerator=accelerator,
+        measurements=tuple(measurements),
+        assumed=tuple(
+            (Assumption(field=field, value=value, reason=why), count)
+            for (field, value, why), count in assumed.most_common()
+        ),
+        left_out=tuple(left_out),
+    )
+
+
+def _stated_accelerator(runs: Iterable[MeasuredRun]) -> Accelerator:
+    names = list(dict.fromkeys(run.hardware for run in runs if run.hardware))
+    remedy = _("name one, or the file of one")
+    if not names:
+        raise InputError(
+            value=None, rule=_("must be given: no run states its hardware"), place="--accelerator", remedy=remedy
+        )
+    sheets = {accelerator_named(name).name: accelerator_named(name) for name in names}
+    if len(sheets) > 1:
+        rule = _("must be given: the runs are on {names}", names=", ".join(sheets))
+        raise InputError(value=None, rule=rule, place="--accelerator", remedy=remedy)
+    return next(iter(sheets.values()))
+
+
+def _reason_against(run: MeasuredRun, accelerator: Accelerator) -> str:
+    """Return why a run is not taken; empty where it may be."""
+    if run.lacks:
+        return _("it does not state {names}", names=", ".join(run.lacks))
+    if run.step_s is None and run.mem_gib is None:
+        return _("it has neither a step nor memory")
+    if run.hardware is None:
+        return ""
+    try:
+        stated = accelerator_named(run.hardware)
+    except InputError as error:
+        return str(error)
+    is_same = stated.name == accelerator.name
+    if accelerator.name not in ACCELERATORS:
+        is_same = accelerator.generation in ("", stated.generation)
+    elif run.hardware not in ACCELERATORS:  # a name that leaves the size of its memory open
+        is_same = accelerator.generation == stated.generation
+    return "" if is_same else _("it ran on {hardware}", hardware=run.hardware)
+
+
+def _hardware(run: MeasuredRun, accelerator: Accelerator) -> str | None:
+    """Return the data sheet whose habits the run follows."""
+    if accelerator.name in ACCELERATORS:
+        return accelerator.name
+    if run.hardware is not None:
+        return run.hardware
+    same = (name for name, sheet in ACCELERATORS.items() if sheet.generation == accelerator.generation)
+    return next(same, None)
+
+
+def _measurement(run: MeasuredRun, whole: MeasuredRun, accelerator: Accelerator) -> Measurement:
+    measurement = measurement_of(whole)
+    check_training(measurement.training, accelerator)
+    is_rack = accelerator.link_devices > _RACK
+    domain = accelerator.link_devices if is_rack else run.gpus_per_node or accelerator.link_devices
+    return replace(measurement, topology=replace(measurement.topology, accelerator=accelerator, domain_devices=domain))
