@@ -162,6 +162,16 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader("accelerator file", "in.yaml", YAML, lambda: seeds.ACCELERATOR, (_predict("--model", "config.json", "--accelerator", "in.yaml"),), 2.0),
     Reader("accelerator file as JSON", "in.json", JSON, lambda: seeds.ACCELERATOR, (_predict("--model", "config.json", "--accelerator", "in.json"),)),
+    Reader(
+        "measured runs", "in.csv", LINED, lambda: seeds.MEASURED,
+        (
+            ("calibrate", "in.csv", "--accelerator", "h100", "-o", "out.yaml", "--json", "out.json"),
+            ("calibrate", "in.csv", "--fit", "product_share,reserve_share"),
+        ),
+        2.0,
+    ),
+    Reader("logs of a calibration", "runs/in.log", LINED, lambda: seeds.MEGATRON, (("calibrate", "runs", "--accelerator", "a100"),)),
+    Reader("accelerator file of a calibration", "in.yaml", YAML, lambda: seeds.ACCELERATOR, (("calibrate", "measured.csv", "--accelerator", "in.yaml"),)),
     Reader("model configuration", "in.json", JSON, lambda: seeds.CONFIG, (("profile", "--model", "in.json", "--seq", "8", "--accelerator", "a100", "-o", "out-layers.json"),), 0.4),
 )  # fmt: skip
 _NSIGHT = ("read-trace", "traces", "--layers", "2", "--microbatches", "2", "--head", "E", "--body", "L", "--tail", "T")
@@ -192,6 +202,7 @@ BASES: tuple[tuple[str, ...], ...] = (
     ("quick-tune", "in.json", "--ranks", "2", "--microbatches", "4", "--memory", "1GB", *FAST),
     _predict("--model", "config.json", "--accelerator", "h100", "--recompute", "full", "-o", "out-layers.json"),
     _predict("--hidden", "64", "--layers", "8", "--heads", "4", "--vocab", "320", "--accelerator", "accelerator.yaml", "--memory", "1GB", "--chunks", "2"),
+    ("calibrate", "measured.csv", "--accelerator", "h100", "--fit", "product_share", "-o", "out.yaml"),
     (SAPP, "-m", "in", "-lf", ".", "-s", "2", "-mb", "4", "-mem", "1000", "-t", "0.05"),
     (SAPP, "-m", "in", "-lf", ".", "-s", "2", "-mb", "4", "-i", "2", "-lm", "1", "-t", "0.05", "-naive", "1"),
     (SAPP, "-init", "init.yaml", "-m", "made", "-lf", "made", "-exec", "0"),
@@ -215,6 +226,7 @@ def write_neighbours(folder: Path) -> None:
         (folder / name).write_text(json.dumps(tree))
     (folder / "order.csv").write_text(seeds.ORDER)
     (folder / "train.sh").write_text(seeds.SCRIPT)
+    (folder / "measured.csv").write_text(seeds.MEASURED)
     (folder / "in.log").write_text(seeds.LOG)
     for name in ("traces", "timelines", "runs/stage_0_rank_0", "runs/stage_1_rank_8", "made", "out"):
         (folder / name).mkdir(parents=True, exist_ok=True)

@@ -130,6 +130,12 @@ PYNATIVE: dict[str, Any] = {
     "recompute": {"mode": "full", "full_recompute_layer": ["0-1", "4"], "select_module": {"mlp": ["5"]}},
     "swap": {"enable": False},
 }
+MEASURED = (
+    "id,hardware,model,hidden,layers,heads,vocab,seq,gpus,gated_mlp,precision,tp,pp,vpp,mbs,gbs,zero,recompute,step_s,mem_gib\n"
+    "a,h100,one,1024,8,16,32000,1024,8,1,bf16,2,2,2,1,16,distopt,none,0.15,9.5\n"
+    "b,h100,two,2048,8,16,32000,1024,16,0,fp8,8,1,1,1,16,2,full,0.25,\n"
+    "c,,three,2048,8,16,32000,1024,,,,1,4,1,2,32,,selective,,20\n"
+)
 LOG = "".join(
     f"log/stage{i}_{i * 8}/m.log:54:Actual peak memory usage (with fragments): {90 + i}43M\n" for i in range(3)
 )

@@ -80,6 +80,8 @@ def _errors(part: Part) -> Iterator[str]:
             "expected of other runs like these: {expected:.1f} %, from fits without each of them",
             expected=100 * part.error_expected,
         )
+        if part.estimates and part.error_expected >= part.error_before:
+            yield _("the fit does not help other runs: fit fewer parameters (--fit), or give more runs")
 
 
 def _runs_table(part: Part) -> str:
@@ -107,7 +109,7 @@ def _amount(value: float, is_time: bool) -> str:
 def _value(name: str, value: float) -> str:
     """Return a value with its unit."""
     if name.endswith("_ns"):
-        return f"{value / 1e3:,.1f} us"
+        return f"{value / 1e3:,.1f} us" if value < 1e6 else f"{milliseconds(round(value)):,.1f} ms"
     if name.endswith("_bytes"):
         return f"{value / _GIGABYTE:,.2f} GB"
     return f"{value:.3f}" if name.endswith("_share") else f"{value:,.1f}"
