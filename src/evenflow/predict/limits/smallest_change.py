@@ -56,47 +56,46 @@ def smallest_change(prediction: Prediction, *, limit_bytes: int) -> Change | Non
 
     `prediction` is that of the training that does not fit.
 
-    Tried are the settings of `neighbours`, alone and then two after the other, on the same number of devices. None
-    where nothing of that fits.
+    Tried are the settings of `neighbours`, alone and then two after the other, on the same number of devices; the first
+    of two is one that holds less by itself. None where nothing of that fits.
     """
-    training, topology = prediction.training, prediction.topology
-    reached = [training]
-    seen = {training}
+    reached = [prediction]
+    seen = {prediction.training}
     for _level in range(_MOST_SETTINGS):
-        found: list[tuple[Training, Prediction]] = []
-        next_ones: list[Training] = []
+        found: list[Prediction] = []
+        next_ones: list[Prediction] = []
         for start in reached:
-            for one, predicted in _predicted_neighbours(start, topology, limit_bytes):
-                if one in seen:
-                    continue
-                seen.add(one)
-                next_ones.append(one)
-                if peak_bytes(predicted) <= limit_bytes:
-                    found.append((one, predicted))
+            for one in _predicted_neighbours(start, limit_bytes, seen):
+                if peak_bytes(one) <= limit_bytes:
+                    found.append(one)
+                elif peak_bytes(one) < peak_bytes(start):
+                    next_ones.append(one)
         if found:
-            best, predicted = min(found, key=lambda each: each[1].step_ns)
-            return Change(settings=_settings(training, best), prediction=predicted)
+            best = min(found, key=lambda one: one.step_ns)
+            return Change(settings=_settings(prediction.training, best.training), prediction=best)
         reached = next_ones
     return None
 
 
-def _predicted_neighbours(
-    training: Training, topology: Topology, limit_bytes: int
-) -> Iterator[tuple[Training, Prediction]]:
-    """Yield the neighbours that can be, of those with some layers recomputed in full the first that fits."""
+def _predicted_neighbours(start: Prediction, limit_bytes: int, seen: set[Training]) -> Iterator[Prediction]:
+    """Yield those neighbours that can be and are not yet `seen`, of some layers in full the fewest that fit."""
+    training, topology = start.training, start.topology
     for one in neighbours(training):
+        if one in seen:
+            continue
+        seen.add(one)
         prediction = _prediction(one, topology)
         if prediction is not None:
-            yield one, prediction
+            yield prediction
     counts = _full_counts(training)
     low, high = 0, len(counts) - 1
-    first: tuple[Training, Prediction] | None = None
+    first: Prediction | None = None
     while low <= high:  # more layers recomputed hold less, and take longer
         middle = (low + high) // 2
         one = replace(training, recompute=FULL, full_layers=counts[middle])
         prediction = _prediction(one, topology)
         if prediction is not None and peak_bytes(prediction) <= limit_bytes:
-            first, high = (one, prediction), middle - 1
+            first, high = prediction, middle - 1
         else:
             low = middle + 1
     if first is not None:
