@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evenflow.cluster.topology import Topology
+from evenflow.model import Network
 from evenflow.predict.expected_error import ErrorRange, expected_error
 from evenflow.predict.memory import RankMemory, rank_memory
 from evenflow.predict.model_flops import model_flops
@@ -49,6 +50,11 @@ class Prediction:
     """What the step's time is spent on, on the rank that ends last: exposed times add up to `step_ns`."""
     memory: tuple[RankMemory, ...]
     """Of every pipeline rank."""
+
+    @property
+    def network(self) -> Network:
+        """The layers of one device, which `evenflow.plan` takes."""
+        return self.priced.network
 
     @property
     def expected_error(self) -> ErrorRange:

@@ -253,6 +253,30 @@ def test_what_was_assumed_of_the_model_is_said(evenflow):
     assert "of the model: a head is 64 wide: the hidden size by the heads; the MLP is 4096 wide" in words
 
 
+def test_a_device_without_bf16_trains_in_fp16(evenflow):
+    result = evenflow(*SPLIT, "--accelerator", "v100")
+    assert result.exit_code == 0, result.stderr
+    assert " fp16 on 16 x v100-32" in result.stdout
+    assert "--precision=fp16" in result.stdout
+    assert "--precision" not in evenflow(*SPLIT, "--accelerator", "v100", "--precision", "bf16").stdout
+
+
+@pytest.mark.parametrize(
+    ("layers", "cut", "is_said"), [(6, [1, 2, 2, 1], True), (8, [2, 2, 2, 2], False), (14, [3, 4, 4, 3], True)]
+)
+def test_layers_that_divide_with_the_ends_are_dealt_so(evenflow, folder, layers, cut, is_said):
+    result = evenflow(*SPLIT, "--layers", layers, "--json", "p.json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads((folder / "p.json").read_text())["layers"] == [cut]
+    assert ("embedding and loss count as a layer each" in " ".join(result.stdout.split())) is is_said
+
+
+def test_layers_that_do_not_divide_are_refused(evenflow):
+    result = evenflow(*SPLIT, "--layers", 9)
+    assert result.exit_code == 2
+    assert "--pipeline must be such that pipeline x chunks (4) divides the 9 layers" in result.stderr
+
+
 @pytest.mark.parametrize("missing", ["--hidden", "--layers", "--heads", "--vocab"])
 def test_a_number_that_is_missing_is_named(evenflow, missing):
     words = list(map(str, SPLIT))

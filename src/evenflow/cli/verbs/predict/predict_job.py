@@ -42,7 +42,7 @@ def predict_job(asked: PredictOptions, *, given: Collection[str]) -> PredictJob:
     """Return the job of a command line, of whose options those `given` were written out."""
     accelerator = accelerator_given(asked.accelerator)
     model = model_of(asked)
-    training = _training(asked, model.model)
+    training = _training(asked, model.model, accelerator)
     check_training(training, accelerator, named=option)
     limit = options.memory_limit(asked.memory) or accelerator.memory_bytes
     return PredictJob(
@@ -59,7 +59,7 @@ def model_file(asked: PredictOptions) -> Path | None:
     return None if asked.model is None else Path(config_path(asked.model))
 
 
-def _training(asked: PredictOptions, model: Transformer) -> Training:
+def _training(asked: PredictOptions, model: Transformer, accelerator: Accelerator) -> Training:
     schedule = None if asked.schedule is None else family_name(asked.schedule)
     chunks = options.num_chunks(asked.chunks, schedule=schedule)
     degrees = Degrees(
@@ -88,7 +88,7 @@ def _training(asked: PredictOptions, model: Transformer) -> Training:
         microbatch=asked.microbatch,
         global_batch=asked.global_batch,
         sequence=asked.sequence,
-        precision=asked.precision,
+        precision=asked.precision or _usual_precision(accelerator),
         schedule=schedule,
         recompute=_KINDS[asked.recompute],
         full_layers=asked.recompute_layers,
@@ -99,6 +99,10 @@ def _training(asked: PredictOptions, model: Transformer) -> Training:
     if asked.recompute_modules is None:
         return training
     return replace(training, recompute_modules=tuple(name.strip() for name in asked.recompute_modules.split(",")))
+
+
+def _usual_precision(accelerator: Accelerator) -> str:
+    return "bf16" if accelerator.rate("bfloat16") >= accelerator.rate("float16") else "fp16"
 
 
 def _ends_count(layers: int, cells: int) -> bool:
@@ -154,7 +158,7 @@ def _assumed(asked: PredictOptions, training: Training, accelerator: Accelerator
     """Return what a command line left open, in the words of its options."""
     degrees = training.degrees
     values = {
-        "precision": asked.precision,
+        "precision": training.precision,
         "recompute": asked.recompute,
         "zero": asked.zero if degrees.data * degrees.context > 1 else None,
         "context_exchange": asked.context_exchange if degrees.context > 1 else None,

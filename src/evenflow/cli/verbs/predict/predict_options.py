@@ -12,6 +12,7 @@ from evenflow.cli.shared.numbers import Number
 from evenflow.cli.shared.sections import in_section
 from evenflow.cli.verbs.predict.overlaps import OVERLAPS, OverlapList
 from evenflow.language import to_translate
+from evenflow.predict.training import FORMATS
 
 _model = in_section(to_translate("Model, as a configuration or as plain numbers"))
 _devices = in_section(to_translate("Devices"))
@@ -104,10 +105,8 @@ _OPTIONS = (
     _step("--seq", "sequence", type=options.TOKEN_COUNT, required=True, help="Tokens of a sequence."),
     _step(
         "--precision",
-        type=click.Choice(["bf16", "fp16", "fp32", "fp8", "nvfp4"]),
-        default="bf16",
-        show_default=True,
-        help="Number format of the linear layers.",
+        type=click.Choice(list(FORMATS)),
+        help="Number format of the linear layers.  [default: bf16; fp16 on devices that are slower in bf16]",
     ),
     _step(
         "--recompute",
@@ -220,7 +219,7 @@ class PredictOptions:
     global_batch: int
     microbatch: int
     sequence: int
-    precision: str
+    precision: str | None
     recompute: str
     recompute_modules: str | None
     recompute_layers: int | None
