@@ -98,7 +98,7 @@ _SHEETS = (
         "a800",
         half=312.0, single=19.5, tf32=156.0,
         memory=(79.15, 2039.0), link=(200.0, 8), network=25.0, generation="Ampere",
-        source="NVIDIA A800 80 GB SXM data sheet: an A100 with 400 GB/s of NVLink",
+        source="no public data sheet: an A100 80 GB SXM with the 400 GB/s of NVLink of the A800 40 GB Active's",
     ),
     _sheet(
         "h100",
@@ -122,7 +122,7 @@ _SHEETS = (
         "h20",
         half=148.0, single=44.0, tf32=74.0, eight=296.0,
         memory=(95.1, 4000.0), link=(450.0, 8), network=50.0, generation="Hopper",
-        source="NVIDIA H20 data sheet",
+        source="no public data sheet: as makers of servers print it",
     ),
     _sheet(
         "h200",
