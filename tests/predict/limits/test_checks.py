@@ -38,8 +38,12 @@ def refusal(asked: Training, accelerator: str = "a100") -> str:
         ({"tensor": 6}, "tensor must divide the heads (16), got 6; use 4"),
         ({"pipeline": 5}, "pipeline must be such that pipeline x chunks (5) divides the 24 layers, or the layers of "
          "every rank be given, got 5; use 4"),
-        ({"pipeline": 4, "chunks": 4}, "pipeline must be such that pipeline x chunks (16) divides the 24 layers, or "
+        ({"pipeline": 4, "chunks": 4}, "chunks must be such that pipeline x chunks (16) divides the 24 layers, or "
          "the layers of every rank be given, got 4; use 3"),
+        ({"pipeline": 5, "chunks": 7}, "pipeline must be such that pipeline x chunks (35) divides the 24 layers, or "
+         "the layers of every rank be given, got 5; use 4"),
+        ({"pipeline": 9, "chunks": 2}, "pipeline must be such that pipeline x chunks (18) divides the 24 layers, or "
+         "the layers of every rank be given, got 9; use 6"),
         ({"pipeline": 4, "ends_are_layers": True}, "pipeline must be such that pipeline x chunks (4) divides the 26 "
          "layers with embedding and loss, or the layers of every rank be given, got 4; use 2"),
         ({"layout": ((6, 6, 6, 5),)}, "layout must be the 24 layers of the model in all, got 23; change the layers of "

@@ -116,8 +116,10 @@ class _Checks:
                 dealt=dealt,
                 ends=ends,
             )
-            possible = _divisor(degrees.pipeline, of=dealt, times=degrees.chunks)
-            raise self.fault("pipeline", degrees.pipeline, rule, _use(possible))
+            pipeline, chunks = degrees.pipeline, degrees.chunks
+            if dealt % pipeline == 0:
+                raise self.fault("chunks", chunks, rule, _use(_divisor(chunks, of=dealt, times=pipeline)))
+            raise self.fault("pipeline", pipeline, rule, _use(_divisor(pipeline, of=dealt, times=chunks)))
 
     def sequence(self) -> None:
         """What context and sequence parallelism split."""
@@ -236,8 +238,8 @@ def _use(number: int) -> str:
 
 
 def _divisor(asked: int, *, of: int, times: int = 1) -> int:
-    """Return the number nearest to `asked` that, times `times`, divides `of`; the smaller of two; 1 for none."""
-    whole = of // times if of % times == 0 else 1
+    """Return the number nearest to `asked`, the smaller of two, that divides `of`; with `times`, if these do."""
+    whole = of // times if of % times == 0 else of
     largest = max(1, min(whole, 2 * asked))
     return min((number for number in range(1, largest + 1) if whole % number == 0), key=lambda n: (abs(n - asked), n))
 
