@@ -1,5 +1,6 @@
 """Logs of torchtitan."""
 
+import json
 from io import BytesIO
 
 import pytest
@@ -88,6 +89,19 @@ def test_the_mesh_of_older_versions() -> None:
     assert [found[name] for name in ("pp", "dp", "tp", "cp")] == [2, 16, 8, 1]
     experts = [titan_line("Building 2-D device mesh with ['dp_shard_mod_ep', 'dp_shard_in_ep'], [2, 4]")]
     assert fields(experts)["dp"] == 8
+
+
+def test_a_model_may_be_printed_over_several_lines() -> None:
+    layer = {"attention": {"n_heads": 32, "n_kv_heads": 8, "dim": 7}, "feed_forward": {"hidden_dim": 14336}}
+    model = {"dim": 4096, "n_layers": 32, "vocab_size": 128256, "layer": layer, "rope": {"dim": 128}}
+    text = "[rank0]:[titan] - root - INFO - Building llama3 8B with " + json.dumps(model, indent=2)
+    lines = ["[rank0]:" + line if number else line for number, line in enumerate(text.split("\n"))]
+    found = fields([*lines, titan_line("Model llama3 8B size: 8,030,261,248 total parameters")])
+    wanted = {
+        "model": "llama3 8B", "hidden": 4096, "layers": 32, "vocab": 128256, "heads": 32, "kv_heads": 8, "ffn": 14336,
+        "gated_mlp": True,
+    }  # fmt: skip
+    assert {name: found[name] for name in wanted} == wanted
 
 
 def test_no_recomputation_is_silent_and_a_cut_log_says_nothing() -> None:

@@ -34,6 +34,8 @@ _CAPACITY = re.compile(r"capacity: (.{1,80}?) with ([0-9]{1,6}\.[0-9]{1,6})GiB m
 _MESH = re.compile(r"device mesh with parallelism: ([a-z_=0-9, ]{1,200})")
 _OLD_MESH = re.compile(r"device mesh with \[([^\]]{0,200})\], \[([0-9, ]{0,100})\]")
 _BUILDING = re.compile(r"Building ([\w.-]{1,60}) ([\w.-]{1,60}) with (\w{1,60}\(.*)")
+_TOP_LEVEL = re.compile(r'(?:\[\w{1,40}\]:)?  "(dim|n_layers|vocab_size|enable_weight_tying)": (\w{1,40}),?\s*')
+"""A field of a model that is printed as JSON over several lines, as in 2026, not one of its parts."""
 _SIZE = re.compile(r"Model ([\w.-]{1,60}) ([\w.-]{1,60}) size: [0-9,]{1,30} total")
 _ARGUMENT = re.compile(r"(\w{1,60})=([\w.+-]{1,60})")
 _BATCHES = re.compile(
@@ -79,6 +81,8 @@ def _sentences(line: str) -> Iterator[tuple[str, str]]:
         yield from ((f"model {name}", value) for name, value in _ARGUMENT.findall(found[3]))
     elif found := _SIZE.search(line):
         yield "model", f"{found[1]} {found[2]}"
+    elif found := _TOP_LEVEL.fullmatch(line):
+        yield f"model {found[1]}", found[2]
     elif found := _BATCHES.search(line):
         yield from zip(("local batch", "whole batch", "sequence"), found.groups(), strict=True)
     elif found := _RECOMPUTE.search(line):
@@ -107,11 +111,11 @@ def _fields(stated: Stated) -> dict[str, object]:
     shards, copies = stated.whole("mesh dp_shard"), stated.whole("mesh dp_replicate")
     local, split = stated.whole("local batch", "local_batch_size"), stated.whole("pipeline microbatches") or 1
     stages = stated.whole("stages")
-    experts, expert_ffn = stated.whole("model num_experts"), stated.whole("model moe_inter_dim")
+    experts, expert_ffn = stated.whole("model num_experts", "num_experts"), stated.whole("model moe_inter_dim")
     name = stated.word("model") or ""
     is_known = name.startswith(_GATED_FAMILIES)
     hidden = stated.whole("model dim")
-    heads = stated.whole("model n_heads")
+    heads = stated.whole("model n_heads", "n_heads")
     return {
         "hardware": stated.word("device"),
         "model": name or None,
@@ -119,12 +123,12 @@ def _fields(stated: Stated) -> dict[str, object]:
         "ffn": _ffn(stated, hidden),
         "layers": stated.whole("model n_layers"),
         "heads": heads,
-        "kv_heads": stated.whole("model n_kv_heads") or heads,
+        "kv_heads": stated.whole("model n_kv_heads", "n_kv_heads") or heads,
         "head_dim": stated.whole("model head_dim"),
         "vocab": stated.whole("model vocab_size"),
         "seq": stated.whole("sequence", "seq_len"),
         "experts": experts,
-        "active_experts": stated.whole("model top_k") if experts else None,
+        "active_experts": stated.whole("model top_k", "top_k") if experts else None,
         "expert_ffn": expert_ffn if experts else None,
         "notes": shared_width(stated.whole("model num_shared_experts"), expert_ffn) if experts else None,
         "gated_mlp": True if is_known else None,
@@ -148,7 +152,7 @@ def _fields(stated: Stated) -> dict[str, object]:
 
 def _ffn(stated: Stated, hidden: int | None) -> int | None:
     """The width of the MLP: as stated, or two thirds of four times the hidden size, times a factor, rounded up."""
-    width = stated.whole("model hidden_dim", "model inter_dim")
+    width = stated.whole("model hidden_dim", "model inter_dim", "hidden_dim")
     step = stated.whole("model multiple_of")
     if width or not hidden or not step:
         return width
@@ -184,7 +188,8 @@ TORCHTITAN = LogFormat(
     names=frozenset(
         (
             "tensor_parallel_degree", "pipeline_parallel_degree", "context_parallel_degree", "expert_parallel_degree",
-            "local_batch_size", "global_batch_size", "seq_len", "mixed_precision_param",
+            "local_batch_size", "global_batch_size", "seq_len", "mixed_precision_param", "n_heads", "n_kv_heads",
+            "num_experts", "top_k", "hidden_dim",
         )
     ),
     sentences=_sentences,
