@@ -170,7 +170,7 @@ READERS: tuple[Reader, ...] = (
         ),
         2.0,
     ),
-    Reader("logs of a calibration", "runs/in.log", LINED, lambda: seeds.MEGATRON, (("calibrate", "runs", "--accelerator", "a100"),)),
+    Reader("logs of a calibration", "runs/in.log", LINED, lambda: seeds.TRAINING_LOG, (("calibrate", "runs", "--accelerator", "a100", "--fit", "product_share", "--runs", "out.csv"),)),
     Reader("accelerator file of a calibration", "in.yaml", YAML, lambda: seeds.ACCELERATOR, (("calibrate", "measured.csv", "--accelerator", "in.yaml"),)),
     Reader("model configuration", "in.json", JSON, lambda: seeds.CONFIG, (("profile", "--model", "in.json", "--seq", "8", "--accelerator", "a100", "-o", "out-layers.json"),), 0.4),
 )  # fmt: skip

@@ -139,6 +139,35 @@ MEASURED = (
 LOG = "".join(
     f"log/stage{i}_{i * 8}/m.log:54:Actual peak memory usage (with fragments): {90 + i}43M\n" for i in range(3)
 )
+TRAINING_LOG = "\n".join(
+    [
+        "------------------------ arguments ------------------------",
+        *(
+            f"  {name} {'.' * (48 - len(name))} {value}"
+            for name, value in {
+                "bf16": True, "context_parallel_size": 1, "data_parallel_size": 2, "ffn_hidden_size": 2048,
+                "global_batch_size": 8, "group_query_attention": False, "hidden_size": 512, "kv_channels": 64,
+                "micro_batch_size": 1, "num_attention_heads": 8, "num_experts": None, "num_layers": 4,
+                "pipeline_model_parallel_layout": None, "pipeline_model_parallel_size": 2,
+                "recompute_granularity": None, "seq_length": 512, "sequence_parallel": True, "swiglu": True,
+                "tensor_model_parallel_size": 2, "untie_embeddings_and_output_weights": True,
+                "use_distributed_optimizer": True, "virtual_pipeline_model_parallel_size": None, "world_size": 8,
+            }.items()
+        ),
+        " > padded vocab (size: 1000) with 24 dummy tokens (new size: 1024)",
+        *(
+            f"[Rank {rank}] (after 1 iterations) memory (MB) | allocated: 90.5 | max allocated: 120.5 | reserved: 140.0 "
+            "| max reserved: 150.0"
+            for rank in (0, 4)
+        ),
+        *(
+            f" [2025-03-31 05:54:07] iteration {number:8d}/{20:8d} | consumed samples: {8 * number:12d} | elapsed time per "
+            f"iteration (ms): {100.0 + number:.1f} | throughput per GPU (TFLOP/s/GPU): 4.0 | global batch size:     8 |"
+            for number in range(1, 9)
+        ),
+    ]
+)  # fmt: skip
+"""What the ranks of a small training of Megatron-LM write."""
 MEGATRON = "".join(
     f"[Rank {i}] (after 2 iterations) memory (MB) | allocated: 3.0 | max allocated: {i}5.5 | reserved: 6.0 | max reserved: {i}6.5\n"
     for i in range(4)

@@ -21,6 +21,7 @@ from evenflow.predict.calibration.tunable import tunables
 from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path
 from evenflow.profiles.measured.sources import read_measured
 from evenflow.profiles.measured.to_calibrate import RunsToCalibrate, runs_to_calibrate
+from evenflow.profiles.measured.writing import format_runs
 
 
 @click.command()
@@ -34,6 +35,13 @@ from evenflow.profiles.measured.to_calibrate import RunsToCalibrate, runs_to_cal
     "--fit", "names", metavar="NAME,…", help="Parameters to fit, such as product_share,network_share.  [default: all]"
 )
 @click.option("-o", "--output", type=options.FILE, metavar="FILE", help="Accelerator file to write: .yaml or .json.")
+@click.option(
+    "--runs",
+    "runs_file",
+    type=options.FILE,
+    metavar="FILE",
+    help="CSV file to write with the runs as they were read: fill in what logs do not state, and give it back.",
+)
 @options.JSON
 @options.OVERWRITE
 def calibrate(
@@ -41,6 +49,7 @@ def calibrate(
     accelerator: str | None,
     names: str | None,
     output: Path | None,
+    runs_file: Path | None,
     json_file: Path | None,
     overwrite: bool,
 ) -> int:
@@ -57,19 +66,22 @@ def calibrate(
       evenflow predict --model config.json --accelerator my_cluster.yaml --gpus 512 --global-batch 1024 --seq 8192
     """
     outputs = Outputs(
-        {"--output": output, "--json": json_file},
+        {"--output": output, "--runs": runs_file, "--json": json_file},
         inputs={
             **{_("the input {source}", source=source): source for source in sources},
             "--accelerator": accelerator_path(accelerator),
         },
         overwrite=overwrite,
+        without_mark=("--runs",),
         measured_by="calibrate",
     )
     if output is not None and accelerator_path(output.name) is None:
         raise InputError(value=str(output), rule=_("must end in .yaml, .yml or .json"), place="--output")
     chosen = _names(names)
     known = None if accelerator is None else accelerator_given(accelerator)
-    runs = runs_to_calibrate(read_measured(sources), known)
+    measured = read_measured(sources)
+    outputs.write("--runs", lambda: format_runs(measured))  # now, as they may lack what a calibration needs
+    runs = runs_to_calibrate(measured, known)
     with shown_step(_("predicting the runs")) as show:
         fitted = fit(runs.measurements, chosen, progress=lambda progress: show(_progress_text(progress)))
     device = _calibrated(fitted, runs, sources, name="" if output is None else output.stem)

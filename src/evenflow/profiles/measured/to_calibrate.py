@@ -62,7 +62,8 @@ def runs_to_calibrate(runs: Sequence[MeasuredRun], accelerator: Accelerator | No
     if not measurements:
         first = left_out[0]
         rule = _("must be one that can be predicted: {reason}", reason=first.reason)
-        raise InputError(value=None, rule=rule, place=_("the run {name}", name=first.name))
+        remedy = _("fill it in: --runs FILE writes what was read as CSV") if runs[0].lacks else ""
+        raise InputError(value=None, rule=rule, place=_("the run {name}", name=first.name), remedy=remedy)
     return RunsToCalibrate(
         accelerator=accelerator,
         measurements=tuple(measurements),

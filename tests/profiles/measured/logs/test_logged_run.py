@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from evenflow.errors import InputError
+from evenflow.predict.training import Sharding
+from evenflow.profiles.measured.as_training import training_of
 from evenflow.profiles.measured.assumptions import completed
 from evenflow.profiles.measured.logs.log_file import LogFile, parse_log
 from evenflow.profiles.measured.logs.logged_run import measured_run
@@ -32,6 +34,20 @@ def test_a_log_of_megatron_has_all_that_a_prediction_needs() -> None:
     assert (run.gpus, run.dp, run.microbatches, run.schedule, run.model) == (16, 4, 32, "1f1b", "h4096 L32")
     assert run.notes == ("log of Megatron-LM: median of 8 of 10 lines, the middle half within 0.00%; peak=allocated")
     assert {each.field for each in completed(run).assumed} == {"hardware", "gpus_per_node", "vocab"}
+
+
+def test_the_training_of_a_log_is_what_its_arguments_ask_for() -> None:
+    sizes = LLAMA | {"padded_vocab_size": 128256, "virtual_pipeline_model_parallel_size": 4, "fp8": "hybrid"}
+    run = run_of([*arguments(sizes), *steps([9000, 3000, *[2000] * 8])])
+    training, _topology = training_of(completed(run))
+    model = training.model
+    assert (model.hidden, model.layers, model.heads, model.kv_heads, model.head_dim) == (4096, 32, 32, 8, 128)
+    assert (model.ffn, model.vocabulary, model.gated, model.tied, model.experts) == (14336, 128256, True, False, None)
+    degrees = training.degrees
+    assert (degrees.tensor, degrees.pipeline, degrees.chunks, degrees.context, degrees.data) == (2, 2, 4, 1, 4)
+    assert (degrees.devices, degrees.sequence_parallel, degrees.sharding) == (16, True, Sharding.OPTIMIZER)
+    assert (training.microbatch, training.global_batch, training.microbatches) == (1, 128, 32)
+    assert (training.sequence, training.precision, training.recompute) == (8192, "fp8", "none")
 
 
 def test_a_step_of_torchtitan_follows_from_its_rate() -> None:
