@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from evenflow.cluster.topology import Topology
 from evenflow.model import Network
@@ -37,7 +38,7 @@ class PartTime:
     """What of the exposed time is done again in the backward."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Prediction:
     """What a step takes."""
 
@@ -48,8 +49,11 @@ class Prediction:
     step_ns: float
     parts: tuple[PartTime, ...]
     """What the step's time is spent on, on the rank that ends last: exposed times add up to `step_ns`."""
-    memory: tuple[RankMemory, ...]
-    """Of every pipeline rank."""
+
+    @cached_property
+    def memory(self) -> tuple[RankMemory, ...]:
+        """Of every pipeline rank."""
+        return rank_memory(self.training, self.simulation, self.topology.accelerator.reached)
 
     @property
     def network(self) -> Network:
@@ -104,7 +108,6 @@ def predict(training: Training, topology: Topology) -> Prediction:
     return Prediction(
         training=training, topology=topology, priced=priced, simulation=simulation,
         step_ns=sum(part.exposed_ns for part in parts), parts=parts,
-        memory=rank_memory(training, simulation, topology.accelerator.reached),
     )  # fmt: skip
 
 
