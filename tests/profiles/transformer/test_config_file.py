@@ -134,7 +134,7 @@ def test_an_unknown_type_is_read_by_its_fields() -> None:
 def test_further_tokens_are_noted() -> None:
     found = read(SMALL_CONFIGS["deepseek_v3, biases"])
     assert found.model.predicted_tokens == 1
-    assert found.notes == ("1 further tokens are predicted, each by a block of its own (multi-token prediction)",)
+    assert found.notes == ("1 further token is predicted, by a block of its own (multi-token prediction)",)
 
 
 def test_a_file_is_called_like_itself_or_like_its_folder(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json, read_text
-from evenflow.language import _, looked_up
+from evenflow.language import _, _n, looked_up
 from evenflow.predict.transformer import Biases, LatentAttention, Norms
 from evenflow.profiles.transformer.config_layers import experts_of, window_of
 from evenflow.profiles.transformer.families import FAMILIES, REFUSED, REFUSED_FIELDS, SWITCHED, Family
@@ -72,7 +72,8 @@ def transformer_of_config(config: Fields, *, name: str = "model") -> Described:
     numbers = _numbers(read, family, tied=family.tied if tied is None else tied, name=name)
     if numbers.predicted_tokens:
         notes.append(
-            _(
+            _n(
+                "{count} further token is predicted, by a block of its own (multi-token prediction)",
                 "{count} further tokens are predicted, each by a block of its own (multi-token prediction)",
                 count=numbers.predicted_tokens,
             )
