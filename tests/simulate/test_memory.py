@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.model import EndBlock, LayerRun, Mode, Network
-from evenflow.simulate import memory_curve, peak_bytes, simulate, stage_costs
+from evenflow.simulate import live_at_peak, live_vectors, memory_curve, peak_bytes, simulate, stage_costs
 from tests.oracle import orders_of
 from tests.strategies import networks, plans, schedule_of
 
@@ -32,6 +33,20 @@ def test_the_peak_is_that_of_the_fullest_action_with_one_chunk_and_never_less(da
         assert peaks[rank] >= highest
         if schedule.num_chunks == 1:
             assert peaks[rank] == highest
+
+
+@given(st.data())
+def test_the_live_vector_of_the_peak_makes_the_peak(data: st.DataObject):
+    network = data.draw(networks())
+    plan = data.draw(plans(network))
+    schedule = schedule_of(plan)
+    costs = stage_costs(network, plan, schedule)
+    for rank, peak in enumerate(peak_bytes(schedule, costs)):
+        stages = schedule.stage_table[:, rank]
+        live = live_at_peak(schedule, costs, rank)
+        each = np.concatenate((costs.activation_bytes[stages], costs.until_weight_bytes[stages]))[: len(live)]
+        assert costs.static_bytes[rank] + costs.working_bytes[rank] + live @ each == peak
+        assert any((live <= vector).all() for vector in live_vectors(schedule, rank))
 
 
 def working_of_stages(network: Network, plan, schedule) -> list[int]:

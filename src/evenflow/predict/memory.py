@@ -1,9 +1,7 @@
 """The memory of every pipeline rank by part: what the simulator finds to be held at once, part by part."""
 
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass
-
-import numpy as np
 
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.reached import Reached
@@ -28,7 +26,7 @@ from evenflow.predict.parameters import (
 )
 from evenflow.predict.state import state_parts
 from evenflow.predict.training import Sharding, Training
-from evenflow.simulate import Simulation, live_vectors
+from evenflow.simulate import Simulation, live_at_peak
 
 __all__ = ["Held", "RankMemory", "constant_bytes", "rank_memory"]
 
@@ -107,84 +105,77 @@ def rank_memory(training: Training, simulation: Simulation, reached: Reached) ->
     Its parts but the reserve add up to `simulation.peak_memory_bytes`; the reserve is a share of that.
     """
     schedule, costs = simulation.timeline.schedule, simulation.costs
-    stages = _layers_of_stages(training, simulation)
-    last = len(stages) - 1
+    stages = _stages(training, simulation)
     found = []
     for rank in range(schedule.num_ranks):
         own = [int(stage) for stage in schedule.stage_table[:, rank]]
-        vectors = live_vectors(schedule, rank)
-        waits = np.concatenate([costs.activation_bytes[own], costs.until_weight_bytes[own]])[: vectors.shape[1]]
-        live = vectors[int(np.argmax(vectors @ waits))]
-        parts = {Held.BUFFERS: simulation.network.constant_bytes}
-        needed = []
+        live = live_at_peak(schedule, costs, rank)
+        working = largest(block.working for stage in own for block, _count in stages[stage])
+        parts = added({Held.BUFFERS: simulation.network.constant_bytes}, working)
         for place, stage in enumerate(own):
-            whole = _StageMemory(training, stages[stage], is_first=stage == 0, is_last=stage == last)
-            parts = added(parts, whole.static())
-            parts = added(parts, added(whole.activations(), times=int(live[place])))
-            if schedule.splits_backward:
-                plain = _StageMemory(
-                    training, [(experts, NONE) for experts, _kind in stages[stage]], stage == 0, stage == last
-                )
-                parts = added(parts, added(plain.activations(), times=int(live[len(own) + place])))
-            needed.append(whole.working())
-        parts = added(parts, largest(needed))
+            waiting = int(live[len(own) + place]) if schedule.splits_backward else 0
+            for block, count in stages[stage]:
+                parts = added(parts, added(block.static, times=count))
+                parts = added(parts, added(block.activations, times=count * int(live[place])))
+                parts = added(parts, added(block.until_weight, times=count * waiting))
         parts[Held.RESERVE] = round(reached.reserve_share * total(parts))
         found.append(RankMemory(parts=parts, driver_bytes=round(reached.driver_bytes)))
     return tuple(found)
 
 
-_LayerKind = tuple[bool, str]
-"""Whether a layer has experts, and its recompute kind."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Block:
+    """What a layer, the head or the tail holds: always, of each microbatch, and while it runs."""
+
+    static: Parts
+    activations: Parts
+    until_weight: Parts
+    """Of each microbatch whose weight gradient waits."""
+    working: Parts
 
 
-@dataclass(frozen=True, slots=True)
-class _StageMemory:
-    """The parts of a stage."""
-
-    training: Training
-    layers: Sequence[_LayerKind]
-    is_first: bool
-    is_last: bool
-
-    def static(self) -> dict[Held, int]:
-        training = self.training
-        every = [
-            state_parts(training, layer_parameters(training, has_experts=experts)) for experts, _kind in self.layers
-        ]
-        if self.is_first:
-            every.append(state_parts(training, head_parameters(training)))
-        if self.is_last:
-            every.append(state_parts(training, tail_parameters(training, has_embedding=training.degrees.pipeline == 1)))
-        return added(*every)
-
-    def activations(self) -> dict[Held, int]:
-        every: list[Parts] = [
-            layer_activations(self.training, has_experts=experts, kind=kind) for experts, kind in self.layers
-        ]
-        if self.is_first:
-            every.append(head_activations(self.training))
-        if self.is_last:
-            every.append(tail_activations(self.training))
-        return added(*every)
-
-    def working(self) -> Parts:
-        every: list[Parts] = [
-            layer_working(self.training, has_experts=experts, kind=kind) for experts, kind in self.layers
-        ]
-        if self.is_last:
-            every.append(tail_working(self.training))
-        return largest(every)
+_Stage = list[tuple[_Block, int]]
+"""Blocks of a stage, and how many there are of each."""
 
 
-def _layers_of_stages(training: Training, simulation: Simulation) -> list[list[_LayerKind]]:
-    """Return the layers of every stage; those of a recompute kind stand together, in the order of a cell."""
-    plan, stages = simulation.plan, simulation.timeline.schedule.stage_table
-    num_chunks, num_ranks = stages.shape
-    cells = sorted((int(stages[c, r]), c, r) for c in range(num_chunks) for r in range(num_ranks))
-    found: list[list[_LayerKind]] = []
+def _layer(training: Training, has_experts: bool, kind: str) -> _Block:
+    return _Block(
+        static=state_parts(training, layer_parameters(training, has_experts=has_experts)),
+        activations=layer_activations(training, has_experts=has_experts, kind=kind),
+        until_weight=layer_activations(training, has_experts=has_experts, kind=NONE),
+        working=layer_working(training, has_experts=has_experts, kind=kind),
+    )
+
+
+def _head(training: Training) -> _Block:
+    activations = head_activations(training)
+    static = state_parts(training, head_parameters(training))
+    return _Block(static=static, activations=activations, until_weight=activations, working={})
+
+
+def _tail(training: Training) -> _Block:
+    activations = tail_activations(training)
+    static = state_parts(training, tail_parameters(training, has_embedding=training.degrees.pipeline == 1))
+    return _Block(static=static, activations=activations, until_weight=activations, working=tail_working(training))
+
+
+def _stages(training: Training, simulation: Simulation) -> list[_Stage]:
+    """Return the blocks of every stage."""
+    plan, table = simulation.plan, simulation.timeline.schedule.stage_table
+    num_chunks, num_ranks = table.shape
+    cells = sorted((int(table[c, r]), c, r) for c in range(num_chunks) for r in range(num_ranks))
+    made: dict[tuple[bool, str], _Block] = {}
+    found: list[_Stage] = []
     layer = 0
     for _stage, chunk, rank in cells:
+        # Layers of a recompute kind stand together, in the order of a cell.
         kinds = [kind for kind in simulation.network.kinds for _ in range(plan.count(kind, chunk, rank))]
-        found.append([(training.model.has_experts(layer + place), kind) for place, kind in enumerate(kinds)])
+        counts = Counter((training.model.has_experts(layer + place), kind) for place, kind in enumerate(kinds))
+        for one in counts:
+            if one not in made:
+                made[one] = _layer(training, *one)
+        found.append([(made[one], count) for one, count in counts.items()])
         layer += len(kinds)
+    found[0].append((_head(training), 1))
+    found[-1].append((_tail(training), 1))
     return found

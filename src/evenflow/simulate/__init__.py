@@ -14,7 +14,7 @@ from evenflow.simulate.costs import (
 )
 from evenflow.simulate.even_layout import idle_bubbles
 from evenflow.simulate.graph import Graph, build_graph
-from evenflow.simulate.memory import live_vectors, memory_curve, peak_bytes
+from evenflow.simulate.memory import live_at_peak, live_vectors, memory_curve, peak_bytes
 from evenflow.simulate.simulation import Simulation, simulate
 from evenflow.simulate.timeline import Timeline, makespan_ns, run
 
@@ -34,6 +34,7 @@ __all__ = [
     "duration_table",
     "idle_bubbles",
     "layer_sums",
+    "live_at_peak",
     "live_vectors",
     "makespan_ns",
     "memory_curve",

@@ -47,6 +47,23 @@ def peak_bytes(schedule: Schedule, costs: StageCosts) -> Integers:
     return peaks
 
 
+def live_at_peak(schedule: Schedule, costs: StageCosts, rank: int) -> Integers:
+    """Return the vector of `live_vectors` with which `rank` holds most."""
+    if schedule.is_forward_only:
+        stages = schedule.stage_table[:, rank]
+        fullest = int(np.argmax(costs.activation_bytes[stages]))
+        return np.array([chunk == fullest for chunk in range(len(stages))], dtype=np.int64)
+    span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
+    end = int(np.argmax(np.cumsum(_changes(schedule, costs, rank)))) + 1
+    ops, chunks = schedule.ops[span][:end], schedule.stage_chunks[schedule.stages[span]][:end]
+
+    def count(op: Op) -> Integers:
+        return np.bincount(chunks[ops == op], minlength=schedule.num_chunks)
+
+    held, waiting = count(Op.F) - count(Op.B) - count(Op.I), count(Op.I) - count(Op.W)
+    return np.concatenate((held, waiting)) if schedule.splits_backward else held
+
+
 def memory_curve(timeline: Timeline, costs: StageCosts, rank: int) -> tuple[Integers, Integers]:
     """Return the memory of one rank as steps ``(times_ns, bytes)``; ``bytes[i]`` is held from ``times_ns[i]`` on.
 
