@@ -58,7 +58,6 @@ def trainings(draw: st.DrawFn) -> Training:
         sequence=256,
         precision=draw(st.sampled_from(["bf16", "fp16", "fp8", "fp32"])),
         schedule=schedule,
-        layout=draw(st.sampled_from([(), ((1, model.layers - 1),)])) if (pipeline, chunks) == (2, 1) else (),
         recompute=draw(st.sampled_from(["none", "select", "full"])),
         recompute_modules=draw(st.sampled_from([("core_attn",), ("layernorm", "moe_act"), ("mlp", "moe")])),
         software=Software(fused_attention=draw(st.booleans()), gradient_bytes=draw(st.sampled_from([2, 4]))),
@@ -73,6 +72,18 @@ def test_the_parts_of_every_rank_add_up_to_its_peak(training: Training) -> None:
     assert [memory.allocated_bytes for memory in found.memory] == list(peaks)
     assert all(size >= 0 for memory in found.memory for size in memory.parts.values())
     assert min(peaks) > constant_bytes(training, accelerator)
+
+
+@given(trainings(), st.integers(1, 3), st.one_of(st.none(), st.integers(0, 3)))
+def test_the_parts_add_up_for_any_layout_and_number_of_recomputed_layers(
+    training: Training, first: int, recomputed: int | None
+) -> None:
+    model = replace(training.model, layers=4)
+    degrees = replace(training.degrees, pipeline=2, chunks=1)
+    running = replace(training, model=model, degrees=degrees, layout=((first, 4 - first),), recompute="full")
+    running = replace(running, full_layers=recomputed)
+    found = predict(running, Topology(accelerator=accelerator_named("a100"), domain_devices=8))
+    assert [memory.allocated_bytes for memory in found.memory] == list(found.simulation.peak_memory_bytes)
 
 
 def test_megatron_counts_as_much_as_is_predicted_for_a_model_of_seven_billion() -> None:
