@@ -13,7 +13,7 @@ from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.stages.analytic import AnalyticStages
 from evenflow.auto.stages.request import TwoLevelRequest
 from evenflow.auto.stages.stage_search import plan_stages
-from evenflow.cluster import Accelerator, Cluster, Link, Mesh, MeshAxis
+from evenflow.cluster import Accelerator, Cluster, Link, Mesh, MeshAxis, Reached
 from evenflow.torch_model.parts import Part
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "MeshAxis",
     "MeshCosts",
     "Part",
+    "Reached",
     "ShardingPlan",
     "StageOption",
     "Training",

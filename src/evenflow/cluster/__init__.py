@@ -22,6 +22,7 @@ from evenflow.cluster.placement import (
     parse_code,
     placements,
 )
+from evenflow.cluster.reached import Reached
 from evenflow.cluster.resharding import Message, ReshardingPlan, plan_resharding
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "OperatorCost",
     "Placement",
     "Product",
+    "Reached",
     "ReshardingPlan",
     "StageOnMesh",
     "Submesh",
