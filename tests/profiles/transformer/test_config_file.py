@@ -85,6 +85,8 @@ def test_windows_of_layers() -> None:
     assert whole("gpt_oss") == whole("gemma2") == (16, (1, 3))
     assert whole("cohere2") == whole("exaone4") == whole("olmo3") == (16, (3,))
     assert whole("qwen2") == whole("llama") == (0, ())
+    neo = {**SMALL_CONFIGS["gpt_neo"], "window_size": 8, "attention_layers": ["global", "local"] * 2}
+    assert (read(neo).model.window, read(neo).model.unwindowed_layers) == (8, (0, 2))
     letters = {**SMALL_CONFIGS["exaone4"], "sliding_window_pattern": "LG"}
     assert read(letters).model.unwindowed_layers == (1, 3)
     six = read({**SMALL_CONFIGS["gemma3_text"], "num_hidden_layers": 12}).model
@@ -94,6 +96,7 @@ def test_windows_of_layers() -> None:
     qwen = {**SMALL_CONFIGS["qwen2"], "use_sliding_window": True, "sliding_window": 8, "max_window_layers": 3}
     assert read(qwen).model.unwindowed_layers == (0, 1, 2)
     assert read({**qwen, "max_window_layers": 9}).model.window == 0
+    assert read({**qwen, "use_sliding_window": None}).model.window == 0
 
 
 def test_layers_of_experts() -> None:
@@ -169,7 +172,7 @@ _VALUES = (
 )  # fmt: skip
 _KEYS = sorted({key.split(".")[0] for keys in SPELLINGS.values() for key in keys} | set(SWITCHED) | {
     "model_type", "text_config", "layer_types", "mlp_layer_types", "moe_layers", "moe_layer_freq", "mlp_only_layers",
-    "moe_layer_end_index", "decoder_sparse_step", "sliding_window_pattern", "max_window_layers", "expansion_ratio",
+    "moe_layer_end_index", "attention_layers", "decoder_sparse_step", "sliding_window_pattern", "max_window_layers", "expansion_ratio",
     "hidden_act", "use_sliding_window", "num_ln_in_parallel_attn", "tie_word_embeddings", "attention_dropout",
     "word_embed_proj_dim", "qk_layernorm", "multi_query",
 })  # fmt: skip

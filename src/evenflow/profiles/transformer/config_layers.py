@@ -93,19 +93,20 @@ def window_of(config: Configuration, family: Family, *, layers: int) -> tuple[in
     Raises:
         InputError: a kind of layer that is not attention, or lists that do not fit the number of layers.
     """
-    kinds = config.texts("layer_types")
+    key = "layer_types" if config.value("attention_layers") is None else "attention_layers"
+    kinds = config.texts(key)
     other = next((kind for kind in kinds if kind not in _WINDOWS | _WHOLE), None)
     if other is not None:
         raise InputError(
             value=other,
             rule=_("must have attention in every layer, whole or within a window"),
-            place=config.fields.place("layer_types"),
+            place=config.fields.place(key),
         )
     window = config.size("window") or 0
-    if not window or not config.flag("use_sliding_window", default=True):
+    if not window or not config.flag("use_sliding_window", default=config.value("max_window_layers") is None):
         return 0, ()
     if kinds:
-        _check_length(config, "layer_types", layers)
+        _check_length(config, key, layers)
         whole = tuple(layer for layer in range(layers) if kinds[layer] in _WHOLE)
     elif config.value("max_window_layers") is not None:
         whole = tuple(range(min(_step(config, "max_window_layers"), layers)))
