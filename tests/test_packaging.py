@@ -48,7 +48,7 @@ def test_help_and_version_answer_without_heavy_imports(option: str) -> None:
     assert probe == "status: 0 loaded: []"
 
 
-@pytest.mark.parametrize(("verb", "option"), [("plan", "--ranks"), ("run", "--model")])
+@pytest.mark.parametrize(("verb", "option"), [("plan", "--ranks"), ("run", "--model"), ("predict", "--gpus")])
 def test_help_of_a_verb_loads_neither_compiler_nor_solver_nor_torch(verb: str, option: str) -> None:
     answer, probe = run_cli(verb, "--help").rstrip("\n").rsplit("\n", maxsplit=1)
     assert option in answer

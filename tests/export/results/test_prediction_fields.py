@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from evenflow.export.results.json_text import format_object
-from evenflow.export.results.prediction_fields import PredictionSetting, prediction_fields
-from evenflow.predict.memory import Held
-from evenflow.predict.prediction import predict
+from evenflow.export.results.prediction_fields import NextPlan, PredictionSetting, prediction_fields
+from evenflow.predict import prediction as prediction_module
+from evenflow.predict.expected_error import ErrorRange
+from evenflow.predict.memory import Held, RankMemory
+from evenflow.predict.prediction import PartTime, predict
 from evenflow.predict.training import Degrees, Sharding
 from tests.paths import ROOT
 from tests.predict.trainings import TOPOLOGY, training
@@ -75,3 +77,38 @@ def test_it_is_json_without_words_of_its_own():
 def test_the_step_is_that_of_the_rank_and_not_rounded_away():
     found = replace(predict(training(), TOPOLOGY), step_ns=1.5e6)
     assert prediction_fields(found, PredictionSetting(memory_limit_bytes=0))["step_ms"] == 1.5
+
+
+def test_golden(monkeypatch):
+    """What programs read, with numbers that a person can check."""
+    error = ErrorRange(low=-0.1, high=0.25, runs=12, sources=3, of="ampere, dense")
+    monkeypatch.setattr(prediction_module, "expected_error", lambda *_: error)
+    parts = (
+        PartTime(name="matrix products", exposed_ns=300e6, recomputed_ns=60e6),
+        PartTime(name="bubble", exposed_ns=100e6, hidden_ns=0.0),
+    )
+    memory = (RankMemory(parts={Held.PARAMETERS: GIGABYTE, Held.MLP: 2**29}),)
+    found = replace(predict(training(), TOPOLOGY), step_ns=400e6, parts=parts, memory=memory)
+    setting = PredictionSetting(
+        memory_limit_bytes=16 * GIGABYTE, assumed=("--zero=1",), notes=("a note",),
+        next_plan=NextPlan(command="evenflow plan l.json", pipeline_ns=390_000_000),
+    )  # fmt: skip
+    written = json.loads(format_object(prediction_fields(found, setting)))
+    assert written.pop("pipeline_ms") == found.simulation.makespan_ns / 1e6
+    assert written.pop("model_tflops_per_device") == pytest.approx(11.80579, abs=1e-5)
+    assert written.pop("model_flop_utilisation") == pytest.approx(0.1180579, abs=1e-7)
+    assert written == {
+        "name": "small", "parameters": 191382528, "accelerator": "round", "devices": 8, "devices_per_node": 8,
+        "tensor": 2, "pipeline": 4, "chunks": 1, "context": 1, "data": 1, "expert": 1, "expert_tensor": None, "zero": 1,
+        "sequence_parallel": True, "context_exchange": "ring", "global_batch": 16, "microbatch": 1, "microbatches": 16,
+        "sequence": 2048, "precision": "bf16", "gradient_bytes": 4, "recompute": "none", "recompute_modules": [],
+        "recompute_layers": None, "layers": [[2, 2, 2, 2]],
+        "step_ms": 400.0, "step_interval_ms": [360.0, 500.0], "tokens_per_s_per_device": 10240.0,
+        "time": [
+            {"part": "matrix products", "exposed_ms": 300.0, "hidden_ms": 0.0, "recomputed_ms": 60.0, "share": 0.75},
+            {"part": "bubble", "exposed_ms": 100.0, "hidden_ms": 0.0, "recomputed_ms": 0.0, "share": 0.25},
+        ],
+        "memory": [{"total_mb": 1536.0, "parts_mb": {"parameters": 1024.0, "activations of MLPs": 512.0}}],
+        "memory_limit_mb": 16384.0, "fits": True, "smallest_change": None, "assumed": ["--zero=1"], "notes": ["a note"],
+        "plan_command": "evenflow plan l.json", "plan_pipeline_ms": 390.0,
+    }  # fmt: skip
