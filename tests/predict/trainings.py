@@ -4,6 +4,8 @@ from dataclasses import replace
 
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.topology import Topology
+from evenflow.predict.memory import RankMemory
+from evenflow.predict.prediction import Prediction
 from evenflow.predict.training import Degrees, Training
 from evenflow.predict.transformer import Transformer
 
@@ -28,3 +30,10 @@ def training(**changes: object) -> Training:
         model=LLAMA, degrees=Degrees(tensor=2, pipeline=4), microbatch=1, global_batch=16, sequence=2048
     )  # fmt: skip
     return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def with_memory(prediction: Prediction, memory: tuple[RankMemory, ...], **changes: object) -> Prediction:
+    """A prediction whose ranks hold just this."""
+    changed = replace(prediction, **changes)  # type: ignore[arg-type]
+    changed.__dict__["memory"] = memory  # where `cached_property` keeps it
+    return changed

@@ -13,7 +13,7 @@ from evenflow.predict.prediction import PartTime, Prediction, predict
 from evenflow.predict.training import Degrees
 from evenflow.predict.transformer import Experts
 from evenflow.units import MEGABYTE
-from tests.predict.trainings import LLAMA, TOPOLOGY, training
+from tests.predict.trainings import LLAMA, TOPOLOGY, training, with_memory
 
 GIGABYTE = 2**30
 PARTS = (
@@ -37,7 +37,7 @@ def prediction(monkeypatch: pytest.MonkeyPatch) -> Prediction:
     found = predict(training(), TOPOLOGY)
     error = ErrorRange(low=-0.1, high=0.25, runs=12, sources=3, of="ampere, dense")
     monkeypatch.setattr(prediction_module, "expected_error", lambda *_: error)
-    return replace(found, step_ns=400e6, parts=PARTS, memory=memory(4, 3, 2, 1))
+    return with_memory(found, memory(4, 3, 2, 1), step_ns=400e6, parts=PARTS)
 
 
 GOLDEN = """\
@@ -76,7 +76,7 @@ def test_golden(prediction):
 
 def test_many_ranks_are_three(prediction):
     sizes = [5.0] + [4.0 - 0.1 * rank for rank in range(22)] + [1.0]
-    many = replace(prediction, memory=memory(sizes[1], *sizes[:1], *sizes[2:]))
+    many = with_memory(prediction, memory(sizes[1], *sizes[:1], *sizes[2:]))
     lines = predict_text(many, PredictionSetting(memory_limit_bytes=16 * GIGABYTE)).splitlines()
     begin = next(index for index, line in enumerate(lines) if line.startswith("rank"))
     assert [line.split()[0] for line in lines[begin + 1 : begin + 4]] == ["0", "1", "23"]
@@ -119,7 +119,7 @@ def test_no_line_is_wider_than_a_terminal(prediction, language):
     full = RankMemory(parts=dict.fromkeys(Held, 10 * GIGABYTE))
     options = tuple(f"--some-option-{number}=a-value" for number in range(9))
     setting = PredictionSetting(memory_limit_bytes=80 * GIGABYTE, assumed=options)
-    many = replace(wide, step_ns=123456789e6, memory=(full,) * 128)
+    many = with_memory(wide, (full,) * 128, step_ns=123456789e6)
     with speaking(language):
         text = predict_text(many, setting)
     assert max(display_width(line) for line in text.splitlines()) <= 80
@@ -127,8 +127,8 @@ def test_no_line_is_wider_than_a_terminal(prediction, language):
 
 
 def test_parts_that_no_rank_has_are_left_out(prediction):
-    nothing = replace(
-        prediction, memory=tuple(RankMemory(parts={**one.parts, Held.EXPERTS: 0}) for one in prediction.memory)
+    nothing = with_memory(
+        prediction, tuple(RankMemory(parts={**one.parts, Held.EXPERTS: 0}) for one in prediction.memory)
     )
     text = predict_text(nothing, PredictionSetting(memory_limit_bytes=100 * MEGABYTE))
     assert "exp " not in text

@@ -12,7 +12,7 @@ from evenflow.predict.memory import Held, RankMemory
 from evenflow.predict.prediction import PartTime, predict
 from evenflow.predict.training import Degrees, Sharding
 from tests.paths import ROOT
-from tests.predict.trainings import TOPOLOGY, training
+from tests.predict.trainings import TOPOLOGY, training, with_memory
 
 GIGABYTE = 2**30
 
@@ -88,7 +88,7 @@ def test_golden(monkeypatch):
         PartTime(name="bubble", exposed_ns=100e6, hidden_ns=0.0),
     )
     memory = (RankMemory(parts={Held.PARAMETERS: GIGABYTE, Held.MLP: 2**29}),)
-    found = replace(predict(training(), TOPOLOGY), step_ns=400e6, parts=parts, memory=memory)
+    found = with_memory(predict(training(), TOPOLOGY), memory, step_ns=400e6, parts=parts)
     setting = PredictionSetting(
         memory_limit_bytes=16 * GIGABYTE, assumed=("--zero=1",), notes=("a note",),
         next_plan=NextPlan(command="evenflow plan l.json", pipeline_ns=390_000_000),
