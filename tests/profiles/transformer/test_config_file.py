@@ -172,7 +172,8 @@ _VALUES = (
 )  # fmt: skip
 _KEYS = sorted({key.split(".")[0] for keys in SPELLINGS.values() for key in keys} | set(SWITCHED) | {
     "model_type", "text_config", "layer_types", "mlp_layer_types", "moe_layers", "moe_layer_freq", "mlp_only_layers",
-    "moe_layer_end_index", "attention_layers", "decoder_sparse_step", "sliding_window_pattern", "max_window_layers", "expansion_ratio",
+    "attention_layers",
+    "moe_layer_end_index", "decoder_sparse_step", "sliding_window_pattern", "max_window_layers", "expansion_ratio",
     "hidden_act", "use_sliding_window", "num_ln_in_parallel_attn", "tie_word_embeddings", "attention_dropout",
     "word_embed_proj_dim", "qk_layernorm", "multi_query",
 })  # fmt: skip
