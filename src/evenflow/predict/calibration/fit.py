@@ -79,6 +79,9 @@ class _Fit:
         self._quantity, self._first = quantity, measurements[0]
         self._runs = [run for run in measurements if run.measured(quantity) is not None]
         self._measured = np.array([run.measured(quantity) for run in self._runs], dtype=np.float64)
+        first: dict[object, int] = {}
+        self._alike = [first.setdefault(run.configuration, row) for row, run in enumerate(self._runs)]
+        """For each run the first one that has the same prediction."""
         self._asked = [tunable for tunable in chosen if tunable.quantity is quantity]
         self._progress, self._stop = progress, stop
         self._predictions = 0
@@ -143,9 +146,10 @@ class _Fit:
 
     def _residuals(self, of: Sequence[Tunable], point: Array, *, can_stop: bool) -> Array:
         """Return the logarithm of predicted over measured of every run."""
-        return np.array([self._residual(row, of, point, can_stop=can_stop) for row in range(len(self._runs))])
+        alike = {row: self._predicted(row, of, point, can_stop=can_stop) for row in dict.fromkeys(self._alike)}
+        return np.log(np.array([alike[row] for row in self._alike]) / self._measured)
 
-    def _residual(self, row: int, of: Sequence[Tunable], point: Array, *, can_stop: bool) -> float:
+    def _predicted(self, row: int, of: Sequence[Tunable], point: Array, *, can_stop: bool) -> float:
         if can_stop and self._stop:
             raise Stopped
         run = self._runs[row]
@@ -157,7 +161,7 @@ class _Fit:
                 value=error.value, rule=error.rule, place=f"{run.name}: {error.place}", remedy=error.remedy
             ) from None
         self._predictions += 1
-        return math.log(predicted / self._measured[row])
+        return predicted
 
     def _limits(self, of: Sequence[Tunable]) -> Limits:
         rooms = [[tunable.room(run.reached) for run in self._runs] for tunable in of]
@@ -185,7 +189,8 @@ class _Fit:
             point = linear_point(solution, others, self._limits(fitted)) if fitted else solution.point
             try:
                 for row in left_out:
-                    found[row] = self._residual(int(row), fitted, point, can_stop=True)
+                    predicted = self._predicted(int(row), fitted, point, can_stop=True)
+                    found[row] = math.log(predicted / self._measured[row])
             except Stopped:
                 return None
         return found

@@ -41,6 +41,11 @@ class Measurement:
         """What the accelerator is known to reach."""
         return self.topology.accelerator.reached
 
+    @property
+    def configuration(self) -> tuple[object, ...]:
+        """What its predictions depend on."""
+        return self.training, self.topology, self.is_last_rank, self.is_of_device
+
     def prediction(self, reached: Reached) -> Prediction:
         """Return the prediction if the accelerator reaches that."""
         accelerator = replace(self.topology.accelerator, reached=reached)
