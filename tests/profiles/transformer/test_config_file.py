@@ -168,7 +168,7 @@ def test_the_examples_are_read() -> None:
 _VALUES = (
     st.none() | st.booleans() | st.integers() | st.integers(-3, 9) | st.floats() | st.text(max_size=9)
     | st.lists(st.integers(-1, 9) | st.text(max_size=3), max_size=5)
-    | st.dictionaries(st.text(max_size=5), st.integers())
+    | st.dictionaries(st.text("abc_ ", max_size=5), st.integers())
 )  # fmt: skip
 _KEYS = sorted({key.split(".")[0] for keys in SPELLINGS.values() for key in keys} | set(SWITCHED) | {
     "model_type", "text_config", "layer_types", "mlp_layer_types", "moe_layers", "moe_layer_freq", "mlp_only_layers",
