@@ -58,6 +58,23 @@ def test_other_names_stand_for_data_sheets() -> None:
     assert not set(ALIASES) & set(ACCELERATORS)
 
 
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("NVIDIA H100", "h100"), ("nvidia_a100-40gb", "a100-40"), ("A100 80GB", "a100-80"), ("Ascend910B", "910b"),
+        ("Huawei Ascend 910C", "910c"), ("AMD MI300X", "mi300x"), (" GB200 ", "gb200"), ("V100-32GB", "v100-32"),
+    ],
+)  # fmt: skip
+def test_names_as_others_write_them(name: str, known: str) -> None:
+    assert accelerator_named(name).name == known
+
+
+@pytest.mark.parametrize("name", ["", " ", "gb", "nvidia", "\n", "x" * 10**6])
+def test_names_of_nothing_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match="accelerator must be one of v100-16"):
+        accelerator_named(name)
+
+
 def test_racks_are_one_domain() -> None:
     assert {name: sheet.link_devices for name, sheet in ACCELERATORS.items() if sheet.link_devices != 8} == {
         "gb200": 72, "gb300": 72, "910c": 768

@@ -8,6 +8,7 @@ that it has. The network is that of the usual node of the device's time.
 """
 
 import math
+import re
 from collections.abc import Mapping
 
 from evenflow.cluster.accelerators import Accelerator
@@ -203,18 +204,23 @@ ALIASES: Mapping[str, str] = {
     "a100": "a100-80",
     "a800-80": "a800",
     "h100-80": "h100",
-    "ascend-910b": "910b",
-    "ascend-910c": "910c",
 }
 """Other names of theirs."""
+_WRITTEN = re.compile(r"(?:nvidia|amd|huawei)?[\s_-]*(?:ascend)?[\s_-]*(.+?)(?:gb)?")
+"""A name as others write it: with its maker before it, and the unit of its memory behind."""
 
 A100 = ACCELERATORS["a100-80"]
 """What two-level plans are made for by default."""
 
 
 def accelerator_named(name: str) -> Accelerator:
-    """Return the data sheet called `name`, in small or capital letters. Raises `InputError` with the valid names."""
-    known = name.lower()
+    """Return the data sheet called `name`, such as ``h100`` or ``NVIDIA A100-40GB``.
+
+    Raises:
+        InputError: another name; the message has those that are known.
+    """
+    written = _WRITTEN.fullmatch(name.strip().lower())
+    known = re.sub(r"[\s_]+", "-", written[1]) if written else ""
     known = ALIASES.get(known, known)
     if known in ACCELERATORS:
         return ACCELERATORS[known]
