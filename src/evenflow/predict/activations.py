@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from evenflow.model import FULL, SELECT
 from evenflow.predict.held import Held, added, largest
 from evenflow.predict.layer_work import HALF, expert_tensor, tokens
-from evenflow.predict.parameters import padded_vocabulary
-from evenflow.predict.training import FORMATS, PRODUCTS, Training
+from evenflow.predict.parameters import dense_group, padded_vocabulary
+from evenflow.predict.training import FORMATS, PRODUCTS, Sharding, Training
 
 _MASK = 1
 """Bytes of a number in a dropout mask."""
@@ -100,11 +100,16 @@ def tail_activations(training: Training) -> dict[Held, int]:
 def tail_working(training: Training) -> dict[Held, int]:
     """Return what a pass of the loss needs: logits in 16 bits and their softmax in 32.
 
-    A loss that does not work in place has the gradients of the softmax and of the logits beside it, in 32 bits.
+    A loss that does not work in place has the gradients of the softmax and of the logits beside it, in 32 bits. A fully
+    sharded output layer is whole meanwhile.
     """
     softmax = _softmax(training)
     beside = softmax * HALF // _SINGLE if training.software.fused_loss else 2 * softmax
-    return {Held.LOGITS: beside + (0 if _loss_waits(training) else softmax)}
+    needed = {Held.LOGITS: beside + (0 if _loss_waits(training) else softmax)}
+    if training.degrees.sharding is Sharding.PARAMETERS and dense_group(training.degrees).size > 1:
+        words = padded_vocabulary(training) / training.degrees.tensor
+        needed[Held.BUFFERS] = round(HALF * words * training.model.hidden)
+    return needed
 
 
 def _loss_waits(training: Training) -> bool:
