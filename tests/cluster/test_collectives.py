@@ -16,10 +16,10 @@ AXIS = MeshAxis(size=4, bandwidth_bytes_per_s=10**9, latency_ns=7, start_ns=50)
 @pytest.mark.parametrize(
     ("name", "ns"),
     [
-        (Collective.ALL_GATHER, 50 + 3 * 7 + 3000),  # 3/4 of 4000 bytes at a byte a nanosecond, in three messages
-        (Collective.REDUCE_SCATTER, 50 + 3 * 7 + 3000),
-        (Collective.ALL_REDUCE, 50 + 6 * 7 + 6000),
-        (Collective.ALL_TO_ALL, 50 + 7 + 750),  # to all at once
+        (Collective.ALL_GATHER, 50 + 4 * 7 + 3000),  # 3/4 of 4000 bytes at a byte a nanosecond, in three messages
+        (Collective.REDUCE_SCATTER, 50 + 4 * 7 + 3000),
+        (Collective.ALL_REDUCE, 50 + 7 * 7 + 6000),
+        (Collective.ALL_TO_ALL, 50 + 2 * 7 + 750),  # to all at once
     ],
 )
 def test_rings_of_four(name: Collective, ns: int) -> None:
@@ -27,7 +27,7 @@ def test_rings_of_four(name: Collective, ns: int) -> None:
 
 
 def test_rounded_up() -> None:
-    assert collective_ns(AXIS, Collective.ALL_GATHER, 3) == 50 + 3 * 7 + 3  # 2.25 bytes
+    assert collective_ns(AXIS, Collective.ALL_GATHER, 3) == 50 + 4 * 7 + 3  # 2.25 bytes
 
 
 def test_nothing_takes_no_time() -> None:
@@ -38,17 +38,17 @@ def test_nothing_takes_no_time() -> None:
 def test_few_bytes_of_many_domains_go_over_a_tree() -> None:
     across = MeshAxis(size=64, bandwidth_bytes_per_s=10**9, latency_ns=7, domains=16, domain_latency_ns=20)
     # Of four members each: three messages inside and log2 16 = 4 between domains, up and down; both ways all bytes.
-    assert collective_ns(across, Collective.ALL_REDUCE, 100) == 2 * (3 * 7 + 4 * 20) + 200
+    assert collective_ns(across, Collective.ALL_REDUCE, 100) == 7 + 2 * (3 * 7 + 4 * 20) + 200
     # In a ring 15 of the 63 messages are between domains; with many bytes it is faster.
     ring = 2 * (48 * 7 + 15 * 20)
-    assert collective_ns(across, Collective.ALL_REDUCE, 64_000) == ring + 2 * 63_000
-    assert collective_ns(across, Collective.ALL_GATHER, 64_000) == ring // 2 + 63_000
+    assert collective_ns(across, Collective.ALL_REDUCE, 64_000) == 7 + ring + 2 * 63_000
+    assert collective_ns(across, Collective.ALL_GATHER, 64_000) == 7 + ring // 2 + 63_000
 
 
 def test_a_switch_halves_an_all_reduce() -> None:
     switched = MeshAxis(size=8, bandwidth_bytes_per_s=10**9, latency_ns=7, switch_reduces=True)
-    assert collective_ns(switched, Collective.ALL_REDUCE, 8000) == 2 * 7 + 8000
-    assert collective_ns(switched, Collective.ALL_GATHER, 8000) == 7 * 7 + 7000
+    assert collective_ns(switched, Collective.ALL_REDUCE, 8000) == 3 * 7 + 8000
+    assert collective_ns(switched, Collective.ALL_GATHER, 8000) == 8 * 7 + 7000
     across = MeshAxis(size=8, bandwidth_bytes_per_s=10**9, domains=2, switch_reduces=True)
     assert collective_ns(across, Collective.ALL_REDUCE, 8000) == 14_000
 

@@ -19,21 +19,23 @@ class Collective(StrEnum):
 def collective_ns(axis: MeshAxis, collective: Collective, size_bytes: int) -> int:
     """Return the nanoseconds of a collective over the n devices of `axis`, rounded up; nothing takes no time.
 
-    `size_bytes` is what each device holds of the unsplit tensor: what an all-gather ends with, a reduce-scatter and an
-    all-reduce begin with, and the split input times n of an all-to-all. In a ring a device sends (n - 1) / n of it in
-    n - 1 messages, twice for an all-reduce; of an all-to-all 1 / n of that, and its messages go at once. [Thakur et
-    al., IJHPCA 19(1), 2005] An all-reduce goes over a double binary tree where that is faster, a chain inside each
-    domain: fewer messages follow each other, and all of the tensor is sent up and down [Sanders et al., Parallel
-    Computing 35(12), 2009; NCCL, `src/graph/tuning.cc`]; a switch that adds up spares its devices half of the traffic.
+    It begins with one latency, in which its devices find each other. `size_bytes` is what each device holds of the
+    unsplit tensor: what an all-gather ends with, a reduce-scatter and an all-reduce begin with, and the split input
+    times n of an all-to-all. In a ring a device sends (n - 1) / n of it in n - 1 messages, twice for an all-reduce; of
+    an all-to-all 1 / n of that, and its messages go at once. [Thakur et al., IJHPCA 19(1), 2005] An all-reduce goes
+    over a double binary tree where that is faster, a chain inside each domain: fewer messages follow each other, and
+    all of the tensor is sent up and down [Sanders et al., Parallel Computing 35(12), 2009; NCCL,
+    `src/graph/tuning.cc`]; a switch that adds up spares its devices half of the traffic.
     """
     if axis.size == 1 or not size_bytes:
         return 0
+    start_ns = axis.start_ns + axis.latency_ns
     ring_ns = _messages_ns(axis, axis.size - 1, axis.domains - 1)
     if collective is Collective.ALL_TO_ALL:
         latency_ns = axis.latency_ns if axis.domains == 1 else axis.domain_latency_ns
-        return axis.start_ns + latency_ns + _bytes_ns(axis, size_bytes * (axis.size - 1), axis.size**2)
+        return start_ns + latency_ns + _bytes_ns(axis, size_bytes * (axis.size - 1), axis.size**2)
     if collective is not Collective.ALL_REDUCE:
-        return axis.start_ns + ring_ns + _bytes_ns(axis, size_bytes * (axis.size - 1), axis.size)
+        return start_ns + ring_ns + _bytes_ns(axis, size_bytes * (axis.size - 1), axis.size)
     members, depth = -(-axis.size // axis.domains), (axis.domains - 1).bit_length()
     ways = [
         2 * ring_ns + _bytes_ns(axis, 2 * size_bytes * (axis.size - 1), axis.size),
@@ -41,7 +43,7 @@ def collective_ns(axis: MeshAxis, collective: Collective, size_bytes: int) -> in
     ]
     if axis.switch_reduces and axis.domains == 1:
         ways.append(2 * axis.latency_ns + _bytes_ns(axis, size_bytes, 1))
-    return axis.start_ns + min(ways)
+    return start_ns + min(ways)
 
 
 def _messages_ns(axis: MeshAxis, count: int, between_domains: int) -> int:

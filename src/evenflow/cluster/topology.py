@@ -100,7 +100,7 @@ class Topology:
         return MeshAxis(
             size=group.size,
             bandwidth_bytes_per_s=max(1, round(bandwidth)),
-            start_ns=round(reached.latency_ns),
+            start_ns=round(reached.latency_ns * (1 - _MESSAGE)),
             latency_ns=round(reached.latency_ns * _MESSAGE),
             domains=spread.domains,
             domain_latency_ns=round(reached.latency_ns * _NETWORK_MESSAGE),

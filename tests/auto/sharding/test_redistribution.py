@@ -25,10 +25,10 @@ def cost(tensor: WholeTensor, source: Placement, target: Placement, *axes: MeshA
 @pytest.mark.parametrize(
     ("source", "target", "ns"),
     [
-        (0, REPLICATE, 3 * 7 + 3000),  # all-gather: 3/4 of 4000 bytes in three messages
-        (PARTIAL, 0, 3 * 7 + 3000),  # reduce-scatter
-        (PARTIAL, REPLICATE, 6 * 7 + 6000),  # all-reduce: there and back
-        (0, 1, 7 + 750),  # all-to-all: 3/4 of the 1000 bytes that a device has, at once
+        (0, REPLICATE, 4 * 7 + 3000),  # all-gather: 3/4 of 4000 bytes in three messages, after a first latency
+        (PARTIAL, 0, 4 * 7 + 3000),  # reduce-scatter
+        (PARTIAL, REPLICATE, 7 * 7 + 6000),  # all-reduce: there and back
+        (0, 1, 2 * 7 + 750),  # all-to-all: 3/4 of the 1000 bytes that a device has, at once
         (REPLICATE, 1, 0),  # each device keeps its part
         (REPLICATE, PARTIAL, 0),
         (1, 1, 0),
@@ -44,20 +44,20 @@ def test_parts_do_not_become_sums_for_nothing() -> None:
 
 def test_two_axes_move_less_when_the_other_is_split() -> None:
     tensor = WholeTensor(shape=(8, 1000), item_bytes=1)
-    assert cost(tensor, (PARTIAL, 0), (REPLICATE, 0), SLOW, FAST) == 2 * 100 + 2 * 1000 * 10
+    assert cost(tensor, (PARTIAL, 0), (REPLICATE, 0), SLOW, FAST) == 3 * 100 + 2 * 1000 * 10
     # Whole tensors are reduced over the slow axis a quarter each, and the quarters gathered over the fast one.
-    quarters, gather = 2 * 100 + 2 * 2000 * 10 // 2, 3 * 7 + 8000 * 3 // 4
+    quarters, gather = 3 * 100 + 2 * 2000 * 10 // 2, 4 * 7 + 8000 * 3 // 4
     assert cost(tensor, (PARTIAL, REPLICATE), (REPLICATE, REPLICATE), SLOW, FAST) == quarters + gather
 
 
 def test_outer_split_opens_only_after_the_inner_one() -> None:
     tensor = WholeTensor(shape=(8, 1000), item_bytes=1)
     # Both axes split dimension 0. To gather along the outer axis alone the inner one gathers first, and splits again.
-    inner = 3 * 7 + 4000 * 3 // 4
-    outer = 100 + 8000 * 10 // 2
-    moved = 7 + 1000 * 3 // 4  # or it moves to dimension 1, where it is out of the way, and back
-    there = 100 + 2000 * 10 // 2
-    back = 7 + 2000 * 3 // 4
+    inner = 4 * 7 + 4000 * 3 // 4
+    outer = 2 * 100 + 8000 * 10 // 2
+    moved = 2 * 7 + 1000 * 3 // 4  # or it moves to dimension 1, where it is out of the way, and back
+    there = 2 * 100 + 2000 * 10 // 2
+    back = 2 * 7 + 2000 * 3 // 4
     assert cost(tensor, (0, 0), (REPLICATE, 0), SLOW, FAST) == min(inner + outer, moved + there + back)
 
 
