@@ -139,5 +139,5 @@ def test_the_usual_links_of_a_cluster_are_those_of_a_topology(bits: int, collect
 
 def test_a_message_over_a_usual_link_takes_what_its_bytes_and_its_beginning_take() -> None:
     link, _ = usual_links(DEVICE)
-    assert link.transfer_ns(50_000) == 30_000 + 5_000 + 1_000
+    assert link.transfer_ns(50_000) == 30_000 + 1_000 == NODES.message_ns(50_000, sender=0, receiver=1, count=1)
     assert link.transfer_ns(0) == 0

@@ -100,7 +100,7 @@ class Topology:
         return MeshAxis(
             size=group.size,
             bandwidth_bytes_per_s=max(1, round(bandwidth)),
-            start_ns=round(reached.latency_ns * (1 - _MESSAGE)),
+            start_ns=round(reached.latency_ns) - round(reached.latency_ns * _MESSAGE),
             latency_ns=round(reached.latency_ns * _MESSAGE),
             domains=spread.domains,
             domain_latency_ns=round(reached.latency_ns * _NETWORK_MESSAGE),
@@ -128,13 +128,14 @@ class Topology:
 def usual_links(accelerator: Accelerator) -> tuple[Link, Link]:
     """Return the links inside a node and between nodes, as collectives on this accelerator reach them."""
     link, network = Topology(accelerator=accelerator, domain_devices=accelerator.link_devices).rates()
-    start_ns = accelerator.reached.latency_ns
-    return (
-        Link(bytes_per_s=max(1, round(link)), latency_ns=round(start_ns * _MESSAGE), start_ns=round(start_ns)),
-        Link(
-            bytes_per_s=max(1, round(network)), latency_ns=round(start_ns * _NETWORK_MESSAGE), start_ns=round(start_ns)
-        ),
-    )
+    begin_ns = round(accelerator.reached.latency_ns)
+
+    def usual(rate: float, share: float) -> Link:
+        """A message of its own takes as long to begin as a collective, the first of its latencies included."""
+        latency_ns = round(begin_ns * share)
+        return Link(bytes_per_s=max(1, round(rate)), latency_ns=latency_ns, start_ns=begin_ns - latency_ns)
+
+    return usual(link, _MESSAGE), usual(network, _NETWORK_MESSAGE)
 
 
 @lru_cache(maxsize=4096)
