@@ -104,6 +104,30 @@ def test_the_configuration_of_a_llama() -> None:
     }  # fmt: skip
 
 
+SIZES = {
+    "hidden_size": "hidden", "ffn_hidden_size": "ffn", "num_layers": "layers", "num_attention_heads": "heads",
+    "num_query_groups": "kv_heads", "kv_channels": "head_dim", "seq_length": "seq", "num_experts": "experts",
+    "moe_router_topk": "active_experts", "moe_ffn_hidden_size": "expert_ffn", "mtp_num_layers": "mtp_layers",
+    "tensor_model_parallel_size": "tp", "context_parallel_size": "cp", "expert_model_parallel_size": "ep",
+    "data_parallel_size": "dp", "pipeline_model_parallel_size": "pp", "virtual_pipeline_model_parallel_size": "vpp",
+    "micro_batch_size": "mbs", "global_batch_size": "gbs", "world_size": "gpus", "vocab_size": "vocab",
+}  # fmt: skip
+"""Fields of a run by the arguments that they are."""
+
+
+@given(
+    st.fixed_dictionaries({name: st.integers(1, 10**9) for name in SIZES}),
+    st.sampled_from(["", "0: ", "[default0]:", "[rank0]: "]),
+    st.permutations(sorted(SIZES)),
+)
+def test_any_sizes_read_back(sizes: dict[str, int], prefix: str, order: list[str]) -> None:
+    lines = arguments({name: sizes[name] for name in order} | {"group_query_attention": True})
+    found = MEGATRON.fields(parsed([prefix + line for line in lines]).stated)
+    assert {name: found[name] for name in SIZES.values()} == {SIZES[name]: size for name, size in sizes.items()}
+    as_yaml = [f"    {name}: {sizes[name]}" for name in order]
+    assert MEGATRON.fields(parsed(as_yaml).stated).items() >= {SIZES[name]: sizes[name] for name in order}.items()
+
+
 @pytest.mark.parametrize(
     ("changes", "wanted"),
     [
