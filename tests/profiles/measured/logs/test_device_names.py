@@ -8,6 +8,14 @@ from evenflow.profiles.measured.logs.device_names import accelerator_of
 @pytest.mark.parametrize(
     ("device", "memory_gib", "name"),
     [
+        ("NVIDIA A100-SXM4-40GB", None, "a100-40"),
+        ("NVIDIA H100 80GB HBM3", None, "h100"),
+        ("NVIDIA H200", None, "h200"),
+        ("NVIDIA H100", None, None),
+        ("a device", None, None),
+        ("NVIDIA RTX A1000 Laptop GPU", 4.0, None),
+        ("NVIDIA GeForce RTX 3090", 24.0, None),
+        ("Ascend910B2", None, "910b"),
         ("NVIDIA H100 80GB HBM3", 79.1, "h100"),
         ("NVIDIA H100", 95.0, "h100-96"),
         ("NVIDIA A100-SXM4-40GB", 39.39, "a100-40"),
@@ -19,5 +27,5 @@ from evenflow.profiles.measured.logs.device_names import accelerator_of
         ("Intel(R) Data Center GPU Max 1550", 63.98, None),
     ],
 )
-def test_the_nearest_size_of_the_family(device: str, memory_gib: float, name: str | None) -> None:
+def test_the_nearest_size_of_the_family(device: str, memory_gib: float | None, name: str | None) -> None:
     assert accelerator_of(device, memory_gib) == name

@@ -29,6 +29,7 @@ def test_a_bar_that_writes_over_itself_is_a_line_each_time() -> None:
 
 def test_degrees_are_in_the_groups_and_sizes_in_the_experiment() -> None:
     text = """
+You are using a CUDA device ('NVIDIA H100 80GB HBM3') that has Tensor Cores.
 [NeMo I 2024-11-14 19:42:15 exp:1] ************** Experiment configuration ***********
 [NeMo I 2024-11-14 19:42:15 exp:2]
     trainer:
@@ -51,6 +52,7 @@ def test_degrees_are_in_the_groups_and_sizes_in_the_experiment() -> None:
 """
     found = NEMO.fields(parse_log(text.split("\n"), place="log").stated)
     assert {name: value for name, value in found.items() if value is not None} == {
+        "hardware": "h100",
         "gpus": 32, "gpus_per_node": 8, "hidden": 2048, "layers": 24, "heads": 16, "kv_heads": 16, "seq": 4096,
         "precision": "bf16", "tp": 2, "cp": 1, "dp": 4, "pp": 4, "mbs": 1, "gbs": 128, "recompute": "selective",
     }  # fmt: skip

@@ -46,6 +46,7 @@ def megatron_fields(stated: Stated) -> dict[str, object]:
     nodes, devices = stated.whole("num_nodes"), stated.whole("devices")
     layers, ranks = stated.whole("num_layers", "encoder_num_layers"), stated.whole("pipeline_model_parallel_size")
     return {
+        "hardware": stated.word("device"),
         "gpus": stated.whole("world_size") or (nodes * devices if nodes and devices else None),
         "gpus_per_node": devices if nodes else None,
         "hidden": stated.whole("hidden_size"),

@@ -4,14 +4,16 @@
       train_step_timing in s: 2.505 | consumed_samples: 2048
     Epoch 0: : 4%|▍   | 4/100 [00:31<…, reduced_train_loss=11.0, global_step=3.000, …, train_step_timing in s=2.505]
 
-The degrees are in the groups that it builds, sizes where the experiment's YAML is printed.
+The degrees are in the groups that it builds, sizes where the experiment's YAML is printed, and the device where
+Lightning says that it has Tensor Cores.
 [NeMo 1.20 to 2.5: nemo/lightning/pytorch/callbacks/progress_printer.py at 01f7dbc, nemo/lightning/megatron_init.py,
-`OmegaConf.to_yaml` in examples/nlp/language_modeling]
+`OmegaConf.to_yaml` in examples/nlp/language_modeling; Lightning 2, lightning/fabric/accelerators/cuda.py]
 """
 
 import re
 from collections.abc import Iterator
 
+from evenflow.profiles.measured.logs.device_names import accelerator_of
 from evenflow.profiles.measured.logs.log_format import NUMBER, LogFormat, LoggedStep, number_in
 from evenflow.profiles.measured.logs.megatron_fields import NAMES, megatron_fields
 
@@ -22,6 +24,7 @@ _TFLOPS = re.compile(rf"(?:TFLOPS_per_GPU|tflops_per_sec_per_gpu)(?:: |=){NUMBER
 _GROUP = re.compile(
     r"Rank [0-9]{1,9} has (tensor model|pipeline model|context|data) parallel group ?: \[([0-9, ]{1,100000})\]"
 )
+_DEVICE = re.compile(r"You are using a CUDA device \('([^']{1,80})'\)")
 _SIZES = {
     "tensor model": "tensor_model_parallel_size",
     "pipeline model": "pipeline_model_parallel_size",
@@ -44,9 +47,10 @@ def _step(line: str) -> LoggedStep | None:
 
 
 def _sentences(line: str) -> Iterator[tuple[str, str]]:
-    found = _GROUP.search(line) if "parallel group" in line else None
-    if found is not None:
+    if found := _GROUP.search(line):
         yield _SIZES[found[1]], str(found[2].count(",") + 1)
+    elif found := _DEVICE.search(line):
+        yield "device", accelerator_of(found[1]) or ""
 
 
 NEMO = LogFormat(name="NeMo", step=_step, fields=megatron_fields, names=NAMES, sentences=_sentences)
