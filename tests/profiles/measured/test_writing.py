@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from evenflow.profiles.measured.logs.log_file import LogFile, parse_log
 from evenflow.profiles.measured.logs.logged_run import measured_run
-from evenflow.profiles.measured.reading import COLUMNS, parse_runs
+from evenflow.profiles.measured.reading import COLUMNS, LEAST_REAL, MOST_REAL, parse_runs
 from evenflow.profiles.measured.run import NEEDED, MeasuredRun
 from evenflow.profiles.measured.writing import format_runs
 from tests.profiles.measured.logs.written import titan_step
@@ -19,7 +19,7 @@ OF_TYPE = {
     str | None: st.none() | TEXT,
     bool | None: st.none() | st.booleans(),
     int | None: st.none() | st.integers(1, 10**15),
-    float | None: st.none() | st.floats(min_value=1e-9, max_value=1e15),
+    float | None: st.none() | st.floats(min_value=LEAST_REAL, max_value=MOST_REAL),
 }
 RUNS = st.fixed_dictionaries(
     {field.name: OF_TYPE[field.type] for field in fields(MeasuredRun) if field.name in COLUMNS}  # type: ignore[index]

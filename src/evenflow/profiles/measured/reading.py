@@ -20,7 +20,7 @@ _MEASURED = ("step_s", "mem_gib")
 _MAY_BE_ZERO = frozenset({"experts", "active_experts", "expert_ffn", "shared_experts", "mtp_layers"})
 _LARGEST = 10**15
 """No whole number of a training run is larger."""
-_LEAST_REAL, _MOST_REAL = 1e-6, 1e9
+LEAST_REAL, MOST_REAL = 1e-6, 1e9
 """Nor are seconds, GiB and rates smaller or larger."""
 
 
@@ -120,8 +120,8 @@ def _real(cell: str, name: str, place: str) -> float | None:
         value = float(cell)
     except ValueError:
         value = math.nan
-    if not _LEAST_REAL <= value <= _MOST_REAL or "_" in cell:
-        rule = _("must be a number from {least:g} to {most:,.0f}", least=_LEAST_REAL, most=_MOST_REAL)
+    if not LEAST_REAL <= value <= MOST_REAL or "_" in cell:
+        rule = _("must be a number from {least:g} to {most:,.0f}", least=LEAST_REAL, most=MOST_REAL)
         raise InputError(value=cell, rule=rule, place=f"{place}: {name}")
     return value
 

@@ -119,6 +119,13 @@ def test_a_calibration_knows_memory_of_the_device_from_that_of_the_framework() -
     assert (both.mem_gib, both.mem_rank, is_read_from_device(both)) == (1.0, "last", False)
 
 
+def test_what_cannot_be_is_not_measured() -> None:
+    run = run_of(
+        [*arguments(LLAMA), *(written.iteration(n, 0.0001, tflops=1e15) for n in range(1, 9)), memory(8, 64, 1)]
+    )
+    assert (run.step_s, run.tflops_gpu, run.mem_gib) == (None, None, 0.0625)
+
+
 def test_restarts_are_told() -> None:
     run = run_of([*arguments(LLAMA), *steps([9000, 3000, 2000, 2000]), *steps([9000, 3000, 1000, 1000])])
     assert run.step_s == 1.0

@@ -13,6 +13,7 @@ from evenflow.profiles.measured.logs.log_memory import logged_peak
 from evenflow.profiles.measured.logs.megatron_fields import megatron_fields
 from evenflow.profiles.measured.logs.stated import Stated
 from evenflow.profiles.measured.logs.step_times import WARM_UP_STEPS, SteadyStep
+from evenflow.profiles.measured.reading import LEAST_REAL, MOST_REAL
 from evenflow.profiles.measured.run import MeasuredRun
 
 _RANK = re.compile(r"(?:rank|worker)[_-]?([0-9]{1,6})(?![0-9])")
@@ -50,13 +51,18 @@ def measured_run(logs: Sequence[LogFile], *, place: Path) -> MeasuredRun:
         source=str(place.parent),
         ref=str(place),
         **fields,  # type: ignore[arg-type]
-        step_s=None if steady is None else _step_s(steady, fields),
-        tokens_s_gpu=None if steady is None else steady.tokens_s,
-        tflops_gpu=None if steady is None else steady.tflops,
-        mem_gib=None if peak is None else peak[1],
+        step_s=None if steady is None else _possible(_step_s(steady, fields)),
+        tokens_s_gpu=None if steady is None else _possible(steady.tokens_s),
+        tflops_gpu=None if steady is None else _possible(steady.tflops),
+        mem_gib=None if peak is None else _possible(peak[1]),
         mem_rank=None if peak is None else peak[2],
         notes="; ".join(notes),
     )
+
+
+def _possible(value: float | None) -> float | None:
+    """A number that a file of measured runs may have."""
+    return value if value is not None and LEAST_REAL <= value <= MOST_REAL else None
 
 
 def _lines(log: LogFile) -> int:
