@@ -120,10 +120,8 @@ def test_a_calibration_knows_memory_of_the_device_from_that_of_the_framework() -
 
 
 def test_what_cannot_be_is_not_measured() -> None:
-    run = run_of(
-        [*arguments(LLAMA), *(written.iteration(n, 0.0001, tflops=1e15) for n in range(1, 9)), memory(8, 64, 1)]
-    )
-    assert (run.step_s, run.tflops_gpu, run.mem_gib) == (None, None, 0.0625)
+    run = run_of([*titan_head(), *(titan_step(number, 5e10) for number in range(1, 12))])
+    assert (run.step_s, run.tokens_s_gpu, run.tflops_gpu) == (None, None, 1407.91)
 
 
 def test_restarts_are_told() -> None:
