@@ -63,6 +63,16 @@ def test_a_run_that_ended_too_early_leaves_the_one_before_it() -> None:
     assert run.steady.time_s == 0.005
 
 
+def test_ranks_one_after_the_other_in_any_order() -> None:
+    first = [*arguments(LLAMA), memory(0, 100.0, 200.0)]
+    last = [memory(8, 50.0, 90.0), *steps([9.0, 9.0, 5.0, 5.0])]
+    runs = [parse_log([*first, *last], place="log"), parse_log([*last, *first], place="log")]
+    assert runs[0].stated == runs[1].stated
+    assert runs[0].peaks == runs[1].peaks
+    assert runs[0].steady == runs[1].steady
+    assert runs[0].steady is not None
+
+
 def test_ranks_of_torchtitan_that_write_into_one_log() -> None:
     lines = [line for pair in zip(titan_head(), titan_head(), strict=True) for line in pair]
     for number in range(1, 12):

@@ -51,6 +51,11 @@ class LoggedRun:
         """The steady step; None without enough lines of progress."""
         return None if self.format is None else self.times[self.format.name].steady()
 
+    def keep_peak(self, of: PeakOf, rank: int | None, size_bytes: int) -> None:
+        """Take a peak of a rank, if it is the largest."""
+        by_rank = self.peaks.setdefault(of, {})
+        by_rank[rank] = max(size_bytes, by_rank.get(rank, 0))
+
     @property
     def is_empty(self) -> bool:
         """Whether nothing is known."""
@@ -95,9 +100,15 @@ def parse_log(lines: Iterable[str], *, place: str) -> LoggedRun:
             _take_configuration(run.stated, line)
         for each in FORMATS:
             for peak in each.peaks(line, place):
-                by_rank = run.peaks.setdefault(peak.of, {})
-                by_rank[peak.rank] = max(peak.size_bytes, by_rank.get(peak.rank, 0))
-    return complete if complete is not None and run.steady is None else run
+                run.keep_peak(peak.of, peak.rank, peak.size_bytes)
+    if complete is None or run.steady is not None:
+        return run
+    if not complete.stated.texts:  # ranks one after the other, and not the first one first
+        complete.stated = run.stated
+        for of, by_rank in run.peaks.items():
+            for rank, size in by_rank.items():
+                complete.keep_peak(of, rank, size)
+    return complete
 
 
 def _takes_step(run: LoggedRun, line: str) -> bool:
