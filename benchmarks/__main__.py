@@ -26,7 +26,8 @@ from benchmarks import (
     zero_bubble,
 )
 from benchmarks import cases as named
-from benchmarks.published import accuracy
+from benchmarks.published import accuracy, defaults
+from benchmarks.published.prediction import calibrated, predicted
 from evenflow.errors import InputError
 from evenflow.units import megabytes
 
@@ -220,7 +221,7 @@ def fidelity_command(ranks: tuple[int, ...], stage_ms: tuple[float, ...], write:
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--write", is_flag=True, help="Write the tables into docs/accuracy.md.")
 def published_command(files: tuple[Path, ...] = (), write: bool = False) -> None:
-    """Compare with published training runs: FILES of the form in benchmarks/published/README.md (default: those there).
+    """Score predictions of published runs: FILES of the form in benchmarks/published/README.md (default: those there).
 
     Example: python -m benchmarks published mine.csv
     """
@@ -229,11 +230,30 @@ def published_command(files: tuple[Path, ...] = (), write: bool = False) -> None
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    sections = {"contents": accuracy.contents_table(runs)} if runs else {}
+    sections, picture = {}, ""
+    if runs:
+        scored, picture = accuracy.score_sections(runs, predicted, calibrated)
+        sections = {"contents": accuracy.contents_table(runs), **scored}
     sections |= accuracy.timeline_sections(timelines)
     click.echo("\n\n".join(sections.values()))
     if write:
         accuracy.write_sections(sections)
+        accuracy.PICTURE.write_text(picture, encoding="utf-8")
+
+
+@benchmarks.command("defaults")
+@click.option("--write", is_flag=True, help="Write the values into the package, and the tables into docs/accuracy.md.")
+def defaults_command(write: bool = False) -> None:
+    """Fit what generations of accelerators reach to published runs, and see how far off runs of other sources are."""
+    runs, _ = accuracy.read_all(())
+    rows = defaults.rows_of(run for of in runs.values() for run in of)
+    known = defaults.fitted_generations(rows)
+    ranges = defaults.ranges(defaults.left_out_residuals(rows))
+    click.echo(defaults.generations_text(known) + "\n\n" + defaults.ranges_table(ranges))
+    if write:
+        defaults.write_generations(known)
+        defaults.write_ranges(ranges)
+        accuracy.write_sections({"expected": defaults.ranges_table(ranges)})
 
 
 @benchmarks.command("aa")

@@ -6,13 +6,16 @@ gives more than a few runs, so that none decides.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from benchmarks.table import aligned
+from evenflow.cluster import generations
 from evenflow.cluster.generations import GENERATIONS
 from evenflow.cluster.reached import PARAMETERS, Reached
 from evenflow.errors import InputError
+from evenflow.predict import expected_error
 from evenflow.predict.calibration.fit import fit
 from evenflow.predict.calibration.measurement import Measurement, Quantity
 from evenflow.predict.expected_error import ALL, kind_of
@@ -161,6 +164,29 @@ def generations_text(known: Mapping[str, Reached]) -> str:
         values = ", ".join(f"{name}={_short(getattr(reached, name))}" for name in names)
         lines.append(f'    "{generation}": Reached({values}),')
     return "\n".join(lines)
+
+
+def write_generations(known: Mapping[str, Reached]) -> None:
+    """Put the fitted generations in the place of those in `evenflow.cluster.generations`."""
+    fitted = {stage.generation: known[stage.generation] for stage in STAGES}
+    _replace(
+        Path(generations.__file__), "    # begin: fitted\n", "    # end: fitted\n", generations_text(fitted) + "\n"
+    )
+
+
+def write_ranges(found: Mapping[str, tuple[float, float, int, int]]) -> None:
+    """Put the ranges in the place of those in `evenflow.predict.expected_error`."""
+    lines = [
+        f'    "{kind}": ({low:.3f}, {high:.3f}, {runs}, {sources}),\n'
+        for kind, (low, high, runs, sources) in sorted(found.items())
+    ]
+    _replace(Path(expected_error.__file__), "    # begin: ranges\n", "    # end: ranges\n", "".join(lines))
+
+
+def _replace(path: Path, begin: str, end: str, text: str) -> None:
+    before, _, rest = path.read_text(encoding="utf-8").partition(begin)
+    _, _, after = rest.partition(end)
+    path.write_text(f"{before}{begin}{text}{end}{after}", encoding="utf-8")
 
 
 def ranges_table(found: Mapping[str, tuple[float, float, int, int]]) -> str:

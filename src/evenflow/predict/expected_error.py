@@ -22,7 +22,9 @@ class ErrorRange:
 ALL = "all"
 CALIBRATED = "calibrated"
 _RANGES: Mapping[str, tuple[float, float, int, int]] = {
-    ALL: (-0.15, 0.25, 0, 0),
+    # begin: ranges
+    "all": (-0.15, 0.25, 0, 0),
+    # end: ranges
 }
 """Low, high, runs and sources by kind of run; written by ``python -m benchmarks defaults --write``."""
 
