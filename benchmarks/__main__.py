@@ -28,6 +28,7 @@ from benchmarks import (
 from benchmarks import cases as named
 from benchmarks.published import accuracy, defaults
 from benchmarks.published.prediction import calibrated, predicted
+from evenflow.cluster.reached import Reached
 from evenflow.errors import InputError
 from evenflow.units import megabytes
 
@@ -247,8 +248,9 @@ def defaults_command(write: bool = False) -> None:
     """Fit what generations of accelerators reach to published runs, and see how far off runs of other sources are."""
     runs, _ = accuracy.read_all(())
     rows = defaults.rows_of(run for of in runs.values() for run in of)
-    known = defaults.fitted_generations(rows)
-    ranges = defaults.ranges(defaults.left_out_residuals(rows))
+    done: dict[object, Reached] = {}
+    known = defaults.fitted_generations(rows, done=done)
+    ranges = defaults.ranges(defaults.left_out_residuals(rows, done))
     click.echo(defaults.generations_text(known) + "\n\n" + defaults.ranges_table(ranges))
     if write:
         defaults.write_generations(known)

@@ -99,17 +99,27 @@ def rows_of(runs: Iterable[MeasuredRun]) -> list[Row]:
     return found
 
 
-def fitted_generations(rows: Sequence[Row], *, without: str = "") -> dict[str, Reached]:
-    """Return what every generation reaches, fitted to `rows` of other sources than `without`."""
+def fitted_generations(
+    rows: Sequence[Row], *, without: str = "", done: dict[object, Reached] | None = None
+) -> dict[str, Reached]:
+    """Return what every generation reaches, fitted to `rows` of other sources than `without`.
+
+    `done` keeps fits, so that one to the same rows from the same start is not done again.
+    """
     known = dict(GENERATIONS)
+    done = {} if done is None else done
     for stage in STAGES:
         start = _merged(known[stage.generation], known[stage.after], stage.names)
         of = [row for row in rows if row.generation == stage.generation and row.run.source != without]
         of = [row for row in of if not row.run.experts and row.run.source not in HELD_OUT]
         chosen = [row for source in dict.fromkeys(row.run.source for row in of) for row in _spread(of, source)]
         if chosen:
-            start = fit([_at(row, start) for row in chosen], stage.names).applied(start)
-        known[stage.generation] = replace(start, standard_errors={})
+            key = (stage, start, tuple(row.run.id for row in chosen))
+            if key not in done:
+                fitted = fit([_at(row, start) for row in chosen], stage.names).applied(start)
+                done[key] = replace(fitted, standard_errors={})
+            start = done[key]
+        known[stage.generation] = start
     return known
 
 
@@ -128,11 +138,11 @@ def _at(row: Row, reached: Reached) -> Measurement:
     return replace(row.measurement, topology=replace(row.measurement.topology, accelerator=accelerator))
 
 
-def left_out_residuals(rows: Sequence[Row]) -> dict[str, dict[str, list[float]]]:
+def left_out_residuals(rows: Sequence[Row], done: dict[object, Reached]) -> dict[str, dict[str, list[float]]]:
     """Return measured over predicted, less one, by kind of run and source, each from a fit to other sources."""
     found: dict[str, dict[str, list[float]]] = {}
     for source in dict.fromkeys(row.run.source for row in rows):
-        known = fitted_generations(rows, without=source)
+        known = fitted_generations(rows, without=source, done=done)
         for row in rows:
             if row.run.source == source:
                 predicted = row.measurement.predicted(Quantity.TIME, known[row.generation])

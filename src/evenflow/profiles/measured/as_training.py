@@ -7,6 +7,7 @@ from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
 from evenflow.predict.training import Degrees, Sharding, Software, Training
 from evenflow.predict.transformer import EVERY_BIAS, Biases, Experts, Transformer
+from evenflow.profiles.measured.known_models import known_model
 from evenflow.profiles.measured.layouts import layout_of
 from evenflow.profiles.measured.run import MeasuredRun
 from evenflow.profiles.measured.settings import Settings, expert_tensor_of, recompute_modules, settings_of
@@ -19,14 +20,15 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         InputError: an unknown accelerator or number format, or a model or degrees that cannot be.
     """
     settings = settings_of(run)
+    known = known_model(run.model or "")
     experts = None
     if run.experts:
         experts = Experts(
             count=run.experts,
             active=_known(run.active_experts),
             ffn=_known(run.expert_ffn),
-            shared_ffn=run.shared_experts or settings.shared_ffn,
-            dense_layers=settings.dense_layers,
+            shared_ffn=(run.shared_experts or 0) * _known(run.expert_ffn) or settings.shared_ffn,
+            dense_layers=settings.dense_layers or known.dense_layers,
         )
     flags = run.overlap_flags or ""
     old = str(run.hardware).startswith(("v100", "a100")) and run.zero != "fsdp"
@@ -44,7 +46,9 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         biases=_biases(run, settings),
         experts=experts,
         predicted_tokens=run.mtp_layers or 0,
-        latent=settings.latent(_known(run.head_dim)),
+        latent=settings.latent(_known(run.head_dim)) or known.latent,
+        window=known.window,
+        unwindowed_layers=tuple(range(1, _known(run.layers), 2)) if known.window else (),
         dropout=old or (settings.is_megatron and not _known(run.gated_mlp)),
         name=run.model or "model",
     )

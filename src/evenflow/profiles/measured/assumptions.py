@@ -103,6 +103,13 @@ def _recompute(run: MeasuredRun) -> tuple[object, str]:
     return "none", _("not mentioned")
 
 
+def _dispatcher(run: MeasuredRun) -> tuple[object, str]:
+    crosses_nodes = bool(run.experts) and (run.ep or 1) * (run.tp or 1) > (run.gpus_per_node or 8)
+    if not crosses_nodes or not _is_since_2022(run):
+        return "", ""
+    return "deepep", _("not mentioned: tokens for experts are sent to a node once, as usual since 2025")
+
+
 def _nodes(run: MeasuredRun) -> tuple[object, str]:
     return 4 if str(run.hardware) in _NODES_OF_FOUR else 8, _("8, or 4 on GB200 and GB300")
 
@@ -133,4 +140,5 @@ _RULES: tuple[tuple[str, _Rule], ...] = (
     ("sequence_parallel", _sequence_parallel),
     ("zero", _zero),
     ("recompute", _recompute),
+    ("overlap_flags", _dispatcher),
 )

@@ -1,0 +1,43 @@
+"""What the columns of a measured run have no place for, of models that everybody knows by name."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evenflow.predict.transformer import LatentAttention
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What a published configuration states beside the usual sizes."""
+
+    latent: LatentAttention | None = None
+    dense_layers: int = 0
+    """First layers without experts."""
+    window: int = 0
+    """Tokens that every second layer sees; 0: all."""
+
+
+_LATENT = LatentAttention(query_rank=1536, key_value_rank=512, rotary_dim=64, plain_dim=128, value_dim=128)
+_LATENT_LITE = LatentAttention(query_rank=0, key_value_rank=512, rotary_dim=64, plain_dim=128, value_dim=128)
+_KNOWN: Mapping[str, Known] = {
+    "deepseek(v3|r1)": Known(latent=_LATENT, dense_layers=3),
+    "deepseekv2lite": Known(latent=_LATENT_LITE, dense_layers=1),
+    "deepseekv2": Known(latent=_LATENT, dense_layers=1),
+    "kimik2": Known(latent=_LATENT, dense_layers=1),
+    "moonlight": Known(latent=_LATENT_LITE, dense_layers=1),
+    "glm4.?5air": Known(dense_layers=1),
+    "glm4.?5": Known(dense_layers=3),
+    "gptoss": Known(window=128),
+}
+"""By a pattern of the name without blanks and dashes; the first that is found counts. [the models' config.json]"""
+
+
+def known_model(name: str) -> Known:
+    """Return what is known of the model called `name`; nothing of a model that is not listed.
+
+    >>> known_model("DeepSeek-V3 671B").dense_layers
+    3
+    """
+    short = re.sub(r"[\s_-]", "", name.lower())
+    return next((known for pattern, known in _KNOWN.items() if re.search(pattern, short)), Known())

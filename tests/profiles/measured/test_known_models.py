@@ -1,0 +1,50 @@
+"""Models that are known by name have what their published configurations state."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evenflow.profiles.measured.as_training import training_of
+from evenflow.profiles.measured.assumptions import completed
+from evenflow.profiles.measured.known_models import known_model
+from evenflow.profiles.measured.run import MeasuredRun
+from evenflow.profiles.transformer.config_file import read_transformer
+
+CONFIGS = Path(__file__).parents[3] / "examples" / "configs"
+RUN = MeasuredRun(
+    id="a", source="s", ref="r", hardware="h100", gpus=256, model="DeepSeek-V3", hidden=7168, ffn=18432, layers=61,
+    heads=128, head_dim=128, vocab=129280, seq=4096, experts=256, active_experts=8, expert_ffn=2048, shared_experts=1,
+    mtp_layers=1, gated_mlp=True, tied_embeddings=False, precision="fp8", tp=1, ep=64, pp=4, mbs=1, gbs=256,
+)  # fmt: skip
+
+
+def test_a_run_of_deepseek_is_the_model_of_its_configuration() -> None:
+    training, _topology = training_of(completed(RUN))
+    stated = read_transformer(CONFIGS / "deepseek_v3.json").model
+    for name in ("hidden", "layers", "heads", "ffn", "vocabulary", "latent", "predicted_tokens", "experts"):
+        assert getattr(training.model, name) == getattr(stated, name), name
+
+
+@pytest.mark.parametrize(("name", "dense", "window"), [
+    ("DeepSeek-V3 671B", 3, 0), ("deepseek_v2_lite", 1, 0), ("Kimi-K2", 1, 0), ("GLM-4.5-Air", 1, 0), ("GLM 4.5", 3, 0),
+    ("GPT-OSS 120B", 0, 128), ("Llama-3.1 8B", 0, 0), ("Mixtral 8x7B", 0, 0),
+])  # fmt: skip
+def test_names_are_found_however_they_are_written(name: str, dense: int, window: int) -> None:
+    known = known_model(name)
+    assert (known.dense_layers, known.window) == (dense, window)
+
+
+def test_every_second_layer_of_gpt_oss_has_a_window() -> None:
+    training, _topology = training_of(completed(replace(RUN, model="GPT-OSS 20B", layers=4, pp=1)))
+    assert [training.model.has_window(layer) for layer in range(4)] == [True, False, True, False]
+
+
+def test_tokens_for_experts_of_other_nodes_are_assumed_to_be_sent_once() -> None:
+    across = completed(RUN)
+    assert "overlap_flags" in [assumption.field for assumption in across.assumed]
+    assert training_of(across)[0].software.sends_tokens_once
+    inside = completed(replace(RUN, ep=8))
+    assert "overlap_flags" not in [assumption.field for assumption in inside.assumed]
+    assert not training_of(inside)[0].software.sends_tokens_once
+    assert not training_of(completed(replace(RUN, overlap_flags="alltoall")))[0].software.sends_tokens_once
