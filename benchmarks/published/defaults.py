@@ -171,8 +171,8 @@ def generations_text(known: Mapping[str, Reached]) -> str:
     lines = []
     for generation, reached in known.items():
         names = [name for name in PARAMETERS if getattr(reached, name) != getattr(usual, name)]
-        values = ", ".join(f"{name}={_short(getattr(reached, name))}" for name in names)
-        lines.append(f'    "{generation}": Reached({values}),')
+        values = [f"        {name}={_short(getattr(reached, name))}," for name in names]
+        lines += [f'    "{generation}": Reached(', *values, "    ),"]
     return "\n".join(lines)
 
 
