@@ -7,7 +7,7 @@ from evenflow.cli.text.predict_text import predict_text
 from evenflow.export.results.prediction_fields import NextPlan, PredictionSetting
 from evenflow.language import CHINESE, speaking
 from evenflow.predict import prediction as prediction_module
-from evenflow.predict.expected_error import ErrorRange
+from evenflow.predict.expected_error import ALL, CALIBRATED, ErrorRange
 from evenflow.predict.memory import Held, RankMemory
 from evenflow.predict.prediction import PartTime, Prediction, predict
 from evenflow.predict.training import Degrees
@@ -72,6 +72,20 @@ docs/accuracy.md"""
 def test_golden(prediction):
     setting = PredictionSetting(memory_limit_bytes=16 * GIGABYTE, assumed=("--recompute=none", "--zero=1"))
     assert predict_text(prediction, setting) == GOLDEN
+
+
+@pytest.mark.parametrize(
+    ("of", "sentence"),
+    [
+        (ALL, "the interval follows from 12 published runs of 3 sources (all kinds), see docs/accuracy.md"),
+        (CALIBRATED, "the interval follows from the 12 runs of the calibration"),
+    ],
+)
+def test_what_the_interval_follows_from(prediction, monkeypatch, of, sentence):
+    error = ErrorRange(low=-0.1, high=0.1, runs=12, sources=3, of=of)
+    monkeypatch.setattr(prediction_module, "expected_error", lambda *_: error)
+    text = predict_text(prediction, PredictionSetting(memory_limit_bytes=0))
+    assert " ".join(text.split()).endswith(sentence)
 
 
 def test_many_ranks_are_three(prediction):

@@ -198,7 +198,8 @@ def _change(prediction: Prediction, setting: PredictionSetting) -> Iterator[str]
     if change is None:
         yield from wrapped(_("no change of one or two settings fits on as many devices: use more devices"), _WIDTH)
         return
-    yield _("the smallest change that fits: {options}", options=", ".join(setting.changed_options))
+    options = ", ".join(setting.changed_options)
+    yield from wrapped(_("the smallest change that fits: {options}", options=options), _WIDTH)
     yield _(
         "with it a step of {step_ms:,.1f} ms ({longer:+.1f} %) and {peak} GB on the fullest rank",
         step_ms=change.step_ns / 1e6,

@@ -223,6 +223,12 @@ def test_the_model_of_a_configuration(evenflow, folder):
     assert found["parameters"] == 2 * 320 * 64 + 64 + 4 * (2 * 64 + 64 * (2 * 64 + 2 * 32 + 3 * 160))
 
 
+def test_a_configuration_from_standard_input(evenflow, folder):
+    result = evenflow(*LLAMA, "--model", "-", stdin=json.dumps(SMALL_LLAMA))
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("standard input: 4 layers")
+
+
 def test_a_configuration_that_is_none(evenflow, folder):
     (folder / "small.json").write_text("[]")
     result = evenflow(*LLAMA)
