@@ -108,3 +108,14 @@ def test_a_device_shows_more_than_all_parts() -> None:
     assert memory.allocated_bytes == 1000
     assert memory.total_bytes == 1050
     assert memory.device_bytes == 1050 + 150 + 400
+
+
+def test_exchanges_under_products_take_buffers_for_all_tokens() -> None:
+    accelerator = accelerator_named("h100")
+    degrees = Degrees(tensor=2)
+    plain = Training(model=transformer(), degrees=degrees, microbatch=2, global_batch=2, sequence=256)
+    overlapped = replace(plain, software=Software(overlaps_tensor=True))
+    more = constant_bytes(overlapped, accelerator) - constant_bytes(plain, accelerator)
+    assert more == 10 * 2 * (2 * 256) * 512 + 2 * 32 * 2**20
+    alone = replace(overlapped, degrees=Degrees())
+    assert constant_bytes(alone, accelerator) == constant_bytes(replace(plain, degrees=Degrees()), accelerator)

@@ -15,7 +15,7 @@ from evenflow.predict.activations import (
     tail_working,
 )
 from evenflow.predict.held import Held, Parts, added, largest, total
-from evenflow.predict.layer_work import HALF
+from evenflow.predict.layer_work import HALF, tokens
 from evenflow.predict.parameters import (
     Parameters,
     dense_group,
@@ -40,6 +40,11 @@ _LAYER_WORKSPACES = (4 * 2**20, 32 * 2**20)
 
 [Transformer Engine, transformer_engine/pytorch/module/base.py: get_cublas_workspace_size_bytes]
 """
+_OVERLAPPED_PRODUCTS = 10
+"""Products that exchange parts while they run, each with a buffer for all tokens: of the queries and of the MLP's first
+matrix forward, for input and for weight; of the two others forward and for input."""
+_OVERLAPPED_STREAMS = 3
+"""Parts that they run at once, each with a workspace. [the same, initialize_ub]"""
 _CACHED = 0.15
 """Of what is allocated, what an allocator keeps besides for later use. It gives that back before it fails.
 
@@ -75,8 +80,12 @@ class RankMemory:
 def constant_bytes(training: Training, accelerator: Accelerator) -> int:
     """Return the bytes of workspaces, of messages between ranks and of gathered parameters, which every rank holds."""
     messages = 2 * boundary_bytes(training) if training.degrees.pipeline > 1 else 0
-    workspaces = 2 * _WORKSPACE + _LAYER_WORKSPACES[accelerator.rate("float8") > accelerator.rate("bfloat16")]
-    return workspaces + messages + _gathered_bytes(training)
+    layers = _LAYER_WORKSPACES[accelerator.rate("float8") > accelerator.rate("bfloat16")]
+    overlapped = 0
+    if training.software.overlaps_tensor and training.degrees.tensor > 1:
+        layers *= _OVERLAPPED_STREAMS
+        overlapped = round(_OVERLAPPED_PRODUCTS * HALF * tokens(training) * training.model.hidden)
+    return 2 * _WORKSPACE + layers + messages + overlapped + _gathered_bytes(training)
 
 
 def _gathered_bytes(training: Training) -> int:

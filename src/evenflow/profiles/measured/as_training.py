@@ -12,6 +12,9 @@ from evenflow.profiles.measured.layouts import layout_of
 from evenflow.profiles.measured.run import MeasuredRun
 from evenflow.profiles.measured.settings import Settings, expert_tensor_of, recompute_modules, settings_of
 
+_TENSOR_OVERLAP = ("TP_COMM_OVERLAP=True", "tp_comm_overlap=True", "tp-comm-overlap")
+"""Flags with which tensor-parallel exchanges run under matrix products."""
+
 
 def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
     """Return a completed run, which lacks nothing, as a training and the devices that it runs on.
@@ -74,7 +77,9 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         fused_elementwise=is_megatron or "compile" in flags,
         splits_messages=run.zero not in _DEEPSPEED,
         captured_graphs="GRAPH=True" in flags or "cuda_graph_impl='full" in flags or "cuda_graph_impl='local" in flags,
-        overlaps_tensor="TP_COMM_OVERLAP=True" in flags or "tp_comm_overlap=True" in flags,
+        overlaps_tensor=any(
+            mark in flags for mark in ("TP_COMM_OVERLAP=True", "tp_comm_overlap=True", "tp-comm-overlap")
+        ),
         overlaps_gradients=not old,
         overlaps_parameters=not old,
         overlaps_pipeline=not old and (run.zero == "fsdp" or _known(run.vpp) > 1),
