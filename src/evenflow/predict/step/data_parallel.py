@@ -7,7 +7,7 @@ there in time, the step begins later by as much.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,26 +102,20 @@ def _of_rank(
 ) -> RankExchanges:
     software = training.software
     rank_end = max(window.last_backward[1] for window in windows)
-    gathered = wait = 0.0
-    for window in sorted(windows, key=lambda each: each.first_forward):
-        begin, end = window.first_forward
-        for count, each_ns in _gathers(training, topology, window.parameters):
-            last_needed = end - (end - begin) / count
-            if software.overlaps_parameters:
-                wait = max(wait, gathered + each_ns - begin, gathered + count * each_ns - last_needed)
-            gathered += count * each_ns
-    wait = wait if software.overlaps_parameters else gathered
-    reduced = finish = 0.0
-    for window in sorted(windows, key=lambda each: each.last_backward[1]):
-        begin, end = window.last_backward
-        for count, each_ns in _reductions(training, topology, window.parameters):
-            first_ready = begin + (end - begin) / count
-            finish = max(finish, first_ready) + count * each_ns if software.overlaps_gradients else 0.0
-            finish = max(finish, end + each_ns)
-            reduced += count * each_ns
-    if not software.overlaps_gradients:
-        finish = rank_end + reduced
-    finish = max(finish, rank_end)
+    gathers = [
+        Buckets(*window.first_forward, count, each_ns)
+        for window in sorted(windows, key=lambda each: each.first_forward)
+        for count, each_ns in _gathers(training, topology, window.parameters)
+    ]
+    gathered = sum(each.total_ns for each in gathers)
+    wait = longest_wait_ns(gathers) if software.overlaps_parameters else gathered
+    reductions = [
+        Buckets(*window.last_backward, count, each_ns)
+        for window in sorted(windows, key=lambda each: each.last_backward[1])
+        for count, each_ns in _reductions(training, topology, window.parameters)
+    ]
+    reduced = sum(each.total_ns for each in reductions)
+    finish = max(rank_end, last_reduced_ns(reductions)) if software.overlaps_gradients else rank_end + reduced
     hidden = max(0.0, reduced - (finish - rank_end))
     return RankExchanges(
         wait_ns=wait,
@@ -131,6 +125,53 @@ def _of_rank(
         busy_share=busy_share,
         optimizer_ns=_optimizer_ns(training, topology, windows),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """Equal exchanges, each of an equal part of a pass."""
+
+    begin_ns: float
+    """When the pass begins."""
+    end_ns: float
+    count: int
+    each_ns: float
+    """Time of one exchange."""
+
+    @property
+    def total_ns(self) -> float:
+        """Time of all of them."""
+        return self.count * self.each_ns
+
+    @property
+    def part_ns(self) -> float:
+        """Time of the part of the pass that an exchange belongs to."""
+        return (self.end_ns - self.begin_ns) / self.count
+
+
+def last_reduced_ns(every: Iterable[Buckets]) -> float:
+    """Return when the last exchange ends, where each begins behind its part of the pass and the exchange before it.
+
+    Of equal exchanges one after the other either the first decides when the last one ends, or the last one itself.
+    """
+    end_ns = 0.0
+    for buckets in every:
+        end_ns = max(end_ns, buckets.begin_ns + buckets.part_ns) + buckets.total_ns
+        end_ns = max(end_ns, buckets.end_ns + buckets.each_ns)
+    return end_ns
+
+
+def longest_wait_ns(every: Iterable[Buckets]) -> float:
+    """Return how long a pass waits at most, where exchanges run from time 0 on and each part needs its own to be done.
+
+    Of equal exchanges the first or the last one is waited for longest.
+    """
+    done_ns = wait_ns = 0.0
+    for buckets in every:
+        wait_ns = max(wait_ns, done_ns + buckets.each_ns - buckets.begin_ns)
+        done_ns += buckets.total_ns
+        wait_ns = max(wait_ns, done_ns - (buckets.end_ns - buckets.part_ns))
+    return wait_ns
 
 
 def _groups(training: Training, parameters: Parameters) -> Iterator[tuple[Group, float]]:
