@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.published.flops import is_launch_bound
-from benchmarks.published.guesses import Guess, by_source, memory_errors, time_errors
+from benchmarks.published.guesses import HALF, Guess, by_source, memory_errors, time_errors
 from benchmarks.published.ranking import Ranking, rank, ranking_groups
 from benchmarks.published.scores import Error, Score, score
 from benchmarks.table import aligned
@@ -20,11 +20,15 @@ _NARROW = f", hidden < {SMALL_HIDDEN}"
 _Parts = Iterable[tuple[str, list[Guess]]]
 
 
+def _known(points: int) -> str:
+    return "half" if points == HALF else str(points)
+
+
 def time_table(guesses: Mapping[int, Sequence[Guess]]) -> str:
-    """Return the errors of steps: by source, with 0, 1, 3 … measured runs of the source known, and over all sources."""
+    """Return the errors of steps: by source, with 0, 1, 3, half … measured runs of the source known, and over all."""
     header = ["step time", "runs known", "rows", "MAPE %", "median %", "bias %", "worst %", "worst row"]
     scores = _scores(guesses, _time_parts, time_errors, overall=_ALL_BUT, is_counted=_is_not_alone)
-    rows = [[name, str(points), *_columns(found)] for name, points, found in scores]
+    rows = [[name, _known(points), *_columns(found)] for name, points, found in scores]
     return aligned(header, rows)
 
 
@@ -35,7 +39,7 @@ def memory_table(guesses: Mapping[int, Sequence[Guess]]) -> str:
     wide = f"all, hidden >= {SMALL_HIDDEN}"
     scores = _scores(guesses, _memory_parts, memory_errors, overall=wide, is_counted=lambda one: not _is_narrow(one))
     rows = [
-        [name, str(points), *_columns(found), str(found.too_low), _percent(found.lowest), found.lowest_id or "-"]
+        [name, _known(points), *_columns(found), str(found.too_low), _percent(found.lowest), found.lowest_id or "-"]
         for name, points, found in scores
     ]
     return aligned(header, rows)
@@ -49,7 +53,7 @@ def small_memory_table(guesses: Mapping[int, Sequence[Guess]]) -> str:
         found = score(memory_errors(small), absolute=True)
         if found:
             cells = [f"{value:+.2f}" for value in (found.bias, found.worst)]
-            rows.append([_GOLDEN, str(points), str(found.count), f"{found.mape:.2f}", *cells, found.worst_id])
+            rows.append([_GOLDEN, _known(points), str(found.count), f"{found.mape:.2f}", *cells, found.worst_id])
     header = [f"hidden < {SMALL_HIDDEN}", "runs known", "rows", "mean GiB", "bias GiB", "worst GiB", "worst row"]
     return aligned(header, rows) if rows else ""
 
@@ -60,7 +64,7 @@ def ranking_table(guesses: Mapping[int, Sequence[Guess]]) -> str:
     for points, every in guesses.items():
         parts = [(name, rankings(of)) for name, of in by_source(every)]
         parts.append((_ALL_BUT, rankings(filter(_is_not_alone, every))))
-        rows += [[name, str(points), *_ranking_columns(of)] for name, of in parts if of]
+        rows += [[name, _known(points), *_ranking_columns(of)] for name, of in parts if of]
     header = ["ranking", "runs known", "groups", "mean tau", "mean regret %", "worst regret %", "worst group"]
     return aligned(header, rows)
 

@@ -1,7 +1,7 @@
 """Tables of scores."""
 
 from benchmarks.published.accuracy import DATA
-from benchmarks.published.guesses import guess_all
+from benchmarks.published.guesses import HALF, guess_all
 from benchmarks.published.predictor import Predicted
 
 from benchmarks.published import report
@@ -73,6 +73,12 @@ def test_a_predictor_that_knows_the_truth_ranks_without_regret() -> None:
     guesses = guess_all({"big.csv": runs}, twice)
     assert len(report.rankings(guesses)) == 7
     assert lines(report.ranking_table({0: guesses}))["big"][:5] == ["0", "7", "1.00", "0.0", "0.0"]
+
+
+def test_half_of_the_runs_known_is_said_in_words() -> None:
+    runs = [make_run(id=f"row {index}") for index in range(4)]
+    guesses = guess_all({"a.csv": runs}, twice, calibrate=lambda predictor, known: predictor, points=HALF)
+    assert lines(report.time_table({HALF: guesses}))["a"][:2] == ["half", "2"]
 
 
 def test_assumptions_and_refusals_are_listed() -> None:
