@@ -77,6 +77,11 @@ def test_spread_of_copies_far_apart(context: int, data: int, tensor: int, pipeli
     assert replace(NODES, domain_devices=domain).spread(group) == _spread_one_by_one(group, domain)
 
 
+def test_copies_may_be_very_far_apart() -> None:
+    far = Group(size=1000, stride=1, parts=1000, part_stride=10**12)
+    assert NODES.spread(far) == Spread(domains=1000, fewest=1)
+
+
 def test_every_member_of_a_node_has_a_card() -> None:
     def rate(group: Group, collective: Collective = Collective.ALL_REDUCE) -> int:
         return NODES.axis(group, collective).bandwidth_bytes_per_s

@@ -146,6 +146,5 @@ def _spread(group: Group, domain: int) -> Spread:
     members = group.members
     begins = np.arange(0, math.lcm(group.span, domain), group.span)
     firsts = {int(begin + offset) % domain for begin in begins for offset in (0, group.stride - 1)}
-    counts = [np.bincount((first + members) // domain) for first in firsts]
-    counts = [count[count > 0] for count in counts]
+    counts = [np.unique((first + members) // domain, return_counts=True)[1] for first in firsts]
     return Spread(domains=max(map(len, counts)), fewest=min(int(count.min()) for count in counts))
