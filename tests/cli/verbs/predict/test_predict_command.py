@@ -130,6 +130,7 @@ def test_settings_that_cannot_be_are_named_by_their_options(evenflow, options, m
         ("--chunks", 2, "--recompute", "full"),
         ("--recompute", "selective", "--attention", "unfused"),
         ("--schedule", "zbv"),
+        ("--chunks", 2, "--group-size", 8),
         ("--layers-per-rank", "1,2,2,3"),
         ("--experts", 8, "--expert", 4, "--expert-ffn", 512),
         ("--gpus-per-node", 8),
@@ -152,6 +153,7 @@ def test_the_layer_file_gives_the_same_pipeline(evenflow, folder, options):
         schedule=words[words.index("--schedule") + 1] if "--schedule" in words else usual,
         num_microbatches=found["microbatches"],
         layers=layers,
+        group_size=int(words[words.index("--group-size") + 1]) if "--group-size" in words else None,
         recompute={} if kind == "none" else {kind: layers},
     )
     simulation = simulate(network, plan, communication=Communication(latency_ns=int(message.removesuffix("ns"))))
@@ -189,6 +191,8 @@ def test_the_printed_command_plans_a_step_that_is_not_longer(evenflow, folder, o
         (("--experts", 4), "--expert-ffn must be given with --experts"),
         (("--experts", 4, "--expert-ffn", 64, "--active-experts", 5), "must be from 1 to the 4 experts"),
         (("--accelerator", "none.yaml"), "cannot read none.yaml: no such file"),
+        (("--group-size", 4), "--group-size must not be given for 1f1b, which has no groups of microbatches"),
+        (("--chunks", 2, "--group-size", 3), "--group-size must be"),
         (("--recompute-modules", "mlp"), "--recompute-modules must come with --recompute selective"),
         (("--recompute", "selective", "--recompute-layers", 1), "--recompute-layers must come with --recompute full"),
         (("--overlap", "tensor,everything"), "--overlap must be some of tensor, gradients"),

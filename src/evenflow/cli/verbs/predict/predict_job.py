@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evenflow.cli.shared import options
+from evenflow.cli.shared.group_sizes import check_asked
 from evenflow.cli.shared.layers_per_rank import kept_layers
 from evenflow.cli.shared.model_config import config_path
 from evenflow.cli.verbs.predict.model_numbers import model_of
@@ -14,11 +15,12 @@ from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.topology import Topology
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.model import Sizes
 from evenflow.predict.limits.checks import check_training
 from evenflow.predict.training import Degrees, Sharding, Software, Training
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.accelerator_file import accelerator_given
-from evenflow.schedule import family_name
+from evenflow.schedule import default_family, family_name
 
 _KINDS = {word: kind for kind, word in KIND_WORDS.items()}
 """Recompute kind by the word of ``--recompute``."""
@@ -44,6 +46,7 @@ def predict_job(asked: PredictOptions, *, given: Collection[str]) -> PredictJob:
     model = model_of(asked)
     training = _training(asked, model.model, accelerator)
     check_training(training, accelerator, named=option)
+    _check_group_size(training)
     limit = options.memory_limit(asked.memory) or accelerator.memory_bytes
     return PredictJob(
         training=training,
@@ -92,6 +95,7 @@ def _training(asked: PredictOptions, model: Transformer, accelerator: Accelerato
         schedule=schedule,
         recompute=_KINDS[asked.recompute],
         full_layers=asked.recompute_layers,
+        group_size=asked.group_size,
         layout=layers or (),
         ends_are_layers=layers is None and _ends_count(model.layers, asked.pipeline * chunks),
         software=_software(asked),
@@ -99,6 +103,15 @@ def _training(asked: PredictOptions, model: Transformer, accelerator: Accelerato
     if asked.recompute_modules is None:
         return training
     return replace(training, recompute_modules=tuple(name.strip() for name in asked.recompute_modules.split(",")))
+
+
+def _check_group_size(training: Training) -> None:
+    degrees = training.degrees
+    family = training.schedule or default_family(num_chunks=degrees.chunks, less_memory=False)
+    sizes = Sizes(
+        num_ranks=degrees.pipeline, num_chunks=degrees.chunks, num_microbatches=training.microbatches
+    )  # fmt: skip
+    check_asked(training.group_size, schedule=family, sizes=sizes)
 
 
 def _usual_precision(accelerator: Accelerator) -> str:

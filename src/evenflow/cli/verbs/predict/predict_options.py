@@ -131,6 +131,11 @@ _OPTIONS = (
         help="One of `evenflow schedules`, such as zb-h1.  [default: 1f1b, or interleaved for several chunks]",
     ),
     _step(
+        "--group-size",
+        type=options.MICROBATCH_COUNT,
+        help="Microbatches of a group in an interleaved schedule.  [default: as many as ranks]",
+    ),
+    _step(
         "--layers-per-rank",
         multiple=True,
         metavar="N,N,…",
@@ -224,6 +229,7 @@ class PredictOptions:
     recompute_modules: str | None
     recompute_layers: int | None
     schedule: str | None
+    group_size: int | None
     layers_per_rank: tuple[str, ...]
     attention: str
     elementwise: str
