@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from evenflow.cluster.reached import Reached
 from evenflow.cluster.topology import Topology
+from evenflow.predict.memory import RankMemory
 from evenflow.predict.prediction import Prediction, predict
 from evenflow.predict.training import Training
 
@@ -14,6 +15,17 @@ class Quantity(StrEnum):
 
     TIME = "time"
     MEMORY = "memory"
+
+
+class MemoryOf(StrEnum):
+    """What measured memory counts."""
+
+    ALLOCATED = "allocated"
+    """What the framework allocated."""
+    RESERVED = "reserved"
+    """What its allocator took from the device for that."""
+    DEVICE = "device"
+    """What the device showed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +41,7 @@ class Measurement:
     """Peak memory of a device; None where it was not measured."""
     is_last_rank: bool = False
     """Whether the memory is that of the last pipeline rank, and not of the fullest one."""
-    is_of_device: bool = False
-    """Whether the memory was read from the device, and not from the framework, which counts what is allocated."""
+    memory_of: MemoryOf = MemoryOf.ALLOCATED
 
     def measured(self, quantity: Quantity) -> float | None:
         """Return nanoseconds or bytes; None where that was not measured."""
@@ -44,7 +55,7 @@ class Measurement:
     @property
     def configuration(self) -> tuple[object, ...]:
         """What its predictions depend on."""
-        return self.training, self.topology, self.is_last_rank, self.is_of_device
+        return self.training, self.topology, self.is_last_rank, self.memory_of
 
     def prediction(self, reached: Reached) -> Prediction:
         """Return the prediction if the accelerator reaches that."""
@@ -55,8 +66,13 @@ class Measurement:
         """Return the nanoseconds or bytes that were measured, as predicted."""
         if quantity is Quantity.TIME:
             return prediction.step_ns
-        ranks = [rank.device_bytes if self.is_of_device else rank.allocated_bytes for rank in prediction.memory]
+        ranks = [self._counted(rank) for rank in prediction.memory]
         return float(ranks[-1] if self.is_last_rank else max(ranks))
+
+    def _counted(self, rank: RankMemory) -> int:
+        if self.memory_of is MemoryOf.DEVICE:
+            return rank.device_bytes
+        return rank.total_bytes if self.memory_of is MemoryOf.RESERVED else rank.allocated_bytes
 
     def predicted(self, quantity: Quantity, reached: Reached) -> float:
         """Return nanoseconds or bytes if the accelerator reaches that."""

@@ -91,6 +91,11 @@ def recompute_modules(run: MeasuredRun) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names)) or (usual,)
 
 
+def is_reserved(run: MeasuredRun) -> bool:
+    """Whether the notes say that memory is what the allocator reserved."""
+    return settings_of(run).values.get("peak") == "reserved"
+
+
 def is_read_from_device(run: MeasuredRun) -> bool:
     """Whether the notes say that memory is the device's own: with nvidia-smi, or in whole gigabytes, as it is then."""
     if settings_of(run).values.get("peak") == "device":
