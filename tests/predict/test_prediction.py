@@ -43,7 +43,26 @@ def exposed(prediction: Prediction, name: str) -> float:
     return next(part.exposed_ns for part in prediction.parts if part.name == name)
 
 
-@given(trainings())
+@st.composite
+def steps(draw: st.DrawFn) -> Training:
+    """Trainings in every layout of devices, with and without each overlap."""
+    drawn = draw(trainings())
+    degrees = replace(
+        drawn.degrees,
+        context=draw(st.sampled_from([1, 2])),
+        expert=draw(st.sampled_from([1, 2, 4])) if drawn.model.experts else 1,
+        data=draw(st.sampled_from([1, 4, 6, 16])),
+        data_outermost=draw(st.booleans()),
+    )
+    names = (
+        "overlaps_gradients", "overlaps_parameters", "overlaps_pipeline", "captured_graphs", "sends_tokens_once",
+        "splits_messages",
+    )  # fmt: skip
+    software = replace(drawn.software, **{name: draw(st.booleans()) for name in names})
+    return replace(drawn, degrees=degrees, software=software)
+
+
+@given(steps())
 def test_parts_add_up_and_none_is_negative(training: Training) -> None:
     found = predict(training, NODES)
     timeline = found.simulation.timeline
@@ -71,7 +90,7 @@ def test_one_device_communicates_with_nobody(training: Training) -> None:
     assert found.step_ns == pytest.approx(expected, rel=1e-5)  # every part is rounded to a nanosecond
 
 
-@given(trainings(), st.sampled_from(["overlaps_gradients", "overlaps_parameters", "overlaps_pipeline"]))
+@given(steps(), st.sampled_from(["overlaps_gradients", "overlaps_parameters", "overlaps_pipeline"]))
 def test_what_overlaps_is_never_longer(training: Training, flag: str) -> None:
     def step_ns(overlaps: bool) -> float:
         return predict(replace(training, software=replace(training.software, **{flag: overlaps})), NODES).step_ns
@@ -79,7 +98,7 @@ def test_what_overlaps_is_never_longer(training: Training, flag: str) -> None:
     assert step_ns(True) <= step_ns(False) * (1 + 1e-9)
 
 
-@given(trainings(), st.sampled_from(["link_bytes_per_s", "network_bytes_per_s", "memory_bytes_per_s", "flops_per_s"]))
+@given(steps(), st.sampled_from(["link_bytes_per_s", "network_bytes_per_s", "memory_bytes_per_s", "flops_per_s"]))
 def test_a_better_device_is_never_slower(training: Training, rate: str) -> None:
     better = replace(DEVICE, **{rate: 2 * getattr(DEVICE, rate)})
     usual = predict(training, NODES).step_ns
