@@ -23,7 +23,7 @@ from evenflow.profiles.measured.as_training import training_of
 from evenflow.profiles.measured.assumptions import completed
 from evenflow.profiles.measured.run import MeasuredRun
 
-ROWS = 30
+ROWS = 80
 """Most runs of a source that are fitted: evenly spread over its rows. The others are for tests."""
 FEWEST = 5
 """Fewest runs of a source that are fitted: the oddities of two or three would decide."""

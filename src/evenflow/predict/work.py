@@ -82,11 +82,14 @@ MISALIGNED = 4.0
 the other units of an A100 have a quarter of their rate. [NVIDIA, Matrix Multiplication Background User's Guide]"""
 
 
-def product(
-    rows: float, columns: float, depth: float, *, dtype: str, module: str, count: float = 1.0, item_bytes: float = 2.0
-) -> Operators:
+_INPUT_BYTES = {"float32": 4.0, "float8": 1.0, "float4": 0.5}
+"""Bytes of a number that a product reads, by its format; 2 in the others."""
+
+
+def product(rows: float, columns: float, depth: float, *, dtype: str, module: str, count: float = 1.0) -> Operators:
     """Return `count` products [rows, depth] x [depth, columns] as one call."""
-    moved = item_bytes * (rows * depth + depth * columns) + 2 * rows * columns
+    read = _INPUT_BYTES.get(dtype, 2.0)
+    moved = read * (rows * depth + depth * columns) + max(read, 2.0) * rows * columns
     flops = 2.0 * rows * columns * depth * count
     return Operators(
         spent=Spent.PRODUCTS, module=module, flops=flops, moved_bytes=moved * count, dtype=dtype, depth=depth

@@ -89,7 +89,9 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         sends_tokens_once=any(name in flags for name in ("deepep", "hybridep")),
         reduced_bytes=4 if run.precision in ("bf16", "fp32") else 2,
     )
-    layers_of_cell = re.search(r"recompute_num_layers=([0-9]+)", run.recompute_detail or "")
+    detail = run.recompute_detail or ""
+    is_uniform = "uniform" in detail  # then the number is the layers of a group, and every group computes again
+    layers_of_cell = None if is_uniform else re.search(r"recompute_num_layers=([0-9]+)", detail)
     kind = {"full": "full", "selective": "select"}.get(run.recompute or "", "none")
     training = Training(
         model=model,
