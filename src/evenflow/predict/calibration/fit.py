@@ -26,7 +26,7 @@ from evenflow.predict.calibration.tunable import Tunable, tunables
 
 _FOLDS = 10
 """Parts that are left out in turn, to see how well the others predict them."""
-_DEPENDS = 0.05
+_DEPENDS = 0.02
 """A run depends on a parameter where this part of its step, or more, changes in proportion."""
 
 

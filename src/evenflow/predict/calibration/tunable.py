@@ -66,7 +66,7 @@ TUNABLES: Mapping[str, Tunable] = {
         Tunable(name="low_precision_share", width=0.4, absent=lambda: _("no run has products in 8 or 4 bits")),
         Tunable(name="attention_share", width=0.6, absent=lambda: _("no run waits for fused attention")),
         Tunable(
-            name="ramp_depth", width=1.0, shift=256.0, absent=lambda: _("no run has short sums in its matrix products")
+            name="ramp_depth", width=0.6, shift=256.0, absent=lambda: _("no run has short sums in its matrix products")
         ),
         Tunable(
             name="reserve_share",
