@@ -11,6 +11,7 @@ from evenflow.profiles.measured.known_models import known_model
 from evenflow.profiles.measured.layouts import layout_of
 from evenflow.profiles.measured.run import MeasuredRun
 from evenflow.profiles.measured.settings import Settings, expert_tensor_of, recompute_modules, settings_of
+from evenflow.profiles.measured.words import precision_of, recompute_of, schedule_of, sharding_of
 
 _TENSOR_OVERLAP = ("TP_COMM_OVERLAP=True", "tp_comm_overlap=True", "tp-comm-overlap")
 """Flags with which tensor-parallel exchanges run under matrix products."""
@@ -34,7 +35,9 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
             dense_layers=settings.dense_layers or known.dense_layers,
         )
     flags = run.overlap_flags or ""
-    old = str(run.hardware).startswith(("v100", "a100")) and run.zero != "fsdp"
+    sharding, precision = sharding_of(run), precision_of(run)
+    is_shared = sharding is Sharding.PARAMETERS
+    old = str(run.hardware).startswith(("v100", "a100")) and not is_shared
     model = Transformer(
         hidden=_known(run.hidden),
         layers=_known(run.layers),
@@ -55,7 +58,6 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         dropout=old or (settings.is_megatron and not _known(run.gated_mlp)),
         name=run.model or "model",
     )
-    sharding = {"distopt": "1", "fsdp": "3"}.get(_known(run.zero), _known(run.zero))
     degrees = Degrees(
         tensor=_known(run.tp),
         pipeline=_known(run.pp),
@@ -65,10 +67,10 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         expert=_known(run.ep),
         expert_tensor=expert_tensor_of(run) if settings.is_megatron else None,
         sequence_parallel=_known(run.sequence_parallel),
-        sharding=Sharding(sharding),
+        sharding=sharding,
         data_outermost="TP_PP_DP_MAPPING=True" in flags,
     )
-    is_megatron = run.zero != "fsdp" or settings.is_megatron or any(mark in flags for mark in _MEGATRON)
+    is_megatron = not is_shared or settings.is_megatron or any(mark in flags for mark in _MEGATRON)
     software = Software(
         fused_attention=not old if settings.fused_attention is None else settings.fused_attention,
         transposes_attention=_is_batch_first(run, settings),
@@ -82,24 +84,25 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         ),
         overlaps_gradients=not old,
         overlaps_parameters=not old,
-        overlaps_pipeline=not old and (run.zero == "fsdp" or _known(run.vpp) > 1),
+        overlaps_pipeline=not old and (is_shared or _known(run.vpp) > 1),
         overlaps_experts="overlap_moe_expert_parallel_comm=True" in flags,
-        gradient_bytes=2 if run.precision == "fp16" else 4,
+        gradient_bytes=2 if precision == "fp16" else 4,
         gathered_bytes=1 if "FP8_PARAM_GATHER=True" in flags else 2,
         sends_tokens_once=any(name in flags for name in ("deepep", "hybridep")),
-        reduced_bytes=4 if run.precision in ("bf16", "fp32") else 2,
+        reduced_bytes=4 if precision in ("bf16", "fp32") else 2,
     )
     detail = run.recompute_detail or ""
     is_uniform = "uniform" in detail  # then the number is the layers of a group, and every group computes again
     layers_of_cell = None if is_uniform else re.search(r"recompute_num_layers=([0-9]+)", detail)
-    kind = {"full": "full", "selective": "select"}.get(run.recompute or "", "none")
+    kind = recompute_of(run)
     training = Training(
         model=model,
         degrees=degrees,
         microbatch=_known(run.mbs),
         global_batch=_known(run.gbs),
         sequence=_known(run.seq),
-        precision=run.precision or "bf16",
+        precision=precision,
+        schedule=schedule_of(run),
         recompute=kind,
         full_layers=int(layers_of_cell[1]) if kind == "full" and layers_of_cell else None,
         recompute_modules=recompute_modules(run),

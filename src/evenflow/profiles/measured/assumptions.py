@@ -10,6 +10,7 @@ from dataclasses import replace
 from evenflow.language import _
 from evenflow.profiles.measured.run import Assumption, MeasuredRun
 from evenflow.profiles.measured.settings import expert_tensor_of, settings_of
+from evenflow.profiles.measured.words import is_fully_shared
 
 GPT2_VOCABULARY = 50_257
 LLAMA2_VOCABULARY = 32_000
@@ -98,7 +99,7 @@ def _precision(run: MeasuredRun) -> tuple[object, str]:
 
 
 def _recompute(run: MeasuredRun) -> tuple[object, str]:
-    if run.zero == "fsdp":
+    if is_fully_shared(run):
         return "selective", _("not mentioned: usual where parameters are fully sharded")
     return "none", _("not mentioned")
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from evenflow.predict.training import PRODUCTS
 from evenflow.predict.transformer import LatentAttention
 from evenflow.profiles.measured.run import MeasuredRun
+from evenflow.profiles.measured.words import is_fully_shared
 
 _DEEPSEEK_RANKS = (1536, 512)
 """Widths of the narrow queries, and of keys and values, of DeepSeek-V3. [arXiv:2412.19437, §4.2]"""
@@ -87,7 +88,7 @@ def recompute_modules(run: MeasuredRun) -> tuple[str, ...]:
     offloaded = re.search(r"offload[-_]modules=\[([^]]*)\]", run.recompute_detail or "")
     for name in re.findall(r"[a-z_0-9]+", offloaded[1]) if offloaded else []:
         names += _OFFLOADED.get(name, ())
-    usual = PRODUCTS if run.zero == "fsdp" and not settings_of(run).is_megatron else "core_attn"
+    usual = PRODUCTS if is_fully_shared(run) and not settings_of(run).is_megatron else "core_attn"
     return tuple(dict.fromkeys(names)) or (usual,)
 
 
