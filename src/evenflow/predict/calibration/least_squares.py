@@ -13,8 +13,8 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Residuals = Callable[[Array], Array]
 
-USUAL_SCALE = 0.05
-"""Scatter of predictions around measurements where too few runs show it."""
+USUAL_SCALE = 0.08
+"""Scatter of predictions around measurements where too few runs show it: about that of published runs."""
 _WORTH = 2.0
 """Runs that `USUAL_SCALE` counts as."""
 _TURN = 1.345

@@ -56,7 +56,7 @@ class Tunable:
 TUNABLES: Mapping[str, Tunable] = {
     tunable.name: tunable
     for tunable in (
-        Tunable(name="product_share", width=0.5, absent=lambda: _("no run waits for matrix products")),
+        Tunable(name="product_share", width=0.3, absent=lambda: _("no run waits for matrix products")),
         Tunable(name="operator_ns", width=1.0, absent=lambda: _("no run waits for the launch of operators")),
         Tunable(name="network_share", width=1.0, absent=lambda: _("no run waits for what crosses nodes")),
         Tunable(name="link_share", width=1.0, absent=lambda: _("no run waits for what is exchanged inside a node")),
@@ -70,14 +70,14 @@ TUNABLES: Mapping[str, Tunable] = {
         ),
         Tunable(
             name="reserve_share",
-            width=0.5,
+            width=0.2,
             shift=1.0,
             quantity=Quantity.MEMORY,
             absent=lambda: _("no run has the memory that its device showed, or reserved"),
         ),
         Tunable(
             name="driver_bytes",
-            width=1.5,
+            width=0.8,
             shift=2.0**30,
             quantity=Quantity.MEMORY,
             absent=lambda: _("no run has the memory that its device showed"),
