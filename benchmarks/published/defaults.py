@@ -18,7 +18,7 @@ from evenflow.errors import InputError
 from evenflow.predict import expected_error
 from evenflow.predict.calibration.fit import fit
 from evenflow.predict.calibration.measurement import Measurement, Quantity
-from evenflow.predict.expected_error import ALL, kind_of
+from evenflow.predict.expected_error import kinds_of
 from evenflow.profiles.measured.as_training import training_of
 from evenflow.profiles.measured.assumptions import completed
 from evenflow.profiles.measured.run import MeasuredRun
@@ -78,9 +78,9 @@ class Row:
         return self.measurement.topology.accelerator.generation
 
     @property
-    def kind(self) -> str:
-        """Name of its kind in `evenflow.predict.expected_error`."""
-        return kind_of(self.generation, has_experts=bool(self.run.experts))
+    def kinds(self) -> tuple[str, ...]:
+        """Names of its kinds in `evenflow.predict.expected_error`."""
+        return kinds_of(self.generation, has_experts=bool(self.run.experts))
 
 
 def rows_of(runs: Iterable[MeasuredRun]) -> list[Row]:
@@ -147,7 +147,7 @@ def left_out_residuals(rows: Sequence[Row], done: dict[object, Reached]) -> dict
             if row.run.source == source:
                 predicted = row.measurement.predicted(Quantity.TIME, known[row.generation])
                 ratio = row.measurement.step_ns / predicted - 1  # type: ignore[operator]
-                for kind in (row.kind, ALL):
+                for kind in row.kinds:
                     found.setdefault(kind, {}).setdefault(source, []).append(ratio)
     return found
 

@@ -21,6 +21,8 @@ class ErrorRange:
 
 ALL = "all"
 CALIBRATED = "calibrated"
+_SOURCES = 2
+"""Fewest sources of a kind: the runs of one have too much in common."""
 _RANGES: Mapping[str, tuple[float, float, int, int]] = {
     # begin: ranges
     "all": (-0.15, 0.25, 0, 0),
@@ -30,7 +32,7 @@ _RANGES: Mapping[str, tuple[float, float, int, int]] = {
 
 
 def expected_error(training: Training, topology: Topology) -> ErrorRange:
-    """Return the range of published runs like this one, or of all where there are none.
+    """Return the range of published runs like this one, or of a wider kind where only one source has such runs.
 
     An accelerator that was calibrated has the error of its own runs: a normal distribution with that mean of absolute
     values has 80 % within 1.6 of it.
@@ -40,12 +42,16 @@ def expected_error(training: Training, topology: Topology) -> ErrorRange:
         error = calibration.expected_step_error or calibration.step_error
         if error is not None:
             return ErrorRange(low=-1.6 * error, high=1.6 * error, runs=calibration.runs, sources=1, of=CALIBRATED)
-    kind = kind_of(topology.accelerator.generation, has_experts=training.model.experts is not None)
-    found = kind if kind in _RANGES else ALL
+    found = next(
+        kind
+        for kind in kinds_of(topology.accelerator.generation, has_experts=training.model.experts is not None)
+        if kind == ALL or (kind in _RANGES and _RANGES[kind][-1] >= _SOURCES)
+    )
     low, high, runs, sources = _RANGES[found]
     return ErrorRange(low=low, high=high, runs=runs, sources=sources, of=found)
 
 
-def kind_of(generation: str, *, has_experts: bool) -> str:
-    """Return the name of a kind of run."""
-    return f"{generation}, {'experts' if has_experts else 'dense'}"
+def kinds_of(generation: str, *, has_experts: bool) -> tuple[str, ...]:
+    """Return the kinds of a run, from the narrowest to all."""
+    model = "experts" if has_experts else "dense"
+    return f"{generation}, {model}", model, ALL
