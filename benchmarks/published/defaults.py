@@ -153,11 +153,14 @@ def left_out_residuals(rows: Sequence[Row], done: dict[object, Reached]) -> dict
 
 
 def ranges(residuals: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, tuple[float, float, int, int]]:
-    """Return low, high, runs and sources by kind: the middle 80 %, every source with the same weight."""
+    """Return low, high, runs and sources by kind: the middle 80 %.
+
+    Every source has the same weight, but one of fewer than `FEWEST` runs less, in proportion.
+    """
     found = {}
     for kind, by_source in residuals.items():
         values = np.concatenate([np.asarray(list(of)) for of in by_source.values()])
-        weights = np.concatenate([np.full(len(of), 1 / len(of)) for of in by_source.values()])
+        weights = np.concatenate([np.full(len(of), 1 / max(len(of), FEWEST)) for of in by_source.values()])
         order = np.argsort(values)
         reached = np.cumsum(weights[order]) / weights.sum()
         low, high = (float(values[order][np.searchsorted(reached, share)]) for share in (0.1, 0.9))

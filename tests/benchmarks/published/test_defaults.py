@@ -35,13 +35,14 @@ def test_the_text_of_generations_says_their_values() -> None:
 
 
 def test_ranges_are_the_middle_of_residuals_and_every_source_weighs_the_same() -> None:
-    many = [value / 100 for value in range(-10, 11)]
-    found = defaults.ranges({"kind": {"a": many, "b": [1.0]}})
+    many, few = [value / 100 for value in range(-10, 11)], [1.0] * defaults.FEWEST
+    found = defaults.ranges({"kind": {"a": many, "b": few}})
     low, high, runs, sources = found["kind"]
-    assert (runs, sources) == (22, 2)
+    assert (runs, sources) == (21 + defaults.FEWEST, 2)
     assert low == pytest.approx(-0.06)  # a fifth of the first source, which has half of the weight
     assert high == 1.0
-    assert defaults.ranges({"kind": {"a": many * 50, "b": [1.0]}})["kind"][:2] == pytest.approx((low, high))
+    assert defaults.ranges({"kind": {"a": many * 50, "b": few}})["kind"][:2] == pytest.approx((low, high))
+    assert defaults.ranges({"kind": {"a": many, "b": few[:1]}})["kind"][1] == pytest.approx(0.1)  # one run decides less
 
 
 def test_what_runs_were_made_with_is_found_again() -> None:
