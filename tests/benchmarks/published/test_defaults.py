@@ -42,7 +42,8 @@ def test_ranges_are_the_middle_of_residuals_and_every_source_weighs_the_same() -
     assert low == pytest.approx(-0.06)  # a fifth of the first source, which has half of the weight
     assert high == 1.0
     assert defaults.ranges({"kind": {"a": many * 50, "b": few}})["kind"][:2] == pytest.approx((low, high))
-    assert defaults.ranges({"kind": {"a": many, "b": few[:1]}})["kind"][1] == pytest.approx(0.1)  # one run decides less
+    one_more = {"kind": {"a": many, "b": few[:1], "c": many}}
+    assert defaults.ranges(one_more)["kind"][1] == pytest.approx(0.1)  # one run decides less
 
 
 def test_what_runs_were_made_with_is_found_again() -> None:
