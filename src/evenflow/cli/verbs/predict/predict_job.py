@@ -162,6 +162,7 @@ def _software(asked: PredictOptions) -> Software:
         overlaps_parameters="parameters" in asked.overlap,
         overlaps_pipeline="pipeline" in asked.overlap,
         overlaps_experts="experts" in asked.overlap,
+        sends_tokens_once=asked.token_dispatcher == "deepep",
         gradient_bytes=gradient_bytes,
         reduced_bytes=gradient_bytes,
     )
@@ -175,6 +176,7 @@ def _assumed(asked: PredictOptions, training: Training, accelerator: Accelerator
         "recompute": asked.recompute,
         "zero": asked.zero if degrees.data * degrees.context > 1 else None,
         "context_exchange": asked.context_exchange if degrees.context > 1 else None,
+        "token_dispatcher": asked.token_dispatcher if degrees.expert > 1 else None,
         "attention": asked.attention,
         "elementwise": asked.elementwise,
         "overlap": ",".join(asked.overlap) or "none",

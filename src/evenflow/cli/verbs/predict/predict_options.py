@@ -100,6 +100,13 @@ _OPTIONS = (
         show_default=True,
         help="How the devices of --context exchange keys and values.",
     ),
+    _degrees(
+        "--token-dispatcher",
+        type=click.Choice(["alltoall", "deepep"]),
+        default="alltoall",
+        show_default=True,
+        help="How tokens go to experts: a copy for each expert, or one for each node (DeepEP, HybridEP).",
+    ),
     _step("--global-batch", type=options.SEQUENCE_COUNT, required=True, help="Sequences of a step."),
     _step("--microbatch", type=options.SEQUENCE_COUNT, default=1, show_default=True, help="Sequences of a microbatch."),
     _step("--seq", "sequence", type=options.TOKEN_COUNT, required=True, help="Tokens of a sequence."),
@@ -221,6 +228,7 @@ class PredictOptions:
     zero: str
     no_sequence_parallel: bool
     context_exchange: str
+    token_dispatcher: str
     global_batch: int
     microbatch: int
     sequence: int
