@@ -43,7 +43,7 @@ _SIZE_UNKNOWN = {"a100": "a100-80", "v100": "v100-32"}
 
 def _hardware(run: MeasuredRun) -> tuple[object, str]:
     if run.hardware is None:
-        return "h100", _("the most frequent one; only rows that state memory alone lack it")
+        return "h100", _("the most frequent one")
     return _SIZE_UNKNOWN[run.hardware], _("memory size not stated: the larger one")
 
 

@@ -125,12 +125,12 @@ _OPTIONS = (
     _step(
         "--recompute-modules",
         metavar="NAME,…",
-        help="Of a layer, with --recompute selective.  [default: core_attn]",
+        help="What of a layer is computed again, with --recompute selective.  [default: core_attn]",
     ),
     _step(
         "--recompute-layers",
         type=options.LAYER_COUNT,
-        help="Of each cell, with --recompute full.  [default: all]",
+        help="Layers of each cell that are computed again, with --recompute full.  [default: all]",
     ),
     _step(
         "--schedule",

@@ -79,7 +79,7 @@ def read_log(path: Path) -> LogFile:
     try:
         kind = path.stat().st_mode
         if not (stat.S_ISREG(kind) or stat.S_ISFIFO(kind) or stat.S_ISDIR(kind)):
-            raise FileError(path, reason=_("it is no file"))
+            raise FileError(path, reason=_("it is not a file"))
         with path.open("rb") as file:
             return LogFile(path=path, run=parse_log(log_lines(file), place=str(path)))
     except (OSError, ValueError) as error:
