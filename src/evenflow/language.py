@@ -10,9 +10,9 @@ Names of options, fields, kinds and files are never translated. A library call s
 
 import gettext
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 
 ENGLISH, CHINESE = "en", "zh"
@@ -64,6 +64,15 @@ def _n(one: str, several: str, /, *, count: int, **values: object) -> str:
     if spoken() == ENGLISH:
         return _in_words(message).format(**values)
     return _translated(message, _catalogue(spoken()).ngettext(one, several, count), values)
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Return one text or more as one, with semicolons between them; what is a message in them is one in the whole.
+
+    >>> joined(["8 ranks", "2 chunks"])
+    '8 ranks; 2 chunks'
+    """
+    return reduce(lambda before, text: _("{before}; {text}", before=before, text=text), texts)
 
 
 def to_translate(message: str) -> str:

@@ -7,10 +7,15 @@ import pytest
 from evenflow.language import CHINESE, speaking
 from evenflow.model import Plan
 from evenflow.targets.registry import all_targets
+from tests.paths import ROOT
 
 ENGLISH = re.compile(r"(?<!--)\b(?<!-)[a-z]{2,} [a-z]{2,}")
 DOCUMENTED = "To put in yaml configuration:"
 """The title of the block to paste, word for word that of the SAPP guide."""
+COMMAND = "evenflow plan "
+"""What a line to copy begins with."""
+RUNS = ROOT / "benchmarks/published/data/torchtitan.csv"
+CHINESE_SIGN = re.compile("[\u4e00-\u9fff]")
 SIZES = ("tiny.json", "--ranks", 2, "--microbatches", 4)
 
 
@@ -29,17 +34,19 @@ SIZES = ("tiny.json", "--ranks", 2, "--microbatches", 4)
             *("predict", "--hidden", 64, "--layers", 4, "--heads", 4, "--vocab", 320, "--accelerator", "h100"),
             *("--global-batch", 8, "--seq", 64, "--pipeline", 2, "-o", "l.json", "--json", "p.json"),
         ),
+        ("calibrate", RUNS, "--accelerator", "h100-96", "--runs", "runs.csv", "--json", "c.json", "-o", "mine.yaml"),
         ("plan", *SIZES, "--target", "megatron", "--schedule", "best", "--time-limit", 2),
         ("plan", *SIZES, "--target", "deepspeed", "--chunks", 2),
         ("plan", *SIZES, "--target", "megatorn"),
     ],
 )
-@pytest.mark.usefixtures("folder")
-def test_no_sentence_is_in_english(evenflow, arguments):
+def test_no_sentence_is_in_english_and_no_file_in_chinese(folder, evenflow, arguments):
     result = evenflow("--lang", "zh", *arguments)
     assert result.exit_code in (0, 2, 3), result.output
-    found = [line for line in result.output.splitlines() if ENGLISH.search(line) and line != DOCUMENTED]
-    assert found == []
+    lines = [line for line in result.output.splitlines() if line != DOCUMENTED and not line.startswith(COMMAND)]
+    assert [line for line in lines if ENGLISH.search(line)] == []
+    written = [file for file in folder.iterdir() if file.suffix in (".json", ".svg", ".csv", ".yaml")]
+    assert [file.name for file in written if CHINESE_SIGN.search(file.read_text())] == []
 
 
 @pytest.mark.parametrize("target", all_targets().values(), ids=lambda target: target.name)
@@ -49,4 +56,4 @@ def test_what_a_framework_takes_is_explained_in_chinese(target):
         with speaking(CHINESE):
             written = target.write(plan, version)
         titles = [piece.title for piece in written.pieces]
-        assert [text for text in (*titles, *written.notes) if not re.search("[\u4e00-\u9fff]", text)] == []
+        assert [text for text in (*titles, *written.notes) if not CHINESE_SIGN.search(text)] == []

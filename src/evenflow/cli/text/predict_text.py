@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from evenflow.cli.text.display_width import wrapped
 from evenflow.cli.text.tables import aligned
 from evenflow.export.results.prediction_fields import PredictionSetting
-from evenflow.language import _
+from evenflow.language import _, joined
 from evenflow.predict.expected_error import ALL, CALIBRATED
 from evenflow.predict.memory import Held, RankMemory
 from evenflow.predict.parameters import model_parameters
@@ -229,7 +229,7 @@ def _next(prediction: Prediction, setting: PredictionSetting) -> str:
 
 def _notes(prediction: Prediction, setting: PredictionSetting) -> Iterator[str]:
     if setting.notes:
-        yield from wrapped(_("of the model: {notes}", notes="; ".join(setting.notes)), _WIDTH)
+        yield from wrapped(_("of the model: {notes}", notes=joined(setting.notes)), _WIDTH)
     if setting.assumed:
         yield from wrapped(_("assumed: {options}", options=", ".join(setting.assumed)), _WIDTH)
     yield from wrapped(_error(prediction), _WIDTH)

@@ -4,13 +4,14 @@ import json
 import math
 from collections.abc import Mapping
 
-from evenflow.language import ENGLISH, english, spoken
+from evenflow.language import english
 
 
 def format_object(fields: Mapping[str, object]) -> str:
     """Return a JSON object, one field on each line."""
-    texts = fields if spoken() == ENGLISH else {key: _in_english(value) for key, value in fields.items()}
-    lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in texts.items()]
+    lines = [
+        f"  {json.dumps(key)}: {json.dumps(_in_english(value), ensure_ascii=False)}" for key, value in fields.items()
+    ]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
@@ -20,7 +21,7 @@ def finite(value: float) -> float | None:
 
 
 def _in_english(value: object) -> object:
-    """Return a value with its messages in English."""
+    """Return a value with its messages in English; they may have been made while another language was spoken."""
     if isinstance(value, str):
         return english(value)
     if isinstance(value, Mapping):

@@ -12,7 +12,7 @@ from evenflow.cli.shared.options import FILE
 from evenflow.cluster import Accelerator, Cluster, Link, parse_mesh
 from evenflow.cluster.topology import usual_links
 from evenflow.errors import InputError
-from evenflow.language import _
+from evenflow.language import _, joined
 from evenflow.profiles.cluster_file import read_cluster_file
 from evenflow.units import format_memory, parse_bandwidth, parse_memory, parse_time
 
@@ -97,18 +97,20 @@ def taken_notes(cluster: Cluster, accelerator: Accelerator) -> tuple[str, ...]:
         *_taken_link(_("links inside a node"), cluster.intra, intra, has_any=cluster.devices_per_node > 1),
         *_taken_link(_("links between nodes"), cluster.inter, inter, has_any=cluster.num_nodes > 1),
     ]
-    return (_("as {name} has them: {taken}", name=accelerator.name, taken="; ".join(taken)),) if taken else ()
+    return (_("as {name} has them: {taken}", name=accelerator.name, taken=joined(taken)),) if taken else ()
 
 
 def _taken_link(title: str, link: Link, usual: Link, *, has_any: bool) -> list[str]:
     if not has_any:
         return []
-    parts = []
-    if link.bytes_per_s == usual.bytes_per_s:
-        parts.append(f"{link.bytes_per_s / 1e9:,.1f} GB/s")
-    if (link.start_ns, link.latency_ns) == (usual.start_ns, usual.latency_ns):
-        parts.append(_("latency {latency:,.1f} us", latency=link.message_ns / 1000))
-    return [f"{title} {', '.join(parts)}"] if parts else []
+    values = {"title": title, "rate": link.bytes_per_s / 1e9, "latency": link.message_ns / 1000}
+    same_rate = link.bytes_per_s == usual.bytes_per_s
+    same_latency = (link.start_ns, link.latency_ns) == (usual.start_ns, usual.latency_ns)
+    if same_rate and same_latency:
+        return [_("{title} {rate:,.1f} GB/s, latency {latency:,.1f} us", **values)]
+    if same_rate:
+        return [_("{title} {rate:,.1f} GB/s", **values)]
+    return [_("{title} latency {latency:,.1f} us", **values)] if same_latency else []
 
 
 def cluster_options(command: Callable[..., int]) -> Callable[..., int]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evenflow.errors import InputError
-from evenflow.language import _, _n
+from evenflow.language import _, _n, english
 from evenflow.profiles.measured.logs.degrees import with_sizes
 from evenflow.profiles.measured.logs.log_file import LogFile
 from evenflow.profiles.measured.logs.log_format import PeakOf
@@ -56,7 +56,7 @@ def measured_run(logs: Sequence[LogFile], *, place: Path) -> MeasuredRun:
         tflops_gpu=None if steady is None else _possible(steady.tflops),
         mem_gib=None if peak is None else _possible(peak[1]),
         mem_rank=None if peak is None else peak[2],
-        notes="; ".join(notes),
+        notes="; ".join(map(english, notes)),
     )
 
 
