@@ -39,7 +39,7 @@ def messages_in(tree: ast.AST) -> Iterator[Key]:
 
 
 def help_of(command: click.Command) -> Iterator[str]:
-    """The help of a command, of its own options and of the commands below it; click has words for --help."""
+    """The help of a command, of its options and of the commands below it."""
     yield from (message for message, _ in messages_of_help(command.help or ""))
     helps = (getattr(param, "help", None) for param in command.params)
     yield from (text for text in helps if text)

@@ -4,7 +4,19 @@ import pytest
 
 from evenflow.errors import InputError
 from evenflow.export.results.json_text import format_object
-from evenflow.language import CHINESE, ENGLISH, _, _n, english, language_of, looked_up, saying_stage, speaking, spoken
+from evenflow.language import (
+    CHINESE,
+    ENGLISH,
+    _,
+    _n,
+    english,
+    joined,
+    language_of,
+    looked_up,
+    saying_stage,
+    speaking,
+    spoken,
+)
 
 
 def test_a_message_with_braces_needs_no_values() -> None:
@@ -46,9 +58,18 @@ def test_a_composed_error_knows_its_english() -> None:
     assert english(error.args[0]) == "--memory must be above zero, got 0"
 
 
+def test_joined_sentences_know_their_english() -> None:
+    with speaking(CHINESE):
+        text = joined([_("must be above zero"), "--memory", _("leave it out")])
+    assert text == "必须大于零；--memory；请去掉它"
+    assert english(text) == "must be above zero; --memory; leave it out"
+
+
 def test_json_is_in_english() -> None:
     with speaking(CHINESE):
-        text = format_object({"reason": _("must be above zero"), "all": [{"rule": _("must be above zero")}, 1]})
+        fields = {"reason": _("must be above zero"), "all": [{"rule": _("must be above zero")}, 1]}
+        text = format_object(fields)
+    assert text == format_object(fields)  # whatever is spoken by now
     assert text == '{\n  "reason": "must be above zero",\n  "all": [{"rule": "must be above zero"}, 1]\n}\n'
 
 

@@ -65,7 +65,7 @@ class Verbs(click.Group):
             run_command(lambda: super(Verbs, self).main(args, *rest, **extra))
 
 
-@click.group(cls=Verbs, no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Verbs, no_args_is_help=False)
 @click.version_option(evenflow.__version__, prog_name="evenflow")
 def main() -> None:
     """Plan pipeline-parallel training: cut, recomputation and order of work, with a proof of how good the plan is.

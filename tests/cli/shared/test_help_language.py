@@ -55,7 +55,10 @@ def test_what_click_says_by_itself_is_translated(evenflow: Evenflow) -> None:
 
 def test_the_next_command_speaks_its_own_language(evenflow: Evenflow) -> None:
     evenflow("guide", "--help", "--lang", "zh")
-    assert "\nOptions:\n" in evenflow("guide", "--help").stdout
+    english = evenflow("guide", "--help").stdout
+    assert "\nOptions:\n" in english
+    assert english.endswith("  Show this message and exit.\n")
+    assert evenflow("guide", "--help", "--lang", "zh").stdout.endswith("  显示本帮助并退出。\n")
 
 
 def test_another_language_is_refused(evenflow: Evenflow) -> None:

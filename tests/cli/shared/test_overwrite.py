@@ -7,6 +7,7 @@ import pytest
 
 from evenflow.cli.main import main
 from evenflow.cli.sapp.flags import parse
+from tests.paths import ROOT
 
 
 def commands(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -37,6 +38,11 @@ def test_the_compatible_command_too():
 
 SIZES = ("--ranks", 2, "--microbatches", 2)
 CASES = {
+    "predict": (
+        *("--hidden", 64, "--layers", 4, "--heads", 4, "--vocab", 320, "--accelerator", "h100"),
+        *("--global-batch", 8, "--seq", 64),
+    ),
+    "calibrate": (ROOT / "benchmarks/published/data/torchtitan.csv", "--accelerator", "h100-96"),
     "plan": ("tiny.json", *SIZES, "--time-limit", 1),
     "simulate": ("tiny.json", "--layers", "2,2", "--microbatches", 2),
     "compare": ("tiny.json", *SIZES),
@@ -74,7 +80,10 @@ def test_a_file_of_somebody_else_is_refused_before_the_work(folder, evenflow, ve
 
 
 @pytest.mark.usefixtures("fake_solver")
-@pytest.mark.parametrize("verb", ["plan", "simulate", "compare", "schedules", "schedule show", "guide", "quick-tune"])
+@pytest.mark.parametrize(
+    "verb",
+    ["predict", "calibrate", "plan", "simulate", "compare", "schedules", "schedule show", "guide", "quick-tune"],
+)
 def test_the_same_command_again_replaces_its_own_file(folder, evenflow, verb):
     command = (*verb.split(), *CASES[verb], "--json", "result.json")
     first = evenflow(*command)

@@ -24,6 +24,7 @@ from evenflow.language import (
 
 OPTION = "--lang"
 HELP = to_translate("Language of help and messages.  [default: that of the locale]")
+HELP_OF_HELP = to_translate("Show this message and exit.")
 _KEPT_AS_IT_IS = "\b"
 """Before a paragraph: click's sign not to fill its lines."""
 
@@ -69,6 +70,8 @@ def with_language(command: click.Command) -> click.Command:
         command.context_class = _Context
         choice = click.Choice(LANGUAGES)
         command.params.append(click.Option([OPTION], type=choice, expose_value=False, help=HELP))
+        command.add_help_option = False  # click's own stays in the language of the first command of a process
+        click.help_option("-h", "--help", help=HELP_OF_HELP)(command)
     for inner in getattr(command, "commands", {}).values():
         inner.short_help = next(messages_of_help(inner.help or ""))[0]  # whole, as the catalogue has it
         with_language(inner)
