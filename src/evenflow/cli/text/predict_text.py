@@ -240,13 +240,20 @@ def _error(prediction: Prediction) -> str:
     error = prediction.expected_error
     if error.of == CALIBRATED:
         return _("the interval follows from the {runs} runs of the calibration", runs=error.runs)
-    of = _("all kinds") if error.of == ALL else error.of
     return _(
         "the interval follows from {runs} published runs of {sources} sources ({of}), see docs/accuracy.md",
         runs=error.runs,
         sources=error.sources,
-        of=of,
+        of=_kind_of_run(error.of),
     )
+
+
+def _kind_of_run(kind: str) -> str:
+    """Return what runs were compared, in the language spoken."""
+    generation, _comma, models = kind.rpartition(", ")
+    if kind == ALL:
+        return _("all kinds")
+    return _("{name}, dense", name=generation) if models == "dense" else _("{name}, experts", name=generation)
 
 
 def _ms(time_ns: float) -> str:
