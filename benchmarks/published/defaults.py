@@ -106,7 +106,7 @@ def fitted_generations(
 
     `done` keeps fits, so that one to the same rows from the same start is not done again.
     """
-    known = dict(GENERATIONS)
+    known = {**GENERATIONS, **{stage.generation: Reached() for stage in STAGES}}
     done = {} if done is None else done
     for stage in STAGES:
         start = _merged(known[stage.generation], known[stage.after], stage.names)

@@ -82,6 +82,9 @@ class Software:
     splits_messages: bool = True
     """Each tensor-parallel device sends its share of a pipeline message, and gathers at the other end. [Megatron-LM,
     arXiv:2104.04473, §4.1]"""
+    messages_in_turn: bool = False
+    """A rank sends on and receives back one after the other, where messages are not overlapped: the instructions of
+    DeepSpeed's pipeline engine. Else both go at once, as Megatron-LM batches them."""
     overlaps_experts: bool = False
     """Tokens are exchanged between experts under other microbatches' computation."""
     gradient_bytes: int = 4

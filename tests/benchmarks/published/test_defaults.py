@@ -56,9 +56,10 @@ def test_what_runs_were_made_with_is_found_again() -> None:
     found = defaults.fitted_generations(made)
     assert found["Ampere"].product_share == pytest.approx(0.6, rel=0.02)
     assert found["Hopper"].memory_share == found["Ampere"].memory_share  # taken over
-    assert found["Hopper"].product_share == GENERATIONS["Hopper"].product_share  # no run of it
+    assert found["Hopper"].product_share == Reached().product_share  # no run of it
     untouched = defaults.fitted_generations(made, without="mosaicml-mpt")
-    assert untouched["Ampere"] == GENERATIONS["Ampere"]
+    assert untouched["Ampere"] == Reached()
+    assert untouched["Ascend"] == GENERATIONS["Ascend"]  # never fitted
 
 
 def test_residuals_are_of_runs_that_were_left_out() -> None:
@@ -66,7 +67,7 @@ def test_residuals_are_of_runs_that_were_left_out() -> None:
     found = defaults.left_out_residuals(rows, {})
     kind, model, every = rows[0].kinds
     for row, residual in zip(rows, found[every]["mosaicml-mpt"], strict=True):
-        predicted = row.measurement.predicted(Quantity.TIME, GENERATIONS[row.generation])
+        predicted = row.measurement.predicted(Quantity.TIME, Reached())
         assert residual == pytest.approx((row.measurement.step_ns or 0) / predicted - 1)
     assert found[kind] == found[model] == found[every]
 

@@ -21,8 +21,8 @@ def simulated(training: Training, topology: Topology, priced: PricedNetwork, pla
 
     Where messages run under computation, only who waits for one is late. Where they do not, sender and receiver are
     both held up; an action then ends when its result has arrived, which is what the receiver would wait for as well,
-    and as both directions go at once the receiver's own message covers it. Times are those of one forward and of one
-    backward, shape [2, num_stages]; 0 where messages run under computation.
+    and as both directions go at once the receiver's own message covers it, unless they go in turn. Times are those of
+    one forward and of one backward, shape [2, num_stages]; 0 where messages run under computation.
     """
     schedule = schedule_of(plan)
     times = message_times(training, topology, schedule)
@@ -34,7 +34,7 @@ def simulated(training: Training, topology: Topology, priced: PricedNetwork, pla
         timeline = run(graph, costs.durations, _by_receiver(times))
         sent = np.zeros_like(times)
     else:
-        sent = times
+        sent = 2 * times if training.software.messages_in_turn else times
         costs = replace(costs, forward_ns=costs.forward_ns + sent[0], backward_ns=costs.backward_ns + sent[1])
         timeline = run(graph, costs.durations)
     communication = longest if times.any() else None

@@ -78,6 +78,7 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         fused_loss=is_megatron,
         fused_elementwise=is_megatron or "compile" in flags,
         splits_messages=run.zero not in _DEEPSPEED,
+        messages_in_turn=run.zero in _DEEPSPEED,
         captured_graphs="GRAPH=True" in flags or "cuda_graph_impl='full" in flags or "cuda_graph_impl='local" in flags,
         overlaps_tensor=any(
             mark in flags for mark in ("TP_COMM_OVERLAP=True", "tp_comm_overlap=True", "tp-comm-overlap")
