@@ -66,6 +66,7 @@ def score_sections(
     """Return the tables of scores by the name of their place in the page, and the picture as SVG."""
     guesses = {points: guess_all(files, predictor, calibrate=calibrate, points=points) for points in POINTS}
     sections = {
+        "in-short": report.summary_table(guesses),
         "step-times": report.time_table(guesses),
         "memory": report.memory_table(guesses),
         "small-memory": report.small_memory_table(guesses) or "none",

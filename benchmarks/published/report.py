@@ -32,6 +32,26 @@ def time_table(guesses: Mapping[int, Sequence[Guess]]) -> str:
     return aligned(header, rows)
 
 
+def summary_table(guesses: Mapping[int, Sequence[Guess]]) -> str:
+    """Return mean errors of every source, with names only and after half of its runs, and the regret of its ranking."""
+    names_only, half = dict(by_source(guesses.get(0, ()))), dict(by_source(guesses.get(HALF, ())))
+    rows = []
+    for name, of in names_only.items():
+        regrets = [ranking.regret for ranking in rankings(of)]
+        regret = f"{100 * sum(regrets) / len(regrets):.1f}" if regrets else "-"
+        generations = sorted({str(guess.run.hardware).partition("-")[0] for guess in of})
+        steps, memory = ([_mean(errors(known)) for known in (of, half.get(name, []))]
+                         for errors in (time_errors, memory_errors))  # fmt: skip
+        rows.append([name, " ".join(generations), *steps, *memory, regret])
+    header = ["mean errors %", "on", "steps", "half known", "memory", "half known", "regret"]
+    return aligned(header, rows)
+
+
+def _mean(errors: Sequence[Error]) -> str:
+    found = score(errors)
+    return f"{100 * found.mape:.1f}" if found else "-"
+
+
 def memory_table(guesses: Mapping[int, Sequence[Guess]]) -> str:
     """Return the errors of peak memory by source and rank that was measured, and predictions that are too low."""
     header = ["peak memory", "runs known", "rows", "MAPE %", "median %", "bias %", "worst %", "worst row"]

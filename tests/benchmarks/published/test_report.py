@@ -87,3 +87,14 @@ def test_assumptions_and_refusals_are_listed() -> None:
     assert lines(report.assumption_table(guesses))["a"][:3] == ["2", "vocab", "50257"]
     assert report.refusals(guesses) == "bare: the source does not state seq"
     assert completed(runs[0]).vocab == 50257
+
+
+def test_the_summary_has_a_row_for_every_source() -> None:
+    runs = [make_run(id="timed"), make_run(id="weighed", step_s="", mem_gib="8", hardware="a100-40")]
+    other = [make_run(id="other", source="other")]
+    every = guess_all({"a.csv": runs, "b.csv": other}, twice)
+    table = report.summary_table({0: every, HALF: every[:1]}).splitlines()
+    assert [line.split("  ")[0] for line in table] == ["mean errors %", "a", "b"]
+    assert table[1].split()[-5:] == ["100.0", "100.0", "50.0", "-", "-"]  # of the half, only a step; nothing to rank
+    assert table[2].split()[-5:] == ["100.0", "-", "-", "-", "-"]
+    assert table[1].split()[1:3] == ["a100", "h100"]
