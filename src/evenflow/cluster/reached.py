@@ -32,7 +32,7 @@ class Reached:
     step_ns: float = 10_000_000.0
     """Time of a step outside of forwards, backwards, collectives and the optimizer's traffic."""
     reserve_share: float = 0.05
-    """Of what a rank allocates, that fragmentation adds: a fit to six runs that state what their allocator reserved."""
+    """Of what a rank allocates, that fragmentation adds: a fit to four runs that state what was reserved."""
     driver_bytes: float = 3 * 2.0**30
     """Of a device, that no framework counts: the driver's context, and communicators' own buffers.
 
@@ -44,12 +44,11 @@ class Reached:
     def __post_init__(self) -> None:
         for name in PARAMETERS:
             value = getattr(self, name)
-            most = 1.0 if name.endswith("_share") and name != "reserve_share" else float("inf")
-            least_is_open = name.endswith("_share") and name != "reserve_share"
-            if not (0 < value <= most if least_is_open else 0 <= value < most):
-                rule = (
-                    _("must be a share above 0 and at most 1") if most == 1 else _("must be zero or more, and finite")
-                )
+            if name.endswith("_share") and name != "reserve_share":
+                holds, rule = 0 < value <= 1, _("must be a share above 0 and at most 1")
+            else:
+                holds, rule = 0 <= value < float("inf"), _("must be zero or more, and finite")
+            if not holds:
                 raise InputError(value=value, rule=rule, place=name)
 
     def changed(self, values: Mapping[str, float]) -> "Reached":
