@@ -12,7 +12,6 @@ from evenflow.solve.master.critical_paths import CriticalPaths
 from tests.solve.cases import cases
 from tests.solve.exhaustive import every_plan
 
-
 _MOST_QUESTIONS = 2_000
 """A search that takes longer is not brought to its end."""
 

@@ -62,7 +62,8 @@ def weakest(solution: Solution, tunables: Sequence[Tunable], chosen: Sequence[in
 
 def _reason(slopes: Array, tunables: Sequence[Tunable], chosen: Sequence[int], index: int, scale: float) -> str:
     if chosen and len(chosen) >= _most_fitted(len(slopes)):
-        return _("so few runs determine {names} at most: each further one takes two more", names=_names(tunables, chosen))
+        names = _names(tunables, chosen)
+        return _("so few runs determine {names} at most: each further one takes two more", names=names)
     if chosen and np.ptp(slopes, axis=0).max() < _FELT:
         return _("all runs have the same shape: they determine {names} alone", names=_names(tunables, chosen))
     column, others = slopes[:, index], slopes[:, list(chosen)]
