@@ -19,7 +19,7 @@ from evenflow.predict import expected_error
 from evenflow.predict.calibration.fit import fit
 from evenflow.predict.calibration.measurement import Measurement, Quantity
 from evenflow.predict.expected_error import kinds_of
-from evenflow.profiles.measured.as_training import training_of
+from evenflow.profiles.measured.as_measurement import measurement_of
 from evenflow.profiles.measured.assumptions import completed
 from evenflow.profiles.measured.run import MeasuredRun
 
@@ -91,11 +91,10 @@ def rows_of(runs: Iterable[MeasuredRun]) -> list[Row]:
         if run.lacks or run.step_s is None or guessed & {"gpus", "dp"}:
             continue
         try:
-            training, topology = training_of(run)
+            measurement = measurement_of(run)
         except InputError:
             continue
-        measurement = Measurement(name=run.id, training=training, topology=topology, step_ns=run.step_s * 1e9)
-        found.append(Row(run=run, measurement=measurement))
+        found.append(Row(run=run, measurement=replace(measurement, memory_bytes=None)))
     return found
 
 
@@ -210,12 +209,6 @@ def ranges_table(found: Mapping[str, tuple[float, float, int, int]]) -> str:
         for kind, (low, high, runs, sources) in found.items()
     ]
     return aligned(header, rows)
-
-
-def _names() -> tuple[str, ...]:
-    from evenflow.cluster.reached import PARAMETERS
-
-    return PARAMETERS
 
 
 def _short(value: float) -> str:

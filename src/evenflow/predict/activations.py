@@ -9,14 +9,10 @@ from dataclasses import dataclass, replace
 
 from evenflow.model import FULL, SELECT
 from evenflow.predict.held import Held, added, largest
-from evenflow.predict.layer_work import HALF, expert_tensor, tokens
+from evenflow.predict.layer_work import HALF, MASK, SINGLE, expert_tensor, tokens
 from evenflow.predict.parameters import dense_group, padded_vocabulary
 from evenflow.predict.training import FORMATS, PRODUCTS, Sharding, Training
 
-_MASK = 1
-"""Bytes of a number in a dropout mask."""
-_SINGLE = 4
-"""Bytes of a number in the loss, in the router, and in the sums that fused attention keeps of its softmax."""
 _ITEM = {"float8": 1.0, "float4": 0.5}
 """Bytes of a number in an input that a product in this format keeps."""
 _FULLEST = 1.25
@@ -104,7 +100,7 @@ def tail_working(training: Training) -> dict[Held, int]:
     sharded output layer is whole meanwhile.
     """
     softmax = _softmax(training)
-    beside = softmax * HALF // _SINGLE if training.software.fused_loss else 2 * softmax
+    beside = softmax * HALF // SINGLE if training.software.fused_loss else 2 * softmax
     needed = {Held.LOGITS: beside + (0 if _loss_waits(training) else softmax)}
     if training.degrees.sharding is Sharding.PARAMETERS and dense_group(training.degrees).size > 1:
         words = padded_vocabulary(training) / training.degrees.tensor
@@ -117,7 +113,7 @@ def _loss_waits(training: Training) -> bool:
 
 
 def _softmax(training: Training) -> int:
-    return round(_SINGLE * tokens(training) * padded_vocabulary(training) / training.degrees.tensor)
+    return round(SINGLE * tokens(training) * padded_vocabulary(training) / training.degrees.tensor)
 
 
 def _spread(training: Training) -> float:
@@ -154,7 +150,7 @@ def _norm(training: Training, name: str) -> list[Tensor]:
     normed = Tensor(f"normed {name}", Held.NORMS, _saved(training) * numbers, "layernorm", between_products=True)
     if training.software.fused_elementwise or model.biases.norms:
         return [Tensor(name, Held.NORMS, HALF * numbers), normed]
-    single = _SINGLE * (numbers + _spread(training))
+    single = SINGLE * (numbers + _spread(training))
     return [
         Tensor(name, Held.NORMS, HALF * numbers, instead_of="layernorm"),
         Tensor(f"{name} in 32 bits, with a factor for each token", Held.NORMS, single, "layernorm", True),
@@ -164,7 +160,7 @@ def _norm(training: Training, name: str) -> list[Tensor]:
 
 
 def _dropout(training: Training, name: str) -> list[Tensor]:
-    size = _MASK * _spread(training) * training.model.hidden
+    size = MASK * _spread(training) * training.model.hidden
     return [Tensor(name, Held.NORMS, size)] if training.model.dropout else []
 
 
@@ -204,10 +200,10 @@ def _core(training: Training, width: float) -> list[Tensor]:
     if training.software.fused_attention:
         copy = replace(out, name="attention's output in its own order")
         copies = [copy] if training.software.transposes_attention else []
-        return [out, *copies, Tensor("attention's sums", Held.ATTENTION, _SINGLE * here * heads)]
+        return [out, *copies, Tensor("attention's sums", Held.ATTENTION, SINGLE * here * heads)]
     scores = heads * here * training.sequence
     # After the softmax; with dropout also its mask, and what it lets through.
-    size = HALF * scores + ((_MASK + HALF) * scores if model.dropout else 0)
+    size = HALF * scores + ((MASK + HALF) * scores if model.dropout else 0)
     return [Tensor("attention's scores", Held.ATTENTION, size, "core_attn"), out]
 
 
@@ -240,7 +236,7 @@ def _experts(training: Training) -> list[Tensor]:
     unweighed = Tensor("unweighed output, moe", Held.EXPERTS, HALF * routed * experts.ffn / split, "moe")
     shared = _inner(training, tokens(training), experts.shared_ffn / degrees.tensor, "shared_experts")
     return [
-        Tensor("router", Held.EXPERTS, (2 * _SINGLE + _MASK) * spread * experts.count, "moe"),
+        Tensor("router", Held.EXPERTS, (2 * SINGLE + MASK) * spread * experts.count, "moe"),
         Tensor("tokens of the experts", Held.EXPERTS, _saved(training) * routed * model.hidden, "moe"),
         *inner[:-1],
         *([] if model.gated else [unweighed]),

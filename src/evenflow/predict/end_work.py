@@ -2,13 +2,10 @@
 
 from evenflow.cluster import Collective
 from evenflow.cluster.topology import Group
-from evenflow.predict.layer_work import HALF, Passes, layer_passes, tokens
+from evenflow.predict.layer_work import HALF, SINGLE, Passes, layer_passes, tokens
 from evenflow.predict.parameters import padded_vocabulary
 from evenflow.predict.training import Training
 from evenflow.predict.work import Exchange, Spent, Work, elementwise, gradients, product
-
-_SINGLE = 4
-"""Bytes of a number in the loss."""
 
 
 def head_passes(training: Training) -> Passes:
@@ -31,16 +28,18 @@ def tail_passes(training: Training) -> Passes:
     forward: tuple[Work, ...] = (
         elementwise(2 * passed, 1, "norm"),
         product(here, own, model.hidden, dtype=training.wide_format, module="output"),
-        elementwise(logits * (HALF + _SINGLE + 3 * _SINGLE), 5, "loss"),
-        *_sum_over_tensor(training, 3 * _SINGLE * here),
+        elementwise(logits * (HALF + SINGLE + 3 * SINGLE), 5, "loss"),
+        *_sum_over_tensor(training, 3 * SINGLE * here),
     )
     backward: tuple[Work, ...] = (
-        elementwise(logits * (2 * _SINGLE + HALF), 3, "loss"),
+        elementwise(logits * (2 * SINGLE + HALF), 3, "loss"),
         *gradients(here, own, model.hidden, dtype=training.wide_format, module="output"),
         *_sum_over_tensor(training, passed),
         elementwise(3 * passed, 2, "norm"),
     )
     one = Passes(forward, backward)
+    if not model.predicted_tokens:
+        return one
     block = layer_passes(training, has_experts=model.experts is not None)
     joined = Passes(
         (product(here, model.hidden, 2 * model.hidden, dtype=training.wide_format, module="mtp"),),

@@ -9,7 +9,9 @@ from evenflow.predict.work import Exchange, Operators, Spent, Work, elementwise,
 
 HALF = 2
 """Bytes of a number in activations."""
-_MASK = 1
+SINGLE = 4
+"""Bytes of a number in 32 bits: in the loss, the router, the optimizer."""
+MASK = 1
 """Bytes of a number in a dropout mask."""
 _ROUTING_CALLS = 16
 """Operators that route tokens to experts and back: scores and their choice, the map and the counts of tokens, the loss
@@ -50,7 +52,7 @@ def _norms(training: Training) -> Passes:
     """Norms of hidden states, and two sums with the residual; dropout where the model has it."""
     model, fused = training.model, training.software.fused_elementwise
     numbers = _spread_tokens(training) * model.hidden
-    passed, mask = HALF * numbers, (numbers * _MASK if model.dropout else 0.0)
+    passed, mask = HALF * numbers, (numbers * MASK if model.dropout else 0.0)
     if fused:
         forward, backward = (3 * passed + mask, 1), (2 * passed + mask, 1)
     elif model.gated:  # an addition, of the residual as of the gradients that meet there; dropout by itself
@@ -179,11 +181,11 @@ def _core(training: Training, keyed: float, valued: float, *, has_window: bool) 
     def batched(length: float) -> Operators:
         return Operators(
             spent=Spent.ATTENTION, module="core_attn", flops=flops / 2,
-            moved_bytes=scores + HALF * here * (keyed + valued) / 2 * 2, dtype=dtype, depth=length,
+            moved_bytes=scores + HALF * here * (keyed + valued), dtype=dtype, depth=length,
             is_misaligned=is_misaligned,
         )  # fmt: skip
 
-    mask = scores / HALF * _MASK if model.dropout else 0.0
+    mask = scores / HALF * MASK if model.dropout else 0.0
     softmax = elementwise(2 * scores, 1, "core_attn")
     dropout = [elementwise(2 * scores + mask, 1, "core_attn")] if model.dropout else []
     forward = [batched(depth), batched(seen), softmax, *dropout]

@@ -37,6 +37,12 @@ def expert_group(training: Training) -> Group:
     return Group(size=max(1, of_stage // stride), stride=stride)
 
 
+def shares(training: Training, parameters: Parameters) -> tuple[tuple[Group, float], ...]:
+    """Return each group that holds copies of a device's `parameters`, with how many of them."""
+    pairs = (dense_group(training.degrees), parameters.dense), (expert_group(training), parameters.expert)
+    return tuple((group, count) for group, count in pairs if count)
+
+
 def layer_parameters(training: Training, *, has_experts: bool) -> Parameters:
     """Return the parameters of one body layer on one device."""
     model, degrees = training.model, training.degrees

@@ -1,13 +1,12 @@
 """Bytes that training keeps for parameters: weights, gradients, optimizer, by what is shared out."""
 
 from evenflow.predict.held import Held, total
-from evenflow.predict.parameters import Parameters, dense_group, expert_group
+from evenflow.predict.layer_work import SINGLE
+from evenflow.predict.parameters import Parameters, shares
 from evenflow.predict.training import Sharding, Training
 
 _MOMENTS = 8
 """Bytes of Adam's two moments of a parameter."""
-_SINGLE = 4
-"""Bytes of a number in 32 bits."""
 
 
 def state_parts(training: Training, parameters: Parameters) -> dict[Held, int]:
@@ -19,14 +18,13 @@ def state_parts(training: Training, parameters: Parameters) -> dict[Held, int]:
     """
     sharding, software = training.degrees.sharding, training.software
     is_single = training.precision == "fp32" or sharding is Sharding.PARAMETERS
-    half = _SINGLE if is_single else 2
+    half = SINGLE if is_single else 2
     weights = gradients = optimizer = 0.0
-    groups = (parameters.dense, dense_group(training.degrees)), (parameters.expert, expert_group(training))
-    for count, group in groups:
+    for group, count in shares(training, parameters):
         weights += count * half / (group.size if sharding is Sharding.PARAMETERS else 1)
         shares_gradients = sharding in (Sharding.GRADIENTS, Sharding.PARAMETERS)
         gradients += count * software.gradient_bytes / (group.size if shares_gradients else 1)
-        copies = (0 if is_single else _SINGLE) + (0 if software.gradient_bytes == _SINGLE else _SINGLE)
+        copies = (0 if is_single else SINGLE) + (0 if software.gradient_bytes == SINGLE else SINGLE)
         optimizer += count * (_MOMENTS + copies) / (1 if sharding is Sharding.NOTHING else group.size)
     return {Held.PARAMETERS: round(weights), Held.GRADIENTS: round(gradients), Held.OPTIMIZER: round(optimizer)}
 

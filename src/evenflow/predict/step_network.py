@@ -20,10 +20,9 @@ from evenflow.predict.layer_work import HALF, Passes, layer_passes
 from evenflow.predict.memory import constant_bytes
 from evenflow.predict.parameters import (
     Parameters,
-    dense_group,
-    expert_group,
     head_parameters,
     layer_parameters,
+    shares,
     tail_parameters,
 )
 from evenflow.predict.pricing import Spending, overlapped, priced
@@ -182,9 +181,8 @@ def exchanges_ns(training: Training, topology: Topology, parameters: Parameters)
     gather = reduce = 0.0
     if training.degrees.pipeline > 1 or not reduces:
         return gather, reduce
-    groups = (dense_group(training.degrees), parameters.dense), (expert_group(training), parameters.expert)
-    for group, count in groups:
-        if group.size == 1 or not count:
+    for group, count in shares(training, parameters):
+        if group.size == 1:
             continue
         if gathers:
             size = round(HALF * count)

@@ -15,7 +15,8 @@ import numpy as np
 from evenflow.cluster import Collective
 from evenflow.cluster.collectives import collective_ns
 from evenflow.cluster.topology import Group, Topology
-from evenflow.predict.parameters import Parameters, dense_group, expert_group, padded_vocabulary
+from evenflow.predict.layer_work import SINGLE
+from evenflow.predict.parameters import Parameters, padded_vocabulary, shares
 from evenflow.predict.pricing import slowed_by_ns
 from evenflow.predict.step.stage_sums import StageSum
 from evenflow.predict.training import Sharding, Training
@@ -31,7 +32,6 @@ _ADAM_BYTES = 30
 _NORM_BYTES = 12
 """The same for the norm of all gradients, which reads them, and their clipping, which writes them too."""
 _OPTIMIZER_CALLS = 10
-_SINGLE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,12 +174,6 @@ def longest_wait_ns(every: Iterable[Buckets]) -> float:
     return wait_ns
 
 
-def _groups(training: Training, parameters: Parameters) -> Iterator[tuple[Group, float]]:
-    """Return the groups that hold copies of a stage's parameters, with how many parameters."""
-    pairs = (dense_group(training.degrees), parameters.dense), (expert_group(training), parameters.expert)
-    return ((group, count) for group, count in pairs if count)
-
-
 def _in_buckets(
     training: Training,
     topology: Topology,
@@ -188,7 +182,7 @@ def _in_buckets(
     item_bytes: int,
 ) -> Iterator[tuple[int, float]]:
     """Return numbers of equal buckets, and the time of the collective of one."""
-    for group, count in _groups(training, parameters):
+    for group, count in shares(training, parameters):
         if group.size > 1:
             bucket = max(_BUCKET, _BUCKET_OF_DEVICE * group.size)
             buckets = math.ceil(count / bucket)
@@ -202,7 +196,7 @@ def _gathers(training: Training, topology: Topology, parameters: Parameters) -> 
     every_pass = degrees.sharding is Sharding.PARAMETERS and degrees.pipeline == 1
     if degrees.sharding is Sharding.NOTHING or every_pass:
         return iter(())
-    item_bytes = _SINGLE if training.precision == "fp32" else training.software.gathered_bytes
+    item_bytes = SINGLE if training.precision == "fp32" else training.software.gathered_bytes
     return _in_buckets(training, topology, parameters, Collective.ALL_GATHER, item_bytes)
 
 
@@ -229,7 +223,7 @@ def _optimizer_ns(training: Training, topology: Topology, windows: Sequence[_Win
     is_whole = training.degrees.sharding is Sharding.NOTHING
     traffic = 0.0
     for window in windows:
-        for group, count in _groups(training, window.parameters):
+        for group, count in shares(training, window.parameters):
             traffic += (_ADAM_BYTES + _NORM_BYTES) * count / (1 if is_whole else group.size)
             traffic += training.software.gradient_bytes * count
     return topology.accelerator.time_ns(flops=0, moved_bytes=traffic, calls=_OPTIMIZER_CALLS)
@@ -238,4 +232,4 @@ def _optimizer_ns(training: Training, topology: Topology, windows: Sequence[_Win
 def norm_ns(training: Training, topology: Topology) -> float:
     """Return the time in which all devices add up the norm of the gradients."""
     group = Group(size=training.degrees.devices)
-    return collective_ns(topology.axis(group, Collective.ALL_REDUCE), Collective.ALL_REDUCE, _SINGLE)
+    return collective_ns(topology.axis(group, Collective.ALL_REDUCE), Collective.ALL_REDUCE, SINGLE)

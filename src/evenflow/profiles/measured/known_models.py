@@ -18,13 +18,16 @@ class Known:
     """Tokens that every second layer sees; 0: all."""
 
 
-_LATENT = LatentAttention(query_rank=1536, key_value_rank=512, rotary_dim=64, plain_dim=128, value_dim=128)
+DEEPSEEK_LATENT = LatentAttention(
+    query_rank=1536, key_value_rank=512, rotary_dim=64, plain_dim=128, value_dim=128
+)  # fmt: skip
+"""Of DeepSeek-V3. [arXiv:2412.19437, §4.2]"""
 _LATENT_LITE = LatentAttention(query_rank=0, key_value_rank=512, rotary_dim=64, plain_dim=128, value_dim=128)
 _KNOWN: Mapping[str, Known] = {
-    "deepseek(v3|r1)": Known(latent=_LATENT, dense_layers=3),
+    "deepseek(v3|r1)": Known(latent=DEEPSEEK_LATENT, dense_layers=3),
     "deepseekv2lite": Known(latent=_LATENT_LITE, dense_layers=1),
-    "deepseekv2": Known(latent=_LATENT, dense_layers=1),
-    "kimik2": Known(latent=_LATENT, dense_layers=1),
+    "deepseekv2": Known(latent=DEEPSEEK_LATENT, dense_layers=1),
+    "kimik2": Known(latent=DEEPSEEK_LATENT, dense_layers=1),
     "moonlight": Known(latent=_LATENT_LITE, dense_layers=1),
     "glm4.?5air": Known(dense_layers=1),
     "glm4.?5": Known(dense_layers=3),

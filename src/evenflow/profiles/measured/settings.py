@@ -1,15 +1,14 @@
 """Settings that a run's notes state as ``name=value``, by the names of Megatron-LM's command line."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evenflow.predict.training import PRODUCTS
 from evenflow.predict.transformer import LatentAttention
+from evenflow.profiles.measured.known_models import DEEPSEEK_LATENT
 from evenflow.profiles.measured.run import MeasuredRun
 from evenflow.profiles.measured.words import is_fully_shared
 
-_DEEPSEEK_RANKS = (1536, 512)
-"""Widths of the narrow queries, and of keys and values, of DeepSeek-V3. [arXiv:2412.19437, §4.2]"""
 _OFFLOADED = {
     "core_attn": ("core_attn",), "attn_norm": ("layernorm",), "mlp_norm": ("layernorm",), "expert_fc1": ("moe",),
     "moe_act": ("moe_act",),
@@ -59,10 +58,7 @@ class Settings:
         """Latent attention with the narrow widths of DeepSeek-V3, and a rotary part half as wide as the rest."""
         if not self.is_on("multi-latent-attention"):
             return None
-        queries, keys = _DEEPSEEK_RANKS
-        return LatentAttention(
-            query_rank=queries, key_value_rank=keys, rotary_dim=head_dim // 2, plain_dim=head_dim, value_dim=head_dim
-        )
+        return replace(DEEPSEEK_LATENT, rotary_dim=head_dim // 2, plain_dim=head_dim, value_dim=head_dim)
 
 
 def settings_of(run: MeasuredRun) -> Settings:
