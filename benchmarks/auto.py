@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from evenflow.auto.config_planner import plan_config
 from evenflow.auto.planner import AutoPlan
-from evenflow.auto.sharding.memory_levels import Level
+from evenflow.auto.sharding.ways import Level
 from evenflow.auto.stages.analytic import AnalyticStages
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.stage_provider import StageCost

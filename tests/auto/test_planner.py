@@ -10,7 +10,7 @@ nn = torch.nn
 
 from evenflow.auto.placed_pipeline import simulated  # noqa: E402
 from evenflow.auto.planner import AutoPlan, plan  # noqa: E402
-from evenflow.auto.sharding.memory_levels import Level  # noqa: E402
+from evenflow.auto.sharding.ways import Level  # noqa: E402
 from evenflow.auto.stages.mesh_sharding import MeshSharding  # noqa: E402
 from evenflow.cluster.cluster import Cluster, Link  # noqa: E402
 from evenflow.cluster.layout import REPLICATED  # noqa: E402

@@ -1,4 +1,4 @@
-"""The devices of one stage as an operator sharding sees them: a mesh of one or two axes, each with its own links."""
+"""The devices of one stage as an operator sharding sees them: a mesh of up to three axes, each with its own links."""
 
 import math
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Mesh:
     """None: computation costs nothing, and heavy operators must be split evenly over the mesh (Alpa, section 4.2)."""
 
     def __post_init__(self) -> None:
-        _require(1 <= len(self.axes) <= 2, len(self.axes), _("must be one or two"), _("number of axes"))
+        _require(1 <= len(self.axes) <= 3, len(self.axes), _("must be from 1 to 3"), _("number of axes"))
 
     @property
     def shape(self) -> tuple[int, ...]:

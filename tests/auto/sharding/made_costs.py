@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from evenflow.auto.sharding.memory_levels import Level
 from evenflow.auto.sharding.mesh_costs import NUMBERS, LayerCost, MeshCosts, stage_option
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
+from evenflow.auto.sharding.ways import Level
 from evenflow.cluster.mesh import Mesh, MeshAxis
 from evenflow.cluster.placement import REPLICATE, Placement, WholeTensor
 from evenflow.solve import Status
@@ -34,6 +34,6 @@ def made_costs(order: Sequence[int], kinds: Sequence[LayerCost]) -> MeshCosts:
     return MeshCosts(
         mesh=Mesh(axes=(MeshAxis(size=2, bandwidth_bytes_per_s=10**9),)),
         order=tuple(order),
-        layers=tuple((cost,) * len(Level) for cost in kinds),
+        layers=tuple(dict.fromkeys(Level, cost) for cost in kinds),
         handed_over=(HIDDEN,) * len(kinds),
     )

@@ -11,6 +11,7 @@ from evenflow.auto.sharding.layer_costs import stage_costs  # noqa: E402
 from evenflow.auto.sharding.mesh_costs import MeshCosts  # noqa: E402
 from evenflow.auto.sharding.program import Training  # noqa: E402
 from evenflow.auto.sharding.shard import shard  # noqa: E402
+from evenflow.auto.sharding.ways import Level  # noqa: E402
 from evenflow.cluster.collectives import Collective, collective_ns  # noqa: E402
 from evenflow.cluster.mesh import Mesh, MeshAxis  # noqa: E402
 from evenflow.torch_model.parts import Part  # noqa: E402
@@ -47,7 +48,7 @@ def test_run_of_equal_layers_costs_what_their_sharding_costs(costs: MeshCosts) -
     """But for what it may take to give what the next layers take, and their gradient: an all-gather each."""
     module = nn.Sequential(*(layer() for _ in range(5)))
     plan = shard(module, HIDDEN.clone().requires_grad_(), MESH, training=TRAINING)
-    fastest = costs.options(1, 6)[0]
+    fastest = costs.options(1, 6)[Level.FASTEST]
     assert plan.cost is not None
     assert plan.memory is not None
     hops = 4 * 2 * collective_ns(MESH.axes[0], Collective.ALL_GATHER, HIDDEN.numel() * 4)
@@ -60,8 +61,8 @@ def test_run_of_equal_layers_costs_what_their_sharding_costs(costs: MeshCosts) -
 def test_what_goes_out_comes_in_likewise(costs: MeshCosts) -> None:
     """At the fastest level nothing is moved where kinds meet, and equal layers take what they give."""
     for start in (1, 6):
-        assert costs.between(start, 0) == (0, 0)
-    layer = costs.layers[1][0]
+        assert costs.between(start, Level.FASTEST) == (0, 0)
+    layer = costs.layers[1][Level.FASTEST]
     assert layer.entry == layer.exit
 
 
@@ -69,7 +70,7 @@ def test_layers_add_up(costs: MeshCosts) -> None:
     def numbers(first: int, end: int) -> list[tuple[int, ...]]:
         return [
             (one.forward_ns, one.backward_ns, one.update_ns, one.static_bytes, one.activation_bytes)
-            for one in costs.options(first, end)
+            for one in costs.options(first, end).values()
         ]
 
     for one, two, three in zip(numbers(1, 2), numbers(1, 3), numbers(1, 4), strict=True):
@@ -81,7 +82,7 @@ def test_layers_add_up(costs: MeshCosts) -> None:
 
 
 def test_later_levels_need_less_memory_and_take_longer(costs: MeshCosts) -> None:
-    options = costs.options(1, 6)
+    options = list(costs.options(1, 6).values())
     assert len(options) == 5
     for fast, small in itertools.pairwise(options):
         step = [4 * (one.forward_ns + one.backward_ns) + one.update_ns for one in (fast, small)]

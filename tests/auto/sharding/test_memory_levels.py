@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from evenflow.auto.sharding.memory_levels import Level, LevelsProblem, solve_levels
+from evenflow.auto.sharding.memory_levels import LevelsProblem, solve_levels
 from evenflow.auto.sharding.pairwise import Pairwise
+from evenflow.auto.sharding.ways import Level
 from evenflow.errors import InputError
 
 

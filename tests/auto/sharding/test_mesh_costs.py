@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from evenflow.auto.sharding.memory_levels import Level
+from evenflow.auto.sharding.ways import Level
 from evenflow.errors import InputError
 from tests.auto.sharding.made_costs import GATHER_NS, SPLIT, WHOLE, layer_cost, made_costs
 
@@ -19,7 +19,7 @@ def test_a_run_of_equal_layers_is_a_line() -> None:
 
 def test_kinds_add_up_with_the_moves_between_them() -> None:
     whole = COSTS.options(0, 5)[Level.SMALLEST]
-    assert whole.level is Level.SMALLEST
+    assert whole.way is Level.SMALLEST
     # Into the last layer what is split is gathered; its gradient comes back whole, and each device keeps its part.
     assert COSTS.between(4, Level.FASTEST) == (GATHER_NS, 0)
     assert whole.forward_ns == 1000 + 37 + 500 + GATHER_NS

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.auto.sharding.memory_levels import Level
+from evenflow.auto.sharding.ways import Level
 from evenflow.auto.stages.candidates import asking, evaluate, pareto
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.stage_provider import StageCost

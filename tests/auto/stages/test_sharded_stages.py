@@ -2,7 +2,7 @@
 
 import pytest
 
-from evenflow.auto.sharding.memory_levels import Level
+from evenflow.auto.sharding.ways import Level
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.sharded_stages import ShardedStages
 from evenflow.cluster.cluster import Submesh

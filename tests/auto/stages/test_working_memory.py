@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from evenflow.auto.sharding.memory_levels import Level
+from evenflow.auto.sharding.ways import Level
 from evenflow.auto.stages.request import TwoLevelRequest
 from evenflow.auto.stages.sharded_stages import sharded_stages
 from evenflow.auto.stages.working_memory import WorkingMemory, working_memory

@@ -13,12 +13,13 @@ from itertools import repeat
 from multiprocessing import get_context
 
 from evenflow.auto.sharding.builder import build
-from evenflow.auto.sharding.memory_levels import Level, levels_problem, solve_levels
+from evenflow.auto.sharding.memory_levels import levels_problem, solve_levels
 from evenflow.auto.sharding.mesh_costs import NUMBERS, LayerCost, MeshCosts, stage_option
 from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rules
 from evenflow.auto.sharding.pairwise_milp import PairwiseSolution
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram, Training
 from evenflow.auto.sharding.solution_plan import chosen, plan_of
+from evenflow.auto.sharding.ways import Level, Way
 from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
 from evenflow.auto.trace.operator_graph import OperatorGraph, Role
 from evenflow.cluster import Mesh
@@ -97,18 +98,24 @@ def _costs(
 
 def _layer_costs(
     graph: OperatorGraph, longest: int, program: ShardingProgram, levels: Sequence[PairwiseSolution]
-) -> tuple[LayerCost, ...]:
+) -> dict[Way, LayerCost]:
     """Return the costs of one kind, by price of memory."""
     few = [
         build(graph.with_layers(count), program.mesh, program.training, program.table)
         for count in (2, 3)
         if longest > 1
     ]
-    return tuple(_layer_cost(graph, program, few, solution) for solution in levels)
+    return {
+        level: _layer_cost(graph, program, few, solution, level) for level, solution in zip(Level, levels, strict=True)
+    }
 
 
 def _layer_cost(
-    graph: OperatorGraph, program: ShardingProgram, few: Sequence[ShardingProgram], solution: PairwiseSolution
+    graph: OperatorGraph,
+    program: ShardingProgram,
+    few: Sequence[ShardingProgram],
+    solution: PairwiseSolution,
+    way: Way,
 ) -> LayerCost:
     """Return the cost of one sharding; `few` are the programs of two and three layers, where layers repeat."""
     if not few:
@@ -129,8 +136,8 @@ def _layer_cost(
     plan = plan_of(program, solution)
     assert plan.cost is not None
     return LayerCost(
-        base=stage_option(base, Level.FASTEST),
-        slope=stage_option(slope, Level.FASTEST),
+        base=stage_option(base, way),
+        slope=stage_option(slope, way),
         entry=chosen(program, solution.choices, inputs[0]).outputs[0],
         exit=next(placement for backward, placement in results if not backward),
         gradient_entry=chosen(program, solution.choices, tangents[0]).outputs[0] if tangents else None,

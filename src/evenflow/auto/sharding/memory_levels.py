@@ -6,7 +6,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import IntEnum
 from itertools import pairwise
 
 import numpy as np
@@ -14,24 +13,11 @@ import numpy as np
 from evenflow.auto.sharding.pairwise import Costs, Pairwise
 from evenflow.auto.sharding.pairwise_milp import PairwiseSolution, solve
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram
+from evenflow.auto.sharding.ways import Level
 from evenflow.auto.trace.operator_graph import Role
 from evenflow.cluster import WholeTensor
 from evenflow.errors import InputError
 from evenflow.language import _
-
-
-class Level(IntEnum):
-    """The price of memory that a sharding was chosen at, from none to a price that makes memory all that counts."""
-
-    FASTEST = 0
-    FAST = 1
-    BALANCED = 2
-    SMALL = 3
-    SMALLEST = 4
-
-    def __str__(self) -> str:
-        return self.name.lower()
-
 
 _PRICES = {Level.FAST: 1e-3, Level.BALANCED: 0.2, Level.SMALL: 1.0, Level.SMALLEST: 100.0}
 """Prices of memory: what all memory of the fastest sharding costs, in steps of it.

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
-from evenflow.auto.sharding.memory_levels import Level
 from evenflow.auto.sharding.redistribution import RedistributionTable
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
+from evenflow.auto.sharding.ways import Way
 from evenflow.cluster import Mesh, Placement, WholeTensor
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -34,8 +34,8 @@ class StageOption:
     """Parameters, gradients and optimizer state."""
     activation_bytes: int
     """Bytes for each microbatch in flight."""
-    level: Level
-    """The price of memory that the sharding was chosen at."""
+    way: Way
+    """How the sharding was chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +63,18 @@ class MeshCosts:
     mesh: Mesh
     order: tuple[int, ...]
     """The kind of every layer."""
-    layers: tuple[tuple[LayerCost, ...], ...]
-    """Costs by kind, then by price of memory; equally many for all kinds."""
+    layers: tuple[Mapping[Way, LayerCost], ...]
+    """Costs of each kind, by the way it is sharded; all kinds have the same ways."""
     handed_over: tuple[WholeTensor, ...]
     """The tensor that comes into a layer of each kind."""
 
-    def options(self, first: int, end: int) -> tuple[StageOption, ...]:
-        """Return the ways to run layers [first, end) as one stage, from the fastest to the smallest.
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """The ways that every kind of layer was sharded, prices of memory first, from the fastest to the smallest."""
+        return tuple(self.layers[0])
+
+    def options(self, first: int, end: int) -> dict[Way, StageOption]:
+        """Return the ways to run layers [first, end) as one stage.
 
         Raises InputError for an empty run.
         """
@@ -79,20 +84,20 @@ class MeshCosts:
                 rule=_("must be a run of some of the layers [0, {count})", count=len(self.order)),
                 place="stage",
             )
-        return tuple(self._option(first, end, level) for level in Level)
+        return {way: self._option(first, end, way) for way in self.ways}
 
-    def entry(self, layer: int, level: Level) -> tuple[WholeTensor, Placement]:
+    def entry(self, layer: int, way: Way) -> tuple[WholeTensor, Placement]:
         """Return what comes into a layer, and its placement on the mesh."""
         kind = self.order[layer]
-        return self.handed_over[kind], self.layers[kind][level].entry
+        return self.handed_over[kind], self.layers[kind][way].entry
 
-    def exit(self, layer: int, level: Level) -> tuple[WholeTensor, Placement]:
+    def exit(self, layer: int, way: Way) -> tuple[WholeTensor, Placement]:
         """Return what goes out of a layer into the next one, and its placement before that."""
-        return self.handed_over[self.order[layer + 1]], self.layers[self.order[layer]][level].exit
+        return self.handed_over[self.order[layer + 1]], self.layers[self.order[layer]][way].exit
 
-    def between(self, start: int, level: Level) -> tuple[int, int]:
+    def between(self, start: int, way: Way) -> tuple[int, int]:
         """Return forward and backward time of a microbatch's redistribution where layer `start` begins another kind."""
-        before, after = (self.layers[self.order[layer]][level] for layer in (start - 1, start))
+        before, after = (self.layers[self.order[layer]][way] for layer in (start - 1, start))
         moves = RedistributionTable(mesh=self.mesh).of(self.handed_over[self.order[start]])
 
         def cost(source: Placement | None, target: Placement | None) -> int:
@@ -102,19 +107,19 @@ class MeshCosts:
 
         return cost(before.exit, after.entry), cost(after.gradient_exit, before.gradient_entry)
 
-    def _option(self, first: int, end: int, level: Level) -> StageOption:
-        runs = [(self.layers[kind][level], len(list(run))) for kind, run in groupby(self.order[first:end])]
+    def _option(self, first: int, end: int, way: Way) -> StageOption:
+        runs = [(self.layers[kind][way], len(list(run))) for kind, run in groupby(self.order[first:end])]
         numbers = {
             name: sum(getattr(cost.base, name) + count * getattr(cost.slope, name) for cost, count in runs)
             for name in NUMBERS
         }
         for start in range(first + 1, end):
             if self.order[start - 1] != self.order[start]:
-                forward, backward = self.between(start, level)
+                forward, backward = self.between(start, way)
                 numbers["forward_ns"] += forward
                 numbers["backward_ns"] += backward
                 numbers["resharding_ns"] += forward + backward
-        return stage_option(numbers, level)
+        return stage_option(numbers, way)
 
 
 NUMBERS = (
@@ -130,6 +135,6 @@ NUMBERS = (
 )
 
 
-def stage_option(numbers: Mapping[str, int], level: Level) -> StageOption:
+def stage_option(numbers: Mapping[str, int], way: Way) -> StageOption:
     """Return the option with these `NUMBERS`."""
-    return StageOption(**numbers, level=level)
+    return StageOption(**numbers, way=way)

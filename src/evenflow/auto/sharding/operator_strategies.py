@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-from evenflow.auto.trace.operator_graph import AxisRule, Operator, Role
+from evenflow.auto.trace.operator_graph import AxisRule, InnerExchange, Operator, Role
 from evenflow.cluster import REPLICATE, Placement, WholeTensor, is_even, placements
 
 AxisRules = Callable[[Hashable, int], frozenset[AxisRule] | None]
@@ -20,6 +20,8 @@ class OperatorStrategy:
 
     inputs: tuple[Placement, ...]
     outputs: tuple[Placement, ...]
+    exchanges: tuple[tuple[int, InnerExchange], ...] = ()
+    """Collectives of its own, each with the mesh axis that it runs on."""
 
 
 def torch_rules(call: Hashable, axis_size: int) -> frozenset[AxisRule] | None:
@@ -74,7 +76,8 @@ class StrategyTable:
             outs = tuple(zip(*(rule.outputs for rule in rules), strict=True))
             pairs = (*zip(inputs, ins, strict=True), *zip(operator.outputs, outs, strict=True))
             if all(is_even(tensor, placement, mesh_shape) for tensor, placement in pairs):
-                found.append(OperatorStrategy(inputs=ins, outputs=outs))
+                exchanges = tuple((axis, one) for axis, rule in enumerate(rules) for one in rule.exchanges)
+                found.append(OperatorStrategy(inputs=ins, outputs=outs, exchanges=exchanges))
         return tuple(found)
 
     def _axis_rules(self, operator: Operator, num_inputs: int, axis_size: int) -> tuple[AxisRule, ...]:
@@ -86,6 +89,8 @@ class StrategyTable:
             rules = self.rules(operator.call, axis_size)
             if rules is None:
                 self.unknown.add(operator.target)
-            others = sorted(set(rules or ()) - {replicated}, key=lambda rule: (rule.inputs, rule.outputs))
+            others = sorted(
+                set(rules or ()) - {replicated}, key=lambda rule: (rule.inputs, rule.outputs, rule.exchanges)
+            )
             self._rules[key] = (replicated, *others)
         return self._rules[key]

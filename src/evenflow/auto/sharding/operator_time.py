@@ -1,13 +1,13 @@
 """The time of an operator on one device under a strategy: that of the device's part of its operations and bytes.
 
-Collectives belong to the edges between operators: see `redistribution`.
+Collectives belong to the edges between operators (see `redistribution`), but for those that an operator runs itself.
 """
 
 import math
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy
-from evenflow.auto.trace.operator_graph import Operator, Role
-from evenflow.cluster import PARTIAL, Mesh, Placement, WholeTensor, local_bytes
+from evenflow.auto.trace.operator_graph import InnerExchange, Operator, Role
+from evenflow.cluster import PARTIAL, REPLICATE, Mesh, Placement, WholeTensor, collective_ns, local_bytes
 
 
 def allowed_strategies(
@@ -44,6 +44,21 @@ def compute_ns(operator: Operator, inputs: tuple[WholeTensor, ...], strategy: Op
         moved_bytes=moved_bytes,
     )
     return round(time_ns)
+
+
+def inner_exchanges(
+    operator: Operator, inputs: tuple[WholeTensor, ...], strategy: OperatorStrategy, mesh: Mesh
+) -> tuple[tuple[int, InnerExchange, int], ...]:
+    """Return the collectives that an operator runs itself: mesh axis, exchange, and nanoseconds of it alone."""
+    tensors = (*inputs, *operator.outputs)
+    placed = (*strategy.inputs, *strategy.outputs)
+    found = []
+    for axis, one in strategy.exchanges:
+        where = placed[one.tensor]
+        unsplit = (*where[:axis], REPLICATE, *where[axis + 1 :])
+        size = round(one.share * local_bytes(tensors[one.tensor], unsplit, mesh.shape))
+        found.append((axis, one, collective_ns(mesh.axes[axis], one.collective, size)))
+    return tuple(found)
 
 
 def addition_ns(tensor: WholeTensor, placement: Placement, mesh: Mesh) -> int:

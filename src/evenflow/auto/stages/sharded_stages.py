@@ -1,6 +1,6 @@
 """Stage costs from operator shardings: a `StageProvider` over the logical meshes of every submesh.
 
-For each submesh, logical mesh and price of memory there is a network with what one device has of every layer: the
+For each submesh, logical mesh and way there is a network with what one device has of every layer: the
 slopes of `layer_costs`, so a stage is a sum of layers, and the same numbers go to the stages' dynamic program, to the
 exact solver and into layer files. What happens once a step is shared out over the microbatches. Recomputing a layer
 (`full`) keeps what enters it and runs its forward, collectives included, once more.
@@ -13,10 +13,10 @@ from itertools import groupby
 from math import prod
 
 from evenflow.auto.sharding.layer_costs import costs_on
-from evenflow.auto.sharding.memory_levels import Level
 from evenflow.auto.sharding.mesh_costs import LayerCost, MeshCosts, StageOption
 from evenflow.auto.sharding.program import Training
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
+from evenflow.auto.sharding.ways import Way
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.request import TwoLevelRequest, silent
 from evenflow.auto.stages.stage_provider import StageCost, exchange_ns, run_costs
@@ -78,24 +78,25 @@ class ShardedStages:
         )
 
     def shardings(self, submesh: Submesh) -> tuple[MeshSharding, ...]:
-        """Return every sharding that was solved on a submesh: logical meshes times prices of memory."""
-        return tuple(MeshSharding(mesh, level) for mesh in self.costs.get(submesh, ()) for level in Level)
+        """Return every sharding that was solved on a submesh: on each logical mesh, each way."""
+        meshes = self.costs.get(submesh, {})
+        return tuple(MeshSharding(mesh, way) for mesh, costs in meshes.items() for way in costs.ways)
 
     def layer_cost(self, submesh: Submesh, sharding: MeshSharding, kind: int) -> LayerCost:
         """Return the cost of one kind of layer, and how its operators are sharded."""
-        assert sharding.level is not None
-        return self.costs[submesh][sharding.mesh].layers[kind][sharding.level]
+        assert sharding.way is not None
+        return self.costs[submesh][sharding.mesh].layers[kind][sharding.way]
 
     def solved_programs(self) -> Iterator[ShardingPlan]:
-        """The plan of every integer program that was solved: by mesh, kind of layer and price of memory."""
+        """The plan of every integer program that was solved: by mesh, kind of layer and way."""
         for meshes in self.costs.values():
             for costs in meshes.values():
-                for levels in costs.layers:
-                    for level in levels:
-                        yield level.plan
+                for ways in costs.layers:
+                    for cost in ways.values():
+                        yield cost.plan
 
     def options(self, first: int, end: int, submesh: Submesh) -> Sequence[StageCost]:
-        """Return an option for every logical mesh, price of memory and recompute kind."""
+        """Return an option for every logical mesh, way to shard and recompute kind."""
         return [
             cost
             for sharding in self.shardings(submesh)
@@ -118,9 +119,9 @@ class ShardedStages:
 
         Before the first layer comes what the model takes.
         """
-        costs, level = self._of(submesh, sharding)
+        costs, way = self._of(submesh, sharding)
         layer = self.body[first] if first else 0
-        tensor, placement = costs.exit(layer - 1, level) if leaving else costs.entry(layer, level)
+        tensor, placement = costs.exit(layer - 1, way) if leaving else costs.entry(layer, way)
         return Layout(
             shape=tensor.shape,
             item_bytes=tensor.item_bytes,
@@ -137,13 +138,13 @@ class ShardedStages:
 
     def stage_option(self, first: int, end: int, submesh: Submesh, sharding: MeshSharding) -> StageOption:
         """The parts of a stage's time, ends of the model included."""
-        costs, level = self._of(submesh, sharding)
+        costs, way = self._of(submesh, sharding)
         layers = self.with_ends(first, end)
-        return costs.options(layers.start, layers.stop)[level]
+        return costs.options(layers.start, layers.stop)[way]
 
-    def _of(self, submesh: Submesh, sharding: MeshSharding) -> tuple[MeshCosts, Level]:
-        assert sharding.level is not None
-        return self.costs[submesh][sharding.mesh], sharding.level
+    def _of(self, submesh: Submesh, sharding: MeshSharding) -> tuple[MeshCosts, Way]:
+        assert sharding.way is not None
+        return self.costs[submesh][sharding.mesh], sharding.way
 
     def _network(self, submesh: Submesh, sharding: MeshSharding) -> tuple[Network, LayerSums]:
         key = submesh, sharding
@@ -152,26 +153,26 @@ class ShardedStages:
             self._networks[key] = network, layer_sums(network)
         return self._networks[key]
 
-    def _made(self, costs: MeshCosts, level: Level) -> Network:
+    def _made(self, costs: MeshCosts, way: Way) -> Network:
         body, last = self.body, len(self.order) - 1
-        layers = [self._layer(costs, level, at) for at in body]
+        layers = [self._layer(costs, way, at) for at in body]
         return Network(
             name=self.name,
             runs=in_runs(layers),
-            head=self._end(costs, level, 0, body[0]) if self.has_head else EndBlock(),
-            tail=self._end(costs, level, last, last) if self.has_tail else EndBlock(),
+            head=self._end(costs, way, 0, body[0]) if self.has_head else EndBlock(),
+            tail=self._end(costs, way, last, last) if self.has_tail else EndBlock(),
             constant_bytes=0 if self.working else max(layer.modes[NONE].activation_bytes for layer in layers),
         )
 
-    def _layer(self, costs: MeshCosts, level: Level, at: int) -> Layer:
+    def _layer(self, costs: MeshCosts, way: Way, at: int) -> Layer:
         """Return one layer, with the move where a kind begins inside of the body."""
         kind = self.order[at]
-        slope, base = costs.layers[kind][level].slope, costs.layers[kind][level].base
+        slope, base = costs.layers[kind][way].slope, costs.layers[kind][way].base
         forward, backward = slope.forward_ns, slope.backward_ns + self._share(slope.update_ns)
         if at > self.body[0] and self.order[at - 1] != kind:
-            more, back = costs.between(at, level)
+            more, back = costs.between(at, way)
             forward, backward = forward + more, backward + back
-        tensor, placement = costs.entry(at, level)
+        tensor, placement = costs.entry(at, way)
         activation = slope.activation_bytes + max(0, base.activation_bytes)
         kept = min(activation, local_bytes(tensor, placement, costs.mesh.shape))
         return Layer(
@@ -203,11 +204,11 @@ class ShardedStages:
             num_devices=prod(costs.mesh.shape),
         )
 
-    def _end(self, costs: MeshCosts, level: Level, at: int, joint: int) -> EndBlock:
+    def _end(self, costs: MeshCosts, way: Way, at: int, joint: int) -> EndBlock:
         """Return head or tail, with the move between it and the body at layer `joint`."""
         kind = self.order[at]
-        slope = costs.layers[kind][level].slope
-        forward, backward = costs.between(joint, level)
+        slope = costs.layers[kind][way].slope
+        forward, backward = costs.between(joint, way)
         return EndBlock(
             name=f"kind {kind}",
             forward_ns=slope.forward_ns + forward,

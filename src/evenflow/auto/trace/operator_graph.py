@@ -4,7 +4,7 @@ import enum
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
-from evenflow.cluster import OperatorCost, WholeTensor
+from evenflow.cluster import Collective, OperatorCost, WholeTensor
 
 _NOTHING = OperatorCost(launches=0)
 
@@ -29,12 +29,26 @@ class Value:
     output: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class InnerExchange:
+    """A collective that an operator runs itself, as tokens go to their experts, or keys and values round a ring."""
+
+    collective: Collective
+    tensor: int
+    """The tensor whose size it has, among inputs and then outputs: as the other axes split it, whole on this one."""
+    share: float = 1.0
+    """How many times the bytes of that tensor are exchanged."""
+    hides: bool = False
+    """Whether it runs under the operator's own computation."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AxisRule:
     """One way to run an operator on the devices of one mesh axis: a placement for each tensor in and out of it."""
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    exchanges: tuple[InnerExchange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

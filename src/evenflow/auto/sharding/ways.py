@@ -1,0 +1,46 @@
+"""The ways a layer's operators may be sharded: found freely at a price of memory, or a plain plan that has a name."""
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+from evenflow.predict.training import Sharding
+
+
+class Level(IntEnum):
+    """The price of memory that a sharding was chosen at, from none to a price that makes memory all that counts."""
+
+    FASTEST = 0
+    FAST = 1
+    BALANCED = 2
+    SMALL = 3
+    SMALLEST = 4
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+class AxisRole(StrEnum):
+    """What a plain plan uses a mesh axis for; the value is the word in result files."""
+
+    DATA = "data"
+    """Devices have other samples, and all parameters or their share of them (`PlainWay.sharding`)."""
+    TENSOR = "tensor"
+    """Megatron's column and row splits, the sequence split outside of them. [arXiv:1909.08053, arXiv:2205.05198]"""
+    CONTEXT = "context"
+    """Devices have other tokens of the same samples; attention exchanges keys and values."""
+    EXPERT = "expert"
+    """As data, but every device has other experts, to which tokens go all-to-all."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainWay:
+    """A plain plan: what each axis of the logical mesh is for, as people write it by hand."""
+
+    roles: tuple[AxisRole, ...]
+    """One for each mesh axis, slowest first."""
+    sharding: Sharding = Sharding.NOTHING
+    """What the devices of the data, context and expert axes share out of a parameter's state."""
+
+
+Way = Level | PlainWay
+"""How every layer of a stage is sharded on its mesh."""
