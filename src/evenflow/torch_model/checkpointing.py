@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from evenflow.model import NONE, RECOMPUTE_PARTS, recomputed_parts
+from evenflow.model import FULL, NONE, RECOMPUTE_PARTS, recomputed_parts
 
 Patterns = Mapping[str, Sequence[str]]
 """For each recompute kind, glob patterns of names within a layer, as in `RECOMPUTE_PARTS`."""
@@ -22,6 +22,11 @@ def offered_kinds(layer: nn.Module) -> tuple[str, ...]:
         if names or kind == NONE:
             offered.setdefault(names, kind)
     return tuple(offered.values())
+
+
+def modules_of_kinds(layer: nn.Module) -> dict[str, tuple[str, ...]]:
+    """Return the names of the submodules that each kind of `offered_kinds` recomputes, but for none and full."""
+    return {kind: _names(layer, kind, RECOMPUTE_PARTS) for kind in offered_kinds(layer) if kind not in (NONE, FULL)}
 
 
 def recomputed_modules(layer: nn.Module, kind: str, patterns: Patterns = RECOMPUTE_PARTS) -> list[nn.Module]:

@@ -33,7 +33,7 @@ def row():
 
 
 def test_a_device_works_on_its_part_of_what_is_divided() -> None:
-    known = WorkingMemory(activation_bytes=100, plain_bytes=40, recomputing_bytes=81)
+    known = WorkingMemory(activation_bytes=100, plain_bytes=40, recomputing_bytes={FULL: 81})
     assert known.on_device(40, activation_bytes=25, num_devices=4) == 10
     assert known.on_device(81, activation_bytes=100, num_devices=4) == 81, "every device has all of it"
     assert known.on_device(81, activation_bytes=0, num_devices=4) == 21, "at least its share, rounded up"
@@ -42,11 +42,12 @@ def test_a_device_works_on_its_part_of_what_is_divided() -> None:
 def test_on_one_device_it_is_that_of_the_profile() -> None:
     parts = row().parts
     layer, tail = working_memory((parts[0], parts[-1]), ends=(1,))
-    assert (layer.plain_bytes, layer.recomputing_bytes) == tuple(
+    assert (layer.plain_bytes, layer.recomputing_bytes[FULL]) == tuple(
         trace(parts[0], kind).working_bytes for kind in (NONE, FULL)
     )
-    assert layer.recomputing_bytes > layer.plain_bytes
-    assert tail.plain_bytes == tail.recomputing_bytes == trace(parts[-1], NONE).working_bytes
+    assert layer.recomputing_bytes[FULL] > layer.plain_bytes
+    assert tail.plain_bytes == trace(parts[-1], NONE).working_bytes
+    assert not tail.recomputing_bytes, "ends of the model do not recompute"
     assert tail.plain_bytes >= 8 * 64 * WIDTH * 4, "at least the result, beside what is kept"
 
 

@@ -5,7 +5,7 @@ a run of several kinds is the sum of its parts and of the redistributions betwee
 for each kind, mesh and memory level, gives the cost of every stage that a pipeline could have.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -18,9 +18,11 @@ from evenflow.auto.sharding.mesh_costs import NUMBERS, LayerCost, MeshCosts, sta
 from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rules
 from evenflow.auto.sharding.pairwise_milp import PairwiseSolution
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram, Training
+from evenflow.auto.sharding.recomputation import Recomputed, recomputed
 from evenflow.auto.sharding.solution_plan import chosen, plan_of
 from evenflow.auto.sharding.ways import Level, Way
 from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
+from evenflow.auto.trace.dropping import Dropping
 from evenflow.auto.trace.operator_graph import OperatorGraph, Role
 from evenflow.cluster import Mesh
 from evenflow.interruption import started_processes_are_spared
@@ -89,15 +91,21 @@ def _costs(
         mesh=mesh[0],
         order=layers.order,
         layers=tuple(
-            _layer_costs(graph, longest, program, levels)
-            for graph, longest, program, levels in zip(layers.graphs, layers.longest, programs, solutions, strict=True)
+            _layer_costs(graph, longest, program, levels, drops)
+            for graph, longest, program, levels, drops in zip(
+                layers.graphs, layers.longest, programs, solutions, layers.dropping, strict=True
+            )
         ),
         handed_over=layers.handed_over,
     )
 
 
 def _layer_costs(
-    graph: OperatorGraph, longest: int, program: ShardingProgram, levels: Sequence[PairwiseSolution]
+    graph: OperatorGraph,
+    longest: int,
+    program: ShardingProgram,
+    levels: Sequence[PairwiseSolution],
+    drops: Mapping[str, Dropping],
 ) -> dict[Way, LayerCost]:
     """Return the costs of one kind, by price of memory."""
     few = [
@@ -106,7 +114,8 @@ def _layer_costs(
         if longest > 1
     ]
     return {
-        level: _layer_cost(graph, program, few, solution, level) for level, solution in zip(Level, levels, strict=True)
+        level: _layer_cost(graph, program, few, solution, level, drops)
+        for level, solution in zip(Level, levels, strict=True)
     }
 
 
@@ -116,6 +125,7 @@ def _layer_cost(
     few: Sequence[ShardingProgram],
     solution: PairwiseSolution,
     way: Way,
+    drops: Mapping[str, Dropping],
 ) -> LayerCost:
     """Return the cost of one sharding; `few` are the programs of two and three layers, where layers repeat."""
     if not few:
@@ -144,6 +154,20 @@ def _layer_cost(
         gradient_exit=leaving[0] if leaving else None,
         # The bound is of the program with its hops.
         plan=replace(plan, lower_bound_ns=min(plan.lower_bound_ns, plan.cost.total_ns)),
+        recomputed={kind: _recomputed(program, few, solution, dropped) for kind, dropped in drops.items()},
+    )
+
+
+def _recomputed(
+    program: ShardingProgram, few: Sequence[ShardingProgram], solution: PairwiseSolution, drops: Dropping
+) -> Recomputed:
+    """Return the costs of one layer that drops so much."""
+    if not few:
+        return recomputed(program, solution.choices, drops)
+    two, three = (recomputed(one, solution.choices, drops) for one in few)
+    return Recomputed(
+        again_ns=max(0, three.again_ns - two.again_ns),
+        activation_bytes=max(0, three.activation_bytes - two.activation_bytes),
     )
 
 

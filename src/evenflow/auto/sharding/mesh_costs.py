@@ -5,9 +5,10 @@ to a run of several kinds the redistributions between them are added.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
+from evenflow.auto.sharding.recomputation import Recomputed
 from evenflow.auto.sharding.redistribution import RedistributionTable
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.sharding.ways import Way
@@ -54,6 +55,8 @@ class LayerCost:
     """Placement of the gradient of what came in."""
     plan: ShardingPlan
     """The sharding of a stage of these layers alone, as many as the longest run has."""
+    recomputed: Mapping[str, Recomputed] = field(default_factory=dict)
+    """What one layer costs where a part of its modules recompute, by recompute kind."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,8 @@
 For each submesh, logical mesh and way there is a network with what one device has of every layer: the
 slopes of `layer_costs`, so a stage is a sum of layers, and the same numbers go to the stages' dynamic program, to the
 exact solver and into layer files. What happens once a step is shared out over the microbatches. Recomputing a layer
-(`full`) keeps what enters it and runs its forward, collectives included, once more.
+(`full`) keeps what enters it and runs its forward, collectives included, once more; other recompute kinds do so with
+some of its modules.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -185,21 +186,29 @@ class ShardedStages:
                     backward_ns=backward,
                     working_bytes=self._working(costs, kind, activation),
                 ),
+                **{
+                    name: Mode(
+                        activation_bytes=min(activation, one.activation_bytes),
+                        backward_ns=backward + min(one.again_ns, forward),
+                        working_bytes=self._working(costs, kind, activation, recompute=name),
+                    )
+                    for name, one in costs.layers[kind][way].recomputed.items()
+                },
                 FULL: Mode(
                     activation_bytes=kept,
                     backward_ns=forward + backward,
-                    working_bytes=self._working(costs, kind, activation, recomputing=True),
+                    working_bytes=self._working(costs, kind, activation, recompute=FULL),
                 ),
             },
         )
 
-    def _working(self, costs: MeshCosts, kind: int, activation_bytes: int, *, recomputing: bool = False) -> int:
+    def _working(self, costs: MeshCosts, kind: int, activation_bytes: int, *, recompute: str = NONE) -> int:
         """Return what a device needs for the work of a layer of `kind`, of which it keeps `activation_bytes`."""
         if not self.working:
             return 0
         known = self.working[kind]
         return known.on_device(
-            known.recomputing_bytes if recomputing else known.plain_bytes,
+            known.recomputing_bytes.get(recompute, known.plain_bytes),
             activation_bytes=activation_bytes,
             num_devices=prod(costs.mesh.shape),
         )

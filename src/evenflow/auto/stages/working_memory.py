@@ -1,6 +1,6 @@
 """What the layers of a row need for their own work: traced whole, and shared by devices as their activations are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evenflow.model import FULL, NONE
@@ -15,8 +15,8 @@ class WorkingMemory:
     """What it keeps without recomputation."""
     plain_bytes: int
     """What forward or backward need beyond that at their fullest moment."""
-    recomputing_bytes: int
-    """The same where it is recomputed in full, beyond what it then keeps."""
+    recomputing_bytes: Mapping[str, int]
+    """The same where it recomputes, beyond what it then keeps, by recompute kind."""
 
     def on_device(self, size_bytes: int, *, activation_bytes: int, num_devices: int) -> int:
         """Return one device's part of `size_bytes`, where it keeps `activation_bytes` of the activation.
@@ -33,20 +33,22 @@ def working_memory(kinds: Sequence[Part], ends: Sequence[int]) -> tuple[WorkingM
 
     Empty where one does not run on tensors without values.
     """
-    from evenflow.torch_model.part_trace import trace  # loads torch
+    from evenflow.torch_model.checkpointing import modules_of_kinds  # loads torch
+    from evenflow.torch_model.part_trace import trace
 
     found = []
     for place, part in enumerate(kinds):
         try:
             plain = trace(part, NONE)
-            recomputing = plain if place in ends else trace(part, FULL)
+            kinds_of_part = () if place in ends else (*modules_of_kinds(part.module), FULL)
+            recomputing = {kind: trace(part, kind).working_bytes for kind in kinds_of_part}
         except Exception:  # noqa: BLE001  any module of a user's may raise anything here
             return ()
         found.append(
             WorkingMemory(
                 activation_bytes=plain.activation_bytes,
                 plain_bytes=plain.working_bytes,
-                recomputing_bytes=recomputing.working_bytes,
+                recomputing_bytes=recomputing,
             )
         )
     return tuple(found)

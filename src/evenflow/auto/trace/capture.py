@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map
 
-from evenflow.auto.trace.dtensor_adapter import FakeTensorMode, joint_graph, tracing
+from evenflow.auto.trace.dtensor_adapter import FakeTensorMode, joint_graph, name_modules, tracing
 from evenflow.auto.trace.equal_layers import EqualLayers, Flow, clone_module, find_equal_layers, flows, mark_layers
 from evenflow.auto.trace.joint_graph import read_graph
 from evenflow.auto.trace.operator_graph import OperatorGraph
@@ -103,6 +103,7 @@ def _capture(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     between = tuple(flow for flow in between if flow)
     clone = clone_module(module, runs, dict.fromkeys(range(len(runs)), 1), fake)
     mark_layers(clone, runs)
+    name_modules(clone)
     clone.forward = functools.partial(_only_loss, clone.forward)
     graph = _trace(mode, clone, args, kwargs, runs, between)
     if len(graph.from_layer_before) < 2 * sum(len(flow) for flow in between):

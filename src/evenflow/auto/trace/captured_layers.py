@@ -1,9 +1,10 @@
 """The layers of a model as operator graphs: every kind of layer is traced once, on tensors without data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
+from evenflow.auto.trace.dropping import Dropping, dropping
 from evenflow.auto.trace.operator_graph import OperatorGraph, Role
 from evenflow.cluster import WholeTensor
 from evenflow.errors import InputError
@@ -19,6 +20,9 @@ class CapturedLayers:
     graphs: tuple[OperatorGraph, ...]
     longest: tuple[int, ...]
     """Layers in the longest run of each kind."""
+
+    dropping: tuple[Mapping[str, Dropping], ...]
+    """For each kind of layer what its recompute kinds drop, beside none and full."""
 
     @property
     def handed_over(self) -> tuple[WholeTensor, ...]:
@@ -37,17 +41,27 @@ def capture_layers(kinds: Sequence[Part], order: Sequence[int]) -> CapturedLayer
             raise InputError(
                 value=kind, rule=_("must be kinds of layers, from 0 to {last}", last=len(kinds) - 1), place="order"
             )
+    from evenflow.torch_model.checkpointing import modules_of_kinds
+
     longest = tuple(
         max((len(list(run)) for one, run in groupby(order) if one == kind), default=1) for kind in range(len(kinds))
     )
     graphs = tuple(_capture(kind, longest[index]) for index, kind in enumerate(kinds))
     _check_order(kinds, order, graphs)
-    return CapturedLayers(order=tuple(order), graphs=graphs, longest=longest)
+    return CapturedLayers(
+        order=tuple(order),
+        graphs=graphs,
+        longest=longest,
+        dropping=tuple(
+            {kind: dropping(graph, names) for kind, names in modules_of_kinds(part.module).items()}
+            for part, graph in zip(kinds, graphs, strict=True)
+        ),
+    )
 
 
 def _capture(kind: Part, longest: int) -> OperatorGraph:
     from evenflow.auto.trace.capture import capture
-    from evenflow.auto.trace.layer_stack import STACKED, differentiable, stack
+    from evenflow.auto.trace.layer_stack import FIRST, STACKED, differentiable, stack
 
     example = differentiable(kind.inputs)
     if longest == 1:
@@ -59,7 +73,10 @@ def _capture(kind: Part, longest: int) -> OperatorGraph:
             rule=_("must take what the layer before returns as its first argument, since layers of its kind follow it"),
             place=kind.name,
         )
-    operators = tuple(replace(one, name=one.name.removeprefix(STACKED)) for one in graph.operators)
+    operators = tuple(
+        replace(one, name=one.name.removeprefix(STACKED), module=one.module.removeprefix(FIRST).removeprefix("."))
+        for one in graph.operators
+    )
     return replace(graph, operators=operators)
 
 

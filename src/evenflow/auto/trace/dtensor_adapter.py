@@ -6,6 +6,7 @@ a mesh to those of the operator. Both are asked here for a mesh of one axis; lar
 No process group is needed: the mesh is a description only.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 from torch.distributed.tensor._op_schema import OpSchema, OpSpec, OpStrategy, TupleStrategy
 from torch.distributed.tensor._ops.single_dim_strategy import _ShardingPlaceholder
 from torch.distributed.tensor.placement_types import _MaskPartial
+from torch.fx.traceback import annotate, preserve_node_meta
 
 from evenflow.auto.trace.operator_graph import AxisRule
 from evenflow.cluster import PARTIAL, REPLICATE
@@ -45,6 +47,8 @@ __all__ = [
     "TangentAOTInput",
     "TensorArgument",
     "joint_graph",
+    "module_of",
+    "name_modules",
     "registered_rules",
     "tracing",
 ]
@@ -54,9 +58,30 @@ def joint_graph(
     stack: ExitStack, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> torch.fx.Graph:
     """Trace forward and backward of `module` as one graph; a ``desc`` says what each of its inputs and outputs is."""
-    graph: torch.fx.Graph = aot_export_joint_with_descriptors(stack, module, args, kwargs).graph_module.graph
+    with preserve_node_meta():
+        graph: torch.fx.Graph = aot_export_joint_with_descriptors(stack, module, args, kwargs).graph_module.graph
     graph.eliminate_dead_code()
     return graph
+
+
+_MODULE = "evenflow_module"
+
+
+def name_modules(module: torch.nn.Module) -> None:
+    """Let every operator of a trace know the path of the module that it runs in; `module` is our own clone."""
+    for path, part in module.named_modules():
+        part.forward = functools.partial(_named, part.forward, path)
+
+
+def _named(forward: Callable[..., Any], path: str, *args: Any, **kwargs: Any) -> Any:
+    with annotate({_MODULE: path}):
+        return forward(*args, **kwargs)
+
+
+def module_of(node: torch.fx.Node) -> str:
+    """Return the path of the module that a node of a trace is part of; of a backward node, that of its forward."""
+    path: str = node.meta.get("custom", {}).get(_MODULE, "")
+    return path
 
 
 def tracing() -> AbstractContextManager[None]:

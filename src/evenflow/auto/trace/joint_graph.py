@@ -19,6 +19,7 @@ from evenflow.auto.trace.dtensor_adapter import (
     PlainAOTInput,
     TangentAOTInput,
     TensorArgument,
+    module_of,
 )
 from evenflow.auto.trace.equal_layers import EqualLayers, Flow, Mark, marker
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role, Value
@@ -64,7 +65,8 @@ class _GraphReader:
 
     def _append(self, node: torch.fx.Node, operator: Operator) -> None:
         self.values[node] = Value(operator=len(self.operators))
-        self.operators.append(replace(operator, backward=node.meta.get("partitioner_tag") == "is_backward"))
+        is_backward = node.meta.get("partitioner_tag") == "is_backward"
+        self.operators.append(replace(operator, backward=is_backward, module=module_of(node)))
 
     def _given(self, node: torch.fx.Node) -> None:
         description = node.meta.get("desc")

@@ -10,6 +10,8 @@ from evenflow.auto.trace.equal_layers import clone_module
 
 STACKED = "0-1."
 """The beginning of the names of a stack's parameters."""
+FIRST = "0"
+"""The path of the layer of a stack that stands for both."""
 
 
 def differentiable(example_input: Any) -> Any:

@@ -70,6 +70,8 @@ class Operator:
     """Outputs that the forward keeps for the backward."""
     times: int = 1
     """Number of equal layers that run it; they all get one and the same choice."""
+    module: str = ""
+    """Path of the innermost module whose forward it is part of, or, in the backward, belongs to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
