@@ -3,8 +3,16 @@ from dataclasses import replace
 import pytest
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy
-from evenflow.auto.sharding.operator_time import addition_ns, allowed_strategies, compute_ns, work_split
-from evenflow.auto.trace.operator_graph import Operator, Role
+from evenflow.auto.sharding.operator_time import (
+    addition_ns,
+    allowed_strategies,
+    compute_ns,
+    exposed_ns,
+    inner_exchanges,
+    work_split,
+)
+from evenflow.auto.trace.operator_graph import InnerExchange, Operator, Role
+from evenflow.cluster.collectives import Collective
 from evenflow.cluster.mesh import Mesh, MeshAxis
 from evenflow.cluster.operator_cost import OperatorCost
 from evenflow.cluster.placement import PARTIAL, REPLICATE, WholeTensor
@@ -66,3 +74,23 @@ def test_where_computation_is_free_heavy_operators_are_split_most() -> None:
     assert compute_ns(PRODUCT, (LEFT, RIGHT), WHOLE, free) == addition_ns(LEFT, (0, 1), free) == 0
     assert allowed_strategies(PRODUCT, strategies, free) == (SUMS,)
     assert allowed_strategies(PRODUCT, strategies, ON_DEVICES) == strategies
+
+
+def test_an_operators_own_collectives_have_the_size_of_their_tensor_as_other_axes_split_it() -> None:
+    exchange = InnerExchange(collective=Collective.ALL_GATHER, tensor=0, share=0.5)
+    one = replace(SUMS, exchanges=((1, exchange),))
+    # Half of [8, 16] split on axis 0 alone: 32 bytes, of which 3 of 4 parts are sent at a byte a second.
+    assert inner_exchanges(PRODUCT, (LEFT, RIGHT), one, ON_DEVICES) == ((1, exchange, 24 * 10**9),)
+    assert exposed_ns(PRODUCT, (LEFT, RIGHT), SUMS, ON_DEVICES) == 0
+
+
+def test_collectives_that_hide_show_where_they_are_longer_than_the_computation() -> None:
+    fast = replace(ON_DEVICES, axes=tuple(replace(one, bandwidth_bytes_per_s=10**8) for one in AXES))
+    hidden = InnerExchange(collective=Collective.ALL_GATHER, tensor=0, share=1.0, hides=True)
+    waiting = replace(hidden, hides=False)
+    compute = compute_ns(PRODUCT, (LEFT, RIGHT), SUMS, fast)
+    assert compute == 1000
+    for count, exposed in ((1, 0), (2, 0), (3, 3 * 480 - compute)):
+        strategy = replace(SUMS, exchanges=((1, hidden),) * count)
+        assert exposed_ns(PRODUCT, (LEFT, RIGHT), strategy, fast) == exposed
+    assert exposed_ns(PRODUCT, (LEFT, RIGHT), replace(SUMS, exchanges=((1, hidden), (1, waiting))), fast) == 480

@@ -1,6 +1,8 @@
 """Plans of the choices of a program: all costs and memory are in them, whatever the choices."""
 
 import random
+from collections.abc import Hashable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ from evenflow.auto.sharding.program import NodeKind, ShardingProgram, Training  
 from evenflow.auto.sharding.sharding_plan import CostPart, Phase  # noqa: E402
 from evenflow.auto.sharding.solution_plan import chosen, plan_of  # noqa: E402
 from evenflow.auto.trace.capture import capture  # noqa: E402
+from evenflow.auto.trace.operator_graph import AxisRule, InnerExchange  # noqa: E402
+from evenflow.cluster.collectives import Collective  # noqa: E402
 from evenflow.cluster.mesh import Mesh, MeshAxis  # noqa: E402
 from evenflow.solve import Status  # noqa: E402
 from tests.cluster.accelerators import plain_accelerator  # noqa: E402
@@ -42,6 +46,36 @@ def program() -> ShardingProgram:
     graph = capture(Small(), torch.zeros(4, 6, dtype=torch.long))
     training = Training(num_microbatches=3, microbatches_in_flight=2)
     return build(graph, MESH, training, StrategyTable(rules=torch_rules))
+
+
+@pytest.mark.parametrize("hides", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_collectives_that_operators_run_themselves_are_in_the_costs(hides: bool, seed: int) -> None:
+    exchange = InnerExchange(collective=Collective.ALL_TO_ALL, tensor=0, share=300.0, hides=hides)
+
+    def rules(call: Hashable, axis_size: int) -> frozenset[AxisRule] | None:
+        found = torch_rules(call, axis_size)
+        split = {one for one in found or () if "mm" in str(call) and max(one.inputs) >= 0}
+        return None if found is None else found - split | {replace(one, exchanges=(exchange,)) for one in split}
+
+    graph = capture(Small(), torch.zeros(4, 6, dtype=torch.long))
+    program = build(graph, MESH, Training(num_microbatches=3), StrategyTable(rules=rules))
+    found = solution(program, seed)
+    plan = plan_of(program, found)
+    assert plan.cost is not None
+    assert plan.cost.total_ns == found.cost
+    by_part = plan.cost.compute_ns + plan.cost.communication_ns + plan.cost.resharding_ns + plan.cost.gradient_ns
+    assert by_part == found.cost
+    used = sum(
+        bool(node.strategies[choice].exchanges) for node, choice in zip(program.nodes, found.choices, strict=True)
+    )
+    # Among placements an all-to-all is resharding; those inside operators are communication.
+    own = [
+        one
+        for one in plan.collectives
+        if one.collective is Collective.ALL_TO_ALL and one.part is CostPart.COMMUNICATION
+    ]
+    assert len(own) == used
 
 
 def random_choices(program: ShardingProgram, seed: int) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy, StrategyTable
-from evenflow.auto.sharding.operator_time import addition_ns, allowed_strategies, compute_ns
+from evenflow.auto.sharding.operator_time import addition_ns, allowed_strategies, compute_ns, exposed_ns
 from evenflow.auto.sharding.program import Edge, NodeKind, ShardingProgram, Training
 from evenflow.auto.sharding.redistribution import RedistributionTable
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role, Route, Value
@@ -68,9 +68,17 @@ def _add_operator(program: ShardingProgram, index: int, operator: Operator) -> N
     strategies = allowed_strategies(operator, program.table.strategies(operator, inputs, mesh.shape), mesh)
     times = operator.times * training.num_microbatches
     costs = [compute_ns(operator, inputs, one, mesh) * times for one in strategies]
+    exchanged = [exposed_ns(operator, inputs, one, mesh) * times for one in strategies]
     memory = [_kept_bytes(operator, one, program) for one in strategies]
     program.node_of[index] = program.add_node(
-        index, NodeKind.OPERATOR, strategies, times=times, backward=operator.backward, costs=costs, memory=memory
+        index,
+        NodeKind.OPERATOR,
+        strategies,
+        times=times,
+        backward=operator.backward,
+        costs=costs,
+        exchanged=exchanged,
+        memory=memory,
     )
 
 
@@ -80,7 +88,7 @@ def _kept_bytes(operator: Operator, strategy: OperatorStrategy, program: Shardin
     if operator.role in (Role.PARAMETER, Role.BUFFER):
         return operator.times * local_bytes(operator.outputs[0], strategy.outputs[0], shape)
     saved = sum(local_bytes(operator.outputs[one], strategy.outputs[one], shape) for one in operator.saved)
-    return operator.times * saved * program.training.microbatches_in_flight
+    return round(operator.times * saved * strategy.load) * program.training.microbatches_in_flight
 
 
 def _add_edges(program: ShardingProgram, group: _Group, readers: list[_Reader]) -> None:

@@ -22,6 +22,8 @@ class OperatorStrategy:
     outputs: tuple[Placement, ...]
     exchanges: tuple[tuple[int, InnerExchange], ...] = ()
     """Collectives of its own, each with the mesh axis that it runs on."""
+    load: float = 1.0
+    """How many times an equal share of what is kept the fullest device has."""
 
 
 def torch_rules(call: Hashable, axis_size: int) -> frozenset[AxisRule] | None:
@@ -77,7 +79,8 @@ class StrategyTable:
             pairs = (*zip(inputs, ins, strict=True), *zip(operator.outputs, outs, strict=True))
             if all(is_even(tensor, placement, mesh_shape) for tensor, placement in pairs):
                 exchanges = tuple((axis, one) for axis, rule in enumerate(rules) for one in rule.exchanges)
-                found.append(OperatorStrategy(inputs=ins, outputs=outs, exchanges=exchanges))
+                load = max((rule.load for rule in rules), default=1.0)
+                found.append(OperatorStrategy(inputs=ins, outputs=outs, exchanges=exchanges, load=load))
         return tuple(found)
 
     def _axis_rules(self, operator: Operator, num_inputs: int, axis_size: int) -> tuple[AxisRule, ...]:
@@ -90,7 +93,7 @@ class StrategyTable:
             if rules is None:
                 self.unknown.add(operator.target)
             others = sorted(
-                set(rules or ()) - {replicated}, key=lambda rule: (rule.inputs, rule.outputs, rule.exchanges)
+                set(rules or ()) - {replicated}, key=lambda rule: (rule.inputs, rule.outputs, rule.exchanges, rule.load)
             )
             self._rules[key] = (replicated, *others)
         return self._rules[key]

@@ -61,6 +61,16 @@ def inner_exchanges(
     return tuple(found)
 
 
+def exposed_ns(operator: Operator, inputs: tuple[WholeTensor, ...], strategy: OperatorStrategy, mesh: Mesh) -> int:
+    """Nanoseconds that an operator's own collectives add to its computation: some of them run under it."""
+    exchanges = inner_exchanges(operator, inputs, strategy, mesh)
+    if not exchanges:
+        return 0
+    hideable = sum(time_ns for _, one, time_ns in exchanges if one.hides)
+    blocking = sum(time_ns for _, one, time_ns in exchanges if not one.hides)
+    return blocking + max(0, hideable - compute_ns(operator, inputs, strategy, mesh))
+
+
 def addition_ns(tensor: WholeTensor, placement: Placement, mesh: Mesh) -> int:
     """Nanoseconds in which a device adds its part of a tensor to what is there; nothing without an accelerator."""
     if mesh.accelerator is None:

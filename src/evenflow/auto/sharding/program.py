@@ -118,13 +118,18 @@ class ShardingProgram:
         times: int,
         backward: bool,
         costs: list[int] | None = None,
+        exchanged: list[int] | None = None,
         memory: list[int] | None = None,
     ) -> int:
-        """Add a node with its costs of one step and memory of one device, and return its index."""
+        """Add a node with its costs of one step and memory of one device, and return its index.
+
+        `costs` are what its choices compute, and `exchanged` what their own collectives add to that.
+        """
         self.nodes.append(Node(operator=operator, kind=kind, strategies=strategies, times=times, backward=backward))
         nothing = [0] * len(strategies)
         self.compute.append(np.array(costs or nothing, dtype=np.float64))
-        return self.pairwise.node(self.compute[-1], np.array(memory or nothing, dtype=np.float64))
+        total = self.compute[-1] + np.array(exchanged or nothing, dtype=np.float64)
+        return self.pairwise.node(total, np.array(memory or nothing, dtype=np.float64))
 
     def connect(self, edge: Edge) -> None:
         """Add an edge between nodes that are there, with the cost of every pair of their choices."""

@@ -1,9 +1,11 @@
 """Translates the choices of a sharding program into placements of the model's tensors."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy
+from evenflow.auto.sharding.operator_time import compute_ns, inner_exchanges
 from evenflow.auto.sharding.pairwise_milp import PairwiseSolution
 from evenflow.auto.sharding.program import Edge, Node, NodeKind, ShardingProgram
 from evenflow.auto.sharding.sharding_plan import (
@@ -152,7 +154,7 @@ def _reads(program: ShardingProgram, choices: tuple[int, ...], index: int) -> Pl
 
 
 def _collectives(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[PlannedCollective, ...]:
-    """The collectives on every edge, in order."""
+    """The collectives on every edge, in order, and then those that operators run themselves."""
     collectives = []
     for edge in program.edges:
         node = program.nodes[edge.second]
@@ -172,7 +174,31 @@ def _collectives(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Pl
                     phase=Phase.UPDATE if edge.gradient else phase,
                 )
             )
-    return tuple(collectives)
+    return (*collectives, *_inner_collectives(program, choices))
+
+
+def _inner_collectives(program: ShardingProgram, choices: tuple[int, ...]) -> Iterator[PlannedCollective]:
+    """The collectives that operators run themselves, with the time that they add to the computation."""
+    for node, choice in zip(program.nodes, choices, strict=True):
+        strategy = node.strategies[choice]
+        if node.kind is not NodeKind.OPERATOR or not strategy.exchanges:
+            continue
+        operator = program.graph.operators[node.operator]
+        inputs = program.graph.inputs(operator)
+        hidden_ns = compute_ns(operator, inputs, strategy, program.mesh)
+        for axis, one, time_ns in inner_exchanges(operator, inputs, strategy, program.mesh):
+            exposed_ns = max(0, time_ns - hidden_ns) if one.hides else time_ns
+            hidden_ns -= (time_ns - exposed_ns) if one.hides else 0
+            yield PlannedCollective(
+                before=_label(program.graph, operator),
+                collective=one.collective,
+                axis=axis,
+                shape=(*inputs, *operator.outputs)[one.tensor].shape,
+                times=node.times,
+                time_ns=exposed_ns,
+                part=CostPart.COMMUNICATION,
+                phase=Phase.BACKWARD if node.backward else Phase.FORWARD,
+            )
 
 
 def _part(node: Node, edge: Edge, collective: Collective) -> CostPart:

@@ -49,6 +49,8 @@ class AxisRule:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     exchanges: tuple[InnerExchange, ...] = ()
+    load: float = 1.0
+    """How many times an equal share of what it keeps the fullest device has, as loads of experts differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
