@@ -227,3 +227,38 @@ def test_links_do_not_change_a_lone_device() -> None:
     fast = planned(cluster(1, 1), num_layers=2)
     assert slow.simulation.makespan_ns == fast.simulation.makespan_ns
     assert replace(slow.stages[0], option=fast.stages[0].option) == fast.stages[0]
+
+
+def test_one_device_without_links() -> None:
+    """Links of one byte a second stand for those that are not there; with less memory the layers are recomputed."""
+    none = Link(bytes_per_s=1)
+    alone = Cluster(num_nodes=1, devices_per_node=1, memory_bytes=ROOM, intra=none, inter=none)
+    roomy = planned(alone, num_layers=2)
+    tight = planned(replace(alone, memory_bytes=max(roomy.simulation.peak_memory_bytes) - 1), num_layers=2)
+    for found in (roomy, tight):
+        check(found)
+        assert [stage.submesh for stage in found.stages] == [(1, 1)]
+    assert not roomy.stages[0].recompute
+    assert tight.stages[0].recompute
+
+
+@pytest.mark.parametrize("sizes", [(1, 2), (2, 1)])
+def test_links_that_are_not_there_are_not_used(sizes: tuple[int, int]) -> None:
+    none = Link(bytes_per_s=1)
+    links = {"intra": FAST, "inter": none} if sizes[0] == 1 else {"intra": none, "inter": FAST}
+    where = Cluster(num_nodes=sizes[0], devices_per_node=sizes[1], memory_bytes=ROOM, **links)
+    found = planned(where, num_layers=2)
+    check(found)
+    assert found.simulation.makespan_ns < 10**9
+
+
+def test_every_number_format_has_its_own_rate() -> None:
+    """Large products on an A100 take 16 times as long in 32 bits, which PyTorch does not round to TensorFloat-32."""
+    times = {}
+    for dtype in (torch.bfloat16, torch.float32):
+        with torch.device("meta"):
+            layers = nn.Sequential(*(nn.Linear(8192, 8192, dtype=dtype) for _ in range(2)))
+            batch = torch.empty(8192, 8192, dtype=dtype)
+        found = plan(layers, batch, cluster(1, 1, 2**40), num_microbatches=1)
+        times[dtype] = found.stages[0].option.compute_ns
+    assert 15 < times[torch.float32] / times[torch.bfloat16] < 17

@@ -1,5 +1,7 @@
 """Submeshes tile every cluster, and clusters that make no sense are refused."""
 
+from collections.abc import Iterator, Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,9 @@ from tests.cluster.clusters import mesh
 
 @given(data=st.data())
 def test_any_choice_of_submeshes_can_be_laid_out(data: st.DataObject) -> None:
-    cluster = mesh(data.draw(st.integers(1, 5)), data.draw(st.sampled_from([1, 2, 3, 4, 6, 8, 12])))
+    cluster = mesh(
+        data.draw(st.integers(1, 5)), data.draw(st.sampled_from([1, 2, 3, 4, 6, 8, 12, 18, 30, 36, 72, 104]))
+    )
     left, shapes = cluster.num_devices, []
     while left:
         shapes.append(data.draw(st.sampled_from([one for one in submeshes(cluster) if one.num_devices <= left])))
@@ -21,6 +25,46 @@ def test_any_choice_of_submeshes_can_be_laid_out(data: st.DataObject) -> None:
     for shape, place in zip(shapes, places, strict=True):
         assert len(place) == shape.num_devices
         assert len({cluster.node_of(device) for device in place}) == shape.num_nodes
+
+
+def without_a_full_node(sizes: Sequence[int], width: int) -> Iterator[tuple[int, ...]]:
+    """Every choice of sizes (1 among them) for two or more full nodes of which no part fills one: counts by size."""
+    first, *others = sorted(sizes, reverse=True)
+    waiting = [(first, tuple(others), 1, 0, ())]
+    seen = set()
+    while waiting:
+        size, rest, sums, total, counts = waiting.pop()
+        if size == 1:
+            ones = -total % width
+            if ones < width - (sums.bit_length() - 1) and total + ones >= 2 * width:
+                yield (*counts, ones)
+            continue
+        count = 0
+        while not sums >> width & 1:
+            key = (rest, sums, total)
+            if key not in seen:
+                seen.add(key)
+                waiting.append((rest[0], rest[1:], sums, total, (*counts, count)))
+            sums |= sums << size
+            sums &= (2 << width) - 1
+            total, count = total + size, count + 1
+
+
+@pytest.mark.parametrize("width", [*range(2, 50), 64, 72, 80, 96, 100])
+def test_some_stages_always_fill_a_node(width: int) -> None:
+    """The premise of the layout, tried for every choice; stages of whole nodes do not matter."""
+    sizes = [shape.num_devices for shape in submeshes(mesh(1, width))][:-1]
+    assert not list(without_a_full_node(sizes, width))
+
+
+def test_nodes_of_thirty_are_the_first_that_some_stages_cannot_fill() -> None:
+    assert (1, 2, 4, 0, 0, 0, 1) in list(without_a_full_node([1, 2, 3, 5, 6, 10, 15], 30))
+    assert [shape.num_devices for shape in submeshes(mesh(2, 30))] == [1, 2, 6, 30, 60]
+
+
+@pytest.mark.parametrize(("width", "sizes"), [(6, [1, 2, 3, 6]), (12, [1, 2, 3, 4, 6, 12]), (1, [1]), (5, [1, 5])])
+def test_every_divisor_of_a_node_is_a_submesh(width: int, sizes: list[int]) -> None:
+    assert [shape.num_devices for shape in submeshes(mesh(1, width))] == sizes
 
 
 def test_shapes_of_alpa() -> None:

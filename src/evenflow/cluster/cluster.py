@@ -1,7 +1,7 @@
 """The cluster: nodes x devices, fast links inside a node, slow ones between; its submeshes, and where they lie."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,6 +10,8 @@ from evenflow.language import _
 
 _MESH = re.compile(r"\s*([0-9]+)\s*[x×]\s*([0-9]+)\s*")
 _MOST_DEVICES = 1_000_000
+_MOST_TRIED = 100
+"""Devices of a node up to which it is known that choices of divisors fill nodes (`submeshes`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,31 +134,53 @@ def parse_mesh(text: str, *, place: str = "mesh") -> tuple[int, int]:
 def submeshes(cluster: Cluster) -> tuple[Submesh, ...]:
     """The shapes a stage may have, from small to large, each with another number of devices.
 
-    Inside a node 1, 2, 4, ... devices as long as this divides the node; then whole nodes. For nodes of 2**k devices
-    these are the shapes of [Alpa, §5.2]. Every number divides the next ones up to a whole node, and whole nodes are
-    multiples of a node: that is why any choice of shapes with as many devices as the cluster has can be laid out
-    (`assign`).
+    Inside a node every number of devices that divides it; then whole nodes. For nodes of 2**k devices these are the
+    shapes of [Alpa, §5.2]. *Any choice of them with as many devices as the cluster has can be laid out* (`assign`):
 
-    >>> [str(shape) for shape in submeshes(Cluster(num_nodes=3, devices_per_node=12, memory_bytes=1,
+    - Whole nodes lie anywhere. Of the rest, some shapes fill one node exactly, as long as there are two nodes or more
+      of them (the last node is filled by what is left); put these into a node of their own, and go on with the others.
+    - That some always do is true of nodes of up to 100 devices with at most two different prime factors: the tests try
+      every choice without such a subset. It is not of 30, where no subset of 15 + 10 + 10 + 6 + 6 + 6 + 6 + 1 is 30.
+    - For other nodes a chain of divisors is used, such as 1, 2, 6 for 30. Put the larger ones first, one after the
+      other: the sizes before a stage are multiples of its own, which divides the node, so it does not cross its end.
+
+    >>> [str(shape) for shape in submeshes(Cluster(num_nodes=3, devices_per_node=6, memory_bytes=1,
     ...     intra=Link(bytes_per_s=2), inter=Link(bytes_per_s=1)))]
-    ['1x1', '1x2', '1x4', '1x12', '2x12', '3x12']
+    ['1x1', '1x2', '1x3', '1x6', '2x6', '3x6']
     """
     width = cluster.devices_per_node
-    inside = []
-    size = 1
-    while size < width and width % size == 0:
-        inside.append(Submesh(1, size))
-        size *= 2
-    return (*inside, *(Submesh(nodes, width) for nodes in range(1, cluster.num_nodes + 1)))
+    parts = [size for size in range(1, width) if width % size == 0]
+    if width > _MOST_TRIED or len(_prime_factors(width)) > 2:
+        parts = [1]
+        for prime, power in _prime_factors(width).items():
+            for _place in range(power):
+                parts.append(parts[-1] * prime)
+        parts.pop()
+    return (
+        *(Submesh(1, size) for size in parts),
+        *(Submesh(nodes, width) for nodes in range(1, cluster.num_nodes + 1)),
+    )
+
+
+def _prime_factors(number: int) -> dict[int, int]:
+    """Return the power of every prime in a number, smallest first."""
+    powers: dict[int, int] = {}
+    prime = 2
+    while number > 1:
+        if number % prime:
+            prime = prime + 1 if prime * prime <= number else number
+            continue
+        powers[prime] = powers.get(prime, 0) + 1
+        number //= prime
+    return powers
 
 
 def assign(cluster: Cluster, shapes: Sequence[Submesh]) -> tuple[range, ...]:
     """The devices of every stage, consecutive and disjoint; a stage inside a node does not cross to the next one.
 
     Stages lie in the order of the pipeline where each then begins at a multiple of its size (whole nodes: at a node),
-    so that neighbours are near; else larger ones first. This always works: the sizes before a stage inside a node are
-    then all multiples of its own, so it begins at a multiple of its size, which divides the node, and cannot cross its
-    end. [a proof of Alpa, theorem 1, for our shapes]
+    so that neighbours are near; else node after node is filled, with larger ones first where that goes up. This always
+    works (see `submeshes`; devices that are left over count as stages of one device).
 
     Raises ValueError for shapes that are not `submeshes` of the cluster or have more devices than it.
     """
@@ -164,21 +188,59 @@ def assign(cluster: Cluster, shapes: Sequence[Submesh]) -> tuple[range, ...]:
     total = sum(shape.num_devices for shape in shapes)
     if total > cluster.num_devices or any(shape not in allowed for shape in shapes):
         raise ValueError(f"{[str(shape) for shape in shapes]} are no submeshes of {cluster.name}")
-    in_order = _laid_out(cluster, shapes, range(len(shapes)))
-    if in_order is None:
-        in_order = _laid_out(cluster, shapes, sorted(range(len(shapes)), key=lambda stage: -shapes[stage].num_devices))
-    assert in_order is not None  # by the argument above
-    return in_order
+    return _in_order(cluster, shapes) or _packed(cluster, shapes)
 
 
-def _laid_out(cluster: Cluster, shapes: Sequence[Submesh], order: Sequence[int]) -> tuple[range, ...] | None:
-    """Devices of every stage, one stage after the other in `order`, or None if one would not begin where it may."""
-    places = [range(0)] * len(shapes)
+def _in_order(cluster: Cluster, shapes: Sequence[Submesh]) -> tuple[range, ...] | None:
+    """Devices of every stage, one stage after the other, or None if one would not begin where it may."""
+    places = []
     begin = 0
-    for stage in order:
-        size = shapes[stage].num_devices
-        if begin % min(size, cluster.devices_per_node):
+    for shape in shapes:
+        if begin % min(shape.num_devices, cluster.devices_per_node):
             return None
-        places[stage] = range(begin, begin + size)
-        begin += size
+        places.append(range(begin, begin + shape.num_devices))
+        begin += shape.num_devices
     return tuple(places)
+
+
+def _packed(cluster: Cluster, shapes: Sequence[Submesh]) -> tuple[range, ...]:
+    """Devices of every stage: whole nodes first, then one node after the other filled exactly."""
+    width, begin = cluster.devices_per_node, 0
+    places: dict[int, range] = {}
+    waiting: dict[int, list[int]] = {}
+    for stage, shape in enumerate(shapes):
+        if shape.num_devices >= width:
+            places[stage] = range(begin, begin + shape.num_devices)
+            begin += shape.num_devices
+        else:
+            waiting.setdefault(shape.num_devices, []).append(stage)
+    unused = cluster.num_devices - sum(shape.num_devices for shape in shapes)
+    waiting.setdefault(1, []).extend(len(shapes) + one for one in range(unused))
+    while begin < cluster.num_devices:
+        for size in _filling(width, {size: len(stages) for size, stages in waiting.items()}):
+            places[waiting[size].pop(0)] = range(begin, begin + size)
+            begin += size
+    return tuple(places[stage] for stage in range(len(shapes)))
+
+
+def _filling(width: int, counts: Mapping[int, int]) -> list[int]:
+    """Return sizes whose sum is `width`, of each at most so many, and as many large ones as can be, largest first."""
+    sizes = sorted(counts, reverse=True)
+    dead: set[tuple[int, int]] = set()
+
+    def fill(place: int, room: int) -> list[int] | None:
+        if room == 0:
+            return []
+        if place == len(sizes) or (place, room) in dead:
+            return None
+        size = sizes[place]
+        for count in range(min(counts[size], room // size), -1, -1):
+            rest = fill(place + 1, room - count * size)
+            if rest is not None:
+                return [size] * count + rest
+        dead.add((place, room))
+        return None
+
+    found = fill(0, width)
+    assert found is not None  # by the argument of `submeshes`
+    return found

@@ -78,11 +78,14 @@ class StageProvider(Protocol):
 def exchange_ns(cluster: Cluster, submesh: Submesh, size_bytes: int) -> int:
     """Return the least time in which a submesh receives a tensor and sends its gradient back.
 
-    Every device receives its part from a device of its own; part of a node is next to the stage before it.
+    Every device receives its part from a device of its own; part of a node may have the stage before it in its node.
     """
-    is_near = submesh.num_devices < cluster.devices_per_node
-    link = cluster.intra if is_near else cluster.inter
-    return 2 * link.transfer_ns(size_bytes // submesh.num_devices)
+    if submesh.num_devices == cluster.num_devices:
+        return 0  # it has no stage before it, and the links may be none
+    part_bytes = size_bytes // submesh.num_devices
+    links = [cluster.intra] * (submesh.num_devices < cluster.devices_per_node)
+    links += [cluster.inter] * (cluster.num_nodes > 1)
+    return 2 * min(link.transfer_ns(part_bytes) for link in links)
 
 
 def run_costs(network: Network, sums: LayerSums, first: int, end: int, sharding: MeshSharding) -> list[StageCost]:
