@@ -19,6 +19,7 @@ FIELDS = {
     "inter_bandwidth": "200Gbps",
     "intra_latency": "5us",
     "peak": "312TFLOPS",
+    "host_bandwidth": "24GBps",
 }
 CLUSTER = Cluster(
     name="racks",
@@ -28,6 +29,7 @@ CLUSTER = Cluster(
     intra=Link(bytes_per_s=200 * 10**9, latency_ns=5000),
     inter=Link(bytes_per_s=25 * 10**9),
     peak_flops=312e12,
+    host=Link(bytes_per_s=24 * 10**9),
 )
 
 
@@ -47,6 +49,8 @@ def test_yaml_and_json(tmp_path: Path) -> None:
         ({"intra_bandwidth": 200}, "line 3: intra_bandwidth must .*200GBps"),
         ({"inter_bandwidth": "300GBps"}, r"c\.yaml: c, inter-bandwidth must be at most the 200 GB/s inside a node"),
         ({"intra_latency": 5}, "line 5: intra_latency must .*5us"),
+        ({"host_bandwidth": "fast"}, "line 7: host_bandwidth must .*200GBps"),
+        ({"host_bandwidth": "0GBps"}, "must be above zero"),
         ({"peak": "fast"}, "line 6: peak must .*312TFLOPS"),
         ({"intra_bandwith": "1GBps"}, "did you mean 'intra_bandwidth'"),
     ],

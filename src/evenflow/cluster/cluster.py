@@ -64,6 +64,8 @@ class Cluster:
     """The link between devices of different nodes."""
     peak_flops: float | None = None
     """Floating-point operations a second of one device at its peak, where known."""
+    host: Link | None = None
+    """The link of one device to its host's memory; None: nothing is sent there."""
     name: str = "cluster"
 
     def __post_init__(self) -> None:
@@ -80,6 +82,9 @@ class Cluster:
             self._check(f"{field}-bandwidth", link.bytes_per_s, _("must be above zero"), holds=link.bytes_per_s > 0)
             latency_ns = min(link.latency_ns, link.start_ns)
             self._check(f"{field}-latency", latency_ns, _("must be zero or more"), holds=latency_ns >= 0)
+        if self.host is not None:
+            bandwidth = self.host.bytes_per_s
+            self._check("host-bandwidth", bandwidth, _("must be above zero"), holds=bandwidth > 0)
         if self.num_nodes > 1 and self.devices_per_node > 1 and self.inter.bytes_per_s > self.intra.bytes_per_s:
             raise InputError(
                 value=f"{self.inter.bytes_per_s / 1e9:g} GB/s",

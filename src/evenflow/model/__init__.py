@@ -4,7 +4,7 @@ from evenflow.model.abilities import Abilities, Empty, Groups, Recomputation, Sc
 from evenflow.model.cell_rule import ANY_CONTENT, SELECT_OR_COMM, CellRule, mixing
 from evenflow.model.network import EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.model.plan import Cells, Communication, Plan, cells
-from evenflow.model.recompute import BOTH, COMM, FULL, KNOWN_KINDS, NONE, SELECT, ordered_kinds
+from evenflow.model.recompute import BOTH, COMM, FULL, KNOWN_KINDS, NONE, OFFLOAD, SELECT, ordered_kinds
 from evenflow.model.recompute_parts import RECOMPUTE_PARTS, recomputed_parts
 from evenflow.model.request import Request, check_step
 from evenflow.model.sizes import Sizes
@@ -18,6 +18,7 @@ __all__ = [
     "FULL",
     "KNOWN_KINDS",
     "NONE",
+    "OFFLOAD",
     "RECOMPUTE_PARTS",
     "SELECT",
     "SELECT_OR_COMM",

@@ -6,6 +6,8 @@
     select   chosen cheap operators              the rest
     both     select and comm together            the rest
     full     the whole layer                     its input
+    offload  nothing: the host's memory keeps    nothing
+             everything until the backward
 
 A user may name further kinds in a layer file; they take their place after the known ones.
 """
@@ -15,6 +17,7 @@ COMM = "comm"
 SELECT = "select"
 BOTH = "both"
 FULL = "full"
+OFFLOAD = "offload"
 
 KNOWN_KINDS = (FULL, BOTH, SELECT, COMM)
 """The kinds of the SAPP guide, strongest first: the order of the layers of a cell (see `Plan`)."""

@@ -6,6 +6,7 @@ memory: 80GB                 of one device
 link: {bandwidth: 200GBps, latency: 5us}      of one device to others of its node, and of one message
 network: {bandwidth: 25GBps, latency: 20us}   of one device to other nodes; of one card beside `cards_per_node`
 peak: 312TFLOPS              of one device; optional
+host_bandwidth: 25GBps       of one device to its host's memory; optional: then activations may wait there
 
 ``intra_bandwidth``, ``intra_latency``, ``inter_bandwidth`` and ``inter_latency`` say the same as `link` and `network`.
 What is not stated is that of the accelerator, where one is given.
@@ -27,6 +28,7 @@ _SECTIONS = {"intra": "link", "inter": "network"}
 _CARDS = "cards_per_node"
 _FIELDS = (
     "mesh", "memory", "intra_bandwidth", "inter_bandwidth", "name", "intra_latency", "inter_latency", "peak",
+    "host_bandwidth",
     *_SECTIONS.values(),
 )  # fmt: skip
 
@@ -62,6 +64,11 @@ def parse_cluster_file(text: str, *, place: str, accelerator: Accelerator | None
             intra=_link(fields, "intra", devices_per_node, usual_intra),
             inter=_link(fields, "inter", devices_per_node, usual_inter),
             peak_flops=parse_flops(fields.quantity("peak"), place=fields.place("peak")) if "peak" in fields else None,
+            host=Link(
+                bytes_per_s=parse_bandwidth(fields.quantity("host_bandwidth"), place=fields.place("host_bandwidth"))
+            )
+            if "host_bandwidth" in fields
+            else None,
         )
 
 

@@ -1,12 +1,14 @@
 """Stages as sums of layers with a head and a tail, from costs that a person can check."""
 
+from dataclasses import replace
+
 import pytest
 
 from evenflow.auto.sharding.ways import Level
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.sharded_stages import ShardedStages
-from evenflow.cluster.cluster import Submesh
-from evenflow.model import FULL, NONE
+from evenflow.cluster.cluster import Link, Submesh
+from evenflow.model import FULL, NONE, OFFLOAD
 from tests.auto.sharding.made_costs import GATHER_NS, SPLIT, WHOLE, layer_cost, made_costs
 from tests.cluster.clusters import mesh
 
@@ -51,6 +53,25 @@ def test_recomputing_keeps_what_enters_and_runs_the_forward_again(provider: Shar
     assert modes[FULL].backward_ns == modes[NONE].backward_ns + 600
     assert modes[FULL].activation_bytes == 400  # half of 800 bytes
     assert modes[NONE].activation_bytes == 600
+
+
+@pytest.mark.parametrize(
+    ("bytes_per_s", "waits_ns"),
+    [
+        (10**9, 0),  # 600 ns each way, as long as the forward
+        (8 * 10**8, 150),  # 750 ns: there 150 longer than the forward, back no longer than the backward
+        (5 * 10**8, 600 + 450),  # 1200 ns each way, beside 600 and 750
+    ],
+)
+def test_what_waits_on_the_host_is_copied_under_the_layers(
+    provider: ShardedStages, bytes_per_s: int, waits_ns: int
+) -> None:
+    assert OFFLOAD not in provider.network_on(PAIR, FASTEST).kinds
+    host = replace(provider.cluster, host=Link(bytes_per_s=bytes_per_s))
+    modes = replace(provider, cluster=host, _networks={}).network_on(PAIR, FASTEST).layers[0].modes
+    assert modes[OFFLOAD].activation_bytes == 0
+    assert modes[OFFLOAD].backward_ns == modes[NONE].backward_ns + waits_ns
+    assert modes[OFFLOAD].working_bytes == modes[NONE].working_bytes + 2 * 600, "one that goes, one that comes"
 
 
 def test_a_stage_leaves_as_its_layer_gives_and_enters_as_the_next_takes(provider: ShardedStages) -> None:

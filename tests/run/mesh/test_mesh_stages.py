@@ -33,6 +33,7 @@ TOLERANCE = 1e-12
 ONE_STAGE = Plan(schedule="1f1b", num_microbatches=2, layers=((2,),))
 PAIR = Plan(schedule="1f1b", num_microbatches=3, layers=((1, 2),), recompute={"full": ((1, 1),)})
 SPLIT = Plan(schedule="zb-h1", num_microbatches=3, layers=((2, 1),), recompute={"full": ((1, 0),), "select": ((1, 1),)})
+OFFLOADED = Plan(schedule="1f1b", num_microbatches=3, layers=((2, 2),), recompute={"offload": ((2, 1),)})
 CHUNKS = Plan(schedule="interleaved", num_microbatches=4, layers=((1, 1), (2, 0)))
 THREE = Plan(schedule="eager-1f1b", num_microbatches=4, layers=((2, 1, 1),), recompute={"both": ((1, 0, 0),)})
 
@@ -62,6 +63,7 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "sequence, sharded data": partial(mesh_case, PAIR, half(SEQUENCE, SHARDED)),
     "without products": partial(mesh_case, PAIR, half(TENSOR, SEQUENCE), with_products=False),
     "split backward": partial(mesh_case, SPLIT, half(TENSOR, DATA)),
+    "offloaded": partial(mesh_case, OFFLOADED, half(TENSOR, SHARDED)),
     "two chunks": partial(mesh_case, CHUNKS, half(SEQUENCE, TENSOR)),
     "two, one and one device": partial(mesh_case, THREE, UNEVEN),
     "eager attention": partial(mesh_case, PAIR, half(TENSOR, DATA), attention="eager"),

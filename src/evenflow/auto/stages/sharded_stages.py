@@ -25,7 +25,7 @@ from evenflow.auto.stages.working_memory import WorkingMemory, working_memory
 from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
 from evenflow.cluster import Cluster, Layout, Submesh, local_bytes, logical_meshes, submeshes
 from evenflow.language import _
-from evenflow.model import FULL, NONE, EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.model import FULL, NONE, OFFLOAD, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.simulate import LayerSums, layer_sums
 from evenflow.torch_model.parts import ModelRow
 
@@ -199,8 +199,25 @@ class ShardedStages:
                     backward_ns=forward + backward,
                     working_bytes=self._working(costs, kind, activation, recompute=FULL),
                 ),
+                **self._offloaded(activation, forward, backward, self._working(costs, kind, activation)),
             },
         )
+
+    def _offloaded(self, activation: int, forward_ns: int, backward_ns: int, working: int) -> dict[str, Mode]:
+        """Return a layer whose activations wait on the host, where devices reach it.
+
+        They go there while the next layer computes, and come back while the one behind it does. What takes longer than
+        that is waited for; it all counts in the backward, which has a time of its own under each kind.
+        """
+        if self.cluster.host is None:
+            return {}
+        copy_ns = self.cluster.host.transfer_ns(activation)
+        waits_ns = max(0, copy_ns - forward_ns) + max(0, copy_ns - backward_ns)
+        return {
+            OFFLOAD: Mode(
+                activation_bytes=0, backward_ns=backward_ns + waits_ns, working_bytes=working + 2 * activation
+            )
+        }
 
     def _working(self, costs: MeshCosts, kind: int, activation_bytes: int, *, recompute: str = NONE) -> int:
         """Return what a device needs for the work of a layer of `kind`, of which it keeps `activation_bytes`."""

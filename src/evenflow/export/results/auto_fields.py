@@ -97,6 +97,7 @@ def _cluster(cluster: Cluster) -> dict[str, object]:
         "inter_latency_ns": cluster.inter.latency_ns,
         "intra_start_ns": cluster.intra.start_ns,
         "inter_start_ns": cluster.inter.start_ns,
+        "host_bytes_per_s": None if cluster.host is None else cluster.host.bytes_per_s,
     }
 
 

@@ -1,4 +1,6 @@
-"""Recomputation as planned: whole layers, or parts of a layer chosen by name, under torch.utils.checkpoint."""
+"""Recomputation as planned: whole layers, or parts of a layer chosen by name, under torch.utils.checkpoint; and layers
+whose activations go to the host instead.
+"""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -9,7 +11,8 @@ from torch import nn
 
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import FULL, NONE, RECOMPUTE_PARTS, Plan, ordered_kinds
+from evenflow.model import FULL, NONE, OFFLOAD, RECOMPUTE_PARTS, Plan, ordered_kinds
+from evenflow.run.engine.offload import Offload
 from evenflow.torch_model.checkpointing import Patterns, recomputed_modules, under_checkpoint
 from evenflow.torch_model.parts import Part
 
@@ -30,16 +33,19 @@ def forward_of(
     kind: str,
     patterns: Patterns = RECOMPUTE_PARTS,
     inside: Callable[[], AbstractContextManager[None]] = nullcontext,
+    offload: Offload | None = None,
 ) -> Callable[..., Any]:
     """Return the forward of `part` under a recompute kind; sub-modules that recompute are changed in place.
 
-    The second forward runs in the context that `inside` gives.
+    The second forward runs in the context that `inside` gives; layers of one stage that offload share an `offload`.
 
     Raises:
         InputError: no sub-module of the part belongs to the kind.
     """
     if kind == NONE:
         return part.module
+    if kind == OFFLOAD:
+        return (offload or Offload()).forward_of(part.module)
     again = partial(under_checkpoint, context_fn=lambda: (nullcontext(), inside()))
     if kind == FULL:
         return again(part.module)
@@ -52,7 +58,7 @@ def forward_of(
 def check_kinds(plan: Plan, layers: Sequence[Part], patterns: Patterns = RECOMPUTE_PARTS) -> None:
     """Raise InputError for a kind that some layer has no sub-modules for, before any work."""
     for kind in plan.used_kinds:
-        if kind != FULL:
+        if kind not in (FULL, OFFLOAD):
             for part in layers:
                 _chosen(part, kind, patterns)
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import RECOMPUTE_PARTS, Plan
+from evenflow.run.engine.offload import Offload
 from evenflow.run.engine.recompute_layers import forward_of, kinds_of_cell
 from evenflow.run.engine.seeds import seed_of, seeded
 from evenflow.run.engine.split_backward import WeightGradients
@@ -107,8 +108,9 @@ class StageModule(nn.Module):
         super().__init__()
         self.parts = stage.parts
         self.modules_in_order = nn.ModuleList(part.module for part in stage.parts)
+        self.offload = Offload()
         self.forwards: list[Callable[..., Any]] = [
-            forward_of(part, stage.kinds.get(part.position, "none"), recompute_modules, recompute_inside)
+            forward_of(part, stage.kinds.get(part.position, "none"), recompute_modules, recompute_inside, self.offload)
             for part in stage.parts
         ]
         self.context = context
@@ -118,6 +120,7 @@ class StageModule(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Return the output of the stage for one microbatch."""
+        self.offload.begin()
         for part, forward in zip(self.parts, self.forwards, strict=True):
             hidden = self.entering(part, hidden)
             arguments = self.context(hidden, part) if self.context else {}

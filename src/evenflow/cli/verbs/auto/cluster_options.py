@@ -27,13 +27,19 @@ _DESCRIBED = (
         metavar="TIME",
         help="Latency of one between nodes, such as 20us. What none of these options says is that of --accelerator.",
     ),
+    click.option(
+        "--host-bandwidth",
+        metavar="RATE",
+        help="Bandwidth of a device to its host's memory, such as 25GBps: activations may then wait there.  "
+        "[default: they do not]",
+    ),
 )
-_NAMES = ("mesh", "memory", "intra_bandwidth", "inter_bandwidth", "intra_latency", "inter_latency")
+_NAMES = ("mesh", "memory", "intra_bandwidth", "inter_bandwidth", "intra_latency", "inter_latency", "host_bandwidth")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """A cluster file, or what was given of the six options instead."""
+    """A cluster file, or what was given of the seven options instead."""
 
     file: Path | None
     given: dict[str, str]
@@ -64,7 +70,7 @@ class ClusterOptions:
             )
         num_nodes, devices_per_node = parse_mesh(self.given["--mesh"], place="--mesh")
         intra, inter = usual_links(accelerator)
-        memory = "--memory"
+        memory, host = "--memory", "--host-bandwidth"
         return Cluster(
             num_nodes=num_nodes,
             devices_per_node=devices_per_node,
@@ -73,6 +79,7 @@ class ClusterOptions:
             ),
             intra=self._link("intra", intra),
             inter=self._link("inter", inter),
+            host=Link(bytes_per_s=parse_bandwidth(self.given[host], place=host)) if host in self.given else None,
         )
 
     def _link(self, name: str, usual: Link) -> Link:
@@ -123,7 +130,7 @@ def cluster_options(command: Callable[..., int]) -> Callable[..., int]:
         return command(described=ClusterOptions(file=cluster_file, given=given), **keywords)
 
     file = click.option(
-        "--cluster", "cluster_file", type=FILE, metavar="FILE", help="Cluster file instead of the six options above."
+        "--cluster", "cluster_file", type=FILE, metavar="FILE", help="Cluster file instead of the seven options above."
     )
     for option in (file, *reversed(_DESCRIBED)):
         with_cluster = option(with_cluster)
