@@ -50,7 +50,7 @@ def test_yaml_and_json(tmp_path: Path) -> None:
         ({"inter_bandwidth": "300GBps"}, r"c\.yaml: c, inter-bandwidth must be at most the 200 GB/s inside a node"),
         ({"intra_latency": 5}, "line 5: intra_latency must .*5us"),
         ({"host_bandwidth": "fast"}, "line 7: host_bandwidth must .*200GBps"),
-        ({"host_bandwidth": "0GBps"}, "must be above zero"),
+        ({"host_bandwidth": "0GBps"}, "line 7: host_bandwidth must be from 1"),
         ({"peak": "fast"}, "line 6: peak must .*312TFLOPS"),
         ({"intra_bandwith": "1GBps"}, "did you mean 'intra_bandwidth'"),
     ],
@@ -77,6 +77,7 @@ SECTIONS = {
     "link": {"bandwidth": "200GBps", "latency": "5us"},
     "network": {"bandwidth": "200Gbps"},
     "peak": "312TFLOPS",
+    "host_bandwidth": "24GBps",
 }
 
 
