@@ -9,6 +9,7 @@ from evenflow.auto.sharding.sharding_plan import ParameterSharding, ShardingPlan
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.sharded_stages import ShardedStages, in_runs
 from evenflow.auto.stages.two_level_plan import StagesOutcome, SubmeshStage, TwoLevelPlan
+from evenflow.auto.wording.stage_use import StageUse, stage_use
 from evenflow.cluster import Cluster, Layout, MeshPlan, Placement, Product, StageOnMesh, Submesh
 from evenflow.model import NONE, Layer, Network, Plan
 from evenflow.simulate import Simulation, simulate
@@ -33,6 +34,8 @@ class PlacedStage:
     mesh_shape: tuple[int, ...]
     """The devices in order, the last axis varying fastest."""
     sharding: MeshSharding
+    use: StageUse
+    """What the devices are used for."""
     modules: tuple[str, ...]
     """Paths in the whole model, in order, head and tail included."""
     kinds: tuple[int, ...]
@@ -144,6 +147,7 @@ def _placed(
         devices=devices,
         mesh_shape=sharding.mesh,
         sharding=sharding,
+        use=use_of((first, end), submesh, sharding, provider, row),
         modules=tuple(path for layer, _ in layers for path in layer.modules),
         kinds=kinds,
         shardings={kind: cost.plan for kind, cost in costs.items()},
@@ -156,6 +160,25 @@ def _placed(
         entries={layer.modules[0]: cost.entry for layer, cost in layers},
         products=_products(layers),
     )
+
+
+def use_of(
+    span: tuple[int, int], submesh: Submesh, sharding: MeshSharding, provider: ShardedStages, row: ModelRow
+) -> StageUse:
+    """Return what the devices of a submesh are used for by layers `span` of the body, sharded so."""
+    places = provider.with_ends(*span)
+    layers = (
+        (_short(row.parts[at]), provider.order[at], provider.layer_cost(submesh, sharding, provider.order[at]))
+        for at in places
+    )
+    return stage_use(layers, sharding.mesh, submesh)
+
+
+def _short(layer: Part) -> str:
+    """Return the name of a layer's last module without those that it lies in; numbers say too little alone."""
+    path = layer.modules[-1]
+    name = path.rpartition(".")[2]
+    return path if name.isdecimal() else name
 
 
 def _parameters(layers: _Layers) -> Iterator[tuple[str, ParameterSharding]]:

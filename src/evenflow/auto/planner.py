@@ -9,13 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evenflow.auto.placed_pipeline import PlacedPipeline, PlacedStage, place
+from evenflow.auto.placed_pipeline import PlacedPipeline, PlacedStage, place, use_of
 from evenflow.auto.refine import Refined, Refinement, refine
+from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.request import ADAM_STATE_BYTES, TwoLevelRequest, silent
 from evenflow.auto.stages.sharded_stages import ShardedStages, sharded_stages
 from evenflow.auto.stages.stage_search import plan_stages
 from evenflow.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
-from evenflow.cluster import A100, Accelerator, Cluster, MeshPlan
+from evenflow.auto.wording.stage_use import StageUse
+from evenflow.cluster import A100, Accelerator, Cluster, MeshPlan, Submesh
 from evenflow.errors import InputError
 from evenflow.interruption import answer_exists
 from evenflow.language import _
@@ -82,6 +84,10 @@ class AutoPlan:
     def stages(self) -> tuple[PlacedStage, ...]:
         """The stages in the order of the model, with what runs where; empty without a plan."""
         return self.pipeline.stages if self.pipeline else ()
+
+    def use(self, span: tuple[int, int], submesh: Submesh, sharding: MeshSharding) -> StageUse:
+        """Return what the devices of a submesh are used for by layers `span` of the body under a sharding."""
+        return use_of(span, submesh, sharding, self.provider, self.row)
 
     @property
     def mesh_plan(self) -> MeshPlan:

@@ -53,19 +53,22 @@ def local_bytes(tensor: WholeTensor, placement: Placement, mesh_shape: tuple[int
     return tensor.size_bytes // split
 
 
-def describe(placement: Placement, *, dimensions: tuple[str, ...] = ()) -> str:
-    """Return text for people; `dimensions` names the tensor's dimensions where they have names.
+def describe(placement: Placement, *, dimensions: tuple[str, ...] = (), axes: tuple[str, ...] = ()) -> str:
+    """Return text for people; `dimensions` and `axes` name those of the tensor and of the mesh where they have names.
 
     >>> describe((0, -1)), describe((-1, -1)), describe((-2, 1), dimensions=("column", "row"))
     ('dimension 0 on mesh axis 0', 'replicated', 'partial sum on mesh axis 0, row on mesh axis 1')
+    >>> describe((0, 1), axes=("over 2 nodes", "over 4 in the node"))
+    'dimension 0 over 2 nodes, dimension 1 over 4 in the node'
     """
     phrases = []
     for axis, where in enumerate(placement):
+        place = axes[axis] if axes else _("on mesh axis {axis}", axis=axis)
         if where == PARTIAL:
-            phrases.append(_("partial sum on mesh axis {axis}", axis=axis))
+            phrases.append(_("partial sum {place}", place=place))
         elif where != REPLICATE:
             dimension = dimensions[where] if dimensions else _("dimension {dimension}", dimension=where)
-            phrases.append(_("{dimension} on mesh axis {axis}", dimension=dimension, axis=axis))
+            phrases.append(_("{dimension} {place}", dimension=dimension, place=place))
     return ", ".join(phrases) or _("replicated")
 
 

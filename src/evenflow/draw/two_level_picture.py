@@ -1,27 +1,30 @@
 """A two-level plan as a picture: which devices belong to which stage, and under it the pipeline's timeline and memory.
 
 title, certificate, figures
-Mesh      node 0  [0][0][1][1]     stage 0: layers 0-9 on 1x2 as 2, data ...
-          node 1  [2][2][2][2]     stage 1: ...
+Mesh      node 0  [0][0][1][1]     stages 0-1: layers 0-9, 5 each, on 1x2 devices each
+          node 1  [2][2][2][2]     tensor parallel over 2
+                                   stage 2: ...
 Timeline, Memory                   as in `plan_picture`
 """
 
 from collections.abc import Sequence
 
 from evenflow.auto.placed_pipeline import PlacedStage
+from evenflow.auto.stage_groups import stage_groups
 from evenflow.cluster import Cluster
 from evenflow.draw.page import MARGIN, PLOT_LEFT, WIDTH, page_header
-from evenflow.draw.palette import HAIRLINE, MUTED, PAPER, forward_shades
+from evenflow.draw.palette import HAIRLINE, INK, MUTED, PAPER, forward_shades
 from evenflow.draw.plan_figures import plan_figures
 from evenflow.draw.plan_picture import plan_panels
-from evenflow.draw.svg_elements import document, fit_text, group, rect, text
+from evenflow.draw.svg_elements import document, fit_text, group, rect, text, text_width
 from evenflow.language import ENGLISH, speaking
 from evenflow.simulate import Simulation
 
-_MESH_WIDTH = 560
+_MESH_WIDTH = 400
 _MESH_HEIGHT = 360
 _LINE = 18
 _MOST_LINES = 24
+_INDENT = 16
 
 
 @speaking(ENGLISH)
@@ -39,7 +42,7 @@ def two_level_svg(
 def _mesh_panel(cluster: Cluster, stages: Sequence[PlacedStage], baseline: int) -> tuple[list[str], int]:
     """Draw a cell for each device, shaded by its rank, and beside them a line for each stage; return their end too."""
     top = baseline + 14
-    width = min(72, max(2, _MESH_WIDTH // cluster.devices_per_node))
+    width = min(50, max(2, _MESH_WIDTH // cluster.devices_per_node))
     height = min(32, max(2, _MESH_HEIGHT // cluster.num_nodes))
     rank_of = {device: stage.rank for stage in stages for device in stage.devices}
     shades = forward_shades(max(rank_of.values()) + 1)
@@ -58,13 +61,10 @@ def _mesh_panel(cluster: Cluster, stages: Sequence[PlacedStage], baseline: int) 
         for node in range(0, cluster.num_nodes, every)
     ]
     left = PLOT_LEFT + width * cluster.devices_per_node + 32
-    shown = stages if len(stages) <= _MOST_LINES else stages[: _MOST_LINES - 1]
-    lines = [_stage_line(stage) for stage in shown]
-    if len(shown) < len(stages):
-        lines.append(f"and {len(stages) - len(shown)} more stages")
+    lines = _stage_lines(stages, WIDTH - MARGIN - left)
     words = [
-        text(left, top + 13 + index * _LINE, fit_text(line, 12, WIDTH - MARGIN - left), size=12)
-        for index, line in enumerate(lines)
+        text(left + indent, top + 13 + index * _LINE, line, size=12, fill=MUTED if indent else INK)
+        for index, (indent, line) in enumerate(lines)
     ]
     heading = text(MARGIN, baseline, "Mesh", size=14, bold=True)
     note = text(PLOT_LEFT, baseline, "devices, numbered by rank of the pipeline", size=12, fill=MUTED)
@@ -72,8 +72,27 @@ def _mesh_panel(cluster: Cluster, stages: Sequence[PlacedStage], baseline: int) 
     return [heading, note, *group("mesh", [*cells, *names, *words])], bottom
 
 
-def _stage_line(stage: PlacedStage) -> str:
-    layers = f"layer {stage.first}" if stage.end - stage.first == 1 else f"layers {stage.first}-{stage.end - 1}"
-    recompute = ", ".join(f"{count} of them {kind} recompute" for kind, count in stage.recompute.items())
-    words = f"stage {stage.stage}: {layers} on {stage.submesh} devices as mesh {stage.sharding}"
-    return f"{words}; {recompute}" if recompute else words
+def _stage_lines(stages: Sequence[PlacedStage], width: float) -> list[tuple[int, str]]:
+    """Return lines for the stages, each with its indent: where they are, and under that what their devices do."""
+    lines: list[tuple[int, str]] = []
+    told = 0
+    for one in stage_groups(stages):
+        more = [(0, line) for line in _wrapped(one.where, width)]
+        more += [(_INDENT, line) for line in _wrapped(one.how, width - _INDENT)]
+        if len(lines) + len(more) >= _MOST_LINES:
+            return [*lines, (0, f"and {len(stages) - told} more stages")]
+        lines += more
+        told += len(one.stages)
+    return lines
+
+
+def _wrapped(content: str, width: float) -> list[str]:
+    """Return `content` in lines that are at most so wide, broken between words."""
+    lines = [""]
+    for word in content.split(" "):
+        longer = f"{lines[-1]} {word}".strip()
+        if lines[-1] and text_width(longer, 12) > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return [fit_text(line, 12, width) for line in lines]

@@ -43,10 +43,15 @@ class ParameterSharding:
 
     def text(self) -> str:
         """Return text such as ``q_proj.weight column on mesh axis 1``, with what differs for its optimizer state."""
-        text = f"{self.name} {describe(self.kept, dimensions=self.dimensions)}"
-        if self.update != self.kept:
-            text += _("; optimizer state {placement}", placement=describe(self.update, dimensions=self.dimensions))
-        return text
+        return f"{self.name} {self.placement_text()}"
+
+    def placement_text(self, axes: tuple[str, ...] = ()) -> str:
+        """Return the same without the name; `axes` says where the devices of each mesh axis lie."""
+        kept = describe(self.kept, dimensions=self.dimensions, axes=axes)
+        if self.update == self.kept:
+            return kept
+        update = describe(self.update, dimensions=self.dimensions, axes=axes)
+        return _("{placement}; optimizer state {update}", placement=kept, update=update)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

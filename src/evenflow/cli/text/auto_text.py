@@ -1,26 +1,23 @@
 """A two-level plan as text."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from evenflow.cli.text.auto_placements import placement_texts
 from evenflow.cli.text.tables import aligned, bubble_table
-from evenflow.cluster import describe
-from evenflow.language import _, _n
+from evenflow.language import _, _n, joined
 from evenflow.model import NONE
 from evenflow.solve import Status
 from evenflow.units import megabytes, milliseconds
 
 if TYPE_CHECKING:
-    from evenflow.auto.placed_pipeline import PlacedStage
     from evenflow.auto.planner import AutoPlan
-    from evenflow.auto.sharding.sharding_plan import ShardingPlan
-    from evenflow.auto.stages.mesh_sharding import MeshSharding
     from evenflow.auto.stages.two_level_plan import TwoLevelPlan
-    from evenflow.cluster import Submesh
 
 
 def auto_text(result: "AutoPlan", *, microbatch: int, sequence: int, seconds: float) -> str:
-    """Return headline, stages, costs by part, shardings, alternatives, refinement and notes."""
+    """Return headline, answer, stages, costs by part, alternatives, refinement, placements and notes."""
     cluster, simulation = result.cluster, result.simulation
     mesh = f"{cluster.num_nodes}x{cluster.devices_per_node}"
     work = _(
@@ -39,13 +36,13 @@ def auto_text(result: "AutoPlan", *, microbatch: int, sequence: int, seconds: fl
     )
     paragraphs = [
         head,
+        "\n".join(_answer(result, seconds)),
         _stage_table(result),
-        "\n".join(_evidence(result, seconds)),
         _cost_table(result),
         bubble_table(simulation),
-        *_shardings(result),
         _alternatives(result),
         _refinement(result),
+        *placement_texts(result),
         "\n".join(_("note: {note}", note=note) for note in result.notes),
     ]
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
@@ -57,50 +54,20 @@ def shortage_text(result: "AutoPlan") -> str:
     return _("infeasible: {message}", message=result.search.shortage.message(result.cluster))
 
 
-def _stage_table(result: "AutoPlan") -> str:
-    """Return a row for each stage; peak memory is that of its rank."""
-    header = [
-        _("stage"),
-        _("layers"),
-        _("submesh"),
-        _("devices"),
-        _("sharding"),
-        _("recompute"),
-        _("forward ms"),
-        _("backward ms"),
-        _("peak MB"),
-    ]
-    costs, peaks = result.simulation.costs, result.simulation.peak_memory_bytes
-    rows = [
-        [
-            str(stage.stage),
-            _span(stage.first, stage.end),
-            str(stage.submesh),
-            _span(stage.devices.start, stage.devices.stop),
-            str(stage.sharding),
-            ", ".join(f"{kind} {count}" for kind, count in stage.recompute.items()) or NONE,
-            f"{milliseconds(int(costs.forward_ns[stage.stage])):,.3f}",
-            f"{milliseconds(int(costs.backward_ns[stage.stage])):,.3f}",
-            f"{megabytes(peaks[stage.rank]):,.0f}",
-        ]
-        for stage in result.stages
-    ]
-    return aligned(header, rows, left={2, 3, 4, 5})
+def _answer(result: "AutoPlan", seconds: float) -> Iterator[str]:
+    """Yield the step, what the plan is in words, its memory and how good it is."""
+    from evenflow.auto.stage_groups import summary
 
-
-def _span(first: int, end: int) -> str:
-    return str(first) if end - first == 1 else f"{first}-{end - 1}"
-
-
-def _evidence(result: "AutoPlan", seconds: float) -> Iterator[str]:
     two_level, simulation = result.two_level, result.simulation
     assert two_level is not None
-    limit = megabytes(result.cluster.memory_bytes)
     yield _(
         "step {makespan_ms:,.3f} ms simulated, messages included; found in {seconds:.1f} s",
         makespan_ms=milliseconds(simulation.makespan_ns),
         seconds=seconds,
     )
+    yield _("plan: {words}", words=summary(result.stages))
+    peak, limit = megabytes(max(simulation.peak_memory_bytes)), megabytes(result.cluster.memory_bytes)
+    yield _("memory: peak {peak:,.0f} MB of {limit:,.0f} MB", peak=peak, limit=limit)
     gap = 100 * (1 - two_level.lower_bound_ns / two_level.step_ns)
     yield _(
         "stages: {step_ms:,.3f} ms by the pipeline's equation, no other stages take less than {bound_ms:,.3f} ms "
@@ -116,8 +83,39 @@ def _evidence(result: "AutoPlan", seconds: float) -> Iterator[str]:
         proven=proven,
         num_programs=len(programs),
     )
-    peak = megabytes(max(simulation.peak_memory_bytes))
-    yield _("memory: peak {peak:,.0f} MB of {limit:,.0f} MB", peak=peak, limit=limit)
+
+
+def _stage_table(result: "AutoPlan") -> str:
+    """Return a row for each stage; peak memory is that of its rank."""
+    header = [
+        _("stage"),
+        _("layers"),
+        _("devices"),
+        _("recompute"),
+        _("forward ms"),
+        _("backward ms"),
+        _("peak MB"),
+        _("sharding"),
+    ]
+    costs, peaks = result.simulation.costs, result.simulation.peak_memory_bytes
+    rows = [
+        [
+            str(stage.stage),
+            _span(stage.first, stage.end),
+            f"{_span(stage.devices.start, stage.devices.stop)} ({stage.submesh})",
+            ", ".join(f"{kind} {count}" for kind, count in stage.recompute.items()) or NONE,
+            f"{milliseconds(int(costs.forward_ns[stage.stage])):,.3f}",
+            f"{milliseconds(int(costs.backward_ns[stage.stage])):,.3f}",
+            f"{megabytes(peaks[stage.rank]):,.0f}",
+            stage.use.words,
+        ]
+        for stage in result.stages
+    ]
+    return aligned(header, rows, left={2, 3, 7})
+
+
+def _span(first: int, end: int) -> str:
+    return str(first) if end - first == 1 else f"{first}-{end - 1}"
 
 
 def _cost_table(result: "AutoPlan") -> str:
@@ -155,75 +153,6 @@ def _messages_ms(result: "AutoPlan") -> list[float]:
     ]
 
 
-def _shardings(result: "AutoPlan") -> Iterator[str]:
-    """Yield parameters, activations and collectives of every kind of layer under every sharding in use."""
-    used: dict[tuple[Submesh, MeshSharding, int], list[PlacedStage]] = {}
-    for stage in result.stages:
-        for kind in stage.shardings:
-            used.setdefault((stage.submesh, stage.sharding, kind), []).append(stage)
-    for (submesh, sharding, kind), stages in used.items():
-        plan = stages[0].shardings[kind]
-        names = [
-            name
-            for stage in stages
-            for name, layer_kind in zip(_names(result, stage), stage.kinds, strict=True)
-            if layer_kind == kind
-        ]
-        lines = [
-            _n(
-                "{layers} (stage {stages}: {sharding} on {submesh})",
-                "{layers} (stages {stages}: {sharding} on {submesh})",
-                count=len(stages),
-                layers=f"{names[0]} … {names[-1]}" if len(names) > 1 else names[0],
-                stages=", ".join(str(stage.stage) for stage in stages),
-                sharding=sharding,
-                submesh=submesh,
-            )
-        ]
-        lines += [f"  {parameter.text()}" for parameter in plan.parameters]
-        inputs = [value for value in plan.activations if value.name.startswith("input ")]
-        lines += [
-            _("  input {shape} {placement}", shape=list(value.shape), placement=describe(value.placement))
-            for value in inputs[:1]
-        ]
-        lines += [_("  result of {text}", text=value.text()) for value in plan.activations if value not in inputs]
-        lines += _collectives(plan)
-        if plan.replicated_operators:
-            lines.append(
-                _("  without sharding rules, on every device: {names}", names=", ".join(plan.replicated_operators))
-            )
-        yield "\n".join(lines)
-
-
-def _collectives(plan: "ShardingPlan") -> list[str]:
-    """Return how many collectives of each kind run in one layer, and how long they take together."""
-    counts: dict[tuple[str, str, int], list[int]] = {}
-    for each in plan.collectives:
-        counts.setdefault((each.phase, each.collective, each.axis), []).append(each.time_ns)
-    return [
-        _(
-            "  {phase}: {count} x {collective} on mesh axis {axis}, {time_ms:,.3f} ms",
-            phase={"forward": _("forward"), "backward": _("backward"), "update": _("update")}[phase],
-            count=len(times),
-            collective=collective,
-            axis=axis,
-            time_ms=milliseconds(sum(times)),
-        )
-        for (phase, collective, axis), times in sorted(counts.items(), key=lambda item: _PHASES.index(item[0][0]))
-    ]
-
-
-_PHASES = ("forward", "backward", "update")
-
-
-def _names(result: "AutoPlan", stage: "PlacedStage") -> list[str]:
-    """Return a name for each layer of a stage, head and tail included."""
-    row = result.row
-    head = row.head if stage.first == 0 else ()
-    tail = row.tail if stage.end == len(row.body) else ()
-    return [" + ".join(layer.modules) for layer in (*head, *row.body[stage.first : stage.end], *tail)]
-
-
 def _alternatives(result: "AutoPlan") -> str:
     """Return the best stages of every number, with a mark at the answer."""
     rows = []
@@ -233,25 +162,27 @@ def _alternatives(result: "AutoPlan") -> str:
             [
                 mark,
                 str(len(plan.stages)),
-                _submeshes(plan),
                 f"{milliseconds(plan.step_ns):,.3f}",
                 f"{milliseconds(plan.lower_bound_ns):,.3f}",
                 f"{milliseconds(plan.timeline.makespan_ns):,.3f}",
+                _stages_in_words(plan, result),
             ]
         )
     table = aligned(
-        ["", _("stages"), _("submeshes"), _("by equation ms"), _("bound ms"), _("simulated ms")], rows, left={0, 2}
+        ["", _("stages"), _("by equation ms"), _("bound ms"), _("simulated ms"), _("sharding")], rows, left={0, 5}
     )
     title = _("alternatives ({count:,} different stages evaluated)", count=result.search.num_evaluated)
     return f"{title}\n{table}"
 
 
-def _submeshes(plan: "TwoLevelPlan") -> str:
-    """Return the submeshes as text, such as ``3 of 1x2, 1 of 1x1``."""
-    counts: dict[str, int] = {}
+def _stages_in_words(plan: "TwoLevelPlan", result: "AutoPlan") -> str:
+    """Return what the stages do, such as ``3 x tensor parallel over 2; 1 x one device``."""
+    counts: Counter[str] = Counter()
     for stage in plan.stages:
-        counts[str(stage.submesh)] = counts.get(str(stage.submesh), 0) + 1
-    return ", ".join(_("{count} of {shape}", count=count, shape=shape) for shape, count in counts.items())
+        counts[result.use((stage.first, stage.end), stage.submesh, stage.cost.sharding).main_words] += 1
+    if len(counts) == 1:
+        return next(iter(counts))
+    return joined(_("{count} x {words}", count=count, words=words) for words, count in counts.items())
 
 
 def _refinement(result: "AutoPlan") -> str:
@@ -262,14 +193,14 @@ def _refinement(result: "AutoPlan") -> str:
     rows = [
         [
             _n("{schedule}, 1 chunk", "{schedule}, {count} chunks", count=tried.num_chunks, schedule=tried.schedule),
-            str(tried.sharding),
             tried.outcome.status.word,
             "-" if tried.timeline is None else f"{milliseconds(tried.timeline.makespan_ns):,.3f}",
             f"{milliseconds(tried.outcome.lower_bound_ns):,.3f}",
+            result.use((0, refinement.base.stages[-1].end), refinement.base.stages[0].submesh, tried.sharding).words,
         ]
         for tried in refinement.tried
     ]
-    table = aligned([_("schedule"), _("sharding"), _("status"), _("simulated ms"), _("bound ms")], rows, left={0, 1, 2})
+    table = aligned([_("schedule"), _("status"), _("simulated ms"), _("bound ms"), _("sharding")], rows, left={0, 1, 4})
     sentence = _("refinement by the exact solver adds {saved:.1f} %", saved=100 * refinement.saved)
     if refinement.best:
         sentence = _(

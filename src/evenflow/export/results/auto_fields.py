@@ -49,7 +49,7 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
     """Return the plan, its stages and their shardings, or why there is none."""
     top = {"model": result.row.name, "cluster": _cluster(result.cluster), **setting.fields()}
     searched = {
-        "alternatives": [_two_level(plan) for plan in result.search.alternatives],
+        "alternatives": [_two_level(plan, result) for plan in result.search.alternatives],
         "evaluated_stages": result.search.num_evaluated,
         "possible_stages": result.search.num_possible,
     }
@@ -75,13 +75,16 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
     return {
         **plan_fields(report),
         **top,
-        "two_level": _two_level(result.two_level),
+        "two_level": _two_level(result.two_level, result),
         "stages": [_stage(stage) for stage in result.stages],
         "shardings": list(_shardings(result)),
         **searched,
         "refinement": None
         if refinement is None
-        else {"saved": refinement.saved, "tried": [_refined(tried) for tried in refinement.tried]},
+        else {
+            "saved": refinement.saved,
+            "tried": [_refined(tried, refinement.base, result) for tried in refinement.tried],
+        },
         **network_fields(result.simulation),
     }
 
@@ -101,7 +104,7 @@ def _cluster(cluster: Cluster) -> dict[str, object]:
     }
 
 
-def _two_level(plan: "TwoLevelPlan") -> dict[str, object]:
+def _two_level(plan: "TwoLevelPlan", result: "AutoPlan") -> dict[str, object]:
     return {
         "step_ms": milliseconds(plan.step_ns),
         "lower_bound_ms": milliseconds(plan.lower_bound_ns),
@@ -112,6 +115,7 @@ def _two_level(plan: "TwoLevelPlan") -> dict[str, object]:
                 "layers": [stage.first, stage.end],
                 "submesh": list(stage.submesh),
                 "sharding": str(stage.cost.sharding),
+                "words": result.use((stage.first, stage.end), stage.submesh, stage.cost.sharding).words,
                 "recompute": stage.cost.recompute,
             }
             for stage in plan.stages
@@ -130,6 +134,7 @@ def _stage(stage: "PlacedStage") -> dict[str, object]:
         "devices": list(stage.devices),
         "mesh": stage.mesh_shape,
         "sharding": str(stage.sharding),
+        "words": stage.use.words,
         "kinds": stage.kinds,
         "recompute": dict(stage.recompute),
         "forward_ms": milliseconds(option.forward_ns),
@@ -168,13 +173,14 @@ def _shardings(result: "AutoPlan") -> Iterator[dict[str, object]]:
         yield {"submesh": list(submesh), "sharding": str(sharding), "kind": kind, **sharding_fields(plan)}
 
 
-def _refined(tried: "Refined") -> dict[str, object]:
+def _refined(tried: "Refined", base: "TwoLevelPlan", result: "AutoPlan") -> dict[str, object]:
     outcome, timeline = tried.outcome, tried.timeline
     bound = outcome.lower_bound_ns
     return {
         "schedule": tried.schedule,
         "chunks": tried.num_chunks,
         "sharding": str(tried.sharding),
+        "words": result.use((0, base.stages[-1].end), base.stages[0].submesh, tried.sharding).words,
         "status": outcome.status.value,
         "makespan_ms": None if timeline is None else milliseconds(timeline.makespan_ns),
         "lower_bound_ms": None if bound is None else milliseconds(bound),

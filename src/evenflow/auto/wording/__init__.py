@@ -1,0 +1,1 @@
+"""What shardings are called in the field: what every axis of a mesh is used for, and the words for it."""

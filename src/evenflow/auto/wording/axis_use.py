@@ -1,0 +1,103 @@
+"""What each axis of a mesh is used for, read off where the tensors of layers lie: data, tensor, context, or experts.
+
+A product with a parameter tells. Where every device reads and gives other rows, its samples or its tokens are split;
+where it reads all rows and gives other columns, or reads columns and gives a part of the sum, its matrix is split. The
+state of the parameters tells the stage of ZeRO. Every parameter has as many votes as elements, and most votes win.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import TypeVar
+
+from evenflow.auto.sharding.mesh_costs import LayerCost
+from evenflow.auto.sharding.sharding_plan import ActivationSharding, ParameterSharding
+from evenflow.auto.sharding.ways import AxisRole
+from evenflow.cluster.placement import PARTIAL, REPLICATE
+from evenflow.predict.training import Sharding
+
+_T = TypeVar("_T")
+
+SAME = 0.95
+"""The share of votes from which on the rest is not worth a word: norms, biases, what does not split evenly."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisUse:
+    """What one axis of a mesh is used for."""
+
+    role: AxisRole | None
+    """None: every device does the same."""
+    sharding: Sharding = Sharding.NOTHING
+    """What devices share out of the state of parameters that they use alike; of a tensor axis nothing."""
+    share: float = field(default=1.0, compare=False)
+    """The share of the parameters that agree."""
+
+
+def axis_uses(layers: Iterable[tuple[LayerCost, int]]) -> tuple[AxisUse, ...]:
+    """Return what each mesh axis is used for by layers of several kinds, each given with how many there are."""
+    costs = list(layers)
+    return tuple(_axis_use(costs, axis) for axis in range(len(costs[0][0].entry)))
+
+
+def _axis_use(costs: Sequence[tuple[LayerCost, int]], axis: int) -> AxisUse:
+    roles: Counter[AxisRole | None] = Counter()
+    states: Counter[Sharding] = Counter()
+    for cost, count in costs:
+        roles_of = dict(_roles(cost, axis))
+        for parameter in cost.plan.parameters:
+            votes = count * prod(parameter.shape)
+            role = roles_of.get(parameter.name)
+            if parameter.name in roles_of:
+                roles[role] += votes
+            if role is not AxisRole.TENSOR:
+                states[_state(parameter, axis)] += votes
+    role, share = _most(roles, None)
+    sharding, agreed = _most(states, Sharding.NOTHING)
+    if role is AxisRole.TENSOR:
+        return AxisUse(role=role, share=share)
+    return AxisUse(role=role, sharding=sharding, share=min(share, agreed))
+
+
+def _most(votes: Counter[_T], otherwise: _T) -> tuple[_T, float]:
+    """Return what has most votes, and their share."""
+    if not votes.total():
+        return otherwise, 1.0
+    winner, count = votes.most_common(1)[0]
+    return winner, count / votes.total()
+
+
+def _state(parameter: ParameterSharding, axis: int) -> Sharding:
+    """Return what of a parameter is split along an axis, the most of ZeRO's stages."""
+    stages = (
+        (parameter.kept, Sharding.PARAMETERS),
+        (parameter.gradient, Sharding.GRADIENTS),
+        (parameter.update, Sharding.OPTIMIZER),
+    )
+    splits = (stage for placement, stage in stages if placement[axis] not in (REPLICATE, PARTIAL))
+    return next(splits, Sharding.NOTHING)
+
+
+def _roles(cost: LayerCost, axis: int) -> Iterator[tuple[str, AxisRole | None]]:
+    """Yield what the axis is for in each operator that uses a parameter, by the parameter's name."""
+    names = {parameter.name: parameter for parameter in cost.plan.parameters}
+    splits_tokens = cost.entry[axis] == 1
+    for value in cost.plan.activations:
+        name = next((name for name in (f"{value.name}.weight", value.name) if name in names), None)
+        if name is not None:
+            yield name, _role(value, axis, splits_tokens=splits_tokens)
+
+
+def _role(value: ActivationSharding, axis: int, *, splits_tokens: bool) -> AxisRole | None:
+    """Return what the axis is for in an operator; `splits_tokens`: the layer's input is split along the sequence."""
+    gives = value.placement[axis]
+    reads = gives if value.reads is None else value.reads[axis]
+    features = gives == PARTIAL or (value.reads is None and gives == len(value.shape) - 1 > 0)
+    if reads != gives or features:
+        return AxisRole.TENSOR
+    if gives == REPLICATE:
+        return None
+    # A product sees samples and tokens as rows of one dimension.
+    merged = len(value.shape) == 2 and splits_tokens
+    return AxisRole.CONTEXT if gives > 0 or merged else AxisRole.DATA

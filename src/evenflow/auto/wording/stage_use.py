@@ -1,0 +1,80 @@
+"""What the devices of a stage are used for: most of its layers alike, some perhaps otherwise."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+
+from evenflow.auto.sharding.mesh_costs import LayerCost
+from evenflow.auto.sharding.ways import AxisRole
+from evenflow.auto.wording.axis_use import SAME, AxisUse, axis_uses
+from evenflow.auto.wording.words import axis_places, sharding_words
+from evenflow.cluster import Submesh
+from evenflow.language import _
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageUse:
+    """The use of every axis of the logical mesh that a stage's devices form."""
+
+    submesh: Submesh
+    mesh: tuple[int, ...]
+    uses: tuple[AxisUse, ...]
+    """Of the layers that have most of the parameters."""
+    others: tuple[tuple[str, tuple[AxisUse, ...]], ...] = ()
+    """Of other layers, each with the module that they are named after."""
+
+    @property
+    def words(self) -> str:
+        """The sharding in words, such as ``tensor parallel over 8; embed_tokens: data parallel over 8``."""
+        words = self.main_words
+        said = {words}
+        for name, uses in self.others:
+            other = sharding_words(uses, self.mesh, self.submesh)
+            if other not in said:
+                said.add(other)
+                words = _("{words}; {name}: {other}", words=words, name=name, other=other)
+        return words
+
+    @property
+    def main_words(self) -> str:
+        """The same of most layers alone."""
+        return sharding_words(self.uses, self.mesh, self.submesh)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where the devices of each axis lie."""
+        return axis_places(self.mesh, self.submesh)
+
+    def degree(self, role: AxisRole | None) -> int:
+        """Return over how many devices most layers are split in a way."""
+        return prod(size for size, use in zip(self.mesh, self.uses, strict=True) if use.role is role and size > 1)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all layers use each axis for the same."""
+        whole = [self.uses, *(uses for _name, uses in self.others)]
+        axes = [axis for axis, size in enumerate(self.mesh) if size > 1]
+        return all(uses[axis] == self.uses[axis] and uses[axis].share >= SAME for uses in whole for axis in axes)
+
+
+def stage_use(layers: Iterable[tuple[str, int, LayerCost]], mesh: tuple[int, ...], submesh: Submesh) -> StageUse:
+    """Return the use of the axes by layers in order, each with the name of its last module, its kind and its cost."""
+    names: dict[int, str] = {}
+    costs: dict[int, LayerCost] = {}
+    counts: Counter[int] = Counter()
+    for name, kind, cost in layers:
+        names.setdefault(kind, name)
+        costs[kind] = cost
+        counts[kind] += 1
+    uses = {kind: axis_uses([(cost, 1)]) for kind, cost in costs.items()}
+    sizes: Counter[tuple[AxisUse, ...]] = Counter()
+    for kind, cost in costs.items():
+        sizes[uses[kind]] += counts[kind] * sum(prod(one.shape) for one in cost.plan.parameters)
+    most = sizes.most_common(1)[0][0]
+    return StageUse(
+        submesh=submesh,
+        mesh=mesh,
+        uses=most,
+        others=tuple((names[kind], uses[kind]) for kind in costs if uses[kind] != most),
+    )
