@@ -20,7 +20,13 @@ class StageGroup:
         first, last = self.stages[0], self.stages[-1]
         values = {"layers": span(first.first, last.end), "shape": first.submesh}
         if first is last:
-            return _("stage {stage}: layers {layers} on {shape} devices", stage=first.stage, **values)
+            return _n(
+                "stage {stage}: layer {layers} on {shape} devices",
+                "stage {stage}: layers {layers} on {shape} devices",
+                count=first.end - first.first,
+                stage=first.stage,
+                **values,
+            )
         return _(
             "stages {stages}: layers {layers}, {count} each, on {shape} devices each",
             stages=span(first.stage, last.stage + 1),

@@ -1,0 +1,49 @@
+"""Stages that are alike are told of once, and every stage is told of."""
+
+from types import SimpleNamespace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenflow.auto.stage_groups import stage_groups, summary
+from evenflow.cluster import Submesh
+
+
+def made_stages(kinds):
+    """Stages with layers, words and recomputed layers each."""
+    stages, first = [], 0
+    for number, (layers, words, full) in enumerate(kinds):
+        stages.append(
+            SimpleNamespace(
+                stage=number,
+                first=first,
+                end=first + layers,
+                submesh=Submesh(1, 4),
+                use=SimpleNamespace(words=words),
+                recompute={"full": full} if full else {},
+            )
+        )
+        first += layers
+    return stages
+
+
+def test_equal_stages_are_one_line():
+    (group,) = stage_groups(made_stages([(8, "FSDP over 4", 2)] * 4))
+    assert group.where == "stages 0-3: layers 0-31, 8 each, on 1x4 devices each"
+    assert group.how == "FSDP over 4; full recompute of 2 layers"
+
+
+def test_a_sentence():
+    assert summary(made_stages([(8, "FSDP over 4", 1)])) == "one stage: FSDP over 4; full recompute of 1 layer"
+    assert summary(made_stages([(8, "FSDP over 4", 0), (7, "FSDP over 4", 0)])) == "2 stages, each FSDP over 4"
+    kinds = [(1, "one device", 0), (2, "one device", 0), (2, "FSDP over 4", 0)]
+    assert summary(made_stages(kinds)) == "3 stages: stages 0-1: one device; stage 2: FSDP over 4"
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["a", "b"]), st.integers(0, 1)), min_size=1, max_size=8))
+def test_groups_hold_every_stage_in_order(kinds):
+    stages = made_stages(kinds)
+    groups = stage_groups(stages)
+    assert [stage for group in groups for stage in group.stages] == stages
+    for group in groups:
+        assert len({(one.end - one.first, one.use.words, str(one.recompute)) for one in group.stages}) == 1
