@@ -48,7 +48,7 @@ class TestAuto:
         assert (result.exit_code, result.stderr) == (0, "")
         assert result.stdout.startswith("small: 4 layers on a mesh of 1x2 devices, 4 microbatches of 2 x 64 tokens, ")
         for words in (
-            "plan: 2 stages, each one device",
+            "\nplan: 2 stages",
             "alternatives (",
             "refinement by the exact solver adds",
             " % of 312 TFLOPS bfloat16",
