@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
+from evenflow.cluster.placement import code
 from evenflow.errors import InputError
 from evenflow.language import _
 
@@ -44,7 +45,7 @@ class Layout:
         for where in self.placement:
             if where != REPLICATED and not 0 <= where < len(self.shape):
                 raise InputError(
-                    value=where,
+                    value=where if where < 0 else code((where,)),
                     rule=_(
                         "must be a dimension of the shape {shape} or {replicated} for replicated",
                         shape=self.shape,

@@ -1,8 +1,5 @@
 """Redistribution: costs worked out by hand, and every collective checked on the pieces that devices hold."""
 
-import itertools
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,6 +9,7 @@ from evenflow.auto.sharding.redistribution import RedistributionTable
 from evenflow.cluster.collectives import Collective, collective_ns
 from evenflow.cluster.mesh import Mesh, MeshAxis
 from evenflow.cluster.placement import PARTIAL, REPLICATE, Placement, WholeTensor, is_even
+from tests.cluster.splits.parts import arange, devices, part
 
 FAST = MeshAxis(size=4, bandwidth_bytes_per_s=10**9, latency_ns=7)
 SLOW = MeshAxis(size=2, bandwidth_bytes_per_s=10**8, latency_ns=100)
@@ -66,46 +64,41 @@ def test_one_device_is_free() -> None:
     assert collective_ns(alone, Collective.ALL_REDUCE, 10**6) == 0
 
 
-def held(
-    shape: tuple[int, ...], placement: Placement, mesh_shape: tuple[int, ...], device: tuple[int, ...]
-) -> set[int]:
-    """The elements of a tensor that a device has a value of (a partial one, maybe)."""
-    part = np.arange(math.prod(shape)).reshape(shape)
-    for axis, where in enumerate(placement):
-        if where >= 0:
-            part = np.split(part, mesh_shape[axis], axis=where)[device[axis]]
-    return set(part.flatten().tolist())
+@st.composite
+def tensors(draw: st.DrawFn, sizes: tuple[int, ...] = (1, 2, 4, 6, 8)) -> WholeTensor:
+    """Tensors of which some dimensions may be split in blocks."""
+    shape = tuple(draw(st.lists(st.sampled_from(sizes), min_size=1, max_size=3)))
+    cuts = ([cut for cut in range(2, size) if size % cut == 0] for size in shape)
+    blocks = tuple(tuple(draw(st.sets(st.sampled_from(row)))) if row else () for row in cuts)
+    return WholeTensor(shape=shape, item_bytes=4, blocks=blocks)
 
 
-@given(
-    shape=st.lists(st.sampled_from([1, 2, 4, 6, 8]), min_size=1, max_size=3),
-    mesh_shape=st.lists(st.sampled_from([1, 2, 4]), min_size=1, max_size=2),
-)
-def test_collectives_have_what_they_need(shape: list[int], mesh_shape: list[int]) -> None:
+@given(tensor=tensors(), mesh_shape=st.lists(st.sampled_from([1, 2, 4]), min_size=1, max_size=2))
+def test_collectives_have_what_they_need(tensor: WholeTensor, mesh_shape: list[int]) -> None:
     axes = tuple(MeshAxis(size=size, bandwidth_bytes_per_s=10**9, latency_ns=1) for size in mesh_shape)
-    tensor = WholeTensor(shape=tuple(shape), item_bytes=4)
     table = RedistributionTable(mesh=Mesh(axes=axes)).of(tensor)
     assert np.isfinite(table.costs).all()
+    assert (table.costs >= 0).all()
     sizes = tuple(mesh_shape)
+    indices = arange(tensor.shape)
+    held = [{device: set(part(indices, one, sizes, device)) for device in devices(sizes)} for one in table.placements]
     for (i, j), step in table.steps.items():
-        source, target = table.placements[i], table.placements[j]
-        assert is_even(tensor, target, sizes)
-        for device in itertools.product(*(range(size) for size in sizes)):
+        assert is_even(tensor, table.placements[j], sizes)
+        for device in devices(sizes):
             group = [(*device[: step.axis], k, *device[step.axis + 1 :]) for k in range(sizes[step.axis])]
-            mine = held(tensor.shape, source, sizes, device)
-            there = [held(tensor.shape, source, sizes, one) for one in group]
-            wanted = held(tensor.shape, target, sizes, device)
+            there = [held[i][one] for one in group]
+            wanted = held[j][device]
             if step.collective is None:
-                assert wanted <= mine
+                assert wanted <= held[i][device]
             else:
                 assert wanted <= set().union(*there)
             if step.collective in (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER):
                 assert all(wanted <= one for one in there)  # everyone has a share of every element
 
 
-@given(shape=st.lists(st.sampled_from([2, 4, 8]), min_size=1, max_size=3), data=st.data())
-def test_route_adds_up_and_shortcuts_do_not_exist(shape: list[int], data: st.DataObject) -> None:
-    table = RedistributionTable(mesh=Mesh(axes=(SLOW, FAST))).of(WholeTensor(shape=tuple(shape), item_bytes=2))
+@given(tensor=tensors((2, 4, 8)), data=st.data())
+def test_route_adds_up_and_shortcuts_do_not_exist(tensor: WholeTensor, data: st.DataObject) -> None:
+    table = RedistributionTable(mesh=Mesh(axes=(SLOW, FAST))).of(tensor)
     choose = st.sampled_from(range(len(table.placements)))
     i, j, k = data.draw(choose), data.draw(choose), data.draw(choose)
     assert table.costs[i, j] <= table.costs[i, k] + table.costs[k, j]

@@ -1,6 +1,6 @@
 """Builds the sharding program of a graph, node by node and edge by edge."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy, StrategyTable
 from evenflow.auto.sharding.operator_time import addition_ns, allowed_strategies, compute_ns, exposed_ns
@@ -40,6 +40,7 @@ _Readers = dict[_Group, list[_Reader]]
 
 def build(graph: OperatorGraph, mesh: Mesh, training: Training, table: StrategyTable) -> ShardingProgram:
     """Build the program whose cost is the nanoseconds of one step and whose memory the bytes of one device."""
+    graph = table.with_strided_splits(graph, max(mesh.shape))
     program = ShardingProgram(
         graph=graph, mesh=mesh, training=training, table=table, redistributions=RedistributionTable(mesh=mesh)
     )
@@ -111,9 +112,9 @@ def _add_edges(program: ShardingProgram, group: _Group, readers: list[_Reader]) 
 
 
 def _add_result(program: ShardingProgram, value: Value, readers: _Readers) -> None:
-    """Add a node for what leaves the graph, which is no partial sum."""
+    """Add a node for what leaves the graph, which is no partial sum and has ordinary splits."""
     route = program.graph.routes(value, 1)[0]
-    tensor = program.graph.operators[value.operator].outputs[value.output]
+    tensor = replace(program.graph.operators[value.operator].outputs[value.output], blocks=())
     states = tuple(placements(tensor, program.mesh.shape, partial=False))
     same = tuple(OperatorStrategy(inputs=(one,), outputs=(one,)) for one in states)
     backward = program.graph.operators[value.operator].backward

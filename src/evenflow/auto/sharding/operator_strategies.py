@@ -4,11 +4,25 @@ Rules come from DTensor's registries and the few in `extra_rules`; an operator t
 """
 
 import itertools
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field, replace
 
-from evenflow.auto.trace.operator_graph import AxisRule, InnerExchange, Operator, Role
-from evenflow.cluster import REPLICATE, Placement, WholeTensor, is_even, placements
+from evenflow.auto.sharding.strided_splits import is_uniform, with_blocks
+from evenflow.auto.trace.operator_graph import AxisRule, InnerExchange, Operator, OperatorGraph, Role
+from evenflow.cluster import (
+    REPLICATE,
+    Placement,
+    WholeTensor,
+    blocks_of,
+    digits,
+    dimension_of,
+    is_offered,
+    placement_of,
+    placements,
+    split_along,
+)
+from evenflow.cluster.splits.split_digits import through_view
+from evenflow.cluster.splits.view_groups import DimensionGroups
 
 AxisRules = Callable[[Hashable, int], frozenset[AxisRule] | None]
 """A function from a call and the devices of an axis to the rules of an operator; None if it is unknown."""
@@ -51,13 +65,19 @@ class StrategyTable:
     _rules: dict[tuple[Hashable, int], tuple[AxisRule, ...]] = field(default_factory=dict)
     _strategies: dict[object, tuple[OperatorStrategy, ...]] = field(default_factory=dict)
 
+    def with_strided_splits(self, graph: OperatorGraph, axis_size: int) -> OperatorGraph:
+        """Return the graph with the strided splits that its views may have use for."""
+        return with_blocks(graph, lambda operator: self.axis_rules(operator, len(operator.inputs), axis_size))
+
     def strategies(
         self, operator: Operator, inputs: tuple[WholeTensor, ...], mesh_shape: tuple[int, ...]
     ) -> tuple[OperatorStrategy, ...]:
         """Return those of an operator whose input tensors are `inputs`, in a fixed order, the replicated one first."""
-        if operator.role is Role.VIEW and operator.call is None:
-            identity = placements(operator.outputs[0], mesh_shape, partial=True)
-            return tuple(OperatorStrategy(inputs=(one,), outputs=(one,)) for one in identity)
+        if operator.view is not None:
+            seen = (operator.view, inputs, operator.outputs, mesh_shape)
+            if seen not in self._strategies:
+                self._strategies[seen] = _of_view(operator.view, inputs[0], operator.outputs[0], mesh_shape)
+            return self._strategies[seen]
         if operator.role not in (Role.COMPUTE, Role.VIEW):
             tensor = operator.outputs[0]
             return tuple(
@@ -71,19 +91,24 @@ class StrategyTable:
     def _products(
         self, operator: Operator, inputs: tuple[WholeTensor, ...], mesh_shape: tuple[int, ...]
     ) -> tuple[OperatorStrategy, ...]:
-        axes = [self._axis_rules(operator, len(inputs), size) for size in mesh_shape]
+        tensors = (*inputs, *operator.outputs)
+        axes = [
+            [one for rule in self.axis_rules(operator, len(inputs), size) for one in (rule, *_strided(rule, tensors))]
+            for size in mesh_shape
+        ]
         found = []
         for rules in itertools.product(*axes):
             ins = tuple(zip(*(rule.inputs for rule in rules), strict=True)) if inputs else ()
             outs = tuple(zip(*(rule.outputs for rule in rules), strict=True))
-            pairs = (*zip(inputs, ins, strict=True), *zip(operator.outputs, outs, strict=True))
-            if all(is_even(tensor, placement, mesh_shape) for tensor, placement in pairs):
+            placed = tuple(zip(tensors, (*ins, *outs), strict=True))
+            if all(is_offered(*one, mesh_shape) for one in placed) and _fit(rules, tensors):
                 exchanges = tuple((axis, one) for axis, rule in enumerate(rules) for one in rule.exchanges)
                 load = max((rule.load for rule in rules), default=1.0)
                 found.append(OperatorStrategy(inputs=ins, outputs=outs, exchanges=exchanges, load=load))
         return tuple(found)
 
-    def _axis_rules(self, operator: Operator, num_inputs: int, axis_size: int) -> tuple[AxisRule, ...]:
+    def axis_rules(self, operator: Operator, num_inputs: int, axis_size: int) -> tuple[AxisRule, ...]:
+        """Return the rules of an operator on one axis with ordinary splits, the replicated one first."""
         replicated = AxisRule(inputs=(REPLICATE,) * num_inputs, outputs=(REPLICATE,) * len(operator.outputs))
         if axis_size == 1 or not num_inputs:  # what is made from nothing, a mask or positions, every device makes
             return (replicated,)
@@ -97,3 +122,50 @@ class StrategyTable:
             )
             self._rules[key] = (replicated, *others)
         return self._rules[key]
+
+
+def _of_view(
+    view: DimensionGroups, source: WholeTensor, result: WholeTensor, mesh_shape: tuple[int, ...]
+) -> tuple[OperatorStrategy, ...]:
+    """Return every placement of a view's input of which every device can view its part, and what comes of it."""
+    found = []
+    for placement in placements(source, mesh_shape, partial=True):
+        before = digits(source.shape, placement, mesh_shape)
+        assert before is not None
+        after = through_view(before, view, result.shape)
+        if after is not None and is_offered(result, seen := placement_of(after, placement), mesh_shape):
+            found.append(OperatorStrategy(inputs=(placement,), outputs=(seen,)))
+    return tuple(found)
+
+
+def _strided(rule: AxisRule, tensors: tuple[WholeTensor, ...]) -> Iterator[AxisRule]:
+    """Yield a rule with strided splits: where all dimensions that it splits have as many blocks, they are the same."""
+    if not is_uniform(rule, tensors):
+        return
+    placed = zip(tensors, (*rule.inputs, *rule.outputs), strict=True)
+    common = set.intersection(
+        *(set(tensor.blocks[where] if tensor.blocks else ()) for tensor, where in placed if where >= 0)
+    )
+    for blocks in sorted(common):
+        inputs, outputs = (
+            tuple(where if where < 0 else split_along(where, blocks) for where in side)
+            for side in (rule.inputs, rule.outputs)
+        )
+        yield replace(rule, inputs=inputs, outputs=outputs)
+
+
+def _fit(rules: tuple[AxisRule, ...], tensors: tuple[WholeTensor, ...]) -> bool:
+    """Tell whether rules of several axes go together: what one splits in blocks, others split the same everywhere."""
+    strided = {
+        (at, dimension_of(where))
+        for rule in rules
+        for at, where in enumerate((*rule.inputs, *rule.outputs))
+        if where >= 0 and blocks_of(where) > 1
+    }
+    return not strided or all(
+        is_uniform(rule, tensors)
+        or strided.isdisjoint(
+            (at, dimension_of(where)) for at, where in enumerate((*rule.inputs, *rule.outputs)) if where >= 0
+        )
+        for rule in rules
+    )

@@ -1,5 +1,7 @@
 """The cost of bringing a tensor from one placement to another, by the cheapest sequence of collectives."""
 
+import itertools
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,9 +16,11 @@ from evenflow.cluster import (
     Placement,
     WholeTensor,
     collective_ns,
+    digits,
     local_bytes,
     placements,
 )
+from evenflow.cluster.splits.split_digits import without_axis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +79,16 @@ def _all_pairs(tensor: WholeTensor, mesh: Mesh) -> Redistribution:
     np.fill_diagonal(costs, 0)
     next_hop = np.tile(np.arange(len(states)), (len(states), 1))
     steps = {}
-    for i, source in enumerate(states):
-        for j, target in enumerate(states):
-            step = _single_step(tensor, source, target, mesh)
-            if step is not None:
-                steps[i, j] = step
-                costs[i, j] = step.time_ns
+    for axis in range(len(mesh.shape)):
+        alike: dict[object, list[int]] = defaultdict(list)
+        for i, state in enumerate(states):
+            alike[_beside(tensor, state, mesh, axis)].append(i)
+        for those in alike.values():
+            for i, j in itertools.permutations(those, 2):
+                step = _single_step(tensor, states[i], states[j], mesh, axis)
+                if step is not None:
+                    steps[i, j] = step
+                    costs[i, j] = step.time_ns
     for k in range(len(states)):
         through = costs[:, k : k + 1] + costs[k : k + 1, :]
         better = through < costs
@@ -89,21 +97,26 @@ def _all_pairs(tensor: WholeTensor, mesh: Mesh) -> Redistribution:
     return Redistribution(placements=states, index=index, costs=costs, steps=steps, next_hop=next_hop)
 
 
-def _single_step(tensor: WholeTensor, source: Placement, target: Placement, mesh: Mesh) -> Step | None:
-    changed = [axis for axis, pair in enumerate(zip(source, target, strict=True)) if pair[0] != pair[1]]
-    if len(changed) != 1:
-        return None
-    axis = changed[0]
+def _beside(tensor: WholeTensor, placement: Placement, mesh: Mesh, axis: int) -> object:
+    """Return what the other axes do. It must be the same before and after a collective on this axis.
+
+    A dimension split by two axes is split by the outer one first: that part cannot change below the inner one.
+    """
+    found = digits(tensor.shape, placement, mesh.shape)
+    assert found is not None
+    sums = tuple(where == PARTIAL for where in placement)
+    return without_axis(found, axis), sums[:axis], sums[axis + 1 :]
+
+
+def _single_step(tensor: WholeTensor, source: Placement, target: Placement, mesh: Mesh, axis: int) -> Step | None:
     before, after = source[axis], target[axis]
-    inner = source[axis + 1 :]
-    # A dimension split by two axes is split by the outer one first: the outer part cannot change below the inner one.
-    if (before >= 0 and before in inner) or (after >= 0 and after in inner):
+    if before == after:  # a dimension split otherwise, as a whole
         return None
-    unsplit = (*source[:axis], REPLICATE, *source[axis + 1 :])
     if before == REPLICATE:  # each device keeps its part; as a partial sum, its share of the value
         return Step(collective=None, axis=axis, time_ns=0)
     if after == PARTIAL:
         return None
+    unsplit = (*source[:axis], REPLICATE, *source[axis + 1 :])
     collective = _collective(before, after)
     time_ns = collective_ns(mesh.axes[axis], collective, local_bytes(tensor, unsplit, mesh.shape))
     return Step(collective=collective, axis=axis, time_ns=time_ns)

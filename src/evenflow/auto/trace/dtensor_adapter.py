@@ -153,7 +153,7 @@ def _rules_of_table(table: Callable[..., Any], call: Call) -> set[AxisRule]:
 
 def _rules_of_function(function: Callable[..., Any], call: Call, axis_size: int) -> set[AxisRule]:
     """Offer every placement of the inputs at once; where the function refuses one of them, one after the other."""
-    mesh = DeviceMesh("cpu", torch.arange(axis_size), _init_backend=False, _rank=0)
+    mesh = DeviceMesh("cpu", torch.arange(axis_size, device="cpu"), _init_backend=False, _rank=0)
     most_dimensions = max((len(tensor.shape) for tensor in call.tensors()), default=0)
     offers = [Replicate(), *(Shard(dimension) for dimension in range(most_dimensions)), Partial()]
     try:

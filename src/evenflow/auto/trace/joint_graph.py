@@ -23,7 +23,9 @@ from evenflow.auto.trace.dtensor_adapter import (
 )
 from evenflow.auto.trace.equal_layers import EqualLayers, Flow, Mark, marker
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role, Value
+from evenflow.auto.trace.views import dimension_groups
 from evenflow.cluster import OperatorCost, WholeTensor
+from evenflow.cluster.splits.view_groups import DimensionGroups, groups_of_shapes
 from evenflow.torch_model.operator_costs import operator_cost
 
 
@@ -91,7 +93,11 @@ class _GraphReader:
         target = str(node.target)
         if node.target is marker():
             self.marks[Mark.parse(str(node.args[1]))] = len(self.operators)
-            self._append(node, Operator(name=node.name, role=Role.VIEW, inputs=inputs, outputs=outputs, target=target))
+            identity = groups_of_shapes(outputs[0].shape, outputs[0].shape)
+            self._append(
+                node,
+                Operator(name=node.name, role=Role.VIEW, inputs=inputs, outputs=outputs, target=target, view=identity),
+            )
             return
         call = Call(
             overload=node.target,
@@ -106,6 +112,7 @@ class _GraphReader:
             outputs=outputs,
             call=call,
             target=target,
+            view=_view(node.target, call, outputs[0]) if is_view else None,
             cost=_cost(node, sources),
         )
         self._append(node, operator)
@@ -164,6 +171,10 @@ def _is_view(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and (
         target.is_view or target in (aten._unsafe_view.default, aten.detach.default)
     )
+
+
+def _view(target: Any, call: Call, result: WholeTensor) -> DimensionGroups | None:
+    return dimension_groups(target, call.arguments, call.tensors()[0].shape, result.shape)
 
 
 def _cost(node: torch.fx.Node, sources: Sequence[torch.fx.Node]) -> OperatorCost:

@@ -5,6 +5,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 from evenflow.cluster import Collective, OperatorCost, WholeTensor
+from evenflow.cluster.splits.view_groups import DimensionGroups
 
 _NOTHING = OperatorCost(launches=0)
 
@@ -62,9 +63,11 @@ class Operator:
     inputs: tuple[Value, ...] = ()
     outputs: tuple[WholeTensor, ...] = ()
     call: Hashable = None
-    """The key that rules are looked up by; equal calls have equal rules. A view without a call is the identity."""
+    """The key that rules are looked up by; equal calls have equal rules."""
     target: str = ""
     """The name of the operator in torch."""
+    view: DimensionGroups | None = None
+    """What a view does with dimensions; None for other operators, and for views that only their rules know."""
     cost: OperatorCost = _NOTHING
     """Of a computation, whole; `OperatorCost.tensor_bytes` in the order of `inputs` and `outputs`."""
     backward: bool = False

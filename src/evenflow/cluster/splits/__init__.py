@@ -1,0 +1,1 @@
+"""What splits of dimensions mean, and what views make of them."""
