@@ -12,7 +12,8 @@ nn = torch.nn
 
 from evenflow.auto.sharding.builder import build  # noqa: E402
 from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rules  # noqa: E402
-from evenflow.auto.sharding.pairwise_milp import PairwiseSolution  # noqa: E402
+from evenflow.auto.sharding.pairwise import PairwiseSolution  # noqa: E402
+from evenflow.auto.sharding.pairwise.messages import Messages  # noqa: E402
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram, Training  # noqa: E402
 from evenflow.auto.sharding.sharding_plan import CostPart, Phase  # noqa: E402
 from evenflow.auto.sharding.solution_plan import chosen, plan_of  # noqa: E402
@@ -80,8 +81,8 @@ def test_collectives_that_operators_run_themselves_are_in_the_costs(hides: bool,
 
 def random_choices(program: ShardingProgram, seed: int) -> tuple[int, ...]:
     """Choices that are allowed, from a start at which everything is whole."""
-    whole = [next(at for at, costs in enumerate(own) if np.isfinite(costs)) for own in program.pairwise.costs]
-    now, draw = program.pairwise.settled(whole), random.Random(seed)
+    whole = tuple(next(at for at, costs in enumerate(own) if np.isfinite(costs)) for own in program.pairwise.costs)
+    now, draw = Messages(program.pairwise).settled(whole), random.Random(seed)
     for _ in range(60):
         node = draw.randrange(len(now))
         other = (*now[:node], draw.randrange(len(program.nodes[node].strategies)), *now[node + 1 :])
@@ -98,7 +99,7 @@ def _cost(program: ShardingProgram, choices: tuple[int, ...]) -> float:
 
 def solution(program: ShardingProgram, seed: int) -> PairwiseSolution:
     choices = random_choices(program, seed)
-    cost = program.pairwise.cost_of(choices)
+    cost = int(program.pairwise.cost_of(choices))
     return PairwiseSolution(status=Status.FEASIBLE, choices=choices, cost=cost, lower_bound=1)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn  # noqa: E402
 from evenflow import auto  # noqa: E402
 from evenflow.auto.sharding.builder import build  # noqa: E402
 from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rules  # noqa: E402
-from evenflow.auto.sharding.pairwise_milp import solve  # noqa: E402
+from evenflow.auto.sharding.pairwise import solve  # noqa: E402
 from evenflow.auto.sharding.program import Training  # noqa: E402
 from evenflow.auto.sharding.solution_plan import chosen, plan_of  # noqa: E402
 from evenflow.auto.sharding.strided_splits import is_uniform  # noqa: E402

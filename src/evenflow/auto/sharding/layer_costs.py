@@ -16,7 +16,7 @@ from evenflow.auto.sharding.builder import build
 from evenflow.auto.sharding.memory_levels import levels_problem, solve_levels
 from evenflow.auto.sharding.mesh_costs import NUMBERS, LayerCost, MeshCosts, stage_option
 from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rules
-from evenflow.auto.sharding.pairwise_milp import PairwiseSolution
+from evenflow.auto.sharding.pairwise import PairwiseSolution
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram, Training
 from evenflow.auto.sharding.recomputation import Recomputed, recomputed
 from evenflow.auto.sharding.solution_plan import chosen, plan_of

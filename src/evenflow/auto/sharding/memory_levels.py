@@ -10,8 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from evenflow.auto.sharding.pairwise import Costs, Pairwise
-from evenflow.auto.sharding.pairwise_milp import PairwiseSolution, solve
+from evenflow.auto.sharding.pairwise import Costs, Pairwise, PairwiseSolution, Solver
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram
 from evenflow.auto.sharding.ways import Level
 from evenflow.auto.trace.operator_graph import Role
@@ -113,10 +112,10 @@ def _hop(before: ShardingProgram, giver: int, after: ShardingProgram, taker: int
 
 def solve_levels(problem: LevelsProblem, time_limit_s: float) -> list[list[PairwiseSolution]]:
     """Return the shardings of each kind's program from the fastest to the smallest."""
+    solvers = [Solver(program) for program in problem.programs]
     levels: dict[int, list[PairwiseSolution]] = {}
     for kind in problem.order:
-        program = _suiting(problem, kind, levels, 0)
-        levels[kind] = [solve(program, time_limit_s=time_limit_s)]
+        levels[kind] = [solvers[kind].solve(_suiting(problem, kind, levels, 0), time_limit_s=time_limit_s)]
         if not levels[kind][0].choices:
             raise InputError(
                 value=time_limit_s,
@@ -128,31 +127,34 @@ def solve_levels(problem: LevelsProblem, time_limit_s: float) -> list[list[Pairw
     size = sum(problem.programs[kind].memory_of(found[0].choices) for kind, found in levels.items())
     for level, price in _PRICES.items():
         for kind in problem.order:
-            program = _suiting(problem, kind, levels, level)
-            found = _priced(program, price * max(1, time_ns) / max(1, size), levels[kind][0], time_limit_s)
+            costs = _suiting(problem, kind, levels, level)
+            found = _priced(solvers[kind], costs, price * max(1, time_ns) / max(1, size), levels[kind], time_limit_s)
             levels[kind].append(found or levels[kind][-1])
     return [levels[kind] for kind in range(len(problem.programs))]
 
 
-def _suiting(problem: LevelsProblem, kind: int, levels: Mapping[int, list[PairwiseSolution]], level: int) -> Pairwise:
-    """The program of a kind with the hops to and from the kinds that are solved at this level."""
-    program = problem.programs[kind]
-    costs = list(program.costs)
+def _suiting(
+    problem: LevelsProblem, kind: int, levels: Mapping[int, list[PairwiseSolution]], level: int
+) -> list[Costs]:
+    """Return the costs of a kind's nodes with the hops to and from the kinds that are solved at this level."""
+    costs = list(problem.programs[kind].costs)
     for link in problem.links:
         giver, taker = link.kinds
         if kind == taker and len(levels.get(giver, ())) > level:
             costs[link.nodes[1]] = costs[link.nodes[1]] + link.costs[levels[giver][level].choices[link.nodes[0]]]
         if kind == giver and len(levels.get(taker, ())) > level:
             costs[link.nodes[0]] = costs[link.nodes[0]] + link.costs[:, levels[taker][level].choices[link.nodes[1]]]
-    return replace(program, costs=costs)
+    return costs
 
 
 def _priced(
-    program: Pairwise, ns_per_byte: float, fastest: PairwiseSolution, time_limit_s: float
+    solver: Solver, costs: list[Costs], ns_per_byte: float, cheaper: Sequence[PairwiseSolution], time_limit_s: float
 ) -> PairwiseSolution | None:
-    """The cheapest sharding with memory at a price; None where time is too short."""
-    costs = [np.round(cost + ns_per_byte * memory) for cost, memory in zip(program.costs, program.memory, strict=True)]
-    found = solve(replace(program, costs=costs), time_limit_s=time_limit_s)
+    """The cheapest sharding with memory at a price, from those at lower prices; None where time is too short."""
+    memory = solver.program.memory
+    priced = [np.round(cost + ns_per_byte * size) for cost, size in zip(costs, memory, strict=True)]
+    found = solver.solve(priced, start=cheaper[-1].choices, time_limit_s=time_limit_s)
     if not found.choices:
         return None
-    return replace(found, cost=program.cost_of(found.choices), lower_bound=fastest.lower_bound)
+    cost = replace(solver.program, costs=costs).cost_of(found.choices)
+    return replace(found, cost=int(cost), lower_bound=cheaper[0].lower_bound)

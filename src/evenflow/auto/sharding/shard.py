@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenflow.auto.sharding.builder import build
 from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rules
-from evenflow.auto.sharding.pairwise_milp import least_memory, solve
+from evenflow.auto.sharding.pairwise import least_memory, solve
 from evenflow.auto.sharding.program import Training
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.sharding.solution_plan import plan_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy
 from evenflow.auto.sharding.operator_time import compute_ns, inner_exchanges
-from evenflow.auto.sharding.pairwise_milp import PairwiseSolution
+from evenflow.auto.sharding.pairwise import PairwiseSolution
 from evenflow.auto.sharding.program import Edge, Node, NodeKind, ShardingProgram
 from evenflow.auto.sharding.sharding_plan import (
     ActivationSharding,

@@ -1,0 +1,63 @@
+"""The cheapest choices of a program, with proof.
+
+Message passing bounds the cost and finds choices; mostly both meet, and that is all. Else choices that no better
+solution has are dropped, what is left shrinks (`reduction`), and the rest is solved in the same way, or as an integer
+program once it shrinks no more.
+"""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from evenflow.auto.sharding.pairwise.integer_program import search
+from evenflow.auto.sharding.pairwise.messages import Messages, Positions
+from evenflow.auto.sharding.pairwise.program import Found, Pairwise
+from evenflow.auto.sharding.pairwise.reduction import Reduction
+
+_SHRUNK = 0.7
+"""The share of its choices that a program has left at most where it is bounded once more, not searched."""
+
+
+def cheapest(program: Pairwise, messages: Messages, best: Positions | None, deadline: float) -> Found:
+    """Find the cheapest choices of a program; `messages` are of it, and `best` are choices that are known."""
+    lower, best = messages.ascend(best, deadline)
+    cost = np.inf if best is None else messages.cost_of(best)
+    known = Found(choices=None if best is None else messages.among_all(best), lower_bound=cost)
+    if lower == np.inf or lower > cost - 1:
+        return known
+    if not messages.is_exact:
+        return shrunk(program, None, deadline)
+    rest = messages.rest(cost - 1 - lower)
+    if rest is None:
+        return known
+    found = shrunk(rest.program, None, deadline)
+    lower = max(lower, min(cost, found.lower_bound))
+    if found.choices is None or rest.program.cost_of(found.choices) >= cost:
+        return replace(known, lower_bound=lower)
+    return Found(choices=rest.expand(found.choices), lower_bound=lower)
+
+
+def shrunk(program: Pairwise, memory_limit: int | None, deadline: float) -> Found:
+    """Find the cheapest choices within the limit: settle what can be settled without search, and search the rest."""
+    reduction = Reduction(program, keep_memory=memory_limit is not None)
+    if reduction.constant == np.inf:
+        return Found(lower_bound=np.inf)
+    rest = reduction.rest()
+    if not rest.costs:
+        fits = memory_limit is None or reduction.memory_constant <= memory_limit
+        return (
+            Found(choices=reduction.expand(()), lower_bound=reduction.constant) if fits else Found(lower_bound=np.inf)
+        )
+    if memory_limit is None and sum(map(len, rest.costs)) <= _SHRUNK * sum(map(len, program.costs)):
+        found = cheapest(rest, Messages(rest), None, deadline)
+    else:
+        found = search(
+            rest,
+            memory_limit=None if memory_limit is None else memory_limit - reduction.memory_constant,
+            time_limit_s=deadline - time.monotonic(),
+        )
+    return Found(
+        choices=None if found.choices is None else reduction.expand(found.choices),
+        lower_bound=found.lower_bound + reduction.constant,
+    )

@@ -1,0 +1,66 @@
+"""Solves programs: once, within a limit on memory, or again and again with other costs."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from evenflow.auto.sharding.pairwise.cheapest import cheapest
+from evenflow.auto.sharding.pairwise.messages import Messages
+from evenflow.auto.sharding.pairwise.program import Choices, Costs, Found, Pairwise, PairwiseSolution
+from evenflow.auto.sharding.pairwise.within import cheapest_within, memory_alone
+from evenflow.solve import Status
+
+
+def solve(program: Pairwise, *, memory_limit: int | None = None, time_limit_s: float = 60.0) -> PairwiseSolution:
+    """Find the cheapest choices whose memory is within the limit."""
+    deadline = time.monotonic() + time_limit_s
+    free = Solver(program).solve(time_limit_s=time_limit_s)
+    if memory_limit is None or free.status is Status.INFEASIBLE:
+        return free
+    if not free.choices or program.memory_of(free.choices) <= memory_limit:
+        return free
+    return _solution(program, cheapest_within(program, memory_limit, free.choices, deadline))
+
+
+def least_memory(program: Pairwise, *, time_limit_s: float = 60.0) -> int | None:
+    """Bound the memory of all allowed choices from below, exactly where time suffices; None if nothing is allowed."""
+    solution = Solver(memory_alone(program)).solve(time_limit_s=time_limit_s)
+    return None if solution.status is Status.INFEASIBLE else solution.lower_bound
+
+
+class Solver:
+    """A program to be solved again and again with other costs of its nodes: what moved along its edges is kept."""
+
+    def __init__(self, program: Pairwise) -> None:
+        self.program = program
+        self._messages: Messages | None = None
+
+    def solve(
+        self, costs: Sequence[Costs] | None = None, *, start: Choices = (), time_limit_s: float = 60.0
+    ) -> PairwiseSolution:
+        """Find the cheapest choices with these costs of nodes, else those of the program; `start` are known choices."""
+        deadline = time.monotonic() + time_limit_s
+        program = self.program if costs is None else replace(self.program, costs=list(costs))
+        if not program.has_choices:
+            return PairwiseSolution(status=Status.INFEASIBLE)
+        messages = self._messages
+        if messages is None or not messages.is_exact or not messages.change_costs(program.costs):
+            messages = self._messages = Messages(program)
+        best = messages.among_allowed(start) if start else None
+        found = cheapest(program, messages, best, deadline)
+        return _solution(
+            program, found if found.choices is None else replace(found, choices=messages.settled(found.choices))
+        )
+
+
+def _solution(program: Pairwise, found: Found) -> PairwiseSolution:
+    if found.lower_bound == np.inf:
+        return PairwiseSolution(status=Status.INFEASIBLE)
+    lower = max(0, int(np.ceil(found.lower_bound - 0.5))) if np.isfinite(found.lower_bound) else 0
+    if found.choices is None:
+        return PairwiseSolution(status=Status.TIMEOUT, lower_bound=lower)
+    cost = int(program.cost_of(found.choices))
+    status = Status.OPTIMAL if lower >= cost else Status.FEASIBLE
+    return PairwiseSolution(status=status, choices=found.choices, cost=cost, lower_bound=min(lower, cost))
