@@ -17,9 +17,24 @@ class OperatorCost:
     """The number format of the first result, such as ``bfloat16``."""
     depth: int = 0
     """Length of the sums of a matrix product; 0 for others."""
+    summed: tuple[int, int] | None = None
+    """The tensor, in the order of `tensor_bytes`, and its dimension that a matrix product sums over, where it is known."""
     is_fused_attention: bool = False
     launches: int = 1
     """Kernels that it starts; none where it makes views, or room without values."""
+    parts: tuple["OperatorCost", ...] = ()
+    """Costs of what it does one after the other, where that is several things, each with bytes of the same tensors."""
+
+    @staticmethod
+    def of_parts(*parts: "OperatorCost") -> "OperatorCost":
+        """Return the cost of an operator that does several things, one after the other."""
+        return OperatorCost(
+            flops=sum(one.flops for one in parts),
+            tensor_bytes=tuple(map(sum, zip(*(one.tensor_bytes for one in parts), strict=True))),
+            dtype=parts[0].dtype,
+            launches=sum(one.launches for one in parts),
+            parts=parts,
+        )
 
     @property
     def moved_bytes(self) -> int:
@@ -36,8 +51,11 @@ class OperatorCost:
     ) -> float:
         """Nanoseconds on one device, whole or of one of `work_parts` equal parts of the operations.
 
-        Sums may be split into `sum_parts` among these. `moved_bytes` are those of the part.
+        Sums may be split into `sum_parts` among these. `moved_bytes` are those of the part. An operator that does
+        several things takes the time of all of them; of one of its parts, each is asked.
         """
+        if self.parts:
+            return sum(one.time_ns(accelerator) for one in self.parts)
         return accelerator.time_ns(
             flops=self.flops / work_parts,
             moved_bytes=self.moved_bytes if moved_bytes is None else moved_bytes,

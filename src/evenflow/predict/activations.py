@@ -15,7 +15,7 @@ from evenflow.predict.training import FORMATS, PRODUCTS, Sharding, Training
 
 _ITEM = {"float8": 1.0, "float4": 0.5}
 """Bytes of a number in an input that a product in this format keeps."""
-_FULLEST = 1.25
+FULLEST = 1.25
 """Tokens of the device whose experts get most, in shares of an equal load: a fit to models that begin to learn."""
 _WAITING_LOSS = ("f-then-b", "gpipe", "breadth-first")
 """Schedule families in which the last stage does not run a backward right after its forward."""
@@ -229,7 +229,7 @@ def _experts(training: Training) -> list[Tensor]:
     model, degrees, experts = training.model, training.degrees, training.model.experts
     assert experts is not None
     split, spread = expert_tensor(training), tokens(training) / degrees.tensor
-    fullest = _FULLEST if degrees.expert > 1 else 1.0
+    fullest = FULLEST if degrees.expert > 1 else 1.0
     routed = spread * experts.active * split * (experts.capacity_factor or fullest)
     inner = _inner(training, routed, experts.ffn / split, "moe")
     # The router's weights are multiplied in behind the activation; fused gated activations do both at once.

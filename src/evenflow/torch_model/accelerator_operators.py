@@ -1,20 +1,34 @@
 """Models run the operators of accelerators where those of the CPU differ, which fake tensors follow."""
 
 import inspect
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch.nn.functional import dropout, pad, scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
+from evenflow.torch_model.experts.library import as_one_operator
+
 
 class AcceleratorOperators(TorchFunctionMode):
-    """Attention is fused and dropout masks have a byte an element, while it is active.
+    """Attention is fused, the experts of a layer are one operator and dropout masks have a byte an element, while it is
+    active.
 
     The CPU would fall back to attention that keeps all scores where the widths of queries and values differ (MLA), and
     where attention has a dropout of its own, which fused kernels draw again in the backward. Its masks of dropout have
     the format of what they mask.
     """
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        self._experts = as_one_operator()
+        self._experts.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        """End."""
+        super().__exit__(*error)
+        self._experts.__exit__(*error)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is scaled_dot_product_attention:

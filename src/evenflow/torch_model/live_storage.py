@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from evenflow.cluster import OperatorCost
+from evenflow.torch_model.experts.costs import is_of_experts, working_bytes
 from evenflow.torch_model.operator_costs import operator_cost
 
 
@@ -92,6 +93,9 @@ class StorageLog(TorchDispatchMode):
         result = func(*args, **kwargs)
         outputs = _tensors(result)
         writes = frozenset(self.storages.number(tensor) for tensor in outputs)
+        if is_of_experts(func):
+            inside = working_bytes(func, args, outputs)
+            self.storages.peak_bytes = max(self.storages.peak_bytes, self.storages.live_bytes + inside)
         if writes and (func._schema.is_mutable or writes - reads):
             self.operators.append(
                 ExecutedOperator(

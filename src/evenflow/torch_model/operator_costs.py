@@ -7,6 +7,7 @@ import torch
 from torch.utils.flop_counter import flop_registry
 
 from evenflow.cluster import OperatorCost
+from evenflow.torch_model.experts.costs import experts_cost, is_of_experts
 
 _ATTENTION_FORWARD, _ATTENTION_BACKWARD = 2, 5
 """Number of matrix products of fused attention: scores and values; backward the scores again and four gradients.
@@ -26,6 +27,8 @@ def operator_cost(
     name = func._schema.name.removeprefix("aten::")
     if func.is_view or name.removeprefix("new_").startswith("empty"):
         return OperatorCost(tensor_bytes=(0,) * (len(inputs) + len(outputs)), launches=0)
+    if is_of_experts(func):
+        return experts_cost(func, args, outputs)
     result: Any = outputs[0] if len(outputs) == 1 else outputs
     flops, first = _flops(func, args, kwargs, result), next(iter(outputs), None)
     is_fused_attention = "scaled_dot_product" in name

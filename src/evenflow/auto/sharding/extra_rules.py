@@ -4,19 +4,24 @@ from collections.abc import Callable
 
 import torch
 
+from evenflow.auto.sharding.expert_rules import expert_rules
 from evenflow.auto.trace.dtensor_adapter import Call
 from evenflow.auto.trace.operator_graph import AxisRule
 from evenflow.cluster import PARTIAL, REPLICATE
+from evenflow.torch_model.experts.costs import is_of_experts
 
 
 def extra_rules(call: Call) -> set[AxisRule] | None:
     """Return the rules of `call` where this module knows the operator, else None."""
+    if is_of_experts(call.overload):
+        return expert_rules(call)
     aten = torch.ops.aten
     known: dict[object, Callable[[Call], set[AxisRule]]] = {
         aten._scaled_dot_product_flash_attention_for_cpu.default: _attention,
         aten._scaled_dot_product_flash_attention_for_cpu_backward.default: _attention,
         aten.unbind.int: _unbind,
         aten.expand.default: _expand,
+        aten.copy.default: _copy,
     }
     make = known.get(call.overload)
     return make(call) if make else None
@@ -59,4 +64,15 @@ def _expand(call: Call) -> set[AxisRule]:
             rules.add(AxisRule(inputs=(dimension - new,), outputs=(dimension,)))
         else:
             rules.add(AxisRule(inputs=(REPLICATE,), outputs=(dimension,)))
+    return rules
+
+
+def _copy(call: Call) -> set[AxisRule]:
+    """Split what is written as the tensor it is written to, whose values do not count."""
+    target, written = (tensor.shape for tensor in call.tensors())
+    rules = {AxisRule(inputs=(REPLICATE, kind), outputs=(kind,)) for kind in (REPLICATE, PARTIAL)}
+    new = len(target) - len(written)
+    for dimension, size in enumerate(target):
+        is_there = dimension >= new and written[dimension - new] == size
+        rules.add(AxisRule(inputs=(dimension, dimension - new if is_there else REPLICATE), outputs=(dimension,)))
     return rules

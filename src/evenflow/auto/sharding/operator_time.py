@@ -7,7 +7,7 @@ import math
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy
 from evenflow.auto.trace.operator_graph import InnerExchange, Operator, Role
-from evenflow.cluster import PARTIAL, REPLICATE, Mesh, Placement, WholeTensor, collective_ns, local_bytes
+from evenflow.cluster import PARTIAL, REPLICATE, Mesh, OperatorCost, Placement, WholeTensor, collective_ns, local_bytes
 
 
 def allowed_strategies(
@@ -31,19 +31,25 @@ def compute_ns(operator: Operator, inputs: tuple[WholeTensor, ...], strategy: Op
     cost = operator.cost
     if mesh.accelerator is None or operator.role is not Role.COMPUTE or not cost.launches:
         return 0
+    return round(sum(_part_ns(operator, one, inputs, strategy, mesh) for one in cost.parts or (cost,)))
+
+
+def _part_ns(
+    operator: Operator, cost: OperatorCost, inputs: tuple[WholeTensor, ...], strategy: OperatorStrategy, mesh: Mesh
+) -> float:
+    assert mesh.accelerator is not None
     placed = zip((*inputs, *operator.outputs), (*strategy.inputs, *strategy.outputs), cost.tensor_bytes, strict=True)
     moved_bytes = sum(
         moved * local_bytes(tensor, placement, mesh.shape) / tensor.size_bytes
         for tensor, placement, moved in placed
         if moved
     )
-    time_ns = cost.time_ns(
+    return cost.time_ns(
         mesh.accelerator,
         work_parts=work_split(strategy, mesh),
-        sum_parts=_sum_split(strategy, mesh),
+        sum_parts=_sum_split(cost, strategy, mesh),
         moved_bytes=moved_bytes,
     )
-    return round(time_ns)
 
 
 def inner_exchanges(
@@ -78,8 +84,15 @@ def addition_ns(tensor: WholeTensor, placement: Placement, mesh: Mesh) -> int:
     return round(mesh.accelerator.time_ns(flops=0.0, moved_bytes=3.0 * local_bytes(tensor, placement, mesh.shape)))
 
 
-def _sum_split(strategy: OperatorStrategy, mesh: Mesh) -> int:
-    """Count the parts that the sums of a product are split into: over the axes where split inputs give partial sums."""
+def _sum_split(cost: OperatorCost, strategy: OperatorStrategy, mesh: Mesh) -> int:
+    """Count the parts that the sums of a product are split into: over the axes that split what is summed.
+
+    Where it is not known which dimension that is, these are the axes where split inputs give partial sums.
+    """
+    if cost.summed is not None:
+        tensor, dimension = cost.summed
+        where = (*strategy.inputs, *strategy.outputs)[tensor]
+        return math.prod(size for size, one in zip(mesh.shape, where, strict=True) if one == dimension)
     axes = (
         axis
         for axis in range(len(mesh.shape))

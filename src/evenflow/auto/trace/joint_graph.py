@@ -22,10 +22,12 @@ from evenflow.auto.trace.dtensor_adapter import (
     module_of,
 )
 from evenflow.auto.trace.equal_layers import EqualLayers, Flow, Mark, marker
+from evenflow.auto.trace.expert_tensors import expert_outputs
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role, Value
 from evenflow.auto.trace.views import dimension_groups
 from evenflow.cluster import OperatorCost, WholeTensor
 from evenflow.cluster.splits.view_groups import DimensionGroups, groups_of_shapes
+from evenflow.torch_model.experts.costs import is_of_experts
 from evenflow.torch_model.operator_costs import operator_cost
 
 
@@ -93,11 +95,10 @@ class _GraphReader:
         target = str(node.target)
         if node.target is marker():
             self.marks[Mark.parse(str(node.args[1]))] = len(self.operators)
-            identity = groups_of_shapes(outputs[0].shape, outputs[0].shape)
-            self._append(
-                node,
-                Operator(name=node.name, role=Role.VIEW, inputs=inputs, outputs=outputs, target=target, view=identity),
-            )
+            self._same(node, inputs, outputs[0])
+            return
+        if node.target is torch.ops.aten.detach.default:  # the same tensor, also where it is described by other shapes
+            self._same(node, inputs, self.operators[inputs[0].operator].outputs[inputs[0].output])
             return
         call = Call(
             overload=node.target,
@@ -114,6 +115,18 @@ class _GraphReader:
             target=target,
             view=_view(node.target, call, outputs[0]) if is_view else None,
             cost=_cost(node, sources),
+        )
+        self._append(node, operator)
+
+    def _same(self, node: torch.fx.Node, inputs: tuple[Value, ...], tensor: WholeTensor) -> None:
+        identity = groups_of_shapes(tensor.shape, tensor.shape)
+        operator = Operator(
+            name=node.name,
+            role=Role.VIEW,
+            inputs=inputs,
+            outputs=(tensor,),
+            target=str(node.target),
+            view=identity,
         )
         self._append(node, operator)
 
@@ -138,6 +151,8 @@ def _values(node: torch.fx.Node) -> tuple[Any, ...]:
 
 
 def _outputs(node: torch.fx.Node) -> tuple[WholeTensor, ...]:
+    if is_of_experts(node.target):
+        return expert_outputs(node.target, _met(node.args), _values(node))
     return tuple(
         WholeTensor(shape=tuple(int(size) for size in one.shape), item_bytes=one.dtype.itemsize)
         if isinstance(one, torch.Tensor)
@@ -178,9 +193,13 @@ def _view(target: Any, call: Call, result: WholeTensor) -> DimensionGroups | Non
 
 
 def _cost(node: torch.fx.Node, sources: Sequence[torch.fx.Node]) -> OperatorCost:
-    args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda one: one.meta["val"])
     inputs = [one.meta.get("val") for one in sources]
-    return operator_cost(node.target, args, kwargs, inputs=inputs, outputs=_values(node))
+    return operator_cost(node.target, _met(node.args), _met(node.kwargs), inputs=inputs, outputs=_values(node))
+
+
+def _met(arguments: Any) -> Any:
+    """Return arguments with tensors without data in place of nodes."""
+    return torch.fx.node.map_arg(arguments, lambda one: one.meta["val"])
 
 
 def _from_layer_before(marks: dict[Mark, int], flows: tuple[Flow, ...]) -> dict[int, Value]:

@@ -1,0 +1,68 @@
+"""Sharding rules of the operators of experts, for one mesh axis: what devices have of tokens, of experts, of their width.
+
+    tokens    split    experts  whole       as data parallel: a partial sum of every gradient
+    whole              split in their width a partial sum of the result, as tensor parallel
+    split              split                expert parallel: tokens go to their experts and back, all-to-all
+    whole              split                each device adds what its experts give: a partial sum of the result
+"""
+
+from collections.abc import Mapping
+
+from evenflow.auto.trace.dtensor_adapter import Call, TensorArgument
+from evenflow.auto.trace.expert_tensors import EXPERTS, TOKENS, WIDTH
+from evenflow.auto.trace.operator_graph import AxisRule, InnerExchange
+from evenflow.cluster import PARTIAL, REPLICATE, Collective
+from evenflow.predict.activations import FULLEST
+from evenflow.torch_model.experts.costs import tensor_names
+
+_BY_TOKEN = frozenset(("hidden", "index", "weights", "result", "gradient", "of_hidden", "of_weights"))
+_OF_ROWS = frozenset(("rows", "inner", "activated", "of_inner", "weighed"))
+_SENT = {"evenflow::experts": "rows", "evenflow::experts_backward": "weighed"}
+"""The rows that go to the experts, and as many come back."""
+
+
+def expert_rules(call: Call) -> set[AxisRule]:
+    """Return the rules of one of the operators of experts."""
+    name = call.overload._schema.name
+    names = tensor_names(call.overload, call.arguments)
+    num_inputs = len(call.tensors())
+    by_name = dict(zip(names, call.tensors(), strict=False))
+
+    def rule(placed: Mapping[str, int], *, exchanged: str = "", load: float = 1.0) -> AxisRule:
+        placements = tuple(placed.get(one, REPLICATE) for one in names)
+        sent = (InnerExchange(collective=Collective.ALL_TO_ALL, tensor=names.index(exchanged)),) if exchanged else ()
+        return AxisRule(
+            inputs=placements[:num_inputs], outputs=placements[num_inputs:], exchanges=sent * 2, load=load
+        )
+
+    tokens = {one: 0 for one in names if one in _BY_TOKEN}
+    rows = [one for one in names if one in _OF_ROWS]
+    own = {one: 0 for one in names if one not in _BY_TOKEN} | dict.fromkeys(rows, EXPERTS)
+    sums = {one: PARTIAL for one in names[num_inputs:]}
+    whole_tokens = own | {one: PARTIAL for one in sums if one in _BY_TOKEN}
+    rules = {
+        rule({}),
+        rule({**tokens, **dict.fromkeys(rows, TOKENS), **{one: PARTIAL for one in sums if one not in (*tokens, *rows)}}),
+        rule({**tokens, **own}, exchanged=_SENT.get(name, ""), load=FULLEST),
+        rule(whole_tokens, load=FULLEST),
+    }
+    width = _width(name, by_name, transposed=bool(call.arguments[-1]))
+    if width is not None:
+        split = {one: PARTIAL for one in (*sums, "down_bias") if one in (*_BY_TOKEN, "down_bias")}
+        rules.add(rule({**split, **dict.fromkeys(rows, WIDTH), "rows": REPLICATE, "weighed": REPLICATE, **width}))
+    return rules
+
+
+def _width(name: str, tensors: Mapping[str, TensorArgument], *, transposed: bool) -> dict[str, int] | None:
+    """Return the dimension of each matrix and bias that is the width of experts; None where halves hide it."""
+    inner_dimensions: tuple[int, ...]
+    if name == "evenflow::experts_weight_gradients":
+        width, inner_dimensions = tensors["activated"].shape[1], tensors["of_inner"].shape[1:]
+    else:
+        width = tensors["down"].shape[1 if transposed else 2]
+        inner_dimensions = tensors["up"].shape[2:] if transposed else tensors["up"].shape[1:-1]
+    if inner_dimensions.count(width) != 1:
+        return None
+    at = inner_dimensions.index(width)
+    found = {"up": at + (2 if transposed else 1), "up_bias": at + 1, "down": 1 if transposed else 2}
+    return {**found, **{f"of_{one}": dimension for one, dimension in found.items()}}

@@ -1,0 +1,1 @@
+"""Mixtures of experts: those of a layer as one operator."""
