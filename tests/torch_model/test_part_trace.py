@@ -5,8 +5,8 @@ from evenflow.cluster.dtypes import Dtype
 from evenflow.fields import as_fields
 from evenflow.model import FULL, NONE
 from evenflow.torch_model.checkpointing import recomputing
-from evenflow.torch_model.live_storage import StorageLog
 from evenflow.torch_model.experts.library import as_one_operator
+from evenflow.torch_model.live_storage import StorageLog
 from evenflow.torch_model.made_tensors import maker_of_values
 from evenflow.torch_model.part_trace import PartTrace, source, trace
 from evenflow.torch_model.parts import Part

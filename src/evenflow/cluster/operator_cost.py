@@ -18,7 +18,7 @@ class OperatorCost:
     depth: int = 0
     """Length of the sums of a matrix product; 0 for others."""
     summed: tuple[int, int] | None = None
-    """The tensor, in the order of `tensor_bytes`, and its dimension that a matrix product sums over, where it is known."""
+    """The tensor, in the order of `tensor_bytes`, and its dimension that a product sums over, where that is known."""
     is_fused_attention: bool = False
     launches: int = 1
     """Kernels that it starts; none where it makes views, or room without values."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from evenflow.auto.sharding.expert_rules import expert_rules
+from evenflow.auto.sharding.rules.experts import expert_rules
 from evenflow.auto.trace.dtensor_adapter import Call
 from evenflow.auto.trace.operator_graph import AxisRule
 from evenflow.cluster import PARTIAL, REPLICATE

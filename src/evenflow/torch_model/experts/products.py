@@ -1,6 +1,6 @@
 """The computation of experts on rows that are sorted by expert: a loop over those that have any.
 
-    rows [rows, hidden] --up--> inner [rows, 2, width] --gate--> activated [rows, width] --down--> [rows, hidden]
+rows [rows, hidden] --up--> inner [rows, 2, width] --gate--> activated [rows, width] --down--> [rows, hidden]
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,9 +1,9 @@
-"""Sharding rules of the operators of experts, for one mesh axis: what devices have of tokens, of experts, of their width.
+"""Sharding rules of the operators of experts, for one mesh axis: what devices have of tokens, experts and their width.
 
-    tokens    split    experts  whole       as data parallel: a partial sum of every gradient
-    whole              split in their width a partial sum of the result, as tensor parallel
-    split              split                expert parallel: tokens go to their experts and back, all-to-all
-    whole              split                each device adds what its experts give: a partial sum of the result
+tokens    split    experts  whole       as data parallel: a partial sum of every gradient
+whole              split in their width a partial sum of the result, as tensor parallel
+split              split                expert parallel: tokens go to their experts and back, all-to-all
+whole              split                each device adds what its experts give: a partial sum of the result
 """
 
 from collections.abc import Mapping
@@ -31,18 +31,18 @@ def expert_rules(call: Call) -> set[AxisRule]:
     def rule(placed: Mapping[str, int], *, exchanged: str = "", load: float = 1.0) -> AxisRule:
         placements = tuple(placed.get(one, REPLICATE) for one in names)
         sent = (InnerExchange(collective=Collective.ALL_TO_ALL, tensor=names.index(exchanged)),) if exchanged else ()
-        return AxisRule(
-            inputs=placements[:num_inputs], outputs=placements[num_inputs:], exchanges=sent * 2, load=load
-        )
+        return AxisRule(inputs=placements[:num_inputs], outputs=placements[num_inputs:], exchanges=sent * 2, load=load)
 
     tokens = {one: 0 for one in names if one in _BY_TOKEN}
     rows = [one for one in names if one in _OF_ROWS]
     own = {one: 0 for one in names if one not in _BY_TOKEN} | dict.fromkeys(rows, EXPERTS)
-    sums = {one: PARTIAL for one in names[num_inputs:]}
+    sums = dict.fromkeys(names[num_inputs:], PARTIAL)
     whole_tokens = own | {one: PARTIAL for one in sums if one in _BY_TOKEN}
     rules = {
         rule({}),
-        rule({**tokens, **dict.fromkeys(rows, TOKENS), **{one: PARTIAL for one in sums if one not in (*tokens, *rows)}}),
+        rule(
+            {**tokens, **dict.fromkeys(rows, TOKENS), **{one: PARTIAL for one in sums if one not in (*tokens, *rows)}}
+        ),
         rule({**tokens, **own}, exchanged=_SENT.get(name, ""), load=FULLEST),
         rule(whole_tokens, load=FULLEST),
     }

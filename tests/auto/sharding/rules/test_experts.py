@@ -109,7 +109,9 @@ def test_expert_parallel_sends_rows_there_and_back() -> None:
     assert set(rule.inputs) == {0}
     assert len(rule.exchanges) == 2
     num_inputs = len(rule.inputs)
-    assert {one.tensor for one in rule.exchanges} == {num_inputs + 1}, "the rows, as many as tokens times experts of each"
+    assert {one.tensor for one in rule.exchanges} == {num_inputs + 1}, (
+        "the rows, as many as tokens times experts of each"
+    )
     assert rule.load == FULLEST > 1
 
 
