@@ -7,6 +7,7 @@ from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.language import _
 from evenflow.model import Cells, Communication, Network, Plan, cells
 from evenflow.profiles.layer_file import network_of
+from evenflow.profiles.plan_degrees import PlannedDegrees, read_degrees
 from evenflow.ranges import CHUNKS, LAYERS, MEGABYTES, MICROBATCHES, MILLISECONDS, RANKS, SEQUENCE_SPLITS, Range
 from evenflow.units import bytes_from_megabytes, nanoseconds_from_milliseconds
 
@@ -25,6 +26,8 @@ class PlanFile:
     """Cost of one transfer between ranks; None: transfers take no time."""
     memory_limit_bytes: int | None
     """Bytes that no rank may exceed; None where the plan has no limit."""
+    degrees: PlannedDegrees | str | None = None
+    """What stages of several devices do; a phrase where they differ; None for a pipeline of single devices."""
 
 
 def read_plan_file(path: Path | str) -> Plan:
@@ -46,7 +49,7 @@ def parse_plan(text: str, *, place: str) -> Plan:
 
 
 def parse_plan_file(text: str, *, place: str) -> PlanFile:
-    """Return plan, network, cost of messages and memory limit in the text of a plan file; `place` names the file.
+    """Return all of the text of a plan file that says what was planned; `place` names the file.
 
     Raises:
         InputError: as `parse_plan` and `evenflow.profiles.layer_file.network_of` do.
@@ -57,6 +60,7 @@ def parse_plan_file(text: str, *, place: str) -> PlanFile:
         network=network_of(fields.inner("network")) if "network" in fields else None,
         communication=_communication(fields),
         memory_limit_bytes=_memory_limit(fields),
+        degrees=read_degrees(fields),
     )
 
 

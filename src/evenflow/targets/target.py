@@ -7,6 +7,7 @@ from typing import Literal
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Abilities, Plan
+from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.refusal import refusal
 
 _MOST_DIGITS = 9
@@ -79,6 +80,10 @@ class Target:
     abilities: Callable[[str], Abilities]
     write: Callable[[Plan, str], Written]
     """Return what a plan is in the framework's configuration; the plan keeps to `abilities`."""
+    write_degrees: Callable[[Plan, PlannedDegrees, str], Written] | None = None
+    """Return the same with what stages of several devices do; raises InputError for what the framework does not. None
+    where degrees cannot be written.
+    """
     read: Callable[[str, str, GivenSizes], Baseline] | None = None
     """Return the plan in a text of the framework's configuration, given the name of its file and what the user says
     beside; raises InputError where it cannot be told.

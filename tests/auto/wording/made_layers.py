@@ -16,9 +16,10 @@ TENSOR = {"up": ((R, 1), 0), "down": ((1, P), 1)}
 """What products read and give along a tensor axis, and the dimension of their parameter that it splits."""
 
 
-def made_layer(*axes: str, zero: str = "0", tokens: bool = False) -> LayerCost:
-    """A layer whose mesh axes are each for ``data``, ``tensor``, ``context`` or ``same``."""
-    columns = [_axis(axis, zero) for axis in axes]
+def made_layer(*axes: str, zero: str | tuple[str, ...] = "0", tokens: bool = False) -> LayerCost:
+    """A layer whose mesh axes are each for ``data``, ``tensor``, ``context`` or ``same``; `zero` of all, or of each."""
+    stages = (zero,) * len(axes) if isinstance(zero, str) else zero
+    columns = [_axis(axis, stage) for axis, stage in zip(axes, stages, strict=True)]
     parameters = [
         ParameterSharding(
             name=f"mlp.{name}.weight",

@@ -66,8 +66,8 @@ def with_plan(config):
         ["layers.3", "layers.4"],
         ["norm", "lm_head"],
     ]
-    config.parallelism.pipeline_parallel_layers_per_stage = None
     config.parallelism.pipeline_parallel_microbatch_size = 1
+    config.parallelism.pipeline_parallel_layers_per_stage = None
     if hasattr(config.loss, "loss_fn"):  # a chunked loss and split backwards lose the gradient of the last norm
         config.loss = config.loss.loss_fn
     config.activation_checkpoint = recompute_layers({

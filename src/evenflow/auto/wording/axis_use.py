@@ -17,6 +17,8 @@ from evenflow.auto.sharding.ways import AxisRole
 from evenflow.cluster.placement import PARTIAL, REPLICATE
 from evenflow.predict.training import Sharding
 
+_TOKENS = 1
+"""The dimension of tokens in what comes into a layer."""
 _T = TypeVar("_T")
 
 SAME = 0.95
@@ -33,6 +35,8 @@ class AxisUse:
     """What devices share out of the state of parameters that they use alike; of a tensor axis nothing."""
     share: float = field(default=1.0, compare=False)
     """The share of the parameters that agree."""
+    splits_tokens: bool = field(default=False, compare=False)
+    """Whether what comes into the layers is split by tokens, which on a tensor axis is sequence parallelism."""
 
 
 def axis_uses(layers: Iterable[tuple[LayerCost, int]]) -> tuple[AxisUse, ...]:
@@ -56,7 +60,8 @@ def _axis_use(costs: Sequence[tuple[LayerCost, int]], axis: int) -> AxisUse:
     role, share = _most(roles, None)
     sharding, agreed = _most(states, Sharding.NOTHING)
     if role is AxisRole.TENSOR:
-        return AxisUse(role=role, share=share)
+        by_tokens = sum(count for cost, count in costs if cost.entry[axis] == _TOKENS)
+        return AxisUse(role=role, share=share, splits_tokens=2 * by_tokens > sum(count for _cost, count in costs))
     return AxisUse(role=role, sharding=sharding, share=min(share, agreed))
 
 
@@ -82,7 +87,7 @@ def _state(parameter: ParameterSharding, axis: int) -> Sharding:
 def _roles(cost: LayerCost, axis: int) -> Iterator[tuple[str, AxisRole | None]]:
     """Yield what the axis is for in each operator that uses a parameter, by the parameter's name."""
     names = {parameter.name: parameter for parameter in cost.plan.parameters}
-    splits_tokens = cost.entry[axis] == 1
+    splits_tokens = cost.entry[axis] == _TOKENS
     for value in cost.plan.activations:
         name = next((name for name in (f"{value.name}.weight", value.name) if name in names), None)
         if name is not None:

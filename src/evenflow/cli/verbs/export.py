@@ -1,5 +1,6 @@
 """The verb ``evenflow export``."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,10 +11,12 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.targets import target_options
 from evenflow.cli.shared.targets.export_fields import fitted_fields, written_fields
-from evenflow.cli.shared.targets.fitted_plan import fit_plan, read_planned
+from evenflow.cli.shared.targets.fitted_plan import FittedPlan, fit_plan, read_planned
 from evenflow.cli.shared.targets.target_text import answer_text, over_limit_text, written_text
+from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.targets.target import Piece, Target
+from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.target import Piece, Target, Written
 
 _COMMENTED = ("shell", "yaml", "toml", "python")
 """Syntaxes in which a first line may be a comment."""
@@ -55,7 +58,8 @@ def export(
 ) -> int:
     """Write a plan for a framework: flags, a fragment of its configuration, files.
 
-    PLAN.json is what --json of evenflow plan wrote. A framework that cannot run the plan gets the nearest one that it
+    PLAN.json is what --json of evenflow plan or evenflow auto wrote; degrees of parallelism go with the pipeline to
+    megatron and torchtitan. A framework that cannot run the plan gets the nearest one that it
     can, and every loss is named with its price in time and memory.
 
     Exit status: 0 written, 2 bad input, also a framework that runs nothing of the kind, 3 over the memory limit.
@@ -72,11 +76,18 @@ def export(
         _("the layer file"): None if layer_file is None else Path(layer_file),
     }
     outputs = Outputs({"--json": json_file}, inputs=inputs, overwrite=overwrite)
+    if isinstance(planned.degrees, str) and target.write_degrees is not None:
+        raise InputError(
+            value=planned.degrees,
+            rule=_("must have stages that are all sharded alike for {title}", title=target.title),
+            place=plan_file,
+            remedy=_("run it with evenflow run, or plan again with --fix, such as --fix tensor=1,zero=1"),
+        )
     found = fit_plan(planned, target, version, time_limit_s=time_limit)
     if found.is_over and not over_limit:
         click.echo(over_limit_text(found, target, version), err=True)
         return INFEASIBLE
-    written = target.write(found.plan, version)
+    written = _written(found, planned.degrees, target, version)
     files = [piece for piece in written.pieces if piece.file_name and output_folder is not None]
     pieces = Outputs(
         {_option(piece): (output_folder or Path()) / piece.file_name for piece in files},
@@ -92,6 +103,19 @@ def export(
     if output_folder is not None and not files:
         click.echo(_("note: all that {title} takes is pasted, and no file is written", title=target.title), err=True)
     return 0
+
+
+def _written(found: FittedPlan, degrees: PlannedDegrees | str | None, target: Target, version: str) -> Written:
+    """Return the plan in the framework's configuration, with what stages of several devices do where it has a place."""
+    if isinstance(degrees, PlannedDegrees) and target.write_degrees is not None:
+        return target.write_degrees(found.plan, degrees, version)
+    written = target.write(found.plan, version)
+    if degrees is None:
+        return written
+    note = _(
+        "only the pipeline is written: what the devices of a stage do, {title} must be told by hand", title=target.title
+    )
+    return replace(written, notes=(*written.notes, note))
 
 
 def _option(piece: Piece) -> str:

@@ -11,6 +11,7 @@ from evenflow.export.results.sharding_fields import sharding_fields
 from evenflow.units import megabytes, milliseconds
 
 if TYPE_CHECKING:  # loads torch
+    from evenflow.auto.degrees import PlanDegrees
     from evenflow.auto.placed_pipeline import PlacedStage
     from evenflow.auto.planner import AutoPlan
     from evenflow.auto.refine import Refined
@@ -64,6 +65,8 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
             **searched,
             "solve_seconds": seconds,
         }
+    from evenflow.auto.degrees import plan_degrees
+
     report = report_of(
         result.simulation,
         status=result.status.value,
@@ -76,6 +79,7 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
         **plan_fields(report),
         **top,
         "two_level": _two_level(result.two_level, result),
+        **degrees_fields(plan_degrees(result.stages)),
         "stages": [_stage(stage) for stage in result.stages],
         "shardings": list(_shardings(result)),
         **searched,
@@ -120,6 +124,26 @@ def _two_level(plan: "TwoLevelPlan", result: "AutoPlan") -> dict[str, object]:
             }
             for stage in plan.stages
         ],
+    }
+
+
+def degrees_fields(found: "PlanDegrees | str") -> dict[str, object]:
+    """Return the degrees that all stages have, or why they have none in common."""
+    if isinstance(found, str):
+        return {"degrees": None, "degrees_missing": found}
+    degrees = found.degrees
+    return {
+        "degrees": {
+            "tensor": degrees.tensor,
+            "context": degrees.context,
+            "expert": degrees.expert,
+            "data": degrees.data,
+            "replicas": found.replicas,
+            "zero": degrees.sharding.value,
+            "pipeline": degrees.pipeline,
+            "chunks": degrees.chunks,
+            "sequence_parallel": degrees.sequence_parallel,
+        }
     }
 
 

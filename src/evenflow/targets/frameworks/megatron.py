@@ -2,10 +2,13 @@
 
 from evenflow.language import _
 from evenflow.model import Abilities, Plan
+from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.megatron.baseline import is_run, read_run
+from evenflow.targets.megatron.degrees import degree_flags, degree_notes
 from evenflow.targets.megatron.edit import apply_flags
 from evenflow.targets.megatron.flags import (
     CUT_FLAGS,
+    LAYOUT_FLAG,
     STOCK_WAYS,
     megatron_abilities,
     plan_flags,
@@ -35,6 +38,23 @@ def _write(plan: Plan, version: str) -> Written:
     )
 
 
+def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    flags = {**plan_flags(plan), **degree_flags(planned), **recompute_flags(plan)}
+    if plan.num_ranks == 1:
+        del flags[LAYOUT_FLAG]  # only a pipeline has one
+    notes = (_("leave out {flags}: the layout replaces them", flags=", ".join(CUT_FLAGS)), *plan_notes(plan)[1:])
+    return Written(
+        pieces=(
+            Piece(
+                title=_("flags of the training script: add {array} to its command", array='"${PARALLEL_ARGS[@]}"'),
+                syntax="shell",
+                text=shell_array("PARALLEL_ARGS", flags),
+            ),
+        ),
+        notes=(*(notes if plan.num_ranks > 1 else ()), *degree_notes(planned)),
+    )
+
+
 def _apply(text: str, file: str, plan: Plan) -> str:
     return apply_flags(text, file, plan, {**plan_flags(plan), **recompute_flags(plan)})
 
@@ -47,6 +67,7 @@ TARGET = Target(
     page="megatron",
     abilities=_abilities,
     write=_write,
+    write_degrees=_write_degrees,
     read=read_run,
     recognise=lambda text, file: is_run(text, file) and not is_script(text, file),
     apply=_apply,

@@ -8,7 +8,7 @@ from evenflow.targets.torchtitan.editor import apply
 from evenflow.targets.torchtitan.reader import read
 from evenflow.targets.torchtitan.settings_file import is_settings, told_version
 from evenflow.targets.torchtitan.values import NEW, OLD, TITLE
-from evenflow.targets.torchtitan.writer import write
+from evenflow.targets.torchtitan.writer import write, write_degrees
 
 
 def _abilities(version: str) -> Abilities:
@@ -40,6 +40,7 @@ TARGET = Target(
     page="torchtitan",
     abilities=_abilities,
     write=write,
+    write_degrees=write_degrees,
     read=read,
     recognise=is_settings,
     apply=apply,

@@ -53,6 +53,8 @@ def fit_plan(planned: PlanFile, target: Target, version: str, *, time_limit_s: f
         InputError: the target runs nothing of the kind; or it cannot run the plan, and the model is not known.
     """
     abilities, limit = target.abilities(version), planned.memory_limit_bytes
+    if planned.degrees is not None and planned.plan.num_ranks == 1 and target.write_degrees is not None:
+        abilities = replace(abilities, sizes=())  # rules for pipelines, which this is not
     if planned.network is None:
         refused = refusal(planned.plan, abilities, title=target.title)
         if refused is not None:

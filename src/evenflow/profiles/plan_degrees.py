@@ -1,0 +1,67 @@
+"""The degrees of parallelism in a plan file of `evenflow auto`: over how many devices each stage does what."""
+
+from dataclasses import dataclass
+
+from evenflow.fields import Fields
+from evenflow.language import _
+from evenflow.predict.training import Degrees, Sharding
+from evenflow.ranges import CHUNKS, DEVICES, RANKS, SEQUENCES, TOKENS
+
+_NAMES = ("tensor", "context", "data", "expert", "replicas")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedDegrees:
+    """What a framework is told of a two-level plan beside its pipeline."""
+
+    degrees: Degrees
+    replicas: int
+    """Groups of data-parallel devices that each hold the whole state, where they share it out (hybrid sharding)."""
+    microbatch: int
+    """Sequences of a microbatch of each copy of the model."""
+    num_microbatches: int
+    sequence: int
+    """Tokens of a sequence."""
+
+    @property
+    def global_batch(self) -> int:
+        """Sequences of a step."""
+        return self.microbatch * self.num_microbatches * self.degrees.data
+
+
+def read_degrees(fields: Fields) -> PlannedDegrees | str | None:
+    """Return the degrees in a plan file; a phrase where its stages have none in common; None for a pipeline alone.
+
+    Raises:
+        InputError: a field that is missing, of a wrong type or against the others.
+    """
+    if "degrees" not in fields:
+        return None
+    if fields.values["degrees"] is None:
+        return fields.text("degrees_missing")
+    given = fields.inner("degrees")
+    numbers = {name: given.integer(name, DEVICES) for name in _NAMES}
+    if numbers["data"] % numbers["replicas"]:
+        raise given.error("replicas", _("must divide 'data'"))
+    zero = given.text("zero")
+    if zero not in tuple(Sharding):
+        raise given.error("zero", _("must be one of {names}", names=", ".join(Sharding)))
+    together = fields.integer("microbatch", SEQUENCES)
+    if together % numbers["data"]:
+        raise fields.error("microbatch", _("must be a multiple of 'data', {data}", data=numbers["data"]))
+    return PlannedDegrees(
+        degrees=Degrees(
+            tensor=numbers["tensor"],
+            context=numbers["context"],
+            data=numbers["data"],
+            expert=numbers["expert"],
+            pipeline=given.integer("pipeline", RANKS),
+            chunks=given.integer("chunks", CHUNKS),
+            sequence_parallel=given.flag("sequence_parallel"),
+            sharding=Sharding(zero),
+        ),
+        replicas=numbers["replicas"],
+        microbatch=together // numbers["data"],
+        num_microbatches=fields.integer("microbatches", SEQUENCES),
+        sequence=fields.integer("sequence", TOKENS),
+    )

@@ -1,0 +1,86 @@
+"""Degrees in a plan file: what `evenflow auto` writes of made-up ones reads back, and spoiled ones are one message."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenflow.auto.degrees import PlanDegrees
+from evenflow.errors import InputError
+from evenflow.export.results.auto_fields import degrees_fields
+from evenflow.fields import as_fields
+from evenflow.predict.training import Degrees, Sharding
+from evenflow.profiles.plan_degrees import read_degrees
+
+SIZES = st.integers(1, 64)
+DEGREES = {
+    "tensor": 4, "context": 1, "expert": 1, "data": 8, "replicas": 2, "zero": "1", "pipeline": 2, "chunks": 1,
+    "sequence_parallel": True,
+}  # fmt: skip
+TOP = {"microbatch": 16, "microbatches": 4, "sequence": 4096, "degrees": DEGREES}
+
+
+@given(
+    st.builds(
+        Degrees,
+        tensor=SIZES,
+        context=SIZES,
+        data=SIZES,
+        expert=SIZES,
+        pipeline=SIZES,
+        chunks=SIZES,
+        sequence_parallel=st.booleans(),
+        sharding=st.sampled_from(Sharding),
+    ),
+    SIZES,
+    SIZES,
+)
+def test_what_is_written_reads_back(degrees, replicas, microbatch):
+    degrees = Degrees(
+        **{name: getattr(degrees, name) for name in degrees.__slots__} | {"data": degrees.data * replicas}
+    )
+    top = {"microbatch": microbatch * degrees.data, "microbatches": 3, "sequence": 128}
+    written = degrees_fields(PlanDegrees(degrees=degrees, replicas=replicas))
+    found = read_degrees(as_fields({**top, **written}, file="plan.json"))
+    assert (found.degrees, found.replicas, found.microbatch) == (degrees, replicas, microbatch)
+    assert found.global_batch == microbatch * 3 * degrees.data
+
+
+def test_a_plan_without_common_degrees_says_why():
+    fields = degrees_fields("stage 0 is on 4 devices, stage 1 on 2")
+    assert read_degrees(as_fields(fields, file="plan.json")) == "stage 0 is on 4 devices, stage 1 on 2"
+    assert read_degrees(as_fields({}, file="plan.json")) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tensor": 0}, "plan.json: degrees.tensor must be an integer from 1 to 1,000,000, got 0"),
+        ({"tensor": 10**30}, "degrees.tensor must be an integer from 1 to 1,000,000"),
+        ({"data": "8"}, "degrees.data must be an integer"),
+        ({"data": True}, "degrees.data must be an integer"),
+        ({"replicas": 3}, "degrees.replicas must divide 'data'"),
+        ({"zero": "4"}, "degrees.zero must be one of 0, 1, 2, 3"),
+        ({"zero": 1}, "degrees.zero must be a text"),
+        ({"sequence_parallel": "yes"}, "degrees.sequence_parallel must be true or false"),
+        ({"pipeline": None}, "degrees.pipeline must be an integer"),
+    ],
+)
+def test_spoiled_degrees(changes, message):
+    with pytest.raises(InputError) as caught:
+        read_degrees(as_fields({**TOP, "degrees": {**DEGREES, **changes}}, file="plan.json"))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"degrees": [1]}, "degrees must be an object"),
+        ({"degrees": None}, "degrees_missing"),
+        ({"microbatch": 9}, "microbatch must be a multiple of 'data', 8, got 9"),
+        ({"sequence": -1}, "sequence must be an integer from 1 to"),
+    ],
+)
+def test_spoiled_files(changes, message):
+    with pytest.raises(InputError) as caught:
+        read_degrees(as_fields({**TOP, **changes}, file="plan.json"))
+    assert message in str(caught.value)
