@@ -1,0 +1,65 @@
+"""``evenflow export`` of two-level plans: degrees go with the pipeline; without them the reason is given."""
+
+import json
+
+import pytest
+
+DEGREES = {
+    "tensor": 2, "context": 1, "expert": 1, "data": 4, "replicas": 1, "zero": "1", "pipeline": 2, "chunks": 1,
+    "sequence_parallel": True,
+}  # fmt: skip
+
+
+@pytest.fixture
+def made(folder, evenflow):
+    """Writes plan.json: a pipeline of two ranks with the fields of a two-level plan beside it."""
+
+    def make(**fields: object) -> None:
+        result = evenflow("simulate", "tiny.json", "--microbatches", 2, "--layers", "3,1", "--json", "plan.json",
+                          "--overwrite")  # fmt: skip
+        assert result.exit_code == 0, result.stderr
+        plan = json.loads((folder / "plan.json").read_text())
+        plan |= {"microbatch": 8, "sequence": 128, "degrees": DEGREES, **fields}
+        (folder / "plan.json").write_text(json.dumps(plan))
+
+    return make
+
+
+def test_degrees_go_with_the_pipeline(made, evenflow):
+    made()
+    result = evenflow("export", "plan.json", "--to", "megatron")
+    assert (result.exit_code, result.stderr) == (0, "")
+    for flag in ("layout 'Et*3|tL'", "tensor-model-parallel-size 2", "micro-batch-size 2", "global-batch-size 16"):
+        assert f"-{flag}\n" in result.stdout
+    assert "start it on 16 devices" in result.stdout
+
+
+def test_torchtitan_gets_them_too(made, evenflow):
+    made(degrees={**DEGREES, "zero": "3"})
+    result = evenflow("export", "plan.json", "--to", "torchtitan")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "config.parallelism.data_parallel_shard_degree = 4\n" in result.stdout
+
+
+@pytest.mark.parametrize("target", ["megatron", "torchtitan"])
+def test_stages_that_differ_are_refused_with_the_reason(made, evenflow, target):
+    made(degrees=None, degrees_missing="stage 0 is on 4 devices, stage 1 on 2")
+    result = evenflow("export", "plan.json", "--to", target)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "must have stages that are all sharded alike" in result.stderr
+    assert "stage 0 is on 4 devices, stage 1 on 2" in result.stderr
+    assert "run it with evenflow run" in result.stderr
+
+
+def test_what_a_framework_does_not_do_is_refused(made, evenflow):
+    made()
+    result = evenflow("export", "plan.json", "--to", "torchtitan")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "got 'ZeRO-1'" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_where_degrees_have_no_place_a_note_says_so(made, evenflow):
+    made()
+    result = evenflow("export", "plan.json", "--to", "deepspeed")
+    assert "note: only the pipeline is written" in result.stdout
