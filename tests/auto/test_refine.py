@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from evenflow.auto.deadline import Deadline
 from evenflow.auto.refine import Refinement, refine
 from evenflow.auto.stages.analytic import AnalyticStages
 from evenflow.auto.stages.stage_search import plan_stages
@@ -37,7 +38,7 @@ def provider() -> AnalyticStages:
 
 @pytest.fixture(scope="module")
 def refinement(pipeline: TwoLevelPlan) -> Refinement:
-    return refine(outcome(pipeline), provider(), time_limit_s=8)
+    return refine(outcome(pipeline), provider(), deadline=Deadline.after(8))
 
 
 def test_recomputing_single_layers_is_shorter(pipeline: TwoLevelPlan, refinement: Refinement) -> None:
@@ -64,4 +65,4 @@ def test_longer_plans_save_nothing(refinement: Refinement) -> None:
 def test_different_submeshes_are_left_alone(pipeline: TwoLevelPlan) -> None:
     first, *others = pipeline.stages
     uneven = replace(pipeline, stages=(replace(first, submesh=Submesh(1, 2)), *others))
-    assert refine(outcome(uneven), provider()) is None
+    assert refine(outcome(uneven), provider(), deadline=Deadline.after(8)) is None

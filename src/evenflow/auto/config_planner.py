@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from evenflow.auto.deadline import Deadline
 from evenflow.auto.planner import AutoPlan, plan_row
-from evenflow.auto.stages.request import TwoLevelRequest, silent
+from evenflow.auto.stages.request import TIME_LIMIT_S, TwoLevelRequest, silent
 from evenflow.cluster import Accelerator, Cluster, Dtype, accelerator_named, parse_dtype
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields
@@ -24,7 +25,8 @@ def plan_config(
     dtype: str = "bf16",
     optimizer: str = "adam",
     schedule: str = "1f1b",
-    time_limit_s: float = 60.0,
+    time_limit_s: float = TIME_LIMIT_S,
+    deadline: Deadline | None = None,
     processes: int = 1,
     name: str = "model",
     progress: Callable[[str], None] = silent,
@@ -34,7 +36,8 @@ def plan_config(
     A microbatch has `microbatch` sequences of `sequence` tokens for all devices of a stage together, by default one
     for each device of the cluster. Large matrix products reach the share `efficiency` of the peak of `accelerator`, or
     of `cluster` where that states its own; None: the accelerator's own share. `optimizer` is one of
-    `evenflow.torch_model.optimizers.OPTIMIZERS`; the other arguments are those of `evenflow.auto.TwoLevelRequest`.
+    `evenflow.torch_model.optimizers.OPTIMIZERS`; a `deadline` stands for the time limit where the time began before
+    this call; the other arguments are those of `evenflow.auto.plan`.
 
     Raises:
         InputError: a model that transformers does not build as a decoder, an unknown accelerator, dtype or optimizer,
@@ -42,6 +45,7 @@ def plan_config(
     """
     from evenflow.torch_model.training_row import read_decoder
 
+    deadline = deadline or Deadline.after(time_limit_s)
     number = parse_dtype(dtype)
     rates, origin = _rates(accelerator, efficiency, cluster, number)
     kept_bytes = state_bytes(optimizer, number.item_bytes)
@@ -59,10 +63,11 @@ def plan_config(
         accelerator=rates,
         optimizer_bytes_per_parameter=kept_bytes,
         schedule=schedule,
-        time_limit_s=time_limit_s,
+        deadline=deadline,
         processes=processes,
     )
-    return replace(plan_row(row, request, progress=progress), notes=(origin, *row.notes))
+    found = plan_row(row, request, progress=progress)
+    return replace(found, notes=(origin, *row.notes, *found.notes))
 
 
 def _rates(

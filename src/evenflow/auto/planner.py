@@ -5,22 +5,24 @@ row of layers -> costs of stages on submeshes -> stages -> refinement -> what ru
 Every step takes the values of those before it and returns one; `plan_row` hands them down.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from evenflow.auto.deadline import Deadline
 from evenflow.auto.placed_pipeline import PlacedPipeline, PlacedStage, place, use_of
 from evenflow.auto.refine import Refined, Refinement, refine
 from evenflow.auto.stages.mesh_sharding import MeshSharding
-from evenflow.auto.stages.request import ADAM_STATE_BYTES, TwoLevelRequest, silent
-from evenflow.auto.stages.sharded_stages import ShardedStages, sharded_stages
+from evenflow.auto.stages.meshes_tried import sharded_stages
+from evenflow.auto.stages.request import ADAM_STATE_BYTES, TIME_LIMIT_S, TwoLevelRequest, silent
+from evenflow.auto.stages.sharded_stages import ShardedStages
 from evenflow.auto.stages.stage_search import plan_stages
 from evenflow.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
 from evenflow.auto.wording.stage_use import StageUse
 from evenflow.cluster import A100, Accelerator, Cluster, MeshPlan, Submesh
 from evenflow.errors import InputError
-from evenflow.interruption import answer_exists
-from evenflow.language import _
+from evenflow.interruption import answer_exists, was_interrupted
+from evenflow.language import _, joined
 from evenflow.simulate import Simulation
 from evenflow.solve import Status
 from evenflow.torch_model.parts import ModelRow
@@ -77,7 +79,7 @@ class AutoPlan:
             return Status.INFEASIBLE
         if self.refined:
             return self.refined.outcome.status
-        is_proven = self.two_level.step_ns == self.two_level.lower_bound_ns
+        is_proven = self.two_level.step_ns == self.two_level.lower_bound_ns and not self.provider.left_out
         return Status.OPTIMAL if is_proven else Status.FEASIBLE
 
     @property
@@ -116,7 +118,7 @@ def plan(
     accelerator: Accelerator | None = A100,
     optimizer_bytes_per_parameter: int = ADAM_STATE_BYTES,
     schedule: str = "1f1b",
-    time_limit_s: float = 60.0,
+    time_limit_s: float = TIME_LIMIT_S,
     processes: int = 1,
 ) -> AutoPlan:
     """Return the stages of a model, their submeshes and the sharding of every operator.
@@ -125,10 +127,11 @@ def plan(
     layers, each of which takes what the one before hands over: an ``nn.Sequential``, an ``nn.ModuleList`` or a list,
     where `head` and `tail` go with the first and the last of them. `example_batch` is one microbatch for all devices of
     a stage together: a tensor, for other modules than rows also a tuple of arguments or a dict of keywords. Everything
-    may be on the meta device. The other arguments are those of `TwoLevelRequest`.
+    may be on the meta device. The whole answer takes `time_limit_s` seconds: what there is no time for is left out, and
+    told in a note. The other arguments are those of `TwoLevelRequest`.
 
     Raises:
-        InputError: a model or a layer that cannot be traced.
+        InputError: a model or a layer that cannot be traced; no time for any plan.
     """
     request = TwoLevelRequest(
         cluster=cluster,
@@ -136,7 +139,7 @@ def plan(
         accelerator=accelerator,
         optimizer_bytes_per_parameter=optimizer_bytes_per_parameter,
         schedule=schedule,
-        time_limit_s=time_limit_s,
+        deadline=Deadline.after(time_limit_s),
         processes=processes,
     )
     from evenflow.torch_model.rows import is_row, row_with_inputs
@@ -160,11 +163,11 @@ def plan_row(row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str
     """Return the two-level plan of a row of layers; `progress` is told each step before it begins."""
     provider = sharded_stages(row, request, progress=progress)
     progress(_("choosing the stages"))
-    search = plan_stages(provider, schedule=request.schedule)
+    search = plan_stages(provider, schedule=request.schedule, deadline=request.deadline)
     if search.shortest is not None:
         answer_exists()
     progress(_("refining the pipeline"))
-    refinement = refine(search, provider, time_limit_s=request.time_limit_s)
+    refinement = refine(search, provider, deadline=request.deadline)
     return AutoPlan(
         row=row,
         request=request,
@@ -172,4 +175,20 @@ def plan_row(row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str
         search=search,
         refinement=refinement,
         pipeline=place(search, refinement, provider, row),
+        notes=tuple(_left_out(provider, request.deadline)),
     )
+
+
+def _left_out(provider: ShardedStages, deadline: Deadline) -> Iterator[str]:
+    """Yield a sentence that says what there was no time for."""
+    if provider.left_out:
+        sharded = sum(len(meshes) for meshes in provider.costs.values())
+        yield _(
+            "{why}, and no bound holds for them: operators were sharded on {sharded} of {all} meshes, not on {names}",
+            why=_("some meshes were left out when the signal came")
+            if was_interrupted()
+            else _("some meshes were left out when the {limit_s:g} seconds were over", limit_s=deadline.limit_s),
+            sharded=sharded,
+            all=sharded + len(provider.left_out),
+            names=joined(provider.left_out),
+        )

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evenflow.auto.deadline import Deadline
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.stage_provider import StageProvider
 from evenflow.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
 from evenflow.cluster import plan_resharding
 from evenflow.errors import Interrupted
-from evenflow.interruption import was_interrupted
 from evenflow.model import ANY_CONTENT, Request, Sizes
 from evenflow.schedule import NUM_OPS, Op
 from evenflow.simulate import Timeline, run
@@ -58,12 +58,12 @@ class Refinement:
         return 1 - _makespan_ns(self.best) / self.two_level_ns if self.best else 0.0
 
 
-def refine(stages: StagesOutcome, provider: StageProvider, *, time_limit_s: float = 60.0) -> Refinement | None:
+def refine(stages: StagesOutcome, provider: StageProvider, *, deadline: Deadline) -> Refinement | None:
     """Solve the pipeline exactly on the equal submeshes of a plan, for each of its shardings and each schedule.
 
-    The time is shared out equally. The solver takes the slowest message for all; what it finds is then simulated with
-    each message's own time. None where no plan has equal submeshes: the solver knows equal ranks only. A signal ends it
-    with what was tried so far.
+    The time that is left is shared out equally. The solver takes the slowest message for all; what it finds is then
+    simulated with each message's own time. None where no plan has equal submeshes: the solver knows equal ranks only. A
+    signal ends it with what was tried so far.
     """
     base = stages.shortest_equal
     if base is None or stages.shortest is None:
@@ -75,8 +75,8 @@ def refine(stages: StagesOutcome, provider: StageProvider, *, time_limit_s: floa
         if base.stages[-1].end >= num_chunks * len(base.stages)
     ]
     tried: list[Refined] = []
-    for sharding, schedule, num_chunks in variants:
-        if was_interrupted():
+    for place, (sharding, schedule, num_chunks) in enumerate(variants):
+        if deadline.is_over:
             break
         request = Request(
             network=provider.network_on(base.stages[0].submesh, sharding),
@@ -86,7 +86,7 @@ def refine(stages: StagesOutcome, provider: StageProvider, *, time_limit_s: floa
             communication=base.communication,
         )
         try:
-            outcome = solve(request, schedule=schedule, time_limit_s=time_limit_s / len(variants))
+            outcome = solve(request, schedule=schedule, time_limit_s=deadline.left_s / (len(variants) - place))
         except Interrupted:
             break
         timeline = _simulated(base, provider, sharding, outcome)

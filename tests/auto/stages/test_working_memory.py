@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from evenflow.auto.sharding.ways import Level
+from evenflow.auto.stages.meshes_tried import sharded_stages
 from evenflow.auto.stages.request import TwoLevelRequest
-from evenflow.auto.stages.sharded_stages import sharded_stages
 from evenflow.auto.stages.working_memory import WorkingMemory, working_memory
 from evenflow.cluster import Cluster, Link
 from evenflow.model import FULL, NONE
@@ -59,7 +59,6 @@ def test_it_is_in_the_networks_that_stages_are_planned_with(devices: int) -> Non
     )  # fmt: skip
     request = TwoLevelRequest(
         cluster=cluster, num_microbatches=4, optimizer_bytes_per_parameter=8,
-        time_limit_s=20,
     )  # fmt: skip
     provider = sharded_stages(row(), request)
     whole = trace(row().parts[-1], NONE).working_bytes

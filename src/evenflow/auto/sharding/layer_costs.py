@@ -5,15 +5,16 @@ a run of several kinds is the sum of its parts and of the redistributions betwee
 for each kind, mesh and memory level, gives the cost of every stage that a pipeline could have.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
-from functools import partial
-from itertools import repeat
+from itertools import takewhile
 from multiprocessing import get_context
 
+from evenflow.auto.deadline import Deadline
 from evenflow.auto.sharding.builder import build
-from evenflow.auto.sharding.memory_levels import levels_problem, solve_levels
+from evenflow.auto.sharding.memory_levels import LevelsProblem, levels_problem, solve_levels
 from evenflow.auto.sharding.mesh_costs import NUMBERS, LayerCost, MeshCosts, stage_option
 from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rules
 from evenflow.auto.sharding.pairwise import PairwiseSolution
@@ -39,46 +40,84 @@ def stage_costs(
 ) -> tuple[MeshCosts, ...]:
     """Costs of every run of layers on each mesh; `order` is the kind of every layer.
 
-    Every kind is traced once, and solved for each mesh and price of memory within the time limit. Raises InputError
-    where a kind cannot be traced, and where layers of a kind that follow one another do not take what they give.
+    Every kind is traced once, and solved for each mesh and price of memory, all within the time limit. Raises
+    InputError where a kind cannot be traced, where layers of a kind that follow one another do not take what they give,
+    and where the time is too short.
     """
+    deadline = Deadline.after(time_limit_s)
     layers = capture_layers(kinds, order)
     training = training or Training()
-    return tuple(costs_on(layers, [(mesh, training) for mesh in meshes], time_limit_s=time_limit_s))
+    found = tuple(costs_on(layers, [(mesh, training) for mesh in meshes], deadline=deadline))
+    if len(found) < len(meshes):
+        raise deadline.too_short()
+    return found
 
 
 def costs_on(
-    layers: CapturedLayers, meshes: Sequence[tuple[Mesh, Training]], *, time_limit_s: float = 60.0, processes: int = 1
-) -> Iterator[MeshCosts]:
-    """Costs of every run of layers on each mesh, when trained so.
+    layers: CapturedLayers, meshes: Sequence[tuple[Mesh, Training]], *, deadline: Deadline, processes: int = 1
+) -> Generator[MeshCosts]:
+    """Costs of every run of layers on each mesh, when trained so, up to the first for which the time is too short.
 
     The programs are solved in at most so many processes: those of a mesh with one axis are too quick to be sent away.
     """
     processes = min(processes, sum(len(mesh.axes) > 1 for mesh, _ in meshes))
     table = StrategyTable(rules=torch_rules)
-    every = [
-        [
-            build(graph.with_layers(longest), mesh, training, table)
-            for graph, longest in zip(layers.graphs, layers.longest, strict=True)
-        ]
-        for mesh, training in meshes
-    ]
     problems = (
-        levels_problem(programs, order=layers.order, longest=layers.longest, handed_over=layers.handed_over)
-        for programs in every
+        (mesh, programs, _problem(layers, programs))
+        for mesh in takewhile(lambda _: not deadline.is_over, meshes)
+        for programs in [_programs(layers, *mesh, table)]
     )
-    limits = repeat(time_limit_s)
     if processes < 2:
-        yield from map(partial(_costs, layers), meshes, every, map(solve_levels, problems, limits))
+        solved = ((mesh, programs, solve_levels(problem, deadline)) for mesh, programs, problem in problems)
+        yield from _until_late(layers, solved)
         return
     with started_processes_are_spared():
         pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
     try:
-        with started_processes_are_spared():
-            solved = pool.map(solve_levels, problems, limits)
-        yield from map(partial(_costs, layers), meshes, every, solved)
+        yield from _until_late(layers, _solved_in(pool, problems, deadline))
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _programs(layers: CapturedLayers, mesh: Mesh, training: Training, table: StrategyTable) -> list[ShardingProgram]:
+    """Return the program of each kind on one mesh."""
+    return [
+        build(graph.with_layers(longest), mesh, training, table)
+        for graph, longest in zip(layers.graphs, layers.longest, strict=True)
+    ]
+
+
+def _problem(layers: CapturedLayers, programs: Sequence[ShardingProgram]) -> LevelsProblem:
+    return levels_problem(programs, order=layers.order, longest=layers.longest, handed_over=layers.handed_over)
+
+
+_Solutions = list[list[PairwiseSolution]] | None
+_Solved = tuple[tuple[Mesh, Training], list[ShardingProgram], _Solutions]
+
+
+def _solved_in(
+    pool: ProcessPoolExecutor,
+    problems: Iterable[tuple[tuple[Mesh, Training], list[ShardingProgram], LevelsProblem]],
+    deadline: Deadline,
+) -> Iterator[_Solved]:
+    """Solve the problems in the processes of `pool` while the next ones are built; yield them in their order."""
+    waiting: deque[tuple[tuple[Mesh, Training], list[ShardingProgram], Future[_Solutions]]] = deque()
+    for mesh, programs, problem in problems:
+        with started_processes_are_spared():
+            waiting.append((mesh, programs, pool.submit(solve_levels, problem, deadline)))
+        while waiting and waiting[0][2].done():
+            ready = waiting.popleft()
+            yield ready[0], ready[1], ready[2].result()
+    for mesh, programs, solution in waiting:
+        yield mesh, programs, solution.result()
+
+
+def _until_late(layers: CapturedLayers, solved: Iterable[_Solved]) -> Iterator[MeshCosts]:
+    """Yield the costs up to the first mesh for which the time was too short."""
+    for mesh, programs, solutions in solved:
+        if solutions is None:
+            return
+        yield _costs(layers, mesh, programs, solutions)
 
 
 def _costs(

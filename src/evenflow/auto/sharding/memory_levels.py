@@ -10,13 +10,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from evenflow.auto.deadline import Deadline
 from evenflow.auto.sharding.pairwise import Costs, Pairwise, PairwiseSolution, Solver
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram
 from evenflow.auto.sharding.ways import Level
 from evenflow.auto.trace.operator_graph import Role
 from evenflow.cluster import WholeTensor
-from evenflow.errors import InputError
-from evenflow.language import _
 
 _PRICES = {Level.FAST: 1e-3, Level.BALANCED: 0.2, Level.SMALL: 1.0, Level.SMALLEST: 100.0}
 """Prices of memory: what all memory of the fastest sharding costs, in steps of it.
@@ -110,25 +109,26 @@ def _hop(before: ShardingProgram, giver: int, after: ShardingProgram, taker: int
     return moves.costs[np.ix_(rows, columns)] * before.training.num_microbatches
 
 
-def solve_levels(problem: LevelsProblem, time_limit_s: float) -> list[list[PairwiseSolution]]:
-    """Return the shardings of each kind's program from the fastest to the smallest."""
+def solve_levels(problem: LevelsProblem, deadline: Deadline) -> list[list[PairwiseSolution]] | None:
+    """Return the shardings of each kind's program from the fastest to the smallest; None where time is too short.
+
+    Prices for which there is no time left have the shardings of the price before.
+    """
     solvers = [Solver(program) for program in problem.programs]
     levels: dict[int, list[PairwiseSolution]] = {}
     for kind in problem.order:
-        levels[kind] = [solvers[kind].solve(_suiting(problem, kind, levels, 0), time_limit_s=time_limit_s)]
+        levels[kind] = [solvers[kind].solve(_suiting(problem, kind, levels, 0), time_limit_s=deadline.left_s)]
         if not levels[kind][0].choices:
-            raise InputError(
-                value=time_limit_s,
-                rule=_("must be long enough to find a sharding of every kind of layer"),
-                place="time_limit_s",
-                remedy=_("allow more seconds"),
-            )
+            return None
     time_ns = sum(found[0].cost for found in levels.values())
     size = sum(problem.programs[kind].memory_of(found[0].choices) for kind, found in levels.items())
     for level, price in _PRICES.items():
         for kind in problem.order:
             costs = _suiting(problem, kind, levels, level)
-            found = _priced(solvers[kind], costs, price * max(1, time_ns) / max(1, size), levels[kind], time_limit_s)
+            found = None
+            if not deadline.is_over:
+                ns_per_byte = price * max(1, time_ns) / max(1, size)
+                found = _priced(solvers[kind], costs, ns_per_byte, levels[kind], deadline.left_s)
             levels[kind].append(found or levels[kind][-1])
     return [levels[kind] for kind in range(len(problem.programs))]
 

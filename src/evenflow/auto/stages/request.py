@@ -1,7 +1,8 @@
 """The request for a two-level plan: all that is asked for beside the model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from evenflow.auto.deadline import Deadline
 from evenflow.auto.stages.in_flight import assumed_schedule
 from evenflow.cluster import A100, Accelerator, Cluster
 from evenflow.errors import InputError
@@ -12,13 +13,17 @@ ADAM_STATE_BYTES = 12
 [ZeRO, arXiv:1910.02054, §3.1]"""
 
 
+TIME_LIMIT_S = 60.0
+"""Seconds for an answer where nothing is said."""
+
+
 def silent(_step: str) -> None:
     """Show no progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoLevelRequest:
-    """The cluster, how a model is trained on it, at which rates its operators run, and how long to search.
+    """The cluster, how a model is trained on it, at which rates its operators run, and until when to search.
 
     Raises InputError for sizes below their least and for a schedule that stages cannot be chosen for.
     """
@@ -32,8 +37,8 @@ class TwoLevelRequest:
     """Bytes kept for each parameter beside itself and its gradient."""
     schedule: str = "1f1b"
     """The schedule that stages are chosen for; the refinement tries others."""
-    time_limit_s: float = 60.0
-    """Seconds for each integer program of a sharding, and for the refinement as a whole."""
+    deadline: Deadline = field(default_factory=lambda: Deadline.after(TIME_LIMIT_S), compare=False)
+    """When the best answer so far is given: tracing, shardings, stages and refinement share what is left."""
     processes: int = 1
     """Processes that solve integer programs side by side."""
 

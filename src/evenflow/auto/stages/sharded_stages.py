@@ -7,27 +7,21 @@ exact solver and into layer files. What happens once a step is shared out over t
 some of its modules.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from math import prod
 
-from evenflow.auto.sharding.layer_costs import costs_on
 from evenflow.auto.sharding.mesh_costs import LayerCost, MeshCosts, StageOption
-from evenflow.auto.sharding.program import Training
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.sharding.ways import Way
 from evenflow.auto.stages.mesh_sharding import MeshSharding
-from evenflow.auto.stages.request import TwoLevelRequest, silent
 from evenflow.auto.stages.stage_provider import StageCost, exchange_ns, run_costs
-from evenflow.auto.stages.working_memory import WorkingMemory, working_memory
-from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
-from evenflow.cluster import Cluster, Layout, Submesh, local_bytes, logical_meshes, submeshes
-from evenflow.language import _
+from evenflow.auto.stages.working_memory import WorkingMemory
+from evenflow.cluster import Cluster, Layout, Submesh, local_bytes
 from evenflow.model import FULL, NONE, OFFLOAD, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.simulate import LayerSums, layer_sums
-from evenflow.torch_model.parts import ModelRow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +33,8 @@ class ShardedStages:
     num_microbatches: int
     costs: Mapping[Submesh, Mapping[tuple[int, ...], MeshCosts]]
     """Costs by submesh, then by the shape of the logical mesh; other submeshes are not used."""
+    left_out: tuple[str, ...] = ()
+    """Meshes that there was no time for, in words."""
     has_head: bool
     has_tail: bool
     working: tuple[WorkingMemory, ...] = ()
@@ -252,59 +248,3 @@ class ShardedStages:
 def in_runs(layers: Sequence[Layer]) -> tuple[LayerRun, ...]:
     """Return equal layers in a row as runs."""
     return tuple(LayerRun(layer=layer, count=len(list(group))) for layer, group in groupby(layers))
-
-
-def sharded_stages(
-    row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str], None] = silent
-) -> ShardedStages:
-    """Trace every kind of layer of `row` and shard it on the submeshes of the cluster.
-
-    Of whole nodes those submeshes are used whose number divides all nodes. Memory weighs as if the stage held the most
-    microbatches that a pipeline of such stages has in flight.
-    """
-    from evenflow.auto.row.layer_kinds import kinds_of
-
-    progress(_("tracing the layers"))
-    kinds, order = kinds_of(row.parts)
-    ends = [*order[: len(row.head)], *order[len(order) - len(row.tail) :]]
-    return ShardedStages(
-        name=row.name,
-        cluster=request.cluster,
-        num_microbatches=request.num_microbatches,
-        costs=_solved(capture_layers(kinds, order), request, progress),
-        has_head=bool(row.head),
-        has_tail=bool(row.tail),
-        working=working_memory(kinds, ends),
-    )
-
-
-def _solved(
-    layers: CapturedLayers, request: TwoLevelRequest, progress: Callable[[str], None]
-) -> dict[Submesh, dict[tuple[int, ...], MeshCosts]]:
-    """Solve every kind of layer on the logical meshes of every submesh."""
-    cluster = request.cluster
-    tried = [
-        (shape, mesh, _training(shape, request))
-        for shape in submeshes(cluster)
-        if cluster.num_nodes % shape.num_nodes == 0
-        for mesh in logical_meshes(cluster, shape, request.accelerator)
-    ]
-    solved = costs_on(
-        layers,
-        [(mesh, training) for _, mesh, training in tried],
-        time_limit_s=request.time_limit_s,
-        processes=request.processes,
-    )
-    costs: dict[Submesh, dict[tuple[int, ...], MeshCosts]] = {}
-    for count, ((shape, mesh, _used), found) in enumerate(zip(tried, solved, strict=True), 1):
-        costs.setdefault(shape, {})[mesh.shape] = found
-        progress(_("operators sharded on {count} of {all} meshes", count=count, all=len(tried)))
-    return costs
-
-
-def _training(shape: Submesh, request: TwoLevelRequest) -> Training:
-    return Training(
-        num_microbatches=request.num_microbatches,
-        microbatches_in_flight=min(request.num_microbatches, request.cluster.num_devices // shape.num_devices),
-        optimizer_bytes_per_parameter=request.optimizer_bytes_per_parameter,
-    )

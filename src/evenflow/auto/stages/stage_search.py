@@ -1,10 +1,12 @@
 """The inter-operator pass: stages, submeshes and devices for a whole network, or what would be needed for that."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
+from evenflow.auto.deadline import Deadline
 from evenflow.auto.stages.candidates import Asker, Candidates, asking, evaluate
 from evenflow.auto.stages.dynamic_program import StagePlan, StagePlans, has_plan, least_memory_bytes
 from evenflow.auto.stages.in_flight import assumed_schedule, in_flight_microbatches
@@ -19,15 +21,18 @@ _MOST_DEVICES = 4096
 """Clusters with more devices than this are not tried."""
 
 
-def plan_stages(provider: StageProvider, *, schedule: str = "1f1b", processes: int = 1) -> StagesOutcome:
+def plan_stages(
+    provider: StageProvider, *, schedule: str = "1f1b", processes: int = 1, deadline: Deadline | None = None
+) -> StagesOutcome:
     """Choose stages and submeshes that minimise the step by equation 2, within the memory of the devices.
 
     `provider` gives the costs on its cluster; those of larger clusters are asked for only to say how many devices would
-    do. Raises InputError for sizes that make no sense.
+    do. From `deadline` on the best so far is taken. Raises InputError for sizes that make no sense.
     """
     family = assumed_schedule(schedule)
+    deadline = deadline or Deadline.after(math.inf)
     with asking(provider, processes=processes) as asker:
-        search = _StageSearch(asker=asker, schedule=family)
+        search = _StageSearch(asker=asker, schedule=family, deadline=deadline)
         candidates = search.candidates()
         plans = search.best(candidates)
         shortage = None
@@ -43,12 +48,20 @@ def plan_stages(provider: StageProvider, *, schedule: str = "1f1b", processes: i
     )
 
 
+def has_even_plan(provider: StageProvider, *, schedule: str) -> bool:
+    """Tell whether a pipeline of equal submeshes with evenly many layers fits: whether there is a plan, but quickly."""
+    with asking(provider) as asker:
+        search = _StageSearch(asker=asker, schedule=assumed_schedule(schedule), deadline=Deadline.after(math.inf))
+        return any(True for _step in search._even_steps())
+
+
 @dataclass(frozen=True, kw_only=True)
 class _StageSearch:
     """A search on one cluster, with the costs of its stages."""
 
     asker: Asker
     schedule: str
+    deadline: Deadline
 
     @property
     def provider(self) -> StageProvider:
@@ -119,6 +132,7 @@ class _StageSearch:
             num_microbatches=self.num_microbatches,
             in_flight=self.in_flight,
             memory_limit_bytes=self.cluster.memory_bytes,
+            deadline=self.deadline,
         )
 
     def least_memory(self) -> int:
@@ -172,7 +186,7 @@ def _enough_nodes(search: _StageSearch) -> int | None:
     def enough(num_nodes: int) -> bool:
         larger = replace(search.cluster, num_nodes=num_nodes)
         with asking(search.provider.on(larger)) as asker:
-            other = _StageSearch(asker=asker, schedule=search.schedule)
+            other = _StageSearch(asker=asker, schedule=search.schedule, deadline=search.deadline)
             candidates = other.candidates_within(larger.memory_bytes, None)
         try:
             return has_plan(
@@ -186,9 +200,9 @@ def _enough_nodes(search: _StageSearch) -> int | None:
 
     too_few, nodes = search.cluster.num_nodes, 2 * search.cluster.num_nodes
     most_nodes = _MOST_DEVICES // search.cluster.devices_per_node
-    while nodes <= most_nodes and not enough(nodes):
+    while nodes <= most_nodes and not search.deadline.is_over and not enough(nodes):
         too_few, nodes = nodes, 2 * nodes
-    if nodes > most_nodes:
+    if nodes > most_nodes or search.deadline.is_over:
         return None
     while nodes - too_few > 1:
         middle = (too_few + nodes) // 2

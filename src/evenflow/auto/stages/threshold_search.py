@@ -7,12 +7,14 @@ halved. Nothing is rounded, so the result is the optimum, after some dozens of d
 """
 
 import heapq
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
+from evenflow.auto.deadline import Deadline
 from evenflow.auto.stages.dynamic_program import CandidateCosts, StagePlan, StagePlans, StageProgram
 
 NEAR_PERCENT = 110
@@ -26,19 +28,22 @@ def best_stages(
     num_microbatches: int,
     in_flight: Sequence[int],
     memory_limit_bytes: int,
+    deadline: Deadline | None = None,
 ) -> StagePlans:
     """The stages and submeshes that use all devices and minimise the time of a step.
 
+    From `deadline` on the best that was met is the answer, once there is one; its bound says how far it may be off.
+
     ``in_flight[s]`` is how many activations the s-th stage from the end holds, for s from 1 to the smaller of layers
-    and devices, and does not fall (see `in_flight_microbatches`). The result depends on the input alone; of equally
-    good plans the one that is met first stays.
+    and devices, and does not fall (see `in_flight_microbatches`). Without a deadline the result depends on the input
+    alone; of equally good plans the one that is met first stays.
 
     Raises InputError for sizes beyond what can be computed exactly.
     """
     program = StageProgram(costs, num_devices, in_flight, memory_limit_bytes)
     values = [int(value) for value in np.unique(costs.cost_ns[costs.cost_ns >= 0])]
     search = _ThresholdSearch(program=program, values=values, others=num_microbatches - 1)
-    search.run()
+    search.run(deadline or Deadline.after(math.inf))
     return search.answer()
 
 
@@ -57,13 +62,15 @@ class _ThresholdSearch:
         """The number of stages up to which a threshold was solved, by index of the threshold."""
         self.found: dict[int, tuple[int, StagePlan]] = {}
         """Best step by number of stages."""
+        self.is_complete = True
+        """Whether the best of all is proven."""
 
     @property
     def incumbent_ns(self) -> int:
         """The step of the best plan."""
         return min(step for step, _ in self.found.values())
 
-    def run(self) -> None:
+    def run(self, deadline: Deadline) -> None:
         """Bound, drop and halve intervals [low, high] of thresholds until nothing can be better."""
         last = len(self.values) - 1
         if last < 0:
@@ -71,6 +78,9 @@ class _ThresholdSearch:
         # The thresholds of an interval have no smaller sums than the solved one above it, the last of an entry.
         intervals = [(0, 0, self._solve(last, 0, self.program.most_stages) - 1, last)]
         while intervals:
+            if deadline.is_over:
+                self.is_complete = False
+                return
             _, low, high, above = heapq.heappop(intervals)
             high = self._last_alive(low, high, above)
             if high < low:
@@ -130,7 +140,7 @@ class _ThresholdSearch:
         return StagePlans(best=best, alternatives=alternatives, num_programs=len(self.solved))
 
     def _bound(self, num_stages: int) -> int:
-        """Return a time that no plan of so many stages undercuts; the best of all is proven."""
+        """Return a time that no plan of so many stages undercuts; that of a complete search proves the best of all."""
         asked = sorted(index for index, most_stages in self.most_stages.items() if num_stages <= most_stages)
         bound = min(
             self.solved[index][num_stages] + self.others * self.values[before + 1]
@@ -138,4 +148,5 @@ class _ThresholdSearch:
             if num_stages in self.solved[index]
         )
         complete = self.program.costs.complete_below_ns
-        return max(int(self.incumbent_ns), bound if complete is None else min(bound, complete))
+        bound = bound if complete is None else min(bound, complete)
+        return max(int(self.incumbent_ns), bound) if self.is_complete else bound

@@ -53,6 +53,10 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
         "alternatives": [_two_level(plan, result) for plan in result.search.alternatives],
         "evaluated_stages": result.search.num_evaluated,
         "possible_stages": result.search.num_possible,
+        "meshes": {
+            "sharded": sum(len(meshes) for meshes in result.provider.costs.values()),
+            "left_out": result.provider.left_out,
+        },
     }
     if result.two_level is None:
         shortage = result.search.shortage

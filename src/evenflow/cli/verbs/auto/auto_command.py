@@ -25,6 +25,7 @@ from evenflow.language import _
 from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path
 
 if TYPE_CHECKING:
+    from evenflow.auto.deadline import Deadline
     from evenflow.auto.planner import AutoPlan
     from evenflow.cluster import Accelerator, Cluster
 
@@ -87,7 +88,8 @@ def auto(
 
     Operators of each kind of layer are sharded by an integer program on every submesh; stages and submeshes follow by
     dynamic programming; the exact solver refines the pipeline. The JSON file is also a plan file: with the layer file
-    it goes to `evenflow simulate`. --time-limit bounds each integer program and the refinement, in seconds.
+    it goes to `evenflow simulate`. After --time-limit seconds the best plan so far is the answer, which says what was
+    left out.
 
     Exit status: 0 a plan, 2 bad input, 3 the model does not fit, 130 interrupted, 143 ended.
 
@@ -97,7 +99,9 @@ def auto(
         --intra-bandwidth 200GBps --inter-bandwidth 25GBps --json auto_plan.json --svg auto.svg
       evenflow auto --model config.json --cluster examples/cluster_2x8.yaml --microbatches 32 -o layers.json
     """
-    started = time.monotonic()
+    from evenflow.auto.deadline import Deadline
+
+    started, deadline = time.monotonic(), Deadline.after(time_limit)
     path = config_path(model)
     outputs = Outputs(
         {"--json": json_file, "--output": layer_file, "--svg": svg_file},
@@ -115,7 +119,7 @@ def auto(
     )
     config = read_config(path)
     with shown_step(_("loading PyTorch")) as progress:
-        result = _plan(config, cluster, device, setting, progress)
+        result = _plan(config, cluster, device, setting, deadline, progress)
     result = replace(result, notes=(*taken_notes(cluster, device), *result.notes))
     return _answer(result, setting, outputs, seconds=time.monotonic() - started)
 
@@ -125,6 +129,7 @@ def _plan(
     cluster: "Cluster",
     device: "Accelerator",
     setting: AutoSetting,
+    deadline: "Deadline",
     progress: Callable[[str], None],
 ) -> "AutoPlan":
     """Return the plan of the model."""
@@ -142,7 +147,7 @@ def _plan(
         dtype=setting.dtype,
         optimizer=setting.optimizer,
         schedule=setting.schedule,
-        time_limit_s=setting.time_limit_s,
+        deadline=deadline,
         processes=min(MOST_PROCESSES, os.cpu_count() or 1),
         name=config.name,
         progress=progress,

@@ -1,0 +1,136 @@
+"""The meshes that layers are sharded on, the most promising first, until the time is over."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from evenflow.auto.sharding.layer_costs import costs_on
+from evenflow.auto.sharding.mesh_costs import MeshCosts
+from evenflow.auto.sharding.program import Training
+from evenflow.auto.stages.request import TwoLevelRequest, silent
+from evenflow.auto.stages.sharded_stages import ShardedStages
+from evenflow.auto.stages.stage_search import has_even_plan
+from evenflow.auto.stages.working_memory import working_memory
+from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
+from evenflow.cluster import Cluster, Mesh, Submesh, logical_meshes, submeshes
+from evenflow.interruption import abandonable, answer_exists, was_interrupted
+from evenflow.language import _
+from evenflow.torch_model.parts import ModelRow
+
+_SHARDING_SHARE = 0.75
+"""Share of the time left for tracing and sharding; the rest is for stages and refinement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriedMesh:
+    """A submesh taken as a logical mesh."""
+
+    submesh: Submesh
+    mesh: Mesh
+
+    def __str__(self) -> str:
+        """Return the submesh, and the logical mesh where it is another: ``2x8 as 4x4``."""
+        shape = self.mesh.shape if len(self.mesh.shape) > 1 else (1, *self.mesh.shape)
+        if shape == self.submesh or (self.submesh.devices_per_node == 1 and len(self.mesh.shape) == 1):
+            return str(self.submesh)
+        return _("{submesh} as {mesh}", submesh=self.submesh, mesh="x".join(map(str, self.mesh.shape)))
+
+
+def sharded_stages(
+    row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str], None] = silent
+) -> ShardedStages:
+    """Trace every kind of layer of `row` and shard it on the submeshes of the cluster.
+
+    Memory weighs as if the stage held the most microbatches that a pipeline of such stages has in flight. What there is
+    no time for is left out, and told by `ShardedStages.left_out`; the same where a signal asks for the answer, once
+    there is one.
+
+    Raises:
+        InputError: a layer that cannot be traced; no time for any mesh.
+    """
+    from evenflow.auto.row.layer_kinds import kinds_of
+
+    progress(_("tracing the layers"))
+    kinds, order = kinds_of(row.parts)
+    ends = [*order[: len(row.head)], *order[len(order) - len(row.tail) :]]
+    layers = capture_layers(kinds, order)
+    if request.deadline.is_over:
+        raise request.deadline.too_short()
+    empty = ShardedStages(
+        name=row.name,
+        cluster=request.cluster,
+        num_microbatches=request.num_microbatches,
+        costs={},
+        has_head=bool(row.head),
+        has_tail=bool(row.tail),
+        working=working_memory(kinds, ends),
+    )
+    tried = meshes_tried(request)
+    costs: dict[Submesh, dict[tuple[int, ...], MeshCosts]] = {}
+    has_plan = False
+    for count, (one, found) in enumerate(_solved(layers, tried, request), 1):
+        costs.setdefault(one.submesh, {})[one.mesh.shape] = found
+        progress(_("operators sharded on {count} of {all} meshes", count=count, all=len(tried)))
+        if not has_plan and has_even_plan(replace(empty, costs=costs), schedule=request.schedule):
+            has_plan = True
+            answer_exists()
+    if not costs:
+        raise request.deadline.too_short()
+    left_out = tuple(str(one) for one in tried if one.mesh.shape not in costs.get(one.submesh, {}))
+    in_order = {shape: costs[shape] for shape in submeshes(request.cluster) if shape in costs}
+    return replace(empty, costs=in_order, left_out=left_out)
+
+
+def meshes_tried(request: TwoLevelRequest) -> tuple[TriedMesh, ...]:
+    """Return the logical meshes of the submeshes, the most promising first.
+
+    That is, one logical mesh of each before the second, and the whole cluster, a node and a device before the others.
+    Of whole nodes those are tried whose number divides all nodes, and the powers of two.
+    """
+    cluster = request.cluster
+    found = [
+        (place, _rank(cluster, shape), TriedMesh(submesh=shape, mesh=mesh))
+        for shape in submeshes(cluster)
+        if cluster.num_nodes % shape.num_nodes == 0 or shape.num_nodes.bit_count() == 1
+        for place, mesh in enumerate(logical_meshes(cluster, shape, request.accelerator))
+    ]
+    return tuple(one for *_rest, one in sorted(found, key=lambda item: item[:2]))
+
+
+def _rank(cluster: Cluster, shape: Submesh) -> tuple[int, int, int]:
+    first = [cluster.num_devices, cluster.devices_per_node, 1]
+    place = first.index(shape.num_devices) if shape.num_devices in first else len(first)
+    return place, cluster.num_nodes % shape.num_nodes, -shape.num_devices
+
+
+def _solved(
+    layers: CapturedLayers, tried: tuple[TriedMesh, ...], request: TwoLevelRequest
+) -> Iterator[tuple[TriedMesh, MeshCosts]]:
+    """Solve every kind of layer on one mesh after the other, until the time is over or a signal comes."""
+    solved = costs_on(
+        layers,
+        [(one.mesh, _training(one.submesh, request)) for one in tried],
+        deadline=request.deadline.share(_SHARDING_SHARE),
+        processes=request.processes,
+    )
+    with closing(solved):
+        for one in tried:
+            try:
+                with abandonable():
+                    found = next(solved, None)
+            except KeyboardInterrupt:
+                if was_interrupted():  # of a command, whose answer is what there is
+                    return
+                raise
+            if found is None:
+                return
+            yield one, found
+
+
+def _training(shape: Submesh, request: TwoLevelRequest) -> Training:
+    most_stages = -(-request.cluster.num_devices // shape.num_devices)
+    return Training(
+        num_microbatches=request.num_microbatches,
+        microbatches_in_flight=min(request.num_microbatches, most_stages),
+        optimizer_bytes_per_parameter=request.optimizer_bytes_per_parameter,
+    )
