@@ -1,6 +1,6 @@
 """Every way to run an operator on a mesh: the products of its rules on the axes that split all tensors evenly.
 
-Rules come from DTensor's registries and the few in `extra_rules`; an operator that neither knows runs replicated.
+Rules come from DTensor's registries and those of `rules`; an operator that neither knows runs replicated.
 """
 
 import itertools
@@ -42,7 +42,7 @@ class OperatorStrategy:
 
 def torch_rules(call: Hashable, axis_size: int) -> frozenset[AxisRule] | None:
     """Return the rules of a captured call, from torch; None where there are none."""
-    from evenflow.auto.sharding.extra_rules import extra_rules
+    from evenflow.auto.sharding.rules.extra_rules import extra_rules
     from evenflow.auto.trace.dtensor_adapter import Call, NoRuleError, registered_rules
 
     assert isinstance(call, Call)

@@ -3,12 +3,12 @@
     (sequence, batch, hidden) --view--> (sequence * batch, hidden) --product--> … --view--> (sequence, batch, wide)
 
 Here the rows of the product merge `sequence` blocks of samples, and a split of them all along the batch is as good as
-one of the batch. Operators pass dimensions on, as their rules tell. Only dimensions without parameters are looked at:
-those of features keep the splits that matrices have.
+one of the batch. Operators pass dimensions on, as their rules tell. Features, dimensions that parameters have too, are
+not looked at: they keep the splits that matrices have.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from evenflow.auto.trace.operator_graph import AxisRule, Operator, OperatorGraph, Role, Value
 from evenflow.cluster import WholeTensor, dimension_of
@@ -86,34 +86,66 @@ class _Classes:
         return {self.of(one) for one in self._of_parameters}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _View:
+    """A view with what it reads and makes."""
+
+    groups: DimensionGroups
+    source: tuple[Value, WholeTensor]
+    result: tuple[Value, WholeTensor]
+
+    def both_ways(self) -> "tuple[_View, _View]":
+        """Return the view, and the one that undoes it."""
+        back = tuple((after, before) for before, after in self.groups)
+        return self, _View(groups=back, source=self.result, result=self.source)
+
+
+def _features(views: Sequence[_View], classes: _Classes) -> set[_Dimension]:
+    """Return the dimensions that parameters have, and those that are nothing but merged or split ones of these."""
+    found = classes.of_parameters()
+    count = -1
+    while count != len(found):
+        count = len(found)
+        for view in views:
+            (value, tensor), (after, made) = view.source, view.result
+            for inputs, outputs in view.groups:
+                those = [classes.of((value, one)) for one in inputs if tensor.shape[one] > 1]
+                if those and found.issuperset(those):
+                    found |= {classes.of((after, one)) for one in outputs if made.shape[one] > 1}
+    return found
+
+
 def _blocks(graph: OperatorGraph, classes: _Classes) -> dict[Value, tuple[tuple[int, ...], ...]]:
     """Carry boundaries between dimensions through all views, until nothing is added."""
-    barred = classes.of_parameters()
+    views = [
+        one
+        for index, operator in enumerate(graph.operators)
+        if operator.view is not None
+        for one in _View(
+            groups=operator.view,
+            source=(operator.inputs[0], graph.inputs(operator)[0]),
+            result=(Value(operator=index), operator.outputs[0]),
+        ).both_ways()
+    ]
+    barred = _features(views, classes)
     found: dict[_Dimension, set[int]] = {}
 
-    def add(view: DimensionGroups, source: tuple[Value, WholeTensor], result: tuple[Value, WholeTensor]) -> bool:
-        (value, tensor), (after, made) = source, result
+    def add(view: _View) -> bool:
+        (value, tensor), (after, made) = view.source, view.result
         here = [found.get(classes.of((value, at)), set()) for at in range(len(tensor.shape))]
         more = False
-        for at, cuts in enumerate(cuts_behind(view, tensor.shape, made.shape, here)):
+        for at, cuts in enumerate(cuts_behind(view.groups, tensor.shape, made.shape, here)):
             same = classes.of((after, at))
             if same not in barred and not cuts <= found.get(same, set()):
                 found.setdefault(same, set()).update(cuts)
                 more = True
         return more
 
-    views = [
-        (operator.view, (operator.inputs[0], graph.inputs(operator)[0]), (Value(operator=index), operator.outputs[0]))
-        for index, operator in enumerate(graph.operators)
-        if operator.view is not None
-    ]
-    changed = True
-    while changed:
-        changed = False
-        for view, source, result in views:
-            back = tuple((after, before) for before, after in view)
-            changed |= add(view, source, result)
-            changed |= add(back, result, source)
+    grows = True
+    while grows:
+        grows = False
+        for view in views:
+            grows |= add(view)
     blocks = {}
     for index, operator in enumerate(graph.operators):
         for at, tensor in enumerate(operator.outputs):

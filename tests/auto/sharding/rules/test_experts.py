@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from evenflow.auto.sharding.extra_rules import extra_rules  # noqa: E402
+from evenflow.auto.sharding.rules.extra_rules import extra_rules  # noqa: E402
 from evenflow.auto.trace.dtensor_adapter import Call, TensorArgument  # noqa: E402
 from evenflow.auto.trace.operator_graph import AxisRule  # noqa: E402
 from evenflow.cluster.placement import PARTIAL, REPLICATE  # noqa: E402

@@ -1,1 +1,1 @@
-"""Sharding rules of operators of our own."""
+"""Sharding rules that DTensor's registries lack, for one mesh axis: of torch's operators and of our own."""

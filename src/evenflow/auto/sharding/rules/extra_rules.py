@@ -1,30 +1,78 @@
 """Sharding rules that DTensor's registries lack, for one mesh axis; public names of torch only."""
 
 from collections.abc import Callable
+from functools import cache
 
 import torch
 
+from evenflow.auto.sharding.rules import elementwise_rules, image_rules
 from evenflow.auto.sharding.rules.experts import expert_rules
+from evenflow.auto.sharding.rules.named_arguments import argument
 from evenflow.auto.trace.dtensor_adapter import Call
 from evenflow.auto.trace.operator_graph import AxisRule
 from evenflow.cluster import PARTIAL, REPLICATE
 from evenflow.torch_model.experts.costs import is_of_experts
+
+_Make = Callable[[Call], set[AxisRule]]
+
+_ELEMENTWISE = """
+    hardswish hardswish_backward hardtanh_backward leaky_relu_backward mish_backward elu_backward softplus_backward
+    hardsigmoid_backward log_sigmoid_forward log_sigmoid_backward bernoulli lift_fresh_copy fill
+"""
+_LOSSES = """
+    mse_loss smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits
+"""
+_EACH_IMAGE = """
+    avg_pool2d_backward avg_pool3d_backward upsample_nearest2d upsample_nearest2d_backward upsample_bilinear2d
+    upsample_bilinear2d_backward upsample_bicubic2d upsample_bicubic2d_backward reflection_pad2d
+    reflection_pad2d_backward replication_pad2d replication_pad2d_backward adaptive_max_pool2d_backward
+    max_pool3d_with_indices_backward _adaptive_avg_pool3d_backward
+"""
 
 
 def extra_rules(call: Call) -> set[AxisRule] | None:
     """Return the rules of `call` where this module knows the operator, else None."""
     if is_of_experts(call.overload):
         return expert_rules(call)
-    aten = torch.ops.aten
-    known: dict[object, Callable[[Call], set[AxisRule]]] = {
-        aten._scaled_dot_product_flash_attention_for_cpu.default: _attention,
-        aten._scaled_dot_product_flash_attention_for_cpu_backward.default: _attention,
-        aten.unbind.int: _unbind,
-        aten.expand.default: _expand,
-        aten.copy.default: _copy,
-    }
-    make = known.get(call.overload)
+    make = _known().get(getattr(call.overload, "overloadpacket", None))
     return make(call) if make else None
+
+
+@cache
+def _known() -> dict[object, _Make]:
+    aten = torch.ops.aten
+    losses = dict.fromkeys(_LOSSES.split(), elementwise_rules.loss)
+    named: dict[str, _Make] = {
+        **dict.fromkeys(_ELEMENTWISE.split(), elementwise_rules.elementwise),
+        **losses,
+        **{
+            f"{name}_backward": elementwise_rules.elementwise
+            for name in losses
+            if name != "binary_cross_entropy_with_logits"
+        },
+        **dict.fromkeys(_EACH_IMAGE.split(), image_rules.each_image),
+    }
+    return {
+        **{getattr(aten, name): make for name, make in named.items()},
+        aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+        aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention,
+        aten.unbind: _unbind,
+        aten.expand: _expand,
+        aten.copy: _copy,
+        aten.convolution: image_rules.convolution,
+        aten.convolution_backward: image_rules.convolution_backward,
+        aten._native_batch_norm_legit_functional: image_rules.batch_norm,
+        aten.native_batch_norm: image_rules.batch_norm,
+        aten.native_batch_norm_backward: image_rules.batch_norm_backward,
+        aten.native_group_norm_backward: image_rules.group_norm_backward,
+        aten.glu: _glu,
+        aten.glu_backward: _glu,
+    }
+
+
+def _glu(call: Call) -> set[AxisRule]:
+    """Split any dimension but the one of which halves are multiplied."""
+    return elementwise_rules.all_but(call, argument(call, "dim"))
 
 
 def _attention(call: Call) -> set[AxisRule]:
