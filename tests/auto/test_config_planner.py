@@ -6,6 +6,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from evenflow import auto  # noqa: E402
+from evenflow.auto.sharding.overlap import Overlap  # noqa: E402
 from evenflow.cluster import A100  # noqa: E402
 from evenflow.cluster.cluster import Cluster, Link  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402
@@ -31,7 +32,7 @@ def test_every_parameter_is_placed_once_and_costs_what_the_optimizer_keeps() -> 
     held = sum(layer.parameter_bytes for layer in network.layers)
     held += network.head.parameter_bytes + network.tail.parameter_bytes
     assert held == 8 * model.num_parameters()
-    assert found.notes == (A100.origin(["float32"]),)
+    assert found.notes == (A100.origin(["float32"]), Overlap().note())
     assert "19.5 TFLOPS float32 in large" in found.notes[0]
 
 

@@ -7,6 +7,7 @@ from evenflow.auto.config_planner import plan_config
 from evenflow.auto.planner import AutoPlan, plan
 from evenflow.auto.sharding.layer_costs import stage_costs
 from evenflow.auto.sharding.mesh_costs import MeshCosts, StageOption
+from evenflow.auto.sharding.overlap import Overlap
 from evenflow.auto.sharding.program import Training
 from evenflow.auto.sharding.shard import shard
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
@@ -25,6 +26,7 @@ __all__ = [
     "Mesh",
     "MeshAxis",
     "MeshCosts",
+    "Overlap",
     "Part",
     "Reached",
     "ShardingPlan",

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from evenflow.auto.deadline import Deadline
 from evenflow.auto.planner import AutoPlan, plan_row
+from evenflow.auto.sharding.overlap import USUAL, Overlap
 from evenflow.auto.stages.request import TIME_LIMIT_S, TwoLevelRequest, silent
 from evenflow.cluster import Accelerator, Cluster, Dtype, accelerator_named, parse_dtype
 from evenflow.errors import InputError
@@ -24,6 +25,7 @@ def plan_config(
     efficiency: float | None = None,
     dtype: str = "bf16",
     optimizer: str = "adam",
+    overlap: Overlap = USUAL,
     schedule: str = "1f1b",
     time_limit_s: float = TIME_LIMIT_S,
     deadline: Deadline | None = None,
@@ -62,6 +64,7 @@ def plan_config(
         num_microbatches=num_microbatches,
         accelerator=rates,
         optimizer_bytes_per_parameter=kept_bytes,
+        overlap=overlap,
         schedule=schedule,
         deadline=deadline,
         processes=processes,

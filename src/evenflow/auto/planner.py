@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from evenflow.auto.deadline import Deadline
 from evenflow.auto.placed_pipeline import PlacedPipeline, PlacedStage, place, use_of
 from evenflow.auto.refine import Refined, Refinement, refine
+from evenflow.auto.sharding.overlap import USUAL, Overlap
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.meshes_tried import sharded_stages
 from evenflow.auto.stages.request import ADAM_STATE_BYTES, TIME_LIMIT_S, TwoLevelRequest, silent
@@ -117,6 +118,7 @@ def plan(
     tail: "nn.Module | None" = None,
     accelerator: Accelerator | None = A100,
     optimizer_bytes_per_parameter: int = ADAM_STATE_BYTES,
+    overlap: Overlap = USUAL,
     schedule: str = "1f1b",
     time_limit_s: float = TIME_LIMIT_S,
     processes: int = 1,
@@ -138,6 +140,7 @@ def plan(
         num_microbatches=num_microbatches,
         accelerator=accelerator,
         optimizer_bytes_per_parameter=optimizer_bytes_per_parameter,
+        overlap=overlap,
         schedule=schedule,
         deadline=Deadline.after(time_limit_s),
         processes=processes,
@@ -175,7 +178,7 @@ def plan_row(row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str
         search=search,
         refinement=refinement,
         pipeline=place(search, refinement, provider, row),
-        notes=tuple(_left_out(provider, request.deadline)),
+        notes=(request.overlap.note(), *_left_out(provider, request.deadline)),
     )
 
 

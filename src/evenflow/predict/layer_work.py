@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from evenflow.cluster import Collective
 from evenflow.cluster.topology import Group
 from evenflow.predict.training import FORMATS, Training
-from evenflow.predict.work import Exchange, Operators, Spent, Work, elementwise, gradients, product
+from evenflow.predict.work import UNDER_PRODUCTS, Exchange, Operators, Spent, Work, elementwise, gradients, product
 
 HALF = 2
 """Bytes of a number in activations."""
@@ -93,7 +93,7 @@ def _tensor_exchanges(training: Training, module: str) -> Passes:
     if degrees.tensor == 1:
         return Passes((), ())
     size = HALF * tokens(training) * training.model.hidden
-    hidden = 0.85 if software.overlaps_tensor else 0.0
+    hidden = UNDER_PRODUCTS if software.overlaps_tensor else 0.0
 
     def exchange(collective: Collective, share: float = hidden) -> Exchange:
         return Exchange(

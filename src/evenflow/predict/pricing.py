@@ -55,9 +55,19 @@ def slowed_by_ns(hidden_ns: float) -> float:
     return hidden_ns * (1 - 1 / SLOWED)
 
 
+def without_ns(hidden_ns: float) -> float:
+    """Return how much shorter a pass is because communication of `hidden_ns` runs under it."""
+    return hidden_ns - slowed_by_ns(hidden_ns)
+
+
+def under_ns(exchange_ns: float, work_ns: float) -> float:
+    """Return how much of a collective runs under work of `work_ns`, which takes longer with it."""
+    return min(exchange_ns, work_ns * SLOWED)
+
+
 def overlapped(spending: Spending, spent: Spent, exchange_ns: float) -> Spending:
     """Return the pass with a collective of `exchange_ns` that runs under all of it, and shows where it is longer."""
-    under = min(exchange_ns, spending.total_ns * SLOWED)
+    under = under_ns(exchange_ns, spending.total_ns)
     result = Spending(dict(spending.exposed), dict(spending.hidden))
     result.add(spent, exchange_ns - under + slowed_by_ns(under), under)
     return result

@@ -77,6 +77,8 @@ class Exchange:
 
 
 Work = Operators | Exchange
+UNDER_PRODUCTS = 0.85
+"""The share of a tensor-parallel collective that runs under the matrix product beside it, where they overlap."""
 MISALIGNED = 4.0
 """How much longer a 16-bit product takes whose rows do not start at multiples of 16 bytes: tensor cores need that, and
 the other units of an A100 have a quarter of their rate. [NVIDIA, Matrix Multiplication Background User's Guide]"""

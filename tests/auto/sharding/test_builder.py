@@ -92,8 +92,10 @@ def test_work_is_done_for_every_microbatch_and_synchronisation_once(graph: Opera
             assert [dict(zip(node.strategies, ns, strict=True))[node.strategies[0]] for ns in spent] == [
                 0, 3 * whole, 3 * 3 * whole,
             ]  # fmt: skip
+        elif node.kind is NodeKind.UPDATE:
+            assert (spent[2] == spent[0]).all()
         else:
             assert (spent[2] == 4 * spent[0]).all()
     for before, after in zip(one.edges, four.edges, strict=True):
-        assert after.times == before.times * (1 if before.gradient else 4)
-    assert sum(edge.gradient for edge in one.edges) == 2 * 2, "sum to update, update to parameter"
+        assert after.times == before.times * (1 if before.purpose.is_once else 4)
+    assert sum(edge.purpose.is_once for edge in one.edges) == 2 * 2, "sum to update, update to parameter"

@@ -4,6 +4,7 @@ import numpy as np
 
 from evenflow.auto.deadline import Deadline
 from evenflow.auto.sharding.memory_levels import LevelsProblem, solve_levels
+from evenflow.auto.sharding.overlapped import OverlappedProgram, Window
 from evenflow.auto.sharding.pairwise import Pairwise
 from evenflow.auto.sharding.ways import Level
 from tests.clocks import SetClock, standing
@@ -11,11 +12,12 @@ from tests.clocks import SetClock, standing
 LATER = Deadline.after(10, now=standing)
 
 
-def program(costs: list[float], memory: list[float]) -> Pairwise:
-    return Pairwise(costs=[np.array(costs)], memory=[np.array(memory)])
+def program(costs: list[float], memory: list[float]) -> OverlappedProgram:
+    whole = Pairwise(costs=[np.array(costs)], memory=[np.array(memory)])
+    return OverlappedProgram(whole=whole, windows=(Window(), Window()), num_microbatches=1)
 
 
-def problem(*programs: Pairwise) -> LevelsProblem:
+def problem(*programs: OverlappedProgram) -> LevelsProblem:
     return LevelsProblem(programs=programs, links=(), order=tuple(range(len(programs))))
 
 

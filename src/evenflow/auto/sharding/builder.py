@@ -3,7 +3,14 @@
 from dataclasses import dataclass, replace
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy, StrategyTable
-from evenflow.auto.sharding.operator_time import addition_ns, allowed_strategies, compute_ns, exposed_ns
+from evenflow.auto.sharding.operator_time import (
+    addition_ns,
+    allowed_strategies,
+    compute_ns,
+    exposed_ns,
+    update_ns,
+)
+from evenflow.auto.sharding.overlap import Purpose
 from evenflow.auto.sharding.program import Edge, NodeKind, ShardingProgram, Training
 from evenflow.auto.sharding.redistribution import RedistributionTable
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role, Route, Value
@@ -102,13 +109,32 @@ def _add_edges(program: ShardingProgram, group: _Group, readers: list[_Reader]) 
         states = program.redistributions.of(tensor).placements
         same = tuple(OperatorStrategy(inputs=(one,), outputs=(one,)) for one in states)
         copy = program.add_node(source.operator, NodeKind.COPY, same, times=times, backward=group.backward)
-        program.connect(Edge(first=first, second=copy, output=output, input=0, tensor=tensor, views=(), times=times))
+        every = {_purpose(program, source, one) for one in readers}
+        program.connect(
+            Edge(
+                first=first, second=copy, output=output, input=0, tensor=tensor, views=(), times=times,
+                purpose=every.pop() if len(every) == 1 else Purpose.OTHER,
+            )
+        )  # fmt: skip
         first, output = copy, 0
     for one in readers:
         edge = Edge(
-            first=first, second=one.node, output=output, input=one.input, tensor=tensor, views=one.views, times=times
-        )
+            first=first, second=one.node, output=output, input=one.input, tensor=tensor, views=one.views, times=times,
+            purpose=_purpose(program, source, one),
+        )  # fmt: skip
         program.connect(edge)
+
+
+def _purpose(program: ShardingProgram, source: Value, reader: _Reader) -> Purpose:
+    """Return what a tensor moves for, from where it is made to an operator that reads it."""
+    giver, node = program.graph.operators[source.operator], program.nodes[reader.node]
+    if giver.role is Role.PARAMETER:
+        return Purpose.GATHER
+    if node.kind is NodeKind.SUM:
+        return Purpose.REDUCTION
+    taker = program.graph.operators[node.operator]
+    is_read = node.kind is NodeKind.OPERATOR and taker.cost.flops
+    return Purpose.PRODUCT if is_read or giver.cost.flops else Purpose.OTHER
 
 
 def _add_result(program: ShardingProgram, value: Value, readers: _Readers) -> None:
@@ -150,7 +176,14 @@ def _add_update(
     memory = [
         operator.times * state * (local_bytes(tensor, one.outputs[0], shape) // tensor.item_bytes) for one in updates
     ]
-    update_node = program.add_node(parameter, NodeKind.UPDATE, updates, times=times, backward=True, memory=memory)
-    for first, second in ((sum_node, update_node), (update_node, program.node_of[parameter])):
-        edge = Edge(first=first, second=second, output=0, input=0, tensor=tensor, views=(), times=times, gradient=True)
-        program.connect(edge)
+    costs = [times * update_ns(tensor, one.outputs[0], program.mesh, state_bytes=state) for one in updates]
+    update_node = program.add_node(
+        parameter, NodeKind.UPDATE, updates, times=times, backward=True, costs=costs, memory=memory
+    )
+    for first, second, purpose in (
+        (sum_node, update_node, Purpose.STEP_REDUCTION),
+        (update_node, program.node_of[parameter], Purpose.STEP_GATHER),
+    ):
+        program.connect(
+            Edge(first=first, second=second, output=0, input=0, tensor=tensor, views=(), times=times, purpose=purpose)
+        )

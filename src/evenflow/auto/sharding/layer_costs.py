@@ -17,10 +17,11 @@ from evenflow.auto.sharding.builder import build
 from evenflow.auto.sharding.memory_levels import LevelsProblem, levels_problem, solve_levels
 from evenflow.auto.sharding.mesh_costs import NUMBERS, LayerCost, MeshCosts, stage_option
 from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rules
+from evenflow.auto.sharding.overlap import Amounts, step_costs
 from evenflow.auto.sharding.pairwise import PairwiseSolution
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram, Training
 from evenflow.auto.sharding.recomputation import Recomputed, recomputed
-from evenflow.auto.sharding.solution_plan import chosen, plan_of
+from evenflow.auto.sharding.solution_plan import amounts_of, chosen, memory_of, plan_of
 from evenflow.auto.sharding.ways import Level, Way
 from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
 from evenflow.auto.trace.dropping import Dropping
@@ -168,12 +169,20 @@ def _layer_cost(
 ) -> LayerCost:
     """Return the cost of one sharding; `few` are the programs of two and three layers, where layers repeat."""
     if not few:
-        slope = _numbers(program, solution)
+        slope = _numbers(program, amounts_of(program, solution.choices), *_memory(program, solution))
         base = dict.fromkeys(NUMBERS, 0)
     else:
-        two, three = (_numbers(one, solution) for one in few)
-        slope = {name: three[name] - two[name] for name in NUMBERS}
-        base = {name: two[name] - 2 * slope[name] for name in NUMBERS}
+        # The first layer hides what it can under itself, and so does every further one: times stay linear in layers.
+        two, three = few
+        more, less = (amounts_of(one, solution.choices) for one in (three, two))
+        further = {item: more[item] - less[item] for item in more | less}
+        first = {item: less[item] - amount for item, amount in further.items()}
+        static, activation = (
+            (b - a, 2 * a - b) for a, b in zip(_memory(two, solution), _memory(three, solution), strict=True)
+        )
+        slope = _numbers(program, further, static[0], activation[0])
+        one = _numbers(program, first, static[1], activation[1])
+        base = {name: one[name] - slope[name] for name in NUMBERS}
     inputs = [i for i, operator in enumerate(graph.operators) if operator.role is Role.INPUT]
     tangents = [i for i, operator in enumerate(graph.operators) if operator.role is Role.TANGENT]
     results = [
@@ -210,13 +219,17 @@ def _recomputed(
     )
 
 
-def _numbers(program: ShardingProgram, solution: PairwiseSolution) -> dict[str, int]:
-    """Return what these choices cost in a program of the same graph, by the names of `NUMBERS`."""
-    plan = plan_of(program, solution)
-    cost, memory, training = plan.cost, plan.memory, program.training
-    assert cost is not None
-    assert memory is not None
-    microbatch = training.num_microbatches
+def _memory(program: ShardingProgram, solution: PairwiseSolution) -> tuple[int, int]:
+    """Return the static bytes of these choices in a program of the same graph, and those of a microbatch in flight."""
+    memory = memory_of(program, solution.choices)
+    flying = memory.activation_bytes
+    return memory.total_bytes - flying, flying // program.training.microbatches_in_flight
+
+
+def _numbers(program: ShardingProgram, amounts: Amounts, static_bytes: int, activation_bytes: int) -> dict[str, int]:
+    """Return what amounts of a step cost, by the names of `NUMBERS`."""
+    microbatch = program.training.num_microbatches
+    cost = step_costs(amounts, microbatch)
     return {
         "forward_ns": cost.forward_ns // microbatch,
         "backward_ns": cost.backward_ns // microbatch,
@@ -225,6 +238,9 @@ def _numbers(program: ShardingProgram, solution: PairwiseSolution) -> dict[str, 
         "communication_ns": cost.communication_ns // microbatch,
         "resharding_ns": cost.resharding_ns // microbatch,
         "gradient_ns": cost.gradient_ns,
-        "static_bytes": memory.total_bytes - memory.activation_bytes,
-        "activation_bytes": memory.activation_bytes // training.microbatches_in_flight,
+        "optimizer_ns": cost.optimizer_ns,
+        "hidden_ns": cost.hidden_ns // microbatch,
+        "hidden_update_ns": cost.hidden_update_ns,
+        "static_bytes": static_bytes,
+        "activation_bytes": activation_bytes,
     }

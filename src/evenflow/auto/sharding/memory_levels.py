@@ -11,7 +11,8 @@ from itertools import pairwise
 import numpy as np
 
 from evenflow.auto.deadline import Deadline
-from evenflow.auto.sharding.pairwise import Costs, Pairwise, PairwiseSolution, Solver
+from evenflow.auto.sharding.overlapped import OverlappedProgram, OverlapSolver
+from evenflow.auto.sharding.pairwise import Costs, PairwiseSolution
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram
 from evenflow.auto.sharding.ways import Level
 from evenflow.auto.trace.operator_graph import Role
@@ -38,7 +39,7 @@ class _Link:
 class LevelsProblem:
     """The programs of all kinds on one mesh; numbers only, so another process can be handed one."""
 
-    programs: tuple[Pairwise, ...]
+    programs: tuple[OverlappedProgram, ...]
     links: tuple[_Link, ...]
     order: tuple[int, ...]
     """The order in which kinds are solved: those with the most layers first, then the ends that have to suit them."""
@@ -73,7 +74,13 @@ def levels_problem(
             else:
                 links.append(_Link(kinds=kinds, nodes=(nodes[0], nodes[1]), costs=costs))
     first = sorted(range(len(programs)), key=lambda kind: -longest[kind])
-    return LevelsProblem(programs=tuple(closed), links=tuple(links), order=tuple(first))
+    return LevelsProblem(
+        programs=tuple(
+            replace(program.overlapped, whole=whole) for program, whole in zip(programs, closed, strict=True)
+        ),
+        links=tuple(links),
+        order=tuple(first),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,30 +121,50 @@ def solve_levels(problem: LevelsProblem, deadline: Deadline) -> list[list[Pairwi
 
     Prices for which there is no time left have the shardings of the price before.
     """
-    solvers = [Solver(program) for program in problem.programs]
+    solvers = [OverlapSolver(program) for program in problem.programs]
     levels: dict[int, list[PairwiseSolution]] = {}
     for kind in problem.order:
         levels[kind] = [solvers[kind].solve(_suiting(problem, kind, levels, 0), time_limit_s=deadline.left_s)]
         if not levels[kind][0].choices:
             return None
     time_ns = sum(found[0].cost for found in levels.values())
-    size = sum(problem.programs[kind].memory_of(found[0].choices) for kind, found in levels.items())
-    for level, price in _PRICES.items():
+    size = sum(problem.programs[kind].whole.memory_of(found[0].choices) for kind, found in levels.items())
+    prices = {Level.FASTEST: 0.0, **{level: price * max(1, time_ns) / max(1, size) for level, price in _PRICES.items()}}
+    for level in _PRICES:
         for kind in problem.order:
             costs = _suiting(problem, kind, levels, level)
             found = None
             if not deadline.is_over:
-                ns_per_byte = price * max(1, time_ns) / max(1, size)
-                found = _priced(solvers[kind], costs, ns_per_byte, levels[kind], deadline.left_s)
+                found = _priced(solvers[kind], costs, prices[level], levels[kind], deadline.left_s)
             levels[kind].append(found or levels[kind][-1])
-    return [levels[kind] for kind in range(len(problem.programs))]
+    return [_best_at(problem, kind, levels, prices) for kind in range(len(problem.programs))]
+
+
+def _best_at(
+    problem: LevelsProblem,
+    kind: int,
+    levels: Mapping[int, list[PairwiseSolution]],
+    prices: Mapping[Level, float],
+) -> list[PairwiseSolution]:
+    """Return the best of what was found for a kind at every price: what one price brought may suit another better."""
+    best = []
+    for level, price in prices.items():
+        program = problem.programs[kind].with_costs(_suiting(problem, kind, levels, level))
+
+        def cost(found: PairwiseSolution, program: OverlappedProgram = program, price: float = price) -> float:
+            return program.step_ns(found.choices) + price * program.whole.memory_of(found.choices)
+
+        own = levels[kind][level]
+        chosen = min([own, *levels[kind]], key=cost)  # of equals its own
+        best.append(own if chosen is own else replace(chosen, cost=program.step_ns(chosen.choices)))
+    return best
 
 
 def _suiting(
     problem: LevelsProblem, kind: int, levels: Mapping[int, list[PairwiseSolution]], level: int
 ) -> list[Costs]:
     """Return the costs of a kind's nodes with the hops to and from the kinds that are solved at this level."""
-    costs = list(problem.programs[kind].costs)
+    costs = list(problem.programs[kind].whole.costs)
     for link in problem.links:
         giver, taker = link.kinds
         if kind == taker and len(levels.get(giver, ())) > level:
@@ -148,13 +175,15 @@ def _suiting(
 
 
 def _priced(
-    solver: Solver, costs: list[Costs], ns_per_byte: float, cheaper: Sequence[PairwiseSolution], time_limit_s: float
+    solver: OverlapSolver,
+    costs: list[Costs],
+    ns_per_byte: float,
+    cheaper: Sequence[PairwiseSolution],
+    time_limit_s: float,
 ) -> PairwiseSolution | None:
     """The cheapest sharding with memory at a price, from those at lower prices; None where time is too short."""
-    memory = solver.program.memory
-    priced = [np.round(cost + ns_per_byte * size) for cost, size in zip(costs, memory, strict=True)]
-    found = solver.solve(priced, start=cheaper[-1].choices, time_limit_s=time_limit_s)
+    found = solver.solve(costs, ns_per_byte=ns_per_byte, start=cheaper[-1].choices, time_limit_s=time_limit_s)
     if not found.choices:
         return None
-    cost = replace(solver.program, costs=costs).cost_of(found.choices)
-    return replace(found, cost=int(cost), lower_bound=cheaper[0].lower_bound)
+    step_ns = solver.program.with_costs(costs).step_ns(found.choices)
+    return replace(found, cost=step_ns, lower_bound=cheaper[0].lower_bound)

@@ -24,13 +24,18 @@ class StageOption:
     forward_ns: int
     backward_ns: int
     update_ns: int
-    """Nanoseconds per step: gradients synchronised, parameters handed out."""
+    """Nanoseconds per step: gradients synchronised, parameters updated and handed out."""
     compute_ns: int
     communication_ns: int
     resharding_ns: int
     gradient_ns: int
-    """These four are the same time by what is done, as in `CostParts`: the first three of a microbatch, the last of a
+    optimizer_ns: int
+    """These five are the same time by what is done, as in `CostParts`: the first three of a microbatch, the others of a
     step."""
+    hidden_ns: int
+    """Communication of a microbatch that runs under its computation, and is in none of the other times."""
+    hidden_update_ns: int
+    """The same of what is exchanged once a step."""
     static_bytes: int
     """Parameters, gradients and optimizer state."""
     activation_bytes: int
@@ -133,6 +138,9 @@ NUMBERS = (
     "communication_ns",
     "resharding_ns",
     "gradient_ns",
+    "optimizer_ns",
+    "hidden_ns",
+    "hidden_update_ns",
     "static_bytes",
     "activation_bytes",
 )

@@ -8,6 +8,7 @@ import math
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy
 from evenflow.auto.trace.operator_graph import InnerExchange, Operator, Role
 from evenflow.cluster import PARTIAL, REPLICATE, Mesh, OperatorCost, Placement, WholeTensor, collective_ns, local_bytes
+from evenflow.predict.step.optimizer import optimizer_bytes
 
 
 def allowed_strategies(
@@ -82,6 +83,18 @@ def addition_ns(tensor: WholeTensor, placement: Placement, mesh: Mesh) -> int:
     if mesh.accelerator is None:
         return 0
     return round(mesh.accelerator.time_ns(flops=0.0, moved_bytes=3.0 * local_bytes(tensor, placement, mesh.shape)))
+
+
+def update_ns(tensor: WholeTensor, placement: Placement, mesh: Mesh, *, state_bytes: int) -> int:
+    """Nanoseconds in which the optimizer updates a device's part of a parameter; nothing without an accelerator.
+
+    Its launches do not count: optimizers work on all parameters in a few calls.
+    """
+    if mesh.accelerator is None:
+        return 0
+    each = optimizer_bytes(state_bytes=state_bytes, gradient_bytes=tensor.item_bytes, weight_bytes=tensor.item_bytes)
+    numbers = local_bytes(tensor, placement, mesh.shape) / tensor.item_bytes
+    return round(mesh.accelerator.time_ns(flops=0.0, moved_bytes=each * numbers, calls=0))
 
 
 def _sum_split(cost: OperatorCost, strategy: OperatorStrategy, mesh: Mesh) -> int:

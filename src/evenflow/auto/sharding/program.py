@@ -18,8 +18,11 @@ from enum import Enum
 import numpy as np
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy, StrategyTable
+from evenflow.auto.sharding.overlap import USUAL, Overlap, Purpose
+from evenflow.auto.sharding.overlapped import OverlappedProgram, Window
 from evenflow.auto.sharding.pairwise import Costs, Pairwise
 from evenflow.auto.sharding.redistribution import RedistributionTable, Step
+from evenflow.auto.sharding.sharding_plan import Phase
 from evenflow.auto.trace.operator_graph import OperatorGraph
 from evenflow.cluster import Mesh, Placement, WholeTensor
 from evenflow.errors import InputError
@@ -36,6 +39,8 @@ class Training:
     """Microbatches whose activations are kept at the same time: more than one in a pipeline."""
     optimizer_bytes_per_parameter: int = 8
     """State beside parameter and gradient: 8 for Adam in float32, 12 with a float32 copy of a 16-bit parameter."""
+    overlap: Overlap = USUAL
+    """Exchanges that run under computation."""
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -64,8 +69,7 @@ class Edge:
     views: tuple[int, ...]
     times: int
     """Runs in one step."""
-    gradient: bool = False
-    """True for what happens once a step, between sum, update and parameter."""
+    purpose: Purpose = Purpose.OTHER
 
 
 class NodeKind(Enum):
@@ -105,6 +109,8 @@ class ShardingProgram:
     edges: list[Edge] = field(default_factory=list)
     compute: list[Costs] = field(default_factory=list)
     """The time that each choice of each node computes: its cost in the program without its edges."""
+    windows: tuple[Window, Window] = field(default_factory=lambda: (Window(), Window()))
+    """What can run under the forward and under the backward, and the computation there."""
     node_of: dict[int, int] = field(default_factory=dict)
     """The node of an operator; views have none."""
     _view_costs: dict[Hashable, tuple[Costs, tuple[Placement, ...]]] = field(default_factory=dict)
@@ -128,6 +134,8 @@ class ShardingProgram:
         self.nodes.append(Node(operator=operator, kind=kind, strategies=strategies, times=times, backward=backward))
         nothing = [0] * len(strategies)
         self.compute.append(np.array(costs or nothing, dtype=np.float64))
+        if costs and kind is not NodeKind.UPDATE:  # under the optimizer nothing runs
+            self.windows[backward].compute[len(self.nodes) - 1] = self.compute[-1]
         total = self.compute[-1] + np.array(exchanged or nothing, dtype=np.float64)
         return self.pairwise.node(total, np.array(memory or nothing, dtype=np.float64))
 
@@ -140,7 +148,26 @@ class ShardingProgram:
         rows = [before.index[one.outputs[edge.output]] for one in first.strategies]
         columns = [column_of[_needed(one, edge)] for one in second.strategies]
         self.edges.append(edge)
-        self.pairwise.edge(edge.first, edge.second, costs[np.ix_(rows, columns)] * edge.times)
+        total = costs[np.ix_(rows, columns)] * edge.times
+        self.pairwise.edge(edge.first, edge.second, total)
+        window, share = self.hides(edge)
+        if window is not None:
+            hideable = np.floor(costs[np.ix_(rows, columns)] * share) * edge.times
+            self.windows[window is Phase.BACKWARD].add(edge.first, edge.second, hideable, once=edge.purpose.is_once)
+
+    def hides(self, edge: Edge) -> tuple[Phase | None, float]:
+        """Return the pass that an edge can run under, None where there is none, and the share of it that can."""
+        share = self.training.overlap.share(edge.purpose)
+        if not share or edge.first == edge.second:  # what an operator takes from the same one of the layer before
+            return None, 0.0
+        return Overlap.window(edge.purpose, backward=self.nodes[edge.second].backward), share
+
+    @property
+    def overlapped(self) -> OverlappedProgram:
+        """The program as it is solved: numbers only."""
+        return OverlappedProgram(
+            whole=self.pairwise, windows=self.windows, num_microbatches=self.training.num_microbatches
+        )
 
     def path(self, edge: Edge, choices: tuple[int, ...]) -> tuple[Step, ...]:
         """Return the collectives that run on an edge."""

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from evenflow.auto.sharding.builder import build
 from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rules
-from evenflow.auto.sharding.pairwise import least_memory, solve
+from evenflow.auto.sharding.overlapped import OverlapSolver
+from evenflow.auto.sharding.pairwise import least_memory
 from evenflow.auto.sharding.program import Training
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.sharding.solution_plan import plan_of
@@ -61,7 +62,7 @@ def shard_graph(
         raise InputError(value=memory_limit_bytes, rule=_("must be above zero"), place="memory_limit_bytes")
     started = time.monotonic()
     program = build(graph, mesh, training, table)
-    solution = solve(program.pairwise, memory_limit=memory_limit_bytes, time_limit_s=time_limit_s)
+    solution = OverlapSolver(program.overlapped).solve(memory_limit=memory_limit_bytes, time_limit_s=time_limit_s)
     smallest = (
         least_memory(program.pairwise, time_limit_s=time_limit_s) if solution.status is Status.INFEASIBLE else None
     )

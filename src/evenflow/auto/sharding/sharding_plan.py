@@ -71,14 +71,16 @@ class ActivationSharding:
 
 
 class CostPart(StrEnum):
-    """The purpose of a collective; the value is the word in result files."""
+    """What time is spent on; the value is the word in result files. Collectives are one of the middle three."""
 
+    COMPUTE = "compute"
     COMMUNICATION = "communication"
     """Sums of what devices have in part."""
     RESHARDING = "resharding"
     """Moves from one placement to another."""
     GRADIENT = "gradient"
     """Sums of gradients, and parameters after their update."""
+    OPTIMIZER = "optimizer"
 
 
 class Phase(StrEnum):
@@ -125,17 +127,26 @@ class DeviceMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostParts:
-    """Nanoseconds of one step, split in two ways."""
+    """Nanoseconds of one step, split in two ways.
+
+    What runs under computation is `hidden_ns`, and in nothing else; that it makes computation longer counts as exposed
+    communication.
+    """
 
     compute_ns: int
     communication_ns: int
     resharding_ns: int
     gradient_ns: int
-    """These four by what is done; see `CostPart`."""
+    optimizer_ns: int = 0
+    """These five by what is done; see `CostPart`."""
     forward_ns: int
     backward_ns: int
     update_ns: int
     """These three by when: forward and backward of all microbatches, and what is done once."""
+    hidden_ns: int = 0
+    """Communication under the forwards and backwards of all microbatches."""
+    hidden_update_ns: int = 0
+    """What is exchanged once a step, under the first forward or the last backward."""
 
     @property
     def total_ns(self) -> int:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy
 from evenflow.auto.sharding.operator_time import compute_ns, inner_exchanges
+from evenflow.auto.sharding.overlap import Item, step_costs
 from evenflow.auto.sharding.pairwise import PairwiseSolution
 from evenflow.auto.sharding.program import Edge, Node, NodeKind, ShardingProgram
 from evenflow.auto.sharding.sharding_plan import (
     ActivationSharding,
     CostPart,
-    CostParts,
     DeviceMemory,
     ParameterSharding,
     Phase,
@@ -42,14 +42,13 @@ def plan_of(
     )
     if not solution.choices:
         return plan
-    collectives = _collectives(program, solution.choices)
     return replace(
         plan,
         parameters=_parameters(program, solution.choices),
         activations=_activations(program, solution.choices),
-        collectives=collectives,
-        cost=_cost(program, solution.choices, collectives),
-        memory=_memory(program, solution.choices),
+        collectives=_collectives(program, solution.choices),
+        cost=step_costs(amounts_of(program, solution.choices), program.training.num_microbatches),
+        memory=memory_of(program, solution.choices),
     )
 
 
@@ -159,7 +158,6 @@ def _collectives(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Pl
     for edge in program.edges:
         node = program.nodes[edge.second]
         label = _label(program.graph, program.graph.operators[node.operator])
-        phase = Phase.BACKWARD if node.backward else Phase.FORWARD
         for step in program.path(edge, choices):
             assert step.collective is not None  # what is free is left out of a path
             collectives.append(
@@ -171,7 +169,7 @@ def _collectives(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Pl
                     times=edge.times,
                     time_ns=step.time_ns,
                     part=_part(node, edge, step.collective),
-                    phase=Phase.UPDATE if edge.gradient else phase,
+                    phase=_phase(node, edge),
                 )
             )
     return (*collectives, *_inner_collectives(program, choices))
@@ -201,35 +199,44 @@ def _inner_collectives(program: ShardingProgram, choices: tuple[int, ...]) -> It
             )
 
 
+def _phase(node: Node, edge: Edge) -> Phase:
+    if edge.purpose.is_once:
+        return Phase.UPDATE
+    return Phase.BACKWARD if node.backward else Phase.FORWARD
+
+
 def _part(node: Node, edge: Edge, collective: Collective) -> CostPart:
-    if node.kind in (NodeKind.SUM, NodeKind.UPDATE) or edge.gradient:
+    if node.kind in (NodeKind.SUM, NodeKind.UPDATE) or edge.purpose.is_once:
         return CostPart.GRADIENT
     is_sum = collective in (Collective.ALL_REDUCE, Collective.REDUCE_SCATTER)
     return CostPart.COMMUNICATION if is_sum else CostPart.RESHARDING
 
 
-def _cost(program: ShardingProgram, choices: tuple[int, ...], collectives: tuple[PlannedCollective, ...]) -> CostParts:
-    parts: Counter[CostPart] = Counter()
-    phases: Counter[Phase] = Counter()
-    compute_ns = 0
+def amounts_of(program: ShardingProgram, choices: tuple[int, ...]) -> Counter[Item]:
+    """Return what the device computes and exchanges in a step, and what of it can run under what."""
+    amounts: Counter[Item] = Counter()
     for node, costs, choice in zip(program.nodes, program.compute, choices, strict=True):
-        compute_ns += int(costs[choice])
-        phases[Phase.BACKWARD if node.backward else Phase.FORWARD] += int(costs[choice])
-    for one in collectives:
-        parts[one.part] += one.times * one.time_ns
-        phases[one.phase] += one.times * one.time_ns
-    return CostParts(
-        compute_ns=compute_ns,
-        communication_ns=parts[CostPart.COMMUNICATION],
-        resharding_ns=parts[CostPart.RESHARDING],
-        gradient_ns=parts[CostPart.GRADIENT],
-        forward_ns=phases[Phase.FORWARD],
-        backward_ns=phases[Phase.BACKWARD],
-        update_ns=phases[Phase.UPDATE],
-    )
+        if node.kind is NodeKind.UPDATE:
+            item = Item(phase=Phase.UPDATE, part=CostPart.OPTIMIZER)
+        else:
+            item = Item(phase=Phase.BACKWARD if node.backward else Phase.FORWARD, part=CostPart.COMPUTE)
+        amounts[item] += int(costs[choice])
+    for edge in program.edges:
+        node = program.nodes[edge.second]
+        window, share = program.hides(edge)
+        for step in program.path(edge, choices):
+            assert step.collective is not None
+            phase, part = _phase(node, edge), _part(node, edge, step.collective)
+            hideable = int(step.time_ns * share)
+            amounts[Item(phase=phase, part=part, window=window)] += edge.times * hideable
+            amounts[Item(phase=phase, part=part)] += edge.times * (step.time_ns - hideable)
+    for one in _inner_collectives(program, choices):
+        amounts[Item(phase=one.phase, part=one.part)] += one.times * one.time_ns
+    return amounts
 
 
-def _memory(program: ShardingProgram, choices: tuple[int, ...]) -> DeviceMemory:
+def memory_of(program: ShardingProgram, choices: tuple[int, ...]) -> DeviceMemory:
+    """Return the memory of one device."""
     parameter = gradient = optimizer = activation = 0
     for node, memory, choice in zip(program.nodes, program.pairwise.memory, choices, strict=True):
         size = int(memory[choice])

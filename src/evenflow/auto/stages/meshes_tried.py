@@ -133,4 +133,5 @@ def _training(shape: Submesh, request: TwoLevelRequest) -> Training:
         num_microbatches=request.num_microbatches,
         microbatches_in_flight=min(request.num_microbatches, most_stages),
         optimizer_bytes_per_parameter=request.optimizer_bytes_per_parameter,
+        overlap=request.overlap,
     )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from evenflow.auto.deadline import Deadline
+from evenflow.auto.sharding.overlap import USUAL, Overlap
 from evenflow.auto.stages.in_flight import assumed_schedule
 from evenflow.cluster import A100, Accelerator, Cluster
 from evenflow.errors import InputError
@@ -35,6 +36,8 @@ class TwoLevelRequest:
     """Rates of one device. Without them computation costs nothing, and stages are chosen by communication alone."""
     optimizer_bytes_per_parameter: int = ADAM_STATE_BYTES
     """Bytes kept for each parameter beside itself and its gradient."""
+    overlap: Overlap = USUAL
+    """What runs under the computation of a stage."""
     schedule: str = "1f1b"
     """The schedule that stages are chosen for; the refinement tries others."""
     deadline: Deadline = field(default_factory=lambda: Deadline.after(TIME_LIMIT_S), compare=False)

@@ -119,13 +119,18 @@ def _span(first: int, end: int) -> str:
 
 
 def _cost_table(result: "AutoPlan") -> str:
-    """Return the time of one microbatch on each stage by kind of work, and gradients and messages beside it."""
+    """Return the time of one microbatch on each stage by kind of work, and gradients and messages beside it.
+
+    Communication counts as far as it is exposed; what of a step's runs under computation has a column of its own.
+    """
     header = [
         _("ms"),
         _("compute"),
         _("communication"),
         _("resharding"),
         _("gradient/step"),
+        _("optimizer/step"),
+        _("hidden/step"),
         _("recompute"),
         _("between stages"),
     ]
@@ -135,6 +140,7 @@ def _cost_table(result: "AutoPlan") -> str:
     for stage in result.stages:
         option = stage.option
         parts = [option.compute_ns, option.communication_ns, option.resharding_ns, option.gradient_ns]
+        parts += [option.optimizer_ns, option.hidden_ns * result.num_microbatches + option.hidden_update_ns]
         parts.append(int(base.costs.recompute_ns[stage.stage]))
         sent = messages[stage.stage] if stage.stage < len(messages) else 0.0
         rows.append(

@@ -31,6 +31,8 @@ class AutoSetting:
     """Share of the accelerator's peak that large matrix products reach; None: the accelerator's own."""
     dtype: Dtype
     optimizer: str
+    overlap: tuple[str, ...]
+    """What runs under the computation of a stage."""
     schedule: str
     time_limit_s: float
 
@@ -43,6 +45,7 @@ class AutoSetting:
             "efficiency": self.efficiency,
             "dtype": self.dtype.short_name,
             "optimizer": self.optimizer,
+            "overlap": self.overlap,
         }
 
 
@@ -173,6 +176,11 @@ def _stage(stage: "PlacedStage") -> dict[str, object]:
             "communication": milliseconds(option.communication_ns),
             "resharding": milliseconds(option.resharding_ns),
             "gradient": milliseconds(option.gradient_ns),
+            "optimizer": milliseconds(option.optimizer_ns),
+        },
+        "hidden_ms": {
+            "microbatch": milliseconds(option.hidden_ns),
+            "update": milliseconds(option.hidden_update_ns),
         },
         "static_mb": megabytes(option.static_bytes),
         "activation_mb": megabytes(option.activation_bytes),

@@ -26,6 +26,7 @@ def sharding_fields(plan: "ShardingPlan") -> dict[str, object]:
         "gap": plan.gap,
         "cost_ms": None if cost is None else _cost_ms(cost),
         "phase_ms": None if cost is None else _phase_ms(cost),
+        "hidden_ms": None if cost is None else _hidden_ms(cost),
         "memory_mb": None if plan.memory is None else _memory_mb(plan.memory),
         "memory_limit_mb": None if limit is None else megabytes(limit),
         "smallest_memory_mb": None if smallest is None else megabytes(smallest),
@@ -67,7 +68,12 @@ def _cost_ms(cost: "CostParts") -> dict[str, float]:
         "communication": milliseconds(cost.communication_ns),
         "resharding": milliseconds(cost.resharding_ns),
         "gradient": milliseconds(cost.gradient_ns),
+        "optimizer": milliseconds(cost.optimizer_ns),
     }
+
+
+def _hidden_ms(cost: "CostParts") -> dict[str, float]:
+    return {"microbatches": milliseconds(cost.hidden_ns), "update": milliseconds(cost.hidden_update_ns)}
 
 
 def _phase_ms(cost: "CostParts") -> dict[str, float]:

@@ -18,6 +18,7 @@ from evenflow.cluster.topology import Group, Topology
 from evenflow.predict.layer_work import SINGLE
 from evenflow.predict.parameters import Parameters, padded_vocabulary, shares
 from evenflow.predict.pricing import slowed_by_ns
+from evenflow.predict.step.optimizer import optimizer_bytes
 from evenflow.predict.step.stage_sums import StageSum
 from evenflow.predict.training import Sharding, Training
 from evenflow.schedule import Op, Schedule
@@ -27,10 +28,6 @@ _BUCKET = 40_000_000
 _BUCKET_OF_DEVICE = 1_000_000
 """Parameters whose gradients are reduced together, at least and for each device of the group, so that rings of many
 devices have enough to send. [Megatron-LM, `DistributedDataParallelConfig.bucket_size`]"""
-_ADAM_BYTES = 30
-"""Bytes that a step of Adam reads and writes for a parameter: three 32-bit numbers, the gradient, the weight."""
-_NORM_BYTES = 12
-"""The same for the norm of all gradients, which reads them, and their clipping, which writes them too."""
 _OPTIMIZER_CALLS = 10
 
 
@@ -224,7 +221,7 @@ def _optimizer_ns(training: Training, topology: Topology, windows: Sequence[_Win
     traffic = 0.0
     for window in windows:
         for group, count in shares(training, window.parameters):
-            traffic += (_ADAM_BYTES + _NORM_BYTES) * count / (1 if is_whole else group.size)
+            traffic += optimizer_bytes() * count / (1 if is_whole else group.size)
             traffic += training.software.gradient_bytes * count
     return topology.accelerator.time_ns(flops=0, moved_bytes=traffic, calls=_OPTIMIZER_CALLS)
 

@@ -89,10 +89,26 @@ class TestAuto:
             # Times by when and by what are the same time, but for the update's part in either.
             ms = stage["forward_ms"] + stage["backward_ms"] + stage["update_ms"] / 4
             parts = stage["cost_ms"]
-            what = parts["compute"] + parts["communication"] + parts["resharding"] + parts["gradient"] / 4
-            assert ms == pytest.approx(what, abs=1e-5)
+            what = parts["compute"] + parts["communication"] + parts["resharding"]
+            assert ms == pytest.approx(what + (parts["gradient"] + parts["optimizer"]) / 4, abs=1e-5)
         for plan in found["alternatives"]:
             assert plan["lower_bound_ms"] <= plan["step_ms"]
+
+    @pytest.mark.parametrize(
+        ("overlap", "note"), [("none", "no communication"), ("tensor", "collectives under matrix")]
+    )
+    def test_what_overlaps_is_said(self, folder, model, evenflow, overlap, note):
+        (folder / "quick.yaml").write_text("base: a100\nreached: {operator_ns: 0}\n")
+        result = evenflow(
+            "auto", *WORK, "--accelerator", "quick.yaml", "--mesh", "1x2", "--memory", "1GB", "--intra-bandwidth",
+            "20GBps", "--intra-latency", "0s", "--json", "plan.json", "--overlap", overlap,
+        )  # fmt: skip
+        assert (result.exit_code, result.stderr) == (0, "")
+        found = json.loads((folder / "plan.json").read_text())
+        assert found["overlap"] == ([] if overlap == "none" else [overlap])
+        hidden = [time_ms for stage in found["stages"] for time_ms in stage["hidden_ms"].values()]
+        assert any(hidden) == (overlap != "none" and any(one["collectives"] for one in found["shardings"]))
+        assert note in result.stdout
 
     def test_what_a_cluster_does_not_state_is_that_of_its_accelerator(self, folder, model, evenflow):
         (folder / "ours.yaml").write_text("base: a100\nmemory: 33GB\nlink: {bandwidth: 100GBps}\n")
@@ -140,6 +156,7 @@ class TestAuto:
         (("--cluster", "cluster.yaml", "--mesh", "2x2"), "--mesh must not be given beside --cluster"),
         (("--cluster", "nowhere.yaml"), "nowhere.yaml"),
         (("--mesh", "1x1", "--memory", "1GB", "--json", "small.json"), "--json must not be the same file as --model"),
+        (("--mesh", "1x1", "--overlap", "pipeline"), "--overlap must be some of tensor, gradients, parameters, separ"),
     ],
 )
 def test_bad_clusters_are_one_message(folder, model, evenflow, arguments, message):

@@ -14,6 +14,7 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.dtype_option import dtype_option
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.model_config import MODEL, ModelConfig, config_path, read_config
+from evenflow.cli.shared.overlaps import STAGE_OVERLAPS, OverlapList, usual
 from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.shared.torch_extra import torch_extra
 from evenflow.cli.text.auto_text import auto_text, shortage_text
@@ -53,6 +54,13 @@ MOST_PROCESSES = 8
 )
 @dtype_option(Dtype.BFLOAT16, Dtype.FLOAT16, Dtype.FLOAT32, help="Number format of parameters and activations")
 @options.OPTIMIZER
+@click.option(
+    "--overlap",
+    type=OverlapList(STAGE_OVERLAPS),
+    default=usual(STAGE_OVERLAPS),
+    show_default=True,
+    help=f"What runs under the computation of a stage: some of {', '.join(STAGE_OVERLAPS)}; or none.",
+)
 @click.option(
     "--schedule",
     type=click.Choice(["1f1b", "eager-1f1b", "f-then-b"]),
@@ -136,6 +144,7 @@ def _plan(
     with torch_extra(place="evenflow auto"):
         import evenflow.torch_model.training_row  # noqa: F401 - it imports both
         from evenflow.auto.config_planner import plan_config
+        from evenflow.auto.sharding.overlap import Overlap
     return plan_config(
         config.fields,
         cluster,
@@ -146,6 +155,7 @@ def _plan(
         efficiency=setting.efficiency,
         dtype=setting.dtype,
         optimizer=setting.optimizer,
+        overlap=Overlap.of(setting.overlap),
         schedule=setting.schedule,
         deadline=deadline,
         processes=min(MOST_PROCESSES, os.cpu_count() or 1),

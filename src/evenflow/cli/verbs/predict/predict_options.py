@@ -9,8 +9,8 @@ import click
 from evenflow import ranges
 from evenflow.cli.shared import options
 from evenflow.cli.shared.numbers import Number
+from evenflow.cli.shared.overlaps import OVERLAPS, OverlapList, usual
 from evenflow.cli.shared.sections import in_section
-from evenflow.cli.verbs.predict.overlaps import OVERLAPS, OverlapList
 from evenflow.language import to_translate
 from evenflow.predict.training import FORMATS
 
@@ -167,7 +167,7 @@ _OPTIONS = (
     _software(
         "--overlap",
         type=OverlapList(),
-        default=",".join(name for name, is_default in OVERLAPS.items() if is_default),
+        default=usual(OVERLAPS),
         show_default=True,
         help=f"What runs under computation: some of {', '.join(OVERLAPS)}; or none.",
     ),

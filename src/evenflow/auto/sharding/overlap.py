@@ -1,0 +1,158 @@
+"""Which exchanges run under computation, and what then is left of a step.
+
+    a pass takes   max(hideable, compute + slowed x hideable) + everything else
+
+for the forward and the backward of every microbatch; what is exchanged once a step runs under the first forward
+(parameters after their update) or the last backward (summed gradients), beside what that pass hides already. Costs of
+layers are worked out layer by layer: an exchange of one layer runs under about as much work of its neighbour.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from evenflow.auto.sharding.sharding_plan import CostPart, CostParts, Phase
+from evenflow.language import _, joined
+from evenflow.predict.pricing import under_ns, without_ns
+from evenflow.predict.work import UNDER_PRODUCTS
+
+
+class Purpose(Enum):
+    """What a tensor moves for."""
+
+    GATHER = "a parameter, to where it is used"
+    REDUCTION = "a microbatch's gradient, to where gradients are summed"
+    STEP_REDUCTION = "a summed gradient, once a step, to where it is used"
+    STEP_GATHER = "an updated parameter, once a step, to where it is kept"
+    PRODUCT = "what a matrix product takes or gives"
+    OTHER = "anything else"
+
+    @property
+    def is_once(self) -> bool:
+        """Whether this happens once a step."""
+        return self in (Purpose.STEP_REDUCTION, Purpose.STEP_GATHER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """The exchanges that run under computation; the names are those of `evenflow predict`."""
+
+    parameters: bool = True
+    """Parameters are gathered for a layer while the one before it computes, and after the optimizer under the first
+    forward."""
+    gradients: bool = True
+    """Gradients are reduced while the backward goes on."""
+    tensor: bool = False
+    """What products take and give moves while they compute, most of it."""
+
+    @staticmethod
+    def of(names: Iterable[str]) -> "Overlap":
+        """Return the overlap of what is named, and of nothing else."""
+        chosen = set(names)
+        return Overlap(**{name: name in chosen for name in ("parameters", "gradients", "tensor")})
+
+    def share(self, purpose: Purpose) -> float:
+        """Return the share of an exchange that can run under computation."""
+        match purpose:
+            case Purpose.GATHER | Purpose.STEP_GATHER:
+                return float(self.parameters)
+            case Purpose.REDUCTION | Purpose.STEP_REDUCTION:
+                return float(self.gradients)
+            case Purpose.PRODUCT:
+                return UNDER_PRODUCTS * self.tensor
+        return 0.0
+
+    @staticmethod
+    def window(purpose: Purpose, *, backward: bool) -> Phase:
+        """Return the pass that an exchange can run under; `backward` is the pass that it is for."""
+        if purpose.is_once:
+            return Phase.BACKWARD if purpose is Purpose.STEP_REDUCTION else Phase.FORWARD
+        return Phase.BACKWARD if backward else Phase.FORWARD
+
+    def note(self) -> str:
+        """Return what is assumed, as a sentence."""
+        names = (
+            [_("gathers of parameters under the layer before them")] * self.parameters
+            + [_("reductions of gradients under the backward")] * self.gradients
+            + [_("tensor-parallel collectives under matrix products")] * self.tensor
+        )
+        if not names:
+            return _("no communication inside a stage runs under computation")
+        return _("communication that runs under computation: {names}", names=joined(names))
+
+
+ALONE = Overlap(parameters=False, gradients=False)
+"""One thing after the other."""
+USUAL = Overlap()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A kind of work or exchange."""
+
+    phase: Phase
+    part: CostPart
+    window: Phase | None = None
+    """The pass that it can run under; None: it is exposed."""
+
+
+def saved_ns(exchange_ns: float, work_ns: float) -> int:
+    """Return how much shorter work with an exchange is than one after the other, where the exchange runs under it."""
+    return math.floor(without_ns(under_ns(exchange_ns, work_ns)))
+
+
+Amounts = Mapping[Item, float]
+"""Nanoseconds of a step by item; amounts of layers add up, their times do not."""
+
+
+def step_costs(amounts: Amounts, num_microbatches: int) -> CostParts:
+    """Return what a step with these amounts takes, exposed and hidden apart."""
+    exposed: Counter[tuple[Phase, CostPart]] = Counter()
+    hidden: Counter[Phase] = Counter()
+    for item, amount in amounts.items():
+        if item.window is None:
+            exposed[item.phase, item.part] += round(amount)
+    for window in (Phase.FORWARD, Phase.BACKWARD):
+        work_ns = amounts.get(Item(phase=window, part=CostPart.COMPUTE), 0.0) / num_microbatches
+        every = {item: amount for item, amount in amounts.items() if item.window is window and amount}
+        each = {item: amount / num_microbatches for item, amount in every.items() if item.phase is not Phase.UPDATE}
+        once = {item: amount for item, amount in every.items() if item.phase is Phase.UPDATE}
+        each_ns, once_ns = sum(each.values()), sum(once.values())
+        steady, last = saved_ns(each_ns, work_ns), saved_ns(each_ns + once_ns, work_ns)
+        for items, saved, times in ((each, steady, num_microbatches), (once, last - steady, 1)):
+            for item, time_ns in _shared(items, round(sum(items.values())) - saved).items():
+                exposed[item.phase, item.part] += times * time_ns
+        under = under_ns(each_ns, work_ns)
+        hidden[window] += num_microbatches * round(under)
+        hidden[Phase.UPDATE] += round(under_ns(each_ns + once_ns, work_ns) - under)
+
+    def by_part(part: CostPart) -> int:
+        return sum(time_ns for (_phase, one), time_ns in exposed.items() if one is part)
+
+    def by_phase(phase: Phase) -> int:
+        return sum(time_ns for (one, _part), time_ns in exposed.items() if one is phase)
+
+    return CostParts(
+        compute_ns=by_part(CostPart.COMPUTE),
+        communication_ns=by_part(CostPart.COMMUNICATION),
+        resharding_ns=by_part(CostPart.RESHARDING),
+        gradient_ns=by_part(CostPart.GRADIENT),
+        optimizer_ns=by_part(CostPart.OPTIMIZER),
+        forward_ns=by_phase(Phase.FORWARD),
+        backward_ns=by_phase(Phase.BACKWARD),
+        update_ns=by_phase(Phase.UPDATE),
+        hidden_ns=hidden[Phase.FORWARD] + hidden[Phase.BACKWARD],
+        hidden_update_ns=hidden[Phase.UPDATE],
+    )
+
+
+def _shared(items: Amounts, total_ns: int) -> dict[Item, int]:
+    """Return what items have of a total, in proportion."""
+    whole, left = sum(items.values()), total_ns
+    parts: dict[Item, int] = {}
+    for at, (item, amount) in enumerate(items.items(), 1):
+        parts[item] = left if at == len(items) else int(total_ns * amount / whole)
+        left -= parts[item]
+    return parts

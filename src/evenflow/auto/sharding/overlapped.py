@@ -1,0 +1,204 @@
+"""Programs of which some costs run under others.
+
+    step = whole - saved,    saved of a pass = min(hideable / slowed, compute)
+
+The minimum is not linear, but for every weight w in [0, 1] it is at most ``w hideable / slowed + (1 - w) compute``.
+So every weight gives a pairwise program whose least cost bounds the step from below, and whose choices are candidates:
+with w = 1 exchanges are nearly free, with w = 0 computation is. Where everything is hidden under the choices of w = 1,
+or nothing but exchanges shows under those of w = 0, they are the best of all; otherwise a weight between is tried too,
+and the best choices are taken by the step itself.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from evenflow.auto.sharding.overlap import saved_ns
+from evenflow.auto.sharding.pairwise import Costs, Pairwise, PairwiseSolution, Solver, solve
+from evenflow.predict.pricing import without_ns
+from evenflow.solve import Status
+
+_MOST_SOLVES = 8
+_NEAR = 1e-3
+"""The share of a step that is not worth another program."""
+_Edges = dict[tuple[int, int], Costs]
+
+
+@dataclass(slots=True)
+class Window:
+    """What a pass computes in all microbatches of a step, and what can run under it."""
+
+    compute: dict[int, Costs] = field(default_factory=dict)
+    """Costs of nodes."""
+    each: _Edges = field(default_factory=dict)
+    """Costs of edges that recur with every microbatch."""
+    once: _Edges = field(default_factory=dict)
+    """Costs of edges that come once a step."""
+
+    def add(self, first: int, second: int, costs: Costs, *, once: bool) -> None:
+        """Count ``costs[x_first, x_second]`` among what can run under the pass."""
+        if first > second:
+            first, second, costs = second, first, costs.T
+        edges = self.once if once else self.each
+        finite = np.where(np.isfinite(costs), costs, 0.0)
+        edges[first, second] = edges[first, second] + finite if (first, second) in edges else finite
+
+
+@dataclass(frozen=True, slots=True)
+class _Totals:
+    """What a pass of one microbatch computes, and what can run under it."""
+
+    compute: float
+    each: float
+    once: float
+
+
+_Weights = tuple[float, float]
+"""Of a pass: for all microbatches but one, and for the one under which that runs which comes once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlappedProgram:
+    """A program, and what of its costs runs under what; numbers only, so another process can be handed one."""
+
+    whole: Pairwise
+    """Everything one after the other."""
+    windows: tuple[Window, Window]
+    """Forward and backward."""
+    num_microbatches: int
+
+    def with_costs(self, costs: Sequence[Costs]) -> "OverlappedProgram":
+        """Return the program with other costs of its nodes, of which as much runs under something else."""
+        return replace(self, whole=replace(self.whole, costs=list(costs)))
+
+    def step_ns(self, choices: Sequence[int]) -> int:
+        """Return the cost of choices: all of it less what is saved."""
+        saved = 0
+        for totals in self.totals(choices):
+            last = saved_ns(totals.each + totals.once, totals.compute)
+            saved += (self.num_microbatches - 1) * saved_ns(totals.each, totals.compute) + last
+        return round(self.whole.cost_of(choices)) - saved
+
+    def totals(self, choices: Sequence[int]) -> list[_Totals]:
+        """Return what both passes compute and what can run under them."""
+        return [
+            _Totals(
+                compute=sum(float(costs[choices[i]]) for i, costs in window.compute.items()) / self.num_microbatches,
+                each=_sum(window.each, choices) / self.num_microbatches,
+                once=_sum(window.once, choices),
+            )
+            for window in self.windows
+        ]
+
+    def weighted(self, weights: Sequence[_Weights], *, ns_per_byte: float = 0.0) -> Pairwise:
+        """Return the program whose cost is nowhere above the step."""
+        costs = [own + ns_per_byte * memory for own, memory in zip(self.whole.costs, self.whole.memory, strict=True)]
+        edges = dict(self.whole.edges)
+        last = 1.0 / self.num_microbatches
+        for window, (steady_weight, last_weight) in zip(self.windows, weights, strict=True):
+            weight = (1.0 - last) * steady_weight + last * last_weight
+            for i, computed in window.compute.items():
+                finite = np.where(np.isfinite(computed), computed, 0.0)
+                costs[i] = costs[i] - (1.0 - weight) * finite
+            for hideable, share in ((window.each, weight), (window.once, last_weight)):
+                for pair, own in hideable.items():
+                    edges[pair] = edges[pair] - without_ns(share) * own
+        return Pairwise(
+            costs=[_rounded(one) for one in costs],
+            memory=self.whole.memory,
+            edges={pair: _rounded(one) for pair, one in edges.items()},
+        )
+
+
+class OverlapSolver:
+    """A program to be solved again and again with other costs of its nodes."""
+
+    def __init__(self, program: OverlappedProgram) -> None:
+        self.program = program
+        self._solvers: dict[tuple[_Weights, ...], Solver] = {}
+
+    def solve(
+        self,
+        costs: Sequence[Costs] | None = None,
+        *,
+        ns_per_byte: float = 0.0,
+        start: tuple[int, ...] = (),
+        memory_limit: int | None = None,
+        time_limit_s: float = 60.0,
+    ) -> PairwiseSolution:
+        """Find choices with the shortest step, plus memory at its price, within the limit; cost and bound are with it.
+
+        `costs` are those of nodes, else the program's; `start` are known choices.
+        """
+        deadline = time.monotonic() + time_limit_s
+        program = self.program if costs is None else self.program.with_costs(costs)
+        weights = [_first_weights(window) for window in program.windows]
+        best: PairwiseSolution | None = None
+        for _ in range(_MOST_SOLVES):
+            left_s = deadline - time.monotonic()
+            if best is not None and left_s <= 0:
+                break
+            weighted = program.weighted(weights, ns_per_byte=ns_per_byte)
+            if memory_limit is None:
+                key = tuple(weights)
+                solver = self._solvers.setdefault(key, Solver(weighted))
+                found = solver.solve(weighted.costs, start=start, time_limit_s=left_s)
+            else:
+                found = solve(weighted, memory_limit=memory_limit, time_limit_s=left_s)
+            if not found.choices:
+                return best or found
+            start = start and found.choices
+            cost = round(program.step_ns(found.choices) + ns_per_byte * program.whole.memory_of(found.choices))
+            new = [_better(program, *one) for one in zip(program.totals(found.choices), weights, strict=True)]
+            is_best = new == weights and found.status is Status.OPTIMAL
+            bound = cost if is_best else min(cost, found.lower_bound)
+            found = replace(found, cost=cost, status=Status.OPTIMAL if is_best else Status.FEASIBLE, lower_bound=bound)
+            best = found if best is None else _joined(best, found)
+            if best.status is Status.OPTIMAL or best.cost - best.lower_bound <= _NEAR * best.cost:
+                break
+            weights = new
+        assert best is not None
+        return best
+
+
+def _first_weights(window: Window) -> _Weights:
+    computes = any(costs[np.isfinite(costs)].any() for costs in window.compute.values())
+    return (1.0, 1.0) if computes else (0.0, 0.0)
+
+
+def _better(program: OverlappedProgram, totals: _Totals, weights: _Weights) -> _Weights:
+    """Return weights that fit these totals better; the same where the minimum is what the weights make of it."""
+    hideable = totals.each, totals.each + totals.once
+    steady, last = (
+        _next(weight, without_ns(one), totals.compute) for weight, one in zip(weights, hideable, strict=True)
+    )
+    return (steady if program.num_microbatches > 1 else last), last
+
+
+def _next(weight: float, saved_ns: float, compute_ns: float) -> float:
+    """Return the next weight to try, where the bound rises: halves, but 0 where little can be hidden."""
+    if weight == (1.0 if saved_ns <= compute_ns else 0.0) or saved_ns == compute_ns:
+        return weight
+    if weight == 1.0 and saved_ns > 2 * compute_ns:
+        return 0.0
+    return weight / 2 if saved_ns > compute_ns else (1.0 + weight) / 2
+
+
+def _joined(best: PairwiseSolution, found: PairwiseSolution) -> PairwiseSolution:
+    """Return the better of two with the better of their bounds."""
+    if found.status is Status.OPTIMAL:
+        return found
+    bound = max(best.lower_bound, found.lower_bound)
+    better = found if found.cost < best.cost else best
+    return replace(better, lower_bound=min(better.cost, bound))
+
+
+def _sum(edges: Mapping[tuple[int, int], Costs], choices: Sequence[int]) -> float:
+    return sum(float(costs[choices[i], choices[j]]) for (i, j), costs in edges.items())
+
+
+def _rounded(costs: Costs) -> Costs:
+    """Round down to whole numbers, of which sums are exact, so that a bound stays one."""
+    return np.floor(costs)
