@@ -12,7 +12,6 @@ from evenflow.auto.sharding.operator_time import (
 )
 from evenflow.auto.sharding.overlap import Purpose
 from evenflow.auto.sharding.program import Edge, NodeKind, ShardingProgram, Training
-from evenflow.auto.sharding.redistribution import RedistributionTable
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role, Route, Value
 from evenflow.cluster import Mesh, local_bytes, placements
 
@@ -49,7 +48,7 @@ def build(graph: OperatorGraph, mesh: Mesh, training: Training, table: StrategyT
     """Build the program whose cost is the nanoseconds of one step and whose memory the bytes of one device."""
     graph = table.with_strided_splits(graph, max(mesh.shape))
     program = ShardingProgram(
-        graph=graph, mesh=mesh, training=training, table=table, redistributions=RedistributionTable(mesh=mesh)
+        graph=graph, mesh=mesh, training=training, table=table, redistributions=table.redistributions(mesh)
     )
     for index, operator in enumerate(graph.operators):
         if operator.role is not Role.VIEW:

@@ -6,6 +6,7 @@ to a run of several kinds the redistributions between them are added.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 
 from evenflow.auto.sharding.recomputation import Recomputed
@@ -81,6 +82,10 @@ class MeshCosts:
         """The ways that every kind of layer was sharded, prices of memory first, from the fastest to the smallest."""
         return tuple(self.layers[0])
 
+    @cached_property
+    def _redistributions(self) -> RedistributionTable:
+        return RedistributionTable(mesh=self.mesh)
+
     def options(self, first: int, end: int) -> dict[Way, StageOption]:
         """Return the ways to run layers [first, end) as one stage.
 
@@ -106,7 +111,7 @@ class MeshCosts:
     def between(self, start: int, way: Way) -> tuple[int, int]:
         """Return forward and backward time of a microbatch's redistribution where layer `start` begins another kind."""
         before, after = (self.layers[self.order[layer]][way] for layer in (start - 1, start))
-        moves = RedistributionTable(mesh=self.mesh).of(self.handed_over[self.order[start]])
+        moves = self._redistributions.of(self.handed_over[self.order[start]])
 
         def cost(source: Placement | None, target: Placement | None) -> int:
             if source is None or target is None:

@@ -7,10 +7,13 @@ import itertools
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 
+from evenflow.auto.sharding.redistribution import RedistributionTable
 from evenflow.auto.sharding.strided_splits import is_uniform, with_blocks
 from evenflow.auto.trace.operator_graph import AxisRule, InnerExchange, Operator, OperatorGraph, Role
 from evenflow.cluster import (
     REPLICATE,
+    Mesh,
+    MeshAxis,
     Placement,
     WholeTensor,
     blocks_of,
@@ -62,12 +65,17 @@ class StrategyTable:
     rules: AxisRules
     unknown: set[str] = field(default_factory=set)
     """Operators without rules, by name: they run replicated."""
+    _redistributions: dict[tuple[MeshAxis, ...], RedistributionTable] = field(default_factory=dict)
     _rules: dict[tuple[Hashable, int], tuple[AxisRule, ...]] = field(default_factory=dict)
     _strategies: dict[object, tuple[OperatorStrategy, ...]] = field(default_factory=dict)
 
     def with_strided_splits(self, graph: OperatorGraph, axis_size: int) -> OperatorGraph:
         """Return the graph with the strided splits that its views may have use for."""
         return with_blocks(graph, lambda operator: self.axis_rules(operator, len(operator.inputs), axis_size))
+
+    def redistributions(self, mesh: Mesh) -> RedistributionTable:
+        """Return the moves between placements on a mesh, which all programs on it share."""
+        return self._redistributions.setdefault(mesh.axes, RedistributionTable(mesh=mesh))
 
     def strategies(
         self, operator: Operator, inputs: tuple[WholeTensor, ...], mesh_shape: tuple[int, ...]

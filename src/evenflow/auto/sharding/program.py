@@ -11,7 +11,6 @@ of its two placements, so parameters, gradients and optimizer state are nodes li
 parallelism and the three stages of ZeRO), and equal layers share their variables.
 """
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -21,7 +20,7 @@ from evenflow.auto.sharding.operator_strategies import OperatorStrategy, Strateg
 from evenflow.auto.sharding.overlap import USUAL, Overlap, Purpose
 from evenflow.auto.sharding.overlapped import OverlappedProgram, Window
 from evenflow.auto.sharding.pairwise import Costs, Pairwise
-from evenflow.auto.sharding.redistribution import RedistributionTable, Step
+from evenflow.auto.sharding.redistribution import MovesThroughViews, RedistributionTable, Step
 from evenflow.auto.sharding.sharding_plan import Phase
 from evenflow.auto.trace.operator_graph import OperatorGraph
 from evenflow.cluster import Mesh, Placement, WholeTensor
@@ -113,7 +112,6 @@ class ShardingProgram:
     """What can run under the forward and under the backward, and the computation there."""
     node_of: dict[int, int] = field(default_factory=dict)
     """The node of an operator; views have none."""
-    _view_costs: dict[Hashable, tuple[Costs, tuple[Placement, ...]]] = field(default_factory=dict)
 
     def add_node(
         self,
@@ -141,18 +139,18 @@ class ShardingProgram:
 
     def connect(self, edge: Edge) -> None:
         """Add an edge between nodes that are there, with the cost of every pair of their choices."""
-        costs, states = self._costs(edge.tensor, edge.views)
+        moves = self._moves(edge.tensor, edge.views)
         before = self.redistributions.of(edge.tensor)
-        column_of = {state: i for i, state in enumerate(states)}
         first, second = self.nodes[edge.first], self.nodes[edge.second]
         rows = [before.index[one.outputs[edge.output]] for one in first.strategies]
-        columns = [column_of[_needed(one, edge)] for one in second.strategies]
+        columns = [moves.index[_needed(one, edge)] for one in second.strategies]
         self.edges.append(edge)
-        total = costs[np.ix_(rows, columns)] * edge.times
+        costs = moves.costs[np.ix_(rows, columns)]
+        total = costs * edge.times
         self.pairwise.edge(edge.first, edge.second, total)
         window, share = self.hides(edge)
         if window is not None:
-            hideable = np.floor(costs[np.ix_(rows, columns)] * share) * edge.times
+            hideable = np.floor(costs * share) * edge.times
             self.windows[window is Phase.BACKWARD].add(edge.first, edge.second, hideable, once=edge.purpose.is_once)
 
     def hides(self, edge: Edge) -> tuple[Phase | None, float]:
@@ -181,46 +179,44 @@ class ShardingProgram:
         here = self.redistributions.of(tensor)
         if not views:
             return here.route(source, target)
-        view = self.graph.operators[views[0]]
-        rest, rest_states = self._costs(view.outputs[0], views[1:])
-        column = rest_states.index(target)
-        after = self.redistributions.of(view.outputs[0])
-        best = min(
-            self._view_strategies(views[0]),
-            key=lambda one: (
-                here.costs[here.index[source], here.index[one.inputs[0]]] + rest[after.index[one.outputs[0]], column]
-            ),
-        )
-        behind = self._path(view.outputs[0], views[1:], best.outputs[0], target)
-        return (*here.route(source, best.inputs[0]), *behind)
+        moves = self._moves(tensor, views)
+        if (source, target) not in moves.paths:
+            result = self.graph.operators[views[0]].outputs[0]
+            rest = self._moves(result, views[1:])
+            costs = here.costs[here.index[source], moves.arriving] + rest.costs[moves.leaving, rest.index[target]]
+            best = int(np.argmin(costs))
+            enters = here.placements[moves.arriving[best]]
+            leaves = self.redistributions.of(result).placements[moves.leaving[best]]
+            behind = self._path(result, views[1:], leaves, target)
+            moves.paths[source, target] = (*here.route(source, enters), *behind)
+        return moves.paths[source, target]
 
-    def _view_strategies(self, view: int) -> tuple[OperatorStrategy, ...]:
-        operator = self.graph.operators[view]
-        return self.table.strategies(operator, self.graph.inputs(operator), self.mesh.shape)
-
-    def _costs(self, tensor: WholeTensor, views: tuple[int, ...]) -> tuple[Costs, tuple[Placement, ...]]:
-        """Return the cost from each placement of `tensor`, through `views`, to each of the last view's result.
+    def _moves(self, tensor: WholeTensor, views: tuple[int, ...]) -> MovesThroughViews:
+        """Return the moves from each placement of `tensor`, through `views`, to each of the last view's result.
 
         Collectives may run before, between and behind the views.
         """
         key = (tensor, tuple((self.graph.operators[view].call, self.graph.operators[view].outputs) for view in views))
-        if key not in self._view_costs:
-            self._view_costs[key] = self._through(tensor, views)
-        return self._view_costs[key]
+        found = self.redistributions.through.get(key)
+        if found is None:
+            found = self.redistributions.through[key] = self._through(tensor, views)
+        return found
 
-    def _through(self, tensor: WholeTensor, views: tuple[int, ...]) -> tuple[Costs, tuple[Placement, ...]]:
+    def _through(self, tensor: WholeTensor, views: tuple[int, ...]) -> MovesThroughViews:
         here = self.redistributions.of(tensor)
+        nowhere = np.zeros(0, dtype=np.intp)
         if not views:
-            return here.costs, here.placements
-        result = self.graph.operators[views[0]].outputs[0]
-        after = self.redistributions.of(result)
-        rest, states = self._costs(result, views[1:])
-        through = np.full((len(here.placements), len(states)), np.inf)
-        for strategy in self._view_strategies(views[0]):
-            arrive = here.costs[:, here.index[strategy.inputs[0]]]
-            leave = rest[after.index[strategy.outputs[0]]]
-            through = np.minimum(through, arrive[:, None] + leave[None, :])
-        return through, states
+            return MovesThroughViews(costs=here.costs, index=here.index, arriving=nowhere, leaving=nowhere)
+        view = self.graph.operators[views[0]]
+        after = self.redistributions.of(view.outputs[0])
+        rest = self._moves(view.outputs[0], views[1:])
+        strategies = self.table.strategies(view, self.graph.inputs(view), self.mesh.shape)
+        arriving = np.array([here.index[one.inputs[0]] for one in strategies], dtype=np.intp)
+        leaving = np.array([after.index[one.outputs[0]] for one in strategies], dtype=np.intp)
+        costs = np.full((len(here.placements), len(rest.index)), np.inf)
+        for enter, leave in zip(arriving, leaving, strict=True):
+            np.minimum(costs, here.costs[:, enter, None] + rest.costs[None, leave], out=costs)
+        return MovesThroughViews(costs=costs, index=rest.index, arriving=arriving, leaving=leaving)
 
 
 def _needed(strategy: OperatorStrategy, edge: Edge) -> Placement:

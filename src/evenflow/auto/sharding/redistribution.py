@@ -2,7 +2,9 @@
 
 import itertools
 from collections import defaultdict
+from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +22,10 @@ from evenflow.cluster import (
     local_bytes,
     placements,
 )
-from evenflow.cluster.splits.split_digits import without_axis
+from evenflow.cluster.splits.split_digits import Digits, without_axis
+from evenflow.simulate.compiled import compiled
+
+_SPLIT = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,24 +62,43 @@ class Redistribution:
         return tuple(step for step in route if step.time_ns)
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class MovesThroughViews:
+    """The moves from each placement of a tensor, through views, to each placement of the last view's result."""
+
+    costs: Costs
+    index: dict[Placement, int]
+    """The columns of `costs`."""
+    arriving: NDArray[np.intp]
+    """Placements that the first view can take, by their index among those of the tensor."""
+    leaving: NDArray[np.intp]
+    """What the first view makes of them, by its index among those of its result."""
+    paths: dict[tuple[Placement, Placement], tuple[Step, ...]] = field(default_factory=dict)
+    """Collectives on the cheapest way, as far as anybody has asked for them."""
+
+
 @dataclass(kw_only=True)
 class RedistributionTable:
     """Redistributions on one mesh, worked out once for each shape of tensor."""
 
     mesh: Mesh
+    through: dict[Hashable, MovesThroughViews] = field(default_factory=dict)
+    """Moves through views, by tensor and views; `ShardingProgram` works them out."""
     _tables: dict[WholeTensor, Redistribution] = field(default_factory=dict)
 
     def of(self, tensor: WholeTensor) -> Redistribution:
         """Return the moves between all pairs of placements of `tensor`, partial sums among them."""
-        if tensor not in self._tables:
-            self._tables[tensor] = _all_pairs(tensor, self.mesh)
-        return self._tables[tensor]
+        found = self._tables.get(tensor)
+        if found is None:
+            found = self._tables[tensor] = _all_pairs(tensor, self.mesh)
+        return found
 
 
 def _all_pairs(tensor: WholeTensor, mesh: Mesh) -> Redistribution:
     """Find the cheapest ways between placements, by Floyd and Warshall; a step changes one mesh axis."""
     states = tuple(placements(tensor, mesh.shape, partial=True))
     index = {state: i for i, state in enumerate(states)}
+    found = [digits(tensor.shape, state, mesh.shape) for state in states]
     costs = np.full((len(states), len(states)), np.inf)
     np.fill_diagonal(costs, 0)
     next_hop = np.tile(np.arange(len(states)), (len(states), 1))
@@ -82,48 +106,61 @@ def _all_pairs(tensor: WholeTensor, mesh: Mesh) -> Redistribution:
     for axis in range(len(mesh.shape)):
         alike: dict[object, list[int]] = defaultdict(list)
         for i, state in enumerate(states):
-            alike[_beside(tensor, state, mesh, axis)].append(i)
+            own = found[i]
+            assert own is not None
+            alike[_beside(own, state, axis)].append(i)
         for those in alike.values():
+            single = _single_steps(tensor, states[those[0]], mesh, axis)
             for i, j in itertools.permutations(those, 2):
-                step = _single_step(tensor, states[i], states[j], mesh, axis)
-                if step is not None:
+                step = single.get((_kind(states[i][axis]), _kind(states[j][axis])))
+                if step is not None and states[i][axis] != states[j][axis]:
                     steps[i, j] = step
                     costs[i, j] = step.time_ns
-    for k in range(len(states)):
-        through = costs[:, k : k + 1] + costs[k : k + 1, :]
-        better = through < costs
-        costs[better] = through[better]
-        next_hop = np.where(better, next_hop[:, k : k + 1], next_hop)
+    compiled(cheapest_ways)(costs, next_hop)
     return Redistribution(placements=states, index=index, costs=costs, steps=steps, next_hop=next_hop)
 
 
-def _beside(tensor: WholeTensor, placement: Placement, mesh: Mesh, axis: int) -> object:
+def cheapest_ways(costs: Any, next_hop: Any) -> None:
+    """Complete single steps to the cheapest ways between all pairs."""
+    for middle in range(len(costs)):
+        for start in range(len(costs)):
+            begun = costs[start, middle]
+            if begun == np.inf:
+                continue
+            for end in range(len(costs)):
+                if begun + costs[middle, end] < costs[start, end]:
+                    costs[start, end] = begun + costs[middle, end]
+                    next_hop[start, end] = next_hop[start, middle]
+
+
+def _beside(found: Digits, placement: Placement, axis: int) -> object:
     """Return what the other axes do. It must be the same before and after a collective on this axis.
 
     A dimension split by two axes is split by the outer one first: that part cannot change below the inner one.
     """
-    found = digits(tensor.shape, placement, mesh.shape)
-    assert found is not None
     sums = tuple(where == PARTIAL for where in placement)
     return without_axis(found, axis), sums[:axis], sums[axis + 1 :]
 
 
-def _single_step(tensor: WholeTensor, source: Placement, target: Placement, mesh: Mesh, axis: int) -> Step | None:
-    before, after = source[axis], target[axis]
-    if before == after:  # a dimension split otherwise, as a whole
-        return None
-    if before == REPLICATE:  # each device keeps its part; as a partial sum, its share of the value
-        return Step(collective=None, axis=axis, time_ns=0)
-    if after == PARTIAL:
-        return None
-    unsplit = (*source[:axis], REPLICATE, *source[axis + 1 :])
-    collective = _collective(before, after)
-    time_ns = collective_ns(mesh.axes[axis], collective, local_bytes(tensor, unsplit, mesh.shape))
-    return Step(collective=collective, axis=axis, time_ns=time_ns)
+def _kind(where: int) -> int:
+    """Return REPLICATE, PARTIAL or _SPLIT."""
+    return min(where, _SPLIT)
 
 
-def _collective(before: int, after: int) -> Collective:
-    """The collective that makes of a sum or a split dimension what is wanted after it."""
-    if before == PARTIAL:
-        return Collective.ALL_REDUCE if after == REPLICATE else Collective.REDUCE_SCATTER
-    return Collective.ALL_GATHER if after == REPLICATE else Collective.ALL_TO_ALL
+def _single_steps(tensor: WholeTensor, placement: Placement, mesh: Mesh, axis: int) -> dict[tuple[int, int], Step]:
+    """Return the steps on one axis by what it does before and after; the others stay as in `placement`."""
+    unsplit = (*placement[:axis], REPLICATE, *placement[axis + 1 :])
+    size = local_bytes(tensor, unsplit, mesh.shape)
+
+    def step(collective: Collective) -> Step:
+        return Step(collective=collective, axis=axis, time_ns=collective_ns(mesh.axes[axis], collective, size))
+
+    kept = Step(collective=None, axis=axis, time_ns=0)  # each device keeps its part; as a partial sum, its share
+    return {
+        (REPLICATE, _SPLIT): kept,
+        (REPLICATE, PARTIAL): kept,
+        (PARTIAL, REPLICATE): step(Collective.ALL_REDUCE),
+        (PARTIAL, _SPLIT): step(Collective.REDUCE_SCATTER),
+        (_SPLIT, REPLICATE): step(Collective.ALL_GATHER),
+        (_SPLIT, _SPLIT): step(Collective.ALL_TO_ALL),
+    }
