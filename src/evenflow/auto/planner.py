@@ -15,6 +15,7 @@ from evenflow.auto.refine import Refined, Refinement, refine
 from evenflow.auto.sharding.overlap import USUAL, Overlap
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.meshes_tried import sharded_stages
+from evenflow.auto.stages.plain_grids import with_plain_grids
 from evenflow.auto.stages.request import ADAM_STATE_BYTES, TIME_LIMIT_S, TwoLevelRequest, silent
 from evenflow.auto.stages.sharded_stages import ShardedStages
 from evenflow.auto.stages.stage_search import plan_stages
@@ -65,7 +66,7 @@ class AutoPlan:
 
     @property
     def two_level(self) -> TwoLevelPlan | None:
-        """The near-best plan by equation 2 with the shortest simulated step."""
+        """The near-best plan by equation 2, or the plain one, that has the shortest simulated step."""
         return self.search.shortest
 
     @property
@@ -78,9 +79,11 @@ class AutoPlan:
         """Whether the model fits, and whether the plan is proven to be the shortest."""
         if self.two_level is None:
             return Status.INFEASIBLE
+        if self.provider.left_out:
+            return Status.FEASIBLE
         if self.refined:
             return self.refined.outcome.status
-        is_proven = self.two_level.step_ns == self.two_level.lower_bound_ns and not self.provider.left_out
+        is_proven = self.two_level.step_ns == self.two_level.lower_bound_ns
         return Status.OPTIMAL if is_proven else Status.FEASIBLE
 
     @property
@@ -167,6 +170,7 @@ def plan_row(row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str
     provider = sharded_stages(row, request, progress=progress)
     progress(_("choosing the stages"))
     search = plan_stages(provider, schedule=request.schedule, deadline=request.deadline)
+    search = with_plain_grids(search, provider, schedule=request.schedule)
     if search.shortest is not None:
         answer_exists()
     progress(_("refining the pipeline"))

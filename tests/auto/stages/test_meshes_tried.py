@@ -64,8 +64,8 @@ def test_when_the_time_is_over_the_best_so_far_is_the_answer() -> None:
     """The clock goes on with every look at it, so every limit ends the search at another place."""
     num_left_out, refused = set(), []
     whole = plan_row(row(), request())
-    assert not whole.notes
-    for limit in (1, 5, 10, 20, 40, 80, 160, 10_000):
+    assert not any("left out" in note for note in whole.notes)
+    for limit in (1, 5, 10, 20, 40, 60, 80, 120, 160, 240, 10_000):
         try:
             found = plan_row(row(), request(Deadline.after(limit, now=SetClock(step=1.0))))
         except InputError as error:
@@ -76,8 +76,7 @@ def test_when_the_time_is_over_the_best_so_far_is_the_answer() -> None:
         assert found.simulation.makespan_ns >= whole.simulation.makespan_ns or found.refined
         if found.provider.left_out:
             assert found.status is Status.FEASIBLE
-            (note,) = found.notes
-            assert f"the {limit} seconds were over" in note
+            (note,) = (note for note in found.notes if f"the {limit} seconds were over" in note)
             assert all(name in note for name in found.provider.left_out)
     assert all("the time limit must be enough seconds" in message for message in refused)
     assert refused
@@ -97,7 +96,7 @@ def test_a_signal_gives_the_plan_of_the_meshes_so_far(monkeypatch: pytest.Monkey
     check(found)
     assert answers == [True]
     assert len(found.provider.left_out) == len(meshes_tried(request())) - 2
-    assert "when the signal came" in found.notes[0]
+    assert any("when the signal came" in note for note in found.notes)
 
 
 def test_a_signal_in_the_middle_of_a_mesh_abandons_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,6 +83,6 @@ def test_a_stage_leaves_as_its_layer_gives_and_enters_as_the_next_takes(provider
 
 def test_submeshes_that_were_not_solved_have_no_options(provider: ShardedStages) -> None:
     assert len(provider.shardings(PAIR)) == len(Level)
-    assert len(provider.options(0, 1, PAIR)) == 2 * len(Level)
+    assert len(provider.options(0, 1, PAIR)) == 2  # all levels are equal, so one is enough
     assert provider.options(0, 1, Submesh(1, 4)) == []
     assert provider.on(mesh(3, 4)).options(0, 1, Submesh(2, 4)) == []

@@ -19,6 +19,8 @@ from evenflow.auto.sharding.mesh_costs import NUMBERS, LayerCost, MeshCosts, sta
 from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rules
 from evenflow.auto.sharding.overlap import Amounts, step_costs
 from evenflow.auto.sharding.pairwise import PairwiseSolution
+from evenflow.auto.sharding.plain.restrictions import plain_ways, restrictions
+from evenflow.auto.sharding.plain.solutions import solve_plain
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram, Training
 from evenflow.auto.sharding.recomputation import Recomputed, recomputed
 from evenflow.auto.sharding.solution_plan import amounts_of, chosen, memory_of, plan_of
@@ -28,6 +30,7 @@ from evenflow.auto.trace.dropping import Dropping
 from evenflow.auto.trace.operator_graph import OperatorGraph, Role
 from evenflow.cluster import Mesh
 from evenflow.interruption import started_processes_are_spared
+from evenflow.language import _
 from evenflow.torch_model.parts import Part
 
 
@@ -70,12 +73,12 @@ def costs_on(
     )
     if processes < 2:
         solved = ((mesh, programs, solve_levels(problem, deadline)) for mesh, programs, problem in problems)
-        yield from _until_late(layers, solved)
+        yield from _until_late(layers, solved, deadline)
         return
     with started_processes_are_spared():
         pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
     try:
-        yield from _until_late(layers, _solved_in(pool, problems, deadline))
+        yield from _until_late(layers, _solved_in(pool, problems, deadline), deadline)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
@@ -113,12 +116,12 @@ def _solved_in(
         yield mesh, programs, solution.result()
 
 
-def _until_late(layers: CapturedLayers, solved: Iterable[_Solved]) -> Iterator[MeshCosts]:
+def _until_late(layers: CapturedLayers, solved: Iterable[_Solved], deadline: Deadline) -> Iterator[MeshCosts]:
     """Yield the costs up to the first mesh for which the time was too short."""
     for mesh, programs, solutions in solved:
         if solutions is None:
             return
-        yield _costs(layers, mesh, programs, solutions)
+        yield _costs(layers, mesh, programs, solutions, deadline)
 
 
 def _costs(
@@ -126,17 +129,27 @@ def _costs(
     mesh: tuple[Mesh, Training],
     programs: Sequence[ShardingProgram],
     solutions: Sequence[Sequence[PairwiseSolution]],
+    deadline: Deadline,
 ) -> MeshCosts:
+    plain = tuple(restrictions(programs, plain_ways(mesh[0])))
+    levels = zip(Level, zip(*solutions, strict=True), strict=True)
+    ways: dict[Way, Sequence[PairwiseSolution]] = {
+        **dict(levels),
+        **solve_plain(_problem(layers, programs), plain, deadline),
+    }
     return MeshCosts(
         mesh=mesh[0],
         order=layers.order,
         layers=tuple(
-            _layer_costs(graph, longest, program, levels, drops)
-            for graph, longest, program, levels, drops in zip(
-                layers.graphs, layers.longest, programs, solutions, layers.dropping, strict=True
+            _layer_costs(graph, longest, program, {way: found[kind] for way, found in ways.items()}, drops)
+            for kind, (graph, longest, program, drops) in enumerate(
+                zip(layers.graphs, layers.longest, programs, layers.dropping, strict=True)
             )
         ),
         handed_over=layers.handed_over,
+        missing={
+            one.way: one.reason or _("its operators cannot be split like this") for one in plain if one.way not in ways
+        },
     )
 
 
@@ -144,19 +157,16 @@ def _layer_costs(
     graph: OperatorGraph,
     longest: int,
     program: ShardingProgram,
-    levels: Sequence[PairwiseSolution],
+    ways: Mapping[Way, PairwiseSolution],
     drops: Mapping[str, Dropping],
 ) -> dict[Way, LayerCost]:
-    """Return the costs of one kind, by price of memory."""
+    """Return the costs of one kind, by the way it is sharded."""
     few = [
         build(graph.with_layers(count), program.mesh, program.training, program.table)
         for count in (2, 3)
         if longest > 1
     ]
-    return {
-        level: _layer_cost(graph, program, few, solution, level, drops)
-        for level, solution in zip(Level, levels, strict=True)
-    }
+    return {way: _layer_cost(graph, program, few, solution, way, drops) for way, solution in ways.items()}
 
 
 def _layer_cost(

@@ -124,7 +124,7 @@ def solve_levels(problem: LevelsProblem, deadline: Deadline) -> list[list[Pairwi
     solvers = [OverlapSolver(program) for program in problem.programs]
     levels: dict[int, list[PairwiseSolution]] = {}
     for kind in problem.order:
-        levels[kind] = [solvers[kind].solve(_suiting(problem, kind, levels, 0), time_limit_s=deadline.left_s)]
+        levels[kind] = [solvers[kind].solve(suiting(problem, kind, levels, 0), time_limit_s=deadline.left_s)]
         if not levels[kind][0].choices:
             return None
     time_ns = sum(found[0].cost for found in levels.values())
@@ -132,7 +132,7 @@ def solve_levels(problem: LevelsProblem, deadline: Deadline) -> list[list[Pairwi
     prices = {Level.FASTEST: 0.0, **{level: price * max(1, time_ns) / max(1, size) for level, price in _PRICES.items()}}
     for level in _PRICES:
         for kind in problem.order:
-            costs = _suiting(problem, kind, levels, level)
+            costs = suiting(problem, kind, levels, level)
             found = None
             if not deadline.is_over:
                 found = _priced(solvers[kind], costs, prices[level], levels[kind], deadline.left_s)
@@ -149,7 +149,7 @@ def _best_at(
     """Return the best of what was found for a kind at every price: what one price brought may suit another better."""
     best = []
     for level, price in prices.items():
-        program = problem.programs[kind].with_costs(_suiting(problem, kind, levels, level))
+        program = problem.programs[kind].with_costs(suiting(problem, kind, levels, level))
 
         def cost(found: PairwiseSolution, program: OverlappedProgram = program, price: float = price) -> float:
             return program.step_ns(found.choices) + price * program.whole.memory_of(found.choices)
@@ -160,9 +160,7 @@ def _best_at(
     return best
 
 
-def _suiting(
-    problem: LevelsProblem, kind: int, levels: Mapping[int, list[PairwiseSolution]], level: int
-) -> list[Costs]:
+def suiting(problem: LevelsProblem, kind: int, levels: Mapping[int, list[PairwiseSolution]], level: int) -> list[Costs]:
     """Return the costs of a kind's nodes with the hops to and from the kinds that are solved at this level."""
     costs = list(problem.programs[kind].whole.costs)
     for link in problem.links:

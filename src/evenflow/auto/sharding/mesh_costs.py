@@ -12,7 +12,7 @@ from itertools import groupby
 from evenflow.auto.sharding.recomputation import Recomputed
 from evenflow.auto.sharding.redistribution import RedistributionTable
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
-from evenflow.auto.sharding.ways import Way
+from evenflow.auto.sharding.ways import PlainWay, Way
 from evenflow.cluster import Mesh, Placement, WholeTensor
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -76,6 +76,8 @@ class MeshCosts:
     """Costs of each kind, by the way it is sharded; all kinds have the same ways."""
     handed_over: tuple[WholeTensor, ...]
     """The tensor that comes into a layer of each kind."""
+    missing: Mapping[PlainWay, str] = field(default_factory=dict)
+    """Why plain plans do not exist on this mesh: what does not divide."""
 
     @property
     def ways(self) -> tuple[Way, ...]:

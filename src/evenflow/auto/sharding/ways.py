@@ -30,6 +30,8 @@ class AxisRole(StrEnum):
     """Devices have other tokens of the same samples; attention exchanges keys and values."""
     EXPERT = "expert"
     """As data, but every device has other experts, to which tokens go all-to-all."""
+    REPLICA = "replica"
+    """As data, but the state of parameters is not shared out: hybrid sharding, where only inner axes do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,12 @@ class PlainWay:
     sharding: Sharding = Sharding.NOTHING
     """What the devices of the data, context and expert axes share out of a parameter's state."""
 
+    def __str__(self) -> str:
+        return f"{' x '.join(self.roles)} zero-{self.sharding}"
+
+
+SHARING = (AxisRole.DATA, AxisRole.CONTEXT, AxisRole.EXPERT)
+"""The roles of axes whose devices share what `PlainWay.sharding` says."""
 
 Way = Level | PlainWay
 """How every layer of a stage is sharded on its mesh."""

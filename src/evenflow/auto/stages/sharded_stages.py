@@ -13,9 +13,11 @@ from functools import cached_property
 from itertools import groupby
 from math import prod
 
+import numpy as np
+
 from evenflow.auto.sharding.mesh_costs import LayerCost, MeshCosts, StageOption
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
-from evenflow.auto.sharding.ways import Way
+from evenflow.auto.sharding.ways import Level, PlainWay, Way
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.stage_provider import StageCost, exchange_ns, run_costs
 from evenflow.auto.stages.working_memory import WorkingMemory
@@ -40,6 +42,7 @@ class ShardedStages:
     working: tuple[WorkingMemory, ...] = ()
     """What layers need for their own work, by kind; empty: not known, and then as much as the largest keeps."""
     _networks: dict[tuple[Submesh, MeshSharding], tuple[Network, LayerSums]] = field(default_factory=dict, repr=False)
+    _best: dict[Submesh, tuple[MeshSharding, ...]] = field(default_factory=dict, repr=False)
 
     def on(self, cluster: Cluster) -> "ShardedStages":
         """Return the same costs on a cluster of other size, whose new submeshes are not used."""
@@ -79,26 +82,50 @@ class ShardedStages:
         meshes = self.costs.get(submesh, {})
         return tuple(MeshSharding(mesh, way) for mesh, costs in meshes.items() for way in costs.ways)
 
+    def plain(self, submesh: Submesh) -> Iterator[tuple[MeshSharding, str]]:
+        """Yield the plain plans of a submesh, each with the reason why there is none, or nothing where there is one."""
+        for mesh, costs in self.costs.get(submesh, {}).items():
+            yield from ((MeshSharding(mesh, way), "") for way in costs.ways if isinstance(way, PlainWay))
+            yield from ((MeshSharding(mesh, way), reason) for way, reason in costs.missing.items())
+
+    def stage_costs(self, first: int, end: int, submesh: Submesh, sharding: MeshSharding) -> list[StageCost]:
+        """Return the costs of layers [first, end) of the body under one sharding, for every recompute kind."""
+        return run_costs(*self._network(submesh, sharding), first, end, sharding)
+
     def layer_cost(self, submesh: Submesh, sharding: MeshSharding, kind: int) -> LayerCost:
         """Return the cost of one kind of layer, and how its operators are sharded."""
         assert sharding.way is not None
         return self.costs[submesh][sharding.mesh].layers[kind][sharding.way]
 
     def solved_programs(self) -> Iterator[ShardingPlan]:
-        """The plan of every integer program that was solved: by mesh, kind of layer and way."""
+        """The plan of every integer program that was solved freely: by mesh, kind of layer and price of memory."""
         for meshes in self.costs.values():
             for costs in meshes.values():
                 for ways in costs.layers:
-                    for cost in ways.values():
-                        yield cost.plan
+                    yield from (cost.plan for way, cost in ways.items() if isinstance(way, Level))
 
     def options(self, first: int, end: int, submesh: Submesh) -> Sequence[StageCost]:
-        """Return an option for every logical mesh, way to shard and recompute kind."""
+        """Return an option for every logical mesh, way to shard and recompute kind; ways no better than another not."""
         return [
             cost
-            for sharding in self.shardings(submesh)
+            for sharding in self._useful(submesh)
             for cost in run_costs(*self._network(submesh, sharding), first, end, sharding)
         ]
+
+    def _useful(self, submesh: Submesh) -> tuple[MeshSharding, ...]:
+        """The shardings that no other one equals or beats in every number of every layer."""
+        if submesh not in self._best:
+            every = self.shardings(submesh)
+            if not every:
+                return ()
+            places = list({kind: at for at, kind in reversed(list(enumerate(self.kinds)))}.values())
+            rows = np.array([_numbers(self.network_on(submesh, one), places) for one in every])
+            kept: list[int] = []
+            for at in np.lexsort((np.arange(len(every)), rows.sum(axis=1))):
+                if not (rows[kept] <= rows[at]).all(axis=1).any():
+                    kept.append(int(at))
+            self._best[submesh] = tuple(every[at] for at in sorted(kept))
+        return self._best[submesh]
 
     def entry_ns(self, first: int, submesh: Submesh) -> int:
         """Return the time to receive what the layer before hands on and to send its gradient."""
@@ -243,6 +270,24 @@ class ShardedStages:
     def _share(self, update_ns: int) -> int:
         """Return the share of a microbatch in what happens once a step."""
         return -(-update_ns // self.num_microbatches)
+
+
+def _numbers(network: Network, places: Sequence[int]) -> list[int]:
+    """Every number of the layers at some places, and of the ends, in a fixed order."""
+    numbers = [network.constant_bytes]
+    for layer in (network.layers[at] for at in places):
+        numbers += [layer.forward_ns, layer.parameter_bytes]
+        for mode in (layer.modes[kind] for kind in sorted(layer.modes)):
+            numbers += [mode.activation_bytes, mode.backward_ns, mode.working_bytes]
+    for end in (network.head, network.tail):
+        numbers += [
+            end.forward_ns,
+            end.backward_ns,
+            end.parameter_bytes,
+            end.activation_bytes,
+            end.working_bytes,
+        ]
+    return numbers
 
 
 def in_runs(layers: Sequence[Layer]) -> tuple[LayerRun, ...]:

@@ -1,12 +1,15 @@
 """Stages on submeshes of a cluster, what they exchange, and why there may be none."""
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 import numpy as np
 
+from evenflow.auto.sharding.ways import PlainWay
+from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.stage_provider import StageCost
 from evenflow.auto.stages.threshold_search import NEAR_PERCENT
+from evenflow.auto.wording.words import plain_words
 from evenflow.cluster import Cluster, Layout, ReshardingPlan, Submesh, plan_resharding
 from evenflow.language import _
 from evenflow.model import Communication
@@ -98,10 +101,44 @@ class TwoLevelPlan:
         forward = np.array([stage.cost.forward_ns for stage in self.stages], dtype=np.int64)
         backward = np.array([stage.cost.backward_ns for stage in self.stages], dtype=np.int64)
         messages = np.zeros((num_stages, NUM_OPS), dtype=np.int64)
-        messages[1:, Op.F] = [plan.cost_ns for plan in self.activations]
-        messages[:-1, Op.B] = [plan.cost_ns for plan in self.gradients]
+        messages[1:, Op.F] = [_message_ns(self.cluster, *pair) for pair in self.boundaries]
+        messages[:-1, Op.B] = [_message_ns(self.cluster, *reversed(pair)) for pair in self.boundaries]
         durations = duration_table(forward, backward, np.zeros_like(backward))
         return run(build_graph(order), durations, messages.reshape(-1))
+
+
+def _message_ns(cluster: Cluster, before: Layout, after: Layout) -> int:
+    """Return the time of a message between layouts, the same wherever in the cluster the two lie side by side."""
+    width = cluster.devices_per_node
+    shift = min(*before.devices, *after.devices) // width * width
+    here, there = (replace(one, devices=tuple(device - shift for device in one.devices)) for one in (before, after))
+    return _resharding_ns(cluster, here, there)
+
+
+@lru_cache(maxsize=4096)
+def _resharding_ns(cluster: Cluster, before: Layout, after: Layout) -> int:
+    return plan_resharding(before, after, cluster).cost_ns
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainGrid:
+    """A plan as people write it: equal submeshes, layers dealt evenly, one plain way and one recompute kind for all."""
+
+    submesh: Submesh
+    sharding: MeshSharding
+    num_stages: int
+    plan: TwoLevelPlan | None
+    """None where it does not fit, and where there is no such way."""
+    memory_bytes: int | None = None
+    """What the fullest device needs under the recompute kind that is chosen, or at least; None without such a way."""
+    reason: str = ""
+    """Why there is no such way."""
+
+    @property
+    def name(self) -> str:
+        """What it does, in words."""
+        assert isinstance(self.sharding.way, PlainWay)
+        return plain_words(self.sharding.way, self.sharding.mesh, self.submesh, num_stages=self.num_stages)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,20 +152,24 @@ class StagesOutcome:
     num_evaluated: int
     """Stages whose cost was asked for, of `num_possible` runs of layers on submeshes."""
     num_possible: int
+    grids: tuple[PlainGrid, ...] = ()
+    """Plans as people write them, shortest first, then those that do not fit or exist."""
 
     @property
     def shortest(self) -> TwoLevelPlan | None:
-        """The alternative within `NEAR_PERCENT` of the plan that has the shortest simulated step, messages
-        included.
+        """The one that has the shortest simulated step, messages included, of the alternatives within `NEAR_PERCENT` of
+        the plan and the grids.
         """
-        if self.plan is None:
-            return None
-        near_ns = self.plan.step_ns * NEAR_PERCENT // 100
+        near_ns = self.plan.step_ns * NEAR_PERCENT // 100 if self.plan else 0
         near = [plan for plan in self.alternatives if plan.step_ns <= near_ns]
-        return min(near, key=lambda plan: plan.timeline.makespan_ns)
+        return min([*near, *self._grid_plans], key=lambda plan: plan.timeline.makespan_ns, default=None)
+
+    @property
+    def _grid_plans(self) -> list[TwoLevelPlan]:
+        return [grid.plan for grid in self.grids if grid.plan]
 
     @property
     def shortest_equal(self) -> TwoLevelPlan | None:
         """The shortest simulated plan with equal submeshes, which the exact solver takes for equal ranks."""
         equal = [plan for plan in self.alternatives if len({stage.submesh for stage in plan.stages}) == 1]
-        return min(equal, key=lambda plan: plan.timeline.makespan_ns, default=None)
+        return min([*equal, *self._grid_plans], key=lambda plan: plan.timeline.makespan_ns, default=None)

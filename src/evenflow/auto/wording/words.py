@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from evenflow.auto.sharding.ways import AxisRole
+from evenflow.auto.sharding.ways import SHARING, AxisRole, PlainWay
 from evenflow.auto.wording.axis_use import SAME, AxisUse
 from evenflow.cluster import Submesh
 from evenflow.language import _
@@ -39,6 +39,26 @@ def sharding_words(uses: Sequence[AxisUse], mesh: Sequence[int], submesh: Submes
     for other in others:
         words = _("{words}, {more}", words=words, more=other)
     return _("mostly {words}", words=words) if min(uses[axis].share for axis in axes) < SAME else words
+
+
+def plain_words(way: PlainWay, mesh: Sequence[int], submesh: Submesh, *, num_stages: int = 1) -> str:
+    """Return what a plan as people write it does, with a pipeline of so many equal submeshes.
+
+    >>> hybrid = PlainWay((AxisRole.REPLICA, AxisRole.DATA), Sharding.PARAMETERS)
+    >>> plain_words(hybrid, (2, 4), Submesh(2, 4), num_stages=3)
+    'FSDP over 4 in the node, data parallel over 2 nodes, pipeline of 3 stages'
+    """
+    words = sharding_words([_plain_use(role, way.sharding) for role in way.roles], mesh, submesh)
+    if num_stages == 1:
+        return words
+    stages = _("pipeline of {stages} stages", stages=num_stages)
+    return stages if submesh.num_devices == 1 else _("{words}, {more}", words=words, more=stages)
+
+
+def _plain_use(role: AxisRole, sharding: Sharding) -> AxisUse:
+    if role is AxisRole.REPLICA:
+        return AxisUse(role=AxisRole.DATA)
+    return AxisUse(role=role, sharding=sharding if role in SHARING else Sharding.NOTHING)
 
 
 def _phrase(use: AxisUse, place: str) -> str:

@@ -13,7 +13,7 @@ from evenflow.units import megabytes, milliseconds
 
 if TYPE_CHECKING:
     from evenflow.auto.planner import AutoPlan
-    from evenflow.auto.stages.two_level_plan import TwoLevelPlan
+    from evenflow.auto.stages.two_level_plan import PlainGrid, TwoLevelPlan
 
 
 def auto_text(result: "AutoPlan", *, microbatch: int, sequence: int, seconds: float) -> str:
@@ -41,6 +41,7 @@ def auto_text(result: "AutoPlan", *, microbatch: int, sequence: int, seconds: fl
         _cost_table(result),
         bubble_table(simulation),
         _alternatives(result),
+        _plain(result),
         _refinement(result),
         *placement_texts(result),
         "\n".join(_("note: {note}", note=note) for note in result.notes),
@@ -179,6 +180,35 @@ def _alternatives(result: "AutoPlan") -> str:
     )
     title = _("alternatives ({count:,} different stages evaluated)", count=result.search.num_evaluated)
     return f"{title}\n{table}"
+
+
+_MOST_PLAIN = 10
+
+
+def _plain(result: "AutoPlan") -> str:
+    """Return the shortest plans as people write them, and of those without a pipeline why they are not there."""
+    grids = result.search.grids
+    there = [grid for grid in grids if grid.plan][:_MOST_PLAIN]
+    rows = [
+        [
+            "*" if grid.plan is result.two_level else "",
+            grid.name,
+            NONE if grid.plan is None else grid.plan.stages[0].cost.recompute,
+            _why_not(grid) if grid.plan is None else f"{milliseconds(grid.plan.timeline.makespan_ns):,.3f}",
+        ]
+        for grid in (*there, *(grid for grid in grids if grid.plan is None and grid.num_stages == 1))
+    ]
+    if not rows:
+        return ""
+    table = aligned(["", _("plain plan"), _("recompute"), _("simulated ms")], rows, left={0, 1, 2})
+    title = _("plans as people write them, priced alike: the shortest of {count:,}", count=len(grids))
+    return f"{title}\n{table}"
+
+
+def _why_not(grid: "PlainGrid") -> str:
+    if grid.memory_bytes is None:
+        return grid.reason
+    return _("needs {memory_mb:,.0f} MB", memory_mb=megabytes(grid.memory_bytes))
 
 
 def _stages_in_words(plan: "TwoLevelPlan", result: "AutoPlan") -> str:

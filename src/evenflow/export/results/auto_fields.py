@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # loads torch
     from evenflow.auto.placed_pipeline import PlacedStage
     from evenflow.auto.planner import AutoPlan
     from evenflow.auto.refine import Refined
-    from evenflow.auto.stages.two_level_plan import TwoLevelPlan
+    from evenflow.auto.stages.two_level_plan import PlainGrid, TwoLevelPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +54,7 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
     top = {"model": result.row.name, "cluster": _cluster(result.cluster), **setting.fields()}
     searched = {
         "alternatives": [_two_level(plan, result) for plan in result.search.alternatives],
+        "plain": [_plain(grid) for grid in result.search.grids],
         "evaluated_stages": result.search.num_evaluated,
         "possible_stages": result.search.num_possible,
         "meshes": {
@@ -151,6 +152,25 @@ def degrees_fields(found: "PlanDegrees | str") -> dict[str, object]:
             "chunks": degrees.chunks,
             "sequence_parallel": degrees.sequence_parallel,
         }
+    }
+
+
+def _plain(grid: "PlainGrid") -> dict[str, object]:
+    from evenflow.auto.sharding.ways import PlainWay
+
+    way = grid.sharding.way
+    assert isinstance(way, PlainWay)
+    return {
+        "name": grid.name,
+        "submesh": list(grid.submesh),
+        "mesh": grid.sharding.mesh,
+        "roles": [role.value for role in way.roles],
+        "zero": int(way.sharding.value),
+        "stages": grid.num_stages,
+        "recompute": grid.plan.stages[0].cost.recompute if grid.plan else None,
+        "makespan_ms": milliseconds(grid.plan.timeline.makespan_ns) if grid.plan else None,
+        "memory_mb": None if grid.memory_bytes is None else megabytes(grid.memory_bytes),
+        "reason": grid.reason or None,
     }
 
 

@@ -1,0 +1,269 @@
+"""Plain plans as restrictions of the sharding program: the same costs and memory, with fewer choices at each node.
+
+    data axis      activations split by samples, parameters read whole; what is kept of their state is the stage of ZeRO
+    replica axis   likewise, with nothing of the state shared out
+    tensor axis    matrices split where they are kept and used, never gathered; activations whole or split, whichever is
+                   cheaper, but not by samples
+
+So a plain plan is never priced worse than what a framework would run, and none undercuts the free program.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.auto.sharding.operator_strategies import OperatorStrategy
+from evenflow.auto.sharding.plain.sample_splits import Origins, SampleSplits, origins_of, sample_splits
+from evenflow.auto.sharding.program import Edge, Node, NodeKind, ShardingProgram
+from evenflow.auto.sharding.ways import SHARING, AxisRole, PlainWay
+from evenflow.auto.trace.operator_graph import Operator, Role
+from evenflow.cluster import PARTIAL, REPLICATE, Mesh
+from evenflow.language import _
+from evenflow.predict.training import Sharding
+
+_WITH_SAMPLES = (AxisRole.DATA, AxisRole.REPLICA)
+Kept = tuple[NDArray[np.intp], ...]
+"""The choices that are left at every node of a program."""
+_Mask = NDArray[np.bool_]
+"""Which choices of a node are allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restriction:
+    """A plain plan of all kinds of layers on one mesh, or the reason why there is none."""
+
+    way: PlainWay
+    kept: tuple[Kept, ...]
+    """The choices left in the program of each kind; empty where the way does not exist."""
+    reason: str = ""
+    """One sentence for tables: what does not divide."""
+
+
+def plain_ways(mesh: Mesh) -> tuple[PlainWay, ...]:
+    """Return the plain plans that a logical mesh is the natural one for.
+
+    Two axes are one of data and one of tensor parallelism. Between nodes the outer axis is no tensor axis, and both may
+    be data; axes on equal links are one axis of another mesh then.
+    """
+    roles: list[tuple[AxisRole, ...]] = []
+    if len(mesh.axes) == 1:
+        axis = mesh.axes[0]
+        roles.append((AxisRole.DATA,))
+        if axis.size > 1 and axis.domains == 1:
+            roles.append((AxisRole.TENSOR,))
+    elif len(mesh.axes) == 2:
+        outer, inner = mesh.axes
+        roles.append((AxisRole.DATA, AxisRole.TENSOR))
+        if outer.domains == outer.size > 1:
+            roles += [(AxisRole.DATA, AxisRole.DATA), (AxisRole.REPLICA, AxisRole.DATA)]
+        elif outer.domains == 1 and outer.size != inner.size:
+            roles.append((AxisRole.TENSOR, AxisRole.DATA))
+    return tuple(PlainWay(each, sharding) for each in roles for sharding in _shardings(each, mesh))
+
+
+def _shardings(roles: tuple[AxisRole, ...], mesh: Mesh) -> tuple[Sharding, ...]:
+    """The stages of ZeRO that differ from one another; hybrid sharding that shares nothing is data parallelism."""
+    shared = math.prod(axis.size for axis, role in zip(mesh.axes, roles, strict=True) if role in SHARING)
+    if shared == 1:
+        return (Sharding.NOTHING,)
+    return tuple(Sharding)[1:] if AxisRole.REPLICA in roles else tuple(Sharding)
+
+
+def restrictions(programs: Sequence[ShardingProgram], ways: Sequence[PlainWay]) -> Iterator[Restriction]:
+    """Yield the choices that each way leaves in the programs of all kinds of layers on one mesh."""
+    facts = [_Facts(program) for program in programs]
+    for way in ways:
+        reason = next((reason for one in facts if (reason := _obstacle(one, way))), "")
+        if not reason and AxisRole.TENSOR in way.roles and not any(one.matrices(way) for one in facts):
+            reason = _("no matrix divides over {devices}", devices=_size(programs[0].mesh, way, (AxisRole.TENSOR,)))
+        kept = () if reason else tuple(_kept(one, way) for one in facts)
+        yield Restriction(way=way, kept=kept, reason=reason)
+
+
+def _size(mesh: Mesh, way: PlainWay, roles: tuple[AxisRole, ...]) -> int:
+    return math.prod(axis.size for axis, role in zip(mesh.axes, way.roles, strict=True) if role in roles)
+
+
+def _obstacle(facts: "_Facts", way: PlainWay) -> str:
+    """Return why a program has no such way; nothing where it has."""
+    program = facts.program
+    parts, (samples, *_more) = _size(program.mesh, way, _WITH_SAMPLES), facts.entry.outputs[0].shape
+    if samples % parts:
+        return _("{samples} samples do not divide over {devices}", samples=samples, devices=parts)
+    tensor = _size(program.mesh, way, (AxisRole.TENSOR,))
+    for operator in program.graph.operators:
+        is_attention = "scaled_dot_product" in operator.target and not operator.backward
+        if is_attention and operator.outputs[0].shape[1] % tensor:
+            heads = operator.outputs[0].shape[1]
+            return _("{heads} heads do not divide over {devices}", heads=heads, devices=tensor)
+    return ""
+
+
+class _Facts:
+    """What restrictions of one program have in common."""
+
+    def __init__(self, program: ShardingProgram) -> None:
+        self.program = program
+        self.graph = program.graph
+        self._splits: dict[int, SampleSplits] = {}
+        self._codes: dict[tuple[int, int], _Codes] = {}
+
+    @cached_property
+    def entry(self) -> Operator:
+        return next(one for one in self.graph.operators if one.role is Role.INPUT)
+
+    @cached_property
+    def origins(self) -> Origins:
+        return origins_of(self.graph)
+
+    @cached_property
+    def incoming(self) -> Mapping[int, Edge]:
+        """The first edge into each node that is no operator: where its tensor comes from."""
+        found: dict[int, Edge] = {}
+        for edge in self.program.edges:
+            found.setdefault(edge.second, edge)
+        return found
+
+    def splits(self, axis: int) -> SampleSplits:
+        """How the samples lie on an axis."""
+        size = self.program.mesh.shape[axis]
+        if size not in self._splits:
+            self._splits[size] = sample_splits(self.graph, self.program.table, size)
+        return self._splits[size]
+
+    def codes(self, node: int, axis: int) -> "_Codes":
+        """What the choices of a node are on an axis."""
+        if (node, axis) not in self._codes:
+            self._codes[node, axis] = _Codes.of(self.program.nodes[node].strategies, axis)
+        return self._codes[node, axis]
+
+    def is_matrix(self, parameter: int) -> bool:
+        """Tell whether a parameter has two dimensions that could be split."""
+        return sum(size > 1 for size in self.graph.operators[parameter].outputs[0].shape) > 1
+
+    def divides(self, parameter: int, devices: int) -> bool:
+        """Tell whether so many devices can have equal parts of a parameter."""
+        return any(size % devices == 0 for size in self.graph.operators[parameter].outputs[0].shape)
+
+    def matrices(self, way: PlainWay) -> bool:
+        """Tell whether there is a matrix that the tensor axis splits."""
+        devices = _size(self.program.mesh, way, (AxisRole.TENSOR,))
+        return any(
+            operator.role is Role.PARAMETER and self.is_matrix(index) and self.divides(index, devices)
+            for index, operator in enumerate(self.graph.operators)
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Codes:
+    """The choices of a node on one axis, a row each: how inputs and outputs lie."""
+
+    inputs: NDArray[np.intp]
+    outputs: NDArray[np.intp]
+    has_exchanges: _Mask
+
+    @classmethod
+    def of(cls, strategies: tuple[OperatorStrategy, ...], axis: int) -> "_Codes":
+        shape = len(strategies), -1
+        return cls(
+            np.array([[one[axis] for one in each.inputs] for each in strategies], dtype=np.intp).reshape(shape),
+            np.array([[one[axis] for one in each.outputs] for each in strategies], dtype=np.intp).reshape(shape),
+            np.array([any(on == axis for on, _one in each.exchanges) for each in strategies]),
+        )
+
+
+def _kept(facts: _Facts, way: PlainWay) -> Kept:
+    """Return the choices that a way leaves at every node."""
+    return tuple(_choices(facts, way, index, node) for index, node in enumerate(facts.program.nodes))
+
+
+def _choices(facts: _Facts, way: PlainWay, index: int, node: Node) -> NDArray[np.intp]:
+    """Return the choices left at a node: those allowed on every axis, or on those axes where there are such."""
+    allowed = np.ones(len(node.strategies), dtype=np.bool_)
+    is_state = node.kind in (NodeKind.SUM, NodeKind.UPDATE)
+    is_parameter = facts.graph.operators[node.operator].role is Role.PARAMETER and node.kind is NodeKind.OPERATOR
+    for axis, role in enumerate(way.roles):
+        if facts.program.mesh.shape[axis] == 1:
+            continue
+        if is_state or is_parameter:
+            on_axis = _state(facts, way, index, node, axis)
+        elif role is AxisRole.TENSOR:
+            on_axis = _beside_products(facts, index, node, axis)
+        else:
+            on_axis = _by_samples(facts, index, node, axis)
+        if (allowed & on_axis).any():
+            allowed &= on_axis
+    if (is_state or is_parameter) and _is_shared(way.sharding, node.kind):
+        allowed = _most_shared(facts, way, index, allowed)
+    return np.flatnonzero(allowed)
+
+
+def _is_shared(sharding: Sharding, kind: NodeKind) -> bool:
+    """Tell whether a stage of ZeRO shares out parameters, summed gradients, or the state that an update needs."""
+    stages = tuple(Sharding)
+    first = {NodeKind.SUM: Sharding.GRADIENTS, NodeKind.UPDATE: Sharding.OPTIMIZER}.get(kind, Sharding.PARAMETERS)
+    return stages.index(sharding) >= stages.index(first)
+
+
+def _state(facts: _Facts, way: PlainWay, index: int, node: Node, axis: int) -> _Mask:
+    """Choices of a parameter, its summed gradient or its update on an axis, before anything is shared out evenly."""
+    codes = facts.codes(index, axis).outputs[:, 0]
+    role = way.roles[axis]
+    if role is AxisRole.TENSOR:
+        devices = facts.program.mesh.shape[axis]
+        is_split = facts.is_matrix(node.operator) and facts.divides(node.operator, devices)
+        return codes >= 0 if is_split else np.ones(len(codes), dtype=np.bool_)
+    if role in SHARING and _is_shared(way.sharding, node.kind):
+        return np.ones(len(codes), dtype=np.bool_)
+    return np.equal(codes, PARTIAL if node.kind is NodeKind.SUM else REPLICATE)
+
+
+def _most_shared(facts: _Facts, way: PlainWay, index: int, allowed: _Mask) -> _Mask:
+    """Of the choices allowed, those that share the state out over the most devices; sums of what stays whole."""
+    parts = np.ones(len(allowed), dtype=np.intp)
+    for axis, role in enumerate(way.roles):
+        if role in SHARING:
+            parts *= np.where(facts.codes(index, axis).outputs[:, 0] >= 0, facts.program.mesh.shape[axis], 1)
+    most: _Mask = parts == parts[allowed].max(initial=1)
+    return allowed & most
+
+
+def _by_samples(facts: _Facts, index: int, node: Node, axis: int) -> _Mask:
+    """Choices of an operator, copy or result on a data axis."""
+    codes, splits = facts.codes(index, axis), facts.splits(axis)
+    if node.kind is NodeKind.OPERATOR:
+        rule = splits.rules[node.operator]
+        same: _Mask = ~codes.has_exchanges
+        if rule.inputs and codes.inputs.size:
+            same &= np.equal(codes.inputs, rule.inputs).all(axis=1)
+        same &= np.equal(codes.outputs, rule.outputs).all(axis=1)
+        return same
+    edge = facts.incoming[index]
+    if edge.views:
+        lies = splits.rules[edge.views[-1]].outputs[0]
+    elif node.operator in facts.origins.parameters:
+        lies = REPLICATE  # gathered once for all who read it
+    else:
+        lies = splits.rules[node.operator].outputs[edge.output]
+    outputs = codes.outputs[:, 0]
+    return outputs == lies if lies != PARTIAL else np.ones(len(outputs), dtype=np.bool_)
+
+
+def _beside_products(facts: _Facts, index: int, node: Node, axis: int) -> _Mask:
+    """Choices on a tensor axis: matrices stay split, and what comes in and goes out is not split by samples."""
+    codes = facts.codes(index, axis)
+    if node.kind is not NodeKind.OPERATOR or facts.graph.operators[node.operator].role is not Role.COMPUTE:
+        by_features: _Mask = codes.outputs[:, 0] != 0
+        return by_features if node.kind is not NodeKind.COPY else np.ones_like(by_features)
+    allowed = ~codes.has_exchanges
+    devices = facts.program.mesh.shape[axis]
+    split = allowed.copy()
+    for place, value in enumerate(facts.graph.operators[node.operator].inputs):
+        behind = facts.origins.parameters.get(value.operator, frozenset())
+        if len(behind) == 1 and facts.is_matrix(one := next(iter(behind))) and facts.divides(one, devices):
+            split &= codes.inputs[:, place] >= 0
+    return split if split.any() else allowed

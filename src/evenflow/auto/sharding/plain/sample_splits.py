@@ -1,0 +1,126 @@
+"""How plain data parallelism runs every operator of a graph: the samples of the batch stay where they are.
+
+The batch is followed from the inputs through all operators. Each gets the rule that moves the fewest bytes, none as
+far as there are rules: activations are split by samples, parameters are read whole, gradients of parameters are sums.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from evenflow.auto.sharding.operator_strategies import StrategyTable
+from evenflow.auto.trace.operator_graph import AxisRule, Operator, OperatorGraph, Role, Value
+from evenflow.cluster import PARTIAL, REPLICATE, WholeTensor, is_even
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleSplits:
+    """The rule of every operator, views among them, on an axis of so many devices."""
+
+    rules: Mapping[int, AxisRule]
+    """By the place of the operator; what is given has no inputs."""
+
+    def of(self, value: Value) -> int:
+        """Return how a value lies: split along its samples, a partial sum, or whole."""
+        return self.rules[value.operator].outputs[value.output]
+
+
+def sample_splits(graph: OperatorGraph, table: StrategyTable, axis_size: int) -> SampleSplits:
+    """Follow the samples, dimension 0 of the first input, through the graph."""
+    entry = next(one.outputs[0] for one in graph.operators if one.role is Role.INPUT)
+    tracer = _Tracer(graph=graph, table=table, axis_size=axis_size, samples=entry.shape[:1])
+    rules = dict(tracer.rules())
+    return SampleSplits(rules={index: rules[index] for index in range(len(graph.operators))})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tracer:
+    graph: OperatorGraph
+    table: StrategyTable
+    axis_size: int
+    samples: tuple[int, ...]
+
+    def rules(self) -> Iterator[tuple[int, AxisRule]]:
+        """Yield the operators of the forward, then gradients that come in, then the backward."""
+        known: dict[int, AxisRule] = {}
+        origins = origins_of(self.graph)
+        order = sorted(range(len(self.graph.operators)), key=self._when)
+        for index in order:
+            operator = self.graph.operators[index]
+            if operator.inputs:
+                known[index] = self._cheapest(operator, known, origins, with_samples=index in origins.samples)
+            else:
+                known[index] = AxisRule(
+                    inputs=(), outputs=tuple(self._given(operator, one) for one in operator.outputs)
+                )
+            yield index, known[index]
+
+    def _when(self, index: int) -> tuple[int, int]:
+        operator = self.graph.operators[index]
+        return (1 if operator.role is Role.TANGENT else 2 if operator.backward else 0, index)
+
+    def _given(self, operator: Operator, tensor: WholeTensor) -> int:
+        has_samples = operator.role in (Role.INPUT, Role.TANGENT) and tensor.shape[:1] == self.samples
+        return 0 if has_samples and is_even(tensor, (0,), (self.axis_size,)) else REPLICATE
+
+    def _cheapest(
+        self, operator: Operator, known: Mapping[int, AxisRule], origins: "Origins", *, with_samples: bool
+    ) -> AxisRule:
+        tensors = self.graph.inputs(operator)
+        before = [known[value.operator].outputs[value.output] for value in operator.inputs]
+        whole = [value.operator in origins.parameters for value in operator.inputs]
+
+        def key(rule: AxisRule) -> tuple[float, int, int, tuple[int, ...], tuple[int, ...]]:
+            moved = sum(
+                _moved_bytes(*pair, tensor, self.axis_size, stays_whole=stays)
+                for pair, tensor, stays in zip(zip(before, rule.inputs, strict=True), tensors, whole, strict=True)
+            )
+            splits = sum(one >= 0 for one in (*rule.inputs, *rule.outputs))
+            sums = sum(one == PARTIAL for one in (*rule.inputs, *rule.outputs))
+            return moved, sums, -splits if with_samples else splits, rule.inputs, rule.outputs
+
+        rules = (
+            AxisRule(inputs=tuple(one[0] for one in way.inputs), outputs=tuple(one[0] for one in way.outputs))
+            for way in self.table.strategies(operator, tensors, (self.axis_size,))
+            if not way.exchanges
+        )
+        return min(rules, key=key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origins:
+    """What the results of operators are made of."""
+
+    samples: frozenset[int]
+    """Operators that see the batch, or the gradient of what was made of it."""
+    parameters: Mapping[int, frozenset[int]]
+    """The parameters behind an operator that sees no batch: casts and views of them."""
+
+
+def origins_of(graph: OperatorGraph) -> Origins:
+    """Tell what the operators of a graph see."""
+    samples: set[int] = set()
+    parameters: dict[int, frozenset[int]] = {}
+    for index, operator in enumerate(graph.operators):
+        if operator.role in (Role.INPUT, Role.TANGENT) or any(one.operator in samples for one in operator.inputs):
+            samples.add(index)
+        elif operator.role is Role.PARAMETER:
+            parameters[index] = frozenset({index})
+        else:
+            behind = frozenset().union(*(parameters.get(one.operator, frozenset()) for one in operator.inputs))
+            if behind:
+                parameters[index] = behind
+    return Origins(samples=frozenset(samples), parameters=parameters)
+
+
+def _moved_bytes(before: int, after: int, tensor: WholeTensor, axis_size: int, *, stays_whole: bool) -> float:
+    """Return about how many bytes a device sends to bring a tensor from one placement on an axis to another."""
+    if before == after:
+        return 0.0
+    if before == REPLICATE:  # a device keeps its part of what it has
+        return math.inf if stays_whole else 0.0
+    if after == PARTIAL:
+        return math.inf
+    if before == PARTIAL:
+        return (2.0 if after == REPLICATE else 1.0) * tensor.size_bytes
+    return tensor.size_bytes * (1.0 if after == REPLICATE else 1.0 / axis_size)

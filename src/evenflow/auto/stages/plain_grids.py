@@ -1,0 +1,100 @@
+"""Plans as people write them by hand, at the same costs as all others: grids of one plain way and a pipeline.
+
+Equal submeshes, layers dealt evenly by their number, one plain way and one recompute kind for all stages.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from evenflow.auto.stages.in_flight import assumed_schedule, in_flight_microbatches
+from evenflow.auto.stages.mesh_sharding import MeshSharding
+from evenflow.auto.stages.sharded_stages import ShardedStages
+from evenflow.auto.stages.stage_provider import StageCost
+from evenflow.auto.stages.two_level_plan import PlainGrid, StagesOutcome, SubmeshStage, TwoLevelPlan
+from evenflow.cluster import Submesh, assign, submeshes
+
+
+def with_plain_grids(outcome: StagesOutcome, provider: ShardedStages, *, schedule: str) -> StagesOutcome:
+    """Return the outcome with every plain grid on its cluster, simulated where it fits."""
+    bound_ns = outcome.plan.lower_bound_ns if outcome.plan else 0
+    grids = [
+        replace(grid, plan=replace(grid.plan, lower_bound_ns=min(bound_ns, grid.plan.step_ns))) if grid.plan else grid
+        for grid in plain_grids(provider, schedule=schedule)
+    ]
+    return replace(outcome, grids=tuple(sorted(grids, key=_order)))
+
+
+def plain_grids(provider: ShardedStages, *, schedule: str) -> Iterator[PlainGrid]:
+    """Yield a grid for every submesh that divides the cluster and leaves a layer to each, under each of its ways."""
+    cluster, num_layers = provider.cluster, len(provider.kinds)
+    for submesh in submeshes(cluster):
+        count, rest = divmod(cluster.num_devices, submesh.num_devices)
+        if rest or count > num_layers:
+            continue
+        bounds = [num_layers * stage // count for stage in range(count + 1)]
+        for sharding, reason in provider.plain(submesh):
+            if reason:
+                yield PlainGrid(submesh=submesh, sharding=sharding, num_stages=count, plan=None, reason=reason)
+            else:
+                yield _grid(provider, submesh, sharding, bounds, assumed_schedule(schedule))
+
+
+def _grid(
+    provider: ShardedStages, submesh: Submesh, sharding: MeshSharding, bounds: Sequence[int], schedule: str
+) -> PlainGrid:
+    """The grid under the recompute kind with which it is fastest where it fits."""
+    count, microbatches = len(bounds) - 1, provider.num_microbatches
+    live = in_flight_microbatches(schedule, num_microbatches=microbatches, most_stages=count)
+    by_stage = [provider.stage_costs(first, end, submesh, sharding) for first, end in pairwise(bounds)]
+    entries = sum(provider.entry_ns(first, submesh) for first in bounds[1:-1])
+    fitting: list[tuple[int, int, tuple[StageCost, ...]]] = []
+    least = None
+    for costs in zip(*by_stage, strict=True):
+        held = max(cost.static_bytes + live[count - place] * cost.activation_bytes for place, cost in enumerate(costs))
+        least = held if least is None else min(held, least)
+        if held <= provider.cluster.memory_bytes:
+            times = [cost.cost_ns for cost in costs]
+            fitting.append((sum(times) + entries + (microbatches - 1) * max(times), held, costs))
+    if not fitting:
+        return PlainGrid(submesh=submesh, sharding=sharding, num_stages=count, plan=None, memory_bytes=least)
+    step_ns, held, costs = min(fitting, key=lambda one: one[:2])
+    plan = _plan(provider, submesh, bounds, costs, schedule, step_ns)
+    return PlainGrid(submesh=submesh, sharding=sharding, num_stages=count, plan=plan, memory_bytes=held)
+
+
+def _plan(
+    provider: ShardedStages,
+    submesh: Submesh,
+    bounds: Sequence[int],
+    costs: Sequence[StageCost],
+    schedule: str,
+    step_ns: int,
+) -> TwoLevelPlan:
+    places = assign(provider.cluster, [submesh] * len(costs))
+    stages = tuple(
+        SubmeshStage(first=first, end=end, submesh=submesh, devices=devices, cost=cost)
+        for (first, end), devices, cost in zip(pairwise(bounds), places, costs, strict=True)
+    )
+    return TwoLevelPlan(
+        cluster=provider.cluster,
+        schedule=schedule,
+        num_microbatches=provider.num_microbatches,
+        stages=stages,
+        boundaries=tuple(
+            (
+                provider.boundary(after.first, submesh, before.cost.sharding, before.devices, leaving=True),
+                provider.boundary(after.first, submesh, after.cost.sharding, after.devices),
+            )
+            for before, after in pairwise(stages)
+        ),
+        step_ns=step_ns,
+        lower_bound_ns=0,
+    )
+
+
+def _order(grid: PlainGrid) -> tuple[bool, bool, int]:
+    """Those that fit by their step, then those that do not by memory, then those that do not exist."""
+    if grid.plan:
+        return False, False, grid.plan.timeline.makespan_ns
+    return True, grid.memory_bytes is None, grid.memory_bytes or 0
