@@ -200,7 +200,7 @@ def _products(layers: _Layers) -> dict[str, Product]:
             name = layer.full_name(f"{one.name}.weight").removesuffix(".weight")
             if name in products:
                 several.add(name)
-            products[name] = Product(reads=one.reads, gives=one.placement)
+            products[name] = Product(reads=one.reads, gives=one.placement, experts=one.experts)
     return {name: one for name, one in products.items() if name not in several}
 
 

@@ -19,6 +19,8 @@ class Product:
 
     reads: Placement
     gives: Placement
+    experts: Placement | None = None
+    """Of a layer of experts, placement in which their matrices are used: dimension 0 are experts, 1 is their width."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

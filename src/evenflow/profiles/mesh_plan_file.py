@@ -101,13 +101,15 @@ def _stage(fields: Fields) -> StageOnMesh:
         parameters=placements("parameters"),
         updates=placements("updates"),
         entries=placements("entries"),
-        products={
-            name: Product(
-                reads=_placement(products.inner(name), "reads", axes=len(mesh)),
-                gives=_placement(products.inner(name), "gives", axes=len(mesh)),
-            )
-            for name in products.values
-        },
+        products={name: _product(products.inner(name), axes=len(mesh)) for name in products.values},
+    )
+
+
+def _product(fields: Fields, *, axes: int) -> Product:
+    return Product(
+        reads=_placement(fields, "reads", axes=axes),
+        gives=_placement(fields, "gives", axes=axes),
+        experts=_placement(fields, "experts", axes=axes) if "experts" in fields else None,
     )
 
 

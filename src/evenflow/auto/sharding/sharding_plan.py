@@ -63,7 +63,9 @@ class ActivationSharding:
     shape: tuple[int, ...]
     placement: Placement
     reads: Placement | None = None
-    """Placement of the other factor in a product with a parameter."""
+    """Placement of the other factor in a product with a parameter, or of what experts read."""
+    experts: Placement | None = None
+    """Placement of the matrices of experts where they are used: dimension 0 are experts, 1 is their width."""
 
     def text(self) -> str:
         """Return text for people."""

@@ -100,6 +100,7 @@ def _dimensions(graph: OperatorGraph, parameter: int) -> tuple[str, ...]:
     return numbers
 
 
+EXPERTS_TARGET = "evenflow.experts.default"
 _TRANSPOSES = ("aten.t.default", "aten.transpose.int", "aten.permute.default", "aten.numpy_T.default")
 
 
@@ -133,6 +134,7 @@ def _activations(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Ac
                     shape=operator.outputs[0].shape,
                     placement=chosen(program, choices, index).outputs[0],
                     reads=_reads(program, choices, index),
+                    experts=_experts(program, choices, index),
                 )
             )
     return tuple(activations)
@@ -142,6 +144,8 @@ def _reads(program: ShardingProgram, choices: tuple[int, ...], index: int) -> Pl
     """Return the placement in which a product reads its only factor that is no parameter."""
     graph = program.graph
     operator = graph.operators[index]
+    if operator.target == EXPERTS_TARGET:
+        return chosen(program, choices, index).inputs[0]
     given = [
         position
         for position, value in enumerate(operator.inputs)
@@ -150,6 +154,15 @@ def _reads(program: ShardingProgram, choices: tuple[int, ...], index: int) -> Pl
     if not operator.cost.flops or len(given) != 1:
         return None
     return chosen(program, choices, index).inputs[given[0]]
+
+
+def _experts(program: ShardingProgram, choices: tuple[int, ...], index: int) -> Placement | None:
+    """Return the placement in which an operator of experts uses their matrices."""
+    operator = program.graph.operators[index]
+    if operator.target != EXPERTS_TARGET:
+        return None
+    of_up = chosen(program, choices, index).inputs[3]
+    return tuple(min(where, 1) for where in of_up)  # the first matrix: whatever is not its experts is their width
 
 
 def _collectives(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[PlannedCollective, ...]:

@@ -210,7 +210,11 @@ def _stage(stage: "PlacedStage") -> dict[str, object]:
         "parameters": {name: code(placement) for name, placement in stage.placements.items()},
         "updates": {name: code(placement) for name, placement in stage.updates.items()},
         "products": {
-            name: {"reads": code(product.reads), "gives": code(product.gives)}
+            name: {
+                "reads": code(product.reads),
+                "gives": code(product.gives),
+                **({} if product.experts is None else {"experts": code(product.experts)}),
+            }
             for name, product in stage.products.items()
         },
     }

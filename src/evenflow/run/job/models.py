@@ -1,11 +1,13 @@
 """The model and the data of ``evenflow run``: a decoder of transformers, of which each rank makes its own part."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from evenflow.cluster import Dtype
 from evenflow.errors import InputError
@@ -71,10 +73,28 @@ def _check_count(job: RunJob, count: int) -> None:
 
 
 def norm_in_float64(model: nn.Module) -> None:
-    """Let norms compute as exactly as the rest: transformers' own round to float32 in between."""
+    """Let norms and routers compute as exactly as the rest: transformers' own round to float32 in between."""
     for module in model.modules():
         if type(module).__name__.endswith("RMSNorm") and hasattr(module, "variance_epsilon"):
             module.forward = partial(_rms_norm, module)
+        elif type(module).__name__.endswith("Router"):
+            module.forward = partial(_in_float64, module.forward)
+
+
+def _in_float64(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    with _NoFloat32():
+        return forward(*args, **kwargs)
+
+
+class _NoFloat32(TorchFunctionMode):
+    """What asks for float32 gets float64."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is Tensor.float:
+            return args[0].double()
+        args = [torch.float64 if one is torch.float32 else one for one in args]
+        kwargs = {key: torch.float64 if one is torch.float32 else one for key, one in (kwargs or {}).items()}
+        return func(*args, **kwargs)
 
 
 def _rms_norm(module: Any, hidden: Tensor) -> Tensor:

@@ -15,13 +15,16 @@ from torch.distributed.tensor.experimental import implicit_replication
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from evenflow.run.mesh.experts import compute_experts
+from evenflow.torch_model.experts.library import as_one_operator
+
 BATCH, HEADS = 0, 1
 
 
 @contextmanager
 def on_mesh() -> Iterator[None]:
     """Let modules compute with DTensors inside; tensors that they make themselves are the same on all devices."""
-    with implicit_replication(), _LocalAttention():
+    with implicit_replication(), as_one_operator(compute_experts), _LocalAttention():
         yield
 
 

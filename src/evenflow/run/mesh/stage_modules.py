@@ -21,6 +21,7 @@ from evenflow.cluster import REPLICATED, MeshPlan, Product, StageOnMesh
 from evenflow.run.engine.stages import StageModule, StageParts
 from evenflow.run.engine.torch_names import tree_map
 from evenflow.run.mesh.attention import on_mesh, replicated
+from evenflow.run.mesh.experts import set_product
 from evenflow.torch_model.parts import Context, Part
 
 
@@ -84,6 +85,8 @@ class MeshStageModule(StageModule):
         for part in stage.parts:
             for path, module in part.module.named_modules():
                 product = where.products.get(".".join(piece for piece in (part.path, path) if piece))
+                if product is not None and product.experts is not None:
+                    set_product(module, product)
                 if product is not None:
                     module.register_forward_pre_hook(partial(_read, product))
                     module.register_forward_hook(partial(_give, product))

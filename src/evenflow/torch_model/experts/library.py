@@ -1,8 +1,10 @@
 """Experts of transformers, whose models ask a registry for the function that computes them."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -11,9 +13,58 @@ from evenflow.torch_model.experts.gates import name_of
 from evenflow.torch_model.experts.operator import experts
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenExperts:
+    """What an experts module of transformers has and is called with, as it lays it out."""
+
+    hidden: Tensor
+    """[tokens, hidden]"""
+    index: Tensor
+    """[tokens, k]: the experts of every token"""
+    weights: Tensor
+    """[tokens, k]"""
+    up: Tensor
+    """[experts, inner, hidden], or [experts, hidden, inner] where transposed."""
+    up_bias: Tensor | None
+    """[experts, inner]"""
+    down: Tensor
+    down_bias: Tensor | None
+    """As `products.Matrices` has them."""
+    halves: tuple[int, ...]
+    """The shape of inner, with -1 for the width."""
+    gate: str
+    transposed: bool
+
+    def unflattened(self, up: Tensor, up_bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Return these two, or a device's part of them, as `products.Matrices` has them."""
+        bias = None if up_bias is None else up_bias.unflatten(1, self.halves)
+        return up.unflatten(2 if self.transposed else 1, self.halves), bias
+
+
+Compute = Callable[[Any, GivenExperts], Tensor]
+"""From an experts module and what it is given to its result."""
+
+
+def run_operator(_module: Any, given: GivenExperts) -> Tensor:
+    """Compute experts as one operator."""
+    up, up_bias = given.unflattened(given.up, given.up_bias)
+    result: Tensor = experts(
+        given.hidden,
+        given.index,
+        given.weights,
+        up,
+        up_bias,
+        given.down,
+        given.down_bias,
+        given.gate,
+        given.transposed,
+    )[0]
+    return result
+
+
 @contextmanager
-def as_one_operator() -> Iterator[None]:
-    """Let models of transformers compute the experts of a layer as one operator, whatever they are set to."""
+def as_one_operator(compute: Compute = run_operator) -> Iterator[None]:
+    """Let models of transformers compute the experts of a layer by `compute`, whatever they are set to."""
     library = sys.modules.get("transformers.integrations.moe")
     if library is None:  # no such model
         yield
@@ -22,7 +73,7 @@ def as_one_operator() -> Iterator[None]:
     names = (*functions, "eager", None)
     before = {name: functions[name] for name in names if name in functions}
     for name in names:
-        functions[name] = experts_of
+        functions[name] = partial(_experts_of, compute)
     try:
         yield
     finally:
@@ -33,21 +84,25 @@ def as_one_operator() -> Iterator[None]:
                 del functions[name]
 
 
-def experts_of(module: Any, hidden: Tensor, index: Tensor, weights: Tensor) -> Tensor:
-    """Compute an experts module of transformers for tokens [tokens, hidden], experts and their weights [tokens, k]."""
+def _experts_of(compute: Compute, module: Any, hidden: Tensor, index: Tensor, weights: Tensor) -> Tensor:
     gate = None if module.has_post_expert_norm else name_of(module)
     if gate is None:  # parameters beside the matrices
         from transformers.integrations.moe import grouped_mm_experts_forward
 
-        return grouped_mm_experts_forward(module, hidden, index, weights)
-    up = module.gate_up_proj if module.has_gate else module.up_proj
-    up_bias = (module.gate_up_proj_bias if module.has_gate else module.up_proj_bias) if module.has_bias else None
-    if module.has_gate:
-        halves = (2, -1) if module.is_concatenated else (-1, 2)
-        up = up.unflatten(2 if module.is_transposed else 1, halves)
-        up_bias = None if up_bias is None else up_bias.unflatten(1, halves)
-    down_bias = module.down_proj_bias if module.has_bias else None
-    result: Tensor = experts(
-        hidden, index, weights, up, up_bias, module.down_proj, down_bias, gate, module.is_transposed
-    )[0]
-    return result
+        result: Tensor = grouped_mm_experts_forward(module, hidden, index, weights)
+        return result
+    first = "gate_up_proj" if module.has_gate else "up_proj"
+    halves = ((2, -1) if module.is_concatenated else (-1, 2)) if module.has_gate else (-1,)
+    given = GivenExperts(
+        hidden=hidden,
+        index=index,
+        weights=weights,
+        up=getattr(module, first),
+        up_bias=getattr(module, f"{first}_bias") if module.has_bias else None,
+        down=module.down_proj,
+        down_bias=module.down_proj_bias if module.has_bias else None,
+        halves=halves,
+        gate=gate,
+        transposed=module.is_transposed,
+    )
+    return compute(module, given)
