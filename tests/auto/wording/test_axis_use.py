@@ -1,11 +1,21 @@
 """What an axis is used for, of layers that were sharded by hand as plain plans do."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
+from evenflow.auto.sharding.sharding_plan import (
+    ActivationSharding,
+    CostPart,
+    ParameterSharding,
+    Phase,
+    PlannedCollective,
+)
 from evenflow.auto.sharding.ways import AxisRole
 from evenflow.auto.wording.axis_use import SAME, AxisUse, axis_uses
+from evenflow.cluster import Collective
+from evenflow.cluster.placement import split_along
 from evenflow.predict.training import Sharding
 from tests.auto.wording.made_layers import made_layer
 
@@ -31,3 +41,46 @@ def test_most_parameters_win(tensors, role):
     (use,) = axis_uses([(made_layer("tensor"), tensors), (made_layer("data"), 4 - tensors)])
     assert use.role is role
     assert use.share == pytest.approx(3 / 4)
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_experts_that_tokens_are_sent_to(sent):
+    """Experts kept by expert are expert parallel where tokens go to them, and fully sharded where they are gathered."""
+    layer = made_layer("data", zero="3")
+    (use,) = axis_uses([(with_experts(layer, sent=sent), 1)])
+    assert use == AxisUse(role=AxisRole.EXPERT if sent else AxisRole.DATA, sharding=Sharding.PARAMETERS)
+    assert use.share >= SAME
+
+
+def test_rows_of_tokens_behind_samples():
+    """Of rows that merge samples and tokens, a part of every block is a split of the tokens."""
+    layer = made_layer("data")
+    rows = split_along(0, 4)
+    products = [replace(one, reads=(rows,), placement=(rows,)) for one in layer.plan.activations]
+    (use,) = axis_uses([(replace(layer, plan=replace(layer.plan, activations=tuple(products))), 1)])
+    assert use.role is AxisRole.CONTEXT
+
+
+def with_experts(layer, *, sent):
+    """The layer with experts behind it, split by expert where they are kept."""
+    matrices = ParameterSharding(
+        name="mlp.experts.down_proj", shape=(8, 16, 64), dimensions=(), kept=(0,), gradient=(0,), update=(0,)
+    )
+    result = ActivationSharding(name="mlp.experts", shape=(128, 16), placement=(0,))
+    exchange = PlannedCollective(
+        before="mlp.experts",
+        collective=Collective.ALL_TO_ALL if sent else Collective.ALL_GATHER,
+        axis=0,
+        shape=(128, 16),
+        times=1,
+        time_ns=1,
+        part=CostPart.COMMUNICATION,
+        phase=Phase.FORWARD,
+    )
+    plan = replace(
+        layer.plan,
+        parameters=(*layer.plan.parameters, matrices),
+        activations=(*layer.plan.activations, result),
+        collectives=(exchange,),
+    )
+    return replace(layer, plan=plan)

@@ -14,11 +14,14 @@ from typing import TypeVar
 from evenflow.auto.sharding.mesh_costs import LayerCost
 from evenflow.auto.sharding.sharding_plan import ActivationSharding, ParameterSharding
 from evenflow.auto.sharding.ways import AxisRole
-from evenflow.cluster.placement import PARTIAL, REPLICATE
+from evenflow.cluster import Collective
+from evenflow.cluster.placement import PARTIAL, REPLICATE, blocks_of, dimension_of
 from evenflow.predict.training import Sharding
 
 _TOKENS = 1
 """The dimension of tokens in what comes into a layer."""
+_MATRICES = 3
+"""Dimensions of a parameter that holds a matrix for each expert, which the first one counts."""
 _T = TypeVar("_T")
 
 SAME = 0.95
@@ -55,8 +58,10 @@ def _axis_use(costs: Sequence[tuple[LayerCost, int]], axis: int) -> AxisUse:
             role = roles_of.get(parameter.name)
             if parameter.name in roles_of:
                 roles[role] += votes
-            if role is not AxisRole.TENSOR:
+            if role not in (AxisRole.TENSOR, AxisRole.EXPERT):
                 states[_state(parameter, axis)] += votes
+    if roles[AxisRole.EXPERT]:  # around its experts a layer is data parallel
+        roles[AxisRole.EXPERT] += roles.pop(AxisRole.DATA, 0)
     role, share = _most(roles, None)
     sharding, agreed = _most(states, Sharding.NOTHING)
     if role is AxisRole.TENSOR:
@@ -86,23 +91,29 @@ def _state(parameter: ParameterSharding, axis: int) -> Sharding:
 
 def _roles(cost: LayerCost, axis: int) -> Iterator[tuple[str, AxisRole | None]]:
     """Yield what the axis is for in each operator that uses a parameter, by the parameter's name."""
-    names = {parameter.name: parameter for parameter in cost.plan.parameters}
     splits_tokens = cost.entry[axis] == _TOKENS
-    for value in cost.plan.activations:
-        name = next((name for name in (f"{value.name}.weight", value.name) if name in names), None)
-        if name is not None:
-            yield name, _role(value, axis, splits_tokens=splits_tokens)
+    sent = {one.before for one in cost.plan.collectives if one.axis == axis and one.collective is Collective.ALL_TO_ALL}
+    results = {value.name: value for value in cost.plan.activations}
+    for parameter in cost.plan.parameters:
+        value = results.get(parameter.name.rpartition(".")[0]) or results.get(parameter.name)
+        if value is None:
+            continue
+        by_expert = len(parameter.shape) == _MATRICES and parameter.kept[axis] == 0
+        if by_expert and (value.name in sent or value.placement[axis] == PARTIAL):
+            yield parameter.name, AxisRole.EXPERT
+        else:
+            yield parameter.name, _role(value, axis, splits_tokens=splits_tokens)
 
 
 def _role(value: ActivationSharding, axis: int, *, splits_tokens: bool) -> AxisRole | None:
     """Return what the axis is for in an operator; `splits_tokens`: the layer's input is split along the sequence."""
     gives = value.placement[axis]
     reads = gives if value.reads is None else value.reads[axis]
-    features = gives == PARTIAL or (value.reads is None and gives == len(value.shape) - 1 > 0)
-    if reads != gives or features:
-        return AxisRole.TENSOR
-    if gives == REPLICATE:
+    if REPLICATE == gives == reads:
         return None
-    # A product sees samples and tokens as rows of one dimension.
-    merged = len(value.shape) == 2 and splits_tokens
-    return AxisRole.CONTEXT if gives > 0 or merged else AxisRole.DATA
+    by_features = value.reads is None and gives >= 0 and dimension_of(gives) == len(value.shape) - 1 > 0
+    if reads != gives or gives == PARTIAL or by_features:
+        return AxisRole.TENSOR
+    # A product sees samples and tokens as rows of one dimension, in which tokens lie behind samples.
+    rows_of_tokens = len(value.shape) == 2 and (splits_tokens or blocks_of(gives) > 1)
+    return AxisRole.CONTEXT if dimension_of(gives) > 0 or rows_of_tokens else AxisRole.DATA
