@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from evenflow.auto.deadline import Deadline
+from evenflow.auto.fixing.fixed import Fixed
 from evenflow.auto.planner import AutoPlan, plan_row
 from evenflow.auto.sharding.overlap import USUAL, Overlap
 from evenflow.auto.stages.request import TIME_LIMIT_S, TwoLevelRequest, silent
@@ -27,6 +28,7 @@ def plan_config(
     optimizer: str = "adam",
     overlap: Overlap = USUAL,
     schedule: str = "1f1b",
+    fixed: Fixed | None = None,
     time_limit_s: float = TIME_LIMIT_S,
     deadline: Deadline | None = None,
     processes: int = 1,
@@ -66,6 +68,7 @@ def plan_config(
         optimizer_bytes_per_parameter=kept_bytes,
         overlap=overlap,
         schedule=schedule,
+        fixed=fixed or Fixed(),
         deadline=deadline,
         processes=processes,
     )

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evenflow.auto.deadline import Deadline
+from evenflow.auto.fixing.fixed import Fixed
+from evenflow.auto.kept_ways import restricted
 from evenflow.auto.placed_pipeline import PlacedPipeline, PlacedStage, place, use_of
 from evenflow.auto.refine import Refined, Refinement, refine
 from evenflow.auto.sharding.overlap import USUAL, Overlap
@@ -123,6 +125,7 @@ def plan(
     optimizer_bytes_per_parameter: int = ADAM_STATE_BYTES,
     overlap: Overlap = USUAL,
     schedule: str = "1f1b",
+    fixed: Fixed | None = None,
     time_limit_s: float = TIME_LIMIT_S,
     processes: int = 1,
 ) -> AutoPlan:
@@ -145,6 +148,7 @@ def plan(
         optimizer_bytes_per_parameter=optimizer_bytes_per_parameter,
         overlap=overlap,
         schedule=schedule,
+        fixed=fixed or Fixed(),
         deadline=Deadline.after(time_limit_s),
         processes=processes,
     )
@@ -167,10 +171,11 @@ def plan(
 
 def plan_row(row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str], None] = silent) -> AutoPlan:
     """Return the two-level plan of a row of layers; `progress` is told each step before it begins."""
-    provider = sharded_stages(row, request, progress=progress)
+    provider = restricted(sharded_stages(row, request, progress=progress), request.fixed)
     progress(_("choosing the stages"))
-    search = plan_stages(provider, schedule=request.schedule, deadline=request.deadline)
-    search = with_plain_grids(search, provider, schedule=request.schedule)
+    num_stages = request.fixed.pipeline
+    search = plan_stages(provider, schedule=request.schedule, num_stages=num_stages, deadline=request.deadline)
+    search = with_plain_grids(search, provider, schedule=request.schedule, num_stages=num_stages)
     if search.shortest is not None:
         answer_exists()
     progress(_("refining the pipeline"))

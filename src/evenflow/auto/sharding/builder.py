@@ -73,6 +73,8 @@ def _add_operator(program: ShardingProgram, index: int, operator: Operator) -> N
     inputs = program.graph.inputs(operator)
     mesh, training = program.mesh, program.training
     strategies = allowed_strategies(operator, program.table.strategies(operator, inputs, mesh.shape), mesh)
+    if operator.kept_split is not None and mesh.num_devices > 1:
+        strategies = tuple(one for one in strategies if operator.keeps(one.outputs[0]))
     times = operator.times * training.num_microbatches
     costs = [compute_ns(operator, inputs, one, mesh) * times for one in strategies]
     exchanged = [exposed_ns(operator, inputs, one, mesh) * times for one in strategies]

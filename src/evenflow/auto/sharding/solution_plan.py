@@ -72,7 +72,7 @@ def _parameters(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Par
         ParameterSharding(
             name=operator.name,
             shape=operator.outputs[0].shape,
-            dimensions=_dimensions(program.graph, index),
+            dimensions=dimension_names(program.graph, index),
             kept=after[index, NodeKind.OPERATOR],
             gradient=after.get((index, NodeKind.SUM), after[index, NodeKind.OPERATOR]),
             update=after.get((index, NodeKind.UPDATE), after[index, NodeKind.OPERATOR]),
@@ -82,7 +82,7 @@ def _parameters(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Par
     )
 
 
-def _dimensions(graph: OperatorGraph, parameter: int) -> tuple[str, ...]:
+def dimension_names(graph: OperatorGraph, parameter: int) -> tuple[str, ...]:
     """Name dimensions: columns of a matrix are its outputs, rows its inputs, whichever way round it is stored."""
     shape = graph.operators[parameter].outputs[0].shape
     numbers = tuple(f"dimension {one}" for one in range(len(shape)))

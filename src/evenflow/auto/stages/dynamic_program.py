@@ -95,21 +95,30 @@ class StagePlans:
     """Thresholds for which the dynamic program was solved."""
 
 
-def has_plan(costs: CandidateCosts, *, num_devices: int, in_flight: Sequence[int], memory_limit_bytes: int) -> bool:
+def has_plan(
+    costs: CandidateCosts,
+    *,
+    num_devices: int,
+    in_flight: Sequence[int],
+    memory_limit_bytes: int,
+    num_stages: int | None = None,
+) -> bool:
     """Tell whether `best_stages` would find a plan."""
-    program = StageProgram(costs, num_devices, in_flight, memory_limit_bytes)
+    program = StageProgram(costs, num_devices, in_flight, memory_limit_bytes, num_stages)
     return bool(program.solve(int(costs.cost_ns.max()), program.most_stages))
 
 
-def least_memory_bytes(costs: CandidateCosts, *, num_devices: int, in_flight: Sequence[int]) -> int | None:
+def least_memory_bytes(
+    costs: CandidateCosts, *, num_devices: int, in_flight: Sequence[int], num_stages: int | None = None
+) -> int | None:
     """The smallest memory of a device for which `best_stages` has a plan; None where layers or devices do not go up."""
-    program = StageProgram(costs, num_devices, in_flight, 0)
+    program = StageProgram(costs, num_devices, in_flight, 0, num_stages)
     offered = costs.cost_ns >= 0
     static = np.where(offered, costs.static_bytes, np.inf)
     activation = np.where(offered, costs.activation_bytes, np.inf)
     table = program.empty_table(program.most_stages)
     compiled(fill_memory_table)(static, activation, np.asarray(in_flight, dtype=np.int64), program.sizes, table)
-    least = table[:, 0, num_devices].min()
+    least = table[program.counts, 0, num_devices].min(initial=np.inf)
     return int(least) if np.isfinite(least) else None
 
 
@@ -117,7 +126,12 @@ class StageProgram:
     """The dynamic program under one threshold."""
 
     def __init__(
-        self, costs: CandidateCosts, num_devices: int, in_flight: Sequence[int], memory_limit_bytes: int
+        self,
+        costs: CandidateCosts,
+        num_devices: int,
+        in_flight: Sequence[int],
+        memory_limit_bytes: int,
+        num_stages: int | None = None,
     ) -> None:
         most_stages = min(costs.num_layers, num_devices)
         self.shape = (most_stages + 1, costs.num_layers + 1, num_devices + 1)
@@ -133,6 +147,8 @@ class StageProgram:
                 remedy=_("group layers"),
             )
         self.costs = costs
+        self.counts = slice(None) if num_stages is None else slice(num_stages, num_stages + 1)
+        """The numbers of stages that count."""
         self.sizes = np.array([shape.num_devices for shape in costs.submeshes], dtype=np.int64)
         self.cost = np.where(costs.cost_ns >= 0, costs.cost_ns, np.inf)
         self.entry = costs.entry_ns.astype(np.float64)
@@ -140,8 +156,8 @@ class StageProgram:
 
     @property
     def most_stages(self) -> int:
-        """The most stages there can be, of a layer and a device each."""
-        return self.shape[0] - 1
+        """The most stages there can be, of a layer and a device each, or as many as are asked for."""
+        return min(self.shape[0], self.counts.stop or self.shape[0]) - 1
 
     def empty_table(self, most_stages: int) -> Floats:
         """Return a table in which nothing is possible but no stages for no layers on no devices."""
@@ -163,7 +179,9 @@ class StageProgram:
         table = self.empty_table(most_stages)
         compiled(fill_table)(*arguments, float(threshold), least, before, table)
         sums = table[:, 0, num_devices]
-        return [self._plan(arguments, threshold, table, count) for count in np.flatnonzero(np.isfinite(sums)).tolist()]
+        finite = np.flatnonzero(np.isfinite(sums)).tolist()
+        counts = range(self.shape[0])[self.counts]
+        return [self._plan(arguments, threshold, table, count) for count in finite if count in counts]
 
     def _plan(self, arguments: tuple[object, ...], threshold: int, table: Floats, num_stages: int) -> StagePlan:
         """Read the plan behind a number of stages off the table."""

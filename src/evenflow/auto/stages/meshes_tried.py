@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 
+from evenflow.auto.fixing.fixed import fixed_text
+from evenflow.auto.fixing.parameters import has_placements, with_placements
 from evenflow.auto.sharding.layer_costs import costs_on
 from evenflow.auto.sharding.mesh_costs import MeshCosts
 from evenflow.auto.sharding.program import Training
@@ -13,6 +15,7 @@ from evenflow.auto.stages.stage_search import has_even_plan
 from evenflow.auto.stages.working_memory import working_memory
 from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
 from evenflow.cluster import Cluster, Mesh, Submesh, logical_meshes, submeshes
+from evenflow.errors import InputError
 from evenflow.interruption import abandonable, answer_exists, was_interrupted
 from evenflow.language import _
 from evenflow.torch_model.parts import ModelRow
@@ -53,7 +56,8 @@ def sharded_stages(
     progress(_("tracing the layers"))
     kinds, order = kinds_of(row.parts)
     ends = [*order[: len(row.head)], *order[len(order) - len(row.tail) :]]
-    layers = capture_layers(kinds, order)
+    layers = with_placements(capture_layers(kinds, order), row.parts, request.fixed.placements)
+    request.fixed.check(request.cluster, len(row.body))
     if request.deadline.is_over:
         raise request.deadline.too_short()
     empty = ShardedStages(
@@ -65,13 +69,22 @@ def sharded_stages(
         has_tail=bool(row.tail),
         working=working_memory(kinds, ends),
     )
-    tried = meshes_tried(request)
+    tried = tuple(one for one in meshes_tried(request) if has_placements(layers, one.mesh))
+    if not tried:
+        raise InputError(
+            value=fixed_text(request.fixed),
+            rule=_("must be splits that some stage with these degrees has devices for"),
+            place="--fix",
+            remedy=_("leave one out"),
+        )
     costs: dict[Submesh, dict[tuple[int, ...], MeshCosts]] = {}
     has_plan = False
     for count, (one, found) in enumerate(_solved(layers, tried, request), 1):
         costs.setdefault(one.submesh, {})[one.mesh.shape] = found
         progress(_("operators sharded on {count} of {all} meshes", count=count, all=len(tried)))
-        if not has_plan and has_even_plan(replace(empty, costs=costs), schedule=request.schedule):
+        if not has_plan and has_even_plan(
+            replace(empty, costs=costs), schedule=request.schedule, num_stages=request.fixed.pipeline
+        ):
             has_plan = True
             answer_exists()
     if not costs:
@@ -92,6 +105,7 @@ def meshes_tried(request: TwoLevelRequest) -> tuple[TriedMesh, ...]:
         (place, _rank(cluster, shape), TriedMesh(submesh=shape, mesh=mesh))
         for shape in submeshes(cluster)
         if cluster.num_nodes % shape.num_nodes == 0 or shape.num_nodes.bit_count() == 1
+        if request.fixed.has_room(shape)
         for place, mesh in enumerate(logical_meshes(cluster, shape, request.accelerator))
     ]
     return tuple(one for *_rest, one in sorted(found, key=lambda item: item[:2]))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from evenflow.auto.deadline import Deadline
+from evenflow.auto.fixing.fixed import Fixed
 from evenflow.auto.sharding.overlap import USUAL, Overlap
 from evenflow.auto.stages.in_flight import assumed_schedule
 from evenflow.cluster import A100, Accelerator, Cluster
@@ -42,6 +43,8 @@ class TwoLevelRequest:
     """The schedule that stages are chosen for; the refinement tries others."""
     deadline: Deadline = field(default_factory=lambda: Deadline.after(TIME_LIMIT_S), compare=False)
     """When the best answer so far is given: tracing, shardings, stages and refinement share what is left."""
+    fixed: Fixed = field(default_factory=Fixed)
+    """What every plan must keep to."""
     processes: int = 1
     """Processes that solve integer programs side by side."""
 

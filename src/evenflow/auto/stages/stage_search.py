@@ -22,17 +22,24 @@ _MOST_DEVICES = 4096
 
 
 def plan_stages(
-    provider: StageProvider, *, schedule: str = "1f1b", processes: int = 1, deadline: Deadline | None = None
+    provider: StageProvider,
+    *,
+    schedule: str = "1f1b",
+    processes: int = 1,
+    num_stages: int | None = None,
+    deadline: Deadline | None = None,
 ) -> StagesOutcome:
     """Choose stages and submeshes that minimise the step by equation 2, within the memory of the devices.
 
     `provider` gives the costs on its cluster; those of larger clusters are asked for only to say how many devices would
-    do. From `deadline` on the best so far is taken. Raises InputError for sizes that make no sense.
+    do. There are `num_stages` stages where that is given. From `deadline` on the best so far is taken.
+
+    Raises InputError for sizes that make no sense.
     """
     family = assumed_schedule(schedule)
     deadline = deadline or Deadline.after(math.inf)
     with asking(provider, processes=processes) as asker:
-        search = _StageSearch(asker=asker, schedule=family, deadline=deadline)
+        search = _StageSearch(asker=asker, schedule=family, num_stages=num_stages, deadline=deadline)
         candidates = search.candidates()
         plans = search.best(candidates)
         shortage = None
@@ -48,10 +55,11 @@ def plan_stages(
     )
 
 
-def has_even_plan(provider: StageProvider, *, schedule: str) -> bool:
+def has_even_plan(provider: StageProvider, *, schedule: str, num_stages: int | None = None) -> bool:
     """Tell whether a pipeline of equal submeshes with evenly many layers fits: whether there is a plan, but quickly."""
     with asking(provider) as asker:
-        search = _StageSearch(asker=asker, schedule=assumed_schedule(schedule), deadline=Deadline.after(math.inf))
+        family = assumed_schedule(schedule)
+        search = _StageSearch(asker=asker, schedule=family, num_stages=num_stages, deadline=Deadline.after(math.inf))
         return any(True for _step in search._even_steps())
 
 
@@ -61,6 +69,8 @@ class _StageSearch:
 
     asker: Asker
     schedule: str
+    num_stages: int | None
+    """Stages that there must be; None: any number."""
     deadline: Deadline
 
     @property
@@ -106,7 +116,7 @@ class _StageSearch:
         cuts = {}
         for shape in submeshes(self.cluster):
             count, rest = divmod(self.cluster.num_devices, shape.num_devices)
-            if not rest and count <= self.num_layers:
+            if not rest and count <= self.num_layers and self.num_stages in (None, count):
                 cuts[shape] = [self.num_layers * stage // count for stage in range(count + 1)]
         runs = [(first, end, shape) for shape, bounds in cuts.items() for first, end in pairwise(bounds)]
         options = dict(zip(runs, self.asker.ask(runs), strict=True))
@@ -132,13 +142,16 @@ class _StageSearch:
             num_microbatches=self.num_microbatches,
             in_flight=self.in_flight,
             memory_limit_bytes=self.cluster.memory_bytes,
+            num_stages=self.num_stages,
             deadline=self.deadline,
         )
 
     def least_memory(self) -> int:
         """The smallest memory of a device with which a plan exists."""
         costs = self.candidates_within(None, None).costs
-        least = least_memory_bytes(costs, num_devices=self.cluster.num_devices, in_flight=self.in_flight)
+        least = least_memory_bytes(
+            costs, num_devices=self.cluster.num_devices, in_flight=self.in_flight, num_stages=self.num_stages
+        )
         if least is None:
             raise InputError(
                 value=self.cluster.num_devices,
@@ -186,7 +199,7 @@ def _enough_nodes(search: _StageSearch) -> int | None:
     def enough(num_nodes: int) -> bool:
         larger = replace(search.cluster, num_nodes=num_nodes)
         with asking(search.provider.on(larger)) as asker:
-            other = _StageSearch(asker=asker, schedule=search.schedule, deadline=search.deadline)
+            other = replace(search, asker=asker)
             candidates = other.candidates_within(larger.memory_bytes, None)
         try:
             return has_plan(
@@ -194,6 +207,7 @@ def _enough_nodes(search: _StageSearch) -> int | None:
                 num_devices=larger.num_devices,
                 in_flight=other.in_flight,
                 memory_limit_bytes=larger.memory_bytes,
+                num_stages=search.num_stages,
             )
         except InputError:  # too many layers and devices to tell
             return False

@@ -28,11 +28,13 @@ def best_stages(
     num_microbatches: int,
     in_flight: Sequence[int],
     memory_limit_bytes: int,
+    num_stages: int | None = None,
     deadline: Deadline | None = None,
 ) -> StagePlans:
     """The stages and submeshes that use all devices and minimise the time of a step.
 
-    From `deadline` on the best that was met is the answer, once there is one; its bound says how far it may be off.
+    With `num_stages` there are so many, otherwise any number. From `deadline` on the best that was met is the answer,
+    once there is one; its bound says how far it may be off.
 
     ``in_flight[s]`` is how many activations the s-th stage from the end holds, for s from 1 to the smaller of layers
     and devices, and does not fall (see `in_flight_microbatches`). Without a deadline the result depends on the input
@@ -40,7 +42,7 @@ def best_stages(
 
     Raises InputError for sizes beyond what can be computed exactly.
     """
-    program = StageProgram(costs, num_devices, in_flight, memory_limit_bytes)
+    program = StageProgram(costs, num_devices, in_flight, memory_limit_bytes, num_stages)
     values = [int(value) for value in np.unique(costs.cost_ns[costs.cost_ns >= 0])]
     search = _ThresholdSearch(program=program, values=values, others=num_microbatches - 1)
     search.run(deadline or Deadline.after(math.inf))

@@ -4,7 +4,7 @@ import enum
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
-from evenflow.cluster import Collective, OperatorCost, WholeTensor
+from evenflow.cluster import REPLICATE, Collective, OperatorCost, Placement, WholeTensor
 from evenflow.cluster.splits.view_groups import DimensionGroups
 
 _NOTHING = OperatorCost(launches=0)
@@ -75,8 +75,17 @@ class Operator:
     """Outputs that the forward keeps for the backward."""
     times: int = 1
     """Number of equal layers that run it; they all get one and the same choice."""
+    kept_split: int | None = None
+    """Of a parameter, the one dimension that must be split where it is kept, or REPLICATE; None: any."""
     module: str = ""
     """Path of the innermost module whose forward it is part of, or, in the backward, belongs to."""
+
+    def keeps(self, placement: Placement) -> bool:
+        """Tell whether a parameter may be kept like this on several devices."""
+        if self.kept_split is None:
+            return True
+        split = {where for where in placement if where != REPLICATE}
+        return split == (set() if self.kept_split == REPLICATE else {self.kept_split})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,14 @@ class AutoSetting:
 
 def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> dict[str, object]:
     """Return the plan, its stages and their shardings, or why there is none."""
-    top = {"model": result.row.name, "cluster": _cluster(result.cluster), **setting.fields()}
+    from evenflow.auto.fixing.fixed import fixed_text
+
+    top = {
+        "model": result.row.name,
+        "cluster": _cluster(result.cluster),
+        **setting.fields(),
+        "fixed": fixed_text(result.request.fixed),
+    }
     searched = {
         "alternatives": [_two_level(plan, result) for plan in result.search.alternatives],
         "plain": [_plain(grid) for grid in result.search.grids],

@@ -19,6 +19,7 @@ from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.shared.torch_extra import torch_extra
 from evenflow.cli.text.auto_text import auto_text, shortage_text
 from evenflow.cli.verbs.auto.cluster_options import ClusterOptions, cluster_options, taken_notes
+from evenflow.cli.verbs.auto.fix_option import fix_option
 from evenflow.cluster import Dtype
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.auto_fields import AutoSetting, auto_fields
@@ -28,7 +29,8 @@ from evenflow.profiles.accelerator_file import accelerator_given, accelerator_pa
 if TYPE_CHECKING:
     from evenflow.auto.deadline import Deadline
     from evenflow.auto.planner import AutoPlan
-    from evenflow.cluster import Accelerator, Cluster
+    from evenflow.cli.verbs.auto.fix_option import fix_option
+from evenflow.cluster import Accelerator, Cluster
 
 MOST_PROCESSES = 8
 
@@ -68,6 +70,7 @@ MOST_PROCESSES = 8
     show_default=True,
     help="Order of work that the stages are chosen for; the refinement tries others.",
 )
+@fix_option
 @options.TIME_LIMIT
 @click.option(
     "-o",
@@ -85,6 +88,7 @@ def auto(
     described: ClusterOptions,
     microbatch: int | None,
     microbatches: int,
+    fixed: dict[str, Any],
     time_limit: float,
     layer_file: Path | None,
     json_file: Path | None,
@@ -127,7 +131,7 @@ def auto(
     )
     config = read_config(path)
     with shown_step(_("loading PyTorch")) as progress:
-        result = _plan(config, cluster, device, setting, deadline, progress)
+        result = _plan(config, cluster, device, setting, fixed, deadline, progress)
     result = replace(result, notes=(*taken_notes(cluster, device), *result.notes))
     return _answer(result, setting, outputs, seconds=time.monotonic() - started)
 
@@ -137,6 +141,7 @@ def _plan(
     cluster: "Cluster",
     device: "Accelerator",
     setting: AutoSetting,
+    fixed: dict[str, Any],
     deadline: "Deadline",
     progress: Callable[[str], None],
 ) -> "AutoPlan":
@@ -144,6 +149,7 @@ def _plan(
     with torch_extra(place="evenflow auto"):
         import evenflow.torch_model.training_row  # noqa: F401 - it imports both
         from evenflow.auto.config_planner import plan_config
+        from evenflow.auto.fixing.fixed import Fixed
         from evenflow.auto.sharding.overlap import Overlap
     return plan_config(
         config.fields,
@@ -157,6 +163,7 @@ def _plan(
         optimizer=setting.optimizer,
         overlap=Overlap.of(setting.overlap),
         schedule=setting.schedule,
+        fixed=Fixed(**fixed),
         deadline=deadline,
         processes=min(MOST_PROCESSES, os.cpu_count() or 1),
         name=config.name,

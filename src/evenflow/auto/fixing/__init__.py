@@ -1,0 +1,1 @@
+"""What a user decides of a plan before the search."""

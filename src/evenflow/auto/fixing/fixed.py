@@ -1,0 +1,109 @@
+"""What a user decides of a plan before the search: degrees of parallelism, and where parameters lie."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from evenflow.auto.sharding.mesh_costs import MeshCosts
+from evenflow.auto.sharding.ways import AxisRole, PlainWay, Way
+from evenflow.auto.wording.axis_use import SAME, AxisUse, axis_uses
+from evenflow.cluster import Cluster, Submesh
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.predict.training import Sharding
+
+_ROLES = {
+    "tensor": (AxisRole.TENSOR,),
+    "context": (AxisRole.CONTEXT,),
+    "expert": (AxisRole.EXPERT,),
+    "data": (AxisRole.DATA, AxisRole.EXPERT),
+}
+"""The roles of axes whose devices a degree counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """Decisions that every plan keeps to; None leaves a degree open."""
+
+    tensor: int | None = None
+    data: int | None = None
+    context: int | None = None
+    expert: int | None = None
+    """Devices of the data-parallel ones that share experts."""
+    pipeline: int | None = None
+    """Stages; chunks of a rank that the refinement makes of them do not count."""
+    zero: Sharding | None = None
+    placements: tuple[tuple[str, str], ...] = ()
+    """Names of parameters, which may have ``*`` in them, each with the dimension that is split where they are kept."""
+
+    @property
+    def says_sharding(self) -> bool:
+        """Whether it decides how the devices of a stage are used."""
+        return self.zero is not None or any(getattr(self, name) is not None for name in _ROLES)
+
+    def check(self, cluster: Cluster, num_layers: int) -> None:
+        """Raise InputError for degrees that no plan of so many layers on the cluster has."""
+        across = [self.tensor, self.data, self.context, self.pipeline]
+        devices = prod(degree for degree in across if degree)
+        is_whole = None not in across
+        if cluster.num_devices % devices or (is_whole and devices != cluster.num_devices):
+            rule = _("must be the {count} devices", count=cluster.num_devices)
+            if not is_whole:
+                rule = _("must divide the {count} devices", count=cluster.num_devices)
+            raise InputError(
+                value=devices,
+                rule=rule,
+                place=_("the product of the degrees of --fix"),
+                remedy=_("choose other degrees, or leave one out"),
+            )
+        if self.pipeline is not None and self.pipeline > num_layers:
+            raise InputError(
+                value=self.pipeline,
+                rule=_("must be at most the {count} layers", count=num_layers),
+                place="--fix: pipeline",
+            )
+
+    def has_room(self, submesh: Submesh) -> bool:
+        """Tell whether a stage on `submesh` can have the degrees."""
+        inside = [self.tensor, self.data, self.context]
+        devices = prod(degree for degree in inside if degree)
+        return submesh.num_devices == devices if None not in inside else submesh.num_devices % devices == 0
+
+    def allows(self, costs: MeshCosts, way: Way) -> bool:
+        """Tell whether layers that are sharded in a way have the degrees."""
+        if not self.says_sharding:
+            return True
+        found = _uses(costs, way)
+        return found is not None and self._keeps(found)
+
+    def _keeps(self, axes: Sequence[tuple[int, AxisUse]]) -> bool:
+        for name, roles in _ROLES.items():
+            wanted = getattr(self, name)
+            if wanted is not None and wanted != prod(size for size, use in axes if use.role in roles):
+                return False
+        sharing = {use.sharding for _size, use in axes if use.role is not AxisRole.TENSOR}
+        return self.zero is None or sharing <= {self.zero}
+
+
+def _uses(costs: MeshCosts, way: Way) -> list[tuple[int, AxisUse]] | None:
+    """Return what the axes of more than one device are for in all layers; None where layers differ, or do the same."""
+    shape = costs.mesh.shape
+    if isinstance(way, PlainWay):
+        uses = [AxisUse(role=role, sharding=way.sharding) for role in way.roles]
+    else:
+        found = [axis_uses([(ways[way], 1)]) for ways in costs.layers]
+        uses = list(found[0])
+        axes = [axis for axis, size in enumerate(shape) if size > 1]
+        if any(one[axis] != uses[axis] or one[axis].share < SAME for one in found for axis in axes):
+            return None
+        if any(uses[axis].role is None for axis in axes):
+            return None
+    return [(size, use) for size, use in zip(shape, uses, strict=True) if size > 1]
+
+
+def fixed_text(fixed: Fixed) -> str:
+    """Return the degrees as they are given: ``tensor=8,zero=1``."""
+    degrees = [
+        f"{name}={getattr(fixed, name)}" for name in (*_ROLES, "pipeline", "zero") if getattr(fixed, name) is not None
+    ]
+    return ",".join([*degrees, *(f"{name}={split}" for name, split in fixed.placements)])
