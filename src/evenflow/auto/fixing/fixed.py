@@ -103,7 +103,6 @@ def _uses(costs: MeshCosts, way: Way) -> list[tuple[int, AxisUse]] | None:
 
 def fixed_text(fixed: Fixed) -> str:
     """Return the degrees as they are given: ``tensor=8,zero=1``."""
-    degrees = [
-        f"{name}={getattr(fixed, name)}" for name in (*_ROLES, "pipeline", "zero") if getattr(fixed, name) is not None
-    ]
+    values = {name: getattr(fixed, name) for name in (*_ROLES, "pipeline", "zero")}
+    degrees = [f"{name}={value}" for name, value in values.items() if value is not None]
     return ",".join([*degrees, *(f"{name}={split}" for name, split in fixed.placements)])

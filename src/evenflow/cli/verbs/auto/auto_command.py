@@ -29,7 +29,6 @@ from evenflow.profiles.accelerator_file import accelerator_given, accelerator_pa
 if TYPE_CHECKING:
     from evenflow.auto.deadline import Deadline
     from evenflow.auto.planner import AutoPlan
-    from evenflow.cli.verbs.auto.fix_option import fix_option
 from evenflow.cluster import Accelerator, Cluster
 
 MOST_PROCESSES = 8

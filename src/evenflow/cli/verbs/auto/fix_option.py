@@ -59,9 +59,8 @@ def parse_fixed(texts: Iterable[str]) -> dict[str, Any]:
 def _degree(name: str, value: str) -> object:
     if name == ZERO:
         if value not in tuple(Sharding):
-            raise InputError(
-                value=value, rule=_("must be one of {names}", names=", ".join(Sharding)), place=_place(name)
-            )
+            rule = _("must be one of {names}", names=", ".join(Sharding))
+            raise InputError(value=value, rule=rule, place=f"{OPTION}: {name}")
         return Sharding(value)
     if name not in DEGREES:
         near = nearest(name, (*DEGREES, ZERO))
