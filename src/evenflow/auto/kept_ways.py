@@ -1,12 +1,13 @@
 """The costs of stages with those ways to shard that a user's decisions leave."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from evenflow.auto.fixing.fixed import Fixed, fixed_text
 from evenflow.auto.sharding.mesh_costs import MeshCosts
 from evenflow.auto.stages.sharded_stages import ShardedStages
 from evenflow.errors import InputError
-from evenflow.language import _
+from evenflow.language import _, joined
 
 
 def restricted(provider: ShardedStages, fixed: Fixed) -> ShardedStages:
@@ -23,15 +24,27 @@ def restricted(provider: ShardedStages, fixed: Fixed) -> ShardedStages:
         if (kept := {shape: left for shape, found in meshes.items() if (left := _left(found, fixed)).ways})
     }
     if not costs:
+        reasons = list(dict.fromkeys(_reasons(provider, fixed)))
         raise InputError(
             value=fixed_text(fixed),
             rule=_("must be degrees with which the layers can be sharded"),
             place="--fix",
-            remedy=_("choose other degrees, or leave one out"),
+            remedy=joined(reasons) if reasons else _("choose other degrees, or leave one out"),
         )
     return replace(provider, costs=costs)
 
 
 def _left(costs: MeshCosts, fixed: Fixed) -> MeshCosts:
     ways = [way for way in costs.ways if fixed.allows(costs, way)]
-    return replace(costs, layers=tuple({way: kind[way] for way in ways} for kind in costs.layers))
+    return replace(
+        costs,
+        layers=tuple({way: kind[way] for way in ways} for kind in costs.layers),
+        missing={way: reason for way, reason in costs.missing.items() if fixed.allows(costs, way)},
+    )
+
+
+def _reasons(provider: ShardedStages, fixed: Fixed) -> Iterator[str]:
+    """Yield why plain ways with the degrees do not exist."""
+    for meshes in provider.costs.values():
+        for costs in meshes.values():
+            yield from (reason for way, reason in costs.missing.items() if fixed.allows(costs, way))

@@ -16,7 +16,7 @@ _ROLES = {
     "tensor": (AxisRole.TENSOR,),
     "context": (AxisRole.CONTEXT,),
     "expert": (AxisRole.EXPERT,),
-    "data": (AxisRole.DATA, AxisRole.EXPERT),
+    "data": (AxisRole.DATA, AxisRole.EXPERT, AxisRole.REPLICA),
 }
 """The roles of axes whose devices a degree counts."""
 
@@ -81,7 +81,7 @@ class Fixed:
             wanted = getattr(self, name)
             if wanted is not None and wanted != prod(size for size, use in axes if use.role in roles):
                 return False
-        sharing = {use.sharding for _size, use in axes if use.role is not AxisRole.TENSOR}
+        sharing = {use.sharding for _size, use in axes if use.role not in (AxisRole.TENSOR, AxisRole.REPLICA)}
         return self.zero is None or sharing <= {self.zero}
 
 

@@ -15,12 +15,15 @@ from evenflow.auto.stages.two_level_plan import PlainGrid, StagesOutcome, Submes
 from evenflow.cluster import Submesh, assign, submeshes
 
 
-def with_plain_grids(outcome: StagesOutcome, provider: ShardedStages, *, schedule: str) -> StagesOutcome:
-    """Return the outcome with every plain grid on its cluster, simulated where it fits."""
+def with_plain_grids(
+    outcome: StagesOutcome, provider: ShardedStages, *, schedule: str, num_stages: int | None = None
+) -> StagesOutcome:
+    """Return the outcome with every plain grid on its cluster, or those of so many stages, simulated where they fit."""
     bound_ns = outcome.plan.lower_bound_ns if outcome.plan else 0
     grids = [
         replace(grid, plan=replace(grid.plan, lower_bound_ns=min(bound_ns, grid.plan.step_ns))) if grid.plan else grid
         for grid in plain_grids(provider, schedule=schedule)
+        if num_stages in (None, grid.num_stages)
     ]
     return replace(outcome, grids=tuple(sorted(grids, key=_order)))
 

@@ -42,7 +42,7 @@ class ShardedStages:
     working: tuple[WorkingMemory, ...] = ()
     """What layers need for their own work, by kind; empty: not known, and then as much as the largest keeps."""
     _networks: dict[tuple[Submesh, MeshSharding], tuple[Network, LayerSums]] = field(default_factory=dict, repr=False)
-    _best: dict[Submesh, tuple[MeshSharding, ...]] = field(default_factory=dict, repr=False)
+    _best: dict[Submesh, tuple[MeshSharding, ...]] = field(default_factory=dict, init=False, repr=False)
 
     def on(self, cluster: Cluster) -> "ShardedStages":
         """Return the same costs on a cluster of other size, whose new submeshes are not used."""

@@ -79,6 +79,8 @@ def _answer(result: "AutoPlan", seconds: float) -> Iterator[str]:
     )
     programs = list(result.provider.solved_programs())
     proven = sum(plan.status is Status.OPTIMAL for plan in programs)
+    if not programs:  # plain plans alone
+        return
     yield _(
         "shardings: {proven} of {num_programs} integer programs solved to proven optimality",
         proven=proven,
