@@ -11,7 +11,7 @@ from evenflow.auto.sharding.operator_time import (
     update_ns,
 )
 from evenflow.auto.sharding.overlap import Purpose
-from evenflow.auto.sharding.program import Edge, NodeKind, ShardingProgram, Training
+from evenflow.auto.sharding.program import Edge, NodeKind, Runs, ShardingProgram, Training
 from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role, Route, Value
 from evenflow.cluster import Mesh, local_bytes, placements
 
@@ -34,6 +34,11 @@ class _Group:
     from_layer_before: bool
     backward: bool
 
+    @property
+    def runs(self) -> Runs:
+        """How often that is among equal layers."""
+        return Runs.BETWEEN_LAYERS if self.from_layer_before else _runs(self.times)
+
     @staticmethod
     def of(route: Route, *, backward: bool) -> "_Group":
         return _Group(
@@ -42,6 +47,11 @@ class _Group:
 
 
 _Readers = dict[_Group, list[_Reader]]
+
+
+def _runs(times: int) -> Runs:
+    """Return how often an operator runs that does so many times in a pass: equal layers are two at least."""
+    return Runs.EACH_LAYER if times > 1 else Runs.ONCE
 
 
 def build(graph: OperatorGraph, mesh: Mesh, training: Training, table: StrategyTable) -> ShardingProgram:
@@ -84,6 +94,7 @@ def _add_operator(program: ShardingProgram, index: int, operator: Operator) -> N
         NodeKind.OPERATOR,
         strategies,
         times=times,
+        runs=_runs(operator.times),
         backward=operator.backward,
         costs=costs,
         exchanged=exchanged,
@@ -109,11 +120,13 @@ def _add_edges(program: ShardingProgram, group: _Group, readers: list[_Reader]) 
     if len(readers) > 1:
         states = program.redistributions.of(tensor).placements
         same = tuple(OperatorStrategy(inputs=(one,), outputs=(one,)) for one in states)
-        copy = program.add_node(source.operator, NodeKind.COPY, same, times=times, backward=group.backward)
+        copy = program.add_node(
+            source.operator, NodeKind.COPY, same, times=times, runs=group.runs, backward=group.backward
+        )
         every = {_purpose(program, source, one) for one in readers}
         program.connect(
             Edge(
-                first=first, second=copy, output=output, input=0, tensor=tensor, views=(), times=times,
+                first=first, second=copy, output=output, input=0, tensor=tensor, views=(), times=times, runs=group.runs,
                 purpose=every.pop() if len(every) == 1 else Purpose.OTHER,
             )
         )  # fmt: skip
@@ -121,7 +134,7 @@ def _add_edges(program: ShardingProgram, group: _Group, readers: list[_Reader]) 
     for one in readers:
         edge = Edge(
             first=first, second=one.node, output=output, input=one.input, tensor=tensor, views=one.views, times=times,
-            purpose=_purpose(program, source, one),
+            runs=group.runs, purpose=_purpose(program, source, one),
         )  # fmt: skip
         program.connect(edge)
 
@@ -145,7 +158,7 @@ def _add_result(program: ShardingProgram, value: Value, readers: _Readers) -> No
     states = tuple(placements(tensor, program.mesh.shape, partial=False))
     same = tuple(OperatorStrategy(inputs=(one,), outputs=(one,)) for one in states)
     backward = program.graph.operators[value.operator].backward
-    node = program.add_node(route.source.operator, NodeKind.RESULT, same, times=1, backward=backward)
+    node = program.add_node(route.source.operator, NodeKind.RESULT, same, times=1, runs=Runs.ONCE, backward=backward)
     reader = _Reader(node=node, input=0, views=route.views)
     readers.setdefault(_Group.of(route, backward=backward), []).append(reader)
 
@@ -167,7 +180,9 @@ def _add_update(
     times = operator.times
     added = times * (program.training.num_microbatches - 1)  # the gradient of the first microbatch stays where it is
     costs = [addition_ns(tensor, one, program.mesh) * added for one, _ in kept]
-    sum_node = program.add_node(parameter, NodeKind.SUM, sums, times=times, backward=True, costs=costs, memory=memory)
+    sum_node = program.add_node(
+        parameter, NodeKind.SUM, sums, times=times, runs=_runs(times), backward=True, costs=costs, memory=memory
+    )
     for route in program.graph.routes(gradient, operator.times):
         reader = _Reader(node=sum_node, input=0, views=route.views)
         readers.setdefault(_Group.of(route, backward=True), []).append(reader)
@@ -179,12 +194,15 @@ def _add_update(
     ]
     costs = [times * update_ns(tensor, one.outputs[0], program.mesh, state_bytes=state) for one in updates]
     update_node = program.add_node(
-        parameter, NodeKind.UPDATE, updates, times=times, backward=True, costs=costs, memory=memory
+        parameter, NodeKind.UPDATE, updates, times=times, runs=_runs(times), backward=True, costs=costs, memory=memory
     )
     for first, second, purpose in (
         (sum_node, update_node, Purpose.STEP_REDUCTION),
         (update_node, program.node_of[parameter], Purpose.STEP_GATHER),
     ):
         program.connect(
-            Edge(first=first, second=second, output=0, input=0, tensor=tensor, views=(), times=times, purpose=purpose)
-        )
+            Edge(
+                first=first, second=second, output=0, input=0, tensor=tensor, views=(), times=times, runs=_runs(times),
+                purpose=purpose,
+            )
+        )  # fmt: skip

@@ -161,11 +161,7 @@ def _layer_costs(
     drops: Mapping[str, Dropping],
 ) -> dict[Way, LayerCost]:
     """Return the costs of one kind, by the way it is sharded."""
-    few = [
-        build(graph.with_layers(count), program.mesh, program.training, program.table)
-        for count in (2, 3)
-        if longest > 1
-    ]
+    few = [program.with_layers(count) for count in (2, 3) if longest > 1]
     return {way: _layer_cost(graph, program, few, solution, way, drops) for way, solution in ways.items()}
 
 

@@ -11,7 +11,7 @@ of its two placements, so parameters, gradients and optimizer state are nodes li
 parallelism and the three stages of ZeRO), and equal layers share their variables.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -54,6 +54,18 @@ class Training:
                 )
 
 
+class Runs(Enum):
+    """How often something happens in a pass through equal layers."""
+
+    ONCE = "outside of them"
+    EACH_LAYER = "in each of them"
+    BETWEEN_LAYERS = "from each of them to the next"
+
+    def among(self, num_layers: int) -> int:
+        """Return the number of times in a pass through so many layers."""
+        return {Runs.ONCE: 1, Runs.EACH_LAYER: num_layers, Runs.BETWEEN_LAYERS: num_layers - 1}[self]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
     """A tensor on its way; `first` and `second` are nodes of the program."""
@@ -68,6 +80,7 @@ class Edge:
     views: tuple[int, ...]
     times: int
     """Runs in one step."""
+    runs: Runs = Runs.ONCE
     purpose: Purpose = Purpose.OTHER
 
 
@@ -90,6 +103,7 @@ class Node:
     strategies: tuple[OperatorStrategy, ...]
     times: int
     """Runs in one step."""
+    runs: Runs
     backward: bool
     """True in the backward pass."""
 
@@ -120,6 +134,7 @@ class ShardingProgram:
         strategies: tuple[OperatorStrategy, ...],
         *,
         times: int,
+        runs: Runs,
         backward: bool,
         costs: list[int] | None = None,
         exchanged: list[int] | None = None,
@@ -129,7 +144,9 @@ class ShardingProgram:
 
         `costs` are what its choices compute, and `exchanged` what their own collectives add to that.
         """
-        self.nodes.append(Node(operator=operator, kind=kind, strategies=strategies, times=times, backward=backward))
+        self.nodes.append(
+            Node(operator=operator, kind=kind, strategies=strategies, times=times, runs=runs, backward=backward)
+        )
         nothing = [0] * len(strategies)
         self.compute.append(np.array(costs or nothing, dtype=np.float64))
         if costs and kind is not NodeKind.UPDATE:  # under the optimizer nothing runs
@@ -165,6 +182,31 @@ class ShardingProgram:
         """The program as it is solved: numbers only."""
         return OverlappedProgram(
             whole=self.pairwise, windows=self.windows, num_microbatches=self.training.num_microbatches
+        )
+
+    def with_layers(self, num_layers: int) -> "ShardingProgram":
+        """Return what a program of equal layers is with another number of them, but for the costs between choices.
+
+        Its choices mean the same. It is not to be solved.
+        """
+        before = max(operator.times for operator in self.graph.operators)
+
+        def times(one: Node | Edge) -> int:
+            return one.times // one.runs.among(before) * one.runs.among(num_layers)
+
+        def scaled(values: list[Costs]) -> list[Costs]:
+            return [
+                own if node.runs is Runs.ONCE else own / node.runs.among(before) * node.runs.among(num_layers)
+                for node, own in zip(self.nodes, values, strict=True)
+            ]
+
+        return replace(
+            self,
+            graph=self.graph.with_layers(num_layers),
+            pairwise=Pairwise(costs=self.pairwise.costs, memory=scaled(self.pairwise.memory)),
+            nodes=[replace(node, times=times(node)) for node in self.nodes],
+            edges=[replace(edge, times=times(edge)) for edge in self.edges],
+            compute=scaled(self.compute),
         )
 
     def path(self, edge: Edge, choices: tuple[int, ...]) -> tuple[Step, ...]:
