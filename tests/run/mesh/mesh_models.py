@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor
 from torch.nn import functional
 
 from evenflow.cluster.cluster import Cluster, Link
@@ -18,7 +20,9 @@ from evenflow.run import Pipeline, pipeline
 from evenflow.run.engine.stages import cut
 from evenflow.run.job.models import norm_in_float64
 from evenflow.run.measure.verify import gathered_gradients
-from evenflow.schedule import schedule_of
+from evenflow.run.mesh import parameters
+from evenflow.run.mesh.moving import Moving
+from evenflow.schedule import Op, schedule_of
 from evenflow.torch_model.parts import ModelRow
 from evenflow.torch_model.rows import as_row
 from tests.run.cases import NUM_STEPS, Answer
@@ -205,3 +209,43 @@ def batch(plan: Plan) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(13)
     inputs = torch.randint(VOCABULARY, (SAMPLES * plan.num_microbatches, LENGTH), generator=generator)
     return inputs, torch.randint(VOCABULARY, inputs.shape, generator=generator)
+
+
+@dataclass
+class Events:
+    """What a rank does in a step, in order."""
+
+    seen: list[str]
+
+    def begin(self, op: Op, stage: int, microbatch: int) -> None:
+        self.seen.append(f"{op.name}{microbatch}")
+
+    def end(self) -> None:
+        self.seen.append("end")
+
+
+def events_case(plan: Plan, ranks: tuple[On, ...], rank: int) -> Answer:
+    """The events of the second step: actions, and collectives that begin and are waited for."""
+    data, events = batch(plan), Events(seen=[])
+
+    class Seen(Moving):
+        def __init__(self, tensor: DTensor, placements: Sequence[Any]) -> None:
+            super().__init__(tensor, placements)
+            self._is_gather = isinstance(tensor, nn.Parameter)
+            events.seen.append("gather" if self._is_gather else "reduce")
+
+        def arrived(self) -> DTensor:
+            events.seen.append("gathered" if self._is_gather else "reduced")
+            return super().arrived()
+
+    layered = as_row(model(plan))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parameters, "Moving", Seen)
+        pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=mesh_plan(plan, layered, ranks))
+        optimizer = torch.optim.SGD(pipe.parameters(), lr=0.1)
+        pipe.step(data)
+        optimizer.step()
+        pipe.observe(events)
+        events.seen.clear()
+        pipe.step(data)
+    return Answer(found=events.seen)

@@ -21,6 +21,7 @@ from tests.run.mesh.mesh_models import (
     TENSOR,
     On,
     cluster,
+    events_case,
     mesh_case,
     planned_case,
     row_model,
@@ -31,6 +32,7 @@ NUM_DEVICES = 4
 TOLERANCE = 1e-12
 
 ONE_STAGE = Plan(schedule="1f1b", num_microbatches=2, layers=((2,),))
+PAIR_ON_ONE = Plan(schedule="1f1b", num_microbatches=2, layers=((3,),), recompute={"full": ((1,),)})
 PAIR = Plan(schedule="1f1b", num_microbatches=3, layers=((1, 2),), recompute={"full": ((1, 1),)})
 SPLIT = Plan(schedule="zb-h1", num_microbatches=3, layers=((2, 1),), recompute={"full": ((1, 0),), "select": ((1, 1),)})
 OFFLOADED = Plan(schedule="1f1b", num_microbatches=3, layers=((2, 2),), recompute={"offload": ((2, 1),)})
@@ -75,6 +77,11 @@ TRAININGS: dict[str, Callable[[int], Answer]] = {
     "data, tensor, trained": partial(training_case, PAIR, half(DATA, TENSOR)),
     "tied, trained": partial(training_case, PAIR, half(DATA, DATA), tied=True),
 }
+EVENTS: dict[str, Callable[[int], Answer]] = {
+    "events, data on four": partial(events_case, PAIR_ON_ONE, (On(devices=(0, 1, 2, 3), mesh=(4,), axes=(DATA,)),)),
+    "events, data, data": partial(events_case, PAIR, half(DATA, DATA)),
+    "events, split backward": partial(events_case, SPLIT, half(DATA, DATA)),
+}
 
 
 def planned(intra: Link) -> Callable[[int], Answer]:
@@ -93,7 +100,7 @@ PLANNED = ("planned, fast links in a node", "planned, slow links")
 def answers() -> dict[str, list[Answer]]:
     links = Link(bytes_per_s=10**11), Link(bytes_per_s=10**7)
     cases = {name: planned(link) for name, link in zip(PLANNED, links, strict=True)}
-    found = run_group({**CASES, **TRAININGS, **cases}, NUM_DEVICES)
+    found = run_group({**CASES, **TRAININGS, **EVENTS, **cases}, NUM_DEVICES)
     troubles = {(name, answer.trouble) for name, case in found.items() for answer in case if answer.trouble}
     assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
     return found
@@ -117,3 +124,26 @@ def test_every_device_has_its_part_of_the_parameters_only(answers: dict[str, lis
 def test_a_stock_optimizer_trains_the_same_model(answers: dict[str, list[Answer]], name: str) -> None:
     assert max(answer.error for answer in answers[name]) <= 1e-10
     assert max(answer.found for answer in answers[name]) == 0, "what is loaded is there"
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_collectives_run_beside_the_computation(answers: dict[str, list[Answer]], name: str) -> None:
+    """Gathers begin before the first forward and are waited for inside it; reductions begin in the last backward."""
+    for answer in answers[name]:
+        seen: list[str] = answer.found
+        first, begun = seen.index("F0"), [at for at, event in enumerate(seen) if event[0] in "FBIW"]
+        gathers, gathered, reduces, reduced = (
+            [at for at, event in enumerate(seen) if event == kind]
+            for kind in ("gather", "gathered", "reduce", "reduced")
+        )
+        assert len(gathers) == len(gathered) > 0
+        assert max(gathers) < first < min(gathered)
+        assert max(gathered) < seen.index("end", first)
+        assert len(reduces) == len(reduced) >= len(gathers)
+        assert min(reduces) > begun[-1], "no earlier than the last backward or weight gradient"
+        assert min(reduced) > max(reduces)
+        last_end = len(seen) - 1 - seen[::-1].index("end")
+        assert min(reduced) > last_end
+        if "split" not in name:
+            inside = [at for at in reduces if at < last_end]
+            assert len(inside) > len(reduces) / 2, "layer by layer, while the backward goes on"

@@ -76,6 +76,7 @@ def test_values_go_to_the_copy_when_loaded_and_come_back_before_a_step(layer: nn
     with torch.no_grad():
         copy.fill_(9.0)
     parameters.before_step()
+    parameters.before_use(Part(name="layer", module=layer, path="layer"))
     assert (whole(layer.weight.detach()) == 9).all()
 
 
@@ -93,3 +94,29 @@ def test_gradients_of_steps_add_up_where_the_update_is(layer: nn.Linear) -> None
     parameters.before_step()
     parameters.after_step()
     assert (whole(layer.bias.grad) == 5.0).all(), "a step without gradients leaves those of earlier steps"
+
+
+def test_gradients_of_a_layer_leave_when_the_last_backward_has_made_them(layer: nn.Linear) -> None:
+    parameters = parameters_of(layer)
+    inputs = distribute_tensor(torch.ones(3, 4), layer.weight.device_mesh, [Replicate()])
+    parameters.before_step()
+    layer(inputs).sum().backward()
+    assert layer.weight.grad is not None, "not the last one"
+    parameters.last_backward_begins(0)
+    layer(inputs).sum().backward()
+    assert layer.weight.grad is layer.bias.grad is None, "on their way"
+    parameters.last_backward_ended(0)
+    parameters.after_step()
+    assert layer.weight.grad is None, "the optimizer's copy has it"
+    assert (whole(parameters.updated(layer.weight).grad) == 6).all()
+    assert (whole(layer.bias.grad) == 6).all()
+
+
+def test_what_no_hook_has_seen_leaves_at_the_end_of_the_backward(layer: nn.Linear) -> None:
+    parameters = parameters_of(layer)
+    parameters.before_step()
+    backward(layer, 2.0)
+    parameters.last_backward_ended(0)
+    assert layer.weight.grad is layer.bias.grad is None
+    parameters.after_step()
+    assert (whole(parameters.updated(layer.weight).grad) == 2).all()

@@ -113,7 +113,7 @@ def _on_meshes(
     meshes = device_meshes(mesh_plan, settings.device.type)
     place_parameters(own, mesh_plan, meshes)
     shared = MeshParameters(settings.shared, stages, mesh_plan, rank)
-    built = mesh_stages(own, mesh_plan, meshes, boundaries, settings)
+    built = mesh_stages(own, mesh_plan, meshes, boundaries, settings, shared)
     if built[-1].is_last:
         loss_fn = MeshLoss(loss_fn, built[-1].submod)
     return RankStages(stages=built, shared=shared, loss_fn=loss_fn, message=message_of(mesh_plan, boundaries))

@@ -17,6 +17,7 @@ TORCH_VERSIONS = "2.13"
 """The release whose private names are used here; others are refused when a name is missing."""
 
 try:
+    from torch.distributed._functional_collectives import AsyncCollectiveTensor
     from torch.distributed.pipelining.schedules import _Action, _ComputationType, _PipelineScheduleRuntime
     from torch.distributed.pipelining.stage import _make_tensor_from_meta, _RecvInfo
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -38,6 +39,7 @@ __all__ = [
     "HOOK",
     "TORCH_VERSIONS",
     "USED",
+    "AsyncCollectiveTensor",
     "PipelineStage",
     "ReceiveInfo",
     "TorchAction",

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from evenflow.run.engine.runtime_stage import RuntimeStage, post
 from evenflow.run.mesh.exchange import Exchange
+from evenflow.run.mesh.parameters import MeshParameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +30,18 @@ class MeshStage(RuntimeStage):
     """
 
     def __init__(
-        self, module: nn.Module, *, rank: int, num_ranks: int, links: Links, example_output: Tensor, **others: Any
+        self,
+        module: nn.Module,
+        *,
+        rank: int,
+        num_ranks: int,
+        links: Links,
+        parameters: MeshParameters,
+        example_output: Tensor,
+        **others: Any,
     ) -> None:
         super().__init__(module, example_output=example_output, **others)
+        self._parameters_of_rank = parameters
         self.group_rank, self.group_size = rank, num_ranks
         self.links = links
         self._dtype = example_output.dtype  # of what passes between stages
@@ -67,6 +77,25 @@ class MeshStage(RuntimeStage):
             assert gradient is not None
             self.backward_sends[bwd_chunk_id] = post(self.links.gradients_out.sends(gradient))
         return []
+
+    def backward_one_chunk(
+        self, bwd_chunk_id: int, loss: Tensor | None = None, full_backward: bool = True, last_backward: bool = False
+    ) -> None:
+        """Run a backward, the last one of a step with its gradients reduced as they are made.
+
+        A witness sets the gradients of one microbatch apart, so then they wait for the end of the backward.
+        """
+        if last_backward and self.witness is None:
+            self._parameters_of_rank.last_backward_begins(self.stage_index)
+        super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
+        if last_backward:
+            self._parameters_of_rank.last_backward_ended(self.stage_index)
+
+    def backward_weight_one_chunk(self, bwd_chunk_id: int, last_backward: bool = False) -> None:
+        """Compute weight gradients; behind the last ones of a step all of the stage's gradients are reduced."""
+        super().backward_weight_one_chunk(bwd_chunk_id, last_backward)
+        if last_backward:
+            self._parameters_of_rank.last_backward_ended(self.stage_index)
 
     def _asked(self, exchange: Exchange | None, microbatch: int) -> list[dist.P2POp]:
         if exchange is None:

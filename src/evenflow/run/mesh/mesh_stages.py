@@ -12,6 +12,7 @@ from evenflow.cluster import MeshPlan, plan_resharding, shape_of
 from evenflow.run.engine.stages import StageParts, StageSettings, weight_builder
 from evenflow.run.mesh.exchange import Exchange
 from evenflow.run.mesh.mesh_stage import Links, MeshStage
+from evenflow.run.mesh.parameters import MeshParameters
 from evenflow.run.mesh.stage_modules import MeshStageModule, shard_parameters
 
 
@@ -21,8 +22,12 @@ def mesh_stages(
     meshes: Sequence[DeviceMesh],
     boundaries: Sequence[Tensor],
     settings: StageSettings,
+    parameters: MeshParameters,
 ) -> list[MeshStage]:
-    """Return the stages on this device; `boundaries` are those of the unsplit model. Every process calls it."""
+    """Return the stages on this device; `boundaries` are those of the unsplit model. Every process calls it.
+
+    `parameters` are those of the stages, placed; layers wait for them, and backwards hand them their gradients.
+    """
     groups = [dist.new_group([rank]) for rank in range(dist.get_world_size())]
     me = dist.get_rank()
     built = []
@@ -33,6 +38,7 @@ def mesh_stages(
             settings.context,
             where=where,
             mesh=meshes[stage.index],
+            before_use=parameters.before_use,
             seed=settings.seed,
             recompute_modules=settings.recompute_modules,
         )
@@ -42,6 +48,7 @@ def mesh_stages(
                 module,
                 rank=stage.rank,
                 num_ranks=plan.num_ranks,
+                parameters=parameters,
                 links=_links(plan, stage.index, taken.element_size()),
                 index=stage.index,
                 num_stages=len(plan.stages),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,12 @@ from evenflow.cluster import Layout, MeshPlan, plan_resharding
 from evenflow.run.engine.shared_parameters import names_of, parameter_of, share
 from evenflow.run.engine.stages import StageParts
 from evenflow.run.mesh.exchange import reshard
+from evenflow.run.mesh.moving import Moving
 from evenflow.run.mesh.stage_modules import placements
+from evenflow.torch_model.parts import Part
+
+_Layer = tuple[int, str]
+"""A stage and the path of a part in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,11 +32,12 @@ class _Copy:
 class MeshParameters:
     """Sums gradients around a step, as `evenflow.run.engine.shared_parameters.SharedParameters`.
 
-    During a step gradients stay partial sums over the devices that had other samples, and are summed once after it.
-    Where the plan splits a parameter's update further than the parameter, the optimizer gets a copy that is split so:
-    its gradient arrives by a reduce-scatter, and the parameter is gathered from it before the next step.
-    [ZeRO, arXiv:1910.02054, §5] Copies of a shared parameter on other ranks exchange their gradients part by part. They
-    begin equal.
+    During a step gradients stay partial sums over the devices that had other samples, and are summed once, layer by
+    layer: as soon as the last backward of a stage has made those of a layer, their collectives begin, and the backward
+    goes on. They are waited for when the step ends. Where the plan splits a parameter's update further than the
+    parameter, the optimizer gets a copy that is split so: its gradient arrives by a reduce-scatter, and the parameter
+    is gathered from it when the next step begins, while the layers before it compute. [ZeRO, arXiv:1910.02054, §5]
+    Copies of a shared parameter on other ranks exchange their gradients part by part, after the step. They begin equal.
     """
 
     def __init__(
@@ -48,7 +55,32 @@ class MeshParameters:
             if where.rank == rank and name in parameters
         }
         self._copies = [copies for names in shared if len(copies := _copies(names, stages, plan, parameters)) > 1]
+        self._shared = {id(copy.parameter) for copies in self._copies for copy in copies}
         self._before: list[Tensor | None] = []
+        self._layers = self._layers_of([stage for stage in stages if stage.rank == rank])
+        self._gathered: dict[int, Moving] = {}
+        """Parameters on their way from the optimizer's copy."""
+        self._reduced: dict[int, Moving] = {}
+        """Gradients of the step on their way to the optimizer."""
+        self._waiting: dict[_Layer, set[int]] = {}
+        """Gradients that the last backward of a stage has still to make, by layer."""
+        for layer, parameters_of_layer in self._layers.items():
+            for parameter in parameters_of_layer:
+                parameter.register_post_accumulate_grad_hook(partial(self._made, layer))
+
+    def _layers_of(self, stages: Sequence[StageParts]) -> dict[_Layer, list[nn.Parameter]]:
+        """Return the parameters that are trained in one layer alone, by layer."""
+        homes: dict[int, list[_Layer]] = {}
+        for stage in stages:
+            for part in stage.parts:
+                for parameter in part.module.parameters():
+                    homes.setdefault(id(parameter), []).append((stage.index, part.path))
+        layers: dict[_Layer, list[nn.Parameter]] = {}
+        for parameter in self._parameters:
+            found = homes[id(parameter)]
+            if parameter.requires_grad and len(found) == 1 and id(parameter) not in self._shared:
+                layers.setdefault(found[0], []).append(parameter)
+        return layers
 
     def updated(self, parameter: nn.Parameter) -> nn.Parameter:
         """Return the parameter that the optimizer updates for `parameter`: itself or a copy that is split further."""
@@ -68,33 +100,90 @@ class MeshParameters:
                     copy.copy_(parameter.detach().redistribute(placements=copy.placements))
 
     def before_step(self) -> None:
-        """Gather what was updated; set aside the gradients of earlier steps, which have been summed already."""
-        with torch.no_grad():
-            for parameter in self._parameters:
-                if id(parameter) in self._updated:
-                    parameter.copy_(self._updated[id(parameter)].detach().redistribute(placements=parameter.placements))
+        """Begin to gather what was updated; set aside the gradients of earlier steps, which are summed already."""
+        self._gathered = {
+            id(parameter): Moving(self._updated[id(parameter)], parameter.placements)
+            for parameter in self._parameters
+            if id(parameter) in self._updated
+        }
+        self._reduced.clear()
+        self._waiting.clear()
         self._before = [self.updated(parameter).grad for parameter in self._parameters]
         for parameter in self._parameters:
             parameter.grad = self.updated(parameter).grad = None
 
-    def after_step(self) -> None:
-        """Sum the gradients of the step."""
-        shared = {id(copy.parameter) for copies in self._copies for copy in copies}
-        for parameter in self._parameters:
+    def before_use(self, part: Part) -> None:
+        """Wait for the parameters of a part, which is about to compute."""
+        if self._gathered:
+            for parameter in part.module.parameters():
+                self._arrived(parameter)
+
+    def last_backward_begins(self, stage: int) -> None:
+        """Reduce the gradients of a stage's layers from now on, as they are made."""
+        self._waiting = {
+            layer: {id(parameter) for parameter in parameters}
+            for layer, parameters in self._layers.items()
+            if layer[0] == stage
+        }
+
+    def last_backward_ended(self, stage: int) -> None:
+        """Reduce those gradients of a stage that are not yet on their way."""
+        self._waiting = {}
+        for layer in reversed(self._layers):
+            if layer[0] == stage:
+                self._reduce(layer)
+
+    def _made(self, layer: _Layer, parameter: Tensor) -> None:
+        """Note that the gradient of a parameter is there."""
+        waiting = self._waiting.get(layer)
+        if waiting is not None:
+            waiting.discard(id(parameter))
+            if not waiting:
+                del self._waiting[layer]
+                self._reduce(layer)
+
+    def _reduce(self, layer: _Layer) -> None:
+        """Begin to bring the gradients of a layer to where they are used."""
+        for parameter in self._layers[layer]:
             if isinstance(parameter.grad, DTensor):
-                target = parameter if id(parameter) in shared else self.updated(parameter)
+                self._reduced[id(parameter)] = Moving(parameter.grad, self.updated(parameter).placements)
+                parameter.grad = None
+
+    def _arrived(self, parameter: nn.Parameter) -> None:
+        moving = self._gathered.pop(id(parameter), None)
+        if moving is not None:
+            with torch.no_grad():
+                parameter.copy_(moving.arrived())
+
+    def after_step(self) -> None:
+        """Sum the gradients of the step, and wait for those that are on their way."""
+        for parameter in self._parameters:
+            self._arrived(parameter)
+        for parameter in self._parameters:
+            if id(parameter) not in self._reduced and isinstance(parameter.grad, DTensor):
+                target = parameter if id(parameter) in self._shared else self.updated(parameter)
                 parameter.grad = parameter.grad.redistribute(placements=target.placements)
         for copies in self._copies:
             self._sum(copies)
         for parameter, before in zip(self._parameters, self._before, strict=True):
-            copy, gradient = self.updated(parameter), parameter.grad
+            copy = self.updated(parameter)
+            gradient = self._summed(parameter, copy)
             if copy is not parameter:
                 parameter.grad = None
-                gradient = None if gradient is None else gradient.redistribute(placements=copy.placements)
             if before is not None:
                 gradient = before if gradient is None else before.add_(gradient)
             copy.grad = gradient
         self._before = []
+
+    def _summed(self, parameter: nn.Parameter, copy: nn.Parameter) -> Tensor | None:
+        """Return the gradient of the step, as it is placed where the optimizer updates."""
+        moving = self._reduced.pop(id(parameter), None)
+        if moving is not None:
+            return moving.arrived()
+        gradient = parameter.grad
+        if gradient is None or copy is parameter:
+            return gradient
+        return gradient.redistribute(placements=copy.placements)
 
     def _sum(self, copies: Sequence[_Copy]) -> None:
         """Add the gradients of all copies, on every rank in the same order, so that copies stay equal."""

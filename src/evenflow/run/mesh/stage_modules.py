@@ -8,7 +8,7 @@ Products read and give what the plan says; all else follows from their placement
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -71,10 +71,19 @@ class MeshStageModule(StageModule):
     """The modules of one stage, from this device's part of the input to its part of the output."""
 
     def __init__(
-        self, stage: StageParts, context: Context | None, *, where: StageOnMesh, mesh: DeviceMesh, **others: Any
+        self,
+        stage: StageParts,
+        context: Context | None,
+        *,
+        where: StageOnMesh,
+        mesh: DeviceMesh,
+        before_use: Callable[[Part], None],
+        **others: Any,
     ) -> None:
+        """`before_use` is called before a part computes."""
         super().__init__(stage, _on_mesh(context, mesh), recompute_inside=on_mesh, **others)
         self.mesh = mesh
+        self._before_use = before_use
         self.is_first = stage.index == 0
         self.entries = where.entries
         self.input_placements = placements(where.input.placement)
@@ -107,6 +116,7 @@ class MeshStageModule(StageModule):
 
     def entering(self, part: Part, hidden: Tensor) -> Tensor:
         """Place the input of a part as the plan has it: between layers no tensor or gradient stays a partial sum."""
+        self._before_use(part)
         if part.path not in self.entries or not isinstance(hidden, DTensor):
             return hidden
         wanted = placements(self.entries[part.path])
