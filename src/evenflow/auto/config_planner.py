@@ -1,4 +1,4 @@
-"""The two-level plan of a decoder from its configuration alone: nothing is loaded and no memory is needed."""
+"""The two-level plan of a model from its configuration alone: nothing is loaded and no memory is needed."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,6 +13,7 @@ from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields
 from evenflow.language import _
 from evenflow.torch_model.optimizers import state_bytes
+from evenflow.torch_model.parts import ModelRow
 
 
 def plan_config(
@@ -22,6 +23,7 @@ def plan_config(
     sequence: int,
     num_microbatches: int,
     microbatch: int | None = None,
+    target_sequence: int | None = None,
     accelerator: str | Accelerator = "a100",
     efficiency: float | None = None,
     dtype: str = "bf16",
@@ -35,28 +37,28 @@ def plan_config(
     name: str = "model",
     progress: Callable[[str], None] = silent,
 ) -> AutoPlan:
-    """Return the two-level plan of the decoder that `config`, the contents of a ``config.json``, describes.
+    """Return the two-level plan of the model that `config`, the contents of a ``config.json``, describes.
 
     A microbatch has `microbatch` sequences of `sequence` tokens for all devices of a stage together, by default one
-    for each device of the cluster. Large matrix products reach the share `efficiency` of the peak of `accelerator`, or
+    for each device of the cluster; a model with encoder and decoder has for each a target of `target_sequence` tokens,
+    by default as many. Large matrix products reach the share `efficiency` of the peak of `accelerator`, or
     of `cluster` where that states its own; None: the accelerator's own share. `optimizer` is one of
     `evenflow.torch_model.optimizers.OPTIMIZERS`; a `deadline` stands for the time limit where the time began before
     this call; the other arguments are those of `evenflow.auto.plan`.
 
     Raises:
-        InputError: a model that transformers does not build as a decoder, an unknown accelerator, dtype or optimizer,
-            an efficiency that is no share.
+        InputError: a model that transformers does not build or that cannot be cut, an unknown accelerator, dtype or
+            optimizer, an efficiency that is no share.
     """
-    from evenflow.torch_model.training_row import read_decoder
-
     deadline = deadline or Deadline.after(time_limit_s)
     number = parse_dtype(dtype)
     rates, origin = _rates(accelerator, efficiency, cluster, number)
     kept_bytes = state_bytes(optimizer, number.item_bytes)
     progress(_("building the model"))
-    row = read_decoder(
+    row = _read_row(
         config if isinstance(config, Fields) else as_fields(dict(config), file=name),
         sequence=sequence,
+        target_sequence=target_sequence,
         microbatch=microbatch or cluster.num_devices,
         dtype=number,
         name=name,
@@ -74,6 +76,35 @@ def plan_config(
     )
     found = plan_row(row, request, progress=progress)
     return replace(found, notes=(origin, *row.notes, *found.notes))
+
+
+def _read_row(
+    config: Fields, *, sequence: int, target_sequence: int | None, microbatch: int, dtype: Dtype, name: str
+) -> ModelRow:
+    """Return the row of the model: of a known family, with its parts, else as it exports."""
+    from evenflow.torch_model.families import FAMILIES
+    from evenflow.torch_model.family_training_row import read_family
+    from evenflow.torch_model.training_row import read_decoder
+
+    model_type = config.text("model_type")
+    family = FAMILIES.get(model_type)
+    if target_sequence is not None and not (family and family.has_source):
+        raise InputError(
+            value=target_sequence,
+            rule=_("must not be given for a {model_type}, which has one sequence", model_type=model_type),
+            place="--target-seq",
+            remedy=_("leave it out; --seq is its length"),
+        )
+    if family is None:
+        return read_decoder(config, sequence=sequence, microbatch=microbatch, dtype=dtype, name=name)
+    return read_family(
+        config,
+        sequence=sequence,
+        target_sequence=target_sequence or sequence,
+        microbatch=microbatch,
+        dtype=dtype,
+        name=name,
+    )
 
 
 def _rates(

@@ -1,9 +1,9 @@
-"""A decoder of Hugging Face transformers from its config.json, on the meta device: no memory for its weights."""
+"""A model of Hugging Face transformers from its config.json, on the meta device: no memory for its weights."""
 
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
 from transformers.utils import logging
 
 from evenflow.cluster import Dtype
@@ -12,6 +12,7 @@ from evenflow.fields import Fields
 from evenflow.language import _
 from evenflow.torch_model.config_sizes import check_config_sizes
 from evenflow.torch_model.decoder_row import DECODER_PARTS, missing_part
+from evenflow.torch_model.families import FAMILIES, Task
 
 _DIVIDED = (
     "num_attention_heads",
@@ -24,6 +25,12 @@ _DIVIDED = (
 """Sizes that tensor parallelism divides, where a configuration has them."""
 _NOT_SIZES = ("model_type", "auto_map", "dtype", "torch_dtype")
 """Fields of a config.json that are given otherwise, or name code of the model's own."""
+_CLASSES = {
+    Task.NEXT_TOKEN: AutoModelForCausalLM,
+    Task.TARGET_TOKENS: AutoModelForSeq2SeqLM,
+    Task.MASKED_TOKENS: AutoModelForMaskedLM,
+}
+"""The class that builds a model for a task."""
 
 
 def build_decoder(config: Fields, *, dtype: Dtype, tensor_parallel: int = 1, **options: Any) -> Any:
@@ -35,6 +42,33 @@ def build_decoder(config: Fields, *, dtype: Dtype, tensor_parallel: int = 1, **o
         InputError: a model type that transformers does not know as a decoder, values it refuses, a model built
             otherwise, sizes that do not divide by `tensor_parallel`.
     """
+    model = _built(config, Task.NEXT_TOKEN, dtype=dtype, tensor_parallel=tensor_parallel, **options)
+    _check_parts(model, config)
+    return model
+
+
+def build_family_model(config: Fields, *, dtype: Dtype, **options: Any) -> Any:
+    """Return the model of one of `FAMILIES` that `config` describes, in training mode, on the meta device.
+
+    Raises:
+        InputError: another model type, values that transformers refuses, no layers.
+    """
+    model_type = config.text("model_type")
+    if model_type not in FAMILIES:
+        raise InputError(
+            value=model_type,
+            rule=_("must be one of {names}", names=", ".join(sorted(FAMILIES))),
+            place=config.place("model_type"),
+        )
+    family = FAMILIES[model_type]
+    model = _built(config, family.task, dtype=dtype, **options)
+    for stack in family.stacks:
+        if not len(model.get_submodule(f"{stack.path}.{stack.layers}")):
+            raise _no_layers(config)
+    return model
+
+
+def _built(config: Fields, task: Task, *, dtype: Dtype, tensor_parallel: int = 1, **options: Any) -> Any:
     check_config_sizes(config)
     model_type = config.text("model_type")
     logging.set_verbosity_error()
@@ -44,12 +78,11 @@ def build_decoder(config: Fields, *, dtype: Dtype, tensor_parallel: int = 1, **o
         if tensor_parallel > 1:
             _share(described, tensor_parallel, config)
         with torch.device("meta"):
-            model = AutoModelForCausalLM.from_config(described, dtype=getattr(torch, dtype), **options)
+            model = _CLASSES[task].from_config(described, dtype=getattr(torch, dtype), **options)
     except InputError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever transformers finds wrong with a user's file
         raise refused(error, config) from None
-    _check_parts(model, config)
     return model.train()
 
 
@@ -90,12 +123,16 @@ def _check_parts(model: Any, config: Fields) -> None:
             remedy=_("profile its layers from Python: evenflow.profiles.from_model.profile"),
         )
     if not len(model.model.layers):
-        raise InputError(
-            value=0,
-            rule=_("must describe at least one layer"),
-            place=config.place(),
-            remedy=_("check num_hidden_layers"),
-        )
+        raise _no_layers(config)
+
+
+def _no_layers(config: Fields) -> InputError:
+    return InputError(
+        value=0,
+        rule=_("must describe at least one layer"),
+        place=config.place(),
+        remedy=_("check num_hidden_layers"),
+    )
 
 
 def _share(described: Any, tensor_parallel: int, config: Fields) -> None:

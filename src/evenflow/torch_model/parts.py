@@ -80,6 +80,8 @@ class ModelRow:
     tail: tuple[Part, ...] = ()
     whole: Any = None
     """The unsplit model, where it is at hand."""
+    whole_logits: "Callable[[Tensor], Tensor] | None" = None
+    """Makes the result of the unsplit model of its input, where that is not all that it takes."""
     context: Context | None = None
     """Makes the keywords of a part for any input; without it, parts take one tensor."""
     shared: tuple[tuple[str, ...], ...] = ()

@@ -13,7 +13,8 @@ from evenflow.torch_model.parts import Part
 def kinds_of(layers: Sequence[Part]) -> tuple[tuple[Part, ...], tuple[int, ...]]:
     """Return the first layer of each kind, and the kind of each layer.
 
-    Layers of a kind are equal but for the values of parameters and for their own number in the model.
+    Layers of a kind are equal but for the values of parameters and for their own number in the model, or in their part
+    of it.
     """
     known: list[tuple[int, Fingerprint, object]] = []
     kinds: list[Part] = []
@@ -22,7 +23,7 @@ def kinds_of(layers: Sequence[Part]) -> tuple[tuple[Part, ...], tuple[int, ...]]
         found, inputs = fingerprint(layer.module), _described(layer)
         for kind, (first, other, other_inputs) in enumerate(known):
             if inputs == other_inputs and any(
-                are_equal(other, found, first - shift, position - shift) for shift in (0, 1)
+                are_equal(other, found, first - shift, position - shift) for shift in range(first + 1)
             ):
                 order.append(kind)
                 break

@@ -23,6 +23,8 @@ class AutoSetting:
     """The microbatches, the devices and the training that a two-level plan is made for."""
 
     sequence: int
+    target_sequence: int | None
+    """Tokens of a target, of a model with encoder and decoder; None: as `sequence`."""
     microbatch: int
     """Sequences of a microbatch, on all devices of a stage together."""
     num_microbatches: int
@@ -40,6 +42,7 @@ class AutoSetting:
         """Return the fields of the JSON file that its plan does not have."""
         return {
             "sequence": self.sequence,
+            **({} if self.target_sequence is None else {"target_sequence": self.target_sequence}),
             "microbatch": self.microbatch,
             "accelerator": self.accelerator,
             "efficiency": self.efficiency,

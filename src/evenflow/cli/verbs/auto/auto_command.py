@@ -42,6 +42,12 @@ MOST_PROCESSES = 8
     "--seq", "sequence", type=options.TOKEN_COUNT, default=4096, show_default=True, help="Tokens of a sequence."
 )
 @click.option(
+    "--target-seq",
+    "target_sequence",
+    type=options.TOKEN_COUNT,
+    help="Tokens of a target, of a model with encoder and decoder; --seq is its source.  [default: as --seq]",
+)
+@click.option(
     "--microbatch",
     type=options.SEQUENCE_COUNT,
     help="Sequences of a microbatch, on all devices of a stage together.  [default: one for each device of the mesh]",
@@ -154,6 +160,7 @@ def _plan(
         config.fields,
         cluster,
         sequence=setting.sequence,
+        target_sequence=setting.target_sequence,
         microbatch=setting.microbatch,
         num_microbatches=setting.num_microbatches,
         accelerator=device,

@@ -1,0 +1,116 @@
+"""Modules of a model that also work as parts of a row, where the hidden states of two sequences go along as one tensor.
+
+Given the keyword `place`, a module computes its part of the row; without it, what it always did. It stays in the model,
+under its own name and with its own parameters.
+"""
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from evenflow.torch_model.made_tensors import first_tensor
+
+
+class Place(NamedTuple):
+    """What a module does in a row of hidden states [batch, source + target, width]; without a source all is target.
+
+    A tuple, since tracers take no other objects among the arguments of a module.
+    """
+
+    source: int = 0
+    """Tokens of the source, which an encoder reads."""
+    is_target: bool = True
+    """Whether it changes the target; else the source."""
+    leaves: bool = False
+    """Whether it hands on the target alone."""
+    dropout: float = 0.0
+    """Share of the result that is dropped in training."""
+    scale: float = 1.0
+    """Factor of the result."""
+
+    def run(self, forward: Callable[..., Any], hidden: Tensor, named: Mapping[str, Any], *, training: bool) -> Tensor:
+        """Return the row's tensor with what `forward` makes of the module's part of it."""
+        if not self.source:
+            return self._made(forward(hidden, **named), training=training)
+        source, target = hidden[:, : self.source], hidden[:, self.source :]
+        if not self.is_target:
+            return torch.cat([self._made(forward(source, **named), training=training), target], dim=1)
+        reads = {"encoder_hidden_states": source} if "encoder_hidden_states" in named else {}
+        made = self._made(forward(target, **{**named, **reads}), training=training)
+        return made if self.leaves else torch.cat([source, made], dim=1)
+
+    def _made(self, result: Any, *, training: bool) -> Tensor:
+        made = first_tensor(result)
+        if self.dropout:
+            made = functional.dropout(made, self.dropout, training=training)
+        return made if self.scale == 1.0 else made * self.scale
+
+
+class _InRow(nn.Module):
+    """A module that takes `place`; mixed into the class of the module itself."""
+
+    def forward(self, hidden: Any, *others: Any, place: Place | None = None, **named: Any) -> Any:
+        if place is None:
+            return super().forward(hidden, *others, **named)
+        return place.run(super().forward, hidden, named, training=self.training)
+
+
+class _Embeddings(nn.Module):
+    """A stack without layers, which makes hidden states of tokens; mixed into the class of the stack."""
+
+    def forward(self, tokens: Tensor, **named: Any) -> Any:
+        return super().forward(input_ids=tokens, **named).last_hidden_state
+
+
+class BothEmbeddings(nn.Module):
+    """Encoder and decoder without layers, which make hidden states of a source and a target, one behind the other."""
+
+    def __init__(self, encoder: nn.Module, decoder: nn.Module, *, source: int) -> None:
+        super().__init__()
+        self.encoder, self.decoder, self._source = encoder, decoder, source
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return hidden states [batch, source + target, width] of tokens [batch, source + target]."""
+        source, target = tokens[:, : self._source], tokens[:, self._source :]
+        return torch.cat([self.encoder(source), self.decoder(target)], dim=1)
+
+
+def put_in_row(module: nn.Module) -> None:
+    """Let a module take `place`."""
+    module.__class__ = _mixed(_InRow, type(module))
+
+
+def own_parameters(module: nn.Module) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a module's own forward, without that of the row, after ``self``."""
+    own = next(one for one in type(module).__mro__ if one is not _InRow and not issubclass(one, _InRow))
+    _self, *others = inspect.signature(inspect.unwrap(own.forward)).parameters.items()
+    return dict(others)
+
+
+def embeddings(base: nn.Module, layers: str, behind: Sequence[str]) -> nn.Module:
+    """Return `base` without its list of layers and the modules behind them, with its own parameters otherwise."""
+    shell = _shallow(base)
+    container, _, last = layers.rpartition(".")
+    if container:
+        shell._modules[container] = _shallow(base.get_submodule(container))
+    shell.get_submodule(container)._modules[last] = nn.ModuleList()
+    shell._modules.update({name: nn.Identity() for name in behind if shell._modules.get(name) is not None})
+    shell.__class__ = _mixed(_Embeddings, type(base))
+    return shell
+
+
+def _shallow(module: nn.Module) -> nn.Module:
+    made = copy.copy(module)
+    made._modules = dict(module._modules)
+    return made
+
+
+@cache
+def _mixed(first: type, own: type) -> type:
+    return own if issubclass(own, first) else type(own.__name__, (first, own), {})
