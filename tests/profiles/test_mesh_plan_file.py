@@ -70,7 +70,7 @@ def test_what_stands_there_is_read() -> None:
     product = before.products["model.layers.0.mlp.down_proj"]
     assert (product.reads, product.gives) == ((1,), (PARTIAL,))
     assert after.output is None
-    assert parse_sizes(text(), place="plan.json") == (8, 4)
+    assert parse_sizes(text(), place="plan.json") == (8, 8, 4)
 
 
 def test_other_plan_files_have_none(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_part_after_part_is_the_model(model_type: str) -> None:
             assert torch.equal(parameter.grad, gradients[name]), name
 
 
-@pytest.mark.parametrize("model_type", ["granite", "gpt2"])
+@pytest.mark.parametrize("model_type", ["granite"])
 def test_models_that_do_more_between_their_parts_are_refused(model_type: str) -> None:
-    with pytest.raises(InputError, match=r"of type deepseek_v2, .*llama"):
+    with pytest.raises(InputError, match=r"of type bart, .*deepseek_v2, .*llama"):
         as_row(model_of(model_type))

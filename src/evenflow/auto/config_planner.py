@@ -82,8 +82,8 @@ def _read_row(
     config: Fields, *, sequence: int, target_sequence: int | None, microbatch: int, dtype: Dtype, name: str
 ) -> ModelRow:
     """Return the row of the model: of a known family, with its parts, else as it exports."""
-    from evenflow.torch_model.families import FAMILIES
-    from evenflow.torch_model.family_training_row import read_family
+    from evenflow.torch_model.families.family_training_row import read_family
+    from evenflow.torch_model.families.table import FAMILIES
     from evenflow.torch_model.training_row import read_decoder
 
     model_type = config.text("model_type")

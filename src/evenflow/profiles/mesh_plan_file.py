@@ -49,10 +49,15 @@ def parse_mesh_plan(text: str, *, place: str) -> MeshPlan | None:
         return MeshPlan(cluster=cluster, stages=stages)
 
 
-def parse_sizes(text: str, *, place: str) -> tuple[int, int]:
-    """Return the tokens of a sequence, and the sequences of a microbatch, that a plan of ``evenflow auto`` is for."""
+def parse_sizes(text: str, *, place: str) -> tuple[int, int, int]:
+    """Return the tokens of a sequence and of a target, and the sequences of a microbatch, that a plan is for.
+
+    Where a plan does not say, a target is as long as a sequence.
+    """
     fields = as_fields(load_json(text, file=place), file=place)
-    return fields.integer("sequence", TOKENS), fields.integer("microbatch", SEQUENCES)
+    sequence = fields.integer("sequence", TOKENS)
+    target = fields.integer("target_sequence", TOKENS) if "target_sequence" in fields else sequence
+    return sequence, target, fields.integer("microbatch", SEQUENCES)
 
 
 def _cluster(fields: Fields) -> Cluster:

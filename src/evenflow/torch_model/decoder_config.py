@@ -12,7 +12,7 @@ from evenflow.fields import Fields
 from evenflow.language import _
 from evenflow.torch_model.config_sizes import check_config_sizes
 from evenflow.torch_model.decoder_row import DECODER_PARTS, missing_part
-from evenflow.torch_model.families import FAMILIES, Task
+from evenflow.torch_model.families.table import FAMILIES, Task
 
 _DIVIDED = (
     "num_attention_heads",

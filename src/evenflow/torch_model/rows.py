@@ -12,32 +12,45 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.torch_model.decoder_row import MODEL_TYPES, decoder_row, is_runnable_decoder
+from evenflow.torch_model.families.family_row import family_of, family_row
+from evenflow.torch_model.families.table import FAMILIES
 from evenflow.torch_model.made_tensors import copy_with, first_tensor, make_empty
 from evenflow.torch_model.parts import ModelRow, Part, shared_names
 
 Modules: TypeAlias = "nn.Module | Sequence[nn.Module]"
 
 
-def as_row(model: Modules, *, head_modules: int = 0, tail_modules: int = 0) -> ModelRow:
-    """Return the row of a model that runs: a decoder of transformers, or modules in order.
+def as_row(model: Modules, *, head_modules: int = 0, tail_modules: int = 0, source_tokens: int = 0) -> ModelRow:
+    """Return the row of a model that runs: a language model of transformers, or modules in order.
 
     `head_modules` and `tail_modules` say how many modules at the beginning and end of an ``nn.Sequential``,
-    ``nn.ModuleList`` or list the plan does not count as layers: embedding, norm, output.
+    ``nn.ModuleList`` or list the plan does not count as layers: embedding, norm, output. A model with encoder and
+    decoder takes tokens [batch, source + target], the first `source_tokens` of which are the encoder's.
 
     Raises:
-        InputError: a model that is neither, or has no layers beside head and tail.
+        InputError: a model that is neither, or has no layers beside head and tail; an encoder without a source.
     """
     if isinstance(model, nn.Module) and is_runnable_decoder(model):
         return decoder_row(model)
+    family = family_of(model) if isinstance(model, nn.Module) else None
+    if family is not None:
+        if family.has_source and not source_tokens:
+            raise InputError(
+                value=source_tokens,
+                rule=_("must be given for a model with encoder and decoder"),
+                place="source_tokens",
+                remedy=_("give the number of tokens that the encoder reads of each sequence"),
+            )
+        return family_row(model, family, source=source_tokens if family.has_source else 0)
     if not isinstance(model, nn.Sequential | nn.ModuleList) and not (
         isinstance(model, Sequence) and all(isinstance(module, nn.Module) for module in model)
     ):
         raise InputError(
             value=type(model).__name__,
             rule=_(
-                "must be an nn.Sequential, an nn.ModuleList, a list of modules, or a causal language model of "
-                "transformers, of type {names}",
-                names=", ".join(sorted(MODEL_TYPES)),
+                "must be an nn.Sequential, an nn.ModuleList, a list of modules, or a language model of transformers, "
+                "of type {names}",
+                names=", ".join(sorted((*MODEL_TYPES, *FAMILIES))),
             ),
             place="model",
             remedy=_("write the model as modules in order, each with one tensor in and one out"),

@@ -39,7 +39,7 @@ def test_initial_values_do_not_depend_on_the_split(tied: bool) -> None:
     assert torch.equal(whole["lm_head.weight"], whole["model.embed_tokens.weight"]) == tied
 
 
-@pytest.mark.parametrize("config", ['{"model_type": "gpt2"}', '{"model_type": "llama", "hidden_size": "wide"}', "{}"])
+@pytest.mark.parametrize("config", ['{"model_type": "granite"}', '{"model_type": "llama", "hidden_size": "x"}', "{}"])
 def test_a_configuration_that_makes_no_llama_is_refused(config: str) -> None:
     with pytest.raises(InputError, match=r"llama|hidden_size|model_type"):
         build_model(_asked(config=config))

@@ -1,4 +1,4 @@
-"""The model and the data of ``evenflow run``: a decoder of transformers, of which each rank makes its own part."""
+"""The model and the data of ``evenflow run``: a model of transformers, of which each rank makes its own part."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,8 +19,10 @@ from evenflow.run.engine.shared_parameters import names_of, share
 from evenflow.run.engine.stages import check_layers
 from evenflow.run.values.run_job import RunJob
 from evenflow.torch_model.config_sizes import check_config_sizes
-from evenflow.torch_model.decoder_config import build_decoder
+from evenflow.torch_model.decoder_config import build_decoder, build_family_model
 from evenflow.torch_model.decoder_row import MODEL_TYPES
+from evenflow.torch_model.families.row_modules import mix_in
+from evenflow.torch_model.families.table import FAMILIES
 from evenflow.torch_model.parts import ModelRow, Part
 from evenflow.torch_model.rows import as_row
 
@@ -34,6 +36,8 @@ _TINY_SIZES = {
     "max_position_embeddings": 2**20,
 }
 
+_RMS_NORMS = ("RMSNorm", "T5LayerNorm")
+"""Ends of the names of root mean square norms."""
 _MOST_LAYERS = 10_000
 """Beyond the deepest models; each layer takes about a millisecond to build."""
 
@@ -51,6 +55,11 @@ def build_model(job: RunJob) -> ModelRow:
     is_exact = job.dtype is Dtype.FLOAT64
     # The kernel for all experts at once has no float64.
     options: dict[str, Any] = {"experts_implementation": "eager"} if is_exact else {}
+    if values["model_type"] in FAMILIES:
+        model = build_family_model(config, dtype=job.dtype)
+        if is_exact:
+            norm_in_float64(model)
+        return as_row(model.to(getattr(torch, job.dtype)), source_tokens=job.sequence_length)
     model = build_decoder(config, dtype=job.dtype, **options)
     heads, hidden = model.config.num_attention_heads, model.config.hidden_size
     if "head_dim" not in config and hidden % heads:
@@ -75,8 +84,8 @@ def _check_count(job: RunJob, count: int) -> None:
 def norm_in_float64(model: nn.Module) -> None:
     """Let norms and routers compute as exactly as the rest: transformers' own round to float32 in between."""
     for module in model.modules():
-        if type(module).__name__.endswith("RMSNorm") and hasattr(module, "variance_epsilon"):
-            module.forward = partial(_rms_norm, module)
+        if type(module).__name__.endswith(_RMS_NORMS) and hasattr(module, "variance_epsilon"):
+            mix_in(module, _ExactNorm)
         elif type(module).__name__.endswith("Router"):
             module.forward = partial(_in_float64, module.forward)
 
@@ -97,10 +106,15 @@ class _NoFloat32(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def _rms_norm(module: Any, hidden: Tensor) -> Tensor:
-    scale = torch.rsqrt(hidden.square().mean(-1, keepdim=True) + module.variance_epsilon)
-    result: Tensor = module.weight * (hidden * scale)
-    return result
+class _ExactNorm(nn.Module):
+    """A root mean square norm in the type of its input; mixed into the class of the norm."""
+
+    weight: Tensor
+    variance_epsilon: float
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        scale = torch.rsqrt(hidden.square().mean(-1, keepdim=True) + self.variance_epsilon)
+        return self.weight * (hidden * scale)
 
 
 def materialise(model: ModelRow, parts: list[Part], *, seed: int, device: torch.device) -> None:
@@ -110,7 +124,7 @@ def materialise(model: ModelRow, parts: list[Part], *, seed: int, device: torch.
     layers and embeddings do not depend on the type either.
     """
     first_names = {name: names[0] for names in model.shared for name in names}
-    model.whole.model.rotary_emb = type(model.whole.model.rotary_emb)(config=model.whole.config).to(device)
+    _make_buffers(model, device)
     for part in parts:
         part.module.to_empty(device=device)
         for path, module in part.module.named_modules():
@@ -122,6 +136,20 @@ def materialise(model: ModelRow, parts: list[Part], *, seed: int, device: torch.
     share(model.shared, {name: part for part in parts for name in names_of(part)})
 
 
+def _make_buffers(model: ModelRow, device: torch.device) -> None:
+    """Give storage and values to the buffers of modules that are in no part, such as rotary embeddings."""
+    inside = {id(module) for part in model.parts for module in part.module.modules()}
+    for path, module in list(model.whole.named_modules()):
+        if id(module) in inside or not module._buffers:
+            continue
+        if "rotary" in path.rpartition(".")[2]:
+            model.whole.set_submodule(path, type(module)(config=model.whole.config).to(device))
+            continue
+        for name, buffer in module._buffers.items():
+            module._buffers[name] = None if buffer is None else torch.empty_like(buffer, device=device)
+        model.whole._init_weights(module)
+
+
 def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Return the mean cross entropy of the tokens of a microbatch.
 
@@ -131,16 +159,17 @@ def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def tokens(
-    *, seed: int, step: int, batch: int, length: int, vocabulary: int, device: torch.device
+    *, seed: int, step: int, batch: int, length: int, vocabulary: int, device: torch.device, target_length: int = 0
 ) -> tuple[Tensor, Tensor]:
     """Return a batch that can be learned and its next tokens: every sequence counts up from a random token.
 
-    Both have shape [batch, length] and are the same on every rank.
+    Both have shape [batch, length] and are the same on every rank. With a target, the next tokens are those of its
+    `target_length` tokens, which are the last ones.
     """
     generator = torch.Generator().manual_seed(seed_of(seed, "tokens", step))
     first = torch.randint(vocabulary, (batch, 1), generator=generator)
     sequence = (first + torch.arange(length + 1)) % vocabulary
-    inputs, targets = sequence[:, :-1], sequence[:, 1:]
+    inputs, targets = sequence[:, :-1], sequence[:, 1 + length - (target_length or length) :]
     if device.type == "cuda":  # only from pinned memory in one piece does a copy not wait
         inputs, targets = inputs.contiguous().pin_memory(), targets.contiguous().pin_memory()
     return inputs.to(device, non_blocking=True), targets.to(device, non_blocking=True)
@@ -152,10 +181,12 @@ def model_values(job: RunJob) -> dict[str, Any]:
         config = as_fields(load_json(job.config, file=job.model), file=job.model)
         check_config_sizes(config, vocabulary=TRAINED_SIZE)
         values: dict[str, Any] = dict(config.values)
+        if values.get("model_type") in FAMILIES:
+            return _family_values(job, values)
         if values.get("model_type") not in MODEL_TYPES:
             raise InputError(
                 value=values.get("model_type"),
-                rule=_("must be one of {names}", names=", ".join(sorted(MODEL_TYPES))),
+                rule=_("must be one of {names}", names=", ".join(sorted((*MODEL_TYPES, *FAMILIES)))),
                 place=f"{job.model}: model_type",
                 remedy=_("run other models from a script of your own with evenflow.run.pipeline, as a list of modules"),
             )
@@ -176,6 +207,21 @@ def model_values(job: RunJob) -> dict[str, Any]:
     # Special tokens play no part here, and the type is the job's.
     tokens = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
     return {key: value for key, value in values.items() if key not in ("dtype", "torch_dtype", "auto_map")} | tokens
+
+
+def _family_values(job: RunJob, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the configuration of a model of `FAMILIES`, whose sizes have names of their own."""
+    given = {"--layers": job.num_layers, "--hidden": job.hidden_size, "--heads": job.num_heads}
+    for option, value in given.items():
+        if value:
+            raise InputError(
+                value=value,
+                rule=_("must not be given for a {model_type}", model_type=values["model_type"]),
+                place=option,
+                remedy=_("change the configuration"),
+            )
+    sizes = {"vocab_size": job.vocab_size} if job.vocab_size else {}
+    return {key: value for key, value in values.items() if key not in ("dtype", "torch_dtype", "auto_map")} | sizes
 
 
 def _deviation(model: ModelRow) -> float:

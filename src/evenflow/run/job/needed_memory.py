@@ -25,7 +25,7 @@ def least_bytes(job: RunJob, model: ModelRow, stages: Sequence[StageParts]) -> l
     together.
     """
     config, item = model.whole.config, job.dtype.item_bytes
-    tokens = job.microbatch_size * job.sequence_length
+    tokens = job.microbatch_size * job.input_length
     needed = [tokens * job.plan.num_microbatches * _TOKEN_BYTES] * job.plan.num_ranks
     for stage in stages:
         for part in stage.parts:
@@ -39,7 +39,7 @@ def least_bytes(job: RunJob, model: ModelRow, stages: Sequence[StageParts]) -> l
 
 def least_bytes_of_sizes(job: RunJob, *, vocabulary: int, hidden: int) -> list[int]:
     """Return what of `least_bytes` follows from sizes alone, which may be more than a model can be built with."""
-    tokens, item = job.microbatch_size * job.sequence_length, job.dtype.item_bytes
+    tokens, item = job.microbatch_size * job.input_length, job.dtype.item_bytes
     needed = [tokens * job.plan.num_microbatches * _TOKEN_BYTES] * job.plan.num_ranks
     needed[0] += _COPIES * vocabulary * hidden * item
     needed[-1] += 2 * tokens * vocabulary * item

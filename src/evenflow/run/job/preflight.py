@@ -16,6 +16,7 @@ from evenflow.run.job.needed_memory import check_memory, least_bytes, least_byte
 from evenflow.run.mesh.check import check_mesh_plan
 from evenflow.run.values.run_job import WARM_UP_STEPS, Device, RunJob
 from evenflow.simulate import build_graph
+from evenflow.torch_model.families.row_modules import dropping_module
 from evenflow.torch_model.parts import ModelRow
 
 
@@ -52,6 +53,8 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
     stages = cut(model, job.plan, schedule)
     if job.mesh_plan is not None:
         _check_mesh(job, job.mesh_plan, model, stages)
+    if job.verify:
+        _check_repeatable(model)
     _check_audit(job)
     check_kinds(job.plan, model.body)
     check_memory(job, least_bytes(job, model, stages), here=needed)
@@ -61,7 +64,7 @@ def checked(job: RunJob, *, num_processes: int | None = None, num_local: int | N
 def _check_mesh(job: RunJob, mesh_plan: MeshPlan, model: ModelRow, stages: Sequence[StageParts]) -> None:
     """Check that stages on several devices fit the pipeline and the model."""
     check_world(job.plan, job.num_processes, mesh_plan)
-    tokens = torch.empty(job.microbatch_size, job.sequence_length, dtype=torch.long, device="meta")
+    tokens = torch.empty(job.microbatch_size, job.input_length, dtype=torch.long, device="meta")
     check_mesh_plan(mesh_plan, model, stages, boundary_shapes(stages, model.context, tokens))
     if job.aa_check:
         raise InputError(
@@ -69,6 +72,18 @@ def _check_mesh(job: RunJob, mesh_plan: MeshPlan, model: ModelRow, stages: Seque
             rule=_("must not be given where stages have several devices, which cannot check their work yet"),
             place="--aa-check",
             remedy=_("leave it out"),
+        )
+
+
+def _check_repeatable(model: ModelRow) -> None:
+    """Check that the model's own forward draws the random numbers of its parts."""
+    name = dropping_module(model.whole) if model.whole_logits is not None else None
+    if name is not None:
+        raise InputError(
+            value=name,
+            rule=_("must have no dropout to be verified, since the unsplit model draws other random numbers"),
+            place="model",
+            remedy=_("set dropout to 0, or leave --verify out"),
         )
 
 

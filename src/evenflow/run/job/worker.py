@@ -205,7 +205,8 @@ class _Trainer:
             seed=self.job.seed,
             step=step,
             batch=self.job.microbatch_size * self.job.plan.num_microbatches,
-            length=self.job.sequence_length,
+            length=self.job.input_length,
+            target_length=self.job.target_length,
             vocabulary=self.model.whole.config.vocab_size,
             device=self.device,
         )

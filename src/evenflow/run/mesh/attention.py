@@ -4,7 +4,7 @@ torch has no rule for the CPU's kernel, and those of others give results in an o
 of the parts, which views behind it do not expect.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -37,7 +37,17 @@ class _LocalAttention(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is functional.scaled_dot_product_attention and any(isinstance(tensor, DTensor) for tensor in args):
             return _attention(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
+        # The backward comes later and takes no tensor that is not distributed.
+        return func(*_alike(args), **(kwargs or {}))
+
+
+def _alike(tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """Return tensors of which, if one is distributed, all are."""
+    mesh = next((one.device_mesh for one in tensors if isinstance(one, DTensor)), None)
+    return tuple(
+        replicated(one, mesh) if mesh is not None and isinstance(one, Tensor) and not isinstance(one, DTensor) else one
+        for one in tensors
+    )
 
 
 def _attention(query: Any, key: Any, value: Any, attn_mask: Any = None, *others: Any, **keywords: Any) -> DTensor:

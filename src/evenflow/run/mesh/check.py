@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from evenflow.cluster import MeshPlan, StageOnMesh, WholeTensor, code, is_even
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.run.engine.stages import StageParts
+from evenflow.torch_model.families.row_modules import dropping_module
 from evenflow.torch_model.parts import ModelRow
 
 
@@ -41,16 +42,14 @@ def check_mesh_plan(
                 remedy=_("run the model, the sequences and the microbatch of the plan, or plan for these"),
             )
         _check_parameters(stage, where)
-    for name, module in model.whole.named_modules():
-        if (isinstance(module, nn.Dropout) and module.p > 0) or getattr(module, "attention_dropout", 0):
-            raise InputError(
-                value=name,
-                rule=_(
-                    "must have no dropout where a stage has several devices, whose placement would decide its numbers"
-                ),
-                place="model",
-                remedy=_("set dropout to 0"),
-            )
+    name = dropping_module(model.whole)
+    if name is not None:
+        raise InputError(
+            value=name,
+            rule=_("must have no dropout where a stage has several devices, whose placement would decide its numbers"),
+            place="model",
+            remedy=_("set dropout to 0"),
+        )
 
 
 def _check_parameters(stage: StageParts, where: StageOnMesh) -> None:

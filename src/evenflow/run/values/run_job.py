@@ -50,6 +50,7 @@ class RunJob:
     vocab_size: int | None
     num_steps: int
     sequence_length: int
+    """Tokens of a sequence; of a model with encoder and decoder, of a source."""
     microbatch_size: int
     dtype: Dtype
     learning_rate: float
@@ -57,6 +58,8 @@ class RunJob:
     """None: GPUs where every rank has one, else the CPU."""
     seed: int
     verify: bool
+    target_length: int = 0
+    """Tokens of a target, which follows its source, of a model with encoder and decoder; else 0."""
     memory_limit_bytes: int | None = None
     """What no rank may exceed by the plan; None where it has no limit."""
     mesh_plan: MeshPlan | None = None
@@ -71,6 +74,11 @@ class RunJob:
     def num_processes(self) -> int:
         """Processes of the run: one per device."""
         return self.plan.num_ranks if self.mesh_plan is None else self.mesh_plan.cluster.num_devices
+
+    @property
+    def input_length(self) -> int:
+        """Tokens of a sample: of a sequence, or of a source and its target."""
+        return self.sequence_length + self.target_length
 
     def has_aa_checks(self, step: int) -> bool:
         """Whether a step has A/A checks: every other measured step from the second on, and steps with a fault."""

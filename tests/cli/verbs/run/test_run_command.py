@@ -110,7 +110,7 @@ def test_what_cannot_be_run_is_refused_before_any_process_starts(
     monkeypatch.setattr(launch, "_start", start)
     plan = written(tmp_path / "plan.json", **changes)
     config = tmp_path / "config.json"
-    config.write_text('{"model_type": "gpt2"}', encoding="utf-8")
+    config.write_text('{"model_type": "granite"}', encoding="utf-8")
     options = [{"CONFIG": str(config), "PLAN": str(plan)}.get(option, option) for option in options]
     given = ["run", str(plan), *(options if "--model" in options else ["--model", "llama-tiny", *options])]
     done = CliRunner().invoke(main, given)

@@ -39,7 +39,7 @@ from evenflow.schedule import schedule_of
     "--model",
     required=True,
     metavar="NAME|CONFIG.json",
-    help="llama-tiny, or the configuration of a decoder as transformers writes it.",
+    help="llama-tiny, or the configuration of a language model as transformers writes it.",
 )
 @click.option(
     "--steps",
@@ -49,6 +49,11 @@ from evenflow.schedule import schedule_of
     help="Training steps; the first two are not in the measured times.",
 )
 @click.option("--seq", type=options.TRAINED_SIZE, help="Tokens of a sequence.  [default: 128, or the plan's]")
+@click.option(
+    "--target-seq",
+    type=options.TRAINED_SIZE,
+    help="Tokens of a target, of a model with encoder and decoder.  [default: as --seq, or the plan's]",
+)
 @click.option(
     "--microbatch", type=options.SEQUENCE_COUNT, help="Sequences of a microbatch.  [default: 1, or the plan's]"
 )

@@ -7,11 +7,12 @@ from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cli.text.aa_text import parse_fault
 from evenflow.cluster import Dtype
 from evenflow.errors import InputError
-from evenflow.fields import as_fields, load_json
+from evenflow.fields import Fields, as_fields, load_json
 from evenflow.language import _
 from evenflow.profiles.mesh_plan_file import parse_mesh_plan, parse_sizes
 from evenflow.profiles.plan_file import parse_memory_limit, parse_plan
 from evenflow.run.values.run_job import TINY, Device, RunJob
+from evenflow.torch_model.families.table import FAMILIES
 
 _SEQUENCE, _MICROBATCH = 128, 1
 """Tokens of a sequence and sequences of a microbatch, where neither the options nor the plan say."""
@@ -25,6 +26,7 @@ class RunOptions:
     model: str
     steps: int
     seq: int | None
+    target_seq: int | None
     microbatch: int | None
     layers: int | None
     hidden: int | None
@@ -49,8 +51,14 @@ class RunOptions:
         """Return the run, from the plan file and the model's configuration."""
         text, place = read_text(self.plan_file)
         config = "" if self.model == TINY else read_text(self.model)[0]
-        if config:
-            as_fields(load_json(config, file=self.model), file=self.model)
+        has_source = bool(config) and _has_source(as_fields(load_json(config, file=self.model), file=self.model))
+        if self.target_seq and not has_source:
+            raise InputError(
+                value=self.target_seq,
+                rule=_("must not be given for a model without encoder and decoder"),
+                place="--target-seq",
+                remedy=_("leave it out; --seq is the length of a sequence"),
+            )
         aa_check = self.aa_check or self.aa_everywhere
         if self.inject_fault and not aa_check:
             raise InputError(
@@ -60,7 +68,9 @@ class RunOptions:
                 remedy=_("add --aa-check"),
             )
         mesh_plan = parse_mesh_plan(text, place=place)
-        sequence, microbatch = (_SEQUENCE, _MICROBATCH) if mesh_plan is None else parse_sizes(text, place=place)
+        sequence, target, microbatch = (
+            (_SEQUENCE, self.seq or _SEQUENCE, _MICROBATCH) if mesh_plan is None else parse_sizes(text, place=place)
+        )
         return RunJob(
             plan=parse_plan(text, place=place),
             memory_limit_bytes=parse_memory_limit(text, place=place),
@@ -73,6 +83,7 @@ class RunOptions:
             vocab_size=self.vocab,
             num_steps=self.steps,
             sequence_length=self.seq or sequence,
+            target_length=(self.target_seq or target) if has_source else 0,
             microbatch_size=self.microbatch or microbatch,
             dtype=self.dtype,
             learning_rate=self.lr,
@@ -83,3 +94,9 @@ class RunOptions:
             aa_everywhere=self.aa_everywhere,
             faults=tuple(map(parse_fault, self.inject_fault)),
         )
+
+
+def _has_source(config: Fields) -> bool:
+    """Return whether a configuration is that of a model with encoder and decoder."""
+    family = FAMILIES.get(str(config.values.get("model_type")))
+    return family is not None and family.has_source

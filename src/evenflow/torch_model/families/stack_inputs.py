@@ -3,7 +3,7 @@
 The stack's own forward runs once, with stand-ins for everything in it; those of the layers note what they are given.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache
 
-from evenflow.torch_model.families import LayerStack
-from evenflow.torch_model.row_modules import own_parameters
+from evenflow.torch_model.families.row_modules import own_parameters
+from evenflow.torch_model.families.table import LayerStack
 
 
 def stack_inputs(base: Any, stack: LayerStack, hidden: Tensor, **given: Tensor) -> list[Mapping[str, Any]]:

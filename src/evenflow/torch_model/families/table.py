@@ -1,4 +1,4 @@
-"""Model types of transformers beside Llama-like decoders: where their embeddings, layers and ends are. Imports no torch.
+"""Model types of transformers beside Llama-like decoders: where their embeddings, layers and ends are. No torch.
 
 Everything in a stack that is neither a layer nor behind the layers makes its hidden states, and is the head of the row.
 """
@@ -52,15 +52,11 @@ def _decoder(path: str, layers: str, *behind: str, results: int = 1) -> Family:
 
 
 def _encoder(path: str, output: str) -> Family:
-    return Family(
-        task=Task.MASKED_TOKENS, stacks=(LayerStack(path=path, layers="encoder.layer"),), output=output
-    )
+    return Family(task=Task.MASKED_TOKENS, stacks=(LayerStack(path=path, layers="encoder.layer"),), output=output)
 
 
 def _both(encoder: str, decoder: str, layers: str, *behind: str, results: int = 1) -> Family:
-    stacks = tuple(
-        LayerStack(path=path, layers=layers, behind=behind, results=results) for path in (encoder, decoder)
-    )
+    stacks = tuple(LayerStack(path=path, layers=layers, behind=behind, results=results) for path in (encoder, decoder))
     return Family(task=Task.TARGET_TOKENS, stacks=stacks, output="lm_head")
 
 

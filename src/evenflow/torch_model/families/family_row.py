@@ -14,16 +14,16 @@ A bias of relative positions, which the first layer of a T5 computes for all, is
 are shared.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from evenflow.torch_model.families import FAMILIES, Family, LayerStack
+from evenflow.torch_model.families.row_modules import BothEmbeddings, Place, embeddings, put_in_row, tied
+from evenflow.torch_model.families.stack_inputs import stack_inputs
+from evenflow.torch_model.families.table import FAMILIES, Family, LayerStack
 from evenflow.torch_model.parts import ModelRow, Part, shared_names
-from evenflow.torch_model.row_modules import BothEmbeddings, Place, embeddings, put_in_row
-from evenflow.torch_model.stack_inputs import stack_inputs
 
 
 def family_of(model: nn.Module) -> Family | None:
@@ -89,8 +89,10 @@ def _head(model: Any, family: Family, source: int) -> Part:
     first, *others = family.stacks
     shells = [embeddings(model.get_submodule(stack.path), stack.layers, stack.behind) for stack in family.stacks]
     module = BothEmbeddings(*shells, source=source) if others else shells[0]
-    path = first.path.rpartition(".")[0] if others else first.path
-    return Part(name="embeddings", path=path, module=module, position=0)
+    if not others:
+        return Part(name="embeddings", path=first.path, module=module, position=0)
+    paths = {name: stack.path for name, stack in zip(("encoder", "decoder"), family.stacks, strict=True)}
+    return Part(name="embeddings", path=first.path.rpartition(".")[0], paths=paths, module=module, position=0)
 
 
 def _modules_behind(base: nn.Module, stack: LayerStack) -> list[tuple[str, nn.Module]]:
@@ -102,9 +104,7 @@ def _behind(place: Place, base: nn.Module) -> Place:
     """Return `place` with the dropout that a stack has behind its norm, as a T5 does."""
     dropout = base._modules.get("dropout")
     share = dropout.p if isinstance(dropout, nn.Dropout) else 0.0
-    return Place(
-        source=place.source, is_target=place.is_target, leaves=place.leaves, dropout=share, scale=place.scale
-    )
+    return Place(source=place.source, is_target=place.is_target, leaves=place.leaves, dropout=share, scale=place.scale)
 
 
 def _scale(model: Any) -> float:
@@ -114,20 +114,18 @@ def _scale(model: Any) -> float:
 
 def _share_position_bias(layers: nn.Module) -> None:
     """Let every layer compute the bias of relative positions that its first one has, where it is given none."""
-    attentions = [
-        module for layer in layers for module in layer.modules() if hasattr(module, "has_relative_attention_bias")
+    attentions: list[Any] = [
+        module
+        for name, module in layers.named_modules()
+        if hasattr(module, "has_relative_attention_bias") and not name.endswith("EncDecAttention")
     ]
     first = next((one for one in attentions if one.has_relative_attention_bias), None)
+    if first is None:
+        return
     for one in attentions:
-        if first is not None and type(one) is type(first) and not _is_cross(one, layers):
-            one.relative_attention_bias, one.has_relative_attention_bias = first.relative_attention_bias, True
-
-
-def _is_cross(attention: nn.Module, layers: nn.Module) -> bool:
-    """Whether attention reads the encoder's states."""
-    return any(
-        name.endswith("EncDecAttention") and module is attention for name, module in layers.named_modules()
-    )
+        if not one.has_relative_attention_bias:
+            one.relative_attention_bias = tied(first.relative_attention_bias)
+            one.has_relative_attention_bias = True
 
 
 def _whole_logits(model: Any, source: int) -> Any:

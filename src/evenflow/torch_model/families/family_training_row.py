@@ -1,4 +1,4 @@
-"""The row of a model of `FAMILIES` in training, from its configuration: inputs of every part, and the loss at the end."""
+"""The row of a model of `FAMILIES` in training, from its configuration: inputs of every part, the loss at the end."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,10 +13,10 @@ from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.language import _
 from evenflow.torch_model.decoder_config import build_family_model, refused
-from evenflow.torch_model.families import FAMILIES, Task
-from evenflow.torch_model.family_row import family_row
+from evenflow.torch_model.families.family_row import family_row
+from evenflow.torch_model.families.row_modules import Place
+from evenflow.torch_model.families.table import FAMILIES, Task
 from evenflow.torch_model.parts import ModelRow, Part
-from evenflow.torch_model.row_modules import Place
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """Makes the loss, a scalar, of logits [batch, tokens, vocabulary] and labels [batch, tokens]."""

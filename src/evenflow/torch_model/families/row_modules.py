@@ -67,6 +67,9 @@ class _Embeddings(nn.Module):
     def forward(self, tokens: Tensor, **named: Any) -> Any:
         return super().forward(input_ids=tokens, **named).last_hidden_state
 
+    def warn_if_padding_and_no_attention_mask(self, *_arguments: Any) -> None:
+        """Do not warn: the warning looks at values, which there are none of on the meta device."""
+
 
 class BothEmbeddings(nn.Module):
     """Encoder and decoder without layers, which make hidden states of a source and a target, one behind the other."""
@@ -78,17 +81,25 @@ class BothEmbeddings(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """Return hidden states [batch, source + target, width] of tokens [batch, source + target]."""
         source, target = tokens[:, : self._source], tokens[:, self._source :]
-        return torch.cat([self.encoder(source), self.decoder(target)], dim=1)
+        # A mask that is complete, since a decoder would look at the values of one that it makes, which nobody needs.
+        mask = torch.zeros((1, 1, 1, 1), device=tokens.device)
+        return torch.cat([self.encoder(source), self.decoder(target, attention_mask=mask)], dim=1)
 
 
 def put_in_row(module: nn.Module) -> None:
     """Let a module take `place`."""
-    module.__class__ = _mixed(_InRow, type(module))
+    mix_in(module, _InRow)
+
+
+def mix_in(module: nn.Module, first: type) -> None:
+    """Let `first` come before the class of `module`, whose name stays; what a copy of it computes is the same."""
+    own: type = type(module)
+    module.__class__ = _mixed(first, own)
 
 
 def own_parameters(module: nn.Module) -> Mapping[str, inspect.Parameter]:
     """Return the parameters of a module's own forward, without that of the row, after ``self``."""
-    own = next(one for one in type(module).__mro__ if one is not _InRow and not issubclass(one, _InRow))
+    own: Any = next(one for one in type(module).__mro__ if not issubclass(one, _InRow))
     _self, *others = inspect.signature(inspect.unwrap(own.forward)).parameters.items()
     return dict(others)
 
@@ -101,8 +112,28 @@ def embeddings(base: nn.Module, layers: str, behind: Sequence[str]) -> nn.Module
         shell._modules[container] = _shallow(base.get_submodule(container))
     shell.get_submodule(container)._modules[last] = nn.ModuleList()
     shell._modules.update({name: nn.Identity() for name in behind if shell._modules.get(name) is not None})
-    shell.__class__ = _mixed(_Embeddings, type(base))
+    mix_in(shell, _Embeddings)
     return shell
+
+
+def dropping_module(model: nn.Module) -> str | None:
+    """Return the path of the first module that drops values at random, if any: by itself, or by a share that it has."""
+    for path, module in model.named_modules():
+        shares = [module.p] if isinstance(module, nn.Dropout) else _shares(module)
+        if any(share > 0 for share in shares):
+            return path
+    return None
+
+
+def _shares(module: nn.Module) -> list[float]:
+    return [value for key, value in vars(module).items() if "dropout" in key and isinstance(value, int | float)]
+
+
+def tied(module: nn.Module) -> nn.Module:
+    """Return another module with the same parameters."""
+    made = _shallow(module)
+    made._parameters = dict(module._parameters)
+    return made
 
 
 def _shallow(module: nn.Module) -> nn.Module:
