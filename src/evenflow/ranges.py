@@ -97,6 +97,8 @@ MEMORY_BYTES = Range(least=0, most=100_000_000 * 2**20, unit="bytes")
 TIME_NS = Range(least=0, most=100_000_000 * 10**6, unit="ns")
 STEP_TOTAL = Range(least=0, most=2**60)
 """Nanoseconds or bytes of a whole step, all layers and microbatches one after the other: what 64 bits can add up."""
+BYTES_PER_PARAMETER = Range(least=1, most=1000)
+"""Weight, gradient and optimizer state; one of Adam in 32 bits has 16."""
 BYTES_PER_S = Range(least=1, most=10**15)
 """Bandwidth of a link."""
 FLOPS = Range(least=0, most=1e21, is_whole=False, is_above=True)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from evenflow.errors import InputError
-from evenflow.torch_model.optimizers import OPTIMIZERS, parameter_bytes, state_bytes
+from evenflow.torch_model.optimizers import OPTIMIZERS, parameter_bytes, rest_of, state_bytes
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,15 @@ def test_a_parameter_is_weight_gradient_and_state(optimizer: str, size: int) -> 
 def test_an_unknown_optimizer_is_refused() -> None:
     with pytest.raises(InputError, match="optimizer must be one of adam, torch-adam, sgd, got 'lion'"):
         state_bytes("lion", 4)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("size", [2, 4])
+def test_bytes_in_all_say_the_same_as_the_optimizer(optimizer: str, size: int) -> None:
+    assert rest_of(OPTIMIZERS[optimizer](size), size) == state_bytes(optimizer, size)
+
+
+def test_bytes_in_all_hold_weight_and_gradient() -> None:
+    assert rest_of(8, 4) == 0
+    with pytest.raises(InputError, match="must be at least the 8 of a weight and its gradient, got 7"):
+        rest_of(7, 4)

@@ -12,7 +12,7 @@ from evenflow.cluster import Accelerator, Cluster, Dtype, accelerator_named, par
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields
 from evenflow.language import _
-from evenflow.torch_model.optimizers import state_bytes
+from evenflow.torch_model.optimizers import rest_of, state_bytes
 from evenflow.torch_model.parts import ModelRow
 
 
@@ -28,6 +28,7 @@ def plan_config(
     efficiency: float | None = None,
     dtype: str = "bf16",
     optimizer: str = "adam",
+    bytes_per_parameter: int | None = None,
     overlap: Overlap = USUAL,
     schedule: str = "1f1b",
     fixed: Fixed | None = None,
@@ -43,7 +44,8 @@ def plan_config(
     for each device of the cluster; a model with encoder and decoder has for each a target of `target_sequence` tokens,
     by default as many. Large matrix products reach the share `efficiency` of the peak of `accelerator`, or
     of `cluster` where that states its own; None: the accelerator's own share. `optimizer` is one of
-    `evenflow.torch_model.optimizers.OPTIMIZERS`; a `deadline` stands for the time limit where the time began before
+    `evenflow.torch_model.optimizers.OPTIMIZERS`, or `bytes_per_parameter` says what weight, gradient and state take in
+    all; a `deadline` stands for the time limit where the time began before
     this call; the other arguments are those of `evenflow.auto.plan`.
 
     Raises:
@@ -53,7 +55,10 @@ def plan_config(
     deadline = deadline or Deadline.after(time_limit_s)
     number = parse_dtype(dtype)
     rates, origin = _rates(accelerator, efficiency, cluster, number)
-    kept_bytes = state_bytes(optimizer, number.item_bytes)
+    if bytes_per_parameter is None:
+        kept_bytes = state_bytes(optimizer, number.item_bytes)
+    else:
+        kept_bytes = rest_of(bytes_per_parameter, number.item_bytes)
     progress(_("building the model"))
     row = _read_row(
         config if isinstance(config, Fields) else as_fields(dict(config), file=name),

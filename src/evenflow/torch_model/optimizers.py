@@ -36,6 +36,22 @@ def state_bytes(optimizer: str, item_bytes: int) -> int:
     return OPTIMIZERS[optimizer](item_bytes) - 2 * item_bytes
 
 
+def rest_of(bytes_per_parameter: int, item_bytes: int) -> int:
+    """Return what of the bytes of a parameter in training is kept beside a weight of `item_bytes` and its gradient.
+
+    Raises:
+        InputError: less than these two.
+    """
+    if bytes_per_parameter < 2 * item_bytes:
+        raise InputError(
+            value=bytes_per_parameter,
+            rule=_("must be at least the {least} of a weight and its gradient", least=2 * item_bytes),
+            place="--bytes-per-parameter",
+            remedy=_("count weight, gradient and optimizer state together"),
+        )
+    return bytes_per_parameter - 2 * item_bytes
+
+
 def parameter_bytes(parameters: Iterable["torch.Tensor"], optimizer: str) -> int:
     """Return the bytes of `parameters` in training; a frozen one has neither gradient nor optimizer state."""
     per_parameter = OPTIMIZERS[optimizer]

@@ -12,7 +12,7 @@ MODEL = click.option(
     "--model",
     required=True,
     metavar="CONFIG.json",
-    help="Configuration of a decoder, as transformers writes it, or the folder that has it.",
+    help="Configuration of a model, as transformers writes it, or the folder that has it.",
 )
 
 

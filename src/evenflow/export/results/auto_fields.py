@@ -33,6 +33,8 @@ class AutoSetting:
     """Share of the accelerator's peak that large matrix products reach; None: the accelerator's own."""
     dtype: Dtype
     optimizer: str
+    bytes_per_parameter: int | None
+    """Bytes of weight, gradient and optimizer state; None: those of `optimizer`."""
     overlap: tuple[str, ...]
     """What runs under the computation of a stage."""
     schedule: str
@@ -48,6 +50,7 @@ class AutoSetting:
             "efficiency": self.efficiency,
             "dtype": self.dtype.short_name,
             "optimizer": self.optimizer,
+            **({} if self.bytes_per_parameter is None else {"bytes_per_parameter": self.bytes_per_parameter}),
             "overlap": self.overlap,
         }
 

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from evenflow import ranges
 from evenflow.cli.exit_status import INFEASIBLE
 from evenflow.cli.shared import options
 from evenflow.cli.shared.dtype_option import dtype_option
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.model_config import MODEL, ModelConfig, config_path, read_config
+from evenflow.cli.shared.numbers import Number
 from evenflow.cli.shared.overlaps import STAGE_OVERLAPS, OverlapList, usual
 from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.shared.torch_extra import torch_extra
@@ -61,6 +63,12 @@ MOST_PROCESSES = 8
 )
 @dtype_option(Dtype.BFLOAT16, Dtype.FLOAT16, Dtype.FLOAT32, help="Number format of parameters and activations")
 @options.OPTIMIZER
+@click.option(
+    "--bytes-per-parameter",
+    type=Number(ranges.BYTES_PER_PARAMETER),
+    metavar="BYTES",
+    help="Bytes of weight, gradient and optimizer state together, instead of those of --optimizer.",
+)
 @click.option(
     "--overlap",
     type=OverlapList(STAGE_OVERLAPS),
@@ -167,6 +175,7 @@ def _plan(
         efficiency=setting.efficiency,
         dtype=setting.dtype,
         optimizer=setting.optimizer,
+        bytes_per_parameter=setting.bytes_per_parameter,
         overlap=Overlap.of(setting.overlap),
         schedule=setting.schedule,
         fixed=Fixed(**fixed),
