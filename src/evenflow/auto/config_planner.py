@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from evenflow.auto.deadline import Deadline
+from evenflow.auto.evaluate import OwnCut, evaluate_row
 from evenflow.auto.fixing.fixed import Fixed
 from evenflow.auto.planner import AutoPlan, plan_row
 from evenflow.auto.sharding.overlap import USUAL, Overlap
@@ -32,6 +33,7 @@ def plan_config(
     overlap: Overlap = USUAL,
     schedule: str = "1f1b",
     fixed: Fixed | None = None,
+    own: OwnCut | None = None,
     time_limit_s: float = TIME_LIMIT_S,
     deadline: Deadline | None = None,
     processes: int = 1,
@@ -45,8 +47,8 @@ def plan_config(
     by default as many. Large matrix products reach the share `efficiency` of the peak of `accelerator`, or
     of `cluster` where that states its own; None: the accelerator's own share. `optimizer` is one of
     `evenflow.torch_model.optimizers.OPTIMIZERS`, or `bytes_per_parameter` says what weight, gradient and state take in
-    all; a `deadline` stands for the time limit where the time began before
-    this call; the other arguments are those of `evenflow.auto.plan`.
+    all; a `deadline` stands for the time limit where the time began before this call. With `own` nothing is searched,
+    and the plan with the degrees of `fixed` is priced. The other arguments are those of `evenflow.auto.plan`.
 
     Raises:
         InputError: a model that transformers does not build or that cannot be cut, an unknown accelerator, dtype or
@@ -79,7 +81,10 @@ def plan_config(
         deadline=deadline,
         processes=processes,
     )
-    found = plan_row(row, request, progress=progress)
+    if own is None:
+        found = plan_row(row, request, progress=progress)
+    else:
+        found = evaluate_row(row, request, own, progress=progress)
     return replace(found, notes=(origin, *row.notes, *found.notes))
 
 

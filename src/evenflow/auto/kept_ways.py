@@ -28,7 +28,7 @@ def restricted(provider: ShardedStages, fixed: Fixed) -> ShardedStages:
         raise InputError(
             value=fixed_text(fixed),
             rule=_("must be degrees with which the layers can be sharded"),
-            place="--fix",
+            place=_("the degrees"),
             remedy=joined(reasons) if reasons else _("choose other degrees, or leave one out"),
         )
     return replace(provider, costs=costs)

@@ -53,6 +53,8 @@ class AutoPlan:
     """None where there is no plan, and where no near plan has equal submeshes."""
     pipeline: PlacedPipeline | None
     """None where there is no plan."""
+    is_own: bool = False
+    """Whether it is a person's plan that was priced, and nothing was chosen but the sharding of its operators."""
     notes: tuple[str, ...] = ()
     """Sentences that a user should know about the times and the memory."""
 
@@ -82,6 +84,8 @@ class AutoPlan:
         if self.two_level is None:
             return Status.INFEASIBLE
         if self.provider.left_out:
+            return Status.FEASIBLE
+        if self.is_own:
             return Status.FEASIBLE
         if self.refined:
             return self.refined.outcome.status

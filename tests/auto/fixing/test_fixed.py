@@ -37,12 +37,12 @@ def test_degrees_are_refused_only_where_no_equal_stages_have_them(tensor, data, 
     if exists:
         fixed.check(cluster, 1000)
     else:
-        with pytest.raises(InputError, match="the product of the degrees of --fix"):
+        with pytest.raises(InputError, match="the product of the degrees must"):
             fixed.check(cluster, 1000)
 
 
 def test_more_stages_than_layers():
-    with pytest.raises(InputError, match="--fix: pipeline must be at most the 3 layers"):
+    with pytest.raises(InputError, match="pipeline must be at most the 3 layers"):
         Fixed(pipeline=4).check(made_cluster(1, 4), 3)
 
 

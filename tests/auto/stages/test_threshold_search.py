@@ -38,6 +38,20 @@ def check(pick: np.random.Generator) -> tuple[bool, bool]:
     fitting = [step for step, memory, _ in plans if memory <= limit]
     least = least_memory_bytes(costs, num_devices=cluster.num_devices, in_flight=in_flight)
     assert least == min((memory for _, memory, _ in plans), default=None)
+    count = int(pick.integers(1, most + 1))
+    of_these = best_stages(
+        costs,
+        num_devices=cluster.num_devices,
+        num_microbatches=num_microbatches,
+        in_flight=in_flight,
+        memory_limit_bytes=limit,
+        num_stages=count,
+    )
+    steps = [step for step, memory, length in plans if memory <= limit and length == count]
+    assert (of_these.best.step_ns if of_these.best else None) == min(steps, default=None)
+    assert {len(plan.stages) for plan in of_these.alternatives} <= {count}
+    least = least_memory_bytes(costs, num_devices=cluster.num_devices, in_flight=in_flight, num_stages=count)
+    assert least == min((memory for _, memory, length in plans if length == count), default=None)
     if not fitting:
         assert answer.best is None
         assert not answer.alternatives

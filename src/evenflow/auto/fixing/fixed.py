@@ -53,14 +53,14 @@ class Fixed:
             raise InputError(
                 value=devices,
                 rule=rule,
-                place=_("the product of the degrees of --fix"),
+                place=_("the product of the degrees"),
                 remedy=_("choose other degrees, or leave one out"),
             )
         if self.pipeline is not None and self.pipeline > num_layers:
             raise InputError(
                 value=self.pipeline,
                 rule=_("must be at most the {count} layers", count=num_layers),
-                place="--fix: pipeline",
+                place="pipeline",
             )
 
     def has_room(self, submesh: Submesh) -> bool:

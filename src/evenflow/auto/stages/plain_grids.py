@@ -66,6 +66,25 @@ def _grid(
     return PlainGrid(submesh=submesh, sharding=sharding, num_stages=count, plan=plan, memory_bytes=held)
 
 
+def priced_grids(
+    provider: ShardedStages, bounds: Sequence[int], recompute: str, *, schedule: str
+) -> Iterator[TwoLevelPlan]:
+    """Yield pipelines with these bounds of layers on equal submeshes, all layers under one recompute kind, whether they
+    fit or not: one for each sharding that stages of that size have.
+    """
+    size = provider.cluster.num_devices // (len(bounds) - 1)
+    for submesh in (one for one in submeshes(provider.cluster) if one.num_devices == size):
+        for sharding in provider.shardings(submesh):
+            by_stage = [provider.stage_costs(first, end, submesh, sharding) for first, end in pairwise(bounds)]
+            costs = [cost for some in by_stage for cost in some if cost.recompute == recompute]
+            if len(costs) == len(by_stage):
+                times = [cost.cost_ns for cost in costs]
+                entries = sum(provider.entry_ns(first, submesh) for first in bounds[1:-1])
+                step_ns = sum(times) + entries + (provider.num_microbatches - 1) * max(times)
+                plan = _plan(provider, submesh, bounds, costs, assumed_schedule(schedule), step_ns)
+                yield replace(plan, lower_bound_ns=step_ns)
+
+
 def _plan(
     provider: ShardedStages,
     submesh: Submesh,

@@ -97,6 +97,13 @@ class ShardedStages:
         assert sharding.way is not None
         return self.costs[submesh][sharding.mesh].layers[kind][sharding.way]
 
+    @property
+    def recompute_kinds(self) -> tuple[str, ...]:
+        """The recompute kinds that all layers have."""
+        submesh, meshes = next(iter(self.costs.items()))
+        shape, costs = next(iter(meshes.items()))
+        return tuple(cost.recompute for cost in self.stage_costs(0, 1, submesh, MeshSharding(shape, costs.ways[0])))
+
     def solved_programs(self) -> Iterator[ShardingPlan]:
         """The plan of every integer program that was solved freely: by mesh, kind of layer and price of memory."""
         for meshes in self.costs.values():

@@ -40,9 +40,9 @@ def auto_text(result: "AutoPlan", *, microbatch: int, sequence: int, seconds: fl
         _stage_table(result),
         _cost_table(result),
         bubble_table(simulation),
-        _alternatives(result),
+        "" if result.is_own else _alternatives(result),
         _plain(result),
-        _refinement(result),
+        "" if result.is_own else _refinement(result),
         *placement_texts(result),
         "\n".join(_("note: {note}", note=note) for note in result.notes),
     ]
@@ -69,6 +69,10 @@ def _answer(result: "AutoPlan", seconds: float) -> Iterator[str]:
     yield _("plan: {words}", words=summary(result.stages))
     peak, limit = megabytes(max(simulation.peak_memory_bytes)), megabytes(result.cluster.memory_bytes)
     yield _("memory: peak {peak:,.0f} MB of {limit:,.0f} MB", peak=peak, limit=limit)
+    if peak > limit:
+        yield _("it does not fit: {over:,.0f} MB too much", over=peak - limit)
+    if result.is_own:
+        return
     gap = 100 * (1 - two_level.lower_bound_ns / two_level.step_ns)
     yield _(
         "stages: {step_ms:,.3f} ms by the pipeline's equation, no other stages take less than {bound_ms:,.3f} ms "

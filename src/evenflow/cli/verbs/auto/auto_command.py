@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,12 @@ from evenflow.cli.text.auto_text import auto_text, shortage_text
 from evenflow.cli.verbs.auto.cluster_options import ClusterOptions, cluster_options, taken_notes
 from evenflow.cli.verbs.auto.fix_option import fix_option
 from evenflow.cluster import Dtype
+from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.auto_fields import AutoSetting, auto_fields
 from evenflow.language import _
 from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path
+from evenflow.profiles.own_plan_file import DEGREES, OwnPlan, read_own_plan
 
 if TYPE_CHECKING:
     from evenflow.auto.deadline import Deadline
@@ -84,6 +87,13 @@ MOST_PROCESSES = 8
     help="Order of work that the stages are chosen for; the refinement tries others.",
 )
 @fix_option
+@click.option(
+    "--evaluate",
+    "own_file",
+    type=options.FILE,
+    metavar="PLAN",
+    help="Search nothing: price the plan in this file, YAML with degrees of parallelism or a plan of evenflow auto.",
+)
 @options.TIME_LIMIT
 @click.option(
     "-o",
@@ -102,6 +112,7 @@ def auto(
     microbatch: int | None,
     microbatches: int,
     fixed: dict[str, Any],
+    own_file: Path | None,
     time_limit: float,
     layer_file: Path | None,
     json_file: Path | None,
@@ -123,6 +134,7 @@ def auto(
       evenflow auto --model examples/configs/llama3_70b.json --mesh 4x8 --memory 80GB --microbatches 16 \\
         --intra-bandwidth 200GBps --inter-bandwidth 25GBps --json auto_plan.json --svg auto.svg
       evenflow auto --model config.json --cluster examples/cluster_2x8.yaml --microbatches 32 -o layers.json
+      evenflow auto --model config.json --mesh 2x8 --microbatches 32 --fix tensor=8,zero=1
     """
     from evenflow.auto.deadline import Deadline
 
@@ -134,6 +146,7 @@ def auto(
             "--model": Path(path),
             "--cluster": described.file,
             "--accelerator": accelerator_path(asked["accelerator"]),
+            "--evaluate": own_file,
         },
         overwrite=overwrite,
     )
@@ -142,9 +155,12 @@ def auto(
     setting = AutoSetting(
         microbatch=microbatch or cluster.num_devices, num_microbatches=microbatches, time_limit_s=time_limit, **asked
     )
+    own = None if own_file is None else read_own_plan(own_file)
+    if own is not None:
+        fixed = _degrees(own, fixed, cluster)
     config = read_config(path)
     with shown_step(_("loading PyTorch")) as progress:
-        result = _plan(config, cluster, device, setting, fixed, deadline, progress)
+        result = _plan(config, cluster, device, setting, fixed, own, deadline, progress)
     result = replace(result, notes=(*taken_notes(cluster, device), *result.notes))
     return _answer(result, setting, outputs, seconds=time.monotonic() - started)
 
@@ -155,6 +171,7 @@ def _plan(
     device: "Accelerator",
     setting: AutoSetting,
     fixed: dict[str, Any],
+    own: OwnPlan | None,
     deadline: "Deadline",
     progress: Callable[[str], None],
 ) -> "AutoPlan":
@@ -162,6 +179,7 @@ def _plan(
     with torch_extra(place="evenflow auto"):
         import evenflow.torch_model.training_row  # noqa: F401 - it imports both
         from evenflow.auto.config_planner import plan_config
+        from evenflow.auto.evaluate import OwnCut
         from evenflow.auto.fixing.fixed import Fixed
         from evenflow.auto.sharding.overlap import Overlap
     return plan_config(
@@ -179,11 +197,28 @@ def _plan(
         overlap=Overlap.of(setting.overlap),
         schedule=setting.schedule,
         fixed=Fixed(**fixed),
+        own=None if own is None else OwnCut(layers=own.layers, recompute=own.recompute),
         deadline=deadline,
         processes=min(MOST_PROCESSES, os.cpu_count() or 1),
         name=config.name,
         progress=progress,
     )
+
+
+def _degrees(own: OwnPlan, fixed: dict[str, Any], cluster: "Cluster") -> dict[str, Any]:
+    """Return all degrees of a person's plan, as keywords of `Fixed`; what it does not say is 1, and data the rest."""
+    if fixed:
+        raise InputError(
+            value=None,
+            rule=_("must not be given beside --evaluate, whose plan says it"),
+            place="--fix",
+            remedy=_("leave one of the two out"),
+        )
+    degrees = {name: own.degrees.get(name, 1) for name in DEGREES}
+    if "data" not in own.degrees:
+        used = prod(size for name, size in degrees.items() if name not in ("data", "expert"))
+        degrees["data"] = max(1, cluster.num_devices // used)
+    return {**degrees, "zero": own.zero, "placements": own.placements}
 
 
 def _answer(result: "AutoPlan", setting: AutoSetting, outputs: Outputs, *, seconds: float) -> int:

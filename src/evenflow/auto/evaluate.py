@@ -1,0 +1,76 @@
+"""The price of a plan that a person wrote: its degrees, layers and recomputation, at the costs of the planner."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate
+
+from evenflow.auto.kept_ways import restricted
+from evenflow.auto.placed_pipeline import place
+from evenflow.auto.planner import AutoPlan
+from evenflow.auto.stages.meshes_tried import sharded_stages
+from evenflow.auto.stages.plain_grids import priced_grids
+from evenflow.auto.stages.request import TwoLevelRequest, silent
+from evenflow.auto.stages.two_level_plan import StagesOutcome
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import NONE
+from evenflow.torch_model.parts import ModelRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCut:
+    """What a person's plan says beside its degrees."""
+
+    layers: tuple[int, ...] = ()
+    """Layers of each stage; empty: dealt evenly."""
+    recompute: str = NONE
+    """Recompute kind of all layers."""
+
+
+def evaluate_row(
+    row: ModelRow,
+    request: TwoLevelRequest,
+    own: OwnCut,
+    *,
+    progress: Callable[[str], None] = silent,
+) -> AutoPlan:
+    """Return the plan that has the degrees of `request.fixed`, all of which are decided, whether it fits or not.
+
+    Of several shardings with the degrees it has the one that is simulated the shortest.
+
+    Raises:
+        InputError: layers that are not those of the model, a recompute kind that it does not have, or degrees that no
+            sharding has.
+    """
+    fixed, num_layers, layers = request.fixed, len(row.body), own.layers
+    stages = fixed.pipeline or 1
+    fixed.check(request.cluster, num_layers)
+    if layers and (len(layers) != stages or sum(layers) != num_layers):
+        raise InputError(
+            value=list(layers),
+            rule=_("must be {stages} numbers that add up to the {count} layers", stages=stages, count=num_layers),
+            place="layers",
+        )
+    bounds = [0, *accumulate(layers)] if layers else [num_layers * stage // stages for stage in range(stages + 1)]
+    provider = restricted(sharded_stages(row, request, progress=progress), fixed)
+    progress(_("pricing the plan"))
+    plans = list(priced_grids(provider, bounds, own.recompute, schedule=request.schedule))
+    if not plans:
+        raise InputError(
+            value=own.recompute,
+            rule=_("must be a recompute kind that all layers have: {names}", names=", ".join(provider.recompute_kinds)),
+            place="recompute",
+        )
+    shortest = min(plans, key=lambda plan: plan.timeline.makespan_ns)
+    search = StagesOutcome(
+        plan=shortest, alternatives=(shortest,), shortage=None, num_evaluated=len(plans), num_possible=len(plans)
+    )
+    return AutoPlan(
+        row=row,
+        request=request,
+        provider=provider,
+        search=search,
+        refinement=None,
+        pipeline=place(search, None, provider, row),
+        is_own=True,
+    )
