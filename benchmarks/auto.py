@@ -1,22 +1,17 @@
-"""Two-level plans beside hand-written plans, all simulated with the same costs of layers and links.
+"""Two-level plans beside plans as people write them, all priced and simulated alike.
 
-Hand-written plans are data x tensor x pipeline grids: layers dealt evenly, Megatron's column-row split inside each,
-all layers recomputed where nothing less fits (`evenflow.auto.stages.analytic` on the times of one device). Working
-memory is not counted for them.
+Hand-written plans are those that every answer of `evenflow auto` has beside it: grids of data or tensor parallelism, a
+stage of ZeRO and a pipeline, layers dealt evenly, one recompute kind for all layers (`StagesOutcome.grids`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from evenflow.auto.config_planner import plan_config
 from evenflow.auto.planner import AutoPlan
-from evenflow.auto.sharding.ways import Level
-from evenflow.auto.stages.analytic import AnalyticStages
-from evenflow.auto.stages.mesh_sharding import MeshSharding
-from evenflow.auto.stages.stage_provider import StageCost
-from evenflow.auto.stages.two_level_plan import SubmeshStage, TwoLevelPlan
-from evenflow.cluster.cluster import Cluster, Link, Submesh, assign, submeshes
+from evenflow.auto.sharding.ways import AxisRole, PlainWay
+from evenflow.auto.stages.two_level_plan import PlainGrid
+from evenflow.cluster.cluster import Cluster, Link
 from evenflow.units import milliseconds
 
 SEQUENCE = 4096
@@ -47,47 +42,52 @@ SETTINGS = (
 @dataclass(frozen=True)
 class Row:
     setting: Setting
-    data_ns: int | None
-    """The step under pure data parallelism; None where it does not fit."""
-    rule_ns: int | None
-    """The step with tensor parallelism inside nodes and a pipeline over nodes."""
-    grid_ns: int | None
-    """The step of the best grid."""
-    grid: str
+    data: PlainGrid | None
+    """The best plan that only splits samples, with whatever stage of ZeRO; None where none fits."""
+    rule: PlainGrid | None
+    """The best plan with tensor parallelism inside nodes and a pipeline over nodes."""
+    plain: PlainGrid | None
+    """The best plan as people write it."""
     two_level_ns: int
-    refined_ns: int
+    """The best of the stages that were chosen freely."""
+    answer_ns: int
     shape: str
 
 
 def measure(setting: Setting) -> Row:
     found = planned(setting)
-    alone, fastest = Submesh(1, 1), MeshSharding((1,), Level.FASTEST)
-    network = replace(found.provider.network_on(alone, fastest), constant_bytes=0)
-    layer = found.provider.boundary(1, alone, fastest, range(1))
-    analytic = AnalyticStages(
-        network=network,
-        cluster=found.cluster,
-        num_microbatches=setting.microbatches,
-        samples=setting.microbatch,
-        boundary_bytes=layer.bytes_of(layer.boxes[0]),
-    )
-    grids = dict(even_plans(analytic, setting.microbatches))
-    nodes, width = setting.mesh
-    best = min(grids, key=lambda name: grids[name], default="")
-    assert found.two_level is not None
+    nodes = setting.mesh[0]
+    free = replace(found.search, grids=()).shortest
+    assert free is not None
     return Row(
         setting=setting,
-        data_ns=grids.get(f"data {nodes * width} x tensor 1 x pipeline 1"),
-        rule_ns=grids.get(f"data 1 x tensor {width} x pipeline {nodes}"),
-        grid_ns=grids.get(best),
-        grid=best or "none fits",
-        two_level_ns=found.two_level.timeline.makespan_ns,
-        refined_ns=found.simulation.makespan_ns,
+        data=_best(found, lambda grid: grid.num_stages == 1 and AxisRole.TENSOR not in _way(grid).roles),
+        rule=_best(found, lambda grid: grid.num_stages == nodes and _way(grid).roles == (AxisRole.TENSOR,)),
+        plain=_best(found, lambda _grid: True),
+        two_level_ns=free.timeline.makespan_ns,
+        answer_ns=found.simulation.makespan_ns,
         shape=", ".join(
-            f"{stage.end - stage.first} layers ({sum(stage.recompute.values())} recomputed) on {stage.sharding}"
+            f"{stage.end - stage.first} layers ({sum(stage.recompute.values())} recomputed) on {stage.submesh}: "
+            f"{stage.use.words}"
             for stage in found.stages
         ),
     )
+
+
+def _way(grid: PlainGrid) -> PlainWay:
+    assert isinstance(grid.sharding.way, PlainWay)
+    return grid.sharding.way
+
+
+def _best(found: AutoPlan, is_one: Callable[[PlainGrid], bool]) -> PlainGrid | None:
+    """The shortest plain grid of a kind that fits."""
+    fitting = [grid for grid in found.search.grids if grid.plan and is_one(grid)]
+    return min(fitting, key=_ns, default=None)
+
+
+def _ns(grid: PlainGrid) -> int:
+    assert grid.plan is not None
+    return grid.plan.timeline.makespan_ns
 
 
 def planned(setting: Setting) -> AutoPlan:
@@ -106,87 +106,34 @@ def planned(setting: Setting) -> AutoPlan:
         sequence=SEQUENCE,
         microbatch=setting.microbatch,
         num_microbatches=setting.microbatches,
-        time_limit_s=30,
+        time_limit_s=120,
         processes=2,
         name=setting.name,
     )
 
 
-def even_plans(analytic: AnalyticStages, num_microbatches: int) -> Iterator[tuple[str, int]]:
-    """Return the simulated step of every grid that fits, by its name."""
-    cluster, num_layers = analytic.cluster, analytic.network.num_layers
-    for shape in submeshes(cluster):
-        count, rest = divmod(cluster.num_devices, shape.num_devices)
-        if rest or count > num_layers:
-            continue
-        bounds = [num_layers * stage // count for stage in range(count + 1)]
-        for sharding in analytic.shardings(shape):
-            times = [
-                one.timeline.makespan_ns
-                for recompute in analytic.network.kinds
-                if (one := even_plan(analytic, shape, bounds, sharding, recompute, num_microbatches))
-            ]
-            if times:
-                yield f"{sharding} x pipeline {count}", min(times)
-
-
-def even_plan(
-    analytic: AnalyticStages,
-    shape: Submesh,
-    bounds: list[int],
-    sharding: MeshSharding,
-    recompute: str,
-    num_microbatches: int,
-) -> TwoLevelPlan | None:
-    """Simulate a 1F1B pipeline on equal submeshes; None where it does not fit."""
-    cluster, count = analytic.cluster, len(bounds) - 1
-    stages = []
-    for place, (devices, (first, end)) in enumerate(
-        zip(assign(cluster, [shape] * count), pairwise(bounds), strict=True)
-    ):
-        cost = _cost(analytic, first, end, shape, sharding, recompute)
-        held = cost.static_bytes + min(num_microbatches, count - place) * cost.activation_bytes
-        if held > cluster.memory_bytes:
-            return None
-        stages.append(SubmeshStage(first=first, end=end, submesh=shape, devices=devices, cost=cost))
-    return TwoLevelPlan(
-        cluster=cluster,
-        schedule="1f1b",
-        num_microbatches=num_microbatches,
-        stages=tuple(stages),
-        boundaries=tuple(
-            (
-                analytic.boundary(after.first, shape, sharding, before.devices),
-                analytic.boundary(after.first, shape, sharding, after.devices),
-            )
-            for before, after in pairwise(stages)
-        ),
-        step_ns=0,
-        lower_bound_ns=0,
-    )
-
-
-def _cost(
-    analytic: AnalyticStages, first: int, end: int, shape: Submesh, sharding: MeshSharding, recompute: str
-) -> StageCost:
-    return next(
-        cost for cost in analytic.options(first, end, shape) if (cost.sharding, cost.recompute) == (sharding, recompute)
-    )
-
-
 def report(rows: list[Row]) -> str:
     """Return the table, in milliseconds of a step."""
-    header = ["setting", "data parallel", "tensor in node", "best grid", "two-level", "refined", "gain", "best grid is"]
+    header = [
+        "setting",
+        "data parallel",
+        "tensor in node",
+        "best plain",
+        "two-level",
+        "answer",
+        "gain",
+        "best plain is",
+    ]
     lines = [
         [
             row.setting.name,
-            _ms(row.data_ns),
-            _ms(row.rule_ns),
-            _ms(row.grid_ns),
-            _ms(row.two_level_ns),
-            _ms(row.refined_ns),
-            "-" if row.grid_ns is None else f"{100 * (1 - row.refined_ns / row.grid_ns):.1f} %",
-            row.grid,
+            _ms(row.data),
+            _ms(row.rule),
+            _ms(row.plain),
+            f"{milliseconds(row.two_level_ns):,.1f}",
+            f"{milliseconds(row.answer_ns):,.1f}",
+            "-" if row.plain is None else f"{100 * (1 - row.answer_ns / _ns(row.plain)):.1f} %",
+            "none fits" if row.plain is None else row.plain.name,
         ]
         for row in rows
     ]
@@ -198,5 +145,5 @@ def report(rows: list[Row]) -> str:
     return text + "\n\n" + "\n".join(f"{row.setting.name}: {row.shape}" for row in rows)
 
 
-def _ms(time_ns: int | None) -> str:
-    return "does not fit" if time_ns is None else f"{milliseconds(time_ns):,.1f}"
+def _ms(grid: PlainGrid | None) -> str:
+    return "does not fit" if grid is None else f"{milliseconds(_ns(grid)):,.1f}"

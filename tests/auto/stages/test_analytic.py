@@ -39,6 +39,8 @@ def test_collectives() -> None:
     costs = options([1000], 0, 1, Submesh(1, 2))
     # Tensor: two all-reduces of 400 bytes over two devices, 400 ns and three times 1 ns, forward and backward.
     assert costs["data 1 x tensor 2, none"] == (500 + 806, 1000 + 806, 400, 500)
+    # Full recomputation runs the forward again, its all-reduces included.
+    assert costs["data 1 x tensor 2, full"] == (500 + 806, 1000 + 500 + 2 * 806, 400, 50)
     # Data: the gradients, 100 of 800 bytes, once in 8 microbatches: 103 ns in eight parts.
     assert costs["data 2 x tensor 1, none"] == (500, 1000 + 13, 800, 500)
     # Across nodes the gradients take ten times as long: 8 data-parallel parts do not divide 4 samples, 4 x 2 do.

@@ -4,7 +4,8 @@ A stage on n devices runs n / t data-parallel parts, each over t devices in Mega
 parallelism. So of one microbatch's work every device has 1 / n, of its activations too, and of the parameters 1 / t.
 Communication: each layer all-reduces its output twice in the forward and twice in the backward over t devices
 [Megatron-LM, arXiv:1909.08053, §3; as reduce-scatters and all-gathers, arXiv:2205.05198, §4.2], and once a step the
-gradients are all-reduced over the data-parallel parts, a share of which every microbatch carries.
+gradients are all-reduced over the data-parallel parts, a share of which every microbatch carries. A layer that computes
+its forward again runs its collectives again too.
 """
 
 from collections.abc import Hashable, Sequence
@@ -16,13 +17,15 @@ from evenflow.auto.stages.stage_provider import StageCost, exchange_ns, run_cost
 from evenflow.cluster import Cluster, Collective, Layout, Submesh, collective_ns, mesh_axis
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
+from evenflow.model import BOTH, COMM, FULL, EndBlock, Layer, LayerRun, Mode, Network
 from evenflow.simulate import LayerSums, layer_sums
 
 _STATIC_PER_GRADIENT = 8
 """Mixed precision Adam keeps 16 bytes a parameter, 2 of them the gradient. [ZeRO, arXiv:1910.02054, §3.1]"""
 _ALL_REDUCES = 2
 """All-reduces of a layer in each direction."""
+_AGAIN = (FULL, COMM, BOTH)
+"""The recompute kinds under which the collectives of the forward run once more in the backward."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +151,7 @@ def _on_submesh(stages: AnalyticStages, submesh: Submesh, sharding: MeshSharding
                 kind: Mode(
                     activation_bytes=-(-mode.activation_bytes // devices),
                     working_bytes=-(-mode.working_bytes // devices),
-                    backward_ns=-(-mode.backward_ns // devices) + extra,
+                    backward_ns=-(-mode.backward_ns // devices) + extra + output_ns * (kind in _AGAIN),
                 )
                 for kind, mode in layer.modes.items()
             },

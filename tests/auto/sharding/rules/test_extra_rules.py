@@ -152,5 +152,19 @@ def test_statistics_that_are_given_stay_whole() -> None:
     assert next(one for one in rules if one.inputs[0] == BATCH).outputs[1:] == (REPLICATE,) * 4
 
 
+@pytest.mark.parametrize("new", [0, 1, -1])
+def test_stacked_tensors(new: int) -> None:
+    tensors = [image(4, 6, 8) for _ in range(3)]
+    rules = extra_rules(call(aten.stack.default, tensors, new))
+    assert rules is not None
+    assert len(rules) == 5
+    for rule in rules:
+        made = [
+            torch.stack([part_of(one, where, rank) for one, where in zip(tensors, rule.inputs, strict=True)], new)
+            for rank in range(PARTS)
+        ]
+        assert torch.allclose(whole(made, rule.outputs[0]), torch.stack(tensors, new))
+
+
 def test_other_operators_are_left_to_torch() -> None:
     assert extra_rules(call(aten.mm.default, image(4, 6), image(6, 8))) is None

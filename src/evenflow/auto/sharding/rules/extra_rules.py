@@ -57,6 +57,7 @@ def _known() -> dict[object, _Make]:
         aten._scaled_dot_product_flash_attention_for_cpu: _attention,
         aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention,
         aten.unbind: _unbind,
+        aten.stack: _stack,
         aten.expand: _expand,
         aten.copy: _copy,
         aten.convolution: image_rules.convolution,
@@ -98,6 +99,17 @@ def _unbind(call: Call) -> set[AxisRule]:
     for dimension in range(len(shape)):
         if dimension != taken:
             rules.add(AxisRule(inputs=(dimension,), outputs=(dimension - (dimension > taken),) * count))
+    return rules
+
+
+def _stack(call: Call) -> set[AxisRule]:
+    """Split any dimension of all tensors, which then lies behind the new one or before it."""
+    tensors = call.tensors()
+    count, rank = len(tensors), len(tensors[0].shape)
+    new = argument(call, "dim") % (rank + 1)
+    rules = {AxisRule(inputs=(kind,) * count, outputs=(kind,)) for kind in (REPLICATE, PARTIAL)}
+    for dimension in range(rank):
+        rules.add(AxisRule(inputs=(dimension,) * count, outputs=(dimension + (dimension >= new),)))
     return rules
 
 
