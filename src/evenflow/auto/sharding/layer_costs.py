@@ -20,6 +20,7 @@ from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rule
 from evenflow.auto.sharding.overlap import Amounts, step_costs
 from evenflow.auto.sharding.pairwise import PairwiseSolution
 from evenflow.auto.sharding.plain.restrictions import plain_ways, restrictions
+from evenflow.auto.sharding.plain.sample_splits import expert_parameters, origins_of
 from evenflow.auto.sharding.plain.solutions import solve_plain
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram, Training
 from evenflow.auto.sharding.recomputation import Recomputed, recomputed
@@ -131,7 +132,8 @@ def _costs(
     solutions: Sequence[Sequence[PairwiseSolution]],
     deadline: Deadline,
 ) -> MeshCosts:
-    plain = tuple(restrictions(programs, plain_ways(mesh[0])))
+    has_experts = any(expert_parameters(graph, origins_of(graph)) for graph in layers.graphs)
+    plain = tuple(restrictions(programs, plain_ways(mesh[0], has_experts=has_experts)))
     levels = zip(Level, zip(*solutions, strict=True), strict=True)
     ways: dict[Way, Sequence[PairwiseSolution]] = {
         **dict(levels),

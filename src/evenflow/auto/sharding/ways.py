@@ -29,7 +29,8 @@ class AxisRole(StrEnum):
     CONTEXT = "context"
     """Devices have other tokens of the same samples; attention exchanges keys and values."""
     EXPERT = "expert"
-    """As data, but every device has other experts, to which tokens go all-to-all."""
+    """As data, but every device has other experts, to which tokens go all-to-all: their parameters split along
+    dimension 0, tokens by samples."""
     REPLICA = "replica"
     """As data, but the state of parameters is not shared out: hybrid sharding, where only inner axes do."""
 

@@ -2,6 +2,7 @@
 
     data axis      activations split by samples, parameters read whole; what is kept of their state is the stage of ZeRO
     replica axis   likewise, with nothing of the state shared out
+    expert axis    as data, but experts are split by expert where they are kept and used; tokens go to them all-to-all
     tensor axis    matrices split where they are kept and used, never gathered; activations whole or split, whichever is
                    cheaper, but not by samples
 
@@ -17,7 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy
-from evenflow.auto.sharding.plain.sample_splits import Origins, SampleSplits, origins_of, sample_splits
+from evenflow.auto.sharding.plain.sample_splits import (
+    EXPERTS,
+    Origins,
+    SampleSplits,
+    expert_parameters,
+    origins_of,
+    sample_splits,
+)
 from evenflow.auto.sharding.program import Edge, Node, NodeKind, ShardingProgram
 from evenflow.auto.sharding.ways import SHARING, AxisRole, PlainWay
 from evenflow.auto.trace.operator_graph import Operator, Role
@@ -25,7 +33,7 @@ from evenflow.cluster import PARTIAL, REPLICATE, Mesh
 from evenflow.language import _
 from evenflow.predict.training import Sharding
 
-_WITH_SAMPLES = (AxisRole.DATA, AxisRole.REPLICA)
+_WITH_SAMPLES = (AxisRole.DATA, AxisRole.REPLICA, AxisRole.EXPERT)
 Kept = tuple[NDArray[np.intp], ...]
 """The choices that are left at every node of a program."""
 _Mask = NDArray[np.bool_]
@@ -43,8 +51,8 @@ class Restriction:
     """One sentence for tables: what does not divide."""
 
 
-def plain_ways(mesh: Mesh) -> tuple[PlainWay, ...]:
-    """Return the plain plans that a logical mesh is the natural one for.
+def plain_ways(mesh: Mesh, *, has_experts: bool = False) -> tuple[PlainWay, ...]:
+    """Return the plain plans that a logical mesh is the natural one for; models with experts have some more.
 
     Two axes are one of data and one of tensor parallelism. Between nodes the outer axis is no tensor axis, and both may
     be data; axes on equal links are one axis of another mesh then.
@@ -62,6 +70,8 @@ def plain_ways(mesh: Mesh) -> tuple[PlainWay, ...]:
             roles += [(AxisRole.DATA, AxisRole.DATA), (AxisRole.REPLICA, AxisRole.DATA)]
         elif outer.domains == 1 and outer.size != inner.size:
             roles.append((AxisRole.TENSOR, AxisRole.DATA))
+    if has_experts and mesh.axes[-1].size > 1:
+        roles.append((*(AxisRole.DATA for _ in mesh.axes[1:]), AxisRole.EXPERT))
     return tuple(PlainWay(each, sharding) for each in roles for sharding in _shardings(each, mesh))
 
 
@@ -95,6 +105,10 @@ def _obstacle(facts: "_Facts", way: PlainWay) -> str:
     if samples % parts:
         return _("{samples} samples do not divide over {devices}", samples=samples, devices=parts)
     tensor = _size(program.mesh, way, (AxisRole.TENSOR,))
+    experts = _size(program.mesh, way, (AxisRole.EXPERT,))
+    for count in sorted({program.graph.operators[one].outputs[0].shape[0] for one in facts.experts}):
+        if count % experts:
+            return _("{count} experts do not divide over {devices}", count=count, devices=experts)
     for operator in program.graph.operators:
         is_attention = "scaled_dot_product" in operator.target and not operator.backward
         if is_attention and operator.outputs[0].shape[1] % tensor:
@@ -109,7 +123,7 @@ class _Facts:
     def __init__(self, program: ShardingProgram) -> None:
         self.program = program
         self.graph = program.graph
-        self._splits: dict[int, SampleSplits] = {}
+        self._splits: dict[tuple[int, bool], SampleSplits] = {}
         self._codes: dict[tuple[int, int], _Codes] = {}
 
     @cached_property
@@ -128,12 +142,17 @@ class _Facts:
             found.setdefault(edge.second, edge)
         return found
 
-    def splits(self, axis: int) -> SampleSplits:
-        """How the samples lie on an axis."""
-        size = self.program.mesh.shape[axis]
-        if size not in self._splits:
-            self._splits[size] = sample_splits(self.graph, self.program.table, size)
-        return self._splits[size]
+    @cached_property
+    def experts(self) -> frozenset[int]:
+        """The parameters of experts."""
+        return expert_parameters(self.graph, self.origins)
+
+    def splits(self, axis: int, *, by_expert: bool) -> SampleSplits:
+        """How the samples lie on an axis, whose devices may have different experts too."""
+        key = self.program.mesh.shape[axis], by_expert and bool(self.experts)
+        if key not in self._splits:
+            self._splits[key] = sample_splits(self.graph, self.program.table, key[0], by_expert=key[1])
+        return self._splits[key]
 
     def codes(self, node: int, axis: int) -> "_Codes":
         """What the choices of a node are on an axis."""
@@ -194,7 +213,7 @@ def _choices(facts: _Facts, way: PlainWay, index: int, node: Node) -> NDArray[np
         elif role is AxisRole.TENSOR:
             on_axis = _beside_products(facts, index, node, axis)
         else:
-            on_axis = _by_samples(facts, index, node, axis)
+            on_axis = _by_samples(facts, index, node, axis, by_expert=role is AxisRole.EXPERT)
         if (allowed & on_axis).any():
             allowed &= on_axis
     if (is_state or is_parameter) and _is_shared(way.sharding, node.kind):
@@ -217,6 +236,8 @@ def _state(facts: _Facts, way: PlainWay, index: int, node: Node, axis: int) -> _
         devices = facts.program.mesh.shape[axis]
         is_split = facts.is_matrix(node.operator) and facts.divides(node.operator, devices)
         return codes >= 0 if is_split else np.ones(len(codes), dtype=np.bool_)
+    if role is AxisRole.EXPERT and node.operator in facts.experts:
+        return np.equal(codes, 0)
     if role in SHARING and _is_shared(way.sharding, node.kind):
         return np.ones(len(codes), dtype=np.bool_)
     return np.equal(codes, PARTIAL if node.kind is NodeKind.SUM else REPLICATE)
@@ -232,12 +253,13 @@ def _most_shared(facts: _Facts, way: PlainWay, index: int, allowed: _Mask) -> _M
     return allowed & most
 
 
-def _by_samples(facts: _Facts, index: int, node: Node, axis: int) -> _Mask:
-    """Choices of an operator, copy or result on a data axis."""
-    codes, splits = facts.codes(index, axis), facts.splits(axis)
+def _by_samples(facts: _Facts, index: int, node: Node, axis: int, *, by_expert: bool) -> _Mask:
+    """Choices of an operator, copy or result on a data axis, or an expert axis."""
+    codes, splits = facts.codes(index, axis), facts.splits(axis, by_expert=by_expert)
     if node.kind is NodeKind.OPERATOR:
         rule = splits.rules[node.operator]
-        same: _Mask = ~codes.has_exchanges
+        is_free = by_expert and facts.graph.operators[node.operator].target.startswith(EXPERTS)
+        same: _Mask = np.ones_like(codes.has_exchanges) if is_free else ~codes.has_exchanges
         if rule.inputs and codes.inputs.size:
             same &= np.equal(codes.inputs, rule.inputs).all(axis=1)
         same &= np.equal(codes.outputs, rule.outputs).all(axis=1)
@@ -246,7 +268,7 @@ def _by_samples(facts: _Facts, index: int, node: Node, axis: int) -> _Mask:
     if edge.views:
         lies = splits.rules[edge.views[-1]].outputs[0]
     elif node.operator in facts.origins.parameters:
-        lies = REPLICATE  # gathered once for all who read it
+        lies = splits.rules[node.operator].outputs[0] if node.operator in facts.experts else REPLICATE  # gathered once
     else:
         lies = splits.rules[node.operator].outputs[edge.output]
     outputs = codes.outputs[:, 0]

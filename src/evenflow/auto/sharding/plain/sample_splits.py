@@ -25,10 +25,16 @@ class SampleSplits:
         return self.rules[value.operator].outputs[value.output]
 
 
-def sample_splits(graph: OperatorGraph, table: StrategyTable, axis_size: int) -> SampleSplits:
-    """Follow the samples, dimension 0 of the first input, through the graph."""
+def sample_splits(
+    graph: OperatorGraph, table: StrategyTable, axis_size: int, *, by_expert: bool = False
+) -> SampleSplits:
+    """Follow the samples, dimension 0 of the first input, through the graph.
+
+    With `by_expert` the devices have different experts too, to which tokens go all-to-all.
+    """
     entry = next(one.outputs[0] for one in graph.operators if one.role is Role.INPUT)
-    tracer = _Tracer(graph=graph, table=table, axis_size=axis_size, samples=entry.shape[:1])
+    experts = expert_parameters(graph, origins_of(graph)) if by_expert else frozenset()
+    tracer = _Tracer(graph=graph, table=table, axis_size=axis_size, samples=entry.shape[:1], experts=experts)
     rules = dict(tracer.rules())
     return SampleSplits(rules={index: rules[index] for index in range(len(graph.operators))})
 
@@ -39,6 +45,8 @@ class _Tracer:
     table: StrategyTable
     axis_size: int
     samples: tuple[int, ...]
+    experts: frozenset[int]
+    """Parameters that are split by expert."""
 
     def rules(self) -> Iterator[tuple[int, AxisRule]]:
         """Yield the operators of the forward, then gradients that come in, then the backward."""
@@ -50,9 +58,8 @@ class _Tracer:
             if operator.inputs:
                 known[index] = self._cheapest(operator, known, origins, with_samples=index in origins.samples)
             else:
-                known[index] = AxisRule(
-                    inputs=(), outputs=tuple(self._given(operator, one) for one in operator.outputs)
-                )
+                own = self._by_expert if index in self.experts else self._given
+                known[index] = AxisRule(inputs=(), outputs=tuple(own(operator, one) for one in operator.outputs))
             yield index, known[index]
 
     def _when(self, index: int) -> tuple[int, int]:
@@ -62,6 +69,9 @@ class _Tracer:
     def _given(self, operator: Operator, tensor: WholeTensor) -> int:
         has_samples = operator.role in (Role.INPUT, Role.TANGENT) and tensor.shape[:1] == self.samples
         return 0 if has_samples and is_even(tensor, (0,), (self.axis_size,)) else REPLICATE
+
+    def _by_expert(self, _operator: Operator, tensor: WholeTensor) -> int:
+        return 0 if is_even(tensor, (0,), (self.axis_size,)) else REPLICATE
 
     def _cheapest(
         self, operator: Operator, known: Mapping[int, AxisRule], origins: "Origins", *, with_samples: bool
@@ -82,9 +92,27 @@ class _Tracer:
         rules = (
             AxisRule(inputs=tuple(one[0] for one in way.inputs), outputs=tuple(one[0] for one in way.outputs))
             for way in self.table.strategies(operator, tensors, (self.axis_size,))
-            if not way.exchanges
+            if not way.exchanges or self.experts
         )
+        if self.experts and operator.target.startswith(EXPERTS):
+            every = list(rules)
+            return min([one for one in every if set(one.inputs) == {0}] or every, key=key)
         return min(rules, key=key)
+
+
+EXPERTS = "evenflow.experts"
+"""How the names of the operators of experts begin."""
+
+
+def expert_parameters(graph: OperatorGraph, origins: "Origins") -> frozenset[int]:
+    """Return the parameters that operators of experts read."""
+    read = (
+        origins.parameters.get(value.operator, frozenset())
+        for operator in graph.operators
+        if operator.target.startswith(EXPERTS)
+        for value in operator.inputs
+    )
+    return frozenset().union(*read)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,79 @@
+"""Expert parallelism as people write it: what lies where, and what is sent, by hand."""
+
+from functools import cache
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from evenflow.auto.sharding.layer_costs import stage_costs  # noqa: E402
+from evenflow.auto.sharding.mesh_costs import LayerCost, MeshCosts  # noqa: E402
+from evenflow.auto.sharding.program import Training  # noqa: E402
+from evenflow.auto.sharding.ways import AxisRole, Level, PlainWay  # noqa: E402
+from evenflow.cluster import Dtype  # noqa: E402
+from evenflow.cluster.collectives import Collective, collective_ns  # noqa: E402
+from evenflow.cluster.mesh import Mesh, MeshAxis  # noqa: E402
+from evenflow.fields import as_fields  # noqa: E402
+from evenflow.predict.activations import FULLEST  # noqa: E402
+from evenflow.predict.training import Sharding  # noqa: E402
+from evenflow.torch_model.training_row import read_decoder  # noqa: E402
+from tests.cluster.accelerators import plain_accelerator  # noqa: E402
+
+HIDDEN, WIDTH, EXPERTS, CHOSEN, SEQUENCE, SAMPLES = 64, 128, 8, 2, 32, 8
+ROWS = SAMPLES * SEQUENCE * CHOSEN
+CONFIG = {
+    "model_type": "mixtral", "vocab_size": 64, "hidden_size": HIDDEN, "intermediate_size": WIDTH,
+    "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 4, "num_local_experts": EXPERTS,
+    "num_experts_per_tok": CHOSEN, "sliding_window": None,
+}  # fmt: skip
+AXIS = MeshAxis(size=4, bandwidth_bytes_per_s=10**9, latency_ns=1_000)
+MESH = Mesh(axes=(AXIS,), accelerator=plain_accelerator(flops_per_s=1e12, memory_bytes_per_s=1e11))
+
+
+@cache
+def costs(experts: int = EXPERTS) -> MeshCosts:
+    config = {**CONFIG, "num_local_experts": experts}
+    row = read_decoder(as_fields(config, file="tiny"), sequence=SEQUENCE, microbatch=SAMPLES, dtype=Dtype.BFLOAT16)
+    return stage_costs([row.body[0]], [0], [MESH], training=Training(num_microbatches=2))[0]
+
+
+def layer(sharding: Sharding, *, role: AxisRole = AxisRole.EXPERT) -> LayerCost:
+    return costs().layers[0][PlainWay((role,), sharding)]
+
+
+@pytest.mark.parametrize("sharding", Sharding)
+def test_experts_are_split_by_expert_and_the_rest_as_in_data_parallelism(sharding: Sharding) -> None:
+    data = {one.name: one for one in layer(sharding, role=AxisRole.DATA).plan.parameters}
+    for one in layer(sharding).plan.parameters:
+        if ".experts." in one.name:
+            assert one.kept == one.gradient == one.update == (0,)
+        else:
+            same = data[one.name]
+            assert (one.kept, one.gradient, one.update) == (same.kept, same.gradient, same.update)
+
+
+@pytest.mark.parametrize("sharding", Sharding)
+def test_rows_go_there_and_back_in_each_pass(sharding: Sharding) -> None:
+    sent = [one for one in layer(sharding).plan.collectives if one.collective is Collective.ALL_TO_ALL]
+    assert len(sent) == 4
+    assert {one.time_ns for one in sent} == {collective_ns(AXIS, Collective.ALL_TO_ALL, 2 * ROWS * HIDDEN)}
+    assert not [one for one in layer(sharding, role=AxisRole.DATA).plan.collectives if one in sent]
+
+
+def test_the_fullest_device_keeps_more_than_its_share() -> None:
+    data, expert = (layer(Sharding.NOTHING, role=role).slope for role in (AxisRole.DATA, AxisRole.EXPERT))
+    rows = 2 * ROWS * (HIDDEN + 3 * WIDTH) // AXIS.size
+    assert expert.activation_bytes - data.activation_bytes == round((FULLEST - 1) * rows)
+
+
+@pytest.mark.parametrize("sharding", Sharding)
+def test_free_search_is_never_worse(sharding: Sharding) -> None:
+    found = costs().options(0, 1)
+    plain, free = found[PlainWay((AxisRole.EXPERT,), sharding)], found[Level.FASTEST]
+    times = (2 * (one.forward_ns + one.backward_ns) + one.update_ns for one in (free, plain))
+    assert next(times) <= next(times)
+
+
+def test_experts_that_do_not_divide() -> None:
+    assert PlainWay((AxisRole.EXPERT,), Sharding.NOTHING) not in costs(6).layers[0]
