@@ -8,8 +8,9 @@ import pytest
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
+from evenflow.auto.module_planner import plan  # noqa: E402
 from evenflow.auto.placed_pipeline import simulated  # noqa: E402
-from evenflow.auto.planner import AutoPlan, plan  # noqa: E402
+from evenflow.auto.planner import AutoPlan  # noqa: E402
 from evenflow.auto.sharding.ways import Level  # noqa: E402
 from evenflow.auto.stages.mesh_sharding import MeshSharding  # noqa: E402
 from evenflow.cluster.cluster import Cluster, Link  # noqa: E402

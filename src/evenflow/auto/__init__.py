@@ -5,7 +5,8 @@ Read `planner` first: it hands the values of one room to the next, trace <- row,
 
 from evenflow.auto.config_planner import plan_config
 from evenflow.auto.fixing.fixed import Fixed
-from evenflow.auto.planner import AutoPlan, plan
+from evenflow.auto.module_planner import plan
+from evenflow.auto.planner import AutoPlan
 from evenflow.auto.sharding.layer_costs import stage_costs
 from evenflow.auto.sharding.mesh_costs import MeshCosts, StageOption
 from evenflow.auto.sharding.overlap import Overlap

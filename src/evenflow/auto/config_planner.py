@@ -2,13 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
+from evenflow.auto.batch_sizes import plan_batches
 from evenflow.auto.deadline import Deadline
 from evenflow.auto.evaluate import OwnCut, evaluate_row
 from evenflow.auto.fixing.fixed import Fixed
 from evenflow.auto.planner import AutoPlan, plan_row
 from evenflow.auto.sharding.overlap import USUAL, Overlap
+from evenflow.auto.stages.meshes_tried import uneven_notes
 from evenflow.auto.stages.request import TIME_LIMIT_S, TwoLevelRequest, silent
+from evenflow.auto.step_sizes import step_sizes
 from evenflow.cluster import Accelerator, Cluster, Dtype, accelerator_named, parse_dtype
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields
@@ -22,8 +26,9 @@ def plan_config(
     cluster: Cluster,
     *,
     sequence: int,
-    num_microbatches: int,
+    num_microbatches: int | None = None,
     microbatch: int | None = None,
+    global_batch: int | None = None,
     target_sequence: int | None = None,
     accelerator: str | Accelerator = "a100",
     efficiency: float | None = None,
@@ -42,19 +47,29 @@ def plan_config(
 ) -> AutoPlan:
     """Return the two-level plan of the model that `config`, the contents of a ``config.json``, describes.
 
-    A microbatch has `microbatch` sequences of `sequence` tokens for all devices of a stage together, by default one
-    for each device of the cluster; a model with encoder and decoder has for each a target of `target_sequence` tokens,
-    by default as many. Large matrix products reach the share `efficiency` of the peak of `accelerator`, or
-    of `cluster` where that states its own; None: the accelerator's own share. `optimizer` is one of
-    `evenflow.torch_model.optimizers.OPTIMIZERS`, or `bytes_per_parameter` says what weight, gradient and state take in
-    all; a `deadline` stands for the time limit where the time began before this call. With `own` nothing is searched,
-    and the plan with the degrees of `fixed` is priced. The other arguments are those of `evenflow.auto.plan`.
+    A step has `num_microbatches` of `microbatch` sequences of `sequence` tokens, for all devices of a stage together,
+    by default one for each device of the cluster. With `global_batch`, the sequences of a step, size and number of
+    microbatches are chosen; where one of them is given too, it determines the other. A model with encoder and decoder
+    has for each sequence a target of `target_sequence` tokens, by default as many.
+
+    Large matrix products reach the share `efficiency` of the peak of `accelerator`, or of `cluster` where that states
+    its own; None: the accelerator's own share. `optimizer` is one of `evenflow.torch_model.optimizers.OPTIMIZERS`, or
+    `bytes_per_parameter` says what weight, gradient and state take in all; a `deadline` stands for the time limit where
+    the time began before this call. With `own` nothing is searched, and the plan with the degrees of `fixed` is priced.
+    The other arguments are those of `evenflow.auto.plan`.
 
     Raises:
-        InputError: a model that transformers does not build or that cannot be cut, an unknown accelerator, dtype or
-            optimizer, an efficiency that is no share.
+        InputError: sizes of a step that do not agree, a model that transformers does not build or that cannot be
+            cut, an unknown accelerator, dtype or optimizer, an efficiency that is no share.
     """
     deadline = deadline or Deadline.after(time_limit_s)
+    sizes = step_sizes(
+        global_batch=global_batch,
+        microbatch=microbatch,
+        num_microbatches=num_microbatches,
+        usual=cluster.num_devices,
+        can_choose=own is None,
+    )
     number = parse_dtype(dtype)
     rates, origin = _rates(accelerator, efficiency, cluster, number)
     if bytes_per_parameter is None:
@@ -62,17 +77,16 @@ def plan_config(
     else:
         kept_bytes = rest_of(bytes_per_parameter, number.item_bytes)
     progress(_("building the model"))
-    row = _read_row(
+    rows = partial(
+        _read_row,
         config if isinstance(config, Fields) else as_fields(dict(config), file=name),
         sequence=sequence,
         target_sequence=target_sequence,
-        microbatch=microbatch or cluster.num_devices,
         dtype=number,
         name=name,
     )
     request = TwoLevelRequest(
         cluster=cluster,
-        num_microbatches=num_microbatches,
         accelerator=rates,
         optimizer_bytes_per_parameter=kept_bytes,
         overlap=overlap,
@@ -81,11 +95,18 @@ def plan_config(
         deadline=deadline,
         processes=processes,
     )
-    if own is None:
-        found = plan_row(row, request, progress=progress)
+    if sizes is None:
+        assert global_batch is not None
+        found = plan_batches(lambda size: rows(microbatch=size), request, global_batch=global_batch, progress=progress)
     else:
-        found = evaluate_row(row, request, own, progress=progress)
-    return replace(found, notes=(origin, *row.notes, *found.notes))
+        size, count = sizes
+        row, request = rows(microbatch=size), replace(request, num_microbatches=count)
+        if own is None:
+            found = plan_row(row, request, progress=progress)
+        else:
+            found = evaluate_row(row, request, own, progress=progress)
+    uneven = () if sizes is None else uneven_notes(sizes[0], request)
+    return replace(found, notes=(origin, *found.row.notes, *found.notes, *uneven))
 
 
 def _read_row(

@@ -5,38 +5,28 @@ row of layers -> costs of stages on submeshes -> stages -> refinement -> what ru
 Every step takes the values of those before it and returns one; `plan_row` hands them down.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from evenflow.auto.deadline import Deadline
-from evenflow.auto.fixing.fixed import Fixed
 from evenflow.auto.kept_ways import restricted
 from evenflow.auto.placed_pipeline import PlacedPipeline, PlacedStage, place, use_of
 from evenflow.auto.refine import Refined, Refinement, refine
-from evenflow.auto.sharding.overlap import USUAL, Overlap
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.meshes_tried import sharded_stages
 from evenflow.auto.stages.plain_grids import with_plain_grids
-from evenflow.auto.stages.request import ADAM_STATE_BYTES, TIME_LIMIT_S, TwoLevelRequest, silent
+from evenflow.auto.stages.request import TwoLevelRequest, silent
 from evenflow.auto.stages.sharded_stages import ShardedStages
 from evenflow.auto.stages.stage_search import plan_stages
+from evenflow.auto.stages.tried_batch import TriedBatch
 from evenflow.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
 from evenflow.auto.wording.stage_use import StageUse
-from evenflow.cluster import A100, Accelerator, Cluster, MeshPlan, Submesh
-from evenflow.errors import InputError
+from evenflow.cluster import Cluster, MeshPlan, Submesh
 from evenflow.interruption import answer_exists, was_interrupted
 from evenflow.language import _, joined
 from evenflow.simulate import Simulation
 from evenflow.solve import Status
 from evenflow.torch_model.parts import ModelRow
-
-if TYPE_CHECKING:
-    import torch
-    from torch import nn
-
-EVEN_LAYERS_PER_DEVICE = 4
-"""Layers per device of a model that does not repeat itself: enough for even stages, few enough to solve each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +43,8 @@ class AutoPlan:
     """None where there is no plan, and where no near plan has equal submeshes."""
     pipeline: PlacedPipeline | None
     """None where there is no plan."""
+    batches: tuple[TriedBatch, ...] = ()
+    """The sizes of a microbatch that were considered, smallest first, where only the global batch was given."""
     is_own: bool = False
     """Whether it is a person's plan that was priced, and nothing was chosen but the sharding of its operators."""
     notes: tuple[str, ...] = ()
@@ -117,64 +109,38 @@ class AutoPlan:
         return self.pipeline
 
 
-def plan(
-    model: "nn.Module | Sequence[nn.Module]",
-    example_batch: "torch.Tensor | tuple[object, ...] | dict[str, object]",
-    cluster: Cluster,
-    *,
-    num_microbatches: int = 16,
-    head: "nn.Module | None" = None,
-    tail: "nn.Module | None" = None,
-    accelerator: Accelerator | None = A100,
-    optimizer_bytes_per_parameter: int = ADAM_STATE_BYTES,
-    overlap: Overlap = USUAL,
-    schedule: str = "1f1b",
-    fixed: Fixed | None = None,
-    time_limit_s: float = TIME_LIMIT_S,
-    processes: int = 1,
-) -> AutoPlan:
-    """Return the stages of a model, their submeshes and the sharding of every operator.
+@dataclass(frozen=True, kw_only=True)
+class SearchedRow:
+    """A row of layers with the stages that were chosen for it, before the refinement."""
 
-    `model` is any module that torch.export takes, and is cut where one tensor crosses (`exported_row`); or a row of
-    layers, each of which takes what the one before hands over: an ``nn.Sequential``, an ``nn.ModuleList`` or a list,
-    where `head` and `tail` go with the first and the last of them. `example_batch` is one microbatch for all devices of
-    a stage together: a tensor, for other modules than rows also a tuple of arguments or a dict of keywords. Everything
-    may be on the meta device. The whole answer takes `time_limit_s` seconds: what there is no time for is left out, and
-    told in a note. The other arguments are those of `TwoLevelRequest`.
+    row: ModelRow
+    request: TwoLevelRequest
+    provider: ShardedStages
+    search: StagesOutcome
 
-    Raises:
-        InputError: a model or a layer that cannot be traced; no time for any plan.
-    """
-    request = TwoLevelRequest(
-        cluster=cluster,
-        num_microbatches=num_microbatches,
-        accelerator=accelerator,
-        optimizer_bytes_per_parameter=optimizer_bytes_per_parameter,
-        overlap=overlap,
-        schedule=schedule,
-        fixed=fixed or Fixed(),
-        deadline=Deadline.after(time_limit_s),
-        processes=processes,
-    )
-    from evenflow.torch_model.rows import is_row, row_with_inputs
-
-    if is_row(model):
-        return plan_row(row_with_inputs(model, example_batch, head=head, tail=tail), request)
-    if head is not None or tail is not None:
-        raise InputError(
-            value=type(model).__name__,
-            rule=_("must be an nn.Sequential, an nn.ModuleList or a list of modules where head or tail are given"),
-            place="model",
-            remedy=_("leave them out where they are parts of this module"),
+    def refined(self, deadline: Deadline) -> AutoPlan:
+        """Return the plan after what the exact solver finds before `deadline`."""
+        refinement = refine(self.search, self.provider, deadline=deadline)
+        return AutoPlan(
+            row=self.row,
+            request=self.request,
+            provider=self.provider,
+            search=self.search,
+            refinement=refinement,
+            pipeline=place(self.search, refinement, self.provider, self.row),
+            notes=(self.request.overlap.note(), *_left_out(self.provider, self.request.deadline)),
         )
-    from evenflow.auto.row.exported_row import exported_row
-
-    most_layers = EVEN_LAYERS_PER_DEVICE * cluster.num_devices
-    return plan_row(exported_row(model, example_batch, most_even_layers=most_layers), request)
 
 
 def plan_row(row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str], None] = silent) -> AutoPlan:
     """Return the two-level plan of a row of layers; `progress` is told each step before it begins."""
+    found = search_row(row, request, progress=progress)
+    progress(_("refining the pipeline"))
+    return found.refined(request.deadline)
+
+
+def search_row(row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str], None] = silent) -> SearchedRow:
+    """Choose the stages of a row of layers, and how their operators are sharded."""
     provider = restricted(sharded_stages(row, request, progress=progress), request.fixed)
     progress(_("choosing the stages"))
     num_stages = request.fixed.pipeline
@@ -182,17 +148,7 @@ def plan_row(row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str
     search = with_plain_grids(search, provider, schedule=request.schedule, num_stages=num_stages)
     if search.shortest is not None:
         answer_exists()
-    progress(_("refining the pipeline"))
-    refinement = refine(search, provider, deadline=request.deadline)
-    return AutoPlan(
-        row=row,
-        request=request,
-        provider=provider,
-        search=search,
-        refinement=refinement,
-        pipeline=place(search, refinement, provider, row),
-        notes=(request.overlap.note(), *_left_out(provider, request.deadline)),
-    )
+    return SearchedRow(row=row, request=request, provider=provider, search=search)
 
 
 def _left_out(provider: ShardedStages, deadline: Deadline) -> Iterator[str]:

@@ -111,6 +111,21 @@ def meshes_tried(request: TwoLevelRequest) -> tuple[TriedMesh, ...]:
     return tuple(one for *_rest, one in sorted(found, key=lambda item: item[:2]))
 
 
+def uneven_notes(samples: int, request: TwoLevelRequest) -> tuple[str, ...]:
+    """Return a sentence where the samples of a microbatch do not divide over the devices of any mesh of several."""
+    sizes = {size for one in meshes_tried(request) for size in one.mesh.shape if size > 1}
+    if not sizes or any(samples % size == 0 for size in sizes):
+        return ()
+    return (
+        _(
+            "the {samples} sequences of a microbatch do not divide over {devices} devices, so operators are not split "
+            "by sequences; with --global-batch a size is chosen that divides",
+            samples=samples,
+            devices=min(sizes),
+        ),
+    )
+
+
 def _rank(cluster: Cluster, shape: Submesh) -> tuple[int, int, int]:
     first = [cluster.num_devices, cluster.devices_per_node, 1]
     place = first.index(shape.num_devices) if shape.num_devices in first else len(first)

@@ -15,6 +15,8 @@ ADAM_STATE_BYTES = 12
 [ZeRO, arXiv:1910.02054, §3.1]"""
 
 
+NUM_MICROBATCHES = 16
+"""Microbatches of a step where nothing is said."""
 TIME_LIMIT_S = 60.0
 """Seconds for an answer where nothing is said."""
 
@@ -31,7 +33,7 @@ class TwoLevelRequest:
     """
 
     cluster: Cluster
-    num_microbatches: int = 16
+    num_microbatches: int = NUM_MICROBATCHES
     """Microbatches of one step."""
     accelerator: Accelerator | None = A100
     """Rates of one device. Without them computation costs nothing, and stages are chosen by communication alone."""

@@ -40,6 +40,7 @@ def auto_text(result: "AutoPlan", *, microbatch: int, sequence: int, seconds: fl
         _stage_table(result),
         _cost_table(result),
         bubble_table(simulation),
+        _batches(result),
         "" if result.is_own else _alternatives(result),
         _plain(result),
         "" if result.is_own else _refinement(result),
@@ -164,6 +165,35 @@ def _messages_ms(result: "AutoPlan") -> list[float]:
     return [
         milliseconds(there.cost_ns + back.cost_ns) for there, back in zip(plan.activations, plan.gradients, strict=True)
     ]
+
+
+def _batches(result: "AutoPlan") -> str:
+    """Return the sizes of a microbatch that were considered, with a mark at the answer's."""
+    if not result.batches:
+        return ""
+    from evenflow.auto.stages.tried_batch import BatchOutcome
+
+    words = {
+        BatchOutcome.PLANNED: _("planned"),
+        BatchOutcome.DOES_NOT_FIT: _("does not fit"),
+        BatchOutcome.BOUNDED: _("dropped by its bound"),
+        BatchOutcome.NO_TIME: _("no time"),
+    }
+    rows = [
+        [
+            "*" if one.num_microbatches == result.num_microbatches else "",
+            str(one.microbatch),
+            str(one.num_microbatches),
+            "-" if one.step_ns is None else f"{milliseconds(one.step_ns):,.3f}",
+            "-" if one.lower_bound_ns is None else f"{milliseconds(one.lower_bound_ns):,.3f}",
+            words[one.outcome],
+        ]
+        for one in result.batches
+    ]
+    header = ["", _("microbatch"), _("microbatches"), _("simulated ms"), _("bound ms"), _("outcome")]
+    global_batch = result.batches[0].microbatch * result.batches[0].num_microbatches
+    title = _("sizes of a microbatch ({global_batch} sequences a step)", global_batch=global_batch)
+    return f"{title}\n{aligned(header, rows, left={0, 5})}"
 
 
 def _alternatives(result: "AutoPlan") -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # loads torch
     from evenflow.auto.placed_pipeline import PlacedStage
     from evenflow.auto.planner import AutoPlan
     from evenflow.auto.refine import Refined
+    from evenflow.auto.stages.tried_batch import TriedBatch
     from evenflow.auto.stages.two_level_plan import PlainGrid, TwoLevelPlan
 
 
@@ -23,6 +24,8 @@ class AutoSetting:
     """The microbatches, the devices and the training that a two-level plan is made for."""
 
     sequence: int
+    global_batch: int | None
+    """Sequences of a step, where size and number of microbatches were chosen."""
     target_sequence: int | None
     """Tokens of a target, of a model with encoder and decoder; None: as `sequence`."""
     microbatch: int
@@ -45,6 +48,7 @@ class AutoSetting:
         return {
             "sequence": self.sequence,
             **({} if self.target_sequence is None else {"target_sequence": self.target_sequence}),
+            "global_batch": self.global_batch,
             "microbatch": self.microbatch,
             "accelerator": self.accelerator,
             "efficiency": self.efficiency,
@@ -70,6 +74,7 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
         "plain": [_plain(grid) for grid in result.search.grids],
         "evaluated_stages": result.search.num_evaluated,
         "possible_stages": result.search.num_possible,
+        "microbatch_sizes": [_batch(tried) for tried in result.batches],
         "meshes": {
             "sharded": sum(len(meshes) for meshes in result.provider.costs.values()),
             "left_out": result.provider.left_out,
@@ -111,6 +116,16 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
             "tried": [_refined(tried, refinement.base, result) for tried in refinement.tried],
         },
         **network_fields(result.simulation),
+    }
+
+
+def _batch(tried: "TriedBatch") -> dict[str, object]:
+    return {
+        "microbatch": tried.microbatch,
+        "microbatches": tried.num_microbatches,
+        "outcome": tried.outcome.value,
+        "step_ms": None if tried.step_ns is None else milliseconds(tried.step_ns),
+        "lower_bound_ms": None if tried.lower_bound_ns is None else milliseconds(tried.lower_bound_ns),
     }
 
 

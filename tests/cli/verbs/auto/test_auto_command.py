@@ -13,6 +13,7 @@ from evenflow.profiles.accelerator_file import accelerator_given
 from evenflow.profiles.layer_file import read_layer_file
 from evenflow.profiles.plan_file import read_plan_file
 from evenflow.simulate import simulate
+from tests.clocks import SetClock
 from tests.networks import SMALL_LLAMA
 
 LAYERS = SMALL_LLAMA["num_hidden_layers"]
@@ -178,3 +179,55 @@ def test_bad_devices_are_one_message(folder, model, evenflow, arguments, message
     result = evenflow("auto", *WORK, "--mesh", "1x1", "--memory", "1GB", *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
+
+
+@needs_torch
+def test_a_global_batch_is_cut_into_microbatches(folder, model, evenflow):
+    work = ("--model", "small.json", "--seq", "64", "--time-limit", "20", "--mesh", "1x2", "--memory", "1GB")
+    result = evenflow("auto", *work, *RATES, *LATENCIES, "--global-batch", "4", "--json", "plan.json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    found = json.loads((folder / "plan.json").read_text())
+    assert found["global_batch"] == found["microbatch"] * found["microbatches"] == 4
+    assert [one["microbatch"] for one in found["microbatch_sizes"]] == [1, 2, 4]
+    (chosen,) = [one for one in found["microbatch_sizes"] if one["microbatch"] == found["microbatch"]]
+    assert chosen["outcome"] == "planned"
+    assert chosen["step_ms"] == found["makespan_ms"]
+    assert "sizes of a microbatch (4 sequences a step)" in result.stdout
+    one_size = evenflow("auto", *work, *RATES, *LATENCIES, "--global-batch", "4", "--microbatch", "2")
+    assert "2 microbatches of 2 x 64 tokens" in one_size.stdout
+    assert "sizes of a microbatch" not in one_size.stdout
+
+
+@needs_torch
+def test_sequences_that_do_not_divide_are_told(folder, model, evenflow):
+    result = evenflow("auto", *WORK, "--mesh", "1x3", "--memory", "1GB", *RATES, *LATENCIES, "--microbatch", "4")
+    assert result.exit_code == 0
+    assert "note: the 4 sequences of a microbatch do not divide over 3 devices" in result.stdout
+
+
+@needs_torch
+def test_a_limit_too_short_for_any_plan_is_one_message(folder, model, evenflow, monkeypatch):
+    monkeypatch.setattr("evenflow.auto.deadline.monotonic", SetClock(step=1.0))
+    result = evenflow("auto", *WORK, "--mesh", "1x1", "--memory", "1GB", "--time-limit", "0.5")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "the time limit must be enough seconds to trace the layers" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "--global-batch must be given, or --microbatches"),
+        (("--microbatch", "2"), "--global-batch must be given, or --microbatches"),
+        (("--global-batch", "0"), "--global-batch must be an integer from 1"),
+        (("--global-batch", "ten"), "--global-batch must be an integer from 1"),
+        (("--global-batch", "10", "--microbatch", "4"), "--microbatch must divide the 10 sequences"),
+        (("--global-batch", "10", "--microbatches", "4"), "--microbatches must divide the 10 sequences"),
+        (("--global-batch", "8", "--microbatches", "4", "--microbatch", "4"), "4 x 4 = 16, got 8"),
+    ],
+)
+def test_sizes_of_a_step_that_do_not_agree_are_one_message(folder, model, evenflow, arguments, message):
+    result = evenflow("auto", "--model", "small.json", "--mesh", "1x1", "--memory", "1GB", *arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1

@@ -42,7 +42,12 @@ MOST_PROCESSES = 8
 @click.command()
 @MODEL
 @cluster_options
-@options.MICROBATCHES
+@click.option(
+    "--global-batch",
+    type=options.SEQUENCE_COUNT,
+    help="Sequences of a step: size and number of its microbatches are chosen.",
+)
+@click.option("--microbatches", type=options.MICROBATCH_COUNT, help="Microbatches of one step.")
 @click.option(
     "--seq", "sequence", type=options.TOKEN_COUNT, default=4096, show_default=True, help="Tokens of a sequence."
 )
@@ -55,7 +60,8 @@ MOST_PROCESSES = 8
 @click.option(
     "--microbatch",
     type=options.SEQUENCE_COUNT,
-    help="Sequences of a microbatch, on all devices of a stage together.  [default: one for each device of the mesh]",
+    help="Sequences of a microbatch, on all devices of a stage together.  [default: chosen with --global-batch, else "
+    "one for each device of the mesh]",
 )
 @click.option("--accelerator", default="a100", show_default=True, metavar="NAME|FILE", help=options.ACCELERATOR_HELP)
 @click.option(
@@ -109,8 +115,9 @@ MOST_PROCESSES = 8
 def auto(
     model: str,
     described: ClusterOptions,
+    global_batch: int | None,
     microbatch: int | None,
-    microbatches: int,
+    microbatches: int | None,
     fixed: dict[str, Any],
     own_file: Path | None,
     time_limit: float,
@@ -133,10 +140,11 @@ def auto(
     Examples:
       evenflow auto --model examples/configs/llama3_70b.json --mesh 4x8 --memory 80GB --microbatches 16 \\
         --intra-bandwidth 200GBps --inter-bandwidth 25GBps --json auto_plan.json --svg auto.svg
-      evenflow auto --model config.json --cluster examples/cluster_2x8.yaml --microbatches 32 -o layers.json
+      evenflow auto --model config.json --cluster examples/cluster_2x8.yaml --global-batch 512 -o layers.json
       evenflow auto --model config.json --mesh 2x8 --microbatches 32 --fix tensor=8,zero=1
     """
     from evenflow.auto.deadline import Deadline
+    from evenflow.auto.step_sizes import step_sizes
 
     started, deadline = time.monotonic(), Deadline.after(time_limit)
     path = config_path(model)
@@ -152,8 +160,17 @@ def auto(
     )
     device = accelerator_given(asked["accelerator"])
     cluster = described.cluster(device)
+    sizes = step_sizes(
+        global_batch=global_batch,
+        microbatch=microbatch,
+        num_microbatches=microbatches,
+        usual=cluster.num_devices,
+        can_choose=own_file is None,
+    )
+    size, count = sizes or (1, 1)
+    chosen = global_batch if sizes is None else None
     setting = AutoSetting(
-        microbatch=microbatch or cluster.num_devices, num_microbatches=microbatches, time_limit_s=time_limit, **asked
+        global_batch=chosen, microbatch=size, num_microbatches=count, time_limit_s=time_limit, **asked
     )
     own = None if own_file is None else read_own_plan(own_file)
     if own is not None:
@@ -161,6 +178,10 @@ def auto(
     config = read_config(path)
     with shown_step(_("loading PyTorch")) as progress:
         result = _plan(config, cluster, device, setting, fixed, own, deadline, progress)
+    if result.batches:
+        count = result.num_microbatches
+        assert chosen is not None
+        setting = replace(setting, microbatch=chosen // count, num_microbatches=count)
     result = replace(result, notes=(*taken_notes(cluster, device), *result.notes))
     return _answer(result, setting, outputs, seconds=time.monotonic() - started)
 
@@ -187,8 +208,9 @@ def _plan(
         cluster,
         sequence=setting.sequence,
         target_sequence=setting.target_sequence,
-        microbatch=setting.microbatch,
-        num_microbatches=setting.num_microbatches,
+        global_batch=setting.global_batch,
+        microbatch=None if setting.global_batch else setting.microbatch,
+        num_microbatches=None if setting.global_batch else setting.num_microbatches,
         accelerator=device,
         efficiency=setting.efficiency,
         dtype=setting.dtype,
