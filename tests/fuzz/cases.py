@@ -117,6 +117,7 @@ READERS: tuple[Reader, ...] = (
     Reader("cluster file as YAML", "in.yaml", YAML, lambda: seeds.CLUSTER, (("auto", "--model", "none.json", "--cluster", "in.yaml", "--microbatches", "2"),), 2.0),
     Reader("accelerator file as YAML", "in.yaml", YAML, lambda: seeds.ACCELERATOR, (("auto", "--model", "none.json", "--cluster", "cluster.yaml", "--accelerator", "in.yaml", "--microbatches", "2"),), 2.0),
     Reader("accelerator file as JSON", "in.json", JSON, lambda: seeds.ACCELERATOR, (("auto", "--model", "none.json", "--cluster", "cluster.yaml", "--accelerator", "in.json", "--microbatches", "2"),)),
+    Reader("plan of a person as YAML", "in.yaml", YAML, lambda: seeds.OWN_PLAN, (("auto", "--model", "none.json", "--cluster", "cluster.yaml", "--microbatches", "2", "--evaluate", "in.yaml"),), 2.0),
     Reader("cluster file as JSON", "in.json", JSON, lambda: seeds.CLUSTER, (("auto", "--model", "none.json", "--cluster", "in.json", "--microbatches", "2"),)),
     Reader(
         "training YAML", "in.yaml", YAML, lambda: seeds.TRAINING,
@@ -198,6 +199,7 @@ BASES: tuple[tuple[str, ...], ...] = (
     ("run", "plan.json", "--model", "config.json", "--steps", "3", "--aa-check", "--inject-fault", "rank=0,step=3"),
     ("auto", "--model", "none.json", "--mesh", "2x2", "--memory", "1GB", "--microbatches", "2", "--intra-bandwidth", "200GBps", "--inter-bandwidth", "25GBps"),
     ("auto", "--model", "none.json", "--cluster", "cluster.yaml", "--microbatches", "2"),
+    ("auto", "--model", "none.json", "--cluster", "cluster.yaml", "--microbatches", "2", "--fix", "tensor=2,a.b=row"),
     ("profile", "--model", "none.json", "--seq", "8", "--accelerator", "a100"),
     ("quick-tune", "in.json", "--ranks", "2", "--microbatches", "4", "--memory", "1GB", *FAST),
     _predict("--model", "config.json", "--accelerator", "h100", "--recompute", "full", "-o", "out-layers.json"),

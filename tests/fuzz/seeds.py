@@ -116,6 +116,9 @@ CLUSTER: dict[str, Any] = {
     "name": "two", "mesh": "2x2", "memory": "1GB", "intra_bandwidth": "200GBps", "inter_bandwidth": "25GBps",
     "intra_latency": "5us", "inter_latency": "20us", "peak": "312TFLOPS",
 }  # fmt: skip
+OWN_PLAN: dict[str, Any] = {
+    "tensor": 2, "pipeline": 2, "zero": 1, "recompute": "full", "layers": [3, 3], "placements": {"lm_head.weight": "column"},
+}  # fmt: skip
 TRAINING: dict[str, Any] = {
     "seed": 0,
     "model": {"model_config": {"num_layers": 6, "offset": [0, 0], "type": "LlamaConfig"}, "arch": {"type": "Llama"}},

@@ -9,7 +9,7 @@ from evenflow.errors import InputError
 from evenflow.export.results.auto_fields import degrees_fields
 from evenflow.fields import as_fields
 from evenflow.predict.training import Degrees, Sharding
-from evenflow.profiles.plan_degrees import read_degrees
+from evenflow.profiles.plan_degrees import MissingDegrees, read_degrees
 
 SIZES = st.integers(1, 64)
 DEGREES = {
@@ -47,7 +47,15 @@ def test_what_is_written_reads_back(degrees, replicas, microbatch):
 
 def test_a_plan_without_common_degrees_says_why():
     fields = degrees_fields("stage 0 is on 4 devices, stage 1 on 2")
-    assert read_degrees(as_fields(fields, file="plan.json")) == "stage 0 is on 4 devices, stage 1 on 2"
+    reason = "stage 0 is on 4 devices, stage 1 on 2"
+    assert read_degrees(as_fields(fields, file="plan.json")) == MissingDegrees(reason=reason)
+    plain = [
+        {"name": "slow", "makespan_ms": 9.0},
+        {"name": "DDP", "makespan_ms": 7.5},
+        {"name": "none", "makespan_ms": None},
+    ]
+    found = read_degrees(as_fields({**fields, "plain": plain}, file="plan.json"))
+    assert found == MissingDegrees(reason=reason, plain="DDP", plain_ms=7.5)
     assert read_degrees(as_fields({}, file="plan.json")) is None
 
 
@@ -76,6 +84,7 @@ def test_spoiled_degrees(changes, message):
     [
         ({"degrees": [1]}, "degrees must be an object"),
         ({"degrees": None}, "degrees_missing"),
+        ({"degrees": None, "degrees_missing": "x", "plain": [{"name": 3, "makespan_ms": 1}]}, "plain[0].name must be"),
         ({"microbatch": 9}, "microbatch must be a multiple of 'data', 8, got 9"),
         ({"sequence": -1}, "sequence must be an integer from 1 to"),
     ],

@@ -90,7 +90,8 @@ def _found(fields: Fields) -> OwnPlan:
     """Return the plan that `evenflow auto` found."""
     found = read_degrees(fields)
     if not isinstance(found, PlannedDegrees):
-        raise fields.error("degrees", _("must be those of all stages: {reason}", reason=found))
+        reason = "" if found is None else found.reason
+        raise fields.error("degrees", _("must be those of all stages: {reason}", reason=reason))
     rows = fields.rows("layers", LAYERS)
     if len(rows) != 1:
         raise fields.error("layers", _("must be those of a pipeline with 1 chunk"))

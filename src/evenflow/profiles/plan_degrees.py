@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from evenflow.fields import Fields
 from evenflow.language import _
 from evenflow.predict.training import Degrees, Sharding
-from evenflow.ranges import CHUNKS, DEVICES, RANKS, SEQUENCES, TOKENS
+from evenflow.ranges import CHUNKS, DEVICES, MILLISECONDS, RANKS, SEQUENCES, TOKENS
 
 _NAMES = ("tensor", "context", "data", "expert", "replicas")
 
@@ -29,8 +29,19 @@ class PlannedDegrees:
         return self.microbatch * self.num_microbatches * self.degrees.data
 
 
-def read_degrees(fields: Fields) -> PlannedDegrees | str | None:
-    """Return the degrees in a plan file; a phrase where its stages have none in common; None for a pipeline alone.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingDegrees:
+    """Why the stages of a plan have no degrees in common, and the shortest plan as people write them that has some."""
+
+    reason: str
+    plain: str = ""
+    """Its name; empty where the file has none."""
+    plain_ms: float = 0.0
+    """Its step in milliseconds."""
+
+
+def read_degrees(fields: Fields) -> PlannedDegrees | MissingDegrees | None:
+    """Return the degrees in a plan file, or why its stages have none in common; None for a pipeline alone.
 
     Raises:
         InputError: a field that is missing, of a wrong type or against the others.
@@ -38,7 +49,7 @@ def read_degrees(fields: Fields) -> PlannedDegrees | str | None:
     if "degrees" not in fields:
         return None
     if fields.values["degrees"] is None:
-        return fields.text("degrees_missing")
+        return _missing(fields)
     given = fields.inner("degrees")
     numbers = {name: given.integer(name, DEVICES) for name in _NAMES}
     if numbers["data"] % numbers["replicas"]:
@@ -65,3 +76,15 @@ def read_degrees(fields: Fields) -> PlannedDegrees | str | None:
         num_microbatches=fields.integer("microbatches", SEQUENCES),
         sequence=fields.integer("sequence", TOKENS),
     )
+
+
+def _missing(fields: Fields) -> MissingDegrees:
+    """Return the reason, and the shortest of the plain plans that fit, if the file has any."""
+    plain = fields.objects("plain") if "plain" in fields else []
+    steps = {
+        one.text("name"): one.number("makespan_ms", MILLISECONDS)
+        for one in plain
+        if one.values.get("makespan_ms") is not None
+    }
+    name = min(steps, key=steps.__getitem__, default="")
+    return MissingDegrees(reason=fields.text("degrees_missing"), plain=name, plain_ms=steps.get(name, 0.0))

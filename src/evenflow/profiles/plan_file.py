@@ -7,7 +7,7 @@ from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.language import _
 from evenflow.model import Cells, Communication, Network, Plan, cells
 from evenflow.profiles.layer_file import network_of
-from evenflow.profiles.plan_degrees import PlannedDegrees, read_degrees
+from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees, read_degrees
 from evenflow.ranges import CHUNKS, LAYERS, MEGABYTES, MICROBATCHES, MILLISECONDS, RANKS, SEQUENCE_SPLITS, Range
 from evenflow.units import bytes_from_megabytes, nanoseconds_from_milliseconds
 
@@ -26,8 +26,8 @@ class PlanFile:
     """Cost of one transfer between ranks; None: transfers take no time."""
     memory_limit_bytes: int | None
     """Bytes that no rank may exceed; None where the plan has no limit."""
-    degrees: PlannedDegrees | str | None = None
-    """What stages of several devices do; a phrase where they differ; None for a pipeline of single devices."""
+    degrees: PlannedDegrees | MissingDegrees | None = None
+    """What stages of several devices do, or why they differ; None for a pipeline of single devices."""
 
 
 def read_plan_file(path: Path | str) -> Plan:

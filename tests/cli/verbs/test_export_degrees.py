@@ -43,12 +43,17 @@ def test_torchtitan_gets_them_too(made, evenflow):
 
 @pytest.mark.parametrize("target", ["megatron", "torchtitan"])
 def test_stages_that_differ_are_refused_with_the_reason(made, evenflow, target):
-    made(degrees=None, degrees_missing="stage 0 is on 4 devices, stage 1 on 2")
+    made(
+        degrees=None,
+        degrees_missing="stage 0 is on 4 devices, stage 1 on 2",
+        plain=[{"name": "FSDP over 4, pipeline of 2 stages", "makespan_ms": 21.5}],
+    )
     result = evenflow("export", "plan.json", "--to", target)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "must have stages that are all sharded alike" in result.stderr
     assert "stage 0 is on 4 devices, stage 1 on 2" in result.stderr
     assert "run it with evenflow run" in result.stderr
+    assert "the shortest plain plan is FSDP over 4, pipeline of 2 stages, 21.500 ms a step" in result.stderr
 
 
 def test_what_a_framework_does_not_do_is_refused(made, evenflow):

@@ -15,7 +15,7 @@ from evenflow.cli.shared.targets.fitted_plan import FittedPlan, fit_plan, read_p
 from evenflow.cli.shared.targets.target_text import answer_text, over_limit_text, written_text
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees
 from evenflow.targets.target import Piece, Target, Written
 
 _COMMENTED = ("shell", "yaml", "toml", "python")
@@ -76,13 +76,8 @@ def export(
         _("the layer file"): None if layer_file is None else Path(layer_file),
     }
     outputs = Outputs({"--json": json_file}, inputs=inputs, overwrite=overwrite)
-    if isinstance(planned.degrees, str) and target.write_degrees is not None:
-        raise InputError(
-            value=planned.degrees,
-            rule=_("must have stages that are all sharded alike for {title}", title=target.title),
-            place=plan_file,
-            remedy=_("run it with evenflow run, or plan again with --fix, such as --fix tensor=1,zero=1"),
-        )
+    if isinstance(planned.degrees, MissingDegrees) and target.write_degrees is not None:
+        raise _refused(planned.degrees, target, place=plan_file)
     found = fit_plan(planned, target, version, time_limit_s=time_limit)
     if found.is_over and not over_limit:
         click.echo(over_limit_text(found, target, version), err=True)
@@ -105,7 +100,27 @@ def export(
     return 0
 
 
-def _written(found: FittedPlan, degrees: PlannedDegrees | str | None, target: Target, version: str) -> Written:
+def _refused(missing: MissingDegrees, target: Target, *, place: str) -> InputError:
+    """Return why a plan has no degrees, and what can be done."""
+    remedy = _("run it with evenflow run, or plan again with --fix, such as --fix tensor=1,zero=1")
+    if missing.plain:
+        remedy = _(
+            "{remedy}; the shortest plain plan is {name}, {step_ms:,.3f} ms a step",
+            remedy=remedy,
+            name=missing.plain,
+            step_ms=missing.plain_ms,
+        )
+    return InputError(
+        value=missing.reason,
+        rule=_("must have stages that are all sharded alike for {title}", title=target.title),
+        place=place,
+        remedy=remedy,
+    )
+
+
+def _written(
+    found: FittedPlan, degrees: PlannedDegrees | MissingDegrees | None, target: Target, version: str
+) -> Written:
     """Return the plan in the framework's configuration, with what stages of several devices do where it has a place."""
     if isinstance(degrees, PlannedDegrees) and target.write_degrees is not None:
         return target.write_degrees(found.plan, degrees, version)
