@@ -33,6 +33,17 @@ def step_ns(costs: CandidateCosts, stages: Stages, num_microbatches: int) -> int
     return sum(times) + entries + (num_microbatches - 1) * max(times)
 
 
+def simulated_bound_ns(costs: CandidateCosts, stages: Stages, num_microbatches: int) -> int:
+    """The longest, over all stages, of the way to it and back and all its work."""
+    before, longest = 0, 0
+    for first, end, index, option in stages:
+        time = int(costs.cost_ns[option, index, first, end])
+        before += int(costs.entry_ns[index, first])
+        longest = max(longest, before + num_microbatches * time)
+        before += time
+    return longest
+
+
 def memory_bytes(costs: CandidateCosts, stages: Stages, in_flight: Sequence[int]) -> int:
     """What the fullest device holds."""
     return max(

@@ -76,6 +76,12 @@ def check(found: AutoPlan) -> None:
     names = {layer.full_name(name) for layer in found.row.parts for name, _ in layer.module.named_parameters()}
     placed = [name for stage in stages for name in stage.placements]
     assert sorted(placed) == sorted(names)
+    bound_ns = found.search.simulated_bound_ns
+    assert all(bound_ns <= one.timeline.makespan_ns for one in found.search.alternatives)
+    assert found.provider.work.step_ns(
+        1, num_microbatches=found.num_microbatches, num_devices=found.cluster.num_devices
+    ) <= min(bound_ns, found.simulation.makespan_ns)
+    assert 0 < found.lower_bound_ns <= found.simulation.makespan_ns
     assert max(found.simulation.peak_memory_bytes) <= found.cluster.memory_bytes
     for before, after in pairwise(stages):
         assert after.entry is not None

@@ -85,6 +85,32 @@ class AutoPlan:
         return Status.OPTIMAL if is_proven else Status.FEASIBLE
 
     @property
+    def bound_holds_for_all(self) -> bool:
+        """Whether `lower_bound_ns` is that of any plan: the search for stages does not cover what was refined, or left
+        out.
+        """
+        covered = self.search.simulated_bound_ns is not None
+        return bool(self.refined or self.provider.left_out or not covered)
+
+    @property
+    def lower_bound_ns(self) -> int | None:
+        """Nanoseconds that no simulated step undercuts; None for a plan that was priced, not searched.
+
+        Of stages on submeshes, each with one of the provider's shardings and one recompute kind, in any order of whole
+        backwards that holds as many microbatches as the schedule; where `bound_holds_for_all`, of any plan.
+        """
+        if self.pipeline is None or self.is_own:
+            return None
+        bound_ns = self.search.simulated_bound_ns
+        if self.bound_holds_for_all or bound_ns is None:
+            work = self.provider.work
+            bound_ns = 0
+            if work is not None:
+                devices = self.cluster.num_devices
+                bound_ns = work.step_ns(1, num_microbatches=self.num_microbatches, num_devices=devices)
+        return min(bound_ns, int(self.simulation.makespan_ns))
+
+    @property
     def stages(self) -> tuple[PlacedStage, ...]:
         """The stages in the order of the model, with what runs where; empty without a plan."""
         return self.pipeline.stages if self.pipeline else ()

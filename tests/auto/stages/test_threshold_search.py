@@ -7,7 +7,7 @@ from evenflow.auto.stages.dynamic_program import CandidateCosts, least_memory_by
 from evenflow.auto.stages.in_flight import in_flight_microbatches
 from evenflow.auto.stages.threshold_search import NEAR_PERCENT, best_stages
 from evenflow.errors import InputError
-from tests.auto.oracles import every_plan, memory_bytes, random_costs, step_ns
+from tests.auto.oracles import every_plan, memory_bytes, random_costs, simulated_bound_ns, step_ns
 from tests.cluster.clusters import mesh
 
 MESHES = ((1, 1), (1, 2), (1, 4), (2, 1), (2, 2), (3, 1), (1, 3), (2, 3))
@@ -57,6 +57,11 @@ def check(pick: np.random.Generator) -> tuple[bool, bool]:
         assert not answer.alternatives
         return False, bool(plans)
     assert answer.best.step_ns == answer.best.lower_bound_ns == min(fitting)
+    assert answer.simulated_bound_ns == min(
+        simulated_bound_ns(costs, stages, num_microbatches)
+        for stages in every_plan(costs, cluster.num_devices)
+        if memory_bytes(costs, stages, in_flight) <= limit
+    )
     for plan in answer.alternatives:
         count = len(plan.stages)
         stages = tuple(

@@ -14,7 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evenflow.auto.stages.dynamic_program_kernel import device_bounds, fill_memory_table, fill_table, trace
+from evenflow.auto.stages.dynamic_program_kernel import (
+    device_bounds,
+    fill_bound_table,
+    fill_memory_table,
+    fill_table,
+    trace,
+)
 from evenflow.cluster import Submesh
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -25,6 +31,8 @@ Floats = NDArray[np.float64]
 
 _EXACT = 2**53
 """Floating point holds every integer below this."""
+_SAFE = 1 - 1e-12
+"""Factor by which a bound that floating point does not hold exactly is lowered."""
 _LARGEST_TABLE = 2**28
 """Entries of a table: 2 GB."""
 
@@ -91,6 +99,8 @@ class StagePlans:
 
     Those within `threshold_search.NEAR_PERCENT` of the best are the best of their number of stages.
     """
+    simulated_bound_ns: int | None
+    """Nanoseconds that the simulated step of no plan undercuts; None without a plan, and where time was too short."""
     num_programs: int
     """Thresholds for which the dynamic program was solved."""
 
@@ -182,6 +192,20 @@ class StageProgram:
         finite = np.flatnonzero(np.isfinite(sums)).tolist()
         counts = range(self.shape[0])[self.counts]
         return [self._plan(arguments, threshold, table, count) for count in finite if count in counts]
+
+    def simulated_bound_ns(self, num_microbatches: int, most_ns: int) -> int:
+        """Return a time that the simulated step of no plan undercuts, whatever its order of work with whole backwards.
+
+        `most_ns` is the step of some plan by equation 2.
+        """
+        largest = float(self.cost[np.isfinite(self.cost)].max(initial=0.0))
+        least, before = np.zeros((2, self.shape[1]), dtype=np.int64)
+        compiled(device_bounds)(self.cost, self.last_position, self.sizes, largest, least, before)
+        table = self.empty_table(self.most_stages)
+        arguments = (self.cost, self.last_position, self.entry, self.sizes)
+        compiled(fill_bound_table)(*arguments, num_microbatches, float(most_ns), least, before, table)
+        bound = min(float(table[self.counts, 0, -1].min(initial=np.inf)), float(most_ns))
+        return min(most_ns, int(bound if bound < _EXACT else bound * _SAFE))
 
     def _plan(self, arguments: tuple[object, ...], threshold: int, table: Floats, num_stages: int) -> StagePlan:
         """Read the plan behind a number of stages off the table."""

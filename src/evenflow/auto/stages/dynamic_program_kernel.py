@@ -91,6 +91,46 @@ def fill_table(
                         row[devices + size] = total if total < row[devices + size] else row[devices + size]
 
 
+def fill_bound_table(
+    cost: Any,
+    last_position: Any,
+    entry: Any,
+    sizes: Any,
+    num_microbatches: int,
+    most: float,
+    least: Any,
+    before: Any,
+    table: Any,
+) -> None:
+    """Fill `table`, infinite but ``table[0, L, 0] = 0``, with the least time that no simulated step undercuts.
+
+    A stage of time t begins when a microbatch has passed the stages before it, works B t, and what it gives back then
+    passes these: so the stages from k on take at least max(B t, t + what the next ones take), and the entry. Stages on
+    which B t exceeds `most` are left out; `least` and `before` are those of `device_bounds`.
+    """
+    num_layers, num_devices = table.shape[1] - 1, table.shape[2] - 1
+    for position in range(1, table.shape[0]):
+        for first in range(num_layers - position, -1, -1):
+            row = table[position, first]
+            for submesh in range(len(sizes)):
+                size = sizes[submesh]
+                begin = first + 1 if position > 1 else num_layers
+                for end in range(begin, num_layers - position + 2):
+                    for option in range(len(cost)):
+                        if last_position[option, submesh, first, end] >= position:
+                            own = cost[option, submesh, first, end]
+                            break
+                    else:
+                        continue
+                    if num_microbatches * own > most:
+                        continue
+                    rest = table[position - 1, end]
+                    low, high = max(position - 1, least[first] - size), num_devices - size - before[first]
+                    for devices in range(low, high + 1):
+                        total = max(num_microbatches * own, own + rest[devices]) + entry[submesh, first]
+                        row[devices + size] = total if total < row[devices + size] else row[devices + size]
+
+
 def trace(
     cost: Any, last_position: Any, entry: Any, sizes: Any, threshold: float, table: Any, num_stages: int, stages: Any
 ) -> float:

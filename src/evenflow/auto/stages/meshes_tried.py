@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from evenflow.auto.fixing.fixed import fixed_text
 from evenflow.auto.fixing.parameters import has_placements, with_placements
 from evenflow.auto.sharding.layer_costs import costs_on
+from evenflow.auto.sharding.least_work import least_work
 from evenflow.auto.sharding.mesh_costs import MeshCosts
 from evenflow.auto.sharding.program import Training
 from evenflow.auto.stages.request import TwoLevelRequest, silent
@@ -68,6 +69,7 @@ def sharded_stages(
         has_head=bool(row.head),
         has_tail=bool(row.tail),
         working=working_memory(kinds, ends),
+        work=least_work(layers.graphs, layers.order, 1, request.accelerator),
     )
     tried = tuple(one for one in meshes_tried(request) if has_placements(layers, one.mesh))
     if not tried:

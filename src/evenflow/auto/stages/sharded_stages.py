@@ -15,6 +15,7 @@ from math import prod
 
 import numpy as np
 
+from evenflow.auto.sharding.least_work import LeastWork
 from evenflow.auto.sharding.mesh_costs import LayerCost, MeshCosts, StageOption
 from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.sharding.ways import Level, PlainWay, Way
@@ -35,6 +36,8 @@ class ShardedStages:
     num_microbatches: int
     costs: Mapping[Submesh, Mapping[tuple[int, ...], MeshCosts]]
     """Costs by submesh, then by the shape of the logical mesh; other submeshes are not used."""
+    work: LeastWork | None = None
+    """The least work of a microbatch, which counts as one sample; None where it is not known."""
     left_out: tuple[str, ...] = ()
     """Meshes that there was no time for, in words."""
     has_head: bool

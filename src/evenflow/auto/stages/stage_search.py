@@ -52,6 +52,7 @@ def plan_stages(
         shortage=shortage,
         num_evaluated=candidates.num_evaluated,
         num_possible=candidates.num_possible,
+        simulated_bound_ns=plans.simulated_bound_ns,
     )
 
 

@@ -139,7 +139,17 @@ class _ThresholdSearch:
             for count, (step, plan) in sorted(self.found.items())
         )
         best = min(alternatives, key=lambda plan: plan.step_ns, default=None)
-        return StagePlans(best=best, alternatives=alternatives, num_programs=len(self.solved))
+        return StagePlans(
+            best=best,
+            alternatives=alternatives,
+            simulated_bound_ns=self._simulated_bound() if best and self.is_complete else None,
+            num_programs=len(self.solved),
+        )
+
+    def _simulated_bound(self) -> int:
+        bound = self.program.simulated_bound_ns(self.others + 1, self.incumbent_ns)
+        complete = self.program.costs.complete_below_ns
+        return bound if complete is None else min(bound, complete)
 
     def _bound(self, num_stages: int) -> int:
         """Return a time that no plan of so many stages undercuts; that of a complete search proves the best of all."""

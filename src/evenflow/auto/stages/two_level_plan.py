@@ -152,6 +152,8 @@ class StagesOutcome:
     num_evaluated: int
     """Stages whose cost was asked for, of `num_possible` runs of layers on submeshes."""
     num_possible: int
+    simulated_bound_ns: int | None = None
+    """Nanoseconds that the simulated step of no stages on submeshes undercuts; None where that is not known."""
     grids: tuple[PlainGrid, ...] = ()
     """Plans as people write them, shortest first, then those that do not fit or exist."""
 

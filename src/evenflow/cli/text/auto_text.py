@@ -82,6 +82,20 @@ def _answer(result: "AutoPlan", seconds: float) -> Iterator[str]:
         bound_ms=milliseconds(two_level.lower_bound_ns),
         gap=gap,
     )
+    bound_ns = result.lower_bound_ns
+    if bound_ns:
+        yield (
+            _(
+                "bound: no plan at all takes less than {bound_ms:,.3f} ms, the least work of all devices",
+                bound_ms=milliseconds(bound_ns),
+            )
+            if result.bound_holds_for_all
+            else _(
+                "bound: no stages on submeshes with these shardings, in any order of whole backwards, take less than "
+                "{bound_ms:,.3f} ms simulated",
+                bound_ms=milliseconds(bound_ns),
+            )
+        )
     programs = list(result.provider.solved_programs())
     proven = sum(plan.status is Status.OPTIMAL for plan in programs)
     if not programs:  # plain plans alone

@@ -96,7 +96,7 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
     report = report_of(
         result.simulation,
         status=result.status.value,
-        lower_bound_ns=None,
+        lower_bound_ns=result.lower_bound_ns,
         memory_limit_bytes=result.cluster.memory_bytes,
         solve_seconds=seconds,
     )
@@ -104,6 +104,7 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
     return {
         **plan_fields(report),
         **top,
+        "bound_holds_for": "any plan" if result.bound_holds_for_all else "stages",
         "two_level": _two_level(result.two_level, result),
         **degrees_fields(plan_degrees(result.stages)),
         "stages": [_stage(stage) for stage in result.stages],
