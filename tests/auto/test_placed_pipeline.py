@@ -13,7 +13,7 @@ from evenflow.auto.stages.sharded_stages import ShardedStages
 from evenflow.auto.stages.stage_search import plan_stages
 from evenflow.auto.stages.two_level_plan import StagesOutcome
 from evenflow.cluster.cluster import Submesh
-from evenflow.cluster.placement import REPLICATE, Placement
+from evenflow.cluster.placement import PARTIAL, REPLICATE, Placement
 from evenflow.torch_model.parts import ModelRow, Part
 from tests.auto.sharding.made_costs import SPLIT, WHOLE, layer_cost, made_costs
 from tests.cluster.clusters import mesh
@@ -88,6 +88,8 @@ def test_parameters_have_full_names_and_updates_only_where_they_lie_otherwise(pi
     for stage in pipeline.stages:
         assert stage.placements == {f"{path}.up.{name}": WHOLE for path in stage.modules for name in ("weight", "bias")}
         assert stage.updates == {f"{path}.up.weight": SPLIT for path in stage.modules}
+        assert all(set(where) != {PARTIAL} for where in stage.gradients.values())
+        assert stage.gradients.keys() <= stage.placements.keys()
         assert stage.entries == dict.fromkeys(stage.modules, SPLIT)
 
 
@@ -102,6 +104,7 @@ def test_a_run_takes_what_the_stages_say(pipeline: PlacedPipeline) -> None:
     assert taken.cluster is pipeline.cluster
     for stage, on_mesh in zip(pipeline.stages, taken.stages, strict=True):
         assert (on_mesh.rank, on_mesh.input, on_mesh.output) == (stage.rank, stage.entry, stage.exit)
+        assert on_mesh.gradients == stage.gradients
         assert (on_mesh.parameters, on_mesh.updates) == (stage.placements, stage.updates)
 
 

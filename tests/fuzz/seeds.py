@@ -42,6 +42,7 @@ _STAGE: dict[str, Any] = {
     "input": {"shape": [4, 8], "item_bytes": 8, "placement": "S(0)"},
     "output": {"shape": [4, 8, 16], "item_bytes": 2, "placement": "R"},
     "parameters": {"model.embed_tokens.weight": "S(1)"}, "updates": {"model.embed_tokens.weight": "S(0)"},
+    "gradients": {"model.embed_tokens.weight": "S(0)"},
     "entries": {"model.embed_tokens": "R"}, "products": {"model.layers.0.mlp.down_proj": {"reads": "S(1)", "gives": "P"}},
 }  # fmt: skip
 MESH_PLAN: dict[str, Any] = {
@@ -55,6 +56,7 @@ MESH_PLAN: dict[str, Any] = {
         {
             **_STAGE, "rank": 1, "devices": [2], "mesh": [1], "output": None, "parameters": {"lm_head.weight": "R"},
             "input": {"shape": [4, 8, 16], "item_bytes": 2, "placement": "R"}, "updates": {}, "entries": {}, "products": {},
+            "gradients": {},
         },
     ],
 }  # fmt: skip

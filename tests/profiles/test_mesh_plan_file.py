@@ -17,6 +17,7 @@ STAGE = {
     "input": {"shape": [4, 8], "item_bytes": 8, "placement": "S(0)"},
     "output": {"shape": [4, 8, 16], "item_bytes": 2, "placement": "R"},
     "parameters": {"model.embed_tokens.weight": "S(1)"},
+    "gradients": {"model.embed_tokens.weight": "S(0)"},
     "updates": {"model.embed_tokens.weight": "S(0)"},
     "entries": {"model.embed_tokens": "R"},
     "products": {"model.layers.0.mlp.down_proj": {"reads": "S(1)", "gives": "P"}},
@@ -29,6 +30,7 @@ LAST = {
     "input": {"shape": [4, 8, 16], "item_bytes": 2, "placement": "R"},
     "output": None,
     "parameters": {"lm_head.weight": "R"},
+    "gradients": {},
     "updates": {},
     "entries": {},
     "products": {},
@@ -66,7 +68,11 @@ def test_what_stands_there_is_read() -> None:
         (REPLICATE,),
     )
     assert before.parameters == {"model.embed_tokens.weight": (1,)}
-    assert before.updates == {"model.embed_tokens.weight": (0,)}
+    assert before.updates == before.gradients == {"model.embed_tokens.weight": (0,)}
+    older = json.dumps({**PLAN, "stages": [{key: STAGE[key] for key in STAGE if key != "gradients"}, LAST]})
+    plan = parse_mesh_plan(older, place="plan.json")
+    assert plan is not None
+    assert plan.stages[0].gradients == {}
     product = before.products["model.layers.0.mlp.down_proj"]
     assert (product.reads, product.gives) == ((1,), (PARTIAL,))
     assert after.output is None
@@ -93,6 +99,7 @@ def test_other_plan_files_have_none(tmp_path: Path) -> None:
         (first(rank=-1), r"stages\[0\].rank"),
         (first(parameters={"w": "S"}), r"stages\[0\].parameters.w"),
         (first(parameters={"w": "R R"}), "each of the 1 axes"),
+        (first(gradients={"w": "S"}), r"stages\[0\].gradients.w"),
         (first(products={"w": {"reads": "R"}}), "gives"),
         (first(input={"shape": [4, 8], "item_bytes": 8, "placement": "S(2)"}), r"stages\[0\].input"),
         (text(stages=[]), "stages"),

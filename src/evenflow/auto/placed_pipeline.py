@@ -10,7 +10,7 @@ from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.sharded_stages import ShardedStages, in_runs
 from evenflow.auto.stages.two_level_plan import StagesOutcome, SubmeshStage, TwoLevelPlan
 from evenflow.auto.wording.stage_use import StageUse, stage_use
-from evenflow.cluster import Cluster, Layout, MeshPlan, Placement, Product, StageOnMesh, Submesh
+from evenflow.cluster import PARTIAL, Cluster, Layout, MeshPlan, Placement, Product, StageOnMesh, Submesh
 from evenflow.model import NONE, Layer, Network, Plan
 from evenflow.simulate import Simulation, simulate
 from evenflow.torch_model.parts import ModelRow, Part
@@ -48,6 +48,8 @@ class PlacedStage:
     """Times by part, without recomputation."""
     placements: Mapping[str, Placement]
     """Placement of every parameter, by its full name."""
+    gradients: Mapping[str, Placement]
+    """Placement of a parameter's summed gradient, where microbatches do not add up partial sums on all axes."""
     updates: Mapping[str, Placement]
     """Placement of a parameter's optimizer state, where that lies otherwise."""
     entry: Layout
@@ -66,6 +68,7 @@ class PlacedStage:
             input=self.entry,
             output=self.exit,
             parameters=self.placements,
+            gradients=self.gradients,
             updates=self.updates,
             entries=self.entries,
             products=self.products,
@@ -154,6 +157,7 @@ def _placed(
         recompute={},
         option=provider.stage_option(first, end, submesh, sharding),
         placements={name: one.kept for name, one in parameters.items()},
+        gradients={name: one.gradient for name, one in parameters.items() if set(one.gradient) != {PARTIAL}},
         updates={name: one.update for name, one in parameters.items() if one.update != one.kept},
         entry=provider.boundary(first, submesh, sharding, devices),
         exit=None if is_last else provider.boundary(end, submesh, sharding, devices, leaving=True),

@@ -37,6 +37,8 @@ class StageOnMesh:
     """Placements of parameters, by name in the whole model."""
     updates: Mapping[str, Placement] = field(default_factory=dict)
     """Placements of the optimizer's state, where they differ from the parameter's."""
+    gradients: Mapping[str, Placement] = field(default_factory=dict)
+    """Placements in which gradients are summed over the microbatches; not named: as they come, in partial sums."""
     entries: Mapping[str, Placement] = field(default_factory=dict)
     """Placement of what comes into each layer, by the name of its first module in the whole model."""
     products: Mapping[str, Product] = field(default_factory=dict)

@@ -105,6 +105,7 @@ def _stage(fields: Fields) -> StageOnMesh:
         output=None if fields.required("output") is None else layout("output"),
         parameters=placements("parameters"),
         updates=placements("updates"),
+        gradients=placements("gradients") if "gradients" in fields else {},
         entries=placements("entries"),
         products={name: _product(products.inner(name), axes=len(mesh)) for name in products.values},
     )

@@ -56,7 +56,9 @@ def cluster(num_devices: int) -> Cluster:
     )
 
 
-def mesh_plan(plan: Plan, model: ModelRow, ranks: Sequence[On], *, with_products: bool = True) -> MeshPlan:
+def mesh_plan(
+    plan: Plan, model: ModelRow, ranks: Sequence[On], *, with_products: bool = True, sums_parts: bool = False
+) -> MeshPlan:
     stages = cut(model, plan, schedule_of(plan))
     found = []
     for stage in stages:
@@ -82,6 +84,11 @@ def mesh_plan(plan: Plan, model: ModelRow, ranks: Sequence[On], *, with_products
                 parameters={
                     name: tuple(_of_parameter(name, axis, parameter.shape) for axis in where.axes)
                     for name, parameter in names.items()
+                },
+                gradients={
+                    name: tuple(0 if axis in (DATA, SHARDED) else PARTIAL for axis in where.axes)
+                    for name, parameter in names.items()
+                    if sums_parts and parameter.shape[0] % len(where.devices) == 0
                 },
                 updates={
                     name: (0,) * len(where.axes)
@@ -120,11 +127,19 @@ def _product(name: str, axes: tuple[str, ...]) -> Product:
     )
 
 
-def mesh_case(plan: Plan, ranks: tuple[On, ...], rank: int, *, with_products: bool = True, **options: Any) -> Answer:
+def mesh_case(
+    plan: Plan,
+    ranks: tuple[On, ...],
+    rank: int,
+    *,
+    with_products: bool = True,
+    sums_parts: bool = False,
+    **options: Any,
+) -> Answer:
     """Two steps on the meshes against the unsplit model's gradients of the whole batch; gradients accumulate."""
     data = batch(plan)
     layered = as_row(model(plan, **options))
-    where = mesh_plan(plan, layered, ranks, with_products=with_products)
+    where = mesh_plan(plan, layered, ranks, with_products=with_products, sums_parts=sums_parts)
     pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=where)
     losses = [pipe.step(data) for _ in range(NUM_STEPS)]
     whole = model(plan, **options)
@@ -224,7 +239,7 @@ class Events:
         self.seen.append("end")
 
 
-def events_case(plan: Plan, ranks: tuple[On, ...], rank: int) -> Answer:
+def events_case(plan: Plan, ranks: tuple[On, ...], rank: int, *, sums_parts: bool = False) -> Answer:
     """The events of the second step: actions, and collectives that begin and are waited for."""
     data, events = batch(plan), Events(seen=[])
 
@@ -241,7 +256,7 @@ def events_case(plan: Plan, ranks: tuple[On, ...], rank: int) -> Answer:
     layered = as_row(model(plan))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parameters, "Moving", Seen)
-        pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=mesh_plan(plan, layered, ranks))
+        pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=mesh_plan(plan, layered, ranks, sums_parts=sums_parts))
         optimizer = torch.optim.SGD(pipe.parameters(), lr=0.1)
         pipe.step(data)
         optimizer.step()

@@ -42,6 +42,8 @@ def test_a_plan_fits_its_own_model_and_no_other() -> None:
     for other, message in (
         (changed(where, 1, parameters={**parameters, "extra": (0,)}), "stage 1 must have the parameters of the model"),
         (changed(where, 1, parameters={**parameters, name: (7,)}), f"placement of {name} must split its shape"),
+        (changed(where, 1, gradients={name: (7,)}), f"placement of {name} must split its shape"),
+        (changed(where, 1, updates={name: (7,)}), f"placement of {name} must split its shape"),
     ):
         with pytest.raises(InputError, match=message):
             check(other, whole)

@@ -102,10 +102,10 @@ def test_gradients_of_a_layer_leave_when_the_last_backward_has_made_them(layer: 
     parameters.before_step()
     layer(inputs).sum().backward()
     assert layer.weight.grad is not None, "not the last one"
-    parameters.last_backward_begins(0)
+    parameters.backward_begins(0, is_last=True)
     layer(inputs).sum().backward()
     assert layer.weight.grad is layer.bias.grad is None, "on their way"
-    parameters.last_backward_ended(0)
+    parameters.backward_ended(0, is_last=True)
     parameters.after_step()
     assert layer.weight.grad is None, "the optimizer's copy has it"
     assert (whole(parameters.updated(layer.weight).grad) == 6).all()
@@ -116,7 +116,7 @@ def test_what_no_hook_has_seen_leaves_at_the_end_of_the_backward(layer: nn.Linea
     parameters = parameters_of(layer)
     parameters.before_step()
     backward(layer, 2.0)
-    parameters.last_backward_ended(0)
+    parameters.backward_ended(0, is_last=True)
     assert layer.weight.grad is layer.bias.grad is None
     parameters.after_step()
     assert (whole(parameters.updated(layer.weight).grad) == 2).all()

@@ -237,6 +237,7 @@ def _stage(stage: "PlacedStage") -> dict[str, object]:
         "output": None if stage.exit is None else _layout(stage.exit),
         "entries": {name: code(placement) for name, placement in stage.entries.items()},
         "parameters": {name: code(placement) for name, placement in stage.placements.items()},
+        "gradients": {name: code(placement) for name, placement in stage.gradients.items()},
         "updates": {name: code(placement) for name, placement in stage.updates.items()},
         "products": {
             name: {

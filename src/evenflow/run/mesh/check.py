@@ -68,9 +68,10 @@ def _check_parameters(stage: StageParts, where: StageOnMesh) -> None:
             place=_("plan, stages, stage {index}", index=stage.index),
             remedy=_("run the model that the plan was made for"),
         )
-    for name, shape in shapes.items():
-        placement = where.parameters[name]
-        if not is_even(WholeTensor(shape=shape, item_bytes=1), placement, where.mesh):
+    placed = (*where.parameters.items(), *where.gradients.items(), *where.updates.items())
+    for name, placement in placed:
+        shape = shapes.get(name, ())
+        if name in shapes and not is_even(WholeTensor(shape=shape, item_bytes=1), placement, where.mesh):
             raise InputError(
                 value=code(placement),
                 rule=_(

@@ -81,21 +81,21 @@ class MeshStage(RuntimeStage):
     def backward_one_chunk(
         self, bwd_chunk_id: int, loss: Tensor | None = None, full_backward: bool = True, last_backward: bool = False
     ) -> None:
-        """Run a backward, the last one of a step with its gradients reduced as they are made.
+        """Run a backward, with gradients reduced as they are made.
 
-        A witness sets the gradients of one microbatch apart, so then they wait for the end of the backward.
+        A witness sets the gradients of one microbatch apart, so then they wait for the end of the backward; those that
+        a split backward leaves for later wait for the weight gradient.
         """
-        if last_backward and self.witness is None:
-            self._parameters_of_rank.last_backward_begins(self.stage_index)
+        if full_backward and self.witness is None:
+            self._parameters_of_rank.backward_begins(self.stage_index, is_last=last_backward)
         super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
-        if last_backward:
-            self._parameters_of_rank.last_backward_ended(self.stage_index)
+        if full_backward:
+            self._parameters_of_rank.backward_ended(self.stage_index, is_last=last_backward)
 
     def backward_weight_one_chunk(self, bwd_chunk_id: int, last_backward: bool = False) -> None:
-        """Compute weight gradients; behind the last ones of a step all of the stage's gradients are reduced."""
+        """Compute weight gradients; behind them the gradients of the stage are reduced."""
         super().backward_weight_one_chunk(bwd_chunk_id, last_backward)
-        if last_backward:
-            self._parameters_of_rank.last_backward_ended(self.stage_index)
+        self._parameters_of_rank.backward_ended(self.stage_index, is_last=last_backward)
 
     def _asked(self, exchange: Exchange | None, microbatch: int) -> list[dist.P2POp]:
         if exchange is None:

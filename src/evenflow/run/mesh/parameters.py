@@ -12,7 +12,7 @@ from evenflow.cluster import Layout, MeshPlan, plan_resharding
 from evenflow.run.engine.shared_parameters import names_of, parameter_of, share
 from evenflow.run.engine.stages import StageParts
 from evenflow.run.mesh.exchange import reshard
-from evenflow.run.mesh.moving import Moving
+from evenflow.run.mesh.moving import GradientSum, Moving, summed_at
 from evenflow.run.mesh.stage_modules import placements
 from evenflow.torch_model.parts import Part
 
@@ -34,9 +34,10 @@ class MeshParameters:
 
     During a step gradients stay partial sums over the devices that had other samples, and are summed once, layer by
     layer: as soon as the last backward of a stage has made those of a layer, their collectives begin, and the backward
-    goes on. They are waited for when the step ends. Where the plan splits a parameter's update further than the
-    parameter, the optimizer gets a copy that is split so: its gradient arrives by a reduce-scatter, and the parameter
-    is gathered from it when the next step begins, while the layers before it compute. [ZeRO, arXiv:1910.02054, §5]
+    goes on. They are waited for when the step ends. Where the plan sums gradients that are reduced already (ZeRO-2 and
+    3), every backward does so. Where the plan splits a parameter's update further than the parameter, the optimizer
+    gets a copy that is split so: its gradient arrives by a reduce-scatter, and the parameter is gathered from it when
+    the next step begins, while the layers before it compute. [ZeRO, arXiv:1910.02054, §5]
     Copies of a shared parameter on other ranks exchange their gradients part by part, after the step. They begin equal.
     """
 
@@ -60,10 +61,18 @@ class MeshParameters:
         self._layers = self._layers_of([stage for stage in stages if stage.rank == rank])
         self._gathered: dict[int, Moving] = {}
         """Parameters on their way from the optimizer's copy."""
-        self._reduced: dict[int, Moving] = {}
-        """Gradients of the step on their way to the optimizer."""
+        self._sums: dict[int, GradientSum] = {}
+        """Gradients of the step that have left their parameter."""
+        self._summed_at = {
+            id(parameters[name]): placement
+            for where in plan.stages
+            for name, placement in where.gradients.items()
+            if where.rank == rank and name in parameters
+        }
         self._waiting: dict[_Layer, set[int]] = {}
-        """Gradients that the last backward of a stage has still to make, by layer."""
+        """Gradients that the backward of a stage has still to make, by layer."""
+        self._is_last = False
+        """Whether that backward is the last one of the step."""
         for layer, parameters_of_layer in self._layers.items():
             for parameter in parameters_of_layer:
                 parameter.register_post_accumulate_grad_hook(partial(self._made, layer))
@@ -106,7 +115,7 @@ class MeshParameters:
             for parameter in self._parameters
             if id(parameter) in self._updated
         }
-        self._reduced.clear()
+        self._sums.clear()
         self._waiting.clear()
         self._before = [self.updated(parameter).grad for parameter in self._parameters]
         for parameter in self._parameters:
@@ -118,17 +127,18 @@ class MeshParameters:
             for parameter in part.module.parameters():
                 self._arrived(parameter)
 
-    def last_backward_begins(self, stage: int) -> None:
+    def backward_begins(self, stage: int, *, is_last: bool) -> None:
         """Reduce the gradients of a stage's layers from now on, as they are made."""
+        self._is_last = is_last
         self._waiting = {
             layer: {id(parameter) for parameter in parameters}
             for layer, parameters in self._layers.items()
             if layer[0] == stage
         }
 
-    def last_backward_ended(self, stage: int) -> None:
-        """Reduce those gradients of a stage that are not yet on their way."""
-        self._waiting = {}
+    def backward_ended(self, stage: int, *, is_last: bool) -> None:
+        """Reduce those gradients of a stage that are not yet on their way; after the last backward, all of them."""
+        self._waiting, self._is_last = {}, is_last
         for layer in reversed(self._layers):
             if layer[0] == stage:
                 self._reduce(layer)
@@ -143,11 +153,21 @@ class MeshParameters:
                 self._reduce(layer)
 
     def _reduce(self, layer: _Layer) -> None:
-        """Begin to bring the gradients of a layer to where they are used."""
+        """Begin to bring the gradients of a layer to where they are summed, and the last ones to where they are used.
+
+        Those that are summed as they come stay where they are until then.
+        """
         for parameter in self._layers[layer]:
-            if isinstance(parameter.grad, DTensor):
-                self._reduced[id(parameter)] = Moving(parameter.grad, self.updated(parameter).placements)
+            gradient, wanted = parameter.grad, self._summed_at.get(id(parameter))
+            if isinstance(gradient, DTensor) and (self._is_last or wanted is not None):
+                total = self._sums.setdefault(id(parameter), GradientSum())
+                if wanted is not None:
+                    total.add(gradient, summed_at(gradient, wanted))
+                else:
+                    total.add(gradient, self.updated(parameter).placements)
                 parameter.grad = None
+                if self._is_last:
+                    total.bring_to(self.updated(parameter).placements)
 
     def _arrived(self, parameter: nn.Parameter) -> None:
         moving = self._gathered.pop(id(parameter), None)
@@ -160,7 +180,7 @@ class MeshParameters:
         for parameter in self._parameters:
             self._arrived(parameter)
         for parameter in self._parameters:
-            if id(parameter) not in self._reduced and isinstance(parameter.grad, DTensor):
+            if id(parameter) not in self._sums and isinstance(parameter.grad, DTensor):
                 target = parameter if id(parameter) in self._shared else self.updated(parameter)
                 parameter.grad = parameter.grad.redistribute(placements=target.placements)
         for copies in self._copies:
@@ -177,9 +197,8 @@ class MeshParameters:
 
     def _summed(self, parameter: nn.Parameter, copy: nn.Parameter) -> Tensor | None:
         """Return the gradient of the step, as it is placed where the optimizer updates."""
-        moving = self._reduced.pop(id(parameter), None)
-        if moving is not None:
-            return moving.arrived()
+        if id(parameter) in self._sums:
+            return self._sums.pop(id(parameter)).arrived()
         gradient = parameter.grad
         if gradient is None or copy is parameter:
             return gradient
