@@ -20,7 +20,7 @@ from evenflow.run import Pipeline, pipeline
 from evenflow.run.engine.stages import cut
 from evenflow.run.job.models import norm_in_float64
 from evenflow.run.measure.verify import gathered_gradients
-from evenflow.run.mesh import parameters
+from evenflow.run.mesh import moving, parameters
 from evenflow.run.mesh.moving import Moving
 from evenflow.schedule import Op, schedule_of
 from evenflow.torch_model.parts import ModelRow
@@ -255,7 +255,8 @@ def events_case(plan: Plan, ranks: tuple[On, ...], rank: int, *, sums_parts: boo
 
     layered = as_row(model(plan))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parameters, "Moving", Seen)
+        for module in (parameters, moving):
+            patch.setattr(module, "Moving", Seen)
         pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=mesh_plan(plan, layered, ranks, sums_parts=sums_parts))
         optimizer = torch.optim.SGD(pipe.parameters(), lr=0.1)
         pipe.step(data)

@@ -150,6 +150,7 @@ def test_collectives_run_beside_the_computation(answers: dict[str, list[Answer]]
         if "sums" in name:  # those of a backward are waited for in the next one
             assert len({sum(at < one for one in reduces) for at in begun}) > 2
             assert reduces[0] < reduced[0] < begun[-1]
+            assert seen[-1] == "reduced", "the last ones are waited for after the last backward"
             continue
         assert min(reduces) > begun[-1], "no earlier than the last backward or weight gradient"
         assert min(reduced) > max(reduces)

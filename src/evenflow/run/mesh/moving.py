@@ -51,7 +51,8 @@ class GradientSum:
 
     def bring_to(self, placements: Sequence[Placement]) -> None:
         """Bring the sum to other placements."""
-        if self._total is None and self._moving is not None and self._moving.placements == tuple(placements):
+        parts = [part.placements for part in (self._total, self._moving) if part is not None]
+        if all(tuple(part) == tuple(placements) for part in parts):
             return
         self._collect()
         if self._total is not None and self._total.placements != tuple(placements):
