@@ -20,7 +20,10 @@ STAGE = {
     "gradients": {"model.embed_tokens.weight": "S(0)"},
     "updates": {"model.embed_tokens.weight": "S(0)"},
     "entries": {"model.embed_tokens": "R"},
-    "products": {"model.layers.0.mlp.down_proj": {"reads": "S(1)", "gives": "P"}},
+    "products": {
+        "model.layers.0.mlp.down_proj": {"reads": "S(1)", "gives": "P"},
+        "model.layers.1.mlp.experts": {"reads": "R", "gives": "P", "experts": "S(0)"},
+    },
 }
 LAST = {
     **STAGE,
@@ -74,7 +77,8 @@ def test_what_stands_there_is_read() -> None:
     assert plan is not None
     assert plan.stages[0].gradients == {}
     product = before.products["model.layers.0.mlp.down_proj"]
-    assert (product.reads, product.gives) == ((1,), (PARTIAL,))
+    assert (product.reads, product.gives, product.experts) == ((1,), (PARTIAL,), None)
+    assert before.products["model.layers.1.mlp.experts"].experts == (0,)
     assert after.output is None
     assert parse_sizes(text(), place="plan.json") == (8, 8, 4)
 
@@ -101,6 +105,9 @@ def test_other_plan_files_have_none(tmp_path: Path) -> None:
         (first(parameters={"w": "R R"}), "each of the 1 axes"),
         (first(gradients={"w": "S"}), r"stages\[0\].gradients.w"),
         (first(products={"w": {"reads": "R"}}), "gives"),
+        (first(products={"w": {"reads": "R", "gives": "P", "experts": "S(2)"}}), "experts"),
+        (first(products={"w": {"reads": "R", "gives": "P", "experts": "P"}}), "experts"),
+        (first(products={"w": {"reads": "R", "gives": "P", "experts": 0}}), "experts"),
         (first(input={"shape": [4, 8], "item_bytes": 8, "placement": "S(2)"}), r"stages\[0\].input"),
         (text(stages=[]), "stages"),
         (text(cluster={**CLUSTER, "mesh": [3]}), "cluster.mesh"),

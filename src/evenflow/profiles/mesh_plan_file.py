@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from evenflow.cluster import Cluster, Layout, Link, MeshPlan, Placement, Product, StageOnMesh, parse_code
+from evenflow.cluster import REPLICATE, Cluster, Layout, Link, MeshPlan, Placement, Product, StageOnMesh, parse_code
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.language import _
@@ -112,10 +112,11 @@ def _stage(fields: Fields) -> StageOnMesh:
 
 
 def _product(fields: Fields, *, axes: int) -> Product:
+    experts = _placement(fields, "experts", axes=axes) if "experts" in fields else None
+    if experts is not None and not set(experts) <= {REPLICATE, 0, 1}:
+        raise fields.error("experts", _("must have R, S(0) or S(1) for each axis of the mesh"))
     return Product(
-        reads=_placement(fields, "reads", axes=axes),
-        gives=_placement(fields, "gives", axes=axes),
-        experts=_placement(fields, "experts", axes=axes) if "experts" in fields else None,
+        reads=_placement(fields, "reads", axes=axes), gives=_placement(fields, "gives", axes=axes), experts=experts
     )
 
 

@@ -6,14 +6,17 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM
 
-from evenflow.cluster.mesh_plan import MeshPlan
+from evenflow.cluster.mesh_plan import MeshPlan, Product
 from evenflow.errors import InputError
 from evenflow.model import Plan
 from evenflow.run.engine.stages import boundary_shapes, cut
 from evenflow.run.mesh.check import check_mesh_plan
 from evenflow.schedule import schedule_of
 from evenflow.torch_model.rows import as_row
+from tests.run.mesh.expert_models import CONFIGS
+from tests.run.mesh.expert_models import mesh_plan as expert_plan
 from tests.run.mesh.mesh_models import DATA, LENGTH, SAMPLES, TENSOR, On, mesh_plan, model
 
 PLAN = Plan(schedule="1f1b", num_microbatches=2, layers=((1, 1),))
@@ -57,3 +60,22 @@ def test_dropout_is_refused() -> None:
     whole.model.layers[0].mlp.act_fn = nn.Dropout(0.5)
     with pytest.raises(InputError, match=r"must have no dropout .*act_fn'; set dropout to 0"):
         check(where, whole)
+
+
+@pytest.mark.parametrize(
+    ("product", "experts", "message"),
+    [
+        ("model.layers.1.mlp.experts", (0,), r"must divide over the 2 devices that share experts, got 3"),
+        ("model.layers.1.mlp.experts", (1,), r"must divide over the 2 devices that share experts, got 25"),
+        ("model.layers.1.mlp", (0,), r"must be a layer of experts, got 'model.layers.1.mlp'"),
+    ],
+)
+def test_experts_that_do_not_divide_are_refused(product: str, experts: tuple[int, ...], message: str) -> None:
+    sizes = {**CONFIGS["mixtral"], "num_local_experts": 3, "intermediate_size": 25}
+    config = AutoConfig.for_model("mixtral", **sizes, num_hidden_layers=2)
+    whole = AutoModelForCausalLM.from_config(config)
+    where = expert_plan(PLAN, as_row(whole), tuple(replace(one, axes=("data",)) for one in RANKS))
+    check(where, whole)
+    products = {product: Product(reads=(0,), gives=(0,), experts=experts)}
+    with pytest.raises(InputError, match=message):
+        check(changed(where, 1, products=products), whole)

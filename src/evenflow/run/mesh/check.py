@@ -1,15 +1,21 @@
 """Whether a plan of stages on several devices fits the pipeline and the model."""
 
 from collections.abc import Sequence
+from math import prod
+from typing import Any
 
 from torch import Tensor
 
-from evenflow.cluster import MeshPlan, StageOnMesh, WholeTensor, code, is_even
+from evenflow.cluster import MeshPlan, Placement, StageOnMesh, WholeTensor, code, is_even
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.run.engine.stages import StageParts
+from evenflow.run.mesh.experts import EXPERTS, WIDTH
 from evenflow.torch_model.families.row_modules import dropping_module
 from evenflow.torch_model.parts import ModelRow
+
+_MATRICES = 3
+"""Dimensions of the parameter that holds a matrix of every expert."""
 
 
 def check_mesh_plan(
@@ -42,6 +48,11 @@ def check_mesh_plan(
                 remedy=_("run the model, the sequences and the microbatch of the plan, or plan for these"),
             )
         _check_parameters(stage, where)
+        for part in stage.parts:
+            for path, module in part.module.named_modules(prefix=part.path):
+                product = where.products.get(path)
+                if product is not None and product.experts is not None:
+                    _check_experts(path, module, product.experts, where.mesh)
     name = dropping_module(model.whole)
     if name is not None:
         raise InputError(
@@ -50,6 +61,28 @@ def check_mesh_plan(
             place="model",
             remedy=_("set dropout to 0"),
         )
+
+
+def _check_experts(name: str, module: Any, placement: Placement, mesh: Sequence[int]) -> None:
+    """Check that a module of experts has as many, and as wide ones, as devices can share."""
+    down = getattr(module, "down_proj", None)
+    if not isinstance(down, Tensor) or down.dim() != _MATRICES:
+        raise InputError(
+            value=name,
+            rule=_("must be a layer of experts"),
+            place=_("plan, stages, products"),
+            remedy=_("run the model that the plan was made for"),
+        )
+    width = down.shape[1 if module.is_transposed else 2]
+    for dimension, size in ((EXPERTS, down.shape[0]), (WIDTH, width)):
+        devices = prod(count for count, where in zip(mesh, placement, strict=True) if where == dimension)
+        if size % devices:
+            raise InputError(
+                value=size,
+                rule=_("must divide over the {devices} devices that share experts", devices=devices),
+                place=_("plan, stages, products, {name}", name=name),
+                remedy=_("run the model that the plan was made for"),
+            )
 
 
 def _check_parameters(stage: StageParts, where: StageOnMesh) -> None:

@@ -61,6 +61,12 @@ def test_rows_go_there_and_back_in_each_pass(sharding: Sharding) -> None:
     assert not [one for one in layer(sharding, role=AxisRole.DATA).plan.collectives if one in sent]
 
 
+def test_a_plan_tells_how_experts_run() -> None:
+    for role, experts in ((AxisRole.EXPERT, (0,)), (AxisRole.DATA, (-1,))):
+        (found,) = (one for one in layer(Sharding.NOTHING, role=role).plan.activations if one.experts is not None)
+        assert (found.name, found.reads, found.placement, found.experts) == ("mlp.experts", (0,), (0,), experts)
+
+
 def test_the_fullest_device_keeps_more_than_its_share() -> None:
     data, expert = (layer(Sharding.NOTHING, role=role).slope for role in (AxisRole.DATA, AxisRole.EXPERT))
     rows = 2 * ROWS * (HIDDEN + 3 * WIDTH) // AXIS.size
