@@ -24,7 +24,7 @@ def test_parts_and_phases_are_the_same_time(numbers: list[int], count: int) -> N
     by_part = cost.compute_ns + cost.communication_ns + cost.resharding_ns + cost.gradient_ns + cost.optimizer_ns
     assert by_part == cost.total_ns
     saved = (cost.hidden_ns + cost.hidden_update_ns) / SLOWED
-    assert cost.total_ns + saved == pytest.approx(sum(amounts.values()), abs=2 * count + 4)
+    assert cost.total_ns + saved == pytest.approx(sum(amounts.values()), abs=4 * count + 4)
     assert cost.hidden_update_ns <= amounts[ONCE]
 
 

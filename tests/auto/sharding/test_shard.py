@@ -168,7 +168,7 @@ def test_parts_add_up_and_lower_bound_holds() -> None:
     exposed = cost.total_ns - cost.compute_ns - cost.optimizer_ns
     assert 0 < cost.hidden_ns + cost.hidden_update_ns <= collectives
     saved = without_ns(cost.hidden_ns + cost.hidden_update_ns)
-    assert exposed + saved == pytest.approx(collectives, abs=2 * training.num_microbatches)
+    assert exposed + saved == pytest.approx(collectives, abs=4 * training.num_microbatches + 4)
     assert plan.memory is not None
     parameters = sum(
         2
