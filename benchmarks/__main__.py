@@ -9,6 +9,7 @@ import click
 
 from benchmarks import (
     aa,
+    alpa,
     auto,
     fidelity,
     group_size,
@@ -166,6 +167,17 @@ def auto_command(names: tuple[str, ...] = ()) -> None:
     """Compare two-level plans with hand-written ones: all settings, or those that begin with NAMES. Needs torch."""
     chosen = [one for one in auto.SETTINGS if not names or one.name.startswith(names)]
     click.echo(auto.report([auto.measure(one) for one in chosen]))
+
+
+@benchmarks.command("alpa")
+@click.option(
+    "--only", multiple=True, type=click.Choice([one.name for one in alpa.CASES]), help="A case; several times."
+)
+@click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds for each case.")
+def alpa_command(only: tuple[str, ...] = (), time_limit: float = 60.0) -> None:
+    """Plan the GPT models of Alpa's evaluation, beside the strategies that it published. Needs torch."""
+    chosen = [one for one in alpa.CASES if not only or one.name in only]
+    click.echo(alpa.report([alpa.measure(one, time_limit_s=time_limit) for one in chosen]))
 
 
 @benchmarks.command("sharding")

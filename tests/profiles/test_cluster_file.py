@@ -11,6 +11,7 @@ from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import usual_links
 from evenflow.errors import InputError
 from evenflow.profiles.cluster_file import read_cluster_file
+from tests.paths import ROOT
 
 FIELDS = {
     "mesh": "2x8",
@@ -141,3 +142,12 @@ class TestAccelerator:
 def test_not_a_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.yaml: no such file"):
         read_cluster_file(tmp_path / "none.yaml")
+
+
+def test_the_example_of_shared_cards_takes_the_rest_from_its_accelerator() -> None:
+    device = accelerator_named("v100-16")
+    cluster = read_cluster_file(ROOT / "examples" / "cluster_p3_16xlarge.yaml", device)
+    intra, inter = usual_links(device)
+    assert (cluster.num_nodes, cluster.devices_per_node, cluster.memory_bytes) == (2, 8, device.memory_bytes)
+    assert cluster.intra == intra
+    assert cluster.inter == replace(inter, bytes_per_s=25 * 10**9 // 8 // 8)
