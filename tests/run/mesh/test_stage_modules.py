@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from torch.distributed.tensor import Placement, Replicate, Shard
 
+from evenflow.cluster import split_along
 from evenflow.cluster.layout import REPLICATED
 from evenflow.run.mesh.stage_modules import _of_tensor, placements
 
@@ -20,6 +21,8 @@ def test_placements_are_shards_or_copies() -> None:
         ((REPLICATED, 1), [Replicate(), Shard(2)]),
         ((0, 0), [Shard(0), Shard(1)]),  # two samples are split once; then their positions
         ((1, 0), [Shard(2), Shard(0)]),
+        ((split_along(0, 2), 0), [Shard(1), Shard(0)]),  # positions of both samples, and samples
+        ((split_along(0, 2), REPLICATED), [Shard(1), Replicate()]),
     ],
 )
 def test_rows_of_a_matrix_are_split_in_the_first_dimension_that_can_be(

@@ -4,7 +4,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from evenflow.run.engine.runtime import LossFunction
-from evenflow.run.mesh.attention import replicated
+from evenflow.run.mesh.local_parts import replicated
 from evenflow.run.mesh.stage_modules import MeshStageModule
 
 

@@ -16,12 +16,16 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard, distribute_tensor
+from torch.nn.modules.conv import _ConvNd
 
-from evenflow.cluster import REPLICATED, MeshPlan, Product, StageOnMesh
+from evenflow.cluster import REPLICATED, MeshPlan, Product, StageOnMesh, digits, dimension_of, placement_of
+from evenflow.cluster.splits.split_digits import through_view
+from evenflow.cluster.splits.view_groups import groups_of_shapes
 from evenflow.run.engine.stages import StageModule, StageParts
 from evenflow.run.engine.torch_names import tree_map
-from evenflow.run.mesh.attention import on_mesh, replicated
 from evenflow.run.mesh.experts import set_product
+from evenflow.run.mesh.local_operators import on_mesh
+from evenflow.run.mesh.local_parts import replicated
 from evenflow.torch_model.parts import Context, Part
 
 
@@ -140,36 +144,46 @@ def _on_mesh(context: Context | None, mesh: DeviceMesh) -> Context | None:
     return lambda hidden, part: tree_map(convert, dict(context(hidden, part)))
 
 
-def _read(product: Product, _module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+def _read(product: Product, module: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """Place the input of a product as the plan has it, which is where collectives of a column split come from."""
     hidden, *others = arguments
-    return (_moved(hidden, product.reads), *others)
+    return (_moved(hidden, product.reads, module), *others)
 
 
-def _give(product: Product, _module: nn.Module, _arguments: tuple[Any, ...], result: Any) -> Any:
+def _give(product: Product, module: nn.Module, _arguments: tuple[Any, ...], result: Any) -> Any:
     """Place the result of a product where torch chose another way. Partial sums stay so until somebody reads them."""
-    return _moved(result, product.gives)
+    return _moved(result, product.gives, module)
 
 
-def _moved(tensor: Any, of_matrix: Sequence[int]) -> Any:
-    if not isinstance(tensor, DTensor) or any(dimension < REPLICATED for dimension in of_matrix):
+def _moved(tensor: Any, planned: Sequence[int], module: nn.Module) -> Any:
+    if not isinstance(tensor, DTensor) or any(dimension < REPLICATED for dimension in planned):
         return tensor
-    wanted = _of_tensor(tensor, of_matrix)
+    # Convolutions are planned as they are, other products as those of matrices.
+    wanted = placements(planned) if isinstance(module, _ConvNd) else _of_tensor(tensor, planned)
     return tensor if wanted is None else tensor.redistribute(placements=wanted)
 
 
 def _of_tensor(tensor: DTensor, of_matrix: Sequence[int]) -> list[Placement] | None:
     """Return the placements of a matrix [samples and positions, features] as those of a tensor [..., features].
 
-    Rows are split in the first dimension that can be; None where there is none.
+    Where parts of the rows are no parts of a dimension, they are split in the first that can be; None where there is
+    none.
     """
-    *rows, _features = tensor.shape
+    shape = tuple(tensor.shape)
+    mesh = tuple(tensor.device_mesh.size(axis) for axis in range(len(of_matrix)))
+    matrix = (math.prod(shape[:-1]), shape[-1])
+    found = digits(matrix, tuple(of_matrix), mesh)
+    view = None if found is None else through_view(found, groups_of_shapes(matrix, shape), shape)
+    if view is not None:
+        where = placement_of(view, tuple(of_matrix))
+        if all(one < len(shape) for one in where):
+            return placements(where)
+    rows = list(shape[:-1])
     result: list[Placement] = []
-    for axis, dimension in enumerate(of_matrix):
-        size = tensor.device_mesh.size(axis)
+    for size, dimension in zip(mesh, of_matrix, strict=True):
         if dimension == REPLICATED:
             result.append(Replicate())
-        elif dimension == 1:
+        elif dimension_of(dimension) == 1:
             result.append(Shard(len(rows)))
         else:
             which = next((at for at, length in enumerate(rows) if length % size == 0), None)
