@@ -45,7 +45,7 @@ class OperatorCost:
         self,
         accelerator: Accelerator,
         *,
-        work_parts: int = 1,
+        work_parts: float = 1,
         sum_parts: int = 1,
         moved_bytes: float | None = None,
     ) -> float:

@@ -79,13 +79,13 @@ def attention() -> list[Any]:
 
 def attention_backward() -> list[Any]:
     query, key, value = attention()
-    output, logsumexp = aten._scaled_dot_product_flash_attention_for_cpu.default(query, key, value, 0.0, True)
-    return [torch.randn(2, 4, 6, 8), query, key, value, output, logsumexp, 0.0, True]
+    output, logsumexp = aten._scaled_dot_product_flash_attention_for_cpu.default(query, key, value)
+    return [torch.randn(2, 4, 6, 8), query, key, value, output, logsumexp, 0.0, False]
 
 
 CASES = {
-    "attention": (aten._scaled_dot_product_flash_attention_for_cpu.default, lambda: [*attention(), 0.0, True], 3),
-    "attention backward": (aten._scaled_dot_product_flash_attention_for_cpu_backward.default, attention_backward, 3),
+    "attention": (aten._scaled_dot_product_flash_attention_for_cpu.default, lambda: [*attention(), 0.0, False], 4),
+    "attention backward": (aten._scaled_dot_product_flash_attention_for_cpu_backward.default, attention_backward, 4),
     "unbind": (aten.unbind.int, lambda: [torch.randn(4, 3, 2), 1], 4),
     "expand": (aten.expand.default, lambda: [torch.randn(4, 1, 2), [6, 4, 8, 2]], 6),
     "mm": (aten.mm.default, lambda: [torch.randn(4, 6), torch.randn(6, 8)], 4),

@@ -11,6 +11,7 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 from torch.nn import functional
 
+from evenflow.cluster import split_along
 from evenflow.cluster.cluster import Cluster, Link
 from evenflow.cluster.layout import Layout
 from evenflow.cluster.mesh_plan import MeshPlan, Product, StageOnMesh
@@ -32,9 +33,9 @@ SAMPLES, LENGTH, HIDDEN = 4, 6, 16
 COLUMN = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj", "lm_head")
 ROW = ("o_proj", "down_proj")
 
-DATA, TENSOR, SEQUENCE, SHARDED = "data", "tensor", "sequence", "sharded data"
+DATA, TENSOR, SEQUENCE, SHARDED, CONTEXT = "data", "tensor", "sequence", "sharded data", "context"
 """What an axis is for: samples, heads and widths, the same with positions split between layers, samples and all
-parameters."""
+parameters, positions everywhere."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +69,8 @@ def mesh_plan(
             for part in stage.parts
             for name, parameter in part.module.named_parameters(prefix=part.path, remove_duplicate=False)
         }
-        hidden = tuple({TENSOR: REPLICATE, SEQUENCE: 1}.get(axis, 0) for axis in where.axes)
-        tokens = tuple(REPLICATE if axis in (TENSOR, SEQUENCE) else 0 for axis in where.axes)
+        hidden = tuple({TENSOR: REPLICATE, SEQUENCE: 1, CONTEXT: 1}.get(axis, 0) for axis in where.axes)
+        tokens = tuple({TENSOR: REPLICATE, SEQUENCE: REPLICATE, CONTEXT: 1}.get(axis, 0) for axis in where.axes)
 
         def layout(where: On, shape: tuple[int, ...], placement: Placement) -> Layout:
             return Layout(shape=shape, item_bytes=8, mesh=where.mesh, placement=placement, devices=where.devices)
@@ -107,7 +108,7 @@ def mesh_plan(
 
 
 def _of_parameter(name: str, axis: str, shape: tuple[int, ...]) -> int:
-    if axis == DATA:
+    if axis in (DATA, CONTEXT):
         return REPLICATE
     if axis == SHARDED:
         return 0
@@ -121,6 +122,8 @@ def _of_parameter(name: str, axis: str, shape: tuple[int, ...]) -> int:
 def _product(name: str, axes: tuple[str, ...]) -> Product:
     row = any(one in name for one in ROW)
     split = dict.fromkeys((TENSOR, SEQUENCE), (1, PARTIAL) if row else (REPLICATE, 1))
+    positions = split_along(0, SAMPLES)  # of every sample
+    split[CONTEXT] = positions, positions
     return Product(
         reads=tuple(split.get(axis, (0, 0))[0] for axis in axes),
         gives=tuple(split.get(axis, (0, 0))[1] for axis in axes),

@@ -13,6 +13,7 @@ from evenflow.model import Plan
 from tests.cluster.accelerators import plain_accelerator
 from tests.run.cases import Answer, run_group
 from tests.run.mesh.mesh_models import (
+    CONTEXT,
     DATA,
     HIDDEN,
     SAMPLES,
@@ -58,6 +59,10 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "data x tensor, one stage": partial(mesh_case, ONE_STAGE, (SQUARE,)),
     "sharded data x sequence, one stage": partial(
         mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(SHARDED, SEQUENCE)),)
+    ),
+    "context on two ranks": partial(mesh_case, PAIR, half(CONTEXT, CONTEXT)),
+    "data x context, one stage": partial(
+        mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(DATA, CONTEXT)),)
     ),
     "data on four": partial(mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(4,), axes=(DATA,)),)),
     "data, split sums": partial(mesh_case, PAIR, half(DATA, DATA), sums_parts=True),

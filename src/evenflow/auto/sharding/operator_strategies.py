@@ -41,6 +41,8 @@ class OperatorStrategy:
     """Collectives of its own, each with the mesh axis that it runs on."""
     load: float = 1.0
     """How many times an equal share of what is kept the fullest device has."""
+    work: float = 1.0
+    """How many times an equal share of the computation the busiest device has."""
 
 
 def torch_rules(call: Hashable, axis_size: int) -> frozenset[AxisRule] | None:
@@ -112,7 +114,8 @@ class StrategyTable:
             if all(is_offered(*one, mesh_shape) for one in placed) and _fit(rules, tensors):
                 exchanges = tuple((axis, one) for axis, rule in enumerate(rules) for one in rule.exchanges)
                 load = max((rule.load for rule in rules), default=1.0)
-                found.append(OperatorStrategy(inputs=ins, outputs=outs, exchanges=exchanges, load=load))
+                work = max((rule.work for rule in rules), default=1.0)
+                found.append(OperatorStrategy(inputs=ins, outputs=outs, exchanges=exchanges, load=load, work=work))
         return tuple(found)
 
     def axis_rules(self, operator: Operator, num_inputs: int, axis_size: int) -> tuple[AxisRule, ...]:
@@ -126,7 +129,8 @@ class StrategyTable:
             if rules is None:
                 self.unknown.add(operator.target)
             others = sorted(
-                set(rules or ()) - {replicated}, key=lambda rule: (rule.inputs, rule.outputs, rule.exchanges, rule.load)
+                set(rules or ()) - {replicated},
+                key=lambda rule: (rule.inputs, rule.outputs, rule.exchanges, rule.load, rule.work),
             )
             self._rules[key] = (replicated, *others)
         return self._rules[key]

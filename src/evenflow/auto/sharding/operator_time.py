@@ -47,7 +47,7 @@ def _part_ns(
     )
     return cost.time_ns(
         mesh.accelerator,
-        work_parts=work_split(strategy, mesh),
+        work_parts=work_split(strategy, mesh) / strategy.work,
         sum_parts=_sum_split(cost, strategy, mesh),
         moved_bytes=moved_bytes,
     )

@@ -52,6 +52,8 @@ class AxisRule:
     exchanges: tuple[InnerExchange, ...] = ()
     load: float = 1.0
     """How many times an equal share of what it keeps the fullest device has, as loads of experts differ."""
+    work: float = 1.0
+    """How many times an equal share of the computation the busiest device has, as in causal attention by rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

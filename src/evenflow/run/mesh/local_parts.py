@@ -20,6 +20,8 @@ def local_part(tensor: DTensor, wanted: Sequence[Placement], result: Sequence[Pl
     local: Tensor = tensor.redistribute(placements=wanted).to_local(
         grad_placements=[_gradient(mine, theirs) for mine, theirs in zip(wanted, result, strict=True)]
     )
+    if local.requires_grad:  # collectives give tensors in order, and views behind them expect the order of the gradient
+        local.register_hook(Tensor.contiguous)
     return local
 
 

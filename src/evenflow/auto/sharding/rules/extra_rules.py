@@ -6,6 +6,7 @@ from functools import cache
 import torch
 
 from evenflow.auto.sharding.rules import elementwise_rules, image_rules
+from evenflow.auto.sharding.rules.attention_rules import attention
 from evenflow.auto.sharding.rules.experts import expert_rules
 from evenflow.auto.sharding.rules.named_arguments import argument
 from evenflow.auto.trace.dtensor_adapter import Call
@@ -54,8 +55,8 @@ def _known() -> dict[object, _Make]:
     }
     return {
         **{getattr(aten, name): make for name, make in named.items()},
-        aten._scaled_dot_product_flash_attention_for_cpu: _attention,
-        aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention,
+        aten._scaled_dot_product_flash_attention_for_cpu: attention,
+        aten._scaled_dot_product_flash_attention_for_cpu_backward: attention,
         aten.unbind: _unbind,
         aten.stack: _stack,
         aten.expand: _expand,
@@ -74,20 +75,6 @@ def _known() -> dict[object, _Make]:
 def _glu(call: Call) -> set[AxisRule]:
     """Split any dimension but the one of which halves are multiplied."""
     return elementwise_rules.all_but(call, argument(call, "dim"))
-
-
-def _attention(call: Call) -> set[AxisRule]:
-    """Split the independent batch or heads of tensors (batch, heads, …). A mask may have one of either for all."""
-    tensors = call.tensors()
-    num_outputs = len(call.overload._schema.returns)
-    rules = {AxisRule(inputs=(REPLICATE,) * len(tensors), outputs=(REPLICATE,) * num_outputs)}
-    for dimension in (0, 1):
-        inputs = []
-        for tensor in tensors:
-            has_it = len(tensor.shape) > dimension and tensor.shape[dimension] > 1
-            inputs.append(dimension if has_it else REPLICATE)
-        rules.add(AxisRule(inputs=tuple(inputs), outputs=(dimension,) * num_outputs))
-    return rules
 
 
 def _unbind(call: Call) -> set[AxisRule]:
