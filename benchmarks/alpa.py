@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 
+import click
+
 from evenflow.auto.config_planner import plan_config
 from evenflow.auto.planner import AutoPlan
 from evenflow.auto.sharding.ways import AxisRole, PlainWay
@@ -145,6 +147,9 @@ def priced(case: Case, provider: ShardedStages, *kinds: str) -> tuple[int, TwoLe
         ]
         for place, (stage, (first, end)) in enumerate(zip(case.stages, pairwise(ends), strict=True))
     ]
+    if not all(options):
+        message = f"{case.name}: a stage of the published strategy was not sharded in time; give --time-limit more"
+        raise click.ClickException(message)
     least = max(min(held for held, _cost in stage) for stage in options)
     fits = [[cost for held, cost in stage if held <= provider.cluster.memory_bytes] for stage in options]
     if not all(fits):
