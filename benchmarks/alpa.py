@@ -75,7 +75,7 @@ class Row:
     less_recomputed_ns: int | None
     """The same with the recompute kind on each stage with which it is fastest."""
     published_mb: float
-    """What its fullest device holds."""
+    """The least that its fullest device can hold."""
     step_ns: int | None
     """The step of the plan; None where there is none."""
     shape: str
