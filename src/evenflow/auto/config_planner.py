@@ -13,7 +13,7 @@ from evenflow.auto.sharding.overlap import USUAL, Overlap
 from evenflow.auto.stages.meshes_tried import uneven_notes
 from evenflow.auto.stages.request import TIME_LIMIT_S, TwoLevelRequest, silent
 from evenflow.auto.step_sizes import step_sizes
-from evenflow.cluster import Accelerator, Cluster, Dtype, accelerator_named, parse_dtype
+from evenflow.cluster import FEWEST_AXES, Accelerator, Cluster, Dtype, accelerator_named, parse_dtype
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields
 from evenflow.language import _
@@ -36,6 +36,7 @@ def plan_config(
     optimizer: str = "adam",
     bytes_per_parameter: int | None = None,
     overlap: Overlap = USUAL,
+    most_axes: int = FEWEST_AXES,
     schedule: str = "1f1b",
     fixed: Fixed | None = None,
     own: OwnCut | None = None,
@@ -90,6 +91,7 @@ def plan_config(
         accelerator=rates,
         optimizer_bytes_per_parameter=kept_bytes,
         overlap=overlap,
+        most_axes=most_axes,
         schedule=schedule,
         fixed=fixed or Fixed(),
         deadline=deadline,

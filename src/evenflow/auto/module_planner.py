@@ -9,7 +9,7 @@ from evenflow.auto.fixing.fixed import Fixed
 from evenflow.auto.planner import AutoPlan, plan_row
 from evenflow.auto.sharding.overlap import USUAL, Overlap
 from evenflow.auto.stages.request import ADAM_STATE_BYTES, NUM_MICROBATCHES, TIME_LIMIT_S, TwoLevelRequest
-from evenflow.cluster import A100, Accelerator, Cluster
+from evenflow.cluster import A100, FEWEST_AXES, Accelerator, Cluster
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.torch_model.parts import ModelRow
@@ -37,6 +37,7 @@ def plan(
     accelerator: Accelerator | None = A100,
     optimizer_bytes_per_parameter: int = ADAM_STATE_BYTES,
     overlap: Overlap = USUAL,
+    most_axes: int = FEWEST_AXES,
     schedule: str = "1f1b",
     fixed: Fixed | None = None,
     time_limit_s: float = TIME_LIMIT_S,
@@ -65,6 +66,7 @@ def plan(
         accelerator=accelerator,
         optimizer_bytes_per_parameter=optimizer_bytes_per_parameter,
         overlap=overlap,
+        most_axes=most_axes,
         schedule=schedule,
         fixed=fixed or Fixed(),
         deadline=Deadline.after(time_limit_s),

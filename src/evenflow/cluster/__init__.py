@@ -6,7 +6,7 @@ from evenflow.cluster.collectives import Collective, collective_ns
 from evenflow.cluster.data_sheets import A100, accelerator_named
 from evenflow.cluster.dtypes import DTYPES, Dtype, parse_dtype
 from evenflow.cluster.layout import REPLICATED, Box, Layout, shape_of
-from evenflow.cluster.logical_mesh import logical_meshes, mesh_axis
+from evenflow.cluster.logical_mesh import FEWEST_AXES, MOST_AXES, logical_meshes, mesh_axis
 from evenflow.cluster.mesh import Mesh, MeshAxis
 from evenflow.cluster.mesh_plan import MeshPlan, Product, StageOnMesh
 from evenflow.cluster.operator_cost import OperatorCost
@@ -34,6 +34,8 @@ from evenflow.cluster.resharding import Message, ReshardingPlan, plan_resharding
 __all__ = [
     "A100",
     "DTYPES",
+    "FEWEST_AXES",
+    "MOST_AXES",
     "PARTIAL",
     "REPLICATE",
     "REPLICATED",

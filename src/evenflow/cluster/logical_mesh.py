@@ -1,7 +1,12 @@
 """The logical meshes that a submesh of the cluster is tried as. [Alpa, §5.2]
 
     1x8    one axis of 8, or 2 x 4, all on the links of a node
-    2x8    2 x 8: the outer axis between nodes, the inner one inside; or 4 x 4, the outer one also between nodes
+    2x8    2 x 8: the outer axis between nodes, the inner one inside; 4 x 4 and 8 x 2, the outer one between nodes too
+
+With three axes also
+
+    1x8    2 x 2 x 2
+    2x8    2 x 2 x 4 and 2 x 4 x 2: the outer axis between nodes, the others inside
 
 Of two axes on equal links the order does not matter, and two axes can split one dimension, so few shapes hold what
 larger lists would.
@@ -10,6 +15,9 @@ larger lists would.
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.cluster import Cluster, Link, Submesh
 from evenflow.cluster.mesh import Mesh, MeshAxis
+
+FEWEST_AXES, MOST_AXES = 2, 3
+"""Axes of a logical mesh that may be asked for."""
 
 
 def mesh_axis(size: int, link: Link, *, domains: int = 1) -> MeshAxis:
@@ -24,19 +32,36 @@ def mesh_axis(size: int, link: Link, *, domains: int = 1) -> MeshAxis:
     )
 
 
-def logical_meshes(cluster: Cluster, submesh: Submesh, accelerator: Accelerator | None) -> tuple[Mesh, ...]:
-    """Slowest axis first; the devices of the submesh in order, the last axis varying fastest."""
+def logical_meshes(
+    cluster: Cluster, submesh: Submesh, accelerator: Accelerator | None, *, most_axes: int = FEWEST_AXES
+) -> tuple[Mesh, ...]:
+    """Slowest axis first; the devices of the submesh in order, the last axis varying fastest.
+
+    The most promising come first: one axis for each kind of link, then two equal factors, then other ones.
+    """
     nodes, width = submesh
-    outer = next(size for size in range(int(width**0.5), 0, -1) if width % size == 0)
-    inside = [(width,)] if outer == 1 else [(width,), (outer, width // outer)]
+    pairs = _pairs(width)
     if nodes == 1:
-        shapes = [tuple(mesh_axis(size, cluster.intra) for size in shape) for shape in inside]
+        shapes: list[tuple[int, ...]] = [(width,), *(pair for pair in pairs if pair[0] <= pair[1])]
+        triples = [(outer, *pair) for outer, inner in pairs for pair in _pairs(inner)]
     elif width == 1:
-        shapes = [(mesh_axis(nodes, cluster.inter, domains=nodes),)]
+        shapes, triples = [(nodes,)], []
     else:
-        pairs = [(nodes * shape[0], shape[1]) if len(shape) == 2 else (nodes, *shape) for shape in inside]
-        shapes = [
-            (mesh_axis(first, cluster.inter, domains=nodes), mesh_axis(second, cluster.intra))
-            for first, second in pairs
-        ]
-    return tuple(Mesh(axes=axes, accelerator=accelerator) for axes in shapes)
+        shapes = [(nodes, width), *((nodes * outer, inner) for outer, inner in pairs)]
+        triples = [(nodes, *pair) for pair in pairs]
+    if most_axes > FEWEST_AXES:
+        shapes += triples
+    return tuple(Mesh(axes=_axes(cluster, nodes, shape), accelerator=accelerator) for shape in shapes)
+
+
+def _axes(cluster: Cluster, nodes: int, shape: tuple[int, ...]) -> tuple[MeshAxis, ...]:
+    """Return the axes of a shape, whose first one is between nodes where there are several."""
+    if nodes == 1:
+        return tuple(mesh_axis(size, cluster.intra) for size in shape)
+    return (mesh_axis(shape[0], cluster.inter, domains=nodes), *(mesh_axis(size, cluster.intra) for size in shape[1:]))
+
+
+def _pairs(size: int) -> list[tuple[int, int]]:
+    """Return the pairs of factors above one, the most equal first, the smaller of two as the outer one first."""
+    pairs = [(outer, size // outer) for outer in range(2, size) if size % outer == 0]
+    return sorted(pairs, key=lambda pair: (abs(pair[0] - pair[1]), pair))

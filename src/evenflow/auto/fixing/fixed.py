@@ -37,6 +37,11 @@ class Fixed:
     """Names of parameters, which may have ``*`` in them, each with the dimension that is split where they are kept."""
 
     @property
+    def needs_three_axes(self) -> bool:
+        """Whether data parallelism may need a third axis beside two other degrees."""
+        return sum((degree or 1) > 1 for degree in (self.tensor, self.context, self.expert)) > 1
+
+    @property
     def says_sharding(self) -> bool:
         """Whether it decides how the devices of a stage are used."""
         return self.zero is not None or any(getattr(self, name) is not None for name in _ROLES)

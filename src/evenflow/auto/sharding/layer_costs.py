@@ -20,7 +20,7 @@ from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rule
 from evenflow.auto.sharding.overlap import Amounts, step_costs
 from evenflow.auto.sharding.pairwise import PairwiseSolution
 from evenflow.auto.sharding.plain.restrictions import plain_ways, restrictions
-from evenflow.auto.sharding.plain.sample_splits import expert_parameters, origins_of
+from evenflow.auto.sharding.plain.sample_splits import ATTENTION, expert_parameters, origins_of
 from evenflow.auto.sharding.plain.solutions import solve_plain
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram, Training
 from evenflow.auto.sharding.recomputation import Recomputed, recomputed
@@ -133,7 +133,9 @@ def _costs(
     deadline: Deadline,
 ) -> MeshCosts:
     has_experts = any(expert_parameters(graph, origins_of(graph)) for graph in layers.graphs)
-    plain = tuple(restrictions(programs, plain_ways(mesh[0], has_experts=has_experts)))
+    has_attention = any(ATTENTION in one.target for graph in layers.graphs for one in graph.operators)
+    natural = plain_ways(mesh[0], has_experts=has_experts, has_attention=has_attention)
+    plain = tuple(restrictions(programs, natural))
     levels = zip(Level, zip(*solutions, strict=True), strict=True)
     ways: dict[Way, Sequence[PairwiseSolution]] = {
         **dict(levels),

@@ -15,7 +15,7 @@ from evenflow.auto.stages.sharded_stages import ShardedStages
 from evenflow.auto.stages.stage_search import has_even_plan
 from evenflow.auto.stages.working_memory import working_memory
 from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
-from evenflow.cluster import Cluster, Mesh, Submesh, logical_meshes, submeshes
+from evenflow.cluster import MOST_AXES, Cluster, Mesh, Submesh, logical_meshes, submeshes
 from evenflow.errors import InputError
 from evenflow.interruption import abandonable, answer_exists, was_interrupted
 from evenflow.language import _
@@ -103,12 +103,13 @@ def meshes_tried(request: TwoLevelRequest) -> tuple[TriedMesh, ...]:
     Of whole nodes those are tried whose number divides all nodes, and the powers of two.
     """
     cluster = request.cluster
+    most_axes = MOST_AXES if request.fixed.needs_three_axes else request.most_axes
     found = [
         (place, _rank(cluster, shape), TriedMesh(submesh=shape, mesh=mesh))
         for shape in submeshes(cluster)
         if cluster.num_nodes % shape.num_nodes == 0 or shape.num_nodes.bit_count() == 1
         if request.fixed.has_room(shape)
-        for place, mesh in enumerate(logical_meshes(cluster, shape, request.accelerator))
+        for place, mesh in enumerate(logical_meshes(cluster, shape, request.accelerator, most_axes=most_axes))
     ]
     return tuple(one for *_rest, one in sorted(found, key=lambda item: item[:2]))
 

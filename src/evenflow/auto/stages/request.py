@@ -6,7 +6,7 @@ from evenflow.auto.deadline import Deadline
 from evenflow.auto.fixing.fixed import Fixed
 from evenflow.auto.sharding.overlap import USUAL, Overlap
 from evenflow.auto.stages.in_flight import assumed_schedule
-from evenflow.cluster import A100, Accelerator, Cluster
+from evenflow.cluster import A100, FEWEST_AXES, MOST_AXES, Accelerator, Cluster
 from evenflow.errors import InputError
 from evenflow.language import _
 
@@ -45,6 +45,8 @@ class TwoLevelRequest:
     """The schedule that stages are chosen for; the refinement tries others."""
     deadline: Deadline = field(default_factory=lambda: Deadline.after(TIME_LIMIT_S), compare=False)
     """When the best answer so far is given: tracing, shardings, stages and refinement share what is left."""
+    most_axes: int = FEWEST_AXES
+    """Axes of the logical meshes that stages are tried on: 2, or 3, which takes longer and may find more."""
     fixed: Fixed = field(default_factory=Fixed)
     """What every plan must keep to."""
     processes: int = 1
@@ -55,4 +57,7 @@ class TwoLevelRequest:
             value = getattr(self, name)
             if value < least:
                 raise InputError(value=value, rule=_("must be at least {least}", least=least), place=name)
+        if not FEWEST_AXES <= self.most_axes <= MOST_AXES:
+            rule = _("must be {fewest} or {most}", fewest=FEWEST_AXES, most=MOST_AXES)
+            raise InputError(value=self.most_axes, rule=rule, place="most_axes")
         assumed_schedule(self.schedule)

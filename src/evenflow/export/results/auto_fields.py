@@ -40,6 +40,8 @@ class AutoSetting:
     """Bytes of weight, gradient and optimizer state; None: those of `optimizer`."""
     overlap: tuple[str, ...]
     """What runs under the computation of a stage."""
+    most_axes: int
+    """Axes of the logical meshes that stages are tried on."""
     schedule: str
     time_limit_s: float
 
@@ -56,6 +58,7 @@ class AutoSetting:
             "optimizer": self.optimizer,
             **({} if self.bytes_per_parameter is None else {"bytes_per_parameter": self.bytes_per_parameter}),
             "overlap": self.overlap,
+            "axes": self.most_axes,
         }
 
 

@@ -2,6 +2,8 @@
 
     data axis      activations split by samples, parameters read whole; what is kept of their state is the stage of ZeRO
     replica axis   likewise, with nothing of the state shared out
+    context axis   likewise with positions instead of samples; attention gathers keys and values, or has other heads on
+                   every device [Ulysses, arXiv:2309.14509], whichever is cheaper
     expert axis    as data, but experts are split by expert where they are kept and used; tokens go to them all-to-all
     tensor axis    matrices split where they are kept and used, never gathered; activations whole or split, whichever is
                    cheaper, but not by samples
@@ -19,7 +21,10 @@ from numpy.typing import NDArray
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy
 from evenflow.auto.sharding.plain.sample_splits import (
+    ATTENTION,
     EXPERTS,
+    HEADS,
+    ROWS,
     Origins,
     SampleSplits,
     expert_parameters,
@@ -51,11 +56,11 @@ class Restriction:
     """One sentence for tables: what does not divide."""
 
 
-def plain_ways(mesh: Mesh, *, has_experts: bool = False) -> tuple[PlainWay, ...]:
-    """Return the plain plans that a logical mesh is the natural one for; models with experts have some more.
+def plain_ways(mesh: Mesh, *, has_experts: bool = False, has_attention: bool = False) -> tuple[PlainWay, ...]:
+    """Return the plain plans that a logical mesh is the natural one for; experts and attention allow some more.
 
     Two axes are one of data and one of tensor parallelism. Between nodes the outer axis is no tensor axis, and both may
-    be data; axes on equal links are one axis of another mesh then.
+    be data; axes on equal links are one axis of another mesh then. Of three the last is one of tensor parallelism.
     """
     roles: list[tuple[AxisRole, ...]] = []
     if len(mesh.axes) == 1:
@@ -66,12 +71,18 @@ def plain_ways(mesh: Mesh, *, has_experts: bool = False) -> tuple[PlainWay, ...]
     elif len(mesh.axes) == 2:
         outer, inner = mesh.axes
         roles.append((AxisRole.DATA, AxisRole.TENSOR))
+        roles += [(AxisRole.CONTEXT, AxisRole.TENSOR)] * has_attention
         if outer.domains == outer.size > 1:
             roles += [(AxisRole.DATA, AxisRole.DATA), (AxisRole.REPLICA, AxisRole.DATA)]
         elif outer.domains == 1 and outer.size != inner.size:
             roles.append((AxisRole.TENSOR, AxisRole.DATA))
-    if has_experts and mesh.axes[-1].size > 1:
-        roles.append((*(AxisRole.DATA for _ in mesh.axes[1:]), AxisRole.EXPERT))
+    else:
+        roles.append((AxisRole.REPLICA, AxisRole.DATA, AxisRole.TENSOR))
+        roles += [(AxisRole.DATA, AxisRole.CONTEXT, AxisRole.TENSOR)] * has_attention
+        roles += [(AxisRole.DATA, AxisRole.EXPERT, AxisRole.TENSOR)] * has_experts
+    if mesh.axes[-1].size > 1:
+        others = tuple(AxisRole.DATA for _ in mesh.axes[1:])
+        roles += [(*others, AxisRole.EXPERT)] * has_experts + [(*others, AxisRole.CONTEXT)] * has_attention
     return tuple(PlainWay(each, sharding) for each in roles for sharding in _shardings(each, mesh))
 
 
@@ -101,16 +112,19 @@ def _size(mesh: Mesh, way: PlainWay, roles: tuple[AxisRole, ...]) -> int:
 def _obstacle(facts: "_Facts", way: PlainWay) -> str:
     """Return why a program has no such way; nothing where it has."""
     program = facts.program
-    parts, (samples, *_more) = _size(program.mesh, way, _WITH_SAMPLES), facts.entry.outputs[0].shape
+    parts, (samples, *more) = _size(program.mesh, way, _WITH_SAMPLES), facts.entry.outputs[0].shape
     if samples % parts:
         return _("{samples} samples do not divide over {devices}", samples=samples, devices=parts)
+    context = _size(program.mesh, way, (AxisRole.CONTEXT,))
+    if context > 1 and (not more or more[0] % context):
+        return _("{positions} positions do not divide over {devices}", positions=(more or [1])[0], devices=context)
     tensor = _size(program.mesh, way, (AxisRole.TENSOR,))
     experts = _size(program.mesh, way, (AxisRole.EXPERT,))
     for count in sorted({program.graph.operators[one].outputs[0].shape[0] for one in facts.experts}):
         if count % experts:
             return _("{count} experts do not divide over {devices}", count=count, devices=experts)
     for operator in program.graph.operators:
-        is_attention = "scaled_dot_product" in operator.target and not operator.backward
+        is_attention = ATTENTION in operator.target and not operator.backward
         if is_attention and operator.outputs[0].shape[1] % tensor:
             heads = operator.outputs[0].shape[1]
             return _("{heads} heads do not divide over {devices}", heads=heads, devices=tensor)
@@ -123,7 +137,7 @@ class _Facts:
     def __init__(self, program: ShardingProgram) -> None:
         self.program = program
         self.graph = program.graph
-        self._splits: dict[tuple[int, bool], SampleSplits] = {}
+        self._splits: dict[tuple[int, int, bool], SampleSplits] = {}
         self._codes: dict[tuple[int, int], _Codes] = {}
 
     @cached_property
@@ -147,11 +161,14 @@ class _Facts:
         """The parameters of experts."""
         return expert_parameters(self.graph, self.origins)
 
-    def splits(self, axis: int, *, by_expert: bool) -> SampleSplits:
-        """How the samples lie on an axis, whose devices may have different experts too."""
-        key = self.program.mesh.shape[axis], by_expert and bool(self.experts)
+    def splits(self, axis: int, role: AxisRole) -> SampleSplits:
+        """How samples lie on an axis, or positions on one of context; devices may have different experts too."""
+        dimension = 1 if role is AxisRole.CONTEXT else 0
+        key = self.program.mesh.shape[axis], dimension, role is AxisRole.EXPERT and bool(self.experts)
         if key not in self._splits:
-            self._splits[key] = sample_splits(self.graph, self.program.table, key[0], by_expert=key[1])
+            self._splits[key] = sample_splits(
+                self.graph, self.program.table, key[0], dimension=dimension, by_expert=key[2]
+            )
         return self._splits[key]
 
     def codes(self, node: int, axis: int) -> "_Codes":
@@ -213,7 +230,7 @@ def _choices(facts: _Facts, way: PlainWay, index: int, node: Node) -> NDArray[np
         elif role is AxisRole.TENSOR:
             on_axis = _beside_products(facts, index, node, axis)
         else:
-            on_axis = _by_samples(facts, index, node, axis, by_expert=role is AxisRole.EXPERT)
+            on_axis = _by_samples(facts, index, node, axis, role)
         if (allowed & on_axis).any():
             allowed &= on_axis
     if (is_state or is_parameter) and _is_shared(way.sharding, node.kind):
@@ -253,12 +270,15 @@ def _most_shared(facts: _Facts, way: PlainWay, index: int, allowed: _Mask) -> _M
     return allowed & most
 
 
-def _by_samples(facts: _Facts, index: int, node: Node, axis: int, *, by_expert: bool) -> _Mask:
-    """Choices of an operator, copy or result on a data axis, or an expert axis."""
-    codes, splits = facts.codes(index, axis), facts.splits(axis, by_expert=by_expert)
+def _by_samples(facts: _Facts, index: int, node: Node, axis: int, role: AxisRole) -> _Mask:
+    """Choices of an operator, copy or result on an axis of data, experts or context."""
+    codes, splits = facts.codes(index, axis), facts.splits(axis, role)
     if node.kind is NodeKind.OPERATOR:
-        rule = splits.rules[node.operator]
-        is_free = by_expert and facts.graph.operators[node.operator].target.startswith(EXPERTS)
+        rule, target = splits.rules[node.operator], facts.graph.operators[node.operator].target
+        if role is AxisRole.CONTEXT and ATTENTION in target:
+            within: _Mask = np.isin(codes.outputs[:, 0], (HEADS, ROWS))
+            return within
+        is_free = role is AxisRole.EXPERT and target.startswith(EXPERTS)
         same: _Mask = np.ones_like(codes.has_exchanges) if is_free else ~codes.has_exchanges
         if rule.inputs and codes.inputs.size:
             same &= np.equal(codes.inputs, rule.inputs).all(axis=1)

@@ -1,6 +1,6 @@
-"""How plain data parallelism runs every operator of a graph: the samples of the batch stay where they are.
+"""How plain data or context parallelism runs every operator: the samples, or their positions, stay where they are.
 
-The batch is followed from the inputs through all operators. Each gets the rule that moves the fewest bytes, none as
+The dimension is followed from the inputs through all operators. Each gets the rule that moves the fewest bytes, none as
 far as there are rules: activations are split by samples, parameters are read whole, gradients of parameters are sums.
 """
 
@@ -26,15 +26,15 @@ class SampleSplits:
 
 
 def sample_splits(
-    graph: OperatorGraph, table: StrategyTable, axis_size: int, *, by_expert: bool = False
+    graph: OperatorGraph, table: StrategyTable, axis_size: int, *, dimension: int = 0, by_expert: bool = False
 ) -> SampleSplits:
-    """Follow the samples, dimension 0 of the first input, through the graph.
+    """Follow a dimension of the first input through the graph: 0 is that of the samples, 1 that of their positions.
 
     With `by_expert` the devices have different experts too, to which tokens go all-to-all.
     """
     entry = next(one.outputs[0] for one in graph.operators if one.role is Role.INPUT)
     experts = expert_parameters(graph, origins_of(graph)) if by_expert else frozenset()
-    tracer = _Tracer(graph=graph, table=table, axis_size=axis_size, samples=entry.shape[:1], experts=experts)
+    tracer = _Tracer(graph=graph, table=table, axis_size=axis_size, lead=entry.shape[: dimension + 1], experts=experts)
     rules = dict(tracer.rules())
     return SampleSplits(rules={index: rules[index] for index in range(len(graph.operators))})
 
@@ -44,7 +44,8 @@ class _Tracer:
     graph: OperatorGraph
     table: StrategyTable
     axis_size: int
-    samples: tuple[int, ...]
+    lead: tuple[int, ...]
+    """The first dimensions of the first input, up to the one that is followed."""
     experts: frozenset[int]
     """Parameters that are split by expert."""
 
@@ -67,8 +68,9 @@ class _Tracer:
         return (1 if operator.role is Role.TANGENT else 2 if operator.backward else 0, index)
 
     def _given(self, operator: Operator, tensor: WholeTensor) -> int:
-        has_samples = operator.role in (Role.INPUT, Role.TANGENT) and tensor.shape[:1] == self.samples
-        return 0 if has_samples and is_even(tensor, (0,), (self.axis_size,)) else REPLICATE
+        split = len(self.lead) - 1
+        has_it = operator.role in (Role.INPUT, Role.TANGENT) and tensor.shape[: split + 1] == self.lead
+        return split if has_it and is_even(tensor, (split,), (self.axis_size,)) else REPLICATE
 
     def _by_expert(self, _operator: Operator, tensor: WholeTensor) -> int:
         return 0 if is_even(tensor, (0,), (self.axis_size,)) else REPLICATE
@@ -97,9 +99,16 @@ class _Tracer:
         if self.experts and operator.target.startswith(EXPERTS):
             every = list(rules)
             return min([one for one in every if set(one.inputs) == {0}] or every, key=key)
+        if len(self.lead) > 1 and ATTENTION in operator.target:
+            every = list(rules)
+            return min([one for one in every if one.outputs[0] == ROWS] or every, key=key)
         return min(rules, key=key)
 
 
+ATTENTION = "scaled_dot_product"
+"""What names of the operators of attention have in common."""
+HEADS, ROWS = 1, 2
+"""Where heads and the positions of the query are in their results, behind the samples."""
 EXPERTS = "evenflow.experts"
 """How the names of the operators of experts begin."""
 

@@ -23,7 +23,7 @@ from evenflow.cli.shared.torch_extra import torch_extra
 from evenflow.cli.text.auto_text import auto_text, shortage_text
 from evenflow.cli.verbs.auto.cluster_options import ClusterOptions, cluster_options, taken_notes
 from evenflow.cli.verbs.auto.fix_option import fix_option
-from evenflow.cluster import Dtype
+from evenflow.cluster import FEWEST_AXES, MOST_AXES, Dtype
 from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.auto_fields import AutoSetting, auto_fields
@@ -84,6 +84,14 @@ MOST_PROCESSES = 8
     default=usual(STAGE_OVERLAPS),
     show_default=True,
     help=f"What runs under the computation of a stage: some of {', '.join(STAGE_OVERLAPS)}; or none.",
+)
+@click.option(
+    "--axes",
+    "most_axes",
+    type=click.IntRange(FEWEST_AXES, MOST_AXES),
+    default=FEWEST_AXES,
+    show_default=True,
+    help="Axes of the meshes that stages are tried on; 3 also splits the devices of a node in two ways, takes longer.",
 )
 @click.option(
     "--schedule",
@@ -217,6 +225,7 @@ def _plan(
         optimizer=setting.optimizer,
         bytes_per_parameter=setting.bytes_per_parameter,
         overlap=Overlap.of(setting.overlap),
+        most_axes=setting.most_axes,
         schedule=setting.schedule,
         fixed=Fixed(**fixed),
         own=None if own is None else OwnCut(layers=own.layers, recompute=own.recompute),
