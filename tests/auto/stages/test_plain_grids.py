@@ -10,7 +10,8 @@ nn = torch.nn
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from evenflow.auto.planner import AutoPlan, plan  # noqa: E402
+from evenflow.auto.module_planner import plan  # noqa: E402
+from evenflow.auto.planner import AutoPlan  # noqa: E402
 from evenflow.auto.sharding.ways import PlainWay  # noqa: E402
 from evenflow.auto.stages.in_flight import in_flight_microbatches  # noqa: E402
 from evenflow.cluster.cluster import Cluster, Link  # noqa: E402
