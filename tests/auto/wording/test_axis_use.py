@@ -15,7 +15,8 @@ from evenflow.auto.sharding.sharding_plan import (
 from evenflow.auto.sharding.ways import AxisRole
 from evenflow.auto.wording.axis_use import SAME, AxisUse, axis_uses
 from evenflow.cluster import Collective
-from evenflow.cluster.placement import split_along
+from evenflow.cluster.mesh import Mesh, MeshAxis
+from evenflow.cluster.placement import blocks_of, split_along
 from evenflow.predict.training import Sharding
 from tests.auto.wording.made_layers import made_layer
 
@@ -59,6 +60,52 @@ def test_rows_of_tokens_behind_samples():
     products = [replace(one, reads=(rows,), placement=(rows,)) for one in layer.plan.activations]
     (use,) = axis_uses([(replace(layer, plan=replace(layer.plan, activations=tuple(products))), 1)])
     assert use.role is AxisRole.CONTEXT
+
+
+@pytest.mark.parametrize(
+    ("blocks", "entry", "entry_split", "role"),
+    [
+        (32, (4, 32, 16), 0, AxisRole.DATA),
+        (4, (4, 32, 16), 1, AxisRole.CONTEXT),
+        (8, (8, 8, 16), 0, AxisRole.DATA),
+        (8, (8, 8, 16), 1, AxisRole.CONTEXT),
+    ],
+)
+def test_rows_behind_others_are_those_that_the_others_are_not(blocks, entry, entry_split, role):
+    """What lies behind all tokens are samples, as in modules that take the sequence first."""
+    layer = made_layer("data")
+    rows = (split_along(0, blocks),)
+    products = [replace(one, reads=rows, placement=rows) for one in layer.plan.activations]
+    plan = replace(layer.plan, activations=tuple(products))
+    (use,) = axis_uses([(replace(layer, entry=(entry_split,), entry_shape=entry, plan=plan), 1)])
+    assert use.role is role
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_data_parallel_attention_that_takes_the_sequence_first(batch_first):
+    """`nn.MultiheadAttention` puts the sequence first in any case: rows of its products are tokens, then samples."""
+    torch = pytest.importorskip("torch")
+    from evenflow.auto.sharding.layer_costs import stage_costs
+    from evenflow.auto.sharding.ways import PlainWay
+    from evenflow.torch_model.parts import Part
+
+    class Attention(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = torch.nn.MultiheadAttention(64, 2, batch_first=batch_first)
+
+        def forward(self, hidden):
+            first = hidden if batch_first else hidden.transpose(0, 1)
+            result = self.attention(first, first, first, need_weights=False)[0]
+            return result if batch_first else result.transpose(0, 1)
+
+    with torch.device("meta"):
+        part = Part(name="attention", module=Attention(), inputs=(torch.zeros(8, 32, 64),))
+    (costs,) = stage_costs([part], [0], [Mesh(axes=(MeshAxis(size=4, bandwidth_bytes_per_s=10**9),))])
+    cost = costs.layers[0][PlainWay((AxisRole.DATA,), Sharding.NOTHING)]
+    assert any(blocks_of(one.placement[0]) == 32 for one in cost.plan.activations)
+    (use,) = axis_uses([(cost, 1)])
+    assert use == AxisUse(role=AxisRole.DATA)
 
 
 def with_experts(layer, *, sent):

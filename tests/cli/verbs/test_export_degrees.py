@@ -34,6 +34,27 @@ def test_degrees_go_with_the_pipeline(made, evenflow):
     assert "start it on 16 devices" in result.stdout
 
 
+def test_only_what_a_package_has_read_is_called_checked(made, evenflow):
+    made()
+    result = evenflow("export", "plan.json", "--to", "megatron")
+    (said,) = (line for line in result.stdout.splitlines() if "checked with" in line)
+    assert "pipeline and recomputation checked with megatron-core" in said
+    assert said.endswith("degrees, ZeRO and batch written to the documentation, not run")
+
+
+@pytest.mark.parametrize("has_degrees", [True, False])
+def test_apply_tells_that_it_leaves_degrees_out(made, folder, evenflow, has_degrees):
+    made()
+    if not has_degrees:
+        plan = json.loads((folder / "plan.json").read_text())
+        del plan["degrees"]
+        (folder / "plan.json").write_text(json.dumps(plan))
+    (folder / "pretrain.sh").write_text("torchrun pretrain_gpt.py --num-layers 4 --pipeline-model-parallel-size 1\n")
+    result = evenflow("apply", "plan.json", "pretrain.sh", "--to", "megatron")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert ("written by evenflow export plan.json --to megatron" in result.stdout) is has_degrees
+
+
 def test_torchtitan_gets_them_too(made, evenflow):
     made(degrees={**DEGREES, "zero": "3"})
     result = evenflow("export", "plan.json", "--to", "torchtitan")

@@ -31,7 +31,6 @@ from evenflow.auto.trace.dropping import Dropping
 from evenflow.auto.trace.operator_graph import OperatorGraph, Role
 from evenflow.cluster import Mesh
 from evenflow.interruption import started_processes_are_spared
-from evenflow.language import _
 from evenflow.torch_model.parts import Part
 
 
@@ -135,12 +134,9 @@ def _costs(
     has_experts = any(expert_parameters(graph, origins_of(graph)) for graph in layers.graphs)
     has_attention = any(ATTENTION in one.target for graph in layers.graphs for one in graph.operators)
     natural = plain_ways(mesh[0], has_experts=has_experts, has_attention=has_attention)
-    plain = tuple(restrictions(programs, natural))
+    plain = solve_plain(_problem(layers, programs), tuple(restrictions(programs, natural)), deadline)
     levels = zip(Level, zip(*solutions, strict=True), strict=True)
-    ways: dict[Way, Sequence[PairwiseSolution]] = {
-        **dict(levels),
-        **solve_plain(_problem(layers, programs), plain, deadline),
-    }
+    ways: dict[Way, Sequence[PairwiseSolution]] = {**dict(levels), **plain.solved}
     return MeshCosts(
         mesh=mesh[0],
         order=layers.order,
@@ -151,9 +147,7 @@ def _costs(
             )
         ),
         handed_over=layers.handed_over,
-        missing={
-            one.way: one.reason or _("its operators cannot be split like this") for one in plain if one.way not in ways
-        },
+        missing=plain.missing,
     )
 
 
@@ -207,6 +201,7 @@ def _layer_cost(
         base=stage_option(base, way),
         slope=stage_option(slope, way),
         entry=chosen(program, solution.choices, inputs[0]).outputs[0],
+        entry_shape=graph.operators[inputs[0]].outputs[0].shape,
         exit=next(placement for backward, placement in results if not backward),
         gradient_entry=chosen(program, solution.choices, tangents[0]).outputs[0] if tangents else None,
         gradient_exit=leaving[0] if leaving else None,

@@ -61,6 +61,8 @@ class LayerCost:
     """Placement of the gradient of what came in."""
     plan: ShardingPlan
     """The sharding of a stage of these layers alone, as many as the longest run has."""
+    entry_shape: tuple[int, ...] = ()
+    """Shape of the tensor that comes in: samples, then tokens or features."""
     recomputed: Mapping[str, Recomputed] = field(default_factory=dict)
     """What one layer costs where a part of its modules recompute, by recompute kind."""
 
@@ -77,7 +79,7 @@ class MeshCosts:
     handed_over: tuple[WholeTensor, ...]
     """The tensor that comes into a layer of each kind."""
     missing: Mapping[PlainWay, str] = field(default_factory=dict)
-    """Why plain plans do not exist on this mesh: what does not divide."""
+    """Why plain plans are not there on this mesh: what does not divide, or that the time was over."""
 
     @property
     def ways(self) -> tuple[Way, ...]:

@@ -102,10 +102,12 @@ def _roles(cost: LayerCost, axis: int) -> Iterator[tuple[str, AxisRole | None]]:
         if by_expert and (value.name in sent or value.placement[axis] == PARTIAL):
             yield parameter.name, AxisRole.EXPERT
         else:
-            yield parameter.name, _role(value, axis, splits_tokens=splits_tokens)
+            yield parameter.name, _role(value, axis, cost.entry_shape, splits_tokens=splits_tokens)
 
 
-def _role(value: ActivationSharding, axis: int, *, splits_tokens: bool) -> AxisRole | None:
+def _role(
+    value: ActivationSharding, axis: int, entry_shape: Sequence[int], *, splits_tokens: bool
+) -> AxisRole | None:
     """Return what the axis is for in an operator; `splits_tokens`: the layer's input is split along the sequence."""
     gives = value.placement[axis]
     reads = gives if value.reads is None else value.reads[axis]
@@ -114,6 +116,21 @@ def _role(value: ActivationSharding, axis: int, *, splits_tokens: bool) -> AxisR
     by_features = value.reads is None and gives >= 0 and dimension_of(gives) == len(value.shape) - 1 > 0
     if reads != gives or gives == PARTIAL or by_features:
         return AxisRole.TENSOR
-    # A product sees samples and tokens as rows of one dimension, in which tokens lie behind samples.
-    rows_of_tokens = len(value.shape) == 2 and (splits_tokens or blocks_of(gives) > 1)
-    return AxisRole.CONTEXT if dimension_of(gives) > 0 or rows_of_tokens else AxisRole.DATA
+    of_tokens = _is_of_tokens(value.shape, gives, entry_shape, splits_tokens=splits_tokens)
+    return AxisRole.CONTEXT if of_tokens else AxisRole.DATA
+
+
+def _is_of_tokens(shape: Sequence[int], split: int, entry_shape: Sequence[int], *, splits_tokens: bool) -> bool:
+    """Tell whether a split of rows is one of tokens, not of samples, of which the layer's input has so many.
+
+    Some modules take the sequence first, as `nn.MultiheadAttention` does: samples lie behind tokens there.
+    """
+    samples, tokens = (*entry_shape[:2], 0, 0)[:2]
+    if len(shape) > 2:
+        is_turned = tuple(shape[:2]) == (tokens, samples) != (samples, tokens)
+        return dimension_of(split) != (1 if is_turned else 0)
+    # A product sees samples and tokens as rows of one dimension: what is split behind so many blocks lies behind them.
+    blocks = blocks_of(split)
+    if blocks == 1:
+        return dimension_of(split) > 0 or splits_tokens
+    return blocks != tokens or (blocks == samples and splits_tokens)

@@ -11,7 +11,12 @@ from evenflow.cli.shared.targets import target_options
 from evenflow.cli.shared.targets.export_fields import fitted_fields
 from evenflow.cli.shared.targets.fitted_plan import fit_plan, read_planned
 from evenflow.cli.shared.targets.target_file import TargetFile, changed_lines
-from evenflow.cli.shared.targets.target_text import answer_text, beside_text, over_limit_text
+from evenflow.cli.shared.targets.target_text import (
+    answer_text,
+    beside_text,
+    over_limit_text,
+    pipeline_alone_note,
+)
 from evenflow.language import _
 from evenflow.targets.target import Target
 
@@ -83,6 +88,7 @@ def apply(
     beside = beside_text(target.write(found.plan, version))
     outputs.write(_FILE, lambda: after, mark_first_line=True)
     outputs.write_json(lambda: {**fitted_fields(found, target, version), "file": str(path)})
-    paragraphs = [answer_text(found, target, version), changes, beside, outputs.sentence]
+    note = "" if planned.degrees is None else _("note: {note}", note=pipeline_alone_note(target, plan_file=plan_file))
+    paragraphs = [answer_text(found, target, version), changes, beside, note, outputs.sentence]
     click.echo("\n\n".join(filter(None, paragraphs)))
     return 0

@@ -12,7 +12,12 @@ from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.targets import target_options
 from evenflow.cli.shared.targets.export_fields import fitted_fields, written_fields
 from evenflow.cli.shared.targets.fitted_plan import FittedPlan, fit_plan, read_planned
-from evenflow.cli.shared.targets.target_text import answer_text, over_limit_text, written_text
+from evenflow.cli.shared.targets.target_text import (
+    answer_text,
+    over_limit_text,
+    pipeline_alone_note,
+    written_text,
+)
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees
@@ -93,7 +98,9 @@ def export(
     outputs.write_json(lambda: fitted_fields(found, target, version) | written_fields(written))
     for piece in files:
         pieces.write(_option(piece), partial(str, piece.text), mark_first_line=True)
-    paragraphs = [answer_text(found, target, version), written_text(written), outputs.sentence, pieces.sentence]
+    has_degrees = isinstance(planned.degrees, PlannedDegrees) and target.write_degrees is not None
+    answer = answer_text(found, target, version, has_degrees=has_degrees)
+    paragraphs = [answer, written_text(written), outputs.sentence, pieces.sentence]
     click.echo("\n\n".join(filter(None, paragraphs)))
     if output_folder is not None and not files:
         click.echo(_("note: all that {title} takes is pasted, and no file is written", title=target.title), err=True)
@@ -127,10 +134,7 @@ def _written(
     written = target.write(found.plan, version)
     if degrees is None:
         return written
-    note = _(
-        "only the pipeline is written: what the devices of a stage do, {title} must be told by hand", title=target.title
-    )
-    return replace(written, notes=(*written.notes, note))
+    return replace(written, notes=(*written.notes, pipeline_alone_note(target)))
 
 
 def _option(piece: Piece) -> str:

@@ -50,7 +50,7 @@ def restricted(program: ShardingProgram) -> tuple[Restriction, ...]:
 def plain_plans(program: ShardingProgram) -> dict[PlainWay, ShardingPlan]:
     """The sharding under every plain plan that there is."""
     found = solve_plain(alone(program), restricted(program), Deadline.after(60))
-    return {way: plan_of(program, solutions[0]) for way, solutions in found.items()}
+    return {way: plan_of(program, solutions[0]) for way, solutions in found.solved.items()}
 
 
 def step_ns(plan: ShardingPlan) -> int:

@@ -1,5 +1,6 @@
 """Plain plans against what frameworks do, by formula, and against all combinations of choices."""
 
+import itertools
 import math
 from itertools import pairwise
 
@@ -149,10 +150,25 @@ def test_no_plain_plan_undercuts_the_free_program(
 def test_plain_plans_are_the_best_of_all_their_combinations(axes: tuple[object, ...]) -> None:
     """Every combination of the choices that are left, one node after the other."""
     program = program_of(nn.Linear(8, 16, bias=False), batch(8, 8), mesh_of(*axes), APART)
-    solved = solve_plain(alone(program), restricted(program), Deadline.after(60))
+    solved = solve_plain(alone(program), restricted(program), Deadline.after(60)).solved
     assert {way.roles for way in solved} == {way.roles for way in plain_ways(program.mesh)}
     for one in restricted(program):
         assert solved[one.way][0].cost == cheapest(program.overlapped.whole, one.kept[0])
+
+
+def test_ways_without_time_are_told_from_those_that_do_not_exist() -> None:
+    """One that does not divide has its reason in any case; of the others none was solved."""
+    program = program_of(nn.Linear(8, 9, bias=False), batch(8, 8), mesh_of(inside(4)))
+    ticks = itertools.count()
+    for seconds in (0, 2):
+        deadline = Deadline.after(seconds, now=lambda: next(ticks))
+        found = solve_plain(alone(program), restricted(program), deadline)
+        late = [way for way, reason in found.missing.items() if reason == "no time was left to shard its operators"]
+        assert late
+        assert found.missing.keys() ^ found.solved.keys() == {one.way for one in restricted(program)}
+        for one in restricted(program):
+            assert (one.way in late) == (not one.reason and one.way not in found.solved)
+            assert one.reason in ("", found.missing.get(one.way))
 
 
 def cheapest(program: object, kept: tuple[object, ...]) -> float:

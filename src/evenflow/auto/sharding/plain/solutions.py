@@ -1,7 +1,7 @@
 """Solves the programs of all kinds of layers on one mesh under plain plans: with fewer choices at each node."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,33 +10,50 @@ from evenflow.auto.sharding.memory_levels import LevelsProblem, suiting
 from evenflow.auto.sharding.overlapped import OverlappedProgram, OverlapSolver, Window
 from evenflow.auto.sharding.pairwise import Costs, Pairwise, PairwiseSolution
 from evenflow.auto.sharding.plain.restrictions import Kept, Restriction
-from evenflow.auto.sharding.ways import AxisRole, Way
+from evenflow.auto.sharding.ways import AxisRole, PlainWay
+from evenflow.language import _
+from evenflow.solve import Status
 
 _Solutions = list[PairwiseSolution]
 """One for each kind of layer."""
 
 
-def solve_plain(
-    problem: LevelsProblem, restrictions: Sequence[Restriction], deadline: Deadline
-) -> dict[Way, _Solutions]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainSolutions:
+    """The plain plans that there are, and why the others are not there."""
+
+    solved: Mapping[PlainWay, _Solutions]
+    missing: Mapping[PlainWay, str]
+    """What does not divide, or that the time was over."""
+
+
+def solve_plain(problem: LevelsProblem, restrictions: Sequence[Restriction], deadline: Deadline) -> PlainSolutions:
     """Return the fastest sharding of all kinds under each plain plan that there is, and time for.
 
     Stages of ZeRO differ in what they share out only: whatever has the same choices as under an earlier stage keeps
     what was chosen there.
     """
-    solved: dict[Way, _Solutions] = {}
+    solved: dict[PlainWay, _Solutions] = {}
+    missing: dict[PlainWay, str] = {}
     first: dict[tuple[AxisRole, ...], tuple[Restriction, _Solutions]] = {}
     for one in restrictions:
-        if one.reason or deadline.is_over:
+        if one.reason:
+            missing[one.way] = one.reason
             continue
-        found = None
-        if one.way.roles in first:
-            found = _solved(problem, _as_before(one, *first[one.way.roles]), deadline)
-        found = found or _solved(problem, one.kept, deadline)
-        if found:
+        found: _Solutions | Status = Status.TIMEOUT
+        if not deadline.is_over:
+            if one.way.roles in first:
+                found = _solved(problem, _as_before(one, *first[one.way.roles]), deadline)
+            if isinstance(found, Status):
+                found = _solved(problem, one.kept, deadline)
+        if not isinstance(found, Status):
             solved[one.way] = found
             first.setdefault(one.way.roles, (one, found))
-    return solved
+        elif found is Status.TIMEOUT:
+            missing[one.way] = _("no time was left to shard its operators")
+        else:
+            missing[one.way] = _("its operators cannot be split like this")
+    return PlainSolutions(solved=solved, missing=missing)
 
 
 def _as_before(now: Restriction, before: Restriction, found: _Solutions) -> tuple[Kept, ...]:
@@ -50,8 +67,8 @@ def _as_before(now: Restriction, before: Restriction, found: _Solutions) -> tupl
     )
 
 
-def _solved(problem: LevelsProblem, kept: Sequence[Kept], deadline: Deadline) -> _Solutions | None:
-    """Return the fastest sharding of each kind with these choices of its nodes only; None where there is none."""
+def _solved(problem: LevelsProblem, kept: Sequence[Kept], deadline: Deadline) -> _Solutions | Status:
+    """Return the fastest sharding of each kind with these choices of its nodes only; without one, how that ended."""
     links = tuple(
         replace(link, costs=link.costs[np.ix_(kept[link.kinds[0]][link.nodes[0]], kept[link.kinds[1]][link.nodes[1]])])
         for link in problem.links
@@ -63,7 +80,7 @@ def _solved(problem: LevelsProblem, kept: Sequence[Kept], deadline: Deadline) ->
         costs = suiting(few, kind, found, 0)
         found[kind] = [OverlapSolver(programs[kind]).solve(costs, time_limit_s=deadline.left_s)]
         if not found[kind][0].choices:
-            return None
+            return found[kind][0].status
     return [_of_all(found[kind][0], kept[kind]) for kind in range(len(programs))]
 
 

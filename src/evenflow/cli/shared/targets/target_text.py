@@ -63,9 +63,30 @@ def beside_text(written: Written) -> str:
     return "\n\n".join(filter(None, (*orders, environment_text(written))))
 
 
-def checked_text(target: Target, version: str) -> str:
-    """Return what has read the texts that are written for a target."""
+def pipeline_alone_note(target: Target, *, plan_file: str = "") -> str:
+    """Return that of a two-level plan only the pipeline is written; the rest is in an export of `plan_file`."""
+    if plan_file and target.write_degrees is not None:
+        return _(
+            "only the pipeline is written: what the devices of a stage do is written by evenflow export {plan} --to "
+            "{name}",
+            plan=plan_file,
+            name=target.name,
+        )
+    return _(
+        "only the pipeline is written: what the devices of a stage do, {title} must be told by hand", title=target.title
+    )
+
+
+def checked_text(target: Target, version: str, *, has_degrees: bool = False) -> str:
+    """Return what has read the texts that are written for a target; no package has read degrees of parallelism."""
     names = {"title": target.title, "version": version}
+    if target.checked_with and has_degrees:
+        return _(
+            "{title} {version}: pipeline and recomputation checked with {package}; degrees, ZeRO and batch written to "
+            "the documentation, not run",
+            package=looked_up(target.checked_with),
+            **names,
+        )
     if target.checked_with:
         return _("{title} {version}: checked with {package}", package=looked_up(target.checked_with), **names)
     return _("{title} {version}: written to the documentation, not run", **names)
@@ -85,18 +106,21 @@ def losses_text(found: Fitted, title: str) -> str:
     return "\n".join(lines)
 
 
-def answer_text(found: FittedPlan, target: Target, version: str) -> str:
-    """Return the plan that the framework runs, its losses and memory, and what has read what is written for it."""
+def answer_text(found: FittedPlan, target: Target, version: str, *, has_degrees: bool = False) -> str:
+    """Return the plan that the framework runs, its losses and memory, and what has read what is written for it.
+
+    `has_degrees`: degrees of parallelism are written beside the pipeline.
+    """
     if found.fitted is None:
         exact = _("exact: {title} runs the plan as it is; its model is not in the file", title=target.title)
-        return f"{exact}\n{checked_text(target, version)}"
+        return f"{exact}\n{checked_text(target, version, has_degrees=has_degrees)}"
     simulation = found.fitted.simulation
     memory = memory_note(simulation, found.memory_limit_bytes)
     answer = [
         losses_text(found.fitted, target.title),
         *_ways(found, target, version),
         memory,
-        checked_text(target, version),
+        checked_text(target, version, has_degrees=has_degrees),
     ]
     return f"{headline(simulation)}\n\n" + "\n".join(answer)
 
