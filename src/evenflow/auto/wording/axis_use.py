@@ -105,9 +105,7 @@ def _roles(cost: LayerCost, axis: int) -> Iterator[tuple[str, AxisRole | None]]:
             yield parameter.name, _role(value, axis, cost.entry_shape, splits_tokens=splits_tokens)
 
 
-def _role(
-    value: ActivationSharding, axis: int, entry_shape: Sequence[int], *, splits_tokens: bool
-) -> AxisRole | None:
+def _role(value: ActivationSharding, axis: int, entry_shape: Sequence[int], *, splits_tokens: bool) -> AxisRole | None:
     """Return what the axis is for in an operator; `splits_tokens`: the layer's input is split along the sequence."""
     gives = value.placement[axis]
     reads = gives if value.reads is None else value.reads[axis]

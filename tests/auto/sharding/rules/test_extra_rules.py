@@ -100,6 +100,29 @@ def test_rules_hold_on_numbers(name: str) -> None:
                 assert torch.allclose(whole([part[i] for part in parts], placement), expected[i]), (rule, i)
 
 
+@pytest.mark.parametrize("masked", [(4, 6, 8), (4, 6), (4,)])
+def test_what_a_mask_writes_is_written_by_every_device_to_its_part(masked: tuple[int, ...]) -> None:
+    taken, mask, value = image(4, 6, 8), torch.rand(masked) < 0.5, torch.tensor(7.0).double()
+    rules = extra_rules(call(aten.index_put.default, taken, [mask], value))
+    assert rules is not None
+    splits = {rule.outputs[0] for rule in rules}
+    assert splits == {REPLICATE, 0, 1, 2}
+    expected = aten.index_put.default(taken, [mask], value)
+    for rule in rules:
+        parts = []
+        for rank in range(PARTS):
+            own, where = (part_of(*pair, rank) for pair in zip((taken, mask), rule.inputs, strict=False))
+            parts.append(aten.index_put.default(own, [where], value))
+        assert torch.equal(whole(parts, rule.outputs[0]), expected)
+
+
+def test_other_indices_are_left_to_torch() -> None:
+    taken, mask = image(4, 6), torch.tensor([True, False, True, False])
+    assert extra_rules(call(aten.index_put.default, taken, [torch.tensor([1, 3])], image(2, 6))) is None
+    assert extra_rules(call(aten.index_put.default, taken, [mask], image(2, 6))) is None
+    assert extra_rules(call(aten.index_put.default, taken, [None, torch.ones(6).bool()], torch.tensor(1.0))) is None
+
+
 def test_means_of_equal_parts_have_the_mean_of_all_as_theirs() -> None:
     arguments = [image(4, 6), image(4, 6), 1]
     rules = extra_rules(call(aten.mse_loss.default, *arguments))

@@ -10,7 +10,7 @@ from evenflow.auto.sharding.memory_levels import LevelsProblem, suiting
 from evenflow.auto.sharding.overlapped import OverlappedProgram, OverlapSolver, Window
 from evenflow.auto.sharding.pairwise import Costs, Pairwise, PairwiseSolution
 from evenflow.auto.sharding.plain.restrictions import Kept, Restriction
-from evenflow.auto.sharding.ways import AxisRole, PlainWay
+from evenflow.auto.sharding.ways import AxisRole, PlainWay, Way
 from evenflow.language import _
 from evenflow.solve import Status
 
@@ -22,7 +22,7 @@ _Solutions = list[PairwiseSolution]
 class PlainSolutions:
     """The plain plans that there are, and why the others are not there."""
 
-    solved: Mapping[PlainWay, _Solutions]
+    solved: Mapping[Way, _Solutions]
     missing: Mapping[PlainWay, str]
     """What does not divide, or that the time was over."""
 
@@ -33,7 +33,7 @@ def solve_plain(problem: LevelsProblem, restrictions: Sequence[Restriction], dea
     Stages of ZeRO differ in what they share out only: whatever has the same choices as under an earlier stage keeps
     what was chosen there.
     """
-    solved: dict[PlainWay, _Solutions] = {}
+    solved: dict[Way, _Solutions] = {}
     missing: dict[PlainWay, str] = {}
     first: dict[tuple[AxisRole, ...], tuple[Restriction, _Solutions]] = {}
     for one in restrictions:

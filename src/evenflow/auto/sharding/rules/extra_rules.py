@@ -1,5 +1,6 @@
 """Sharding rules that DTensor's registries lack, for one mesh axis; public names of torch only."""
 
+import math
 from collections.abc import Callable
 from functools import cache
 
@@ -9,12 +10,12 @@ from evenflow.auto.sharding.rules import elementwise_rules, image_rules
 from evenflow.auto.sharding.rules.attention_rules import attention
 from evenflow.auto.sharding.rules.experts import expert_rules
 from evenflow.auto.sharding.rules.named_arguments import argument
-from evenflow.auto.trace.dtensor_adapter import Call
+from evenflow.auto.trace.dtensor_adapter import Call, TensorArgument
 from evenflow.auto.trace.operator_graph import AxisRule
 from evenflow.cluster import PARTIAL, REPLICATE
 from evenflow.torch_model.experts.costs import is_of_experts
 
-_Make = Callable[[Call], set[AxisRule]]
+_Make = Callable[[Call], set[AxisRule] | None]
 
 _ELEMENTWISE = """
     hardswish hardswish_backward hardtanh_backward leaky_relu_backward mish_backward elu_backward softplus_backward
@@ -61,6 +62,7 @@ def _known() -> dict[object, _Make]:
         aten.stack: _stack,
         aten.expand: _expand,
         aten.copy: _copy,
+        aten.index_put: _masked_put,
         aten.convolution: image_rules.convolution,
         aten.convolution_backward: image_rules.convolution_backward,
         aten._native_batch_norm_legit_functional: image_rules.batch_norm,
@@ -122,4 +124,20 @@ def _copy(call: Call) -> set[AxisRule]:
     for dimension, size in enumerate(target):
         is_there = dimension >= new and written[dimension - new] == size
         rules.add(AxisRule(inputs=(dimension, dimension - new if is_there else REPLICATE), outputs=(dimension,)))
+    return rules
+
+
+def _masked_put(call: Call) -> set[AxisRule] | None:
+    """Split any dimension where one value is written wherever a mask says so; other indices are left to torch."""
+    target, *_rest = call.tensors()
+    indices = argument(call, "indices")
+    mask = indices[0] if len(indices) == 1 else None
+    if not isinstance(mask, TensorArgument) or mask.dtype != torch.bool:
+        return None
+    if math.prod(argument(call, "values").shape) != 1:
+        return None
+    rules = {AxisRule(inputs=(REPLICATE,) * 3, outputs=(REPLICATE,))}
+    for dimension in range(len(target.shape)):
+        in_mask = dimension if dimension < len(mask.shape) else REPLICATE
+        rules.add(AxisRule(inputs=(dimension, in_mask, REPLICATE), outputs=(dimension,)))
     return rules
