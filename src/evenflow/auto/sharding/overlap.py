@@ -22,12 +22,17 @@ from evenflow.predict.work import UNDER_PRODUCTS
 class Purpose(Enum):
     """What a tensor moves for."""
 
-    GATHER = "a parameter, to where it is used"
-    REDUCTION = "a microbatch's gradient, to where gradients are summed"
-    STEP_REDUCTION = "a summed gradient, once a step, to where it is used"
-    STEP_GATHER = "an updated parameter, once a step, to where it is kept"
-    PRODUCT = "what a matrix product takes or gives"
-    OTHER = "anything else"
+    GATHER = "gather"
+    """A parameter, to where it is used."""
+    REDUCTION = "reduction"
+    """A microbatch's gradient, to where gradients are summed."""
+    STEP_REDUCTION = "step-reduction"
+    """A summed gradient, once a step, to where it is used."""
+    STEP_GATHER = "step-gather"
+    """An updated parameter, once a step, to where it is kept."""
+    PRODUCT = "product"
+    """What a matrix product takes or gives."""
+    OTHER = "other"
 
     @property
     def is_once(self) -> bool:

@@ -19,7 +19,7 @@ _Make = Callable[[Call], set[AxisRule] | None]
 
 _ELEMENTWISE = """
     hardswish hardswish_backward hardtanh_backward leaky_relu_backward mish_backward elu_backward softplus_backward
-    hardsigmoid_backward log_sigmoid_forward log_sigmoid_backward bernoulli lift_fresh_copy fill
+    bernoulli hardsigmoid_backward log_sigmoid_forward log_sigmoid_backward lift_fresh_copy fill
 """
 _LOSSES = """
     mse_loss smooth_l1_loss huber_loss binary_cross_entropy binary_cross_entropy_with_logits
