@@ -1,6 +1,7 @@
 """Stages in a row that are alike, to be told of once."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -57,23 +58,73 @@ def stage_groups(stages: Sequence[PlacedStage]) -> tuple[StageGroup, ...]:
     return tuple(StageGroup(stages=tuple(group)) for _key, group in groupby(stages, likeness))
 
 
+_MOST_TOLD = 2
+"""Ways to shard stages, and layers that are sharded otherwise, that a sentence tells of; tables have the others."""
+
+
 def summary(stages: Sequence[PlacedStage]) -> str:
-    """Return one sentence of what the plan is."""
-    how = [(words, len(list(group))) for words, group in groupby(one.how for one in _each(stages))]
+    """Return one sentence of what the plan is: stages whose layers are mostly sharded alike are told of together."""
     if len(stages) == 1:
-        return _("one stage: {how}", how=how[0][0])
-    if len(how) == 1:
-        return _("{count} stages, each {how}", count=len(stages), how=how[0][0])
-    told, first = [], 0
-    for words, count in how:
-        shown = span(first, first + count)
-        told.append(_n("stage {span}: {how}", "stages {span}: {how}", count=count, span=shown, how=words))
-        first += count
+        return _("one stage: {how}", how=StageGroup(stages=tuple(stages)).how)
+    alike: dict[str, list[PlacedStage]] = {}
+    for stage in stages:
+        alike.setdefault(stage.use.main_words, []).append(stage)
+    if len(alike) == 1:
+        return _("{count} stages {sizes}: {how}", count=len(stages), sizes=_sizes(stages), how=_how(stages))
+    groups = list(alike.values())
+    told = [
+        _n(
+            "stage {spans} {sizes}: {how}",
+            "stages {spans} {sizes}: {how}",
+            count=len(group),
+            spans=_spans(group),
+            sizes=_sizes(group),
+            how=_how(group),
+        )
+        for group in groups[:_MOST_TOLD]
+    ]
+    if left := sum(map(len, groups[_MOST_TOLD:])):
+        told.append(_n("{count} stage otherwise", "{count} stages otherwise", count=left))
     return _("{count} stages: {told}", count=len(stages), told=joined(told))
 
 
-def _each(stages: Sequence[PlacedStage]) -> Iterator[StageGroup]:
-    return (StageGroup(stages=(stage,)) for stage in stages)
+def _sizes(stages: Sequence[PlacedStage]) -> str:
+    """Return how many layers each of the stages has."""
+    counts = [stage.end - stage.first for stage in stages]
+    return _n("of {layers} layer", "of {layers} layers", count=max(counts), layers=span(min(counts), max(counts) + 1))
+
+
+def _how(stages: Sequence[PlacedStage]) -> str:
+    """Return how most layers of all of the stages are sharded, what they recompute, and how other layers are."""
+    recompute: Counter[str] = Counter()
+    for stage in stages:
+        recompute.update(stage.recompute)
+    others: dict[str, str] = {}
+    for stage in stages:
+        for name, words in stage.use.other_words:
+            others.setdefault(words, name)
+    told = [_("{name} {words}", name=name, words=words) for words, name in list(others.items())[:_MOST_TOLD]]
+    kinds = (
+        _n("{kind} recompute of {count} layer", "{kind} recompute of {count} layers", count=count, kind=kind)
+        for kind, count in recompute.items()
+        if count
+    )
+    how = stages[0].use.main_words
+    for phrase in (*told, *kinds):
+        how = _("{words}, {more}", words=how, more=phrase)
+    return how
+
+
+def _spans(stages: Sequence[PlacedStage]) -> str:
+    """Return the numbers of stages, those that follow one another as one span, at most so many."""
+    spans: list[tuple[int, int]] = []
+    for stage in stages:
+        if spans and spans[-1][1] == stage.stage:
+            spans[-1] = spans[-1][0], stage.stage + 1
+        else:
+            spans.append((stage.stage, stage.stage + 1))
+    shown = [span(*one) for one in spans[:_MOST_TOLD]]
+    return ", ".join([*shown, "…"] if len(spans) > _MOST_TOLD else shown)
 
 
 def span(first: int, end: int) -> str:

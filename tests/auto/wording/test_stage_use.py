@@ -21,6 +21,7 @@ def test_the_first_module_of_another_kind_is_named():
     layers += [(str(layer), 1, made_layer("data", "tensor")) for layer in range(3)]
     use = stage_use(layers, MESH, SUBMESH)
     assert use.words == "tensor parallel over 4 in the node, data parallel over 2 nodes; embed: FSDP over 8"
+    assert use.other_words == (("embed", "FSDP over 8"),)
     assert use.main_words == "tensor parallel over 4 in the node, data parallel over 2 nodes"
     assert not use.is_uniform
 

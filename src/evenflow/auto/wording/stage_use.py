@@ -28,13 +28,18 @@ class StageUse:
     def words(self) -> str:
         """The sharding in words, such as ``tensor parallel over 8; embed_tokens: data parallel over 8``."""
         words = self.main_words
-        said = {words}
-        for name, uses in self.others:
-            other = sharding_words(uses, self.mesh, self.submesh)
-            if other not in said:
-                said.add(other)
-                words = _("{words}; {name}: {other}", words=words, name=name, other=other)
+        for name, other in self.other_words:
+            words = _("{words}; {name}: {other}", words=words, name=name, other=other)
         return words
+
+    @property
+    def other_words(self) -> tuple[tuple[str, str], ...]:
+        """The sharding of other layers in words, each way once, with the module that the first such layer is."""
+        names: dict[str, str] = {}
+        for name, uses in self.others:
+            names.setdefault(sharding_words(uses, self.mesh, self.submesh), name)
+        names.pop(self.main_words, None)
+        return tuple((name, words) for words, name in names.items())
 
     @property
     def main_words(self) -> str:
