@@ -120,6 +120,7 @@ CLUSTER: dict[str, Any] = {
 }  # fmt: skip
 OWN_PLAN: dict[str, Any] = {
     "tensor": 2, "pipeline": 2, "zero": 1, "recompute": "full", "layers": [3, 3], "placements": {"lm_head.weight": "column"},
+    "microbatches": 2, "microbatch": 4, "sequence": 64, "schedule": "1f1b",
 }  # fmt: skip
 TRAINING: dict[str, Any] = {
     "seed": 0,

@@ -6,7 +6,7 @@ import pytest
 
 from evenflow.errors import InputError
 from evenflow.predict.training import Sharding
-from evenflow.profiles.own_plan_file import OwnPlan, parse_own_plan, read_own_plan
+from evenflow.profiles.own_plan_file import SCHEDULES, OwnPlan, parse_own_plan, read_own_plan
 
 FOUND = {
     "layers": [[5, 3]],
@@ -26,6 +26,7 @@ def test_a_whole_plan(tmp_path):
     path.write_text(
         "tensor: 8\npipeline: 2\nzero: 1\nrecompute: full\nlayers: [21, 19]\n"
         "placements: {lm_head.weight: column, '*.down_proj.weight': 1}\n"
+        "global_batch: 64\nmicrobatch: 8\nmicrobatches: 8\nsequence: 128\nschedule: f-then-b\n"
     )
     assert read_own_plan(path) == OwnPlan(
         file=str(path),
@@ -34,7 +35,18 @@ def test_a_whole_plan(tmp_path):
         recompute="full",
         layers=(21, 19),
         placements=(("lm_head.weight", "column"), ("*.down_proj.weight", "1")),
+        global_batch=64,
+        microbatch=8,
+        microbatches=8,
+        sequence=128,
+        schedule="f-then-b",
     )
+
+
+def test_schedules_are_those_that_stages_can_be_chosen_for():
+    from evenflow.auto.stages.in_flight import SCHEDULES as CHOSEN_FOR
+
+    assert SCHEDULES == CHOSEN_FOR
 
 
 def test_the_same_in_json():
@@ -61,6 +73,9 @@ def test_a_plan_that_was_found():
         ("tensor: two", "tensor must be an integer"),
         ("data: true", "data must be an integer"),
         ("tensr: 2", "own, line 1: tensr is an unknown field"),
+        ("schedule: zb-h1", "schedule must be one of 1f1b, eager-1f1b, f-then-b, got 'zb-h1'"),
+        ("microbatches: 0", "microbatches must be an integer from 1"),
+        ("sequence: 4k", "sequence must be an integer"),
         ("zero: 4", "zero must be one of 0, 1, 2, 3, got 4"),
         ("zero: true", "zero must be one of 0, 1, 2, 3"),
         ("zero:", "zero must be one of 0, 1, 2, 3"),

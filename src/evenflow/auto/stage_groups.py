@@ -71,7 +71,7 @@ def summary(stages: Sequence[PlacedStage]) -> str:
         alike.setdefault(stage.use.main_words, []).append(stage)
     if len(alike) == 1:
         return _("{count} stages {sizes}: {how}", count=len(stages), sizes=_sizes(stages), how=_how(stages))
-    groups = list(alike.values())
+    groups = sorted(alike.values(), key=len, reverse=True)
     told = [
         _n(
             "stage {spans} {sizes}: {how}",

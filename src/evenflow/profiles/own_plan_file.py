@@ -6,6 +6,9 @@
     recompute: full
     layers: [21, 20, 20, 19]
     placements: {lm_head.weight: column}
+    microbatches: 64
+    microbatch: 8
+    sequence: 4096
 
 Or what `evenflow auto --json` wrote of a plan whose stages are all sharded alike.
 """
@@ -20,11 +23,14 @@ from evenflow.model import NONE
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees, read_degrees
 from evenflow.profiles.yaml_file import load_yaml, optional_section
-from evenflow.ranges import DEVICES, LAYERS, Range
+from evenflow.ranges import DEVICES, LAYERS, MICROBATCHES, SEQUENCES, TOKENS, Range
 
 DEGREES = ("tensor", "data", "context", "expert", "pipeline")
 _COUNT = Range(least=0, most=LAYERS.most)
-_KEYS = (*DEGREES, "zero", "recompute", "layers", "placements")
+_SIZES = {"global_batch": SEQUENCES, "microbatch": SEQUENCES, "microbatches": MICROBATCHES, "sequence": TOKENS}
+SCHEDULES = ("1f1b", "eager-1f1b", "f-then-b")
+"""Schedules that stages can be chosen for."""
+_KEYS = (*DEGREES, "zero", "recompute", "layers", "placements", *_SIZES, "schedule")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +48,14 @@ class OwnPlan:
     """Layers of each stage; empty: dealt evenly."""
     placements: tuple[tuple[str, str], ...] = ()
     """Names of parameters, which may have ``*`` in them, each with the dimension that is split."""
+    global_batch: int | None = None
+    """Sequences of a step; what the file says of these five, or None where the command is to say it."""
+    microbatch: int | None = None
+    """Sequences of a microbatch, on all devices of a stage together."""
+    microbatches: int | None = None
+    sequence: int | None = None
+    """Tokens of a sequence."""
+    schedule: str | None = None
 
 
 def read_own_plan(path: Path | str) -> OwnPlan:
@@ -70,7 +84,16 @@ def parse_own_plan(text: str, *, place: str) -> OwnPlan:
         recompute=fields.text("recompute") if "recompute" in fields else NONE,
         layers=layers,
         placements=tuple((name, _split(named, name)) for name in named.values),
+        schedule=_schedule(fields) if "schedule" in fields else None,
+        **{name: fields.integer(name, numbers) for name, numbers in _SIZES.items() if name in fields},
     )
+
+
+def _schedule(fields: Fields) -> str:
+    name = fields.text("schedule")
+    if name not in SCHEDULES:
+        raise fields.error("schedule", _("must be one of {names}", names=", ".join(SCHEDULES)))
+    return name
 
 
 def _zero(fields: Fields) -> Sharding:

@@ -49,6 +49,24 @@ def test_what_is_fixed_holds_and_the_search_is_never_worse_than_the_plan_of_a_pe
         assert "alternatives" not in result.stdout
 
 
+def test_the_file_says_the_step_where_the_command_does_not(decided, folder, evenflow):
+    (folder / "own.yaml").write_text("data: 4\nmicrobatch: 4\n")
+    result, alike = decided("--evaluate", "own.yaml")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "--microbatch 4 --microbatches 4 --seq 64 --schedule 1f1b" in result.stdout.replace("\n", " ")
+    (folder / "own.yaml").write_text("data: 4\nglobal_batch: 16\nmicrobatch: 4\nsequence: 64\nschedule: f-then-b\n")
+    command = [
+        word
+        for at, word in enumerate(WORK)
+        if not {"--microbatches", "--microbatch", "--seq"} & {*WORK[at - 1 : at + 1]}
+    ]
+    result = evenflow(*command, "--evaluate", "own.yaml", "--json", "own.json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    own = json.loads((folder / "own.json").read_text())
+    assert (own["microbatches"], own["microbatch"], own["sequence"], own["schedule"]) == (4, 4, 64, "f-then-b")
+    assert own["stages"] == alike["stages"]
+
+
 def test_a_plan_that_does_not_fit_is_priced_all_the_same(decided, folder):
     (folder / "own.yaml").write_text("data: 4\n")
     result, own = decided("--evaluate", "own.yaml", "--memory", "1MB")
@@ -76,10 +94,14 @@ def test_the_split_of_a_parameter_holds(decided):
         (("--evaluate", "own.yaml", "--fix", "tensor=2"), "--fix must not be given beside --evaluate"),
         (("--evaluate", "own.yaml"), "layers must be 2 numbers that add up to the 4 layers"),
         (("--evaluate", "kind.yaml"), "recompute must be a recompute kind that all layers have: "),
+        (("--evaluate", "sizes.yaml"), "--seq must be 128, as sizes.yaml says, got 64; leave one of the two out"),
+        (("--evaluate", "batch.yaml"), "--global-batch must be --microbatches times --microbatch, 4 x 4 = 16, got 8"),
     ],
 )
 def test_what_cannot_be_is_one_message(decided, folder, arguments, message):
     (folder / "own.yaml").write_text("tensor: 2\npipeline: 2\nlayers: [2, 5]\n")
+    (folder / "sizes.yaml").write_text("tensor: 4\nsequence: 128\n")
+    (folder / "batch.yaml").write_text("tensor: 4\nglobal_batch: 8\n")
     (folder / "kind.yaml").write_text("tensor: 4\nrecompute: everything\n")
     result, _found = decided(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")

@@ -23,13 +23,14 @@ from evenflow.cli.shared.torch_extra import torch_extra
 from evenflow.cli.text.auto_text import auto_text, shortage_text
 from evenflow.cli.verbs.auto.cluster_options import ClusterOptions, cluster_options, taken_notes
 from evenflow.cli.verbs.auto.fix_option import fix_option
+from evenflow.cli.verbs.auto.own_sizes import asked_sizes, search_note
 from evenflow.cluster import FEWEST_AXES, MOST_AXES, Dtype
 from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.auto_fields import AutoSetting, auto_fields
 from evenflow.language import _
 from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path
-from evenflow.profiles.own_plan_file import DEGREES, OwnPlan, read_own_plan
+from evenflow.profiles.own_plan_file import DEGREES, SCHEDULES, OwnPlan, read_own_plan
 
 if TYPE_CHECKING:
     from evenflow.auto.deadline import Deadline
@@ -95,7 +96,7 @@ MOST_PROCESSES = 8
 )
 @click.option(
     "--schedule",
-    type=click.Choice(["1f1b", "eager-1f1b", "f-then-b"]),
+    type=click.Choice(SCHEDULES),
     default="1f1b",
     show_default=True,
     help="Order of work that the stages are chosen for; the refinement tries others.",
@@ -126,6 +127,8 @@ def auto(
     global_batch: int | None,
     microbatch: int | None,
     microbatches: int | None,
+    sequence: int,
+    schedule: str,
     fixed: dict[str, Any],
     own_file: Path | None,
     time_limit: float,
@@ -168,19 +171,33 @@ def auto(
     )
     device = accelerator_given(asked["accelerator"])
     cluster = described.cluster(device)
-    sizes = step_sizes(
+    own = None if own_file is None else read_own_plan(own_file)
+    step = asked_sizes(
+        own,
         global_batch=global_batch,
         microbatch=microbatch,
-        num_microbatches=microbatches,
+        microbatches=microbatches,
+        sequence=sequence,
+        schedule=schedule,
+    )
+    sizes = step_sizes(
+        global_batch=step.global_batch,
+        microbatch=step.microbatch,
+        num_microbatches=step.microbatches,
         usual=cluster.num_devices,
         can_choose=own_file is None,
     )
     size, count = sizes or (1, 1)
-    chosen = global_batch if sizes is None else None
+    chosen = step.global_batch if sizes is None else None
     setting = AutoSetting(
-        global_batch=chosen, microbatch=size, num_microbatches=count, time_limit_s=time_limit, **asked
+        global_batch=chosen,
+        microbatch=size,
+        num_microbatches=count,
+        sequence=step.sequence,
+        schedule=step.schedule,
+        time_limit_s=time_limit,
+        **asked,
     )
-    own = None if own_file is None else read_own_plan(own_file)
     if own is not None:
         fixed = _degrees(own, fixed, cluster)
     config = read_config(path)
@@ -190,7 +207,8 @@ def auto(
         count = result.num_microbatches
         assert chosen is not None
         setting = replace(setting, microbatch=chosen // count, num_microbatches=count)
-    result = replace(result, notes=(*taken_notes(cluster, device), *result.notes))
+    to_compare = (search_note(step),) if result.is_own else ()
+    result = replace(result, notes=(*taken_notes(cluster, device), *result.notes, *to_compare))
     return _answer(result, setting, outputs, seconds=time.monotonic() - started)
 
 
