@@ -52,7 +52,9 @@ def evaluate_row(
             place="layers",
         )
     bounds = [0, *accumulate(layers)] if layers else [num_layers * stage // stages for stage in range(stages + 1)]
-    provider = restricted(sharded_stages(row, request, progress=progress), fixed)
+    # Degrees mean plain plans; where parameters lie is kept to by free shardings as well.
+    costs = sharded_stages(row, request, progress=progress, only_plain=not fixed.placements)
+    provider = restricted(costs, fixed)
     progress(_("pricing the plan"))
     plans = list(priced_grids(provider, bounds, own.recompute, schedule=request.schedule))
     if not plans:

@@ -58,11 +58,17 @@ def stage_costs(
 
 
 def costs_on(
-    layers: CapturedLayers, meshes: Sequence[tuple[Mesh, Training]], *, deadline: Deadline, processes: int = 1
+    layers: CapturedLayers,
+    meshes: Sequence[tuple[Mesh, Training]],
+    *,
+    deadline: Deadline,
+    processes: int = 1,
+    only_plain: bool = False,
 ) -> Generator[MeshCosts]:
     """Costs of every run of layers on each mesh, when trained so, up to the first for which the time is too short.
 
-    The programs are solved in at most so many processes: those of a mesh with one axis are too quick to be sent away.
+    With `only_plain` nothing is sharded freely. The programs are solved in at most so many processes: those of a mesh
+    with one axis are too quick to be sent away.
     """
     processes = min(processes, sum(len(mesh.axes) > 1 for mesh, _ in meshes))
     table = StrategyTable(rules=torch_rules)
@@ -71,6 +77,11 @@ def costs_on(
         for mesh in takewhile(lambda _: not deadline.is_over, meshes)
         for programs in [_programs(layers, *mesh, table)]
     )
+    if only_plain:
+        yield from _until_late(
+            layers, ((mesh, programs, [[]] * len(programs)) for mesh, programs, _ in problems), deadline
+        )
+        return
     if processes < 2:
         solved = ((mesh, programs, solve_levels(problem, deadline)) for mesh, programs, problem in problems)
         yield from _until_late(layers, solved, deadline)
@@ -135,7 +146,7 @@ def _costs(
     has_attention = any(ATTENTION in one.target for graph in layers.graphs for one in graph.operators)
     natural = plain_ways(mesh[0], has_experts=has_experts, has_attention=has_attention)
     plain = solve_plain(_problem(layers, programs), tuple(restrictions(programs, natural)), deadline)
-    levels = zip(Level, zip(*solutions, strict=True), strict=True)
+    levels = zip(Level, zip(*solutions, strict=True), strict=False)  # none where only plain plans are asked for
     ways: dict[Way, Sequence[PairwiseSolution]] = {**dict(levels), **plain.solved}
     return MeshCosts(
         mesh=mesh[0],

@@ -11,13 +11,15 @@ from itertools import pairwise
 import numpy as np
 
 from evenflow.auto.deadline import Deadline
-from evenflow.auto.sharding.overlapped import OverlappedProgram, OverlapSolver
+from evenflow.auto.sharding.overlapped import NEAR, OverlappedProgram, OverlapSolver
 from evenflow.auto.sharding.pairwise import Costs, PairwiseSolution
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram
 from evenflow.auto.sharding.ways import Level
 from evenflow.auto.trace.operator_graph import Role
 from evenflow.cluster import WholeTensor
 
+_SHARE = 0.1
+"""Share of the time left that one program may take, so that a stubborn one does not cost all others theirs."""
 _PRICES = {Level.FAST: 1e-3, Level.BALANCED: 0.2, Level.SMALL: 1.0, Level.SMALLEST: 100.0}
 """Prices of memory: what all memory of the fastest sharding costs, in steps of it.
 
@@ -121,10 +123,11 @@ def solve_levels(problem: LevelsProblem, deadline: Deadline) -> list[list[Pairwi
 
     Prices for which there is no time left have the shardings of the price before.
     """
-    solvers = [OverlapSolver(program) for program in problem.programs]
+    solvers = [OverlapSolver(program, near=NEAR) for program in problem.programs]
     levels: dict[int, list[PairwiseSolution]] = {}
     for kind in problem.order:
-        levels[kind] = [solvers[kind].solve(suiting(problem, kind, levels, 0), time_limit_s=deadline.left_s)]
+        limit_s = _SHARE * deadline.left_s
+        levels[kind] = [solvers[kind].solve(suiting(problem, kind, levels, 0), time_limit_s=limit_s)]
         if not levels[kind][0].choices:
             return None
     time_ns = sum(found[0].cost for found in levels.values())
@@ -135,7 +138,7 @@ def solve_levels(problem: LevelsProblem, deadline: Deadline) -> list[list[Pairwi
             costs = suiting(problem, kind, levels, level)
             found = None
             if not deadline.is_over:
-                found = _priced(solvers[kind], costs, prices[level], levels[kind], deadline.left_s)
+                found = _priced(solvers[kind], costs, prices[level], levels[kind], _SHARE * deadline.left_s)
             levels[kind].append(found or levels[kind][-1])
     return [_best_at(problem, kind, levels, prices) for kind in range(len(problem.programs))]
 

@@ -21,7 +21,7 @@ from evenflow.predict.pricing import without_ns
 from evenflow.solve import Status
 
 _MOST_SOLVES = 8
-_NEAR = 1e-3
+NEAR = 1e-3
 """The share of a step that is not worth another program."""
 _Edges = dict[tuple[int, int], Costs]
 
@@ -115,8 +115,10 @@ class OverlappedProgram:
 class OverlapSolver:
     """A program to be solved again and again with other costs of its nodes."""
 
-    def __init__(self, program: OverlappedProgram) -> None:
+    def __init__(self, program: OverlappedProgram, *, near: float = 0.0) -> None:
+        """`near`: the share of the cost that is not worth a search."""
         self.program = program
+        self.near = near
         self._solvers: dict[tuple[_Weights, ...], Solver] = {}
 
     def solve(
@@ -144,7 +146,7 @@ class OverlapSolver:
             if memory_limit is None:
                 key = tuple(weights)
                 solver = self._solvers.setdefault(key, Solver(weighted))
-                found = solver.solve(weighted.costs, start=start, time_limit_s=left_s)
+                found = solver.solve(weighted.costs, start=start, near=self.near, time_limit_s=left_s)
             else:
                 found = solve(weighted, memory_limit=memory_limit, time_limit_s=left_s)
             if not found.choices:
@@ -156,7 +158,7 @@ class OverlapSolver:
             bound = cost if is_best else min(cost, found.lower_bound)
             found = replace(found, cost=cost, status=Status.OPTIMAL if is_best else Status.FEASIBLE, lower_bound=bound)
             best = found if best is None else _joined(best, found)
-            if best.status is Status.OPTIMAL or best.cost - best.lower_bound <= _NEAR * best.cost:
+            if best.status is Status.OPTIMAL or best.cost - best.lower_bound <= NEAR * best.cost:
                 break
             weights = new
         assert best is not None

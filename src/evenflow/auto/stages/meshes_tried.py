@@ -41,13 +41,13 @@ class TriedMesh:
 
 
 def sharded_stages(
-    row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str], None] = silent
+    row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[str], None] = silent, only_plain: bool = False
 ) -> ShardedStages:
     """Trace every kind of layer of `row` and shard it on the submeshes of the cluster.
 
     Memory weighs as if the stage held the most microbatches that a pipeline of such stages has in flight. What there is
     no time for is left out, and told by `ShardedStages.left_out`; the same where a signal asks for the answer, once
-    there is one.
+    there is one. With `only_plain` layers are sharded as in plain plans only.
 
     Raises:
         InputError: a layer that cannot be traced; no time for any mesh.
@@ -81,7 +81,7 @@ def sharded_stages(
         )
     costs: dict[Submesh, dict[tuple[int, ...], MeshCosts]] = {}
     has_plan = False
-    for count, (one, found) in enumerate(_solved(layers, tried, request), 1):
+    for count, (one, found) in enumerate(_solved(layers, tried, request, only_plain=only_plain), 1):
         costs.setdefault(one.submesh, {})[one.mesh.shape] = found
         progress(_("operators sharded on {count} of {all} meshes", count=count, all=len(tried)))
         if not has_plan and has_even_plan(
@@ -136,7 +136,7 @@ def _rank(cluster: Cluster, shape: Submesh) -> tuple[int, int, int]:
 
 
 def _solved(
-    layers: CapturedLayers, tried: tuple[TriedMesh, ...], request: TwoLevelRequest
+    layers: CapturedLayers, tried: tuple[TriedMesh, ...], request: TwoLevelRequest, *, only_plain: bool
 ) -> Iterator[tuple[TriedMesh, MeshCosts]]:
     """Solve every kind of layer on one mesh after the other, until the time is over or a signal comes."""
     solved = costs_on(
@@ -144,6 +144,7 @@ def _solved(
         [(one.mesh, _training(one.submesh, request)) for one in tried],
         deadline=request.deadline.share(_SHARDING_SHARE),
         processes=request.processes,
+        only_plain=only_plain,
     )
     with closing(solved):
         for one in tried:

@@ -39,6 +39,18 @@ def test_cheapest_again_with_other_costs(program: Pairwise, changes: list[tuple[
         assert_cheapest(program, solver, costs)
 
 
+@given(programs(), st.sampled_from([0.0, 0.01, 0.5]))
+def test_near_is_near(program: Pairwise, near: float) -> None:
+    allowed = all_choices(program)
+    found = Solver(program).solve(near=near)
+    if not allowed:
+        assert found.status is Status.INFEASIBLE
+        return
+    least = min(cost for cost, _ in allowed.values())
+    assert found.lower_bound <= least <= found.cost == allowed[found.choices][0]
+    assert found.cost - found.lower_bound <= near * found.cost
+
+
 @given(programs(), st.integers(0, 2**32))
 def test_any_start_will_do(program: Pairwise, seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -19,13 +19,20 @@ _SHRUNK = 0.7
 """The share of its choices that a program has left at most where it is bounded once more, not searched."""
 
 
-def cheapest(program: Pairwise, messages: Messages, best: Positions | None, deadline: float) -> Found:
-    """Find the cheapest choices of a program; `messages` are of it, and `best` are choices that are known."""
+def cheapest(
+    program: Pairwise, messages: Messages, best: Positions | None, deadline: float, *, near: float = 0.0
+) -> Found:
+    """Find the cheapest choices of a program; `messages` are of it, and `best` are choices that are known.
+
+    Where messages alone prove that nothing saves more than the share `near` of the cost, that is enough.
+    """
     lower, best = messages.ascend(best, deadline)
     cost = np.inf if best is None else messages.cost_of(best)
     known = Found(choices=None if best is None else messages.among_all(best), lower_bound=cost)
     if lower == np.inf or lower > cost - 1:
         return known
+    if cost - lower <= near * cost:
+        return replace(known, lower_bound=lower)
     if not messages.is_exact:
         return shrunk(program, None, deadline)
     rest = messages.rest(cost - 1 - lower)

@@ -38,9 +38,17 @@ class Solver:
         self._messages: Messages | None = None
 
     def solve(
-        self, costs: Sequence[Costs] | None = None, *, start: Choices = (), time_limit_s: float = 60.0
+        self,
+        costs: Sequence[Costs] | None = None,
+        *,
+        start: Choices = (),
+        near: float = 0.0,
+        time_limit_s: float = 60.0,
     ) -> PairwiseSolution:
-        """Find the cheapest choices with these costs of nodes, else those of the program; `start` are known choices."""
+        """Find the cheapest choices with these costs of nodes, else those of the program; `start` are known choices.
+
+        Choices are enough of which messages alone prove that others save no more than the share `near` of their cost.
+        """
         deadline = time.monotonic() + time_limit_s
         program = self.program if costs is None else replace(self.program, costs=list(costs))
         if not program.has_choices:
@@ -49,7 +57,7 @@ class Solver:
         if messages is None or not messages.is_exact or not messages.change_costs(program.costs):
             messages = self._messages = Messages(program)
         best = messages.among_allowed(start) if start else None
-        found = cheapest(program, messages, best, deadline)
+        found = cheapest(program, messages, best, deadline, near=near)
         return _solution(
             program, found if found.choices is None else replace(found, choices=messages.settled(found.choices))
         )
