@@ -10,6 +10,7 @@ import click
 from benchmarks import (
     aa,
     alpa,
+    alpa_images,
     auto,
     fidelity,
     group_size,
@@ -33,6 +34,7 @@ from evenflow.cluster.reached import Reached
 from evenflow.errors import InputError
 from evenflow.units import megabytes
 
+ALPA = alpa.CASES + alpa_images.CASES
 _CONTEXT = {
     "help_option_names": ["-h", "--help"],
     "token_normalize_func": lambda name: name.replace("_", "-"),  # zero_bubble is zero-bubble
@@ -169,14 +171,22 @@ def auto_command(names: tuple[str, ...] = ()) -> None:
     click.echo(auto.report([auto.measure(one) for one in chosen]))
 
 
+@benchmarks.command("images")
+@click.option("--time-limit", type=float, default=120.0, show_default=True, help="Seconds for each plan.")
+def images_command(time_limit: float = 120.0) -> None:
+    """Compare plans of ViT-L and ResNet-34 with data parallelism and other plain plans. Needs torch."""
+    from benchmarks import images
+
+    rows = [images.measure(name, count, time_limit_s=time_limit) for name in images.MODELS for count in images.PICTURES]
+    click.echo(images.report(rows))
+
+
 @benchmarks.command("alpa")
-@click.option(
-    "--only", multiple=True, type=click.Choice([one.name for one in alpa.CASES]), help="A case; several times."
-)
+@click.option("--only", multiple=True, type=click.Choice([one.name for one in ALPA]), help="A case; several times.")
 @click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds for each case.")
 def alpa_command(only: tuple[str, ...] = (), time_limit: float = 60.0) -> None:
-    """Plan the GPT models of Alpa's evaluation, beside the strategies that it published. Needs torch."""
-    chosen = [one for one in alpa.CASES if not only or one.name in only]
+    """Plan models of Alpa's evaluation, GPT and wide ResNet, beside the strategies that it published. Needs torch."""
+    chosen = [one for one in ALPA if not only or one.name in only]
     click.echo(alpa.report([alpa.measure(one, time_limit_s=time_limit) for one in chosen]))
 
 
