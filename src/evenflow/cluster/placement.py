@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 
 from evenflow.cluster.splits.split_digits import WHOLE, Digits, Segments, digits_of_segments
 from evenflow.language import _
@@ -143,7 +144,9 @@ def describe(placement: Placement, *, dimensions: tuple[str, ...] = (), axes: tu
             if blocks > 1:
                 name = _("{dimension} in each of {blocks} blocks", dimension=name, blocks=blocks)
             phrases.append(_("{dimension} {place}", dimension=name, place=place))
-    return ", ".join(phrases) or _("replicated")
+    if not phrases:
+        return _("replicated")
+    return reduce(lambda words, more: _("{words}, {more}", words=words, more=more), phrases)
 
 
 def code(placement: Placement) -> str:

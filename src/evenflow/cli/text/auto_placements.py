@@ -67,7 +67,7 @@ def _together(placed: Iterable[tuple[str, str]]) -> list[str]:
     names: dict[str, list[str]] = {}
     for placement, name in placed:
         names.setdefault(placement, []).append(name)
-    return [f"  {placement}: {', '.join(some)}" for placement, some in names.items()]
+    return [_("  {placement}: {names}", placement=where, names=", ".join(some)) for where, some in names.items()]
 
 
 def _collectives(plan: "ShardingPlan", axes: tuple[str, ...]) -> list[str]:
