@@ -126,6 +126,8 @@ class ShardingProgram:
     """What can run under the forward and under the backward, and the computation there."""
     node_of: dict[int, int] = field(default_factory=dict)
     """The node of an operator; views have none."""
+    _known: dict[tuple[WholeTensor, tuple[int, ...]], MovesThroughViews] = field(default_factory=dict)
+    """Moves of this graph by its views; those of `redistributions`, by what views do, take longer to look up."""
 
     def add_node(
         self,
@@ -238,10 +240,14 @@ class ShardingProgram:
 
         Collectives may run before, between and behind the views.
         """
+        known = self._known.get((tensor, views))
+        if known is not None:
+            return known
         key = (tensor, tuple((self.graph.operators[view].call, self.graph.operators[view].outputs) for view in views))
         found = self.redistributions.through.get(key)
         if found is None:
             found = self.redistributions.through[key] = self._through(tensor, views)
+        self._known[tensor, views] = found
         return found
 
     def _through(self, tensor: WholeTensor, views: tuple[int, ...]) -> MovesThroughViews:

@@ -7,7 +7,8 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from evenflow.auto.sharding.pairwise import Pairwise
+from evenflow.auto.sharding.pairwise import Pairwise, Solver
+from evenflow.auto.sharding.pairwise.integer_program import search
 from evenflow.auto.sharding.pairwise.messages import Messages
 from tests.auto.sharding.pairwise.programs import all_choices, programs
 
@@ -57,6 +58,28 @@ def test_other_costs_of_nodes_are_bounded_as_well(program: Pairwise, seed: int) 
     assert lower <= min((cost for cost, _ in allowed.values()), default=math.inf)
     if met is not None and messages.is_exact:
         assert messages.cost_of(met) == allowed[messages.among_all(met)][0]
+
+
+def test_a_patient_ascent_goes_on_after_a_slow_round() -> None:
+    random = np.random.default_rng(14)
+    nodes, choices = 100, 8
+    program = Pairwise()
+    for _node in range(nodes):
+        program.node(random.integers(0, 100, choices).astype(float), np.zeros(choices))
+    chords = {tuple(sorted(random.choice(nodes, 2, replace=False).tolist())) for _chord in range(8)}
+    for i, j in sorted({(i, i + 1) for i in range(nodes - 1)} | chords):
+        program.edge(i, j, random.integers(0, 100, (choices, choices)).astype(float))
+    assert _is_proven(program, patient=True)
+    assert not _is_proven(program, patient=False)
+    assert Solver(program).solve().cost == program.cost_of(
+        search(program, memory_limit=None, time_limit_s=SOON).choices or ()
+    )
+
+
+def _is_proven(program: Pairwise, *, patient: bool) -> bool:
+    messages = Messages(program)
+    lower, met = messages.ascend(None, time.monotonic() + SOON, patient=patient)
+    return met is not None and lower > messages.cost_of(met) - 1
 
 
 def test_costs_that_allow_other_choices_are_not_taken() -> None:

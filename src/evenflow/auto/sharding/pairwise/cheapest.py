@@ -1,8 +1,9 @@
 """The cheapest choices of a program, with proof.
 
 Message passing bounds the cost and finds choices; mostly both meet, and that is all. Else choices that no better
-solution has are dropped, what is left shrinks (`reduction`), and the rest is solved in the same way, or as an integer
-program once it shrinks no more.
+solution has are dropped, what is left shrinks (`reduction`), and the rest is solved in the same way. Once it shrinks no
+more, message passing is given more rounds: they take milliseconds, where an integer program, the last resort, may take
+seconds.
 """
 
 import time
@@ -16,17 +17,24 @@ from evenflow.auto.sharding.pairwise.program import Found, Pairwise
 from evenflow.auto.sharding.pairwise.reduction import Reduction
 
 _SHRUNK = 0.7
-"""The share of its choices that a program has left at most where it is bounded once more, not searched."""
+"""The share of its choices that a program has left at most where it has shrunk."""
 
 
 def cheapest(
-    program: Pairwise, messages: Messages, best: Positions | None, deadline: float, *, near: float = 0.0
+    program: Pairwise,
+    messages: Messages,
+    best: Positions | None,
+    deadline: float,
+    *,
+    near: float = 0.0,
+    patient: bool = False,
 ) -> Found:
     """Find the cheapest choices of a program; `messages` are of it, and `best` are choices that are known.
 
     Where messages alone prove that nothing saves more than the share `near` of the cost, that is enough.
+    With `patient` they are given more rounds.
     """
-    lower, best = messages.ascend(best, deadline)
+    lower, best = messages.ascend(best, deadline, patient=patient)
     cost = np.inf if best is None else messages.cost_of(best)
     known = Found(choices=None if best is None else messages.among_all(best), lower_bound=cost)
     if lower == np.inf or lower > cost - 1:
@@ -34,19 +42,22 @@ def cheapest(
     if cost - lower <= near * cost:
         return replace(known, lower_bound=lower)
     if not messages.is_exact:
-        return shrunk(program, None, deadline)
+        return shrunk(program, None, deadline, was_patient=patient)
     rest = messages.rest(cost - 1 - lower)
     if rest is None:
         return known
-    found = shrunk(rest.program, None, deadline)
+    found = shrunk(rest.program, None, deadline, was_patient=patient)
     lower = max(lower, min(cost, found.lower_bound))
     if found.choices is None or rest.program.cost_of(found.choices) >= cost:
         return replace(known, lower_bound=lower)
     return Found(choices=rest.expand(found.choices), lower_bound=lower)
 
 
-def shrunk(program: Pairwise, memory_limit: int | None, deadline: float) -> Found:
-    """Find the cheapest choices within the limit: settle what can be settled without search, and search the rest."""
+def shrunk(program: Pairwise, memory_limit: int | None, deadline: float, *, was_patient: bool = False) -> Found:
+    """Find the cheapest choices within the limit: settle what can be settled without search, and search the rest.
+
+    `was_patient` tells that message passing has had more rounds, so that search is what remains.
+    """
     reduction = Reduction(program, keep_memory=memory_limit is not None)
     if reduction.constant == np.inf:
         return Found(lower_bound=np.inf)
@@ -56,8 +67,9 @@ def shrunk(program: Pairwise, memory_limit: int | None, deadline: float) -> Foun
         return (
             Found(choices=reduction.expand(()), lower_bound=reduction.constant) if fits else Found(lower_bound=np.inf)
         )
-    if memory_limit is None and sum(map(len, rest.costs)) <= _SHRUNK * sum(map(len, program.costs)):
-        found = cheapest(rest, Messages(rest), None, deadline)
+    is_smaller = sum(map(len, rest.costs)) <= _SHRUNK * sum(map(len, program.costs))
+    if memory_limit is None and (is_smaller or not was_patient):
+        found = cheapest(rest, Messages(rest), None, deadline, patient=was_patient or not is_smaller)
     else:
         found = search(
             rest,

@@ -27,7 +27,9 @@ _SWEEPS = 4
 """Sweeps there and back between two looks at the bound."""
 _MOST_ROUNDS = 50
 _LEAST_GAIN = 0.05
-"""Share of the gap that a round closes at least, or it was the last."""
+"""Share of the gap that a round closes at least, or it is slow, and the last one."""
+_PATIENCE = 10
+"""Slow rounds one after the other that end a patient ascent."""
 
 Positions = NDArray[np.int64]
 """The choice of each node, counted among those that are allowed."""
@@ -83,15 +85,20 @@ class Messages:
         self._set_unit()
         return True
 
-    def ascend(self, best: Positions | None, deadline: float) -> tuple[float, Positions | None]:
+    def ascend(
+        self, best: Positions | None, deadline: float, *, patient: bool = False
+    ) -> tuple[float, Positions | None]:
         """Raise the bound until it meets the best solution or hardly rises. Return it, infinite where nothing is
         allowed, and the best solution that was met.
+
+        A patient ascent goes on after a slow round, since faster ones may follow.
         """
         lower, largest = self._bound()
         cost = np.inf if best is None else self.cost_of(best)
         best = best if cost < np.inf else None
         met = np.zeros(len(self.allowed), dtype=np.int64)
         no_memory = np.zeros_like(self._memory)
+        slow = 0
         for _round in range(_MOST_ROUNDS):
             gap = cost - lower
             for forward in (True, False) * _SWEEPS:
@@ -103,7 +110,8 @@ class Messages:
                 if self.cost_of(met) < cost:
                     best, cost = met.copy(), self.cost_of(met)
             lower, largest = self._bound()
-            if lower > cost - 1 or cost - lower > (1 - _LEAST_GAIN) * gap or time.monotonic() > deadline:
+            slow = slow + 1 if cost - lower > (1 - _LEAST_GAIN) * gap else 0
+            if lower > cost - 1 or slow == (_PATIENCE if patient else 1) or time.monotonic() > deadline:
                 break
         return lower, best
 
