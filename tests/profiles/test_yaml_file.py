@@ -36,6 +36,7 @@ def test_fields_know_their_lines():
         ("a: *nothing", "line 1"),
         ("a: !!python/object 1", "line 1"),
         ("a: 1\n\tb: 2", "line 2"),
+        ("a: \x1a", "special characters are not allowed in"),
     ],
 )
 def test_what_is_no_object_of_fields_is_refused_with_its_place(text, part):

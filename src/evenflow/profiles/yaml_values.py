@@ -280,5 +280,5 @@ def clear_errors(text: str, file: str) -> Iterator[None]:
             file=file,
             form="YAML",
             at=(mark.line + 1, mark.column + 1) if mark else None,
-            problem=str(getattr(error, "problem", None) or error),
+            problem=" ".join(str(getattr(error, "problem", None) or error).split()),  # some of its messages have lines
         ) from None
