@@ -12,6 +12,7 @@ from evenflow.auto.deadline import Deadline
 from evenflow.auto.kept_ways import restricted
 from evenflow.auto.placed_pipeline import PlacedPipeline, PlacedStage, place, use_of
 from evenflow.auto.refine import Refined, Refinement, refine
+from evenflow.auto.sharding.overlap import Overlap
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.meshes_tried import sharded_stages
 from evenflow.auto.stages.plain_grids import with_plain_grids
@@ -147,14 +148,19 @@ class SearchedRow:
     def refined(self, deadline: Deadline) -> AutoPlan:
         """Return the plan after what the exact solver finds before `deadline`."""
         refinement = refine(self.search, self.provider, deadline=deadline)
+        pipeline = place(self.search, refinement, self.provider, self.row)
         return AutoPlan(
             row=self.row,
             request=self.request,
             provider=self.provider,
             search=self.search,
             refinement=refinement,
-            pipeline=place(self.search, refinement, self.provider, self.row),
-            notes=(self.request.overlap.note(), *_left_out(self.provider, self.request.deadline)),
+            pipeline=pipeline,
+            notes=(
+                self.request.overlap.note(),
+                *_waited_for(pipeline, self.request.overlap),
+                *_left_out(self.provider, self.request.deadline),
+            ),
         )
 
 
@@ -175,6 +181,16 @@ def search_row(row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[s
     if search.shortest is not None:
         answer_exists()
     return SearchedRow(row=row, request=request, provider=provider, search=search)
+
+
+def _waited_for(pipeline: PlacedPipeline | None, overlap: Overlap) -> Iterator[str]:
+    """Yield a sentence where the plan hides gathers that evenflow's own runtime does not begin early."""
+    plans = [plan for stage in (pipeline.stages if pipeline else ()) for plan in stage.shardings.values()]
+    if overlap.parameters and any(plan.gathers_parameters for plan in plans):
+        yield _(
+            "parameters that are kept split are taken to be gathered ahead, as frameworks do; `evenflow run` waits for "
+            "them, which --overlap gradients prices"
+        )
 
 
 def _left_out(provider: ShardedStages, deadline: Deadline) -> Iterator[str]:

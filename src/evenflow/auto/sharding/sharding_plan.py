@@ -179,6 +179,15 @@ class ShardingPlan:
     solve_seconds: float = 0.0
 
     @property
+    def gathers_parameters(self) -> bool:
+        """Whether parameters that are kept split are gathered in every pass, as in ZeRO-3."""
+        shapes = {one.shape for one in self.parameters}
+        return any(
+            one.collective is Collective.ALL_GATHER and one.phase is not Phase.UPDATE and one.shape in shapes
+            for one in self.collectives
+        )
+
+    @property
     def gap(self) -> float | None:
         """The largest fraction of the step that another sharding could save."""
         if self.cost is None:
