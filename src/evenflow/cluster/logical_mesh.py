@@ -15,8 +15,9 @@ larger lists would.
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.cluster import Cluster, Link, Submesh
 from evenflow.cluster.mesh import Mesh, MeshAxis
+from evenflow.ranges import MESH_AXES
 
-FEWEST_AXES, MOST_AXES = 2, 3
+FEWEST_AXES, MOST_AXES = int(MESH_AXES.least), int(MESH_AXES.most)
 """Axes of a logical mesh that may be asked for."""
 
 

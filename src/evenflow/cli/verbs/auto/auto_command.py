@@ -24,7 +24,7 @@ from evenflow.cli.text.auto_text import auto_text, shortage_text
 from evenflow.cli.verbs.auto.cluster_options import ClusterOptions, cluster_options, taken_notes
 from evenflow.cli.verbs.auto.fix_option import fix_option
 from evenflow.cli.verbs.auto.own_sizes import asked_sizes, search_note
-from evenflow.cluster import FEWEST_AXES, MOST_AXES, Dtype
+from evenflow.cluster import FEWEST_AXES, Dtype
 from evenflow.errors import InputError
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.auto_fields import AutoSetting, auto_fields
@@ -89,7 +89,7 @@ MOST_PROCESSES = 8
 @click.option(
     "--axes",
     "most_axes",
-    type=click.IntRange(FEWEST_AXES, MOST_AXES),
+    type=Number(ranges.MESH_AXES),
     default=FEWEST_AXES,
     show_default=True,
     help="Axes of the meshes that stages are tried on; 3 also splits the devices of a node in two ways, takes longer.",
