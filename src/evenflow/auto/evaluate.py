@@ -10,7 +10,7 @@ from evenflow.auto.planner import AutoPlan
 from evenflow.auto.stages.meshes_tried import sharded_stages
 from evenflow.auto.stages.plain_grids import priced_grids
 from evenflow.auto.stages.request import TwoLevelRequest, silent
-from evenflow.auto.stages.two_level_plan import StagesOutcome
+from evenflow.auto.stages.two_level_plan import StagesOutcome, even_bounds
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import NONE
@@ -51,7 +51,7 @@ def evaluate_row(
             rule=_("must be {stages} numbers that add up to the {count} layers", stages=stages, count=num_layers),
             place="layers",
         )
-    bounds = [0, *accumulate(layers)] if layers else [num_layers * stage // stages for stage in range(stages + 1)]
+    bounds = [0, *accumulate(layers)] if layers else even_bounds(num_layers, stages)
     # Degrees mean plain plans; where parameters lie is kept to by free shardings as well.
     costs = sharded_stages(row, request, progress=progress, only_plain=not fixed.placements)
     provider = restricted(costs, fixed)

@@ -11,8 +11,16 @@ from evenflow.auto.stages.in_flight import assumed_schedule, in_flight_microbatc
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.sharded_stages import ShardedStages
 from evenflow.auto.stages.stage_provider import StageCost
-from evenflow.auto.stages.two_level_plan import PlainGrid, StagesOutcome, SubmeshStage, TwoLevelPlan
-from evenflow.cluster import Submesh, assign, submeshes
+from evenflow.auto.stages.two_level_plan import (
+    PlainGrid,
+    StageChoice,
+    StagesOutcome,
+    TwoLevelPlan,
+    equation_ns,
+    even_bounds,
+    laid_out,
+)
+from evenflow.cluster import Submesh, submeshes
 
 
 def with_plain_grids(
@@ -35,7 +43,7 @@ def plain_grids(provider: ShardedStages, *, schedule: str) -> Iterator[PlainGrid
         count, rest = divmod(cluster.num_devices, submesh.num_devices)
         if rest or count > num_layers:
             continue
-        bounds = [num_layers * stage // count for stage in range(count + 1)]
+        bounds = even_bounds(num_layers, count)
         for sharding, reason in provider.plain(submesh):
             if reason:
                 yield PlainGrid(submesh=submesh, sharding=sharding, num_stages=count, plan=None, reason=reason)
@@ -47,18 +55,16 @@ def _grid(
     provider: ShardedStages, submesh: Submesh, sharding: MeshSharding, bounds: Sequence[int], schedule: str
 ) -> PlainGrid:
     """The grid under the recompute kind with which it is fastest where it fits."""
-    count, microbatches = len(bounds) - 1, provider.num_microbatches
-    live = in_flight_microbatches(schedule, num_microbatches=microbatches, most_stages=count)
+    count = len(bounds) - 1
+    live = in_flight_microbatches(schedule, num_microbatches=provider.num_microbatches, most_stages=count)
     by_stage = [provider.stage_costs(first, end, submesh, sharding) for first, end in pairwise(bounds)]
-    entries = sum(provider.entry_ns(first, submesh) for first in bounds[1:-1])
     fitting: list[tuple[int, int, tuple[StageCost, ...]]] = []
     least = None
     for costs in zip(*by_stage, strict=True):
         held = max(cost.static_bytes + live[count - place] * cost.activation_bytes for place, cost in enumerate(costs))
         least = held if least is None else min(held, least)
         if held <= provider.cluster.memory_bytes:
-            times = [cost.cost_ns for cost in costs]
-            fitting.append((sum(times) + entries + (microbatches - 1) * max(times), held, costs))
+            fitting.append((equation_ns(provider, bounds, submesh, [cost.cost_ns for cost in costs]), held, costs))
     if not fitting:
         return PlainGrid(submesh=submesh, sharding=sharding, num_stages=count, plan=None, memory_bytes=least)
     step_ns, held, costs = min(fitting, key=lambda one: one[:2])
@@ -78,9 +84,7 @@ def priced_grids(
             by_stage = [provider.stage_costs(first, end, submesh, sharding) for first, end in pairwise(bounds)]
             costs = [cost for some in by_stage for cost in some if cost.recompute == recompute]
             if len(costs) == len(by_stage):
-                times = [cost.cost_ns for cost in costs]
-                entries = sum(provider.entry_ns(first, submesh) for first in bounds[1:-1])
-                step_ns = sum(times) + entries + (provider.num_microbatches - 1) * max(times)
+                step_ns = equation_ns(provider, bounds, submesh, [cost.cost_ns for cost in costs])
                 plan = _plan(provider, submesh, bounds, costs, assumed_schedule(schedule), step_ns)
                 yield replace(plan, lower_bound_ns=step_ns)
 
@@ -93,26 +97,10 @@ def _plan(
     schedule: str,
     step_ns: int,
 ) -> TwoLevelPlan:
-    places = assign(provider.cluster, [submesh] * len(costs))
-    stages = tuple(
-        SubmeshStage(first=first, end=end, submesh=submesh, devices=devices, cost=cost)
-        for (first, end), devices, cost in zip(pairwise(bounds), places, costs, strict=True)
-    )
-    return TwoLevelPlan(
-        cluster=provider.cluster,
-        schedule=schedule,
-        num_microbatches=provider.num_microbatches,
-        stages=stages,
-        boundaries=tuple(
-            (
-                provider.boundary(after.first, submesh, before.cost.sharding, before.devices, leaving=True),
-                provider.boundary(after.first, submesh, after.cost.sharding, after.devices),
-            )
-            for before, after in pairwise(stages)
-        ),
-        step_ns=step_ns,
-        lower_bound_ns=0,
-    )
+    chosen = [
+        StageChoice(first, end, submesh, cost) for (first, end), cost in zip(pairwise(bounds), costs, strict=True)
+    ]
+    return laid_out(provider, chosen, schedule=schedule, step_ns=step_ns, lower_bound_ns=0)
 
 
 def _order(grid: PlainGrid) -> tuple[bool, bool, int]:

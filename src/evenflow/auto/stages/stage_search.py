@@ -12,8 +12,16 @@ from evenflow.auto.stages.dynamic_program import StagePlan, StagePlans, has_plan
 from evenflow.auto.stages.in_flight import assumed_schedule, in_flight_microbatches
 from evenflow.auto.stages.stage_provider import StageCost, StageProvider
 from evenflow.auto.stages.threshold_search import NEAR_PERCENT, best_stages
-from evenflow.auto.stages.two_level_plan import Shortage, StagesOutcome, SubmeshStage, TwoLevelPlan
-from evenflow.cluster import Cluster, assign, submeshes
+from evenflow.auto.stages.two_level_plan import (
+    Shortage,
+    StageChoice,
+    StagesOutcome,
+    TwoLevelPlan,
+    equation_ns,
+    even_bounds,
+    laid_out,
+)
+from evenflow.cluster import Cluster, submeshes
 from evenflow.errors import InputError
 from evenflow.language import _
 
@@ -118,7 +126,7 @@ class _StageSearch:
         for shape in submeshes(self.cluster):
             count, rest = divmod(self.cluster.num_devices, shape.num_devices)
             if not rest and count <= self.num_layers and self.num_stages in (None, count):
-                cuts[shape] = [self.num_layers * stage // count for stage in range(count + 1)]
+                cuts[shape] = even_bounds(self.num_layers, count)
         runs = [(first, end, shape) for shape, bounds in cuts.items() for first, end in pairwise(bounds)]
         options = dict(zip(runs, self.asker.ask(runs), strict=True))
         for shape, bounds in cuts.items():
@@ -126,8 +134,7 @@ class _StageSearch:
             times = [self._fastest_ns(some, len(costs) - place) for place, some in enumerate(costs)]
             fitting = [cost_ns for cost_ns in times if cost_ns is not None]
             if len(fitting) == len(times):
-                entries = sum(self.provider.entry_ns(first, shape) for first in bounds[1:-1])
-                yield sum(fitting) + entries + (self.num_microbatches - 1) * max(fitting)
+                yield equation_ns(self.provider, bounds, shape, fitting)
 
     def _fastest_ns(self, options: Sequence[StageCost], position: int) -> int | None:
         """The cost of the fastest option that fits at a position counted from the end; None where none does."""
@@ -164,33 +171,14 @@ class _StageSearch:
 
     def laid_out(self, plan: StagePlan, candidates: Candidates) -> TwoLevelPlan:
         """Lay stages out on devices, with what is sent between them."""
-        places = assign(self.cluster, [stage.submesh for stage in plan.stages])
-        stages = tuple(
-            SubmeshStage(
-                first=choice.first,
-                end=choice.end,
-                submesh=choice.submesh,
-                devices=devices,
-                cost=candidates.options[choice.first, choice.end, choice.submesh][choice.option],
+        chosen = [
+            StageChoice(
+                one.first, one.end, one.submesh, candidates.options[one.first, one.end, one.submesh][one.option]
             )
-            for choice, devices in zip(plan.stages, places, strict=True)
-        )
-        return TwoLevelPlan(
-            cluster=self.cluster,
-            schedule=self.schedule,
-            num_microbatches=self.num_microbatches,
-            stages=stages,
-            boundaries=tuple(
-                (
-                    self.provider.boundary(
-                        after.first, before.submesh, before.cost.sharding, before.devices, leaving=True
-                    ),
-                    self.provider.boundary(after.first, after.submesh, after.cost.sharding, after.devices),
-                )
-                for before, after in pairwise(stages)
-            ),
-            step_ns=plan.step_ns,
-            lower_bound_ns=plan.lower_bound_ns,
+            for one in plan.stages
+        ]
+        return laid_out(
+            self.provider, chosen, schedule=self.schedule, step_ns=plan.step_ns, lower_bound_ns=plan.lower_bound_ns
         )
 
 

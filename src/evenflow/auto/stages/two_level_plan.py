@@ -1,21 +1,33 @@
 """Stages on submeshes of a cluster, what they exchange, and why there may be none."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from evenflow.auto.sharding.ways import PlainWay
 from evenflow.auto.stages.mesh_sharding import MeshSharding
-from evenflow.auto.stages.stage_provider import StageCost
+from evenflow.auto.stages.stage_provider import StageCost, StageProvider
 from evenflow.auto.stages.threshold_search import NEAR_PERCENT
 from evenflow.auto.wording.words import plain_words
-from evenflow.cluster import Cluster, Layout, ReshardingPlan, Submesh, plan_resharding
+from evenflow.cluster import Cluster, Layout, ReshardingPlan, Submesh, assign, plan_resharding
 from evenflow.language import _
 from evenflow.model import Communication
 from evenflow.schedule import NUM_OPS, Op, make_schedule
 from evenflow.simulate import Timeline, build_graph, duration_table, run
 from evenflow.units import MEGABYTE, megabytes
+
+
+class StageChoice(NamedTuple):
+    """Layers [first, end) as a stage, before they have devices."""
+
+    first: int
+    end: int
+    submesh: Submesh
+    cost: StageCost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,3 +187,40 @@ class StagesOutcome:
         """The shortest simulated plan with equal submeshes, which the exact solver takes for equal ranks."""
         equal = [plan for plan in self.alternatives if len({stage.submesh for stage in plan.stages}) == 1]
         return min([*equal, *self._grid_plans], key=lambda plan: plan.timeline.makespan_ns, default=None)
+
+
+def laid_out(
+    provider: StageProvider, chosen: Sequence[StageChoice], *, schedule: str, step_ns: int, lower_bound_ns: int
+) -> TwoLevelPlan:
+    """Lay stages out on devices, with what is sent between them."""
+    places = assign(provider.cluster, [choice.submesh for choice in chosen])
+    stages = tuple(
+        SubmeshStage(first=choice.first, end=choice.end, submesh=choice.submesh, devices=devices, cost=choice.cost)
+        for choice, devices in zip(chosen, places, strict=True)
+    )
+    return TwoLevelPlan(
+        cluster=provider.cluster,
+        schedule=schedule,
+        num_microbatches=provider.num_microbatches,
+        stages=stages,
+        boundaries=tuple(
+            (
+                provider.boundary(after.first, before.submesh, before.cost.sharding, before.devices, leaving=True),
+                provider.boundary(after.first, after.submesh, after.cost.sharding, after.devices),
+            )
+            for before, after in pairwise(stages)
+        ),
+        step_ns=step_ns,
+        lower_bound_ns=lower_bound_ns,
+    )
+
+
+def even_bounds(num_layers: int, num_stages: int) -> list[int]:
+    """Return where stages begin that have layers dealt evenly by their number, and the end of the last."""
+    return [num_layers * stage // num_stages for stage in range(num_stages + 1)]
+
+
+def equation_ns(provider: StageProvider, bounds: Sequence[int], submesh: Submesh, times: Sequence[int]) -> int:
+    """Return the nanoseconds of a step by equation 2 of stages with these times, all on equal submeshes."""
+    entries = sum(provider.entry_ns(first, submesh) for first in bounds[1:-1])
+    return sum(times) + entries + (provider.num_microbatches - 1) * max(times)
