@@ -51,6 +51,17 @@ def test_near_is_near(program: Pairwise, near: float) -> None:
     assert found.cost - found.lower_bound <= near * found.cost
 
 
+def test_nothing_is_not_near() -> None:
+    """Three nodes that must all differ but have two choices: each edge alone can be had, all together cannot."""
+    differ = np.array([[np.inf, 1.0], [1.0, np.inf]])
+    program = Pairwise()
+    for _ in range(3):
+        program.node(np.ones(2), np.zeros(2))
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        program.edge(i, j, differ)
+    assert Solver(program).solve(near=0.5).status is Status.INFEASIBLE
+
+
 @given(programs(), st.integers(0, 2**32))
 def test_any_start_will_do(program: Pairwise, seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -39,7 +39,7 @@ def cheapest(
     known = Found(choices=None if best is None else messages.among_all(best), lower_bound=cost)
     if lower == np.inf or lower > cost - 1:
         return known
-    if cost - lower <= near * cost:
+    if best is not None and cost - lower <= near * cost:
         return replace(known, lower_bound=lower)
     if not messages.is_exact:
         return shrunk(program, None, deadline, was_patient=patient)
