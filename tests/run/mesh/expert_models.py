@@ -15,12 +15,11 @@ from evenflow.model import Plan
 from evenflow.run import pipeline
 from evenflow.run.engine.stages import cut
 from evenflow.run.job.models import norm_in_float64
-from evenflow.run.measure.verify import gathered_gradients
 from evenflow.schedule import schedule_of
 from evenflow.torch_model.parts import ModelRow
 from evenflow.torch_model.rows import as_row
 from tests.run.cases import NUM_STEPS, Answer
-from tests.run.mesh.mesh_models import LENGTH, SAMPLES, On, batch, cluster
+from tests.run.mesh.mesh_models import LENGTH, SAMPLES, On, batch, cluster, compared
 from tests.run.models import VOCABULARY, loss_fn
 
 HIDDEN = 16
@@ -101,18 +100,4 @@ def expert_case(kind: str, plan: Plan, ranks: tuple[On, ...], rank: int) -> Answ
     whole = model(kind, plan.num_layers)
     expected = loss_fn(whole(data[0]).logits, data[1])
     (NUM_STEPS * expected).backward()
-    error, names = 0.0, set()
-    for name, own in (gathered_gradients(pipe) or {}).items():
-        wanted = whole.get_parameter(name).grad
-        error = max(error, float((own - wanted).abs().max() / wanted.abs().max()))
-        names.add(name)
-    if rank == 0:
-        missing = {name for name, _ in whole.named_parameters()} - names
-        assert not missing, missing
-    last = losses[-1]
-    parts = sum(part.to_local().numel() for stage in pipe.stages for part in stage.submod.parameters())
-    return Answer(
-        error=error,
-        loss_error=None if last is None else abs(float(last.detach() / expected.detach()) - 1),
-        found=parts / sum(parameter.numel() for parameter in whole.parameters()),
-    )
+    return compared(pipe, whole, rank, last=losses[-1], expected=expected)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -148,23 +148,28 @@ def mesh_case(
     whole = model(plan, **options)
     expected = loss_fn(whole(data[0]).logits, data[1])
     (NUM_STEPS * expected).backward()
-    gradients = gathered_gradients(pipe)
+    answer = compared(pipe, whole, rank, last=losses[-1], expected=expected)
     wanted_norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in whole.parameters()])
-    error = abs(float(pipe.clip_grad_norm_(float("inf")) / wanted_norm) - 1)
-    names = set()
-    for name, own in (gradients or {}).items():
+    norm_error = abs(float(pipe.clip_grad_norm_(float("inf")) / wanted_norm) - 1)
+    return replace(answer, error=max(answer.error, norm_error), names=tuple(pipe.state_dict()))
+
+
+def compared(
+    pipe: Pipeline, whole: nn.Module, rank: int, *, last: torch.Tensor | None, expected: torch.Tensor
+) -> Answer:
+    """Gradients and the last loss of a pipeline beside those of the unsplit model, and this device's share of it."""
+    error, names = 0.0, set()
+    for name, own in (gathered_gradients(pipe) or {}).items():
         wanted = whole.get_parameter(name).grad
         error = max(error, float((own - wanted).abs().max() / wanted.abs().max()))
         names.add(name)
     if rank == 0:
         missing = {name for name, _ in whole.named_parameters()} - names
         assert not missing, missing
-    last = losses[-1]
     parts = sum(part.to_local().numel() for stage in pipe.stages for part in stage.submod.parameters())
     return Answer(
         error=error,
         loss_error=None if last is None else abs(float(last.detach() / expected.detach()) - 1),
-        names=tuple(pipe.state_dict()),
         found=parts / sum(parameter.numel() for parameter in whole.parameters()),
     )
 

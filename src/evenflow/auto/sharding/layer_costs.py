@@ -11,6 +11,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
 from itertools import takewhile
 from multiprocessing import get_context
+from typing import NamedTuple
 
 from evenflow.auto.deadline import Deadline
 from evenflow.auto.sharding.builder import build
@@ -25,7 +26,7 @@ from evenflow.auto.sharding.plain.solutions import solve_plain
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram, Training
 from evenflow.auto.sharding.recomputation import Recomputed, recomputed
 from evenflow.auto.sharding.solution_plan import amounts_of, chosen, memory_of, plan_of
-from evenflow.auto.sharding.ways import Level, Way
+from evenflow.auto.sharding.ways import Level, PlainWay, Way
 from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
 from evenflow.auto.trace.dropping import Dropping
 from evenflow.auto.trace.operator_graph import OperatorGraph, Role
@@ -72,89 +73,83 @@ def costs_on(
     """
     processes = min(processes, sum(len(mesh.axes) > 1 for mesh, _ in meshes))
     table = StrategyTable(rules=torch_rules)
-    problems = (
-        (mesh, programs, _problem(layers, programs))
-        for mesh in takewhile(lambda _: not deadline.is_over, meshes)
-        for programs in [_programs(layers, *mesh, table)]
-    )
+    built = (_built(layers, *mesh, table) for mesh in takewhile(lambda _: not deadline.is_over, meshes))
     if only_plain:
-        yield from _until_late(
-            layers, ((mesh, programs, [[]] * len(programs)) for mesh, programs, _ in problems), deadline
-        )
+        yield from _until_late(layers, ((one, [[]] * len(one.programs)) for one in built), deadline)
         return
     if processes < 2:
-        solved = ((mesh, programs, solve_levels(problem, deadline)) for mesh, programs, problem in problems)
-        yield from _until_late(layers, solved, deadline)
+        yield from _until_late(layers, ((one, solve_levels(one.problem, deadline)) for one in built), deadline)
         return
     with started_processes_are_spared():
         pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
     try:
-        yield from _until_late(layers, _solved_in(pool, problems, deadline), deadline)
+        yield from _until_late(layers, _solved_in(pool, built, deadline), deadline)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _programs(layers: CapturedLayers, mesh: Mesh, training: Training, table: StrategyTable) -> list[ShardingProgram]:
-    """Return the program of each kind on one mesh."""
-    return [
+class _Built(NamedTuple):
+    """The programs of all kinds of layers on one mesh."""
+
+    mesh: Mesh
+    programs: list[ShardingProgram]
+    problem: LevelsProblem
+
+
+def _built(layers: CapturedLayers, mesh: Mesh, training: Training, table: StrategyTable) -> _Built:
+    programs = [
         build(graph.with_layers(longest), mesh, training, table)
         for graph, longest in zip(layers.graphs, layers.longest, strict=True)
     ]
-
-
-def _problem(layers: CapturedLayers, programs: Sequence[ShardingProgram]) -> LevelsProblem:
-    return levels_problem(programs, order=layers.order, longest=layers.longest, handed_over=layers.handed_over)
+    problem = levels_problem(programs, order=layers.order, longest=layers.longest, handed_over=layers.handed_over)
+    return _Built(mesh, programs, problem)
 
 
 _Solutions = list[list[PairwiseSolution]] | None
-_Solved = tuple[tuple[Mesh, Training], list[ShardingProgram], _Solutions]
+_Solved = tuple[_Built, _Solutions]
 
 
-def _solved_in(
-    pool: ProcessPoolExecutor,
-    problems: Iterable[tuple[tuple[Mesh, Training], list[ShardingProgram], LevelsProblem]],
-    deadline: Deadline,
-) -> Iterator[_Solved]:
+def _solved_in(pool: ProcessPoolExecutor, built: Iterable[_Built], deadline: Deadline) -> Iterator[_Solved]:
     """Solve the problems in the processes of `pool` while the next ones are built; yield them in their order."""
-    waiting: deque[tuple[tuple[Mesh, Training], list[ShardingProgram], Future[_Solutions]]] = deque()
-    for mesh, programs, problem in problems:
+    waiting: deque[tuple[_Built, Future[_Solutions]]] = deque()
+    for one in built:
         with started_processes_are_spared():
-            waiting.append((mesh, programs, pool.submit(solve_levels, problem, deadline)))
-        while waiting and waiting[0][2].done():
-            ready = waiting.popleft()
-            yield ready[0], ready[1], ready[2].result()
-    for mesh, programs, solution in waiting:
-        yield mesh, programs, solution.result()
+            waiting.append((one, pool.submit(solve_levels, one.problem, deadline)))
+        while waiting and waiting[0][1].done():
+            ready, solution = waiting.popleft()
+            yield ready, solution.result()
+    for one, solution in waiting:
+        yield one, solution.result()
 
 
 def _until_late(layers: CapturedLayers, solved: Iterable[_Solved], deadline: Deadline) -> Iterator[MeshCosts]:
     """Yield the costs up to the first mesh for which the time was too short."""
-    for mesh, programs, solutions in solved:
+    has_experts = any(expert_parameters(graph, origins_of(graph)) for graph in layers.graphs)
+    has_attention = any(ATTENTION in one.target for graph in layers.graphs for one in graph.operators)
+    for built, solutions in solved:
         if solutions is None:
             return
-        yield _costs(layers, mesh, programs, solutions, deadline)
+        natural = plain_ways(built.mesh, has_experts=has_experts, has_attention=has_attention)
+        yield _costs(layers, built, solutions, natural, deadline)
 
 
 def _costs(
     layers: CapturedLayers,
-    mesh: tuple[Mesh, Training],
-    programs: Sequence[ShardingProgram],
+    built: _Built,
     solutions: Sequence[Sequence[PairwiseSolution]],
+    natural: Sequence[PlainWay],
     deadline: Deadline,
 ) -> MeshCosts:
-    has_experts = any(expert_parameters(graph, origins_of(graph)) for graph in layers.graphs)
-    has_attention = any(ATTENTION in one.target for graph in layers.graphs for one in graph.operators)
-    natural = plain_ways(mesh[0], has_experts=has_experts, has_attention=has_attention)
-    plain = solve_plain(_problem(layers, programs), tuple(restrictions(programs, natural)), deadline)
+    plain = solve_plain(built.problem, tuple(restrictions(built.programs, natural)), deadline)
     levels = zip(Level, zip(*solutions, strict=True), strict=False)  # none where only plain plans are asked for
     ways: dict[Way, Sequence[PairwiseSolution]] = {**dict(levels), **plain.solved}
     return MeshCosts(
-        mesh=mesh[0],
+        mesh=built.mesh,
         order=layers.order,
         layers=tuple(
             _layer_costs(graph, longest, program, {way: found[kind] for way, found in ways.items()}, drops)
             for kind, (graph, longest, program, drops) in enumerate(
-                zip(layers.graphs, layers.longest, programs, layers.dropping, strict=True)
+                zip(layers.graphs, layers.longest, built.programs, layers.dropping, strict=True)
             )
         ),
         handed_over=layers.handed_over,
