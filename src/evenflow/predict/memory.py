@@ -28,7 +28,7 @@ from evenflow.predict.state import state_parts
 from evenflow.predict.training import Sharding, Training
 from evenflow.simulate import Simulation, live_at_peak
 
-__all__ = ["Held", "RankMemory", "constant_bytes", "rank_memory"]
+__all__ = ["Held", "RankMemory", "constant_bytes", "limit_without_reserve", "rank_memory"]
 
 _WORKSPACE = 32 * 2**20
 """Bytes that a matrix library keeps for the thread of the forward, and for that of the backward.
@@ -130,6 +130,11 @@ def rank_memory(training: Training, simulation: Simulation, reached: Reached) ->
         parts[Held.RESERVE] = round(reached.reserve_share * total(parts))
         found.append(RankMemory(parts=parts, driver_bytes=round(reached.driver_bytes)))
     return tuple(found)
+
+
+def limit_without_reserve(limit_bytes: int, reached: Reached) -> int:
+    """Return what the parts but the reserve may add up to, so that a rank stays within `limit_bytes`."""
+    return int(limit_bytes / (1 + reached.reserve_share))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from evenflow.cluster.topology import Topology
-from evenflow.model import Network
+from evenflow.model import Network, Plan
 from evenflow.predict.expected_error import ErrorRange, expected_error
 from evenflow.predict.memory import RankMemory, rank_memory
 from evenflow.predict.model_flops import model_flops
@@ -91,7 +91,14 @@ class Prediction:
 def predict(training: Training, topology: Topology) -> Prediction:
     """Return the prediction."""
     priced = priced_network(training, topology)
-    plan = plan_of(training, priced.network)
+    return predict_plan(training, topology, priced, plan_of(training, priced.network))
+
+
+def predict_plan(training: Training, topology: Topology, priced: PricedNetwork, plan: Plan) -> Prediction:
+    """Return the prediction of `training` under a plan of its own layers, recomputation and order.
+
+    `priced` are its layers on `topology`; the layout, recomputation and schedule of `training` do not count.
+    """
     simulation, sent = simulated(training, topology, priced, plan)
     schedule = simulation.timeline.schedule
     stages = stage_sums(priced, plan, schedule.stage_table)

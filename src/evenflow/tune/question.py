@@ -1,0 +1,43 @@
+"""What is asked: a model, devices and a batch, and what the answer may be."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from evenflow.cluster.topology import Topology
+from evenflow.model import Abilities
+from evenflow.predict.training import Software
+from evenflow.predict.transformer import Transformer
+from evenflow.tune.axes import Axis, Value
+from evenflow.tune.rules import DegreeRules
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A training whose degrees are to be chosen."""
+
+    model: Transformer
+    topology: Topology
+    devices: int
+    """In all."""
+    global_batch: int
+    """Sequences of a step."""
+    sequence: int
+    """Tokens of a sequence."""
+    memory_limit_bytes: int
+    """Of a device, the reserve included."""
+    precision: str = "bf16"
+    software: Software = field(default_factory=Software)
+    rules: DegreeRules = field(default_factory=DegreeRules)
+    """What the degrees of the framework must keep to."""
+    abilities: Abilities | None = None
+    """What the framework can run of a pipeline; None: all that evenflow plans."""
+    title: str = ""
+    """The framework, for people; empty without one."""
+    schedules: tuple[str, ...] = ("1f1b", "interleaved", "zb-h1", "zbv")
+    """Schedule families that are tried."""
+    fixed: Mapping[Axis, Value] = field(default_factory=dict)
+    """What the user has decided."""
+    most: Mapping[Axis, int] = field(default_factory=dict)
+    """The largest value of an axis, where the user says one."""
+    recompute: str | None = None
+    """The one recompute kind that layers may be under beside `none`, or `none` alone; None: all kinds."""
