@@ -92,7 +92,7 @@ def _recompute_ns(
     extra: Any = np.zeros(len(numbers))
     limit = request.memory_limit_bytes
     if limit is None:
-        return extra
+        return np.asarray(extra)
     plain = layer.modes[NONE]
     fixed: Any
     held: Any
@@ -117,7 +117,7 @@ def _recompute_ns(
         saved = numbers * largest
         cost = np.where(over > 0, over * (price if np.isfinite(price) else 0.0), 0.0)
         extra = np.maximum(extra, np.where(over > saved, np.inf, cost))
-    return extra
+    return np.asarray(extra)
 
 
 def _allowed(request: Request, kind: str) -> bool:
