@@ -94,7 +94,6 @@ class GptCase(Case):
             accelerator=device,
             dtype="fp16",
             time_limit_s=time_limit_s,
-            processes=2,
             name=self.name,
         )
 

@@ -58,7 +58,6 @@ class WideResNetCase(Case):
             accelerator=device,
             optimizer_bytes_per_parameter=MOMENTUM_BYTES,
             time_limit_s=time_limit_s,
-            processes=2,
         )
 
 

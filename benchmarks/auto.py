@@ -107,7 +107,6 @@ def planned(setting: Setting) -> AutoPlan:
         microbatch=setting.microbatch,
         num_microbatches=setting.microbatches,
         time_limit_s=120,
-        processes=2,
         name=setting.name,
     )
 

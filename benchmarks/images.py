@@ -81,7 +81,7 @@ def measure(name: str, pictures: int, *, time_limit_s: float) -> Row:
     """Plan a model with everything as it is by default, on four devices of a node."""
     with torch.device("meta"):
         model, batch = MODELS[name](), torch.zeros(pictures, 3, 224, 224)
-    found = plan(model, batch, CLUSTER, time_limit_s=time_limit_s, processes=2)
+    found = plan(model, batch, CLUSTER, time_limit_s=time_limit_s)
     free = replace(found.search, grids=()).shortest
     assert free is not None
     return Row(

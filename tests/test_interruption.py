@@ -152,40 +152,6 @@ class TestEnd:
         assert process.returncode == STATUS[number]
         assert (tmp_path / "file").read_text() == 20 * "line\n"
 
-    def test_processes_of_pools_end_too(self, tmp_path, number):
-        (tmp_path / "command.py").write_text(
-            textwrap.dedent("""
-            import os, time
-            from concurrent.futures import ProcessPoolExecutor
-            from multiprocessing import get_context
-            from evenflow.interruption import started_processes_are_spared, watch
-
-            def work(_):
-                open(f"{os.getpid()}.pid", "w").close()
-                time.sleep(60)
-
-            if __name__ == "__main__":
-                watch()
-                with started_processes_are_spared():
-                    pool = ProcessPoolExecutor(2, mp_context=get_context("spawn"))
-                with started_processes_are_spared():
-                    found = pool.map(work, range(2))
-                list(found)
-            """)
-        )
-        process = subprocess.Popen(
-            [sys.executable, "command.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
-        )
-        while len(list(tmp_path.glob("*.pid"))) < 2:
-            time.sleep(0.05)
-        os.killpg(process.pid, number)  # as a terminal does
-        _, err = process.communicate(timeout=30)
-        assert (process.returncode, err) == (STATUS[number], "interrupted: there is no result yet\n")
-        for path in tmp_path.glob("*.pid"):
-            command = Path(f"/proc/{path.stem}/cmdline")
-            while command.exists() and command.read_bytes():
-                time.sleep(0.05)
-
 
 def test_a_signal_that_is_ignored_stays_ignored(tmp_path):
     code = (

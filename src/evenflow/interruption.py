@@ -27,8 +27,6 @@ if hasattr(signal, "SIGHUP"):
     _STATUS[signal.SIGHUP] = TERMINATED
 _PATIENCE_SECONDS = 2.0
 """A further signal so long after the first ends the process at once."""
-_CLEAN_UP_SECONDS = 0.5
-"""Most seconds for the clean-up of other processes."""
 _SHOW_CURSOR = b"\r\x1b[2K\x1b[?25h"
 
 
@@ -132,22 +130,6 @@ def writing() -> Iterator[None]:
             _leave(_command.signal)
 
 
-@contextmanager
-def started_processes_are_spared() -> Iterator[None]:
-    """Let processes that are started in the block not hear the signals, which a terminal sends to them too.
-
-    This process ends them.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _STATUS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def exit_with(status: int, *, replaceable: tuple[int, ...]) -> "NoReturn":
     """End the process; after a signal with its status in the place of a `replaceable` one, waiting for no thread."""
     if not was_interrupted():
@@ -156,7 +138,7 @@ def exit_with(status: int, *, replaceable: tuple[int, ...]) -> "NoReturn":
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()
-    _end(_STATUS[signal.Signals(_command.signal)] if status in replaceable else status)
+    os._exit(_STATUS[signal.Signals(_command.signal)] if status in replaceable else status)
 
 
 def _leave_to_listener(number: int, _frame: object) -> None:
@@ -206,25 +188,7 @@ def _leave(number: int) -> "NoReturn":
             if os.isatty(2):
                 os.write(2, _SHOW_CURSOR)
             os.write(2, message.encode(errors="replace"))
-    _end(_STATUS[signal.Signals(number)])
-
-
-def _end(status: int) -> "NoReturn":
-    if "multiprocessing.process" in sys.modules:
-        _end_processes()
-    os._exit(status)
-
-
-def _end_processes() -> None:
-    """End the processes of pools, after the library has taken back what it shares with them."""
-    import multiprocessing
-    from multiprocessing import util
-
-    cleaner = threading.Thread(target=util._run_finalizers, daemon=True)  # type: ignore[attr-defined]
-    cleaner.start()
-    cleaner.join(_CLEAN_UP_SECONDS)
-    for child in multiprocessing.active_children():
-        child.kill()
+    os._exit(_STATUS[signal.Signals(number)])
 
 
 def _fill_standard_descriptors() -> None:

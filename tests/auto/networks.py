@@ -41,7 +41,7 @@ def stages(of: Network, cluster: Cluster, *, num_microbatches: int = 8, samples:
 def everything(provider: AnalyticStages) -> Candidates:
     """Every stage, without limits."""
     return evaluate(
-        Asker(provider, None),
+        Asker(provider),
         submeshes(provider.cluster),
         num_microbatches=provider.num_microbatches,
         first_in_flight=1,

@@ -1,7 +1,5 @@
 """Deadlines by a clock that is set."""
 
-import pickle
-
 import pytest
 
 from evenflow import interruption
@@ -28,8 +26,3 @@ def test_a_signal_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not deadline.is_over
     monkeypatch.setattr(interruption._command, "signal", 2)
     assert deadline.is_over
-
-
-def test_other_processes_get_the_same_moment() -> None:
-    deadline = Deadline.after(8.0, now=standing)
-    assert pickle.loads(pickle.dumps(deadline)).ends_s == deadline.ends_s

@@ -42,7 +42,6 @@ def plan_config(
     own: OwnCut | None = None,
     time_limit_s: float = TIME_LIMIT_S,
     deadline: Deadline | None = None,
-    processes: int = 1,
     name: str = "model",
     progress: Callable[[str], None] = silent,
 ) -> AutoPlan:
@@ -95,7 +94,6 @@ def plan_config(
         schedule=schedule,
         fixed=fixed or Fixed(),
         deadline=deadline,
-        processes=processes,
     )
     if sizes is None:
         assert global_batch is not None

@@ -11,14 +11,14 @@ from evenflow.language import _
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Deadline:
-    """The moment from which on the best answer so far is given. Other processes can be handed one."""
+    """The moment from which on the best answer so far is given."""
 
     limit_s: float
     """Seconds that were allowed in all, for messages."""
     ends_s: float
     """The moment, by the clock `now`."""
     now: Callable[[], float] = monotonic
-    """A clock in seconds, the same in all processes of a machine."""
+    """A clock in seconds."""
 
     @staticmethod
     def after(limit_s: float, *, now: Callable[[], float] | None = None) -> "Deadline":

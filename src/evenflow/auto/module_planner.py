@@ -41,7 +41,6 @@ def plan(
     schedule: str = "1f1b",
     fixed: Fixed | None = None,
     time_limit_s: float = TIME_LIMIT_S,
-    processes: int = 1,
 ) -> AutoPlan:
     """Return the stages of a model, their submeshes and the sharding of every operator.
 
@@ -70,7 +69,6 @@ def plan(
         schedule=schedule,
         fixed=fixed or Fixed(),
         deadline=Deadline.after(time_limit_s),
-        processes=processes,
     )
     most_layers = EVEN_LAYERS_PER_DEVICE * cluster.num_devices
 

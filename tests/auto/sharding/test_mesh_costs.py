@@ -1,7 +1,5 @@
 """Costs of stages as sums over their layers."""
 
-import pickle
-
 import pytest
 
 from evenflow.auto.sharding.ways import Level
@@ -37,7 +35,3 @@ def test_boundaries_are_those_of_the_layers() -> None:
 def test_stages_without_layers_are_refused(first: int, end: int) -> None:
     with pytest.raises(InputError, match="stage must be a run"):
         COSTS.options(first, end)
-
-
-def test_goes_to_other_processes() -> None:
-    assert pickle.loads(pickle.dumps(COSTS)) == COSTS

@@ -1,14 +1,13 @@
-"""Costs of candidate stages: asked for once, the same from several processes, kept where nothing beats them."""
+"""Costs of candidate stages: asked for once, kept where nothing beats them."""
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.auto.sharding.ways import Level
-from evenflow.auto.stages.candidates import asking, evaluate, pareto
+from evenflow.auto.stages.candidates import pareto
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.stage_provider import StageCost
-from evenflow.cluster.cluster import Link, submeshes
+from evenflow.cluster.cluster import Link
 from tests.auto.networks import everything, network, stages
 from tests.cluster.clusters import mesh
 
@@ -20,17 +19,6 @@ def test_equal_runs_are_asked_for_once() -> None:
     found = everything(provider)
     assert found.num_possible == 4 * 12 * 13 // 2
     assert found.num_evaluated == 4 * 12
-
-
-def test_processes_find_the_same() -> None:
-    provider = stages(network([100, 200, 300]), mesh(1, 2, **LINKS))
-    here = everything(provider)
-    with asking(provider, processes=2) as asker:
-        there = evaluate(
-            asker, submeshes(provider.cluster), num_microbatches=8, first_in_flight=1, memory_limit_bytes=None
-        )
-    assert here.options == there.options
-    assert np.array_equal(here.costs.cost_ns, there.costs.cost_ns)
 
 
 @given(

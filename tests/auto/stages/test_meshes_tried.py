@@ -1,7 +1,5 @@
 """The order in which meshes are tried, and what is left of the search when the time is over or a signal comes."""
 
-from dataclasses import replace
-
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -121,10 +119,3 @@ def test_ctrl_c_in_a_library_call_is_an_interrupt(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(module, "costs_on", interrupted)
     with pytest.raises(KeyboardInterrupt):
         sharded_stages(row(), request())
-
-
-def test_several_processes_give_the_same_costs_in_the_same_order() -> None:
-    alone, together = (sharded_stages(row(), replace(request(), processes=count)) for count in (1, 2))
-    assert list(alone.costs) == list(together.costs)
-    assert [list(some) for some in alone.costs.values()] == [list(some) for some in together.costs.values()]
-    assert alone.options(0, 4, (2, 2)) == together.options(0, 4, (2, 2))

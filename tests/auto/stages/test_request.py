@@ -10,7 +10,6 @@ from tests.cluster.clusters import mesh
     [
         ({"num_microbatches": 0}, "num_microbatches must be at least 1, got 0"),
         ({"optimizer_bytes_per_parameter": -1}, "optimizer_bytes_per_parameter must be at least 0, got -1"),
-        ({"processes": 0}, "processes must be at least 1, got 0"),
         ({"schedule": "interleaved"}, "schedule must be one of 1f1b"),
     ],
 )

@@ -5,12 +5,8 @@ a run of several kinds is the sum of its parts and of the redistributions betwee
 for each kind, mesh and memory level, gives the cost of every stage that a pipeline could have.
 """
 
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
-from multiprocessing import get_context
 from typing import NamedTuple
 
 from evenflow.auto.deadline import Deadline
@@ -31,7 +27,6 @@ from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
 from evenflow.auto.trace.dropping import Dropping
 from evenflow.auto.trace.operator_graph import OperatorGraph, Role
 from evenflow.cluster import Mesh
-from evenflow.interruption import started_processes_are_spared
 from evenflow.torch_model.parts import Part
 
 
@@ -63,29 +58,24 @@ def costs_on(
     meshes: Sequence[tuple[Mesh, Training]],
     *,
     deadline: Deadline,
-    processes: int = 1,
     only_plain: bool = False,
 ) -> Generator[MeshCosts]:
     """Costs of every run of layers on each mesh, when trained so, up to the first for which the time is too short.
 
-    With `only_plain` nothing is sharded freely. The programs are solved in at most so many processes: those of a mesh
-    with one axis are too quick to be sent away.
+    With `only_plain` nothing is sharded freely.
     """
-    processes = min(processes, sum(len(mesh.axes) > 1 for mesh, _ in meshes))
     table = StrategyTable(rules=torch_rules)
-    built = (_built(layers, *mesh, table) for mesh in takewhile(lambda _: not deadline.is_over, meshes))
-    if only_plain:
-        yield from _until_late(layers, ((one, [[]] * len(one.programs)) for one in built), deadline)
-        return
-    if processes < 2:
-        yield from _until_late(layers, ((one, solve_levels(one.problem, deadline)) for one in built), deadline)
-        return
-    with started_processes_are_spared():
-        pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
-    try:
-        yield from _until_late(layers, _solved_in(pool, built, deadline), deadline)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    has_experts = any(expert_parameters(graph, origins_of(graph)) for graph in layers.graphs)
+    has_attention = any(ATTENTION in one.target for graph in layers.graphs for one in graph.operators)
+    for mesh, training in meshes:
+        if deadline.is_over:
+            return
+        built = _built(layers, mesh, training, table)
+        solutions = [[]] * len(built.programs) if only_plain else solve_levels(built.problem, deadline)
+        if solutions is None:
+            return
+        natural = plain_ways(mesh, has_experts=has_experts, has_attention=has_attention)
+        yield _costs(layers, built, solutions, natural, deadline)
 
 
 class _Built(NamedTuple):
@@ -103,34 +93,6 @@ def _built(layers: CapturedLayers, mesh: Mesh, training: Training, table: Strate
     ]
     problem = levels_problem(programs, order=layers.order, longest=layers.longest, handed_over=layers.handed_over)
     return _Built(mesh, programs, problem)
-
-
-_Solutions = list[list[PairwiseSolution]] | None
-_Solved = tuple[_Built, _Solutions]
-
-
-def _solved_in(pool: ProcessPoolExecutor, built: Iterable[_Built], deadline: Deadline) -> Iterator[_Solved]:
-    """Solve the problems in the processes of `pool` while the next ones are built; yield them in their order."""
-    waiting: deque[tuple[_Built, Future[_Solutions]]] = deque()
-    for one in built:
-        with started_processes_are_spared():
-            waiting.append((one, pool.submit(solve_levels, one.problem, deadline)))
-        while waiting and waiting[0][1].done():
-            ready, solution = waiting.popleft()
-            yield ready, solution.result()
-    for one, solution in waiting:
-        yield one, solution.result()
-
-
-def _until_late(layers: CapturedLayers, solved: Iterable[_Solved], deadline: Deadline) -> Iterator[MeshCosts]:
-    """Yield the costs up to the first mesh for which the time was too short."""
-    has_experts = any(expert_parameters(graph, origins_of(graph)) for graph in layers.graphs)
-    has_attention = any(ATTENTION in one.target for graph in layers.graphs for one in graph.operators)
-    for built, solutions in solved:
-        if solutions is None:
-            return
-        natural = plain_ways(built.mesh, has_experts=has_experts, has_attention=has_attention)
-        yield _costs(layers, built, solutions, natural, deadline)
 
 
 def _costs(

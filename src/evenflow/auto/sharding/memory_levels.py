@@ -39,7 +39,7 @@ class _Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelsProblem:
-    """The programs of all kinds on one mesh; numbers only, so another process can be handed one."""
+    """The programs of all kinds on one mesh; numbers only."""
 
     programs: tuple[OverlappedProgram, ...]
     links: tuple[_Link, ...]

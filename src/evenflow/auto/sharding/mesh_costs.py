@@ -69,7 +69,7 @@ class LayerCost:
 
 @dataclass(frozen=True, kw_only=True)
 class MeshCosts:
-    """Costs of all stages on one mesh. Holds numbers only, so other processes can be handed one."""
+    """Costs of all stages on one mesh."""
 
     mesh: Mesh
     order: tuple[int, ...]

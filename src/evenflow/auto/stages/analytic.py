@@ -49,10 +49,6 @@ class AnalyticStages:
                     place=f"{self.network.name}, {name}",
                 )
 
-    def __getstate__(self) -> dict[str, object]:
-        """Return the fields without what was computed, so that the provider is small to send."""
-        return {name: value for name, value in vars(self).items() if name not in ("kinds", "_sums")}
-
     @cached_property
     def kinds(self) -> Sequence[Hashable]:
         """Layers by their costs; the first holds the head, the last the tail."""

@@ -1,22 +1,15 @@
-"""Costs of the candidate stages, asked from whoever knows them: once for equal runs of layers, in several processes,
-and not for stages that no good plan can have.
+"""Costs of the candidate stages, asked from whoever knows them: once for equal runs of layers, and not for stages that
+no good plan can have.
 """
 
-import pickle
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import repeat
-from multiprocessing import get_context
 
 import numpy as np
 
 from evenflow.auto.stages.dynamic_program import CandidateCosts
 from evenflow.auto.stages.stage_provider import StageCost, StageProvider
 from evenflow.cluster import Submesh
-from evenflow.interruption import started_processes_are_spared
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -91,54 +84,21 @@ def pareto(costs: Iterable[StageCost]) -> tuple[StageCost, ...]:
     return tuple(kept)
 
 
-@contextmanager
-def asking(provider: StageProvider, *, processes: int = 1) -> "Iterator[Asker]":
-    """Give an asker of `provider` that works here, or in new processes, which share nothing with this one's threads."""
-    if processes == 1:
-        yield Asker(provider, None)
-        return
-    with started_processes_are_spared():
-        pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
-    try:
-        yield Asker(provider, pool)
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
 class Asker:
     """A memory of a provider's answers, which asks once for equal runs of layers."""
 
-    def __init__(self, provider: StageProvider, pool: ProcessPoolExecutor | None) -> None:
+    def __init__(self, provider: StageProvider) -> None:
         self.provider = provider
-        self.pool = pool
-        self.pickled = pickle.dumps(provider) if pool else b""
         self.known: dict[Hashable, tuple[StageCost, ...]] = {}
 
     def ask(self, runs: Sequence[tuple[int, int, Submesh]]) -> list[tuple[StageCost, ...]]:
         """Return the options of every run (first layer, end, submesh) that no other option beats in everything."""
         kinds = tuple(self.provider.kinds)
         keys = [(kinds[first:end], shape) for first, end, shape in runs]
-        new = {key: run for key, run in zip(keys, runs, strict=True) if key not in self.known}
-        if new:
-            columns = list(zip(*new.values(), strict=True))
-            if self.pool:
-                with started_processes_are_spared():
-                    answers = self.pool.map(_ask_in_worker, repeat(self.pickled), *columns)
-            else:
-                answers = map(self.provider.options, *columns)
-            self.known.update(zip(new, map(pareto, answers), strict=True))
+        for key, run in zip(keys, runs, strict=True):
+            if key not in self.known:
+                self.known[key] = pareto(self.provider.options(*run))
         return [self.known[key] for key in keys]
-
-
-@lru_cache(maxsize=1)
-def _unpickled(pickled: bytes) -> StageProvider:
-    """The provider of a worker, which keeps what it has learnt from one question to the next."""
-    provider: StageProvider = pickle.loads(pickled)
-    return provider
-
-
-def _ask_in_worker(pickled: bytes, first: int, end: int, submesh: Submesh) -> Sequence[StageCost]:
-    return _unpickled(pickled).options(first, end, submesh)
 
 
 def _tables(

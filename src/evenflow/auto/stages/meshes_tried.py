@@ -143,7 +143,6 @@ def _solved(
         layers,
         [(one.mesh, _training(one.submesh, request)) for one in tried],
         deadline=request.deadline.share(_SHARDING_SHARE),
-        processes=request.processes,
         only_plain=only_plain,
     )
     with closing(solved):

@@ -49,11 +49,9 @@ class TwoLevelRequest:
     """Axes of the logical meshes that stages are tried on: 2, or 3, which takes longer and may find more."""
     fixed: Fixed = field(default_factory=Fixed)
     """What every plan must keep to."""
-    processes: int = 1
-    """Processes that solve integer programs side by side."""
 
     def __post_init__(self) -> None:
-        for name, least in (("num_microbatches", 1), ("optimizer_bytes_per_parameter", 0), ("processes", 1)):
+        for name, least in (("num_microbatches", 1), ("optimizer_bytes_per_parameter", 0)):
             value = getattr(self, name)
             if value < least:
                 raise InputError(value=value, rule=_("must be at least {least}", least=least), place=name)

@@ -32,10 +32,7 @@ class StageCost:
 
 
 class StageProvider(Protocol):
-    """Knows what stages cost. Adding a layer to a run never makes it faster or smaller; this is relied upon.
-
-    Several processes ask, so a provider can be pickled, and should be small.
-    """
+    """Knows what stages cost. Adding a layer to a run never makes it faster or smaller; this is relied upon."""
 
     @property
     def cluster(self) -> Cluster:

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from evenflow.auto.deadline import Deadline
-from evenflow.auto.stages.candidates import Asker, Candidates, asking, evaluate
+from evenflow.auto.stages.candidates import Asker, Candidates, evaluate
 from evenflow.auto.stages.dynamic_program import StagePlan, StagePlans, has_plan, least_memory_bytes
 from evenflow.auto.stages.in_flight import assumed_schedule, in_flight_microbatches
 from evenflow.auto.stages.stage_provider import StageCost, StageProvider
@@ -33,7 +33,6 @@ def plan_stages(
     provider: StageProvider,
     *,
     schedule: str = "1f1b",
-    processes: int = 1,
     num_stages: int | None = None,
     deadline: Deadline | None = None,
 ) -> StagesOutcome:
@@ -46,13 +45,12 @@ def plan_stages(
     """
     family = assumed_schedule(schedule)
     deadline = deadline or Deadline.after(math.inf)
-    with asking(provider, processes=processes) as asker:
-        search = _StageSearch(asker=asker, schedule=family, num_stages=num_stages, deadline=deadline)
-        candidates = search.candidates()
-        plans = search.best(candidates)
-        shortage = None
-        if plans.best is None:
-            shortage = Shortage(memory_bytes=search.least_memory(), num_nodes=_enough_nodes(search))
+    search = _StageSearch(asker=Asker(provider), schedule=family, num_stages=num_stages, deadline=deadline)
+    candidates = search.candidates()
+    plans = search.best(candidates)
+    shortage = None
+    if plans.best is None:
+        shortage = Shortage(memory_bytes=search.least_memory(), num_nodes=_enough_nodes(search))
     laid_out = {plan: search.laid_out(plan, candidates) for plan in plans.alternatives}
     return StagesOutcome(
         plan=laid_out[plans.best] if plans.best else None,
@@ -66,10 +64,9 @@ def plan_stages(
 
 def has_even_plan(provider: StageProvider, *, schedule: str, num_stages: int | None = None) -> bool:
     """Tell whether a pipeline of equal submeshes with evenly many layers fits: whether there is a plan, but quickly."""
-    with asking(provider) as asker:
-        family = assumed_schedule(schedule)
-        search = _StageSearch(asker=asker, schedule=family, num_stages=num_stages, deadline=Deadline.after(math.inf))
-        return any(True for _step in search._even_steps())
+    family, never = assumed_schedule(schedule), Deadline.after(math.inf)
+    search = _StageSearch(asker=Asker(provider), schedule=family, num_stages=num_stages, deadline=never)
+    return any(True for _step in search._even_steps())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,9 +184,8 @@ def _enough_nodes(search: _StageSearch) -> int | None:
 
     def enough(num_nodes: int) -> bool:
         larger = replace(search.cluster, num_nodes=num_nodes)
-        with asking(search.provider.on(larger)) as asker:
-            other = replace(search, asker=asker)
-            candidates = other.candidates_within(larger.memory_bytes, None)
+        other = replace(search, asker=Asker(search.provider.on(larger)))
+        candidates = other.candidates_within(larger.memory_bytes, None)
         try:
             return has_plan(
                 candidates.costs,

@@ -1,6 +1,5 @@
 """The verb ``evenflow auto``."""
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from evenflow.auto.deadline import Deadline
     from evenflow.auto.planner import AutoPlan
 from evenflow.cluster import Accelerator, Cluster
-
-MOST_PROCESSES = 8
 
 
 @click.command()
@@ -248,7 +245,6 @@ def _plan(
         fixed=Fixed(**fixed),
         own=None if own is None else OwnCut(layers=own.layers, recompute=own.recompute),
         deadline=deadline,
-        processes=min(MOST_PROCESSES, os.cpu_count() or 1),
         name=config.name,
         progress=progress,
     )
