@@ -9,6 +9,7 @@ from evenflow.language import _
 from evenflow.model import Abilities, Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.refusal import refusal
+from evenflow.tune.rules import DegreeRules
 
 _MOST_DIGITS = 9
 """Digits of a number in a version; a date has eight."""
@@ -84,6 +85,8 @@ class Target:
     """Return the same with what stages of several devices do; raises InputError for what the framework does not. None
     where degrees cannot be written.
     """
+    degree_rules: Callable[[str], DegreeRules] = lambda version: DegreeRules()
+    """What the degrees of a training must keep to; by default what no training can."""
     read: Callable[[str, str, GivenSizes], Baseline] | None = None
     """Return the plan in a text of the framework's configuration, given the name of its file and what the user says
     beside; raises InputError where it cannot be told.

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.predict.layer_work import expert_tensor
 from evenflow.predict.training import Sharding, Training
 from evenflow.tune.axes import Axis, value_of
 
@@ -14,9 +16,15 @@ class DegreeRule:
 
     axis: Axis
     """What breaks it."""
-    text: str
-    """What must hold, as the rule of an `InputError`: ``must be at least ...``; translated."""
+    text: str | Callable[[Training], str]
+    """What must hold, as the rule of an `InputError`: ``must be at least ...``; a translated sentence, or a function
+    that makes one for a training.
+    """
     holds: Callable[[Training], bool]
+
+    def rule(self, training: Training) -> str:
+        """Return the sentence for this training."""
+        return self.text if isinstance(self.text, str) else self.text(training)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +44,21 @@ class DegreeRules:
         """Return the stages of ZeRO that exist with so many pipeline ranks."""
         return self.shardings if pipeline == 1 else self.pipeline_shardings
 
-    def refusals(self, training: Training) -> Iterator[InputError]:
-        """Yield the reasons why the framework cannot run `training`."""
+    def refusals(self, training: Training, *, title: str) -> Iterator[InputError]:
+        """Yield the reasons why the framework cannot run `training`; `title` names it, and is empty without one."""
+        degrees = training.degrees
+        known = self.known(degrees.pipeline)
+        if degrees.sharding not in known:
+            yield _refusal(training, Axis.ZERO, _("must be one of {names}", names=", ".join(known)), title)
+        if training.model.experts is not None and not self.splits_experts:
+            usual = 1 if degrees.expert > 1 else degrees.tensor
+            if expert_tensor(training) != usual:
+                yield _refusal(training, Axis.EXPERT_TENSOR, _("must be {number}", number=usual), title)
         for each in self.rules:
             if not each.holds(training):
-                yield InputError(value=value_of(training, each.axis), rule=each.text, place=each.axis)
+                yield _refusal(training, each.axis, each.rule(training), title)
+
+
+def _refusal(training: Training, axis: Axis, rule: str, title: str) -> InputError:
+    named = _("{rule} for {title}", rule=rule, title=title) if title else rule
+    return InputError(value=value_of(training, axis), rule=named, place=axis)

@@ -61,7 +61,7 @@ def most_of(question: Question) -> dict[Axis, int]:
 
 
 def _refusals(question: Question, training: Training) -> Iterator[InputError]:
-    yield from question.rules.refusals(training)
+    yield from question.rules.refusals(training, title=question.title)
     try:
         check_training(training, question.topology.accelerator)
         sizes = Sizes(
@@ -70,7 +70,7 @@ def _refusals(question: Question, training: Training) -> Iterator[InputError]:
             num_microbatches=training.microbatches,
         )
         assert training.schedule is not None
-        if question.abilities is not None:
+        if question.abilities is not None and training.degrees.pipeline > 1:  # what it runs of a pipeline
             yield from question.abilities.refusals(sizes, training.schedule, title=question.title)
     except InputError as error:
         yield error

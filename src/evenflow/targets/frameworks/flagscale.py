@@ -13,6 +13,7 @@ from evenflow.export.yaml_edit import entry_lines
 from evenflow.language import _
 from evenflow.model import FULL, SELECT, Abilities, Plan, Recomputation, Scope
 from evenflow.targets.flagscale.reader import BLOCK, GRANULARITIES, METHODS, NUMBERS, SPLIT, read_sections
+from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron.settings import recompute_settings
 from evenflow.targets.target import Piece, Target, Written
 
@@ -73,6 +74,7 @@ TARGET = Target(
     page="flagscale",
     abilities=_abilities,
     write=_write,
+    degree_rules=lambda version: megatron_rules(),
     read=read_sections,
     recognise=_recognise,
 )

@@ -4,7 +4,8 @@ from evenflow.language import _
 from evenflow.model import Abilities, Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.megatron.baseline import is_run, read_run
-from evenflow.targets.megatron.degrees import degree_flags, degree_notes
+from evenflow.targets.megatron.degrees.degree_flags import degree_flags, degree_notes
+from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron.edit import apply_flags
 from evenflow.targets.megatron.flags import (
     CUT_FLAGS,
@@ -67,6 +68,7 @@ TARGET = Target(
     page="megatron",
     abilities=_abilities,
     write=_write,
+    degree_rules=lambda version: megatron_rules(),
     write_degrees=_write_degrees,
     read=read_run,
     recognise=lambda text, file: is_run(text, file) and not is_script(text, file),

@@ -2,6 +2,7 @@
 
 from evenflow.language import _
 from evenflow.model import FULL, SELECT, Abilities, Plan, Recomputation, Scope
+from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron.edit import apply_flags
 from evenflow.targets.megatron.flags import CUT_FLAGS, megatron_abilities, plan_flags, plan_notes, shell_array
 from evenflow.targets.target import Piece, Target, Written
@@ -51,5 +52,6 @@ TARGET = Target(
     page="megatron",
     abilities=_abilities,
     write=_write,
+    degree_rules=lambda version: megatron_rules(),
     apply=_apply,
 )

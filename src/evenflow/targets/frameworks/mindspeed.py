@@ -7,6 +7,7 @@ has ``--num-layer-list``, a number for each rank. [MindSpeed, `UnalignedPipeline
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan
+from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron.flags import (
     CUT_FLAGS,
     STOCK_WAYS,
@@ -73,6 +74,7 @@ TARGET = Target(
     page="mindspeed",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
     write=_write,
+    degree_rules=lambda version: megatron_rules(),
     read=read_script,
     recognise=is_script,
 )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.targets.megatron.baseline import baseline
+from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron.flags import STOCK_WAYS, megatron_abilities, shell_array
 from evenflow.targets.megatron.settings import pipeline_settings, recompute_settings, settings_notes
 from evenflow.targets.megatron.shell_arguments import flags_of, shell_arguments, training_words
@@ -73,6 +74,7 @@ TARGET = Target(
     page="ms-swift",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
     write=_write,
+    degree_rules=lambda version: megatron_rules(),
     read=_read,
     recognise=lambda text, file: bool(_COMMAND.search(text)) and "--pipeline_model_parallel" in text,
 )

@@ -12,6 +12,7 @@ from evenflow.errors import InputError
 from evenflow.export.yaml_edit import entry_lines
 from evenflow.language import _
 from evenflow.model import FULL, SELECT, Abilities, Plan, Recomputation, Scope, SizeRule, looped
+from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron.flags import megatron_abilities
 from evenflow.targets.megatron.settings import pipeline_settings, recompute_settings, settings_notes
 from evenflow.targets.megatron.yaml_settings import apply_settings, mtp_layers_in, section_of
@@ -107,6 +108,7 @@ TARGET = Target(
     page="primus",
     abilities=_abilities,
     write=_write,
+    degree_rules=lambda version: megatron_rules(),
     read=lambda text, file, given: read_overrides(section_of(text, _module_path(text, file), file=file), given),
     recognise=lambda text, file: bool(_MODULES.search(text) and _FRAMEWORK.search(text)),
     apply=_apply,

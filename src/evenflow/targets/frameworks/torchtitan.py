@@ -4,6 +4,7 @@ from evenflow.language import _
 from evenflow.model import FULL, KNOWN_KINDS, Abilities, Empty, Groups, Recomputation, Scope, SizeRule
 from evenflow.targets.target import Target
 from evenflow.targets.torch.order_csv import whole_backward_families
+from evenflow.targets.torchtitan.degree_rules import degree_rules
 from evenflow.targets.torchtitan.editor import apply
 from evenflow.targets.torchtitan.reader import read
 from evenflow.targets.torchtitan.settings_file import is_settings, told_version
@@ -41,6 +42,7 @@ TARGET = Target(
     abilities=_abilities,
     write=write,
     write_degrees=write_degrees,
+    degree_rules=degree_rules,
     read=read,
     recognise=is_settings,
     apply=apply,

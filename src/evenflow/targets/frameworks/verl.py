@@ -7,6 +7,7 @@ from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.targets.megatron.arguments import arguments_of
 from evenflow.targets.megatron.baseline import baseline
+from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron.flags import STOCK_WAYS, megatron_abilities
 from evenflow.targets.megatron.settings import (
     Setting,
@@ -85,6 +86,7 @@ TARGET = Target(
     page="verl",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
     write=_write,
+    degree_rules=lambda version: megatron_rules(),
     read=_read,
     recognise=lambda text, file: f"{_MEGATRON}." in text,
 )

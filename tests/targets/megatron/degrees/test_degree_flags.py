@@ -12,7 +12,7 @@ from evenflow.predict.training import Degrees, Sharding
 from evenflow.profiles.measured.logs.megatron import MEGATRON
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.frameworks.megatron import TARGET
-from evenflow.targets.megatron.degrees import degree_flags, degree_notes
+from evenflow.targets.megatron.degrees.degree_flags import degree_flags, degree_notes
 from tests.profiles.measured.logs.test_megatron import parsed
 
 SIZES = st.integers(1, 64)

@@ -1,0 +1,1 @@
+"""The degrees of parallelism of Megatron-LM and its relatives: rules, flags."""
