@@ -80,6 +80,15 @@ def test_what_stands_there_is_read() -> None:
     assert (product.reads, product.gives, product.experts) == ((1,), (PARTIAL,), None)
     assert before.products["model.layers.1.mlp.experts"].experts == (0,)
     assert after.output is None
+    assert plan.expert_capacity is None
+    limited = parse_mesh_plan(text(expert_capacity=1.25), place="plan.json")
+    assert limited is not None
+    assert limited.expert_capacity == 1.25
+    assert limited.stages[0].token_groups() == {"model.layers.1.mlp.experts": 1}
+    split = {**STAGE["products"], "model.layers.1.mlp.experts": {"reads": "S(0)", "gives": "S(0)", "experts": "S(0)"}}
+    apart = parse_mesh_plan(first(products=split), place="plan.json")
+    assert apart is not None
+    assert apart.stages[0].token_groups() == {"model.layers.1.mlp.experts": 2}
     assert parse_sizes(text(), place="plan.json") == (8, 8, 4)
 
 
@@ -109,6 +118,9 @@ def test_other_plan_files_have_none(tmp_path: Path) -> None:
         (first(products={"w": {"reads": "R", "gives": "P", "experts": "P"}}), "experts"),
         (first(products={"w": {"reads": "R", "gives": "P", "experts": 0}}), "experts"),
         (first(input={"shape": [4, 8], "item_bytes": 8, "placement": "S(2)"}), r"stages\[0\].input"),
+        (text(expert_capacity=0.5), "plan.json: expert_capacity must be a number from 1 to 1,000"),
+        (text(expert_capacity="1"), "expert_capacity"),
+        (text(expert_capacity=None), "expert_capacity"),
         (text(stages=[]), "stages"),
         (text(cluster={**CLUSTER, "mesh": [3]}), "cluster.mesh"),
         (text(cluster={**CLUSTER, "mesh": [0, 3]}), "cluster"),

@@ -39,6 +39,7 @@ def plan_config(
     most_axes: int = FEWEST_AXES,
     schedule: str = "1f1b",
     fixed: Fixed | None = None,
+    expert_capacity: float | None = None,
     own: OwnCut | None = None,
     time_limit_s: float = TIME_LIMIT_S,
     deadline: Deadline | None = None,
@@ -93,6 +94,7 @@ def plan_config(
         most_axes=most_axes,
         schedule=schedule,
         fixed=fixed or Fixed(),
+        expert_capacity=expert_capacity,
         deadline=deadline,
     )
     if sizes is None:

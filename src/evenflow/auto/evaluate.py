@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from evenflow.auto.kept_ways import restricted
 from evenflow.auto.placed_pipeline import place
-from evenflow.auto.planner import AutoPlan
+from evenflow.auto.planner import AutoPlan, capacity_notes
 from evenflow.auto.stages.meshes_tried import sharded_stages
 from evenflow.auto.stages.plain_grids import priced_grids
 from evenflow.auto.stages.request import TwoLevelRequest, silent
@@ -75,4 +75,5 @@ def evaluate_row(
         refinement=None,
         pipeline=place(search, None, provider, row),
         is_own=True,
+        notes=capacity_notes(request.expert_capacity),
     )

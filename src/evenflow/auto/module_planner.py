@@ -40,6 +40,7 @@ def plan(
     most_axes: int = FEWEST_AXES,
     schedule: str = "1f1b",
     fixed: Fixed | None = None,
+    expert_capacity: float | None = None,
     time_limit_s: float = TIME_LIMIT_S,
 ) -> AutoPlan:
     """Return the stages of a model, their submeshes and the sharding of every operator.
@@ -68,6 +69,7 @@ def plan(
         most_axes=most_axes,
         schedule=schedule,
         fixed=fixed or Fixed(),
+        expert_capacity=expert_capacity,
         deadline=Deadline.after(time_limit_s),
     )
     most_layers = EVEN_LAYERS_PER_DEVICE * cluster.num_devices

@@ -6,7 +6,7 @@ Every step takes the values of those before it and returns one; `plan_row` hands
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evenflow.auto.deadline import Deadline
 from evenflow.auto.kept_ways import restricted
@@ -123,7 +123,7 @@ class AutoPlan:
     @property
     def mesh_plan(self) -> MeshPlan:
         """The plan as `evenflow.run.pipeline` takes it. Only where there is a plan."""
-        return self._placed.mesh_plan
+        return replace(self._placed.mesh_plan, expert_capacity=self.request.expert_capacity)
 
     @property
     def simulation(self) -> Simulation:
@@ -158,6 +158,7 @@ class SearchedRow:
             pipeline=pipeline,
             notes=(
                 self.request.overlap.note(),
+                *capacity_notes(self.request.expert_capacity),
                 *_waited_for(pipeline, self.request.overlap),
                 *_left_out(self.provider, self.request.deadline),
             ),
@@ -181,6 +182,19 @@ def search_row(row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[s
     if search.shortest is not None:
         answer_exists()
     return SearchedRow(row=row, request=request, provider=provider, search=search)
+
+
+def capacity_notes(capacity: float | None) -> tuple[str, ...]:
+    """Return a sentence that says what is dropped where experts have a capacity."""
+    if capacity is None:
+        return ()
+    return (
+        _(
+            "experts take at most {capacity:g} times an equal share of the tokens that a device routes, and all are "
+            "priced with as many; what exceeds them is dropped, the least weights first",
+            capacity=capacity,
+        ),
+    )
 
 
 def _waited_for(pipeline: PlacedPipeline | None, overlap: Overlap) -> Iterator[str]:

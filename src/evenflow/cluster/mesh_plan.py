@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from evenflow.cluster.cluster import Cluster
 from evenflow.cluster.layout import Layout
@@ -54,6 +55,14 @@ class StageOnMesh:
         """Devices along each axis."""
         return self.input.mesh
 
+    def token_groups(self) -> dict[str, int]:
+        """Return the parts of a microbatch's tokens that are routed apart, by the name of a layer of experts."""
+        return {
+            name: prod(size for size, where in zip(self.mesh, one.reads, strict=True) if where == 0)
+            for name, one in self.products.items()
+            if one.experts is not None
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshPlan:
@@ -61,6 +70,8 @@ class MeshPlan:
 
     cluster: Cluster
     stages: tuple[StageOnMesh, ...]
+    expert_capacity: float | None = None
+    """Room of an expert in shares of an equal load of the tokens that a device routes; None: as many as come."""
 
     def __post_init__(self) -> None:
         devices = self.devices_of_rank()

@@ -6,7 +6,7 @@ from evenflow.cluster import REPLICATE, Cluster, Layout, Link, MeshPlan, Placeme
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.language import _
-from evenflow.ranges import BYTES_PER_S, DEVICES, MEGABYTES, RANKS, SEQUENCES, TIME_NS, TOKENS, Range
+from evenflow.ranges import BYTES_PER_S, DEVICES, EXPERT_CAPACITY, MEGABYTES, RANKS, SEQUENCES, TIME_NS, TOKENS, Range
 from evenflow.units import MEGABYTE
 
 _RANK = Range(least=0, most=RANKS.most - 1)
@@ -32,7 +32,8 @@ def read_mesh_plan(path: Path | str) -> MeshPlan:
 def parse_mesh_plan(text: str, *, place: str) -> MeshPlan | None:
     """Return the stages on their devices in the text of a plan file; None if it is not one of ``evenflow auto``.
 
-    Of its fields, `cluster` and `stages` are read (docs/result-schema.md). `place` names the file in messages.
+    Of its fields, `cluster`, `stages` and `expert_capacity` are read (docs/result-schema.md). `place` names the file
+    in messages.
 
     Raises:
         InputError: a field that is missing, of a wrong type or against the others.
@@ -45,8 +46,9 @@ def parse_mesh_plan(text: str, *, place: str) -> MeshPlan | None:
         raise fields.error("stages", _("must have at least one stage"))
     with fields.at("cluster"):
         cluster = _cluster(fields.inner("cluster"))
+    capacity = fields.number("expert_capacity", EXPERT_CAPACITY) if "expert_capacity" in fields else None
     with fields.at("stages"):
-        return MeshPlan(cluster=cluster, stages=stages)
+        return MeshPlan(cluster=cluster, stages=stages, expert_capacity=capacity)
 
 
 def parse_sizes(text: str, *, place: str) -> tuple[int, int, int]:

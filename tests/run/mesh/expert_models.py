@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +18,7 @@ from evenflow.run import pipeline
 from evenflow.run.engine.stages import cut
 from evenflow.run.job.models import norm_in_float64
 from evenflow.schedule import schedule_of
+from evenflow.torch_model.experts.capacity import limit_experts
 from evenflow.torch_model.parts import ModelRow
 from evenflow.torch_model.rows import as_row
 from tests.run.cases import NUM_STEPS, Answer
@@ -91,13 +94,25 @@ def mesh_plan(plan: Plan, model: ModelRow, ranks: Sequence[On]) -> MeshPlan:
     return MeshPlan(cluster=cluster(sum(len(where.devices) for where in ranks)), stages=tuple(found))
 
 
-def expert_case(kind: str, plan: Plan, ranks: tuple[On, ...], rank: int) -> Answer:
+def expert_case(kind: str, plan: Plan, ranks: tuple[On, ...], rank: int, *, capacity: float | None = None) -> Answer:
     """Two steps on the meshes against the library's own loop over experts in the unsplit model."""
     data = batch(plan)
     layered = as_row(model(kind, plan.num_layers))
-    pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=mesh_plan(plan, layered, ranks))
+    where = replace(mesh_plan(plan, layered, ranks), expert_capacity=capacity)
+    pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=where)
     losses = [pipe.step(data) for _ in range(NUM_STEPS)]
     whole = model(kind, plan.num_layers)
+    dropped = [0]
+    for name, groups in (one for stage in where.stages for one in stage.token_groups().items()):
+        if capacity is not None:  # the microbatches of the batch are groups as well
+            experts = whole.get_submodule(name)
+            limit_experts(experts, capacity, groups * plan.num_microbatches)
+            experts.register_forward_pre_hook(partial(_count, dropped))
     expected = loss_fn(whole(data[0]).logits, data[1])
     (NUM_STEPS * expected).backward()
-    return compared(pipe, whole, rank, last=losses[-1], expected=expected)
+    answer = compared(pipe, whole, rank, last=losses[-1], expected=expected)
+    return answer if capacity is None else replace(answer, found=dropped[0])
+
+
+def _count(dropped: list[int], _module: nn.Module, given: tuple[torch.Tensor, ...]) -> None:
+    dropped[0] += int((given[2] == 0).sum())

@@ -38,7 +38,19 @@ MESHES: dict[str, tuple[str, Plan, tuple[On, ...]]] = {
     "deepseek, experts that are summed x experts": ("deepseek_v3", ONE_STAGE, square(SUMMED, EXPERT)),
     "deepseek, two stages": ("deepseek_v3", PAIR, half(EXPERT, WIDTH)),
 }
-CASES: dict[str, Callable[[int], Answer]] = {name: partial(expert_case, *mesh) for name, mesh in MESHES.items()}
+LIMITED: dict[str, tuple[str, Plan, tuple[On, ...], float]] = {
+    "mixtral, experts over four, at most an equal load": ("mixtral", ONE_STAGE, FOUR, 1.0),
+    "mixtral, data x width, at most 1.25": ("mixtral", ONE_STAGE, square(DATA, WIDTH), 1.25),
+    "mixtral, experts x data, at most 1.1": ("mixtral", ONE_STAGE, square(EXPERT, DATA), 1.1),
+    "gpt-oss, experts x width, at most 1.1": ("gpt_oss", ONE_STAGE, square(EXPERT, WIDTH), 1.1),
+    "deepseek, experts that are summed x experts, at most 1.2": ("deepseek_v3", ONE_STAGE, square(SUMMED, EXPERT), 1.2),
+    "deepseek, two stages, at most 1.5": ("deepseek_v3", PAIR, half(EXPERT, WIDTH), 1.5),
+}
+CASES: dict[str, Callable[[int], Answer]] = {
+    **{name: partial(expert_case, *mesh) for name, mesh in MESHES.items()},
+    **{name: partial(expert_case, *mesh, capacity=factor) for name, (*mesh, factor) in LIMITED.items()},
+    "mixtral, room for all": partial(expert_case, "mixtral", ONE_STAGE, FOUR, capacity=2.0),
+}
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +67,17 @@ def test_losses_and_gradients_are_those_of_one_device(answers: dict[str, list[An
     losses = [answer.loss_error for answer in answers[name] if answer.loss_error is not None]
     assert losses
     assert max(losses) <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_some_tokens_were_dropped(answers: dict[str, list[Answer]], name: str) -> None:
+    assert answers[name][0].found > 0
+
+
+def test_nothing_is_dropped_where_all_find_room(answers: dict[str, list[Answer]]) -> None:
+    free, limited = (answers[f"mixtral, {name}"][0] for name in ("experts over four", "room for all"))
+    assert limited.found == 0
+    assert (limited.loss_error, limited.error) == (free.loss_error, free.error)
 
 
 def test_a_device_keeps_its_own_experts_only(answers: dict[str, list[Answer]]) -> None:

@@ -7,6 +7,7 @@ for each kind, mesh and memory level, gives the cost of every stage that a pipel
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from evenflow.auto.deadline import Deadline
@@ -62,9 +63,10 @@ def costs_on(
 ) -> Generator[MeshCosts]:
     """Costs of every run of layers on each mesh, when trained so, up to the first for which the time is too short.
 
-    With `only_plain` nothing is sharded freely.
+    All of them have the same capacity of experts. With `only_plain` nothing is sharded freely.
     """
-    table = StrategyTable(rules=torch_rules)
+    capacity = next((training.expert_capacity for _, training in meshes), None)
+    table = StrategyTable(rules=partial(torch_rules, expert_capacity=capacity))
     has_experts = any(expert_parameters(graph, origins_of(graph)) for graph in layers.graphs)
     has_attention = any(ATTENTION in one.target for graph in layers.graphs for one in graph.operators)
     for mesh, training in meshes:

@@ -45,13 +45,13 @@ class OperatorStrategy:
     """How many times an equal share of the computation the busiest device has."""
 
 
-def torch_rules(call: Hashable, axis_size: int) -> frozenset[AxisRule] | None:
+def torch_rules(call: Hashable, axis_size: int, *, expert_capacity: float | None = None) -> frozenset[AxisRule] | None:
     """Return the rules of a captured call, from torch; None where there are none."""
     from evenflow.auto.sharding.rules.extra_rules import extra_rules
     from evenflow.auto.trace.dtensor_adapter import Call, NoRuleError, registered_rules
 
     assert isinstance(call, Call)
-    rules = extra_rules(call)
+    rules = extra_rules(call, expert_capacity=expert_capacity)
     if rules is None:
         try:
             rules = registered_rules(call, axis_size)

@@ -45,6 +45,8 @@ def _part_ns(
         for tensor, placement, moved in placed
         if moved
     )
+    if not cost.flops:  # of products it is mostly matrices, of which every device has its equal share
+        moved_bytes *= strategy.work
     return cost.time_ns(
         mesh.accelerator,
         work_parts=work_split(strategy, mesh) / strategy.work,

@@ -40,6 +40,8 @@ class Training:
     """State beside parameter and gradient: 8 for Adam in float32, 12 with a float32 copy of a 16-bit parameter."""
     overlap: Overlap = USUAL
     """Exchanges that run under computation."""
+    expert_capacity: float | None = None
+    """Shares of an equal load that an expert takes at most; None: as many tokens as come."""
 
     def __post_init__(self) -> None:
         for name, least in (

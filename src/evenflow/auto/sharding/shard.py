@@ -1,6 +1,7 @@
 """Finds the best sharding of a module's operators on a mesh."""
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from evenflow.auto.sharding.builder import build
@@ -37,12 +38,13 @@ def shard(
     """
     from evenflow.auto.trace.capture import capture
 
-    table = StrategyTable(rules=torch_rules)
+    training = training or Training()
+    table = StrategyTable(rules=partial(torch_rules, expert_capacity=training.expert_capacity))
     return shard_graph(
         capture(module, example_input),
         mesh,
         table,
-        training=training or Training(),
+        training=training,
         memory_limit_bytes=memory_limit_bytes,
         time_limit_s=time_limit_s,
     )

@@ -10,6 +10,7 @@ from evenflow.auto.sharding.layer_costs import costs_on
 from evenflow.auto.sharding.least_work import least_work
 from evenflow.auto.sharding.mesh_costs import MeshCosts
 from evenflow.auto.sharding.program import Training
+from evenflow.auto.sharding.solution_plan import EXPERTS_TARGET
 from evenflow.auto.stages.request import TwoLevelRequest, silent
 from evenflow.auto.stages.sharded_stages import ShardedStages
 from evenflow.auto.stages.stage_search import has_even_plan
@@ -59,6 +60,7 @@ def sharded_stages(
     ends = [*order[: len(row.head)], *order[len(order) - len(row.tail) :]]
     layers = with_placements(capture_layers(kinds, order), row.parts, request.fixed.placements)
     request.fixed.check(request.cluster, len(row.body))
+    _check_capacity(layers, request.expert_capacity)
     if request.deadline.is_over:
         raise request.deadline.too_short()
     empty = ShardedStages(
@@ -129,6 +131,17 @@ def uneven_notes(samples: int, request: TwoLevelRequest) -> tuple[str, ...]:
     )
 
 
+def _check_capacity(layers: CapturedLayers, capacity: float | None) -> None:
+    has_experts = any(one.target == EXPERTS_TARGET for graph in layers.graphs for one in graph.operators)
+    if capacity is not None and not has_experts:
+        raise InputError(
+            value=capacity,
+            rule=_("must not be given for a model without experts"),
+            place="--expert-capacity",
+            remedy=_("leave it out"),
+        )
+
+
 def _rank(cluster: Cluster, shape: Submesh) -> tuple[int, int, int]:
     first = [cluster.num_devices, cluster.devices_per_node, 1]
     place = first.index(shape.num_devices) if shape.num_devices in first else len(first)
@@ -166,4 +179,5 @@ def _training(shape: Submesh, request: TwoLevelRequest) -> Training:
         microbatches_in_flight=min(request.num_microbatches, most_stages),
         optimizer_bytes_per_parameter=request.optimizer_bytes_per_parameter,
         overlap=request.overlap,
+        expert_capacity=request.expert_capacity,
     )

@@ -9,6 +9,7 @@ from evenflow.auto.stages.in_flight import assumed_schedule
 from evenflow.cluster import A100, FEWEST_AXES, MOST_AXES, Accelerator, Cluster
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.ranges import EXPERT_CAPACITY
 
 ADAM_STATE_BYTES = 12
 """Bytes that mixed precision keeps beside a 16-bit parameter and its gradient: a 32-bit copy and two moments.
@@ -49,6 +50,9 @@ class TwoLevelRequest:
     """Axes of the logical meshes that stages are tried on: 2, or 3, which takes longer and may find more."""
     fixed: Fixed = field(default_factory=Fixed)
     """What every plan must keep to."""
+    expert_capacity: float | None = None
+    """Shares of an equal load that an expert takes at most of the tokens that a device routes; what exceeds them is
+    dropped. None: as many tokens as come."""
 
     def __post_init__(self) -> None:
         for name, least in (("num_microbatches", 1), ("optimizer_bytes_per_parameter", 0)):
@@ -58,4 +62,6 @@ class TwoLevelRequest:
         if not FEWEST_AXES <= self.most_axes <= MOST_AXES:
             rule = _("must be {fewest} or {most}", fewest=FEWEST_AXES, most=MOST_AXES)
             raise InputError(value=self.most_axes, rule=rule, place="most_axes")
+        if self.expert_capacity is not None:
+            EXPERT_CAPACITY.check(self.expert_capacity, place="expert_capacity")
         assumed_schedule(self.schedule)

@@ -40,6 +40,8 @@ class AutoSetting:
     """Bytes of weight, gradient and optimizer state; None: those of `optimizer`."""
     overlap: tuple[str, ...]
     """What runs under the computation of a stage."""
+    expert_capacity: float | None
+    """Shares of an equal load that an expert takes at most; None: as many tokens as come."""
     most_axes: int
     """Axes of the logical meshes that stages are tried on."""
     schedule: str
@@ -58,6 +60,7 @@ class AutoSetting:
             "optimizer": self.optimizer,
             **({} if self.bytes_per_parameter is None else {"bytes_per_parameter": self.bytes_per_parameter}),
             "overlap": self.overlap,
+            **({} if self.expert_capacity is None else {"expert_capacity": self.expert_capacity}),
             "axes": self.most_axes,
         }
 

@@ -23,7 +23,7 @@ from evenflow.run.job.rank_environment import rank_environment
 from evenflow.run.measure.calibrate import Calibration, calibrate
 from evenflow.run.measure.live_memory import local_part, memory_meter
 from evenflow.run.measure.recorder import Recorder, clock_offset_ns, synchronize
-from evenflow.run.measure.verify import Unsplit, gathered_gradients, gradient_error, loss_error
+from evenflow.run.measure.verify import Unsplit, gathered_gradients, gradient_error, limit_as_planned, loss_error
 from evenflow.run.values.aa_report import Mismatch
 from evenflow.run.values.run_job import MOST_MEASURED_STEPS, TOLERANCES, WARM_UP_STEPS, Device, RunJob
 from evenflow.run.values.run_result import ActionRow, RankResult, RunResult, StepReport, Verification
@@ -195,6 +195,8 @@ class _Trainer:
     def _unsplit(self) -> Unsplit:
         model = build_model(self.job)
         materialise(model, list(model.parts), seed=self.job.seed, device=self.device)
+        if self.job.mesh_plan is not None:
+            limit_as_planned(model, self.job.mesh_plan)
         return Unsplit(model, next_token_loss, self._optimizer, seed=self.job.seed)
 
     def _optimizer(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:

@@ -9,9 +9,11 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
+from evenflow.cluster import MeshPlan
 from evenflow.run.assembly.pipeline import Pipeline
 from evenflow.run.engine.runtime import LossFunction
 from evenflow.run.engine.seeds import seed_of
+from evenflow.torch_model.experts.capacity import limit_experts
 from evenflow.torch_model.parts import ModelRow
 
 Optimizer = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
@@ -50,6 +52,15 @@ class Unsplit:
             torch.manual_seed(seed_of(self._seed, self._step, self._microbatch, position))
 
         return seed
+
+
+def limit_as_planned(model: ModelRow, plan: MeshPlan) -> None:
+    """Let the experts of an unsplit model drop what those of `plan` drop: every device routes its own tokens."""
+    if plan.expert_capacity is None:
+        return
+    for stage in plan.stages:
+        for name, groups in stage.token_groups().items():
+            limit_experts(model.whole.get_submodule(name), plan.expert_capacity, groups)
 
 
 def gathered_gradients(pipeline: Pipeline) -> dict[str, Tensor] | None:

@@ -6,7 +6,7 @@
     width split                 every device computes a part of every row: a partial sum
     tokens split                a device computes its own tokens
 
-No token is dropped: devices exchange as many rows as there are.
+Devices exchange as many rows as there are. With a capacity each of them drops what exceeds it among its own tokens.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,6 +20,7 @@ from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Sha
 
 from evenflow.cluster import REPLICATED, Product
 from evenflow.torch_model.experts import products
+from evenflow.torch_model.experts.capacity import within_capacity
 from evenflow.torch_model.experts.library import GivenExperts, run_operator
 from evenflow.torch_model.experts.operator import dealt, undealt
 from evenflow.torch_model.experts.products import Matrices
@@ -28,24 +29,24 @@ EXPERTS, WIDTH = 0, 1
 """Dimensions in `Product.experts`."""
 
 
-def set_product(module: Any, product: Product) -> None:
-    """Tell a module of experts how the plan splits it."""
-    module.__dict__["_product_on_mesh"] = product
+def set_product(module: Any, product: Product, capacity: float | None) -> None:
+    """Tell a module of experts how the plan splits it, and how many shares of an equal load an expert takes at most."""
+    module.__dict__["_product_on_mesh"] = product, capacity
 
 
 def compute_experts(module: Any, given: GivenExperts) -> Tensor:
     """Compute experts whose tensors are DTensors; others as one operator."""
     if not isinstance(given.up, DTensor) or not isinstance(given.hidden, DTensor):
         return run_operator(module, given)
-    return _Split(given, module.__dict__.get("_product_on_mesh")).result()
+    return _Split(given, *module.__dict__.get("_product_on_mesh", (None, None))).result()
 
 
 class _Split:
     """Experts with what the devices of every mesh axis share out."""
 
-    def __init__(self, given: GivenExperts, product: Product | None) -> None:
+    def __init__(self, given: GivenExperts, product: Product | None, capacity: float | None) -> None:
         assert isinstance(given.hidden, DTensor)
-        self._given, self._mesh = given, given.hidden.device_mesh
+        self._given, self._mesh, self._capacity = given, given.hidden.device_mesh, capacity
         if product is None or product.experts is None:  # tokens stay split as they are, and matrices are whole
             reads = [0 if placement == Shard(0) else REPLICATED for placement in given.hidden.placements]
             self._experts: Sequence[int] = [REPLICATED] * self._mesh.ndim
@@ -58,6 +59,8 @@ class _Split:
         tokens = [Replicate() if where == REPLICATED else Shard(0) for where in self._by_token]
         sums = [Partial() if self._adds(axis) else own for axis, own in enumerate(tokens)]
         hidden, index, weights = (self._local(one, tokens, sums) for one in (given.hidden, given.index, given.weights))
+        if self._capacity is not None:
+            index = within_capacity(index, weights, given.up.shape[0], self._capacity)
         up, up_bias = self._first()
         down = self._matrix(given.down, 1 if given.transposed else 2)
         down_bias = None if given.down_bias is None else self._matrix(given.down_bias, None)

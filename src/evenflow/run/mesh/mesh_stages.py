@@ -39,6 +39,7 @@ def mesh_stages(
             where=where,
             mesh=meshes[stage.index],
             before_use=parameters.before_use,
+            expert_capacity=plan.expert_capacity,
             seed=settings.seed,
             recompute_modules=settings.recompute_modules,
         )

@@ -82,9 +82,10 @@ class MeshStageModule(StageModule):
         where: StageOnMesh,
         mesh: DeviceMesh,
         before_use: Callable[[Part], None],
+        expert_capacity: float | None,
         **others: Any,
     ) -> None:
-        """`before_use` is called before a part computes."""
+        """`before_use` is called before a part computes; `expert_capacity` is that of `MeshPlan`."""
         super().__init__(stage, _on_mesh(context, mesh), recompute_inside=on_mesh, **others)
         self.mesh = mesh
         self._before_use = before_use
@@ -99,7 +100,7 @@ class MeshStageModule(StageModule):
             for path, module in part.module.named_modules():
                 product = where.products.get(".".join(piece for piece in (part.path, path) if piece))
                 if product is not None and product.experts is not None:
-                    set_product(module, product)
+                    set_product(module, product, expert_capacity)
                 if product is not None:
                     module.register_forward_pre_hook(partial(_read, product))
                     module.register_forward_hook(partial(_give, product))

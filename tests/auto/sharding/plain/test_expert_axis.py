@@ -32,14 +32,15 @@ MESH = Mesh(axes=(AXIS,), accelerator=plain_accelerator(flops_per_s=1e12, memory
 
 
 @cache
-def costs(experts: int = EXPERTS) -> MeshCosts:
+def costs(experts: int = EXPERTS, capacity: float | None = None) -> MeshCosts:
     config = {**CONFIG, "num_local_experts": experts}
     row = read_decoder(as_fields(config, file="tiny"), sequence=SEQUENCE, microbatch=SAMPLES, dtype=Dtype.BFLOAT16)
-    return stage_costs([row.body[0]], [0], [MESH], training=Training(num_microbatches=2))[0]
+    training = Training(num_microbatches=2, expert_capacity=capacity)
+    return stage_costs([row.body[0]], [0], [MESH], training=training)[0]
 
 
-def layer(sharding: Sharding, *, role: AxisRole = AxisRole.EXPERT) -> LayerCost:
-    return costs().layers[0][PlainWay((role,), sharding)]
+def layer(sharding: Sharding, *, role: AxisRole = AxisRole.EXPERT, capacity: float | None = None) -> LayerCost:
+    return costs(capacity=capacity).layers[0][PlainWay((role,), sharding)]
 
 
 @pytest.mark.parametrize("sharding", Sharding)
@@ -71,6 +72,39 @@ def test_the_fullest_device_keeps_more_than_its_share() -> None:
     data, expert = (layer(Sharding.NOTHING, role=role).slope for role in (AxisRole.DATA, AxisRole.EXPERT))
     rows = 2 * ROWS * (HIDDEN + 3 * WIDTH) // AXIS.size
     assert expert.activation_bytes - data.activation_bytes == round((FULLEST - 1) * rows)
+
+
+CAPACITIES = (1.0, 1.125, 3.0)
+
+
+def test_memory_is_that_of_the_capacity() -> None:
+    data = layer(Sharding.NOTHING, role=AxisRole.DATA).slope
+    rows = 2 * ROWS * (HIDDEN + 3 * WIDTH) // AXIS.size
+    for capacity in CAPACITIES:
+        limited = layer(Sharding.NOTHING, capacity=capacity).slope
+        assert limited.activation_bytes - data.activation_bytes == round((capacity - 1) * rows)
+
+
+def test_all_to_alls_are_as_long_as_that_of_the_fullest_device() -> None:
+    for capacity in CAPACITIES:
+        collectives = layer(Sharding.NOTHING, capacity=capacity).plan.collectives
+        sent = {one.time_ns for one in collectives if one.collective is Collective.ALL_TO_ALL}
+        assert sent == {collective_ns(AXIS, Collective.ALL_TO_ALL, round(capacity * 2 * ROWS * HIDDEN))}
+
+
+def test_more_room_is_never_priced_less_and_the_least_is_an_equal_load() -> None:
+    found = [layer(Sharding.NOTHING, capacity=capacity).slope for capacity in CAPACITIES]
+    for numbers in ("forward_ns", "backward_ns", "compute_ns", "communication_ns", "activation_bytes"):
+        values = [getattr(one, numbers) for one in found]
+        assert values == sorted(set(values)), numbers
+    free, least = layer(Sharding.NOTHING).slope, found[0]
+    assert (least.forward_ns, least.backward_ns) == (free.forward_ns, free.backward_ns)
+    assert least.activation_bytes < free.activation_bytes
+
+
+def test_data_parallelism_is_priced_as_without_a_capacity() -> None:
+    same = (layer(Sharding.NOTHING, role=AxisRole.DATA, capacity=one).slope for one in (None, 2.0))
+    assert next(same) == next(same)
 
 
 @pytest.mark.parametrize("sharding", Sharding)

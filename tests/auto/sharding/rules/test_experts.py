@@ -38,12 +38,13 @@ def arguments(*, transposed: bool, biased: bool) -> list[object]:
     return [made[0], index, made[1], made[2], up_bias, made[3], down_bias, "test", transposed]
 
 
-def rules_of(given: list[object]) -> set[AxisRule]:
+def rules_of(given: list[object], *, capacity: float | None = None) -> set[AxisRule]:
     described = tuple(
         TensorArgument(shape=tuple(one.shape), dtype=one.dtype) if isinstance(one, torch.Tensor) else one
         for one in given
     )
-    found = extra_rules(Call(overload=torch.ops.evenflow.experts.default, arguments=described, keywords=()))
+    call = Call(overload=torch.ops.evenflow.experts.default, arguments=described, keywords=())
+    found = extra_rules(call, expert_capacity=capacity)
     assert found is not None
     return found
 
@@ -113,6 +114,18 @@ def test_expert_parallel_sends_rows_there_and_back() -> None:
         "the rows, as many as tokens times experts of each"
     )
     assert rule.load == FULLEST > 1
+
+
+@pytest.mark.parametrize(("capacity", "fullest"), [(1.0, 1.0), (1.125, 1.125), (1.75, 1.75), (8.0, EXPERTS / CHOSEN)])
+def test_a_capacity_bounds_all_that_the_fullest_device_does(capacity: float, fullest: float) -> None:
+    rules = rules_of(arguments(transposed=False, biased=False), capacity=capacity)
+    assert len(rules) == 5
+    split = [rule for rule in rules if rule.inputs[3] == rule.inputs[4] == 0]
+    assert len(split) == 2
+    for rule in rules:
+        wanted = fullest if rule in split else 1.0
+        assert (rule.load, rule.work) == (wanted, wanted)
+        assert {one.share for one in rule.exchanges} <= {fullest}
 
 
 def test_halves_of_equal_width_are_not_split() -> None:

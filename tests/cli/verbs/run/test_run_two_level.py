@@ -32,12 +32,16 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, capture_output=True, text=True, env=environment)
 
 
-def planned(folder: Path, mesh: str) -> Path:
-    (folder / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
+MIXTURE = {**CONFIG, "model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None}
+
+
+def planned(folder: Path, mesh: str, *options: str, config: dict[str, Any] = CONFIG) -> Path:
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     plan = folder / "auto_plan.json"
     done = command(
         *["auto", "--model", str(folder / "config.json"), "--mesh", mesh, "--memory", "1GB", "--microbatches", "3"],
         *["--seq", "8", "--microbatch", "4", "--dtype", "fp32", "--json", str(plan), *FAST_INSIDE],
+        *options,
     )
     assert done.returncode == 0, done.stderr
     return plan
@@ -106,3 +110,15 @@ def test_what_does_not_fit_the_plan_is_refused_before_any_process(plan: Path) ->
     parameters[name] = "everywhere"
     assert "'everywhere'" in refused(with_stage(parameters=parameters))
     assert "devices" in refused(with_stage(devices=[0] * len(fields["stages"][-1]["devices"])))
+
+
+def test_a_plan_keeps_the_capacity_of_experts_and_drops_what_exceeds_it(tmp_path: Path) -> None:
+    place = planned(tmp_path, "1x2", "--expert-capacity", "1", "--fix", "expert=2,data=2", config=MIXTURE)
+    fields = json.loads(place.read_text(encoding="utf-8"))
+    assert fields.pop("expert_capacity") == 1
+    limited = verified(place, 2)
+    place.write_text(json.dumps(fields), encoding="utf-8")
+    free = verified(place, 2)
+    assert limited["verification"]["agrees"]
+    assert free["verification"]["agrees"]
+    assert limited["losses"][0] != pytest.approx(free["losses"][0], rel=1e-9)

@@ -21,17 +21,26 @@ _SENT = {"evenflow::experts": "rows", "evenflow::experts_backward": "weighed"}
 """The rows that go to the experts, and as many come back."""
 
 
-def expert_rules(call: Call) -> set[AxisRule]:
-    """Return the rules of one of the operators of experts."""
+def expert_rules(call: Call, capacity: float | None) -> set[AxisRule]:
+    """Return the rules of one of the operators of experts.
+
+    Where experts are split, a device may have more rows than others. With a capacity, in shares of an equal load, all
+    is that of the fullest one: what it keeps, computes and exchanges. Without one only what it keeps is.
+    """
     name = call.overload._schema.name
     names = tensor_names(call.overload, call.arguments)
     num_inputs = len(call.tensors())
     by_name = dict(zip(names, call.tensors(), strict=False))
+    fullest = 1.0 if capacity is None else _fullest(call, by_name, capacity)
+    kept = FULLEST if capacity is None else fullest
 
-    def rule(placed: Mapping[str, int], *, exchanged: str = "", load: float = 1.0) -> AxisRule:
+    def rule(placed: Mapping[str, int], *, exchanged: str = "", load: float = 1.0, work: float = 1.0) -> AxisRule:
         placements = tuple(placed.get(one, REPLICATE) for one in names)
-        sent = (InnerExchange(collective=Collective.ALL_TO_ALL, tensor=names.index(exchanged)),) if exchanged else ()
-        return AxisRule(inputs=placements[:num_inputs], outputs=placements[num_inputs:], exchanges=sent * 2, load=load)
+        inputs, outputs = placements[:num_inputs], placements[num_inputs:]
+        if not exchanged:
+            return AxisRule(inputs=inputs, outputs=outputs, load=load, work=work)
+        sent = InnerExchange(collective=Collective.ALL_TO_ALL, tensor=names.index(exchanged), share=fullest)
+        return AxisRule(inputs=inputs, outputs=outputs, exchanges=(sent, sent), load=load, work=work)
 
     tokens = {one: 0 for one in names if one in _BY_TOKEN}
     rows = [one for one in names if one in _OF_ROWS]
@@ -43,14 +52,20 @@ def expert_rules(call: Call) -> set[AxisRule]:
         rule(
             {**tokens, **dict.fromkeys(rows, TOKENS), **{one: PARTIAL for one in sums if one not in (*tokens, *rows)}}
         ),
-        rule({**tokens, **own}, exchanged=_SENT.get(name, ""), load=FULLEST),
-        rule(whole_tokens, load=FULLEST),
+        rule({**tokens, **own}, exchanged=_SENT.get(name, ""), load=kept, work=fullest),
+        rule(whole_tokens, load=kept, work=fullest),
     }
     width = _width(name, by_name, transposed=bool(call.arguments[-1]))
     if width is not None:
         split = {one: PARTIAL for one in (*sums, "down_bias") if one in (*_BY_TOKEN, "down_bias")}
         rules.add(rule({**split, **dict.fromkeys(rows, WIDTH), "rows": REPLICATE, "weighed": REPLICATE, **width}))
     return rules
+
+
+def _fullest(call: Call, tensors: Mapping[str, TensorArgument], capacity: float) -> float:
+    """Return how many equal shares of the rows experts may have: no expert gets more than every token once."""
+    experts = tensors["up"].shape[0] if "up" in tensors else call.arguments[-2]
+    return max(1.0, min(capacity, experts / tensors["index"].shape[1]))
 
 
 def _width(name: str, tensors: Mapping[str, TensorArgument], *, transposed: bool) -> dict[str, int] | None:

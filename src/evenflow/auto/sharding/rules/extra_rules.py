@@ -32,10 +32,13 @@ _EACH_IMAGE = """
 """
 
 
-def extra_rules(call: Call) -> set[AxisRule] | None:
-    """Return the rules of `call` where this module knows the operator, else None."""
+def extra_rules(call: Call, *, expert_capacity: float | None = None) -> set[AxisRule] | None:
+    """Return the rules of `call` where this module knows the operator, else None.
+
+    An expert takes at most `expert_capacity` shares of an equal load, or as many tokens as come.
+    """
     if is_of_experts(call.overload):
-        return expert_rules(call)
+        return expert_rules(call, expert_capacity)
     make = _known().get(getattr(call.overload, "overloadpacket", None))
     return make(call) if make else None
 

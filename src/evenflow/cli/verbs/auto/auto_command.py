@@ -84,6 +84,13 @@ from evenflow.cluster import Accelerator, Cluster
     help=f"What runs under the computation of a stage: some of {', '.join(STAGE_OVERLAPS)}; or none.",
 )
 @click.option(
+    "--expert-capacity",
+    type=Number(ranges.EXPERT_CAPACITY),
+    metavar="FACTOR",
+    help="Times an equal share of a device's tokens that an expert takes at most; others are dropped.  "
+    "[default: no limit]",
+)
+@click.option(
     "--axes",
     "most_axes",
     type=Number(ranges.MESH_AXES),
@@ -240,6 +247,7 @@ def _plan(
         optimizer=setting.optimizer,
         bytes_per_parameter=setting.bytes_per_parameter,
         overlap=Overlap.of(setting.overlap),
+        expert_capacity=setting.expert_capacity,
         most_axes=setting.most_axes,
         schedule=setting.schedule,
         fixed=Fixed(**fixed),
