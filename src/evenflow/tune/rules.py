@@ -36,6 +36,8 @@ class DegreeRules:
     pipeline_shardings: tuple[Sharding, ...] = (Sharding.NOTHING, Sharding.OPTIMIZER)
     """Stages of ZeRO beside a pipeline."""
     context_exchange: str = "ring"
+    sequence_parallel: bool = True
+    """Whether tensor-parallel devices split the sequence between their products."""
     splits_experts: bool = True
     """Whether the matrices of an expert can be split as `tensor`, beside experts that are distributed."""
     rules: tuple[DegreeRule, ...] = ()

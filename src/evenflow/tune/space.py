@@ -100,6 +100,7 @@ def _combinations(question: Question) -> Iterator[Training]:
                                 data=data,
                                 expert=expert,
                                 expert_tensor=split,
+                                sequence_parallel=question.rules.sequence_parallel,
                                 sharding=Sharding(str(sharding)),
                                 context_exchange=question.rules.context_exchange,
                             )

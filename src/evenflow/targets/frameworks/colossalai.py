@@ -4,9 +4,14 @@ from collections.abc import Iterator
 
 from evenflow.language import _
 from evenflow.model import FULL, Abilities, Empty, Groups, Plan, Recomputation, Scope, SizeRule
+from evenflow.predict.layer_work import expert_tensor
+from evenflow.predict.training import Sharding
 from evenflow.schedule import FAMILIES, family_placement
+from evenflow.targets.degree_rules import experts_among_data, whole_kv_heads
 from evenflow.targets.stages import stages_of
 from evenflow.targets.target import Piece, Target, Written
+from evenflow.tune.axes import Axis
+from evenflow.tune.rules import DegreeRule, DegreeRules
 
 _ON_A_V = ("1f1b-v", "zbv", "v-half", "v-min", "dualpipe-v")
 """Families that its zero-bubble scheduler runs from nodes."""
@@ -94,6 +99,44 @@ def _lines(plan: Plan, *, on_a_v: bool, recomputes: bool) -> Iterator[str]:
         yield f"plugin.stage_manager.num_layers_per_stage = {layers}"
 
 
+def _degree_rules(version: str) -> DegreeRules:
+    """Return what its plugins for hybrid parallelism can split.
+
+    Sequences are split in one of several modes: as tensor ranks, or around a ring of others. The plugin for experts
+    distributes them over data ranks, splits each as tensor, and turns ZeRO-2 off. [ColossalAI: `HybridParallelPlugin`,
+    `MoeHybridParallelPlugin`, `MixtralPolicy`]
+    """
+    return DegreeRules(
+        shardings=(Sharding.NOTHING, Sharding.OPTIMIZER, Sharding.GRADIENTS),
+        pipeline_shardings=(Sharding.NOTHING, Sharding.OPTIMIZER),
+        rules=(
+            whole_kv_heads(),
+            DegreeRule(
+                axis=Axis.CONTEXT,
+                text=_("must be 1 beside tensor ranks, which split sequences already, and with experts"),
+                holds=lambda training: (
+                    training.degrees.context == 1 or (training.degrees.tensor == 1 and training.model.experts is None)
+                ),
+            ),
+            experts_among_data(),
+            DegreeRule(
+                axis=Axis.EXPERT_TENSOR,
+                text=lambda training: _("must be {number}", number=training.degrees.tensor),
+                holds=lambda training: (
+                    training.model.experts is None or expert_tensor(training) == training.degrees.tensor
+                ),
+            ),
+            DegreeRule(
+                axis=Axis.ZERO,
+                text=_("must be at most 1 for a model with experts"),
+                holds=lambda training: (
+                    training.model.experts is None or training.degrees.sharding is not Sharding.GRADIENTS
+                ),
+            ),
+        ),
+    )
+
+
 TARGET = Target(
     name="colossalai",
     title="ColossalAI",
@@ -102,4 +145,5 @@ TARGET = Target(
     page="colossalai",
     abilities=_abilities,
     write=_write,
+    degree_rules=_degree_rules,
 )

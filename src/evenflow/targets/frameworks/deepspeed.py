@@ -6,8 +6,12 @@ from evenflow.adapters import deepspeed as adapter
 from evenflow.adapters.stage_counts import stage_counts
 from evenflow.language import _
 from evenflow.model import FULL, Abilities, Empty, Plan, Recomputation, Scope
+from evenflow.predict.training import Sharding
+from evenflow.targets.degree_rules import experts_among_data
 from evenflow.targets.entry_lists.deepspeed_reader import is_deepspeed, read_plan
 from evenflow.targets.target import Piece, Target, Written
+from evenflow.tune.axes import Axis
+from evenflow.tune.rules import DegreeRule, DegreeRules
 
 TITLE = "DeepSpeed"
 
@@ -65,6 +69,35 @@ def write(plan: Plan, version: str) -> Written:
     )
 
 
+def degree_rules(version: str) -> DegreeRules:
+    """Return what DeepSpeed can split. [DeepSpeed: `PipelineEngine`, `DeepSpeedEngine`]
+
+    Sequences are exchanged by an all-to-all (Ulysses), which its pipeline has no ranks for; its experts are distributed
+    over data ranks and do not go with ZeRO-3.
+    """
+    return DegreeRules(
+        shardings=tuple(Sharding),
+        pipeline_shardings=(Sharding.NOTHING, Sharding.OPTIMIZER),
+        context_exchange="all-to-all",
+        sequence_parallel=False,
+        rules=(
+            DegreeRule(
+                axis=Axis.CONTEXT,
+                text=_("must be 1 beside a pipeline"),
+                holds=lambda training: training.degrees.context == 1 or training.degrees.pipeline == 1,
+            ),
+            experts_among_data(),
+            DegreeRule(
+                axis=Axis.ZERO,
+                text=_("must be at most 2 for a model with experts"),
+                holds=lambda training: (
+                    training.model.experts is None or training.degrees.sharding is not Sharding.PARAMETERS
+                ),
+            ),
+        ),
+    )
+
+
 TARGET = Target(
     name="deepspeed",
     title=TITLE,
@@ -73,6 +106,7 @@ TARGET = Target(
     page="deepspeed",
     abilities=abilities,
     write=write,
+    degree_rules=degree_rules,
     read=read_plan,
     recognise=is_deepspeed,
 )

@@ -74,7 +74,7 @@ TARGET = Target(
     page="flagscale",
     abilities=_abilities,
     write=_write,
-    degree_rules=lambda version: megatron_rules(),
+    degree_rules=lambda version: megatron_rules(has_fsdp=False),
     read=read_sections,
     recognise=_recognise,
 )

@@ -3,9 +3,13 @@
 from evenflow.export.yaml_edit import entry_lines
 from evenflow.language import _
 from evenflow.model import SELECT, Plan
+from evenflow.predict.training import Sharding
+from evenflow.targets.degree_rules import context_shares_out, experts_in_a_copy
 from evenflow.targets.mindformers_pynative.reader import is_configuration, read_plan
 from evenflow.targets.mindformers_pynative.values import SELECT_MODULE, abilities, apply_plan, pynative_values
 from evenflow.targets.target import Piece, Target, Written
+from evenflow.tune.axes import Axis
+from evenflow.tune.rules import DegreeRule, DegreeRules
 
 
 def _write(plan: Plan, version: str) -> Written:
@@ -32,6 +36,25 @@ def _write(plan: Plan, version: str) -> Written:
     return Written(pieces=(piece,), notes=tuple(notes))
 
 
+def _degree_rules(version: str) -> DegreeRules:
+    """Return what MindFormers can split here, which has the mesh of torchtitan. [MindFormers: `ParallelDims`]"""
+    shared = (Sharding.NOTHING, Sharding.GRADIENTS, Sharding.PARAMETERS)
+    return DegreeRules(
+        shardings=shared,
+        pipeline_shardings=shared,
+        splits_experts=False,
+        rules=(
+            DegreeRule(
+                axis=Axis.TENSOR,
+                text=_("must be 1 without sequence parallelism"),
+                holds=lambda training: training.degrees.tensor == 1 or training.degrees.sequence_parallel,
+            ),
+            context_shares_out(),
+            experts_in_a_copy(),
+        ),
+    )
+
+
 TARGET = Target(
     name="mindformers-pynative",
     title="MindFormers PyNative",
@@ -40,6 +63,7 @@ TARGET = Target(
     page="mindformers-pynative",
     abilities=lambda version: abilities(),
     write=_write,
+    degree_rules=_degree_rules,
     read=read_plan,
     recognise=is_configuration,
     apply=apply_plan,

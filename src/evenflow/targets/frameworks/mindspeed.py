@@ -74,7 +74,7 @@ TARGET = Target(
     page="mindspeed",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
     write=_write,
-    degree_rules=lambda version: megatron_rules(),
+    degree_rules=lambda version: megatron_rules(has_fsdp=False),
     read=read_script,
     recognise=is_script,
 )

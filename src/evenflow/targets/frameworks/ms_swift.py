@@ -74,7 +74,7 @@ TARGET = Target(
     page="ms-swift",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
     write=_write,
-    degree_rules=lambda version: megatron_rules(),
+    degree_rules=lambda version: megatron_rules(has_fsdp=False),
     read=_read,
     recognise=lambda text, file: bool(_COMMAND.search(text)) and "--pipeline_model_parallel" in text,
 )

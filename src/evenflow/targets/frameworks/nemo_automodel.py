@@ -2,10 +2,19 @@
 
 from evenflow.language import _
 from evenflow.model import FULL, Abilities, Groups, Recomputation, Scope, SizeRule
+from evenflow.predict.training import Sharding
+from evenflow.targets.degree_rules import (
+    context_shares_out,
+    copies_alone,
+    experts_in_a_copy,
+    untied_pipeline,
+    whole_kv_heads,
+)
 from evenflow.targets.nemo_automodel.reader import is_recipe, read
 from evenflow.targets.nemo_automodel.writer import TITLE, write
 from evenflow.targets.target import Target
 from evenflow.targets.torch.order_csv import whole_backward_families
+from evenflow.tune.rules import DegreeRules
 
 
 def _abilities(version: str) -> Abilities:
@@ -24,6 +33,17 @@ def _abilities(version: str) -> Abilities:
     )
 
 
+def _degree_rules(version: str) -> DegreeRules:
+    """Return what its strategies can split: FSDP2, or DDP alone. [NeMo AutoModel: `mesh_utils`, `parallelizer`]"""
+    shared = (Sharding.NOTHING, Sharding.GRADIENTS, Sharding.PARAMETERS)
+    return DegreeRules(
+        shardings=shared,
+        pipeline_shardings=shared,
+        splits_experts=False,
+        rules=(whole_kv_heads(), untied_pipeline(), context_shares_out(), copies_alone(), experts_in_a_copy()),
+    )
+
+
 TARGET = Target(
     name="nemo-automodel",
     title=TITLE,
@@ -32,6 +52,7 @@ TARGET = Target(
     page="nemo-automodel",
     abilities=_abilities,
     write=write,
+    degree_rules=_degree_rules,
     read=read,
     recognise=is_recipe,
 )

@@ -6,8 +6,12 @@ from evenflow.adapters import paddle as adapter
 from evenflow.adapters.stage_counts import stage_counts
 from evenflow.language import _
 from evenflow.model import FULL, Abilities, Empty, Plan, Recomputation, Scope, SizeRule, Sizes
+from evenflow.predict.training import Sharding
+from evenflow.targets.degree_rules import is_copied
 from evenflow.targets.entry_lists.paddle_reader import is_paddle, read_plan
 from evenflow.targets.target import Piece, Target, Written
+from evenflow.tune.axes import Axis
+from evenflow.tune.rules import DegreeRule, DegreeRules
 
 TITLE = "Paddle"
 
@@ -116,6 +120,34 @@ def _formers_arguments(plan: Plan) -> str:
     return "".join(f"{key}: {value}\n" for key, value in lines.items())
 
 
+def degree_rules(version: str) -> DegreeRules:
+    """Return what Paddle can split. [Paddle: `HybridCommunicateGroup`, `EPHybridCommunicateGroup`]
+
+    A hybrid of several ways shares out the optimizer's state; `group_sharded_parallel`, without a pipeline, more.
+    Sequences are exchanged by an all-to-all; experts lie on the ranks that share out, without copies of a model.
+    """
+    return DegreeRules(
+        shardings=tuple(Sharding),
+        pipeline_shardings=(Sharding.NOTHING, Sharding.OPTIMIZER),
+        context_exchange="all-to-all",
+        splits_experts=False,
+        rules=(
+            DegreeRule(
+                axis=Axis.CONTEXT,
+                text=_("must be 1 where experts are distributed"),
+                holds=lambda training: training.degrees.context == 1 or training.degrees.expert == 1,
+            ),
+            DegreeRule(
+                axis=Axis.ZERO,
+                text=_("must be at least 1 where experts are distributed"),
+                holds=lambda training: (
+                    training.degrees.expert == 1 or training.degrees.data == 1 or not is_copied(training)
+                ),
+            ),
+        ),
+    )
+
+
 TARGET = Target(
     name="paddle",
     title=TITLE,
@@ -124,6 +156,7 @@ TARGET = Target(
     page="paddle",
     abilities=abilities,
     write=write,
+    degree_rules=degree_rules,
     read=read_plan,
     recognise=is_paddle,
 )

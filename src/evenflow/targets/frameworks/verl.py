@@ -86,7 +86,7 @@ TARGET = Target(
     page="verl",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
     write=_write,
-    degree_rules=lambda version: megatron_rules(),
+    degree_rules=lambda version: megatron_rules(has_fsdp=False),
     read=_read,
     recognise=lambda text, file: f"{_MEGATRON}." in text,
 )

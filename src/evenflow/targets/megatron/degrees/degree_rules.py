@@ -6,24 +6,25 @@ experts; heads of keys and values are copied where there are fewer than tensor r
 
 from evenflow.language import _
 from evenflow.predict.layer_work import expert_tensor
+from evenflow.predict.training import Sharding
+from evenflow.targets.degree_rules import experts_split_sequences
 from evenflow.tune.axes import Axis
 from evenflow.tune.rules import DegreeRule, DegreeRules
 
+_ALL: tuple[Sharding, ...] = tuple(Sharding)
+_OPTIMIZER = (Sharding.NOTHING, Sharding.OPTIMIZER)
 
-def megatron_rules() -> DegreeRules:
+
+def megatron_rules(*, has_fsdp: bool = True) -> DegreeRules:
     """Return what the degrees of Megatron-LM, and of frameworks that are built on it, must keep to.
 
-    Megatron-FSDP shares out gradients and parameters, without a pipeline.
+    Megatron-FSDP shares out gradients and parameters, without a pipeline; `has_fsdp` says whether there is a way to it.
     """
     return DegreeRules(
+        shardings=_ALL if has_fsdp else _OPTIMIZER,
+        pipeline_shardings=_OPTIMIZER,
         rules=(
-            DegreeRule(
-                axis=Axis.TENSOR,
-                text=_("must be 1 for experts without sequence parallelism"),
-                holds=lambda training: (
-                    training.model.experts is None or training.degrees.tensor == 1 or training.degrees.sequence_parallel
-                ),
-            ),
+            experts_split_sequences(),
             DegreeRule(
                 axis=Axis.EXPERT,
                 text=_("must be 1 in fp16"),
@@ -36,5 +37,5 @@ def megatron_rules() -> DegreeRules:
                     training.model.experts is None or not training.model.biases.experts or expert_tensor(training) == 1
                 ),
             ),
-        )
+        ),
     )
