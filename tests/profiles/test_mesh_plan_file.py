@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from evenflow.cluster.mesh_plan import AttentionOnMesh, RowExchange
 from evenflow.cluster.placement import PARTIAL, REPLICATE
 from evenflow.errors import InputError
 from evenflow.profiles.mesh_plan_file import parse_mesh_plan, parse_sizes, read_mesh_plan
 
+RING = {"placement": "S(2)", "rows": "ring", "backward_rows": "balanced"}
 STAGE = {
     "rank": 0,
     "devices": [0, 1],
@@ -24,6 +26,7 @@ STAGE = {
         "model.layers.0.mlp.down_proj": {"reads": "S(1)", "gives": "P"},
         "model.layers.1.mlp.experts": {"reads": "R", "gives": "P", "experts": "S(0)"},
     },
+    "attention": {"model.layers.0.self_attn": RING},
 }
 LAST = {
     **STAGE,
@@ -72,10 +75,17 @@ def test_what_stands_there_is_read() -> None:
     )
     assert before.parameters == {"model.embed_tokens.weight": (1,)}
     assert before.updates == before.gradients == {"model.embed_tokens.weight": (0,)}
-    older = json.dumps({**PLAN, "stages": [{key: STAGE[key] for key in STAGE if key != "gradients"}, LAST]})
+    older = json.dumps(
+        {**PLAN, "stages": [{key: STAGE[key] for key in STAGE if key not in ("gradients", "attention")}, LAST]}
+    )
     plan = parse_mesh_plan(older, place="plan.json")
     assert plan is not None
-    assert plan.stages[0].gradients == {}
+    assert plan.stages[0].gradients == plan.stages[0].attention == {}
+    assert before.attention == {
+        "model.layers.0.self_attn": AttentionOnMesh(
+            placement=(2,), rows=RowExchange.RING, backward_rows=RowExchange.BALANCED
+        )
+    }
     product = before.products["model.layers.0.mlp.down_proj"]
     assert (product.reads, product.gives, product.experts) == ((1,), (PARTIAL,), None)
     assert before.products["model.layers.1.mlp.experts"].experts == (0,)
@@ -117,6 +127,15 @@ def test_other_plan_files_have_none(tmp_path: Path) -> None:
         (first(products={"w": {"reads": "R", "gives": "P", "experts": "S(2)"}}), "experts"),
         (first(products={"w": {"reads": "R", "gives": "P", "experts": "P"}}), "experts"),
         (first(products={"w": {"reads": "R", "gives": "P", "experts": 0}}), "experts"),
+        (
+            first(attention={"w": {**RING, "rows": "zigzag"}}),
+            r"attention.w.rows must be one of gathered, balanced, ring",
+        ),
+        (first(attention={"w": {**RING, "backward_rows": 1}}), r"attention.w.backward_rows"),
+        (first(attention={"w": {**RING, "placement": "S(3)"}}), r"attention.w.placement"),
+        (first(attention={"w": {**RING, "placement": "P"}}), r"attention.w.placement"),
+        (first(attention={"w": {"rows": "ring"}}), r"attention.w must have the field 'placement'"),
+        (first(attention=["w"]), r"stages\[0\].attention"),
         (first(input={"shape": [4, 8], "item_bytes": 8, "placement": "S(2)"}), r"stages\[0\].input"),
         (text(expert_capacity=0.5), "plan.json: expert_capacity must be a number from 1 to 1,000"),
         (text(expert_capacity="1"), "expert_capacity"),

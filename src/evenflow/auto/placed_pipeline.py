@@ -10,7 +10,18 @@ from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.sharded_stages import ShardedStages, in_runs
 from evenflow.auto.stages.two_level_plan import StagesOutcome, SubmeshStage, TwoLevelPlan
 from evenflow.auto.wording.stage_use import StageUse, stage_use
-from evenflow.cluster import PARTIAL, Cluster, Layout, MeshPlan, Placement, Product, StageOnMesh, Submesh
+from evenflow.cluster import (
+    PARTIAL,
+    AttentionOnMesh,
+    Cluster,
+    Layout,
+    MeshPlan,
+    Placement,
+    Product,
+    StageOnMesh,
+    Submesh,
+    blocks_of,
+)
 from evenflow.model import NONE, Layer, Network, Plan
 from evenflow.simulate import Simulation, simulate
 from evenflow.torch_model.parts import ModelRow, Part
@@ -60,6 +71,8 @@ class PlacedStage:
     """Placement of what comes into each layer, by its first module."""
     products: Mapping[str, Product]
     """Products with a weight, by the full name of the module that holds it."""
+    attention: Mapping[str, AttentionOnMesh]
+    """Fused attention, by the full name of the module that calls it."""
 
     def on_mesh(self) -> StageOnMesh:
         """Return what running the stage needs of it."""
@@ -72,6 +85,7 @@ class PlacedStage:
             updates=self.updates,
             entries=self.entries,
             products=self.products,
+            attention=self.attention,
         )
 
 
@@ -163,6 +177,7 @@ def _placed(
         exit=None if is_last else provider.boundary(end, submesh, sharding, devices, leaving=True),
         entries={layer.modules[0]: cost.entry for layer, cost in layers},
         products=_products(layers),
+        attention=_attention(layers),
     )
 
 
@@ -206,6 +221,22 @@ def _products(layers: _Layers) -> dict[str, Product]:
                 several.add(name)
             products[name] = Product(reads=one.reads, gives=one.placement, experts=one.experts)
     return {name: one for name, one in products.items() if name not in several}
+
+
+def _attention(layers: _Layers) -> dict[str, AttentionOnMesh]:
+    """Attention of modules that attend once, where its split is an ordinary one."""
+    found: dict[str, AttentionOnMesh] = {}
+    several = set()
+    for layer, cost in layers:
+        for one in cost.plan.activations:
+            if one.attention is None:
+                continue
+            name = layer.full_name(f"{one.module}.weight").removesuffix(".weight")
+            if name in found:
+                several.add(name)
+            if all(blocks_of(where) == 1 for where in one.attention.placement if where >= 0):
+                found[name] = one.attention
+    return {name: one for name, one in found.items() if name not in several}
 
 
 def _refined_simulation(refined: Refined) -> Simulation:

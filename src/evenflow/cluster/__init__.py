@@ -8,7 +8,7 @@ from evenflow.cluster.dtypes import DTYPES, Dtype, parse_dtype
 from evenflow.cluster.layout import REPLICATED, Box, Layout, shape_of
 from evenflow.cluster.logical_mesh import FEWEST_AXES, MOST_AXES, logical_meshes, mesh_axis
 from evenflow.cluster.mesh import Mesh, MeshAxis
-from evenflow.cluster.mesh_plan import MeshPlan, Product, StageOnMesh
+from evenflow.cluster.mesh_plan import AttentionOnMesh, MeshPlan, Product, RowExchange, StageOnMesh
 from evenflow.cluster.operator_cost import OperatorCost
 from evenflow.cluster.placement import (
     PARTIAL,
@@ -40,6 +40,7 @@ __all__ = [
     "REPLICATE",
     "REPLICATED",
     "Accelerator",
+    "AttentionOnMesh",
     "Box",
     "Cluster",
     "Collective",
@@ -55,6 +56,7 @@ __all__ = [
     "Product",
     "Reached",
     "ReshardingPlan",
+    "RowExchange",
     "StageOnMesh",
     "Submesh",
     "WholeTensor",

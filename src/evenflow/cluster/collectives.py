@@ -14,6 +14,10 @@ class Collective(StrEnum):
     REDUCE_SCATTER = "reduce-scatter"
     ALL_REDUCE = "all-reduce"
     ALL_TO_ALL = "all-to-all"
+    SEND = "send"
+    """Each device sends its part to one other, and gets that one's or another's."""
+    RING = "ring"
+    """Parts go once around: in n - 1 steps each device sends what it has to the next one."""
 
 
 def collective_ns(axis: MeshAxis, collective: Collective, size_bytes: int) -> int:
@@ -25,10 +29,15 @@ def collective_ns(axis: MeshAxis, collective: Collective, size_bytes: int) -> in
     an all-to-all 1 / n of that, and its messages go at once. [Thakur et al., IJHPCA 19(1), 2005] An all-reduce goes
     over a double binary tree where that is faster, a chain inside each domain: fewer messages follow each other, and
     all of the tensor is sent up and down [Sanders et al., Parallel Computing 35(12), 2009; NCCL,
-    `src/graph/tuning.cc`]; a switch that adds up spares its devices half of the traffic.
+    `src/graph/tuning.cc`]; a switch that adds up spares its devices half of the traffic. A send is one message of a
+    part, which may go between domains, and a ring n - 1 of them, each of which begins on its own.
     """
     if axis.size == 1 or not size_bytes:
         return 0
+    if collective in (Collective.SEND, Collective.RING):
+        furthest_ns = axis.latency_ns if axis.domains == 1 else max(axis.latency_ns, axis.domain_latency_ns)
+        send_ns = axis.start_ns + furthest_ns + _bytes_ns(axis, size_bytes, axis.size)
+        return send_ns * (axis.size - 1 if collective is Collective.RING else 1)
     start_ns = axis.start_ns + axis.latency_ns
     ring_ns = _messages_ns(axis, axis.size - 1, axis.domains - 1)
     if collective is Collective.ALL_TO_ALL:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from math import prod
 
 from evenflow.cluster.cluster import Cluster
@@ -24,6 +25,28 @@ class Product:
     """Of a layer of experts, placement in which their matrices are used: dimension 0 are experts, 1 is their width."""
 
 
+class RowExchange(StrEnum):
+    """How attention gets keys and values where devices have other rows of the query; the value is a plan file's."""
+
+    GATHERED = "gathered"
+    """Every device gets all keys and values; of a causal mask the last device has the most to compute."""
+    BALANCED = "balanced"
+    """Likewise, but devices exchange half of their rows with their mirror image first, so that all have as much."""
+    RING = "ring"
+    """Keys and values go around while devices compute with those they have; causal rows are balanced as above."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionOnMesh:
+    """How the devices of a stage share an attention."""
+
+    placement: Placement
+    """Of queries [batch, heads, length, width] and of the result."""
+    rows: RowExchange
+    """Where the length is split; otherwise gathered."""
+    backward_rows: RowExchange
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageOnMesh:
     """One stage of the pipeline."""
@@ -44,6 +67,8 @@ class StageOnMesh:
     """Placement of what comes into each layer, by the name of its first module in the whole model."""
     products: Mapping[str, Product] = field(default_factory=dict)
     """Products with a weight, by the module's name in the whole model."""
+    attention: Mapping[str, AttentionOnMesh] = field(default_factory=dict)
+    """Fused attention, by the name in the whole model of the module that calls it; not named: as the query lies."""
 
     @property
     def devices(self) -> tuple[int, ...]:

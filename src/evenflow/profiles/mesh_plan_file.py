@@ -2,7 +2,19 @@
 
 from pathlib import Path
 
-from evenflow.cluster import REPLICATE, Cluster, Layout, Link, MeshPlan, Placement, Product, StageOnMesh, parse_code
+from evenflow.cluster import (
+    REPLICATE,
+    AttentionOnMesh,
+    Cluster,
+    Layout,
+    Link,
+    MeshPlan,
+    Placement,
+    Product,
+    RowExchange,
+    StageOnMesh,
+    parse_code,
+)
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.language import _
@@ -110,7 +122,27 @@ def _stage(fields: Fields) -> StageOnMesh:
         gradients=placements("gradients") if "gradients" in fields else {},
         entries=placements("entries"),
         products={name: _product(products.inner(name), axes=len(mesh)) for name in products.values},
+        attention=_attention(fields.inner("attention"), axes=len(mesh)) if "attention" in fields else {},
     )
+
+
+def _attention(fields: Fields, *, axes: int) -> dict[str, AttentionOnMesh]:
+    found = {}
+    for name in fields.values:
+        inner = fields.inner(name)
+        placement = _placement(inner, "placement", axes=axes)
+        if not set(placement) <= {REPLICATE, 0, 1, 2}:
+            raise inner.error("placement", _("must have R, S(0), S(1) or S(2) for each axis of the mesh"))
+        rows, backward_rows = (_row_exchange(inner, key) for key in ("rows", "backward_rows"))
+        found[name] = AttentionOnMesh(placement=placement, rows=rows, backward_rows=backward_rows)
+    return found
+
+
+def _row_exchange(fields: Fields, key: str) -> RowExchange:
+    text = fields.text(key)
+    if text not in tuple(RowExchange):
+        raise fields.error(key, _("must be one of {names}", names=", ".join(RowExchange)))
+    return RowExchange(text)
 
 
 def _product(fields: Fields, *, axes: int) -> Product:

@@ -1,21 +1,25 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy
 from evenflow.auto.sharding.operator_time import (
     addition_ns,
     allowed_strategies,
+    busy_ns,
     compute_ns,
-    exposed_ns,
     inner_exchanges,
+    inner_times,
     work_split,
 )
 from evenflow.auto.trace.operator_graph import InnerExchange, Operator, Role
-from evenflow.cluster.collectives import Collective
+from evenflow.cluster.collectives import Collective, collective_ns
 from evenflow.cluster.mesh import Mesh, MeshAxis
 from evenflow.cluster.operator_cost import OperatorCost
 from evenflow.cluster.placement import PARTIAL, REPLICATE, WholeTensor
+from evenflow.predict.pricing import SLOWED
 from tests.cluster.accelerators import plain_accelerator
 
 AXES = tuple(MeshAxis(size=size, bandwidth_bytes_per_s=1) for size in (2, 4))
@@ -81,16 +85,48 @@ def test_an_operators_own_collectives_have_the_size_of_their_tensor_as_other_axe
     one = replace(SUMS, exchanges=((1, exchange),))
     # Half of [8, 16] split on axis 0 alone: 32 bytes, of which 3 of 4 parts are sent at a byte a second.
     assert inner_exchanges(PRODUCT, (LEFT, RIGHT), one, ON_DEVICES) == ((1, exchange, 24 * 10**9),)
-    assert exposed_ns(PRODUCT, (LEFT, RIGHT), SUMS, ON_DEVICES) == 0
+    assert inner_times(PRODUCT, (LEFT, RIGHT), SUMS, ON_DEVICES) == ()
 
 
-def test_collectives_that_hide_show_where_they_are_longer_than_the_computation() -> None:
-    fast = replace(ON_DEVICES, axes=tuple(replace(one, bandwidth_bytes_per_s=10**8) for one in AXES))
-    hidden = InnerExchange(collective=Collective.ALL_GATHER, tensor=0, share=1.0, hides=True)
-    waiting = replace(hidden, hides=False)
-    compute = compute_ns(PRODUCT, (LEFT, RIGHT), SUMS, fast)
-    assert compute == 1000
-    for count, exposed in ((1, 0), (2, 0), (3, 3 * 480 - compute)):
-        strategy = replace(SUMS, exchanges=((1, hidden),) * count)
-        assert exposed_ns(PRODUCT, (LEFT, RIGHT), strategy, fast) == exposed
-    assert exposed_ns(PRODUCT, (LEFT, RIGHT), replace(SUMS, exchanges=((1, hidden), (1, waiting))), fast) == 480
+def added(strategy: OperatorStrategy, mesh: Mesh) -> int:
+    return sum(one.exposed_ns for one in inner_times(PRODUCT, (LEFT, RIGHT), strategy, mesh))
+
+
+@given(
+    bandwidth=st.integers(10**5, 10**10),
+    count=st.integers(1, 3),
+    size=st.sampled_from([1, 2, 4]),
+    share=st.floats(0, 4),
+)
+def test_messages_run_under_the_computation_of_all_parts_but_the_last(
+    bandwidth: int, count: int, size: int, share: float
+) -> None:
+    """Never shorter than either, never longer than one after the other; where messages are longer, they are all."""
+    axes = AXES[0], MeshAxis(size=size, bandwidth_bytes_per_s=bandwidth, latency_ns=5)
+    mesh = replace(ON_DEVICES, axes=axes)
+    one = InnerExchange(collective=Collective.RING, tensor=0, share=share, hides=True)
+    strategy = replace(SUMS, exchanges=((1, one),) * count)
+    compute = compute_ns(PRODUCT, (LEFT, RIGHT), SUMS, mesh)
+    times = inner_times(PRODUCT, (LEFT, RIGHT), strategy, mesh)
+    alone = sum(time_ns for _, _, time_ns in inner_exchanges(PRODUCT, (LEFT, RIGHT), strategy, mesh))
+    exposed, hidden = sum(each.exposed_ns for each in times), sum(each.hidden_ns for each in times)
+    last = compute / size
+    assert alone / 20 <= exposed <= alone, "computation is slower beside messages"
+    assert compute + exposed >= min(alone + last, max(alone, compute)) - count
+    if alone >= SLOWED * (compute - last):
+        assert compute + exposed == pytest.approx(alone + last, abs=count)
+    assert 0 <= hidden <= alone
+    assert busy_ns(times) <= compute - last + count
+    waiting = replace(strategy, exchanges=((1, replace(one, hides=False)),) * count)
+    assert added(waiting, mesh) == alone
+    faster = replace(mesh, axes=(AXES[0], replace(axes[1], bandwidth_bytes_per_s=2 * bandwidth)))
+    assert added(strategy, faster) <= exposed
+    if size == 1:
+        assert exposed == 0
+
+
+def test_a_ring_is_the_messages_of_its_steps() -> None:
+    for axis in (AXES[1], replace(AXES[1], latency_ns=7, start_ns=3, domains=2, domain_latency_ns=90)):
+        send, ring = (collective_ns(axis, one, 64) for one in (Collective.SEND, Collective.RING))
+        assert send == axis.start_ns + max(axis.latency_ns, axis.domain_latency_ns) + 16 * 10**9
+        assert ring == 3 * send

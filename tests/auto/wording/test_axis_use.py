@@ -14,7 +14,7 @@ from evenflow.auto.sharding.sharding_plan import (
 )
 from evenflow.auto.sharding.ways import AxisRole
 from evenflow.auto.wording.axis_use import SAME, AxisUse, axis_uses
-from evenflow.cluster import Collective
+from evenflow.cluster import AttentionOnMesh, Collective, RowExchange
 from evenflow.cluster.mesh import Mesh, MeshAxis
 from evenflow.cluster.placement import blocks_of, split_along
 from evenflow.predict.training import Sharding
@@ -60,6 +60,20 @@ def test_rows_of_tokens_behind_samples():
     products = [replace(one, reads=(rows,), placement=(rows,)) for one in layer.plan.activations]
     (use,) = axis_uses([(replace(layer, plan=replace(layer.plan, activations=tuple(products))), 1)])
     assert use.role is AxisRole.CONTEXT
+
+
+@pytest.mark.parametrize(("rows", "split"), [(RowExchange.RING, 2), (RowExchange.BALANCED, 2), (RowExchange.RING, 0)])
+def test_a_ring_is_on_the_axis_that_splits_rows(rows, split):
+    layer = made_layer("data")
+    shared = AttentionOnMesh(placement=(split,), rows=rows, backward_rows=rows)
+    products = [
+        replace(one, reads=(split_along(0, 4),), placement=(split_along(0, 4),)) for one in layer.plan.activations
+    ]
+    attention = replace(products[0], name="attention", reads=None, attention=shared)
+    plan = replace(layer.plan, activations=(*products, attention))
+    (use,) = axis_uses([(replace(layer, plan=plan), 1)])
+    assert use.role is AxisRole.CONTEXT
+    assert use.has_ring == (rows is RowExchange.RING and split == 2)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Words for shardings: the field's own, for one axis and several."""
 
+from dataclasses import replace
 from math import prod
 
 import pytest
@@ -34,6 +35,7 @@ EXPERT = AxisUse(role=AxisRole.EXPERT, sharding=Sharding.OPTIMIZER)
             (2, 8),
             "tensor parallel over 4 in the node, context parallel over 2 in the node (FSDP), ZeRO-1 over 2 nodes",
         ),
+        ((replace(CONTEXT, has_ring=True),), (8,), (1, 8), "context parallel with ring attention over 8 (FSDP)"),
         ((EXPERT,), (8,), (1, 8), "expert parallel over 8 (ZeRO-1)"),
         ((SAME, DATA), (2, 2), (1, 4), "data parallel over 2, the same work over 2"),
         ((DATA, TENSOR), (4, 1), (4, 1), "data parallel over 4 nodes"),

@@ -5,11 +5,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, distribute_tensor
 from torch.nn import functional
 
-from evenflow.cluster import parse_code
+from evenflow.cluster import RowExchange, parse_code
+from evenflow.run.mesh.attention.distributed import PlannedAttention, set_attention
 from evenflow.run.mesh.local_operators import on_mesh
 from evenflow.run.mesh.stage_modules import placements
 from tests.run.cases import Answer
@@ -91,10 +92,81 @@ CASES: dict[str, tuple[Operator, Sequence[tuple[int, ...]], Sequence[str], str]]
 }
 
 
+class _Attention(nn.Module):
+    """A module whose attention is planned."""
+
+    def __init__(self, operator: Operator) -> None:
+        super().__init__()
+        self.operator = operator
+
+    def forward(self, *tensors: Tensor) -> Tensor:
+        return self.operator(*tensors)
+
+
+def few_heads(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    return functional.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+
+
+def biased(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """A mask that is added, of which a row and all of the last columns are hidden."""
+    generator = torch.Generator().manual_seed(3)
+    bias = torch.randn(query.shape[0], 1, query.shape[2], key.shape[2], generator=generator, dtype=query.dtype)
+    bias[..., -key.shape[2] // 4 :] = -torch.inf
+    return functional.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=0.3)
+
+
+def padded(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """A mask with one row for all."""
+    mask = torch.arange(key.shape[2]).expand(query.shape[0], 1, 1, -1) < torch.tensor([3, 1, 12, 16]).view(4, 1, 1, 1)
+    return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+
+GATHERED, BALANCED, RING = RowExchange
+LONG = [(4, 4, 16, 2)] * 3
+ROW_CASES: dict[str, tuple[Operator, Sequence[tuple[int, ...]], tuple[int, ...], str, tuple[RowExchange, ...]]] = {
+    "ring": (attention, LONG, (2, 2), "S(0) S(2)", (RING, RING)),
+    "ring of four": (attention, LONG, (4,), "S(2)", (RING, RING)),
+    "causal ring": (causal, LONG, (2, 2), "S(2) S(1)", (RING, RING)),
+    "causal ring of four": (causal, LONG, (4,), "S(2)", (RING, RING)),
+    "odd halves": (causal, [(2, 2, 12, 4)] * 3, (4,), "S(2)", (RING, BALANCED)),
+    "one row each": (causal, [(2, 2, 4, 4)] * 3, (4,), "S(2)", (BALANCED, RING)),
+    "balanced": (causal, LONG, (4,), "S(2)", (BALANCED, BALANCED)),
+    "balanced and heads": (causal, LONG, (2, 2), "S(1) S(2)", (BALANCED, BALANCED)),
+    "gathered, then ring": (causal, LONG, (4,), "S(2)", (GATHERED, RING)),
+    "ring, then gathered": (causal, LONG, (4,), "S(2)", (RING, GATHERED)),
+    "few heads": (few_heads, [LONG[0], (4, 2, 16, 2), (4, 2, 16, 2)], (4,), "S(2)", (RING, RING)),
+    "few heads, balanced": (few_heads, [LONG[0], (4, 2, 16, 2), (4, 2, 16, 2)], (4,), "S(2)", (BALANCED, BALANCED)),
+    "a narrow value": (causal, [LONG[0], LONG[0], (4, 4, 16, 3)], (4,), "S(2)", (RING, RING)),
+    "other keys": (attention, [(4, 4, 8, 2), *LONG[:2]], (4,), "S(2)", (RING, RING)),
+    "added mask": (biased, LONG, (2, 2), "S(0) S(2)", (RING, RING)),
+    "mask of rows": (masked, LONG, (4,), "S(2)", (RING, RING)),
+    "mask of columns": (padded, LONG, (4,), "S(2)", (RING, GATHERED)),
+    "heads as planned": (causal, LONG, (4,), "S(1)", (GATHERED, GATHERED)),
+    "rows on two axes": (causal, LONG, (2, 2), "S(2) S(2)", (RING, RING)),
+}
+
+
+def row_case(name: str, rank: int) -> Answer:
+    """Attention of tensors that are split by rows, as it is planned; `found` are the placements of the result."""
+    operator, shapes, sizes, planned, (rows, backward_rows) = ROW_CASES[name]
+    mesh = init_device_mesh("cpu", sizes)
+    module = _Attention(operator)
+    how = PlannedAttention(placements=_placements(planned), rows=rows, backward_rows=backward_rows)
+    set_attention(module, how)
+    codes = [planned.replace("S(1)", "S(2)") if name == "heads as planned" else planned] * 3
+    return _compared(operator, module, mesh, shapes, codes)
+
+
 def local_case(name: str, rank: int) -> Answer:
     """Run one case; `found` are the placements of the result."""
     operator, shapes, codes, _ = CASES[name]
-    mesh = init_device_mesh("cpu", (2, 2))
+    return _compared(operator, operator, init_device_mesh("cpu", (2, 2)), shapes, codes)
+
+
+def _compared(
+    operator: Operator, module: Operator, mesh: DeviceMesh, shapes: Sequence[tuple[int, ...]], codes: Sequence[str]
+) -> Answer:
+    """Compare an operator on one device with a module that calls it on all."""
     generator = torch.Generator().manual_seed(5)
     tensors = [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
     alone = [tensor.clone().requires_grad_() for tensor in tensors]
@@ -105,10 +177,10 @@ def local_case(name: str, rank: int) -> Answer:
     expected = operator(*alone)
     expected.pow(2).sum().backward()
     with on_mesh():
-        result = operator(*parts)
+        result = module(*parts)
     assert isinstance(result, DTensor)
     placed = result.placements
-    result.redistribute(placements=[Replicate()] * 2).pow(2).sum().backward()
+    result.redistribute(placements=[Replicate()] * mesh.ndim).pow(2).sum().backward()
     pairs: list[tuple[Any, Any]] = [(result.full_tensor(), expected)]
     pairs += [(one.grad.full_tensor(), other.grad) for one, other in zip(parts, alone, strict=True)]  # type: ignore[union-attr]
     return Answer(error=max(_error(*pair) for pair in pairs), found=[str(one) for one in placed])

@@ -14,7 +14,7 @@ from torch.nn import functional
 from evenflow.cluster import split_along
 from evenflow.cluster.cluster import Cluster, Link
 from evenflow.cluster.layout import Layout
-from evenflow.cluster.mesh_plan import MeshPlan, Product, StageOnMesh
+from evenflow.cluster.mesh_plan import AttentionOnMesh, MeshPlan, Product, RowExchange, StageOnMesh
 from evenflow.cluster.placement import PARTIAL, REPLICATE, Placement
 from evenflow.model import Plan
 from evenflow.run import Pipeline, pipeline
@@ -58,7 +58,13 @@ def cluster(num_devices: int) -> Cluster:
 
 
 def mesh_plan(
-    plan: Plan, model: ModelRow, ranks: Sequence[On], *, with_products: bool = True, sums_parts: bool = False
+    plan: Plan,
+    model: ModelRow,
+    ranks: Sequence[On],
+    *,
+    with_products: bool = True,
+    sums_parts: bool = False,
+    rows: RowExchange | None = None,
 ) -> MeshPlan:
     stages = cut(model, plan, schedule_of(plan))
     found = []
@@ -102,9 +108,20 @@ def mesh_plan(
                     for name in names
                     if with_products and name.endswith(("proj.weight", "lm_head.weight"))
                 },
+                attention={
+                    f"{part.path}.self_attn": AttentionOnMesh(
+                        placement=tuple(_HEADS.get(axis, 0) for axis in where.axes), rows=rows, backward_rows=rows
+                    )
+                    for part in stage.parts
+                    if rows is not None and hasattr(part.module, "self_attn")
+                },
             )
         )
     return MeshPlan(cluster=cluster(sum(len(where.devices) for where in ranks)), stages=tuple(found))
+
+
+_HEADS = {TENSOR: 1, SEQUENCE: 1, CONTEXT: 2}
+"""What is split of queries [batch, heads, length, width]; otherwise the batch."""
 
 
 def _of_parameter(name: str, axis: str, shape: tuple[int, ...]) -> int:
@@ -137,12 +154,13 @@ def mesh_case(
     *,
     with_products: bool = True,
     sums_parts: bool = False,
+    rows: RowExchange | None = None,
     **options: Any,
 ) -> Answer:
     """Two steps on the meshes against the unsplit model's gradients of the whole batch; gradients accumulate."""
     data = batch(plan)
     layered = as_row(model(plan, **options))
-    where = mesh_plan(plan, layered, ranks, with_products=with_products, sums_parts=sums_parts)
+    where = mesh_plan(plan, layered, ranks, with_products=with_products, sums_parts=sums_parts, rows=rows)
     pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=where)
     losses = [pipe.step(data) for _ in range(NUM_STEPS)]
     whole = model(plan, **options)

@@ -9,6 +9,7 @@ import torch
 
 from evenflow import auto
 from evenflow.cluster.cluster import Link
+from evenflow.cluster.mesh_plan import RowExchange
 from evenflow.model import Plan
 from tests.cluster.accelerators import plain_accelerator
 from tests.run.cases import Answer, run_group
@@ -63,6 +64,18 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "context on two ranks": partial(mesh_case, PAIR, half(CONTEXT, CONTEXT)),
     "data x context, one stage": partial(
         mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(DATA, CONTEXT)),)
+    ),
+    "ring on two ranks": partial(mesh_case, PAIR, half(CONTEXT, CONTEXT), rows=RowExchange.RING),
+    "ring, split backward": partial(mesh_case, SPLIT, half(CONTEXT, DATA), rows=RowExchange.RING),
+    "ring, offloaded": partial(mesh_case, OFFLOADED, half(DATA, CONTEXT), rows=RowExchange.RING),
+    "ring x tensor": partial(
+        mesh_case, PAIR_ON_ONE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(CONTEXT, TENSOR)),), rows=RowExchange.RING
+    ),
+    "balanced x data": partial(
+        mesh_case,
+        PAIR_ON_ONE,
+        (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(DATA, CONTEXT)),),
+        rows=RowExchange.BALANCED,
     ),
     "data on four": partial(mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(4,), axes=(DATA,)),)),
     "data, split sums": partial(mesh_case, PAIR, half(DATA, DATA), sums_parts=True),

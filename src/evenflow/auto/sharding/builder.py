@@ -6,8 +6,9 @@ from evenflow.auto.sharding.operator_strategies import OperatorStrategy, Strateg
 from evenflow.auto.sharding.operator_time import (
     addition_ns,
     allowed_strategies,
+    busy_ns,
     compute_ns,
-    exposed_ns,
+    inner_times,
     update_ns,
 )
 from evenflow.auto.sharding.overlap import Purpose
@@ -87,7 +88,7 @@ def _add_operator(program: ShardingProgram, index: int, operator: Operator) -> N
         strategies = tuple(one for one in strategies if operator.keeps(one.outputs[0]))
     times = operator.times * training.num_microbatches
     costs = [compute_ns(operator, inputs, one, mesh) * times for one in strategies]
-    exchanged = [exposed_ns(operator, inputs, one, mesh) * times for one in strategies]
+    inner = [inner_times(operator, inputs, one, mesh) for one in strategies]
     memory = [_kept_bytes(operator, one, program) for one in strategies]
     program.node_of[index] = program.add_node(
         index,
@@ -97,7 +98,8 @@ def _add_operator(program: ShardingProgram, index: int, operator: Operator) -> N
         runs=_runs(operator.times),
         backward=operator.backward,
         costs=costs,
-        exchanged=exchanged,
+        exchanged=[sum(one.exposed_ns for one in each) * times for each in inner],
+        busy=[busy_ns(each) * times for each in inner],
         memory=memory,
     )
 

@@ -18,7 +18,7 @@ from evenflow.auto.sharding.operator_strategies import StrategyTable, torch_rule
 from evenflow.auto.sharding.overlap import Amounts, step_costs
 from evenflow.auto.sharding.pairwise import PairwiseSolution
 from evenflow.auto.sharding.plain.restrictions import plain_ways, restrictions
-from evenflow.auto.sharding.plain.sample_splits import ATTENTION, expert_parameters, origins_of
+from evenflow.auto.sharding.plain.sample_splits import expert_parameters, origins_of
 from evenflow.auto.sharding.plain.solutions import solve_plain
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram, Training
 from evenflow.auto.sharding.recomputation import Recomputed, recomputed
@@ -26,7 +26,7 @@ from evenflow.auto.sharding.solution_plan import amounts_of, chosen, memory_of, 
 from evenflow.auto.sharding.ways import Level, PlainWay, Way
 from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
 from evenflow.auto.trace.dropping import Dropping
-from evenflow.auto.trace.operator_graph import OperatorGraph, Role
+from evenflow.auto.trace.operator_graph import ATTENTION, OperatorGraph, Role
 from evenflow.cluster import Mesh
 from evenflow.torch_model.parts import Part
 

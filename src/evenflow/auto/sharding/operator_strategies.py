@@ -15,6 +15,7 @@ from evenflow.cluster import (
     Mesh,
     MeshAxis,
     Placement,
+    RowExchange,
     WholeTensor,
     blocks_of,
     digits,
@@ -43,6 +44,8 @@ class OperatorStrategy:
     """How many times an equal share of what is kept the fullest device has."""
     work: float = 1.0
     """How many times an equal share of the computation the busiest device has."""
+    rows: RowExchange = RowExchange.GATHERED
+    """How attention by rows of the query gets keys and values."""
 
 
 def torch_rules(call: Hashable, axis_size: int, *, expert_capacity: float | None = None) -> frozenset[AxisRule] | None:
@@ -111,11 +114,16 @@ class StrategyTable:
             ins = tuple(zip(*(rule.inputs for rule in rules), strict=True)) if inputs else ()
             outs = tuple(zip(*(rule.outputs for rule in rules), strict=True))
             placed = tuple(zip(tensors, (*ins, *outs), strict=True))
-            if all(is_offered(*one, mesh_shape) for one in placed) and _fit(rules, tensors):
+            if all(is_offered(*one, mesh_shape) for one in placed) and _fit(rules, tensors) and _rows_fit(rules):
                 exchanges = tuple((axis, one) for axis, rule in enumerate(rules) for one in rule.exchanges)
                 load = max((rule.load for rule in rules), default=1.0)
                 work = max((rule.work for rule in rules), default=1.0)
-                found.append(OperatorStrategy(inputs=ins, outputs=outs, exchanges=exchanges, load=load, work=work))
+                rows = next(
+                    (rule.rows for rule in rules if rule.rows is not RowExchange.GATHERED), RowExchange.GATHERED
+                )
+                found.append(
+                    OperatorStrategy(inputs=ins, outputs=outs, exchanges=exchanges, load=load, work=work, rows=rows)
+                )
         return tuple(found)
 
     def axis_rules(self, operator: Operator, num_inputs: int, axis_size: int) -> tuple[AxisRule, ...]:
@@ -130,7 +138,7 @@ class StrategyTable:
                 self.unknown.add(operator.target)
             others = sorted(
                 set(rules or ()) - {replicated},
-                key=lambda rule: (rule.inputs, rule.outputs, rule.exchanges, rule.load, rule.work),
+                key=lambda rule: (rule.inputs, rule.outputs, rule.exchanges, rule.load, rule.work, rule.rows),
             )
             self._rules[key] = (replicated, *others)
         return self._rules[key]
@@ -164,6 +172,12 @@ def _strided(rule: AxisRule, tensors: tuple[WholeTensor, ...]) -> Iterator[AxisR
             for side in (rule.inputs, rule.outputs)
         )
         yield replace(rule, inputs=inputs, outputs=outputs)
+
+
+def _rows_fit(rules: tuple[AxisRule, ...]) -> bool:
+    """Tell whether rows that are balanced or go around a ring are split along one axis alone."""
+    special = [rule for rule in rules if rule.rows is not RowExchange.GATHERED]
+    return not special or sum(rule.outputs[0] == special[0].outputs[0] for rule in rules) == 1
 
 
 def _fit(rules: tuple[AxisRule, ...], tensors: tuple[WholeTensor, ...]) -> bool:

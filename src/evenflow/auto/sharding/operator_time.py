@@ -4,10 +4,13 @@ Collectives belong to the edges between operators (see `redistribution`), but fo
 """
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy
 from evenflow.auto.trace.operator_graph import InnerExchange, Operator, Role
 from evenflow.cluster import PARTIAL, REPLICATE, Mesh, OperatorCost, Placement, WholeTensor, collective_ns, local_bytes
+from evenflow.predict.pricing import SLOWED, under_ns, without_ns
 from evenflow.predict.step.optimizer import optimizer_bytes
 
 
@@ -70,14 +73,40 @@ def inner_exchanges(
     return tuple(found)
 
 
-def exposed_ns(operator: Operator, inputs: tuple[WholeTensor, ...], strategy: OperatorStrategy, mesh: Mesh) -> int:
-    """Nanoseconds that an operator's own collectives add to its computation: some of them run under it."""
+@dataclass(frozen=True, slots=True)
+class InnerTime:
+    """A collective that an operator runs itself."""
+
+    axis: int
+    exchange: InnerExchange
+    exposed_ns: int
+    """What it adds to the computation, which is slower beside it."""
+    hidden_ns: int
+    """What of it runs under the computation."""
+
+
+def inner_times(
+    operator: Operator, inputs: tuple[WholeTensor, ...], strategy: OperatorStrategy, mesh: Mesh
+) -> tuple[InnerTime, ...]:
+    """Return what an operator's own collectives add to its computation.
+
+    Those that hide run under the computation of all parts but the last, n - 1 of n: with messages as long as one
+    another that is the longer of message and computation in every step.
+    """
     exchanges = inner_exchanges(operator, inputs, strategy, mesh)
-    if not exchanges:
-        return 0
-    hideable = sum(time_ns for _, one, time_ns in exchanges if one.hides)
-    blocking = sum(time_ns for _, one, time_ns in exchanges if not one.hides)
-    return blocking + max(0, hideable - compute_ns(operator, inputs, strategy, mesh))
+    work_ns = compute_ns(operator, inputs, strategy, mesh) if exchanges else 0
+    used_ns, found = 0.0, []
+    for axis, one, time_ns in exchanges:
+        left_ns = max(0.0, work_ns * (1 - 1 / mesh.shape[axis]) - used_ns)
+        under = math.floor(under_ns(time_ns, left_ns)) if one.hides else 0
+        used_ns += under / SLOWED
+        found.append(InnerTime(axis, one, time_ns - math.floor(without_ns(under)), under))
+    return tuple(found)
+
+
+def busy_ns(times: Iterable[InnerTime]) -> int:
+    """Return the computation under which an operator's own collectives run, and nothing else can."""
+    return math.ceil(sum(one.hidden_ns for one in times) / SLOWED)
 
 
 def addition_ns(tensor: WholeTensor, placement: Placement, mesh: Mesh) -> int:

@@ -15,7 +15,7 @@ from enum import Enum
 
 from evenflow.auto.sharding.sharding_plan import CostPart, CostParts, Phase
 from evenflow.language import _, joined
-from evenflow.predict.pricing import under_ns, without_ns
+from evenflow.predict.pricing import SLOWED, under_ns, without_ns
 from evenflow.predict.work import UNDER_PRODUCTS
 
 
@@ -101,6 +101,8 @@ class Item:
     part: CostPart
     window: Phase | None = None
     """The pass that it can run under; None: it is exposed."""
+    inside: bool = False
+    """Whether it is hidden: it runs under the operator that it is of."""
 
 
 def saved_ns(exchange_ns: float, work_ns: float) -> int:
@@ -117,10 +119,13 @@ def step_costs(amounts: Amounts, num_microbatches: int) -> CostParts:
     exposed: Counter[tuple[Phase, CostPart]] = Counter()
     hidden: Counter[Phase] = Counter()
     for item, amount in amounts.items():
-        if item.window is None:
+        if item.inside:
+            hidden[item.phase] += round(amount)
+        elif item.window is None:
             exposed[item.phase, item.part] += round(amount)
     for window in (Phase.FORWARD, Phase.BACKWARD):
-        work_ns = amounts.get(Item(phase=window, part=CostPart.COMPUTE), 0.0) / num_microbatches
+        busy_ns = sum(amount for item, amount in amounts.items() if item.inside and item.phase is window) / SLOWED
+        work_ns = (amounts.get(Item(phase=window, part=CostPart.COMPUTE), 0.0) - busy_ns) / num_microbatches
         every = {item: amount for item, amount in amounts.items() if item.window is window and amount}
         each = {item: amount / num_microbatches for item, amount in every.items() if item.phase is not Phase.UPDATE}
         once = {item: amount for item, amount in every.items() if item.phase is Phase.UPDATE}

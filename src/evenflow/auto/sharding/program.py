@@ -142,11 +142,13 @@ class ShardingProgram:
         backward: bool,
         costs: list[int] | None = None,
         exchanged: list[int] | None = None,
+        busy: list[int] | None = None,
         memory: list[int] | None = None,
     ) -> int:
         """Add a node with its costs of one step and memory of one device, and return its index.
 
-        `costs` are what its choices compute, and `exchanged` what their own collectives add to that.
+        `costs` are what its choices compute, `exchanged` is what their own collectives add to that, and `busy` the
+        computation that they run under.
         """
         self.nodes.append(
             Node(operator=operator, kind=kind, strategies=strategies, times=times, runs=runs, backward=backward)
@@ -154,7 +156,8 @@ class ShardingProgram:
         nothing = [0] * len(strategies)
         self.compute.append(np.array(costs or nothing, dtype=np.float64))
         if costs and kind is not NodeKind.UPDATE:  # under the optimizer nothing runs
-            self.windows[backward].compute[len(self.nodes) - 1] = self.compute[-1]
+            free = self.compute[-1] - np.array(busy or nothing, dtype=np.float64)
+            self.windows[backward].compute[len(self.nodes) - 1] = free
         total = self.compute[-1] + np.array(exchanged or nothing, dtype=np.float64)
         return self.pairwise.node(total, np.array(memory or nothing, dtype=np.float64))
 

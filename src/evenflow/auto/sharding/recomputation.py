@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram
+from evenflow.auto.sharding.solution_plan import inner_times_of
 from evenflow.auto.trace.dropping import Dropping
 from evenflow.cluster import local_bytes
 
@@ -28,6 +29,8 @@ def recomputed(program: ShardingProgram, choices: Sequence[int], drops: Dropping
     read = {edge.first for edge in program.edges if edge.second in running}
     copies = {position for position in read if program.nodes[position].kind is NodeKind.COPY}
     time_ns = sum(float(program.compute[position][choices[position]]) for position in running)
+    own = {id(program.nodes[position]) for position in running}
+    time_ns += sum(node.times * one.exposed_ns for node, one in inner_times_of(program, choices) if id(node) in own)
     for edge in program.edges:
         if edge.second in running or edge.second in copies:
             time_ns += edge.times * sum(step.time_ns for step in program.path(edge, tuple(choices)))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from evenflow.cluster import Collective, Placement, describe
+from evenflow.cluster import AttentionOnMesh, Collective, Placement, describe
 from evenflow.language import _
 from evenflow.solve import Status
 
@@ -66,6 +66,10 @@ class ActivationSharding:
     """Placement of the other factor in a product with a parameter, or of what experts read."""
     experts: Placement | None = None
     """Placement of the matrices of experts where they are used: dimension 0 are experts, 1 is their width."""
+    module: str = ""
+    """Of attention, the path of the module that calls it."""
+    attention: AttentionOnMesh | None = None
+    """How devices share it, where it is fused attention."""
 
     def text(self) -> str:
         """Return text for people."""

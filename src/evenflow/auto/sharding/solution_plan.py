@@ -1,11 +1,11 @@
 """Translates the choices of a sharding program into placements of the model's tensors."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy
-from evenflow.auto.sharding.operator_time import compute_ns, inner_exchanges
+from evenflow.auto.sharding.operator_time import InnerTime, inner_times
 from evenflow.auto.sharding.overlap import Item, step_costs
 from evenflow.auto.sharding.pairwise import PairwiseSolution
 from evenflow.auto.sharding.program import Edge, Node, NodeKind, ShardingProgram
@@ -18,8 +18,8 @@ from evenflow.auto.sharding.sharding_plan import (
     PlannedCollective,
     ShardingPlan,
 )
-from evenflow.auto.trace.operator_graph import Operator, OperatorGraph, Role
-from evenflow.cluster import Collective, Placement
+from evenflow.auto.trace.operator_graph import ATTENTION, Operator, OperatorGraph, Role, Value
+from evenflow.cluster import AttentionOnMesh, Collective, Placement
 
 
 def plan_of(
@@ -135,6 +135,8 @@ def _activations(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Ac
                     placement=chosen(program, choices, index).outputs[0],
                     reads=_reads(program, choices, index),
                     experts=_experts(program, choices, index),
+                    module=operator.module,
+                    attention=_attention(program, choices, index),
                 )
             )
     return tuple(activations)
@@ -165,6 +167,22 @@ def _experts(program: ShardingProgram, choices: tuple[int, ...], index: int) -> 
     return tuple(min(where, 1) for where in of_up)  # the first matrix: whatever is not its experts is their width
 
 
+def _attention(program: ShardingProgram, choices: tuple[int, ...], index: int) -> AttentionOnMesh | None:
+    """Return how devices share an operator of fused attention, and its backward where that is split alike."""
+    operators = program.graph.operators
+    if ATTENTION not in operators[index].target:
+        return None
+    own = chosen(program, choices, index)
+    sums = Value(operator=index, output=1)
+    backward = (
+        chosen(program, choices, at)
+        for at, one in enumerate(operators)
+        if one.backward and ATTENTION in one.target and sums in one.inputs
+    )
+    other = next((one for one in backward if one.outputs[0] == own.outputs[0]), own)
+    return AttentionOnMesh(placement=own.outputs[0], rows=own.rows, backward_rows=other.rows)
+
+
 def _collectives(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[PlannedCollective, ...]:
     """The collectives on every edge, in order, and then those that operators run themselves."""
     collectives = []
@@ -190,26 +208,29 @@ def _collectives(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Pl
 
 def _inner_collectives(program: ShardingProgram, choices: tuple[int, ...]) -> Iterator[PlannedCollective]:
     """The collectives that operators run themselves, with the time that they add to the computation."""
+    for node, one in inner_times_of(program, choices):
+        operator = program.graph.operators[node.operator]
+        tensors = (*program.graph.inputs(operator), *operator.outputs)
+        yield PlannedCollective(
+            before=_label(program.graph, operator),
+            collective=one.exchange.collective,
+            axis=one.axis,
+            shape=tensors[one.exchange.tensor].shape,
+            times=node.times,
+            time_ns=one.exposed_ns,
+            part=CostPart.COMMUNICATION,
+            phase=Phase.BACKWARD if node.backward else Phase.FORWARD,
+        )
+
+
+def inner_times_of(program: ShardingProgram, choices: Sequence[int]) -> Iterator[tuple[Node, InnerTime]]:
+    """Yield the collectives that operators run themselves, each with the operator's node."""
     for node, choice in zip(program.nodes, choices, strict=True):
         strategy = node.strategies[choice]
-        if node.kind is not NodeKind.OPERATOR or not strategy.exchanges:
-            continue
-        operator = program.graph.operators[node.operator]
-        inputs = program.graph.inputs(operator)
-        hidden_ns = compute_ns(operator, inputs, strategy, program.mesh)
-        for axis, one, time_ns in inner_exchanges(operator, inputs, strategy, program.mesh):
-            exposed_ns = max(0, time_ns - hidden_ns) if one.hides else time_ns
-            hidden_ns -= (time_ns - exposed_ns) if one.hides else 0
-            yield PlannedCollective(
-                before=_label(program.graph, operator),
-                collective=one.collective,
-                axis=axis,
-                shape=(*inputs, *operator.outputs)[one.tensor].shape,
-                times=node.times,
-                time_ns=exposed_ns,
-                part=CostPart.COMMUNICATION,
-                phase=Phase.BACKWARD if node.backward else Phase.FORWARD,
-            )
+        if node.kind is NodeKind.OPERATOR and strategy.exchanges:
+            operator = program.graph.operators[node.operator]
+            for one in inner_times(operator, program.graph.inputs(operator), strategy, program.mesh):
+                yield node, one
 
 
 def _phase(node: Node, edge: Edge) -> Phase:
@@ -243,8 +264,10 @@ def amounts_of(program: ShardingProgram, choices: tuple[int, ...]) -> Counter[It
             hideable = int(step.time_ns * share)
             amounts[Item(phase=phase, part=part, window=window)] += edge.times * hideable
             amounts[Item(phase=phase, part=part)] += edge.times * (step.time_ns - hideable)
-    for one in _inner_collectives(program, choices):
-        amounts[Item(phase=one.phase, part=one.part)] += one.times * one.time_ns
+    for node, one in inner_times_of(program, choices):
+        phase = Phase.BACKWARD if node.backward else Phase.FORWARD
+        amounts[Item(phase=phase, part=CostPart.COMMUNICATION)] += node.times * one.exposed_ns
+        amounts[Item(phase=phase, part=CostPart.COMMUNICATION, inside=True)] += node.times * one.hidden_ns
     return amounts
 
 

@@ -4,9 +4,11 @@ import enum
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
-from evenflow.cluster import REPLICATE, Collective, OperatorCost, Placement, WholeTensor
+from evenflow.cluster import REPLICATE, Collective, OperatorCost, Placement, RowExchange, WholeTensor
 from evenflow.cluster.splits.view_groups import DimensionGroups
 
+ATTENTION = "scaled_dot_product"
+"""What names of the operators of attention have in common."""
 _NOTHING = OperatorCost(launches=0)
 
 
@@ -40,7 +42,7 @@ class InnerExchange:
     share: float = 1.0
     """How many times the bytes of that tensor are exchanged."""
     hides: bool = False
-    """Whether it runs under the operator's own computation."""
+    """Whether it runs under the operator's own computation: under that of all parts but the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,8 @@ class AxisRule:
     """How many times an equal share of what it keeps the fullest device has, as loads of experts differ."""
     work: float = 1.0
     """How many times an equal share of the computation the busiest device has, as in causal attention by rows."""
+    rows: RowExchange = RowExchange.GATHERED
+    """Of attention by rows of the query."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,12 +14,14 @@ from typing import TypeVar
 from evenflow.auto.sharding.mesh_costs import LayerCost
 from evenflow.auto.sharding.sharding_plan import ActivationSharding, ParameterSharding
 from evenflow.auto.sharding.ways import AxisRole
-from evenflow.cluster import Collective
+from evenflow.cluster import Collective, RowExchange
 from evenflow.cluster.placement import PARTIAL, REPLICATE, blocks_of, dimension_of
 from evenflow.predict.training import Sharding
 
 _TOKENS = 1
 """The dimension of tokens in what comes into a layer."""
+_ROWS = 2
+"""The dimension of the rows of queries."""
 _MATRICES = 3
 """Dimensions of a parameter that holds a matrix for each expert, which the first one counts."""
 _T = TypeVar("_T")
@@ -40,6 +42,8 @@ class AxisUse:
     """The share of the parameters that agree."""
     splits_tokens: bool = field(default=False, compare=False)
     """Whether what comes into the layers is split by tokens, which on a tensor axis is sequence parallelism."""
+    has_ring: bool = field(default=False, compare=False)
+    """Whether, on a context axis, keys and values go around a ring."""
 
 
 def axis_uses(layers: Iterable[tuple[LayerCost, int]]) -> tuple[AxisUse, ...]:
@@ -67,7 +71,14 @@ def _axis_use(costs: Sequence[tuple[LayerCost, int]], axis: int) -> AxisUse:
     if role is AxisRole.TENSOR:
         by_tokens = sum(count for cost, count in costs if cost.entry[axis] == _TOKENS)
         return AxisUse(role=role, share=share, splits_tokens=2 * by_tokens > sum(count for _cost, count in costs))
-    return AxisUse(role=role, sharding=sharding, share=min(share, agreed))
+    has_ring = role is AxisRole.CONTEXT and any(_has_ring(cost, axis) for cost, _count in costs)
+    return AxisUse(role=role, sharding=sharding, share=min(share, agreed), has_ring=has_ring)
+
+
+def _has_ring(cost: LayerCost, axis: int) -> bool:
+    """Tell whether attention of a layer passes keys and values along an axis."""
+    shared = [one.attention for one in cost.plan.activations if one.attention is not None]
+    return any(one.rows is RowExchange.RING and one.placement[axis] == _ROWS for one in shared)
 
 
 def _most(votes: Counter[_T], otherwise: _T) -> tuple[_T, float]:

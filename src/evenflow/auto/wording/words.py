@@ -69,7 +69,8 @@ def _phrase(use: AxisUse, place: str) -> str:
     if use.role is AxisRole.DATA:
         return _("{state} {place}", state=state, place=place) if state else _("data parallel {place}", place=place)
     if use.role is AxisRole.CONTEXT:
-        words = _("context parallel {place}", place=place)
+        ring = _("context parallel with ring attention {place}", place=place)
+        words = ring if use.has_ring else _("context parallel {place}", place=place)
     elif use.role is AxisRole.EXPERT:
         words = _("expert parallel {place}", place=place)
     else:

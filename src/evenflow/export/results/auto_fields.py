@@ -253,6 +253,14 @@ def _stage(stage: "PlacedStage") -> dict[str, object]:
             }
             for name, product in stage.products.items()
         },
+        "attention": {
+            name: {
+                "placement": code(one.placement),
+                "rows": str(one.rows),
+                "backward_rows": str(one.backward_rows),
+            }
+            for name, one in stage.attention.items()
+        },
     }
 
 

@@ -15,11 +15,11 @@ from torch.distributed.tensor.experimental import implicit_replication
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from evenflow.run.mesh.attention import attention
+from evenflow.run.mesh.attention.distributed import attention
+from evenflow.run.mesh.attention.multi_head import multi_head_attention
 from evenflow.run.mesh.convolution import KERNELS
 from evenflow.run.mesh.experts import compute_experts
 from evenflow.run.mesh.local_parts import replicated
-from evenflow.run.mesh.multi_head_attention import multi_head_attention
 from evenflow.run.mesh.normalization import batch_norm, group_norm
 from evenflow.torch_model.experts.library import as_one_operator
 

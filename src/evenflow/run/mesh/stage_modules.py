@@ -18,11 +18,21 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard, distribute_tensor
 from torch.nn.modules.conv import _ConvNd
 
-from evenflow.cluster import REPLICATED, MeshPlan, Product, StageOnMesh, digits, dimension_of, placement_of
+from evenflow.cluster import (
+    REPLICATED,
+    AttentionOnMesh,
+    MeshPlan,
+    Product,
+    StageOnMesh,
+    digits,
+    dimension_of,
+    placement_of,
+)
 from evenflow.cluster.splits.split_digits import through_view
 from evenflow.cluster.splits.view_groups import groups_of_shapes
 from evenflow.run.engine.stages import StageModule, StageParts
 from evenflow.run.engine.torch_names import tree_map
+from evenflow.run.mesh.attention.distributed import PlannedAttention, set_attention
 from evenflow.run.mesh.experts import set_product
 from evenflow.run.mesh.local_operators import on_mesh
 from evenflow.run.mesh.local_parts import replicated
@@ -86,6 +96,10 @@ class MeshStageModule(StageModule):
         **others: Any,
     ) -> None:
         """`before_use` is called before a part computes; `expert_capacity` is that of `MeshPlan`."""
+        for part in stage.parts:
+            for path, module in part.module.named_modules(prefix=part.path):
+                if path in where.attention:
+                    set_attention(module, _planned(where.attention[path]))
         super().__init__(stage, _on_mesh(context, mesh), recompute_inside=on_mesh, **others)
         self.mesh = mesh
         self._before_use = before_use
@@ -127,6 +141,12 @@ class MeshStageModule(StageModule):
         wanted = placements(self.entries[part.path])
         local = hidden.redistribute(placements=wanted).to_local(grad_placements=wanted)
         return DTensor.from_local(local, self.mesh, wanted, grad_placements=wanted)
+
+
+def _planned(attention: AttentionOnMesh) -> PlannedAttention:
+    return PlannedAttention(
+        placements=placements(attention.placement), rows=attention.rows, backward_rows=attention.backward_rows
+    )
 
 
 def _batch(where: StageOnMesh) -> list[int]:

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy
 from evenflow.auto.sharding.plain.sample_splits import (
-    ATTENTION,
     EXPERTS,
     HEADS,
     ROWS,
@@ -33,7 +32,7 @@ from evenflow.auto.sharding.plain.sample_splits import (
 )
 from evenflow.auto.sharding.program import Edge, Node, NodeKind, ShardingProgram
 from evenflow.auto.sharding.ways import SHARING, AxisRole, PlainWay
-from evenflow.auto.trace.operator_graph import Operator, Role
+from evenflow.auto.trace.operator_graph import ATTENTION, Operator, Role
 from evenflow.cluster import PARTIAL, REPLICATE, Mesh
 from evenflow.language import _
 from evenflow.predict.training import Sharding

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from evenflow.auto.sharding.operator_strategies import StrategyTable
-from evenflow.auto.trace.operator_graph import AxisRule, Operator, OperatorGraph, Role, Value
+from evenflow.auto.trace.operator_graph import ATTENTION, AxisRule, Operator, OperatorGraph, Role, Value
 from evenflow.cluster import PARTIAL, REPLICATE, WholeTensor, is_even
 
 
@@ -105,8 +105,6 @@ class _Tracer:
         return min(rules, key=key)
 
 
-ATTENTION = "scaled_dot_product"
-"""What names of the operators of attention have in common."""
 HEADS, ROWS = 1, 2
 """Where heads and the positions of the query are in their results, behind the samples."""
 EXPERTS = "evenflow.experts"

@@ -1,20 +1,33 @@
-"""Rules of fused attention of tensors (batch, heads, length, width)."""
+"""Rules of fused attention of tensors (batch, heads, length, width).
+
+Where devices have other rows of the query (context parallelism), keys and values come to them in one of these ways:
+
+    gathered   all keys and values on every device; with a causal mask the last device computes twice an equal share
+    balanced   of causal attention: likewise, but every device exchanges the second half of its rows with its mirror
+               image before and after. Of 2 n halves, device i of n then has those of number 2 i and 2 n - 1 - 2 i,
+               whose keys add up to the same on all devices
+    ring       keys and values go around in n - 1 messages, each under the computation with the block before it, and in
+               the backward so do their gradients; of causal attention halves are exchanged as above, those of keys and
+               values too, so that every device computes half a block in each step
+"""
+
+from collections.abc import Iterator
 
 from evenflow.auto.sharding.rules.named_arguments import argument, rule, tensor_names
 from evenflow.auto.trace.dtensor_adapter import Call
-from evenflow.auto.trace.operator_graph import AxisRule
-from evenflow.cluster import PARTIAL, REPLICATE
+from evenflow.auto.trace.operator_graph import AxisRule, InnerExchange
+from evenflow.cluster import PARTIAL, REPLICATE, Collective, RowExchange
 
 BATCH, HEADS, LENGTH = 0, 1, 2
+_HALF = 0.5
+_KEYS_AND_VALUES = 2.0
+"""Times the bytes of the keys: fused kernels have values of the same width."""
 
 
 def attention(call: Call) -> set[AxisRule]:
-    """Split batch or heads, which are independent, or the rows of the query, for which keys and values are gathered."""
+    """Split batch or heads, which are independent, or the rows of the query, which need all keys and values."""
     num_outputs = len(call.overload._schema.returns)
-    rules = {
-        AxisRule(inputs=(REPLICATE,) * len(call.tensors()), outputs=(REPLICATE,) * num_outputs),
-        _rows(call, num_outputs),
-    }
+    rules = {AxisRule(inputs=(REPLICATE,) * len(call.tensors()), outputs=(REPLICATE,) * num_outputs), *_rows(call)}
     for dimension in (BATCH, HEADS):
         inputs = []
         for tensor in call.tensors():  # a mask may have one of either for all
@@ -24,17 +37,54 @@ def attention(call: Call) -> set[AxisRule]:
     return rules
 
 
-def _rows(call: Call, num_outputs: int) -> AxisRule:
-    """Context parallelism with contiguous rows: a device masks the keys behind each of its rows.
-
-    A causal kernel skips the half that is masked, but for rows further down in the matrix, which are all that a device
-    has, the runtime masks it: the last device, whose rows see all keys, computes twice an equal share.
-    """
-    is_backward = "grad_out" in tensor_names(call)
+def _rows(call: Call) -> Iterator[AxisRule]:
+    """Yield the ways to split the rows of the query; where scores are dropped by chance, only the first one."""
+    names, is_causal = tensor_names(call), bool(argument(call, "is_causal"))
+    num_outputs = len(call.overload._schema.returns)
+    is_backward = "grad_out" in names
     splits = dict.fromkeys(("grad_out", "query", "out", "logsumexp"), LENGTH)
-    if "attn_mask" in tensor_names(call):
+    if "attn_mask" in names:  # it is taken in pieces by its columns, which all devices have
         shape = argument(call, "attn_mask").shape
         splits["attn_mask"] = len(shape) - 2 if shape[-2] > 1 else REPLICATE
-    outputs = (LENGTH, PARTIAL, PARTIAL) if is_backward else (LENGTH,) * num_outputs
-    made = rule(call, splits, outputs)
-    return AxisRule(inputs=made.inputs, outputs=made.outputs, work=2.0 if argument(call, "is_causal") else 1.0)
+    rows = (LENGTH,) * num_outputs
+    gathered = rule(call, splits, (LENGTH, PARTIAL, PARTIAL) if is_backward else rows)
+    yield AxisRule(inputs=gathered.inputs, outputs=gathered.outputs, work=2.0 if is_causal else 1.0)
+    lengths = {argument(call, one).shape[LENGTH] for one in ("query", "key")}
+    if argument(call, "dropout_p") or (is_causal and ("attn_mask" in names or len(lengths) > 1)):
+        return
+    if is_causal:
+        yield AxisRule(
+            inputs=gathered.inputs,
+            outputs=gathered.outputs,
+            exchanges=_halves(names, is_backward=is_backward),
+            rows=RowExchange.BALANCED,
+        )
+    around = rule(call, splits | {"key": LENGTH, "value": LENGTH}, rows)
+    halves = (*_halves(names, is_backward=is_backward), *_halves_of_keys(names, is_backward=is_backward))
+    yield AxisRule(
+        inputs=around.inputs,
+        outputs=around.outputs,
+        exchanges=(*(halves if is_causal else ()), *_around(names, is_backward=is_backward)),
+        rows=RowExchange.RING,
+    )
+
+
+def _halves(names: tuple[str, ...], *, is_backward: bool) -> tuple[InnerExchange, ...]:
+    """Half of the rows goes to the mirror image: queries and results, and in the backward the gradients of both."""
+    query = names.index("query")  # all of them have its size
+    return (InnerExchange(collective=Collective.SEND, tensor=query, share=_HALF),) * (4 if is_backward else 2)
+
+
+def _halves_of_keys(names: tuple[str, ...], *, is_backward: bool) -> tuple[InnerExchange, ...]:
+    """Likewise of keys and values, and in the backward of their gradients."""
+    share = _HALF * _KEYS_AND_VALUES
+    one = InnerExchange(collective=Collective.SEND, tensor=names.index("key"), share=share)
+    return (one,) * (2 if is_backward else 1)
+
+
+def _around(names: tuple[str, ...], *, is_backward: bool) -> tuple[InnerExchange, ...]:
+    """Keys and values go around; their gradients follow one step later, and then home, which nothing hides."""
+    key = names.index("key")
+    around = InnerExchange(collective=Collective.RING, tensor=key, share=_KEYS_AND_VALUES, hides=True)
+    home = InnerExchange(collective=Collective.SEND, tensor=key, share=_KEYS_AND_VALUES)
+    return (around, around, home) if is_backward else (around,)

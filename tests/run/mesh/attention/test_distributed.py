@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from torch.distributed.tensor import Placement, Replicate, Shard
 
-from evenflow.run.mesh.attention import _placements
+from evenflow.run.mesh.attention.distributed import _placements
 
 WHOLE = Replicate()
 BATCH, HEADS, LENGTH, WIDTH = Shard(0), Shard(1), Shard(2), Shard(3)
@@ -27,8 +27,6 @@ BATCH, HEADS, LENGTH, WIDTH = Shard(0), Shard(1), Shard(2), Shard(3)
 def test_a_split_stays_where_the_keys_have_it_too(
     sizes: tuple[int, ...], of_query: tuple[Placement, ...], key_shape: tuple[int, ...], expected: tuple[Placement, ...]
 ) -> None:
-    query: Any = SimpleNamespace(
-        shape=(8, 8, 8, 16), placements=of_query, device_mesh=SimpleNamespace(size=lambda axis: sizes[axis])
-    )
+    query: Any = SimpleNamespace(shape=(8, 8, 8, 16), device_mesh=SimpleNamespace(size=lambda axis: sizes[axis]))
     key: Any = SimpleNamespace(shape=(*key_shape, 8, 16))
-    assert tuple(_placements(query, key)) == expected
+    assert tuple(_placements(query, key, of_query)) == expected
