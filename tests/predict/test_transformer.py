@@ -27,6 +27,27 @@ def test_layers_with_experts() -> None:
     assert not LLAMA.has_experts(0)
 
 
+@given(
+    count=st.integers(1, 64),
+    active=st.integers(1, 8),
+    devices=st.integers(2, 16),
+    factors=st.tuples(st.floats(1, 20), st.floats(1, 20)),
+)
+def test_more_room_bounds_less_and_no_expert_gets_a_token_twice(count, active, devices, factors) -> None:
+    active = min(active, count)
+    loads = [
+        replace(EXPERTS, count=count, active=active, capacity_factor=factor).bounded_load(devices)
+        for factor in sorted(factors)
+    ]
+    assert 1 <= loads[0] <= loads[1] <= count / active
+    assert all(load == factor or load == count / active for load, factor in zip(loads, sorted(factors), strict=True))
+
+
+def test_loads_are_bounded_by_a_capacity_and_where_a_device_has_all_experts() -> None:
+    assert EXPERTS.bounded_load(2) is None
+    assert EXPERTS.bounded_load(1) == replace(EXPERTS, capacity_factor=2.0).bounded_load(1) == 1
+
+
 def test_layers_with_a_window() -> None:
     model = replace(LLAMA, window=128, unwindowed_layers=(1, 5))
     assert [layer for layer in range(8) if not model.has_window(layer)] == [1, 5]

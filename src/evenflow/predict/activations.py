@@ -229,8 +229,8 @@ def _experts(training: Training) -> list[Tensor]:
     model, degrees, experts = training.model, training.degrees, training.model.experts
     assert experts is not None
     split, spread = expert_tensor(training), tokens(training) / degrees.tensor
-    fullest = FULLEST if degrees.expert > 1 else 1.0
-    routed = spread * experts.active * split * (experts.capacity_factor or fullest)
+    bounded = experts.bounded_load(degrees.expert)
+    routed = spread * experts.active * split * (FULLEST if bounded is None else bounded)
     inner = _inner(training, routed, experts.ffn / split, "moe")
     # The router's weights are multiplied in behind the activation; fused gated activations do both at once.
     unweighed = Tensor("unweighed output, moe", Held.EXPERTS, HALF * routed * experts.ffn / split, "moe")

@@ -241,9 +241,10 @@ def _experts(training: Training) -> Passes:
     assert experts is not None
     split = expert_tensor(training)
     own_experts = experts.count / degrees.expert
-    routed = tokens(training) / degrees.tensor * experts.active * split  # what a device computes, if loads are equal
-    if experts.capacity_factor is not None:
-        routed *= experts.capacity_factor
+    routed = (
+        tokens(training) / degrees.tensor * experts.active * split
+    )  # with equal loads, or the largest that they may be
+    routed *= experts.bounded_load(degrees.expert) or 1.0
     width = experts.ffn / split
     inner = (2 if model.gated else 1) * width
     rows = routed / own_experts

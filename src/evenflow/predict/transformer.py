@@ -26,7 +26,23 @@ class Experts:
     shared_gate: bool = False
     """Whether a learned gate weighs what the shared experts give."""
     capacity_factor: float | None = None
-    """Room of an expert in shares of an equal load, filled up and cut off; None: as many tokens as come."""
+    """Shares of an equal load that an expert takes at most, of those that a device routes; None: as many as come."""
+
+    def bounded_load(self, devices: int) -> float | None:
+        """Return the equal shares of all tokens that the fullest of so many devices may get; None: it is not bounded.
+
+        A device that has all experts has its share of the tokens.
+        """
+        if devices == 1:
+            return 1.0
+        if self.capacity_factor is None:
+            return None
+        return fullest_load(self.capacity_factor, count=self.count, active=self.active)
+
+
+def fullest_load(capacity: float, *, count: int, active: int) -> float:
+    """Return the equal shares of tokens that an expert takes at most: no more than every token once."""
+    return max(1.0, min(capacity, count / active))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,8 @@ from evenflow.cluster import (
 from evenflow.errors import InputError
 from evenflow.fields import Fields, as_fields, load_json, read_text
 from evenflow.language import _
-from evenflow.ranges import BYTES_PER_S, DEVICES, EXPERT_CAPACITY, MEGABYTES, RANKS, SEQUENCES, TIME_NS, TOKENS, Range
+from evenflow.profiles.plan_degrees import expert_capacity_of
+from evenflow.ranges import BYTES_PER_S, DEVICES, MEGABYTES, RANKS, SEQUENCES, TIME_NS, TOKENS, Range
 from evenflow.units import MEGABYTE
 
 _RANK = Range(least=0, most=RANKS.most - 1)
@@ -58,7 +59,7 @@ def parse_mesh_plan(text: str, *, place: str) -> MeshPlan | None:
         raise fields.error("stages", _("must have at least one stage"))
     with fields.at("cluster"):
         cluster = _cluster(fields.inner("cluster"))
-    capacity = fields.number("expert_capacity", EXPERT_CAPACITY) if "expert_capacity" in fields else None
+    capacity = expert_capacity_of(fields)
     with fields.at("stages"):
         return MeshPlan(cluster=cluster, stages=stages, expert_capacity=capacity)
 

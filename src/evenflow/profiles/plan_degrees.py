@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from evenflow.fields import Fields
 from evenflow.language import _
 from evenflow.predict.training import Degrees, Sharding
-from evenflow.ranges import CHUNKS, DEVICES, MILLISECONDS, RANKS, SEQUENCES, TOKENS
+from evenflow.ranges import CHUNKS, DEVICES, EXPERT_CAPACITY, MILLISECONDS, RANKS, SEQUENCES, TOKENS
 
 _NAMES = ("tensor", "context", "data", "expert", "replicas")
 
@@ -22,6 +22,8 @@ class PlannedDegrees:
     num_microbatches: int
     sequence: int
     """Tokens of a sequence."""
+    expert_capacity: float | None = None
+    """Shares of an equal load that an expert takes at most of the tokens that a device routes; None: no limit."""
 
     @property
     def global_batch(self) -> int:
@@ -75,7 +77,13 @@ def read_degrees(fields: Fields) -> PlannedDegrees | MissingDegrees | None:
         microbatch=together // numbers["data"],
         num_microbatches=fields.integer("microbatches", SEQUENCES),
         sequence=fields.integer("sequence", TOKENS),
+        expert_capacity=expert_capacity_of(fields),
     )
+
+
+def expert_capacity_of(fields: Fields) -> float | None:
+    """Return the capacity of experts in a plan file; None where it has none."""
+    return fields.number("expert_capacity", EXPERT_CAPACITY) if "expert_capacity" in fields else None
 
 
 def _missing(fields: Fields) -> MissingDegrees:

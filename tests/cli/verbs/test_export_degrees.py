@@ -55,6 +55,16 @@ def test_apply_tells_that_it_leaves_degrees_out(made, folder, evenflow, has_degr
     assert ("written by evenflow export plan.json --to megatron" in result.stdout) is has_degrees
 
 
+def test_a_capacity_of_experts_goes_along(made, evenflow):
+    made(expert_capacity=1.5)
+    result = evenflow("export", "plan.json", "--to", "megatron")
+    assert "--moe-expert-capacity-factor 1.5\n" in result.stdout
+    made(expert_capacity=0)
+    result = evenflow("export", "plan.json", "--to", "megatron")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "expert_capacity must be a number from 1 to 1,000" in result.stderr
+
+
 def test_torchtitan_gets_them_too(made, evenflow):
     made(degrees={**DEGREES, "zero": "3"})
     result = evenflow("export", "plan.json", "--to", "torchtitan")

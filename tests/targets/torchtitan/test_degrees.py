@@ -1,6 +1,7 @@
 """Degrees in torchtitan's settings, in both syntaxes."""
 
 import tomllib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -43,6 +44,12 @@ def test_the_degrees_are_all_devices_of_a_stage(tensor, context, shards, replica
 def test_the_optimizers_state_alone_is_not_shared_out():
     with pytest.raises(InputError, match="torchtitan does not share out the optimizer's state alone"):
         parallelism_of(planned(data=8))
+
+
+def test_a_capacity_of_experts_is_refused():
+    found = replace(planned(data=8, expert=4, sharding=Sharding.PARAMETERS), expert_capacity=1.25)
+    with pytest.raises(InputError, match=r"must be no capacity of experts: torchtitan drops no token, got 1\.25"):
+        parallelism_of(found)
 
 
 def test_tables_of_a_pipeline():

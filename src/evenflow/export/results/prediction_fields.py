@@ -94,7 +94,7 @@ def _change_fields(setting: PredictionSetting) -> dict[str, object] | None:
 
 
 def _training_fields(training: Training) -> dict[str, object]:
-    degrees = training.degrees
+    degrees, experts = training.degrees, training.model.experts
     return {
         "tensor": degrees.tensor,
         "pipeline": degrees.pipeline,
@@ -103,6 +103,7 @@ def _training_fields(training: Training) -> dict[str, object]:
         "data": degrees.data,
         "expert": degrees.expert,
         "expert_tensor": degrees.expert_tensor,
+        "expert_capacity": None if experts is None else experts.capacity_factor,
         "zero": int(degrees.sharding),
         "sequence_parallel": degrees.sequence_parallel,
         "context_exchange": degrees.context_exchange,

@@ -13,9 +13,16 @@ def parallelism_of(planned: PlannedDegrees) -> dict[str, object]:
     """Return the settings of the section `parallelism` for everything but the pipeline.
 
     Raises:
-        InputError: ZeRO-1, which torchtitan does not have.
+        InputError: ZeRO-1 or a capacity of experts, which torchtitan does not have.
     """
     degrees = planned.degrees
+    if planned.expert_capacity is not None:
+        raise InputError(
+            value=planned.expert_capacity,
+            rule=_("must be no capacity of experts: torchtitan drops no token"),
+            place=_("the plan"),
+            remedy=_("plan again without --expert-capacity, or run the plan with evenflow run"),
+        )
     if degrees.sharding is Sharding.OPTIMIZER:
         raise InputError(
             value="ZeRO-1",

@@ -189,6 +189,8 @@ def test_the_printed_command_plans_a_step_that_is_not_longer(evenflow, folder, o
         (("--kv-heads", 3), "kv_heads must divide the 16 heads"),
         (("--active-experts", 2), "--active-experts must come with --experts, got 2"),
         (("--experts", 4), "--expert-ffn must be given with --experts"),
+        (("--expert-capacity", 1.5), "--expert-capacity must not be given for a model without experts, got 1.5"),
+        (("--expert-capacity", 0.5), "--expert-capacity must be a number from 1 to 1,000, got 0.5"),
         (("--experts", 4, "--expert-ffn", 64, "--active-experts", 5), "must be from 1 to the 4 experts"),
         (("--accelerator", "none.yaml"), "cannot read none.yaml: no such file"),
         (("--group-size", 4), "--group-size must not be given for 1f1b, which has no groups of microbatches"),
@@ -294,3 +296,19 @@ def test_a_number_that_is_missing_is_named(evenflow, missing):
     result = evenflow(*words[:at], *words[at + 2 :])
     assert result.exit_code == 2
     assert f"{missing} must be given where no --model is; add it, or --model CONFIG.json" in result.stderr
+
+
+def test_the_capacity_of_experts_bounds_time_and_memory(evenflow, folder):
+    def found(*options):
+        arguments = ("--experts", 8, "--expert-ffn", 4096, "--expert", 4, *options)
+        result = evenflow(*SPLIT, *arguments, "--json", "p.json", "--overwrite")
+        assert (result.exit_code, result.stderr) == (0, "")
+        fields = json.loads((folder / "p.json").read_text())
+        return fields["step_ms"], max(one["total_mb"] for one in fields["memory"]), fields["expert_capacity"]
+
+    free, *limited = (found(*options) for options in ((), *(("--expert-capacity", one) for one in (1, 1.25, 2, 4, 8))))
+    assert [one[2] for one in (free, *limited)] == [None, 1, 1.25, 2, 4, 8]
+    least, usual, double, most, more = limited
+    assert least[0] == free[0] < usual[0] < double[0] < most[0]
+    assert least[1] < usual[1] == free[1] < double[1] < most[1]
+    assert more[:2] == most[:2], "no expert gets more than every token once"

@@ -1,6 +1,7 @@
 """Degrees as Megatron-LM's flags: what a run prints of them reads back as the same degrees."""
 
 import shlex
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -83,6 +84,15 @@ def test_a_single_stage_has_no_layout():
     (piece,) = TARGET.write_degrees(plan, planned(data=8, sharding=Sharding.PARAMETERS), TARGET.versions[-1]).pieces
     assert "layout" not in piece.text
     assert "    --data-parallel-sharding-strategy optim_grads_params\n" in piece.text
+
+
+def test_a_capacity_of_experts_is_a_flag_with_what_it_needs():
+    without = planned(data=8, expert=4)
+    found = replace(without, expert_capacity=1.25)
+    flag = {"--moe-expert-capacity-factor": ("1.25",)}
+    assert degree_flags(found) == degree_flags(without) | flag
+    (note,) = set(degree_notes(found)) - set(degree_notes(without))
+    assert "--moe-pad-expert-input-to-capacity out" in note
 
 
 def test_whole_activations_have_no_sequence_parallelism():

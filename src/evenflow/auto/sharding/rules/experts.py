@@ -13,6 +13,7 @@ from evenflow.auto.trace.expert_tensors import EXPERTS, TOKENS, WIDTH
 from evenflow.auto.trace.operator_graph import AxisRule, InnerExchange
 from evenflow.cluster import PARTIAL, REPLICATE, Collective
 from evenflow.predict.activations import FULLEST
+from evenflow.predict.transformer import fullest_load
 from evenflow.torch_model.experts.costs import tensor_names
 
 _BY_TOKEN = frozenset(("hidden", "index", "weights", "result", "gradient", "of_hidden", "of_weights"))
@@ -63,9 +64,9 @@ def expert_rules(call: Call, capacity: float | None) -> set[AxisRule]:
 
 
 def _fullest(call: Call, tensors: Mapping[str, TensorArgument], capacity: float) -> float:
-    """Return how many equal shares of the rows experts may have: no expert gets more than every token once."""
+    """Return how many equal shares of the rows experts may have."""
     experts = tensors["up"].shape[0] if "up" in tensors else call.arguments[-2]
-    return max(1.0, min(capacity, experts / tensors["index"].shape[1]))
+    return fullest_load(capacity, count=experts, active=tensors["index"].shape[1])
 
 
 def _width(name: str, tensors: Mapping[str, TensorArgument], *, transposed: bool) -> dict[str, int] | None:

@@ -107,6 +107,13 @@ _OPTIONS = (
         show_default=True,
         help="How tokens go to experts: a copy for each expert, or one for each node (DeepEP, HybridEP).",
     ),
+    _degrees(
+        "--expert-capacity",
+        type=Number(ranges.EXPERT_CAPACITY),
+        metavar="FACTOR",
+        help="Times an equal share of a device's tokens that an expert takes at most; others are dropped.  "
+        "[default: no limit]",
+    ),
     _step("--global-batch", type=options.SEQUENCE_COUNT, required=True, help="Sequences of a step."),
     _step("--microbatch", type=options.SEQUENCE_COUNT, default=1, show_default=True, help="Sequences of a microbatch."),
     _step("--seq", "sequence", type=options.TOKEN_COUNT, required=True, help="Tokens of a sequence."),
@@ -229,6 +236,7 @@ class PredictOptions:
     no_sequence_parallel: bool
     context_exchange: str
     token_dispatcher: str
+    expert_capacity: float | None
     global_batch: int
     microbatch: int
     sequence: int

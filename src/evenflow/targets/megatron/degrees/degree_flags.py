@@ -33,6 +33,8 @@ def degree_flags(planned: PlannedDegrees) -> dict[str, tuple[str, ...]]:
     if degrees.expert > 1:
         flags["--expert-model-parallel-size"] = (str(degrees.expert),)
         flags["--expert-tensor-parallel-size"] = ("1",)
+    if planned.expert_capacity is not None:
+        flags["--moe-expert-capacity-factor"] = (str(planned.expert_capacity),)
     if degrees.sharding is not Sharding.NOTHING:
         flags["--use-distributed-optimizer"] = ()
     if planned.replicas > 1:
@@ -65,4 +67,12 @@ def degree_notes(planned: PlannedDegrees) -> tuple[str, ...]:
     ]
     if degrees.tensor > 1 and not degrees.sequence_parallel:
         notes.append(_("leave out --sequence-parallel: the plan keeps whole what lies between products"))
+    if planned.expert_capacity is not None:
+        notes.append(
+            _(
+                "a capacity of experts goes with --moe-token-dispatcher-type alltoall and with a "
+                "--moe-router-load-balancing-type of aux_loss, seq_aux_loss or none; leave --moe-token-drop-policy at "
+                "probs, and --moe-pad-expert-input-to-capacity out, which fills up every expert"
+            )
+        )
     return tuple(notes)
