@@ -1,8 +1,10 @@
 """Operators on DTensors of a mesh of 2 x 2 against one device: results, and gradients of all tensors."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -11,6 +13,7 @@ from torch.nn import functional
 
 from evenflow.cluster import RowExchange, parse_code
 from evenflow.run.mesh.attention.distributed import PlannedAttention, set_attention
+from evenflow.run.mesh.attention.row_messages import OnTheWay, RowMessages
 from evenflow.run.mesh.local_operators import on_mesh
 from evenflow.run.mesh.stage_modules import placements
 from tests.run.cases import Answer
@@ -154,7 +157,17 @@ def row_case(name: str, rank: int) -> Answer:
     how = PlannedAttention(placements=_placements(planned), rows=rows, backward_rows=backward_rows)
     set_attention(module, how)
     codes = [planned.replace("S(1)", "S(2)") if name == "heads as planned" else planned] * 3
-    return _compared(operator, module, mesh, shapes, codes)
+    sent: list[int] = []
+    to_next = RowMessages.to_next
+
+    def counted(messages: RowMessages, tensors: Sequence[Tensor]) -> OnTheWay:
+        sent.append(len(tensors))
+        return to_next(messages, tensors)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RowMessages, "to_next", counted)
+        answer = _compared(operator, module, mesh, shapes, codes)
+    return replace(answer, found=(answer.found, len(sent)))
 
 
 def local_case(name: str, rank: int) -> Answer:

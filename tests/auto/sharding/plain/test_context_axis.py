@@ -12,6 +12,7 @@ from evenflow.auto.sharding.mesh_costs import LayerCost, MeshCosts  # noqa: E402
 from evenflow.auto.sharding.program import Training  # noqa: E402
 from evenflow.auto.sharding.sharding_plan import Phase  # noqa: E402
 from evenflow.auto.sharding.ways import AxisRole, Level, PlainWay  # noqa: E402
+from evenflow.cluster import RowExchange  # noqa: E402
 from evenflow.cluster.mesh import MeshAxis  # noqa: E402
 from evenflow.predict.training import Sharding  # noqa: E402
 from evenflow.torch_model.parts import Part  # noqa: E402
@@ -19,6 +20,7 @@ from tests.auto.modules import Block  # noqa: E402
 from tests.auto.sharding.plain.priced import inside, mesh_of  # noqa: E402
 
 WIDTH, SAMPLES, POSITIONS, HEADS = 64, 4, 32, 4
+BANDWIDTHS = 10**10, 3 * 10**10, 10**11
 DATA, CONTEXT = AxisRole.DATA, AxisRole.CONTEXT
 
 
@@ -30,8 +32,10 @@ def costs(*axes: MeshAxis, positions: int = POSITIONS) -> MeshCosts:
     return stage_costs([part], [0] * 3, [mesh_of(*axes)], training=Training(num_microbatches=2))[0]
 
 
-def layer(*axes: MeshAxis, roles: tuple[AxisRole, ...], sharding: Sharding = Sharding.NOTHING) -> LayerCost:
-    return costs(*axes).layers[0][PlainWay(roles, sharding)]
+def layer(
+    *axes: MeshAxis, roles: tuple[AxisRole, ...], sharding: Sharding = Sharding.NOTHING, positions: int = POSITIONS
+) -> LayerCost:
+    return costs(*axes, positions=positions).layers[0][PlainWay(roles, sharding)]
 
 
 def test_positions_are_split_from_layer_to_layer() -> None:
@@ -60,6 +64,24 @@ def test_only_attention_exchanges_in_a_pass() -> None:
     count = {phase: sum(one.phase is phase for one in sent) for phase in (Phase.FORWARD, Phase.BACKWARD)}
     assert 2 <= count[Phase.FORWARD] <= 4
     assert 2 <= count[Phase.BACKWARD] <= 10  # those of the forward again, as they were kept, and the gradients
+
+
+def test_long_sequences_go_around_a_ring_under_their_computation() -> None:
+    """Of long sequences attention hides the ring; hidden and exposed times are told apart, and faster links help."""
+    found = []
+    for bandwidth in BANDWIDTHS:
+        one = layer(inside(2, bandwidth), roles=(CONTEXT,), positions=4096)
+        (shared,) = (value.attention for value in one.plan.activations if value.attention is not None)
+        found.append((shared.placement, shared.rows, one.slope.hidden_ns))
+        assert one.plan.cost is not None
+        exposed = sum(each.time_ns * each.times for each in one.plan.collectives if each.phase is not Phase.UPDATE)
+        assert one.plan.cost.communication_ns + one.plan.cost.resharding_ns + one.plan.cost.gradient_ns >= exposed
+    assert all(one[:2] == ((2,), RowExchange.RING) for one in found), found
+    hidden = [one[2] for one in found]
+    assert hidden == sorted(hidden, reverse=True)
+    assert hidden[-1] > 0
+    times = [layer(inside(2, bandwidth), roles=(CONTEXT,), positions=4096).slope.forward_ns for bandwidth in BANDWIDTHS]
+    assert times == sorted(times, reverse=True)
 
 
 def test_every_device_keeps_its_share_of_the_activations() -> None:
