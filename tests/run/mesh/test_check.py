@@ -79,3 +79,17 @@ def test_experts_that_do_not_divide_are_refused(product: str, experts: tuple[int
     products = {product: Product(reads=(0,), gives=(0,), experts=experts)}
     with pytest.raises(InputError, match=message):
         check(changed(where, 1, products=products), whole)
+
+
+def test_experts_that_would_drop_nothing_are_refused_beside_a_capacity() -> None:
+    config = AutoConfig.for_model("mixtral", **CONFIGS["mixtral"], num_hidden_layers=2)
+    whole = AutoModelForCausalLM.from_config(config)
+    where = expert_plan(PLAN, as_row(whole), tuple(replace(one, axes=("data",)) for one in RANKS))
+    limited = replace(where, expert_capacity=1.25)
+    check(limited, whole)
+    silent = changed(limited, 1, products={})
+    with pytest.raises(
+        InputError, match=r"products, model\.layers\.1\.mlp\.experts must say how these experts are split"
+    ):
+        check(silent, whole)
+    check(replace(silent, expert_capacity=None), whole)

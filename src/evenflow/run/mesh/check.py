@@ -53,6 +53,13 @@ def check_mesh_plan(
                 product = where.products.get(path)
                 if product is not None and product.experts is not None:
                     _check_experts(path, module, product.experts, where.mesh)
+                elif plan.expert_capacity is not None and hasattr(module, "is_transposed"):
+                    raise InputError(
+                        value=None,
+                        rule=_("must say how these experts are split, whose capacity is limited"),
+                        place=_("plan, stages, products, {name}", name=path),
+                        remedy=_("plan again without --expert-capacity"),
+                    )
     name = dropping_module(model.whole)
     if name is not None:
         raise InputError(
