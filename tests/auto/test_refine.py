@@ -12,6 +12,10 @@ from evenflow.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
 from evenflow.cluster.cluster import Link, Submesh
 from evenflow.model import EndBlock
 from evenflow.simulate import simulate
+from evenflow.solve import Outcome, Status
+from evenflow.solve.clock import Clock
+from evenflow.solve.problem import Problem
+from evenflow.solve.race import Race
 from tests.auto.networks import network, stages
 from tests.cluster.clusters import mesh
 
@@ -54,6 +58,24 @@ def test_recomputing_single_layers_is_shorter(pipeline: TwoLevelPlan, refinement
             # The solver takes the slowest message for all.
             alone = simulate(one.outcome.simulation.network, one.outcome.plan).makespan_ns
             assert alone <= one.timeline.makespan_ns <= one.outcome.makespan_ns
+
+
+def test_rounds_end_when_one_brings_nothing(pipeline: TwoLevelPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = []
+
+    class Stubborn:
+        def __init__(self, problem: Problem) -> None:
+            self.found = replace(Race(problem).run(Clock(limit_s=1)), status=Status.FEASIBLE)
+
+        def run(self, clock: Clock) -> Outcome:
+            limits.append(clock.limit_s)
+            return self.found
+
+    monkeypatch.setattr("evenflow.auto.refine.Race", Stubborn)
+    found = refine(outcome(pipeline), provider(), deadline=Deadline.after(10**6))
+    first, second = limits[: len(found.tried)], limits[len(found.tried) :]
+    assert second == [2 * limit for limit in first]
+    assert len(set(first)) == 1
 
 
 def test_longer_plans_save_nothing(refinement: Refinement) -> None:

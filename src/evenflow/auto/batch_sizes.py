@@ -154,6 +154,8 @@ class _BatchSearch:
             return replace(tried, outcome=BatchOutcome.PLANNED, step_ns=self._step_ns(samples))
         if samples in self.searched and math.isfinite(self._searched_ns(samples)):
             return replace(tried, outcome=BatchOutcome.PLANNED, step_ns=int(self._searched_ns(samples)))
+        if samples in self.searched and self.searched[samples].provider.left_out:
+            return tried
         if samples in self.searched or samples in self.impossible:
             return replace(tried, outcome=BatchOutcome.DOES_NOT_FIT)
         is_beaten = any(bound_ns >= self._step_ns(one) for one in self.plans if self.plans[one].pipeline)

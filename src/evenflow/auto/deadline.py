@@ -40,11 +40,11 @@ class Deadline:
         """Return the moment at which this part of what is left is over."""
         return Deadline(limit_s=self.limit_s, ends_s=self.now() + part * self.left_s, now=self.now)
 
-    def too_short(self) -> InputError:
-        """Return the error where there is nothing to answer yet."""
+    def too_short(self, rule: str = "") -> InputError:
+        """Return the error where there is nothing to answer yet, or not what the rule says."""
         return InputError(
             value=self.limit_s,
-            rule=_("must be enough seconds to trace the layers and to shard them on one mesh"),
+            rule=rule or _("must be enough seconds to trace the layers and to shard them on one mesh"),
             place=_("the time limit"),
             remedy=_("allow more seconds"),
         )

@@ -146,7 +146,12 @@ class SearchedRow:
     search: StagesOutcome
 
     def refined(self, deadline: Deadline) -> AutoPlan:
-        """Return the plan after what the exact solver finds before `deadline`."""
+        """Return the plan after what the exact solver finds before `deadline`.
+
+        Raises InputError where nothing fits on those meshes that there was time for.
+        """
+        if self.search.shortest is None and self.provider.left_out:
+            raise self.request.deadline.too_short(_("must be enough seconds to reach a mesh that the model fits on"))
         refinement = refine(self.search, self.provider, deadline=deadline)
         pipeline = place(self.search, refinement, self.provider, self.row)
         return AutoPlan(
@@ -178,7 +183,9 @@ def search_row(row: ModelRow, request: TwoLevelRequest, *, progress: Callable[[s
     progress(_("choosing the stages"))
     num_stages = request.fixed.pipeline
     search = plan_stages(provider, schedule=request.schedule, num_stages=num_stages, deadline=request.deadline)
-    search = with_plain_grids(search, provider, schedule=request.schedule, num_stages=num_stages)
+    search = with_plain_grids(
+        search, provider, schedule=request.schedule, num_stages=num_stages, deadline=request.deadline
+    )
     if search.shortest is not None:
         answer_exists()
     return SearchedRow(row=row, request=request, provider=provider, search=search)

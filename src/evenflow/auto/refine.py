@@ -5,6 +5,7 @@ state. Where all stages have equal submeshes the pipeline is an ordinary one wit
 then chooses layers and recomputation of every cell under the exact simulation, for several schedules.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +19,16 @@ from evenflow.errors import Interrupted
 from evenflow.model import ANY_CONTENT, Request, Sizes
 from evenflow.schedule import NUM_OPS, Op
 from evenflow.simulate import Timeline, run
-from evenflow.solve import Outcome, solve
+from evenflow.solve import Outcome, Status
+from evenflow.solve.binding import with_binding
+from evenflow.solve.clock import Clock
+from evenflow.solve.problem import Problem, make_problem
+from evenflow.solve.race import Race
 
+_FIRST_SECONDS = 2.0
+"""Seconds of each pipeline in the first round; every further round has twice as many."""
+_LEAST_GAIN = 1e-3
+"""Share of the shortest step that a round must save for another one to follow."""
 VARIANTS = (("1f1b", 1), ("eager-1f1b", 1), ("zb-h1", 1), ("interleaved", 2))
 """Schedules and chunks per rank that are tried."""
 
@@ -61,9 +70,9 @@ class Refinement:
 def refine(stages: StagesOutcome, provider: StageProvider, *, deadline: Deadline) -> Refinement | None:
     """Solve the pipeline exactly on the equal submeshes of a plan, for each of its shardings and each schedule.
 
-    The time that is left is shared out equally. The solver takes the slowest message for all; what it finds is then
-    simulated with each message's own time. None where no plan has equal submeshes: the solver knows equal ranks only. A
-    signal ends it with what was tried so far.
+    What is not proven goes on in further rounds, until one brings next to nothing or the time is over. The solver takes
+    the slowest message for all; what it finds is then simulated with each message's own time. None where no plan has
+    equal submeshes: the solver knows equal ranks only. A signal ends it with what was tried so far.
     """
     base = stages.shortest_equal
     if base is None or stages.shortest is None:
@@ -74,26 +83,53 @@ def refine(stages: StagesOutcome, provider: StageProvider, *, deadline: Deadline
         for schedule, num_chunks in (VARIANTS if len(base.stages) > 1 else VARIANTS[:1])
         if base.stages[-1].end >= num_chunks * len(base.stages)
     ]
-    tried: list[Refined] = []
-    for place, (sharding, schedule, num_chunks) in enumerate(variants):
-        if deadline.is_over:
+    tried: dict[tuple[MeshSharding, str, int], Refined] = {}
+    open_, seconds, best_ns = {one: _race(base, provider, *one) for one in variants}, _FIRST_SECONDS, math.inf
+    while open_ and not deadline.is_over:
+        for place, (one, (problem, race)) in enumerate(tuple(open_.items())):
+            left_s = deadline.left_s
+            if not left_s:
+                break
+            clock = Clock(limit_s=min(seconds, left_s / (len(open_) - place)))
+            try:
+                outcome = with_binding(race.run(clock), problem)
+            except Interrupted:
+                open_ = {}
+                break
+            timeline = _simulated(base, provider, one[0], outcome)
+            tried[one] = Refined(
+                sharding=one[0], schedule=one[1], num_chunks=one[2], outcome=outcome, timeline=timeline
+            )
+        before_ns = best_ns
+        best_ns = min((_makespan_ns(one) for one in tried.values() if one.timeline), default=math.inf)
+        if before_ns < math.inf and best_ns > before_ns * (1 - _LEAST_GAIN):
             break
-        request = Request(
-            network=provider.network_on(base.stages[0].submesh, sharding),
-            sizes=Sizes(num_ranks=len(base.stages), num_chunks=num_chunks, num_microbatches=base.num_microbatches),
-            memory_limit_bytes=base.cluster.memory_bytes,
-            cell_rule=ANY_CONTENT,
-            communication=base.communication,
-        )
-        try:
-            outcome = solve(request, schedule=schedule, time_limit_s=deadline.left_s / (len(variants) - place))
-        except Interrupted:
-            break
-        timeline = _simulated(base, provider, sharding, outcome)
-        tried.append(
-            Refined(sharding=sharding, schedule=schedule, num_chunks=num_chunks, outcome=outcome, timeline=timeline)
-        )
-    return Refinement(base=base, two_level_ns=stages.shortest.timeline.makespan_ns, tried=tuple(tried))
+        open_ = {
+            one: race
+            for one, race in open_.items()
+            if one not in tried or tried[one].outcome.status in (Status.FEASIBLE, Status.TIMEOUT)
+        }
+        seconds *= 2
+    return Refinement(
+        base=base,
+        two_level_ns=stages.shortest.timeline.makespan_ns,
+        tried=tuple(tried[one] for one in variants if one in tried),
+    )
+
+
+def _race(
+    base: TwoLevelPlan, provider: StageProvider, sharding: MeshSharding, schedule: str, num_chunks: int
+) -> tuple[Problem, Race]:
+    """The exact problem of one sharding and schedule, and what solves it in rounds."""
+    request = Request(
+        network=provider.network_on(base.stages[0].submesh, sharding),
+        sizes=Sizes(num_ranks=len(base.stages), num_chunks=num_chunks, num_microbatches=base.num_microbatches),
+        memory_limit_bytes=base.cluster.memory_bytes,
+        cell_rule=ANY_CONTENT,
+        communication=base.communication,
+    )
+    problem = make_problem(request, schedule=schedule)
+    return problem, Race(problem)
 
 
 def _simulated(

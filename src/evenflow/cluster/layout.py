@@ -89,12 +89,6 @@ def volume(box: Box) -> int:
     return math.prod(shape_of(box))
 
 
-def intersection(box: Box, other: Box) -> Box | None:
-    """Return the box that both hold, or None for nothing."""
-    common = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(box, other, strict=True))
-    return common if all(begin < end for begin, end in common) else None
-
-
 def split(box: Box, parts: int) -> Iterator[Box]:
     """Split a box into at most `parts` of nearly equal size, along the longest dimension."""
     lengths = [end - begin for begin, end in box]

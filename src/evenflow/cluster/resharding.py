@@ -13,8 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from evenflow.cluster.cluster import Cluster
-from evenflow.cluster.layout import Box, Layout, intersection, split, volume
+from evenflow.cluster.layout import Box, Layout, split, volume
 from evenflow.errors import InputError
 from evenflow.language import _
 
@@ -110,16 +112,16 @@ class _Senders:
         self.cluster = cluster
         self.sent = dict.fromkeys(sender.devices, 0)
         self.holders: dict[Box, list[int]] = defaultdict(list)
+        self.known: dict[Box, list[tuple[Box, list[int]]]] = {}
         for device, box in sender.boxes.items():
             self.holders[box].append(device)
+        bounds = np.array(list(self.holders), dtype=np.int64).reshape(len(self.holders), len(sender.shape), 2)
+        self.begins, self.ends = bounds[..., 0], bounds[..., 1]
 
     def messages(self, box: Box, receiver: int) -> Iterator[Message]:
         """Messages that bring `box` together at `receiver`; boxes of senders are equal or disjoint."""
         near = self.cluster.node_of(receiver)
-        for held, devices in self.holders.items():
-            common = intersection(box, held)
-            if common is None:
-                continue
+        for common, devices in self._parts(box):
             device = min(
                 devices,
                 key=lambda one: (one != receiver, self.cluster.node_of(one) != near, self.sent[one], one),
@@ -127,6 +129,18 @@ class _Senders:
             if device != receiver:
                 self.sent[device] += self.sender.bytes_of(common)
             yield Message(sender=device, receiver=receiver, box=common)
+
+    def _parts(self, box: Box) -> list[tuple[Box, list[int]]]:
+        """The parts of a box, each with the devices that have it; receivers that need the same are told at once."""
+        if box not in self.known:
+            wanted = np.array(box, dtype=np.int64).reshape(-1, 2)
+            begins, ends = np.maximum(self.begins, wanted[:, 0]), np.minimum(self.ends, wanted[:, 1])
+            every = list(self.holders.values())
+            self.known[box] = [
+                (tuple(zip(begins[one].tolist(), ends[one].tolist(), strict=True)), every[one])
+                for one in np.flatnonzero((begins < ends).all(axis=1)).tolist()
+            ]
+        return self.known[box]
 
 
 def _phase_ns(plan: ReshardingPlan, messages: Sequence[Message]) -> int:

@@ -72,7 +72,9 @@ def costs_on(
     for mesh, training in meshes:
         if deadline.is_over:
             return
-        built = _built(layers, mesh, training, table)
+        built = _built(layers, mesh, training, table, deadline)
+        if built is None:
+            return
         solutions = [[]] * len(built.programs) if only_plain else solve_levels(built.problem, deadline)
         if solutions is None:
             return
@@ -88,11 +90,15 @@ class _Built(NamedTuple):
     problem: LevelsProblem
 
 
-def _built(layers: CapturedLayers, mesh: Mesh, training: Training, table: StrategyTable) -> _Built:
-    programs = [
-        build(graph.with_layers(longest), mesh, training, table)
-        for graph, longest in zip(layers.graphs, layers.longest, strict=True)
-    ]
+def _built(
+    layers: CapturedLayers, mesh: Mesh, training: Training, table: StrategyTable, deadline: Deadline
+) -> _Built | None:
+    """Build the programs on one mesh; None where the time is over before all are there."""
+    programs = []
+    for graph, longest in zip(layers.graphs, layers.longest, strict=True):
+        if deadline.is_over:
+            return None
+        programs.append(build(graph.with_layers(longest), mesh, training, table))
     problem = levels_problem(programs, order=layers.order, longest=layers.longest, handed_over=layers.handed_over)
     return _Built(mesh, programs, problem)
 
@@ -104,7 +110,7 @@ def _costs(
     natural: Sequence[PlainWay],
     deadline: Deadline,
 ) -> MeshCosts:
-    plain = solve_plain(built.problem, tuple(restrictions(built.programs, natural)), deadline)
+    plain = solve_plain(built.problem, restrictions(built.programs, natural, deadline), deadline)
     levels = zip(Level, zip(*solutions, strict=True), strict=False)  # none where only plain plans are asked for
     ways: dict[Way, Sequence[PairwiseSolution]] = {**dict(levels), **plain.solved}
     return MeshCosts(

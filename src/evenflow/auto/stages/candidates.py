@@ -107,6 +107,8 @@ def _tables(
     options: dict[tuple[int, int, Submesh], tuple[StageCost, ...]],
     complete_below_ns: int | None,
 ) -> CandidateCosts:
+    offered = {shape for _, _, shape in options}
+    submeshes = [shape for shape in submeshes if shape in offered] or submeshes[:1]  # of 64 nodes most have none
     num_layers = len(provider.kinds)
     most = max((len(costs) for costs in options.values()), default=1) or 1
     table = np.full((3, most, len(submeshes), num_layers + 1, num_layers + 1), -1, dtype=np.int64)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from evenflow.auto.deadline import Deadline
 from evenflow.auto.stages.in_flight import assumed_schedule, in_flight_microbatches
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.sharded_stages import ShardedStages
@@ -21,19 +22,44 @@ from evenflow.auto.stages.two_level_plan import (
     laid_out,
 )
 from evenflow.cluster import Submesh, submeshes
+from evenflow.language import _
 
 
 def with_plain_grids(
-    outcome: StagesOutcome, provider: ShardedStages, *, schedule: str, num_stages: int | None = None
+    outcome: StagesOutcome,
+    provider: ShardedStages,
+    *,
+    schedule: str,
+    num_stages: int | None = None,
+    deadline: Deadline | None = None,
 ) -> StagesOutcome:
-    """Return the outcome with every plain grid on its cluster, or those of so many stages, simulated where they fit."""
+    """Return the outcome with every plain grid on its cluster, or those of so many stages, simulated where they fit.
+
+    From `deadline` on those that are left, the longest by equation 2, are not there.
+    """
     bound_ns = outcome.plan.lower_bound_ns if outcome.plan else 0
     grids = [
         replace(grid, plan=replace(grid.plan, lower_bound_ns=min(bound_ns, grid.plan.step_ns))) if grid.plan else grid
         for grid in plain_grids(provider, schedule=schedule)
         if num_stages in (None, grid.num_stages)
     ]
+    if deadline is not None:
+        grids = _simulated(grids, deadline)
     return replace(outcome, grids=tuple(sorted(grids, key=_order)))
+
+
+def _simulated(grids: list[PlainGrid], deadline: Deadline) -> list[PlainGrid]:
+    """Simulate grids while there is time, the shortest by equation 2 first; one there is always time for."""
+    has_one = False
+    reached = []
+    for grid in sorted(grids, key=lambda one: one.plan.step_ns if one.plan else 0):
+        if grid.plan and deadline.is_over and has_one:
+            reached.append(replace(grid, plan=None, reason=_("no time was left to simulate it")))
+            continue
+        if grid.plan:
+            has_one = grid.plan.timeline.makespan_ns > 0
+        reached.append(grid)
+    return reached
 
 
 def plain_grids(provider: ShardedStages, *, schedule: str) -> Iterator[PlainGrid]:

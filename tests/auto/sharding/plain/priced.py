@@ -1,5 +1,7 @@
 """A module as one kind of layer on one mesh, under every plain plan."""
 
+import math
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -44,7 +46,7 @@ def alone(program: ShardingProgram) -> LevelsProblem:
 
 
 def restricted(program: ShardingProgram) -> tuple[Restriction, ...]:
-    return tuple(restrictions([program], plain_ways(program.mesh)))
+    return tuple(restrictions([program], plain_ways(program.mesh), Deadline.after(math.inf)))
 
 
 def plain_plans(program: ShardingProgram) -> dict[PlainWay, ShardingPlan]:

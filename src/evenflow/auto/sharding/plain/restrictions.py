@@ -19,6 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from evenflow.auto.deadline import Deadline
 from evenflow.auto.sharding.operator_strategies import OperatorStrategy
 from evenflow.auto.sharding.plain.sample_splits import (
     EXPERTS,
@@ -93,10 +94,15 @@ def _shardings(roles: tuple[AxisRole, ...], mesh: Mesh) -> tuple[Sharding, ...]:
     return tuple(Sharding)[1:] if AxisRole.REPLICA in roles else tuple(Sharding)
 
 
-def restrictions(programs: Sequence[ShardingProgram], ways: Sequence[PlainWay]) -> Iterator[Restriction]:
+def restrictions(
+    programs: Sequence[ShardingProgram], ways: Sequence[PlainWay], deadline: Deadline
+) -> Iterator[Restriction]:
     """Yield the choices that each way leaves in the programs of all kinds of layers on one mesh."""
     facts = [_Facts(program) for program in programs]
     for way in ways:
+        if deadline.is_over:
+            yield Restriction(way=way, kept=(), reason=_("no time was left to shard its operators"))
+            continue
         reason = next((reason for one in facts if (reason := _obstacle(one, way))), "")
         if not reason and AxisRole.TENSOR in way.roles and not any(one.matrices(way) for one in facts):
             reason = _("no matrix divides over {devices}", devices=_size(programs[0].mesh, way, (AxisRole.TENSOR,)))

@@ -1,6 +1,6 @@
 """Solves the programs of all kinds of layers on one mesh under plain plans: with fewer choices at each node."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,7 +27,7 @@ class PlainSolutions:
     """What does not divide, or that the time was over."""
 
 
-def solve_plain(problem: LevelsProblem, restrictions: Sequence[Restriction], deadline: Deadline) -> PlainSolutions:
+def solve_plain(problem: LevelsProblem, restrictions: Iterable[Restriction], deadline: Deadline) -> PlainSolutions:
     """Return the fastest sharding of all kinds under each plain plan that there is, and time for.
 
     Stages of ZeRO differ in what they share out only: whatever has the same choices as under an earlier stage keeps
