@@ -45,6 +45,14 @@ def test_what_is_written_reads_back(degrees, replicas, microbatch):
     assert found.global_batch == microbatch * 3 * degrees.data
 
 
+def test_the_split_of_experts_and_the_exchange_of_sequences():
+    found = read_degrees(as_fields(TOP, file="plan.json"))
+    assert (found.degrees.expert_tensor, found.degrees.context_exchange) == (None, "ring")
+    stated = DEGREES | {"expert_tensor": 2, "context_exchange": "all-to-all"}
+    found = read_degrees(as_fields({**TOP, "degrees": stated}, file="plan.json"))
+    assert (found.degrees.expert_tensor, found.degrees.context_exchange) == (2, "all-to-all")
+
+
 def test_a_plan_without_common_degrees_says_why():
     fields = degrees_fields("stage 0 is on 4 devices, stage 1 on 2")
     reason = "stage 0 is on 4 devices, stage 1 on 2"
@@ -71,6 +79,10 @@ def test_a_plan_without_common_degrees_says_why():
         ({"zero": 1}, "degrees.zero must be a text"),
         ({"sequence_parallel": "yes"}, "degrees.sequence_parallel must be true or false"),
         ({"pipeline": None}, "degrees.pipeline must be an integer"),
+        ({"expert_tensor": 0}, "degrees.expert_tensor must be an integer from 1 to"),
+        ({"expert_tensor": "2"}, "degrees.expert_tensor must be an integer"),
+        ({"context_exchange": "p2p"}, "degrees.context_exchange must be one of ring, all-gather, all-to-all"),
+        ({"context_exchange": 1}, "degrees.context_exchange must be a text"),
     ],
 )
 def test_spoiled_degrees(changes, message):

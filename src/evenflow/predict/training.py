@@ -6,6 +6,9 @@ from enum import StrEnum
 
 from evenflow.predict.transformer import Transformer
 
+CONTEXT_EXCHANGES = ("ring", "all-gather", "all-to-all")
+"""How the devices of a context group exchange keys and values, or heads."""
+
 
 class Sharding(StrEnum):
     """What the devices of a data-parallel group share out of a parameter's state. [ZeRO, arXiv:1910.02054]"""
@@ -39,7 +42,7 @@ class Degrees:
     Devices of a stage that share experts are taken to be neighbours nevertheless.
     """
     context_exchange: str = "ring"
-    """How the devices of a context group exchange: ``ring``, ``all-gather`` or ``all-to-all``."""
+    """How the devices of a context group exchange: one of `CONTEXT_EXCHANGES`."""
 
     @property
     def pipeline_stride(self) -> int:

@@ -1,10 +1,10 @@
-"""The degrees of parallelism in a plan file of `evenflow auto`: over how many devices each stage does what."""
+"""The degrees of parallelism in a plan file of `evenflow auto` or `evenflow tune`: over how many devices, and what."""
 
 from dataclasses import dataclass
 
 from evenflow.fields import Fields
 from evenflow.language import _
-from evenflow.predict.training import Degrees, Sharding
+from evenflow.predict.training import CONTEXT_EXCHANGES, Degrees, Sharding
 from evenflow.ranges import CHUNKS, DEVICES, EXPERT_CAPACITY, MILLISECONDS, RANKS, SEQUENCES, TOKENS
 
 _NAMES = ("tensor", "context", "data", "expert", "replicas")
@@ -12,7 +12,7 @@ _NAMES = ("tensor", "context", "data", "expert", "replicas")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedDegrees:
-    """What a framework is told of a two-level plan beside its pipeline."""
+    """What a framework is told beside a pipeline."""
 
     degrees: Degrees
     replicas: int
@@ -68,10 +68,12 @@ def read_degrees(fields: Fields) -> PlannedDegrees | MissingDegrees | None:
             context=numbers["context"],
             data=numbers["data"],
             expert=numbers["expert"],
+            expert_tensor=given.integer("expert_tensor", DEVICES) if "expert_tensor" in given else None,
             pipeline=given.integer("pipeline", RANKS),
             chunks=given.integer("chunks", CHUNKS),
             sequence_parallel=given.flag("sequence_parallel"),
             sharding=Sharding(zero),
+            context_exchange=_exchange(given),
         ),
         replicas=numbers["replicas"],
         microbatch=together // numbers["data"],
@@ -84,6 +86,14 @@ def read_degrees(fields: Fields) -> PlannedDegrees | MissingDegrees | None:
 def expert_capacity_of(fields: Fields) -> float | None:
     """Return the capacity of experts in a plan file; None where it has none."""
     return fields.number("expert_capacity", EXPERT_CAPACITY) if "expert_capacity" in fields else None
+
+
+def _exchange(given: Fields) -> str:
+    """Return how context ranks exchange; in a ring where the file does not say."""
+    exchange = given.text("context_exchange") if "context_exchange" in given else CONTEXT_EXCHANGES[0]
+    if exchange not in CONTEXT_EXCHANGES:
+        raise given.error("context_exchange", _("must be one of {names}", names=", ".join(CONTEXT_EXCHANGES)))
+    return exchange
 
 
 def _missing(fields: Fields) -> MissingDegrees:

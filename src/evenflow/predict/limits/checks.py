@@ -10,12 +10,11 @@ from evenflow.fields import nearest
 from evenflow.language import _
 from evenflow.model import FULL, NONE, SELECT, Sizes
 from evenflow.predict.layer_work import expert_tensor
-from evenflow.predict.training import FORMATS, RECOMPUTE_MODULES, Training
+from evenflow.predict.training import CONTEXT_EXCHANGES, FORMATS, RECOMPUTE_MODULES, Training
 from evenflow.ranges import CHUNKS, DEVICES, LAYERS, MODEL_SIZE, RANKS, SEQUENCES, TOKENS
 from evenflow.schedule import chunk_count, family_name
 
 _KINDS = (NONE, SELECT, FULL)
-_CONTEXT_EXCHANGES = ("ring", "all-gather", "all-to-all")
 _WIDER = {"float8": "float16", "float4": "float8"}
 """The format whose peak a format must exceed where a device computes in it."""
 
@@ -125,8 +124,8 @@ class _Checks:
         """What context and sequence parallelism split."""
         training, degrees, model = self.training, self.training.degrees, self.training.model
         length, context, tensor = training.sequence, degrees.context, degrees.tensor
-        if degrees.context_exchange not in _CONTEXT_EXCHANGES:
-            rule = _("must be one of {names}", names=", ".join(_CONTEXT_EXCHANGES))
+        if degrees.context_exchange not in CONTEXT_EXCHANGES:
+            rule = _("must be one of {names}", names=", ".join(CONTEXT_EXCHANGES))
             raise self.fault("context_exchange", degrees.context_exchange, rule)
         if model.positions and length > model.positions:
             rule = _("must be at most the {count:,} positions that the model learns", count=model.positions)

@@ -1,11 +1,13 @@
 """ColossalAI: layers and checkpointed layers of every stage, as arguments of its plugin for hybrid parallelism."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
+from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, Abilities, Empty, Groups, Plan, Recomputation, Scope, SizeRule
 from evenflow.predict.layer_work import expert_tensor
 from evenflow.predict.training import Sharding
+from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.schedule import FAMILIES, family_placement
 from evenflow.targets.degree_rules import experts_among_data, whole_kv_heads
 from evenflow.targets.stages import stages_of
@@ -13,6 +15,7 @@ from evenflow.targets.target import Piece, Target, Written
 from evenflow.tune.axes import Axis
 from evenflow.tune.rules import DegreeRule, DegreeRules
 
+_PLUGIN, _MIXTURE = "HybridParallelPlugin", "MoeHybridParallelPlugin"
 _ON_A_V = ("1f1b-v", "zbv", "v-half", "v-min", "dualpipe-v")
 """Families that its zero-bubble scheduler runs from nodes."""
 
@@ -45,9 +48,44 @@ def _abilities(version: str) -> Abilities:
 
 
 def _write(plan: Plan, version: str) -> Written:
+    return _written(plan, {"tp_size": 1}, plugin=_PLUGIN, comment="  # and your other arguments")
+
+
+def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    degrees = planned.degrees
+    most = Sharding.GRADIENTS if plan.num_ranks == 1 else Sharding.OPTIMIZER
+    if degrees.sharding > most:
+        rule = _("must be at most ZeRO-{most} for ColossalAI", most=most)
+        raise InputError(value=f"ZeRO-{degrees.sharding}", rule=rule, place=_("the plan"))
+    arguments: dict[str, object] = {"tp_size": degrees.tensor, "zero_stage": int(degrees.sharding)}
+    if degrees.expert > 1:
+        arguments["ep_size"] = degrees.expert
+    if degrees.context > 1:
+        arguments |= {
+            "sp_size": degrees.context,
+            "enable_sequence_parallelism": True,
+            "sequence_parallelism_mode": "ring_attn",
+        }
+    elif degrees.tensor > 1 and degrees.sequence_parallel:
+        arguments |= {"enable_sequence_parallelism": True, "sequence_parallelism_mode": "split_gather"}
+    written = _written(plan, arguments, plugin=_MIXTURE if degrees.expert > 1 else _PLUGIN, comment="")
+    batch = _(
+        "each data rank gets {count} x {microbatch} sequences of {tokens} tokens in a step",
+        count=planned.num_microbatches,
+        microbatch=planned.microbatch,
+        tokens=planned.sequence,
+    )
+    start = _("start it on {devices} devices, node after node", devices=degrees.devices)
+    return Written(pieces=written.pieces, notes=(*written.notes, batch, start))
+
+
+def _written(plan: Plan, arguments: Mapping[str, object], *, plugin: str, comment: str) -> Written:
+    """Return the code that makes a plugin with these arguments, the first of them with a comment."""
     on_a_v = FAMILIES[plan.schedule].is_v_shaped
     recomputes = any(map(any, plan.recompute.get(FULL, ())))
-    text = "\n".join(_lines(plan, on_a_v=on_a_v, recomputes=recomputes)) + "\n"
+    (first, *others) = [f"    {name}={value!r}," for name, value in arguments.items()]
+    head = [f"{first}{comment}", *others]
+    text = "\n".join(_lines(plan, plugin, head, on_a_v=on_a_v, recomputes=recomputes)) + "\n"
     notes = []
     if recomputes:
         call = "model.gradient_checkpointing_enable({})".format(
@@ -63,7 +101,7 @@ def _write(plan: Plan, version: str) -> Written:
     )
 
 
-def _lines(plan: Plan, *, on_a_v: bool, recomputes: bool) -> Iterator[str]:
+def _lines(plan: Plan, plugin: str, arguments: Sequence[str], *, on_a_v: bool, recomputes: bool) -> Iterator[str]:
     """Yield the lines of the code.
 
     Layers are listed in the order of the network, checkpointed layers by chunk and rank; on a V these differ.
@@ -71,15 +109,15 @@ def _lines(plan: Plan, *, on_a_v: bool, recomputes: bool) -> Iterator[str]:
     style = "zbv" if on_a_v else "interleaved" if plan.num_chunks > 1 else "1f1b"
     placement = family_placement(plan.schedule, num_ranks=plan.num_ranks, num_chunks=plan.num_chunks)
     layers = [len(stage.layers) for stage in stages_of(plan, placement)]
-    yield "from colossalai.booster.plugin import HybridParallelPlugin"
+    yield f"from colossalai.booster.plugin import {plugin}"
     if recomputes:
         yield "from colossalai.shardformer import PipelineGradientCheckpointConfig"
     if on_a_v:
         yield ""
         yield "from evenflow.adapters.colossalai import scheduler_nodes"
     yield ""
-    yield "plugin = HybridParallelPlugin("
-    yield "    tp_size=1,  # and your other arguments"
+    yield f"plugin = {plugin}("
+    yield from arguments
     yield f"    pp_size={plan.num_ranks},"
     yield f'    pp_style="{style}",'
     yield f"    num_model_chunks={plan.num_chunks},"
@@ -145,5 +183,6 @@ TARGET = Target(
     page="colossalai",
     abilities=_abilities,
     write=_write,
+    write_degrees=_write_degrees,
     degree_rules=_degree_rules,
 )

@@ -1,12 +1,16 @@
 """DeepSpeed: a plan as a Python module for the training script and a fragment of the DeepSpeed configuration."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 
 from evenflow.adapters import deepspeed as adapter
 from evenflow.adapters.stage_counts import stage_counts
+from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, Abilities, Empty, Plan, Recomputation, Scope
 from evenflow.predict.training import Sharding
+from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.degree_rules import experts_among_data
 from evenflow.targets.entry_lists.deepspeed_reader import is_deepspeed, read_plan
 from evenflow.targets.target import Piece, Target, Written
@@ -47,10 +51,10 @@ def write(plan: Plan, version: str) -> Written:
         "layers = staged(layers, LAYERS, RECOMPUTED, head=1, tail=1)\n"
         "module = PipelineModule(layers, **PIPELINE, loss_fn=loss_fn)\n"
     )
-    configuration = json.dumps(
-        {"gradient_accumulation_steps": plan.num_microbatches, "pipeline": {"activation_checkpoint_interval": 0}},
-        indent=2,
-    )
+    configuration: dict[str, object] = {
+        "gradient_accumulation_steps": plan.num_microbatches,
+        "pipeline": {"activation_checkpoint_interval": 0},
+    }
     return Written(
         pieces=(
             Piece(
@@ -60,13 +64,61 @@ def write(plan: Plan, version: str) -> Written:
                 file_name="evenflow_stages.py",
             ),
             Piece(title=_("in your training script, where it makes the PipelineModule"), syntax="python", text=use),
-            Piece(title=_("in the DeepSpeed configuration"), syntax="json", text=f"{configuration}\n"),
+            _configuration(configuration),
         ),
         notes=(
             _("set head and tail to the entries of your list before and after the body layers"),
             _("train_batch_size, if it is given, must be microbatches x train_micro_batch_size_per_gpu x data ranks"),
         ),
     )
+
+
+def write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    """Return the same with ZeRO, the batch and the axes of the devices; raises InputError for what DeepSpeed refuses.
+
+    Without a pipeline layers are not cut, and tensor parallelism is DeepSpeed's own.
+    """
+    degrees = planned.degrees
+    configuration: dict[str, object] = {
+        "train_batch_size": planned.global_batch,
+        "train_micro_batch_size_per_gpu": planned.microbatch,
+        "gradient_accumulation_steps": planned.num_microbatches,
+        "zero_optimization": {"stage": int(degrees.sharding)},
+    }
+    notes = [_("start it on {devices} devices, node after node", devices=degrees.devices)]
+    if degrees.expert > 1:
+        notes.append(_("give the MoE layers ep_size={expert}", expert=degrees.expert))
+    if plan.num_ranks == 1:
+        if degrees.tensor > 1:
+            configuration["tensor_parallel"] = {"autotp_size": degrees.tensor}
+        if degrees.context > 1:
+            configuration["sequence_parallel_size"] = degrees.context
+        if plan.used_kinds:
+            notes.append(_("checkpoint the layers in the model"))
+        return Written(pieces=(_configuration(configuration),), notes=tuple(notes))
+    if degrees.sharding not in (Sharding.NOTHING, Sharding.OPTIMIZER) or degrees.context > 1:
+        rule = _("must be ZeRO-1 or data parallelism, with whole sequences, beside a pipeline of {title}", title=TITLE)
+        raise InputError(value=f"ZeRO-{degrees.sharding}, context {degrees.context}", rule=rule, place=_("the plan"))
+    configuration["pipeline"] = {"activation_checkpoint_interval": 0}
+    module, use, _alone = write(plan, version).pieces
+    if degrees.tensor > 1:
+        shape = f"num_pp={plan.num_ranks}, num_mp={degrees.tensor}, num_dp={degrees.data}"
+        text = use.text.replace(
+            "import PipelineModule\n",
+            "import PipelineModule\nfrom deepspeed.runtime.pipe.topology import PipeModelDataParallelTopology\n",
+        ).replace(
+            "module = PipelineModule(layers, **PIPELINE,",
+            f"topology = PipeModelDataParallelTopology({shape})\n"
+            "module = PipelineModule(layers, **PIPELINE, topology=topology,",
+        )
+        use = replace(use, text=text)
+        notes.append(_("the layers split themselves over the axis model of the topology"))
+    return Written(pieces=(module, use, _configuration(configuration)), notes=(*write(plan, version).notes[:1], *notes))
+
+
+def _configuration(values: Mapping[str, object]) -> Piece:
+    text = json.dumps(values, indent=2)
+    return Piece(title=_("in the DeepSpeed configuration"), syntax="json", text=f"{text}\n")
 
 
 def degree_rules(version: str) -> DegreeRules:
@@ -106,6 +158,7 @@ TARGET = Target(
     page="deepspeed",
     abilities=abilities,
     write=write,
+    write_degrees=write_degrees,
     degree_rules=degree_rules,
     read=read_plan,
     recognise=is_deepspeed,

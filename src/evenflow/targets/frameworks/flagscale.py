@@ -12,8 +12,15 @@ from itertools import groupby
 from evenflow.export.yaml_edit import entry_lines
 from evenflow.language import _
 from evenflow.model import FULL, SELECT, Abilities, Plan, Recomputation, Scope
+from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.flagscale.reader import BLOCK, GRANULARITIES, METHODS, NUMBERS, SPLIT, read_sections
 from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
+from evenflow.targets.megatron.degrees.degree_settings import (
+    batch_settings,
+    degree_settings,
+    shares_optimizer,
+    start_note,
+)
 from evenflow.targets.megatron.settings import recompute_settings
 from evenflow.targets.target import Piece, Target, Written
 
@@ -27,10 +34,43 @@ def _abilities(version: str) -> Abilities:
 
 
 def _write(plan: Plan, version: str) -> Written:
+    piece = Piece(
+        title=_("section of the training YAML"),
+        syntax="yaml",
+        text="".join(f"{line}\n" for line in entry_lines("system", _system(plan))),
+    )
+    return Written(pieces=(piece,), notes=_notes(plan))
+
+
+def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    degrees = planned.degrees
+    of_plan = _system(plan)
+    hetero = of_plan.pop("hetero")
+    system = {
+        **of_plan,
+        **degree_settings(degrees),
+        "use_distributed_optimizer": shares_optimizer(planned, TARGET.title),
+    }
+    if plan.num_ranks > 1:
+        mesh = [degrees.tensor, degrees.context, degrees.expert, degrees.data, degrees.pipeline]
+        assert isinstance(hetero, dict)
+        system["hetero"] = {**hetero, "hetero_process_meshes": mesh}
+    sections = {"system": system, "model": {**batch_settings(planned), "seq_length": planned.sequence}}
+    piece = Piece(
+        title=_("sections of the training YAML"),
+        syntax="yaml",
+        text="".join(f"{line}\n" for name, values in sections.items() for line in entry_lines(name, values)),
+    )
+    types = _("hetero_device_types must have the name of the kind of device")
+    of_pipeline = (types, *_notes(plan)[1:]) if plan.num_ranks > 1 else ()
+    return Written(pieces=(piece,), notes=(*of_pipeline, start_note(degrees)))
+
+
+def _system(plan: Plan) -> dict[str, object]:
     # A key that is null would become a flag with the value None.
     recompute = {name: value for name, value in recompute_settings(plan).items() if value is not None}
     system: dict[str, object] = {"pipeline_model_parallel_size": plan.num_ranks, **recompute}
-    full = plan.recompute.get(FULL, ((0,) * plan.num_ranks,))[0]
+    full = _recomputed(plan)
     if any(full):
         system |= {
             GRANULARITIES: _rows([int(count > 0) for count in full], plan),
@@ -38,21 +78,20 @@ def _write(plan: Plan, version: str) -> Written:
             NUMBERS: _rows(full, plan),
         }
     system["hetero"] = {"enable_hetero": True, SPLIT: list(plan.layers[0])}
-    piece = Piece(
-        title=_("section of the training YAML"),
-        syntax="yaml",
-        text="".join(f"{line}\n" for line in entry_lines("system", system)),
-    )
-    return Written(pieces=(piece,), notes=_notes(plan, any(full)))
+    return system
 
 
-def _notes(plan: Plan, recomputes: bool) -> tuple[str, ...]:
+def _recomputed(plan: Plan) -> Sequence[int]:
+    return plan.recompute.get(FULL, ((0,) * plan.num_ranks,))[0]
+
+
+def _notes(plan: Plan) -> tuple[str, ...]:
     meshes = _(
         "hetero_process_meshes must give the sizes [tensor, context, expert, data, pipeline] of every kind of device,"
         " with pipeline sizes that sum to {ranks}, and hetero_device_types their names",
         ranks=plan.num_ranks,
     )
-    if recomputes:
+    if any(_recomputed(plan)):
         return meshes, _("the rows of recomputation are for the {count} microbatches", count=plan.num_microbatches)
     return meshes, _("leave out the other keys of recomputation")
 
@@ -74,6 +113,7 @@ TARGET = Target(
     page="flagscale",
     abilities=_abilities,
     write=_write,
+    write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(has_fsdp=False),
     read=read_sections,
     recognise=_recognise,

@@ -4,12 +4,11 @@ from evenflow.language import _
 from evenflow.model import Abilities, Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.megatron.baseline import is_run, read_run
-from evenflow.targets.megatron.degrees.degree_flags import degree_flags, degree_notes
+from evenflow.targets.megatron.degrees.degree_flags import degree_notes, parallel_flags
 from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron.edit import apply_flags
 from evenflow.targets.megatron.flags import (
     CUT_FLAGS,
-    LAYOUT_FLAG,
     STOCK_WAYS,
     megatron_abilities,
     plan_flags,
@@ -40,9 +39,7 @@ def _write(plan: Plan, version: str) -> Written:
 
 
 def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
-    flags = {**plan_flags(plan), **degree_flags(planned), **recompute_flags(plan)}
-    if plan.num_ranks == 1:
-        del flags[LAYOUT_FLAG]  # only a pipeline has one
+    flags = {**parallel_flags(plan, planned), **recompute_flags(plan)}
     notes = (_("leave out {flags}: the layout replaces them", flags=", ".join(CUT_FLAGS)), *plan_notes(plan)[1:])
     return Written(
         pieces=(

@@ -2,6 +2,8 @@
 
 from evenflow.language import _
 from evenflow.model import FULL, SELECT, Abilities, Plan, Recomputation, Scope
+from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.megatron.degrees.degree_flags import degree_notes, parallel_flags
 from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron.edit import apply_flags
 from evenflow.targets.megatron.flags import CUT_FLAGS, megatron_abilities, plan_flags, plan_notes, shell_array
@@ -40,6 +42,19 @@ def _write(plan: Plan, version: str) -> Written:
     )
 
 
+def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    flags = parallel_flags(plan, planned)
+    flags_piece = Piece(
+        title=_("flags of the training script: add {array} to its command", array='"${PARALLEL_ARGS[@]}"'),
+        syntax="shell",
+        text=shell_array("PARALLEL_ARGS", flags),
+    )
+    written = _write(plan, version)
+    layout, recomputed, _batch, *others = written.notes
+    of_pipeline = (layout, recomputed, *others) if plan.num_ranks > 1 else (recomputed,)
+    return Written(pieces=(flags_piece, *written.pieces[1:]), notes=(*of_pipeline, *degree_notes(planned)))
+
+
 def _apply(text: str, file: str, plan: Plan) -> str:
     return apply_flags(text, file, plan, plan_flags(plan))
 
@@ -52,6 +67,7 @@ TARGET = Target(
     page="megatron",
     abilities=_abilities,
     write=_write,
+    write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(),
     apply=_apply,
 )

@@ -9,9 +9,18 @@ from dataclasses import replace
 from evenflow.export.yaml_edit import entry_lines
 from evenflow.language import _
 from evenflow.model import Plan
+from evenflow.predict.training import Sharding
+from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.megatron.arguments import arguments_of
 from evenflow.targets.megatron.baseline import baseline
+from evenflow.targets.megatron.degrees.degree_flags import FULLY_SHARED, check_no_pipeline
 from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
+from evenflow.targets.megatron.degrees.degree_settings import (
+    batch_settings,
+    degree_settings,
+    start_note,
+    without_layout,
+)
 from evenflow.targets.megatron.flags import STOCK_WAYS, megatron_abilities
 from evenflow.targets.megatron.settings import (
     Setting,
@@ -63,6 +72,52 @@ def _write(plan: Plan, version: str) -> Written:
     return Written(pieces=pieces, notes=(excluded, *settings_notes(plan)))
 
 
+def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    degrees = planned.degrees
+    shares = degrees.sharding is not Sharding.NOTHING
+    sections: dict[str, dict[str, Setting | bool]] = {
+        "model": {
+            **without_layout(_fields(plan), plan),
+            **degree_settings(degrees),
+            "seq_length": planned.sequence,
+        },
+        "train": {**batch_settings(planned)},
+        "ddp": {"use_distributed_optimizer": shares},
+        "optimizer": {"use_distributed_optimizer": shares},
+    }
+    if planned.replicas > 1:
+        sections["ddp"]["num_distributed_optimizer_instances"] = planned.replicas
+    if degrees.sharding in FULLY_SHARED:
+        check_no_pipeline(planned)
+        sections["ddp"] |= {
+            "use_megatron_fsdp": True,
+            "data_parallel_sharding_strategy": FULLY_SHARED[degrees.sharding],
+        }
+        sections["dist"] = {"use_megatron_fsdp": True}
+    overrides = [(f"{name}.{key}", value) for name, section in sections.items() for key, value in section.items()]
+    excluded = _("leave out {fields}: the layout replaces them", fields=", ".join(_EXCLUDED))
+    of_pipeline = (excluded, *settings_notes(plan)[1:]) if plan.num_ranks > 1 else ()
+    return Written(
+        pieces=(
+            Piece(
+                title=_("sections of the YAML of overrides"),
+                syntax="yaml",
+                text="".join(f"{line}\n" for name in sections for line in entry_lines(name, sections[name])),
+            ),
+            Piece(
+                title=_("the same as overrides of the training script: add {array} to its command", array=_ARRAY),
+                syntax="shell",
+                text=override_array(overrides),
+            ),
+        ),
+        notes=(
+            *of_pipeline,
+            start_note(degrees),
+            _("the sequence length of the dataset must be {tokens} too", tokens=planned.sequence),
+        ),
+    )
+
+
 def _read(text: str, file: str, given: GivenSizes) -> Baseline:
     path = _model_path(text, file)
     model = section_of(text, path, file=file)
@@ -102,6 +157,7 @@ TARGET = Target(
     page="megatron-bridge",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
     write=_write,
+    write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(),
     read=_read,
     recognise=_recognise,

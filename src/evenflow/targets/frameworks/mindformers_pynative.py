@@ -1,9 +1,13 @@
 """MindFormers in PyNative mode: layers by their ids for every stage, and for every way to recompute."""
 
+from collections.abc import Mapping
+
+from evenflow.errors import InputError
 from evenflow.export.yaml_edit import entry_lines
 from evenflow.language import _
 from evenflow.model import SELECT, Plan
 from evenflow.predict.training import Sharding
+from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.degree_rules import context_shares_out, experts_in_a_copy
 from evenflow.targets.mindformers_pynative.reader import is_configuration, read_plan
 from evenflow.targets.mindformers_pynative.values import SELECT_MODULE, abilities, apply_plan, pynative_values
@@ -13,27 +17,52 @@ from evenflow.tune.rules import DegreeRule, DegreeRules
 
 
 def _write(plan: Plan, version: str) -> Written:
+    batch = _(
+        "set training.global_batch_size to {count} x data-parallel ranks x local_batch_size: it decides the number "
+        "of microbatches",
+        count=plan.num_microbatches,
+    )
+    return Written(pieces=(_piece(pynative_values(plan)),), notes=(batch, *_select_notes(plan)))
+
+
+def _piece(values: Mapping[str, object]) -> Piece:
+    """Return the sections of values by dotted key."""
     tree: dict[str, dict[str, object]] = {}
-    for key, value in pynative_values(plan).items():
+    for key, value in values.items():
         section, name = key.split(".")
         tree.setdefault(section, {})[name] = value
-    lines = [line for name, values in tree.items() for line in entry_lines(name, values)]
-    notes = [
-        _(
-            "set training.global_batch_size to {count} x data-parallel ranks x local_batch_size: it decides the number "
-            "of microbatches",
-            count=plan.num_microbatches,
-        )
-    ]
-    if any(map(any, plan.recompute.get(SELECT, ()))):
-        notes.append(
-            _(
-                "select_module names {module}; name the modules that select means in your layer file",
-                module=SELECT_MODULE,
-            )
-        )
-    piece = Piece(title=_("keys of the configuration YAML"), syntax="yaml", text="\n".join(lines) + "\n")
-    return Written(pieces=(piece,), notes=tuple(notes))
+    text = "".join(f"{line}\n" for name, section in tree.items() for line in entry_lines(name, section))
+    return Piece(title=_("keys of the configuration YAML"), syntax="yaml", text=text)
+
+
+def _select_notes(plan: Plan) -> tuple[str, ...]:
+    if not any(map(any, plan.recompute.get(SELECT, ()))):
+        return ()
+    return (
+        _("select_module names {module}; name the modules that select means in your layer file", module=SELECT_MODULE),
+    )
+
+
+def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    degrees = planned.degrees
+    if degrees.sharding is Sharding.OPTIMIZER:
+        rule = _("must be data parallelism, ZeRO-2 or FSDP: the optimizer's state is not shared out alone")
+        raise InputError(value="ZeRO-1", rule=rule, place=_("the plan"), remedy=_("plan again with --fix zero=2"))
+    copies = degrees.data if degrees.sharding is Sharding.NOTHING else planned.replicas
+    values: dict[str, object] = {
+        **(pynative_values(plan) if plan.num_ranks > 1 else {"parallelism.pipeline_parallel": 1}),
+        "parallelism.tensor_parallel": degrees.tensor,
+        "parallelism.context_parallel": degrees.context,
+        "parallelism.expert_parallel": degrees.expert,
+        "parallelism.data_parallel_shard": degrees.data // copies,
+        "parallelism.sequence_parallel": degrees.sequence_parallel and degrees.tensor > 1,
+        "parallelism.reshard_after_forward_policy": "always" if degrees.sharding is Sharding.PARAMETERS else "never",
+        "training.local_batch_size": planned.microbatch,
+        "training.global_batch_size": planned.global_batch,
+    }
+    start = _("start it on {devices} devices, node after node", devices=degrees.devices)
+    tokens = _("the sequences of the dataset have {tokens} tokens", tokens=planned.sequence)
+    return Written(pieces=(_piece(values),), notes=(*_select_notes(plan), start, tokens))
 
 
 def _degree_rules(version: str) -> DegreeRules:
@@ -63,6 +92,7 @@ TARGET = Target(
     page="mindformers-pynative",
     abilities=lambda version: abilities(),
     write=_write,
+    write_degrees=_write_degrees,
     degree_rules=_degree_rules,
     read=read_plan,
     recognise=is_configuration,

@@ -4,12 +4,18 @@
 has ``--num-layer-list``, a number for each rank. [MindSpeed, `UnalignedPipelineFeature`]
 """
 
+from collections.abc import Mapping
+
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan
+from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.megatron.degrees.degree_flags import degree_flags, degree_notes
 from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
+from evenflow.targets.megatron.degrees.degree_settings import shares_optimizer
 from evenflow.targets.megatron.flags import (
     CUT_FLAGS,
+    LAYOUT_FLAG,
     STOCK_WAYS,
     megatron_abilities,
     plan_flags,
@@ -24,9 +30,39 @@ from evenflow.targets.target import Piece, Target, Written
 
 _MATRIX, _LAYOUT = "26.0", "26.1"
 _MATRIX_FLAG = "--pipeline-num-transformer-layers"
+_CONTEXT_FLAG = "--context-parallel-algo"
+_CONTEXT_WAYS = {"ring": "megatron_cp_algo", "all-to-all": "ulysses_cp_algo"}
+"""MindSpeed's names of how context ranks exchange. [MindSpeed, `ContextParallelFeature`]"""
 
 
 def _write(plan: Plan, version: str) -> Written:
+    piece = _piece("PIPELINE_ARGS", {**_plan_flags(plan, version), **recompute_flags(plan)})
+    return Written(pieces=(piece,), notes=_notes(plan, version))
+
+
+def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    shares_optimizer(planned, TARGET.title)
+    degrees = planned.degrees
+    of_plan = _plan_flags(plan, version)
+    if plan.num_ranks == 1:
+        of_plan = {flag: values for flag, values in of_plan.items() if flag not in (LAYOUT_FLAG, _MATRIX_FLAG)}
+    flags = {**of_plan, **degree_flags(planned), **recompute_flags(plan)}
+    if degrees.context > 1:
+        flags.pop("--cp-comm-type", None)
+        flags[_CONTEXT_FLAG] = (_context_words(degrees.context_exchange),)
+    notes = _notes(plan, version) if plan.num_ranks > 1 else ()
+    return Written(pieces=(_piece("PARALLEL_ARGS", flags),), notes=(*notes, *degree_notes(planned)))
+
+
+def _context_words(exchange: str) -> str:
+    """Return MindSpeed's name of a way in which context ranks exchange; raises InputError for one that it lacks."""
+    if exchange not in _CONTEXT_WAYS:
+        rule = _("must be one of {names}", names=", ".join(_CONTEXT_WAYS))
+        raise InputError(value=exchange, rule=rule, place=_("the plan"))
+    return _CONTEXT_WAYS[exchange]
+
+
+def _plan_flags(plan: Plan, version: str) -> dict[str, tuple[str, ...]]:
     flags = plan_flags(plan)
     if version == _MATRIX:
         _check_divides(plan)
@@ -34,11 +70,19 @@ def _write(plan: Plan, version: str) -> Written:
         flags[_MATRIX_FLAG] = (matrix_text(plan.layers),)
         if plan.num_chunks > 1:
             flags["--num-virtual-stages-per-pipeline-rank"] = (str(plan.num_chunks),)
-    piece = Piece(
-        title=_("flags of the training script: add {array} to its command", array='"${PIPELINE_ARGS[@]}"'),
+    return flags
+
+
+def _piece(name: str, flags: Mapping[str, tuple[str, ...]]) -> Piece:
+    return Piece(
+        title=_("flags of the training script: add {array} to its command", array=f'"${{{name}[@]}}"'),
         syntax="shell",
-        text=shell_array("PIPELINE_ARGS", {**flags, **recompute_flags(plan)}),
+        text=shell_array(name, flags),
     )
+
+
+def _notes(plan: Plan, version: str) -> tuple[str, ...]:
+    flags = _plan_flags(plan, version)
     excluded = ", ".join(
         flag for flag in (*CUT_FLAGS, _MATRIX_FLAG, "--noop-layers", "--num-layer-list") if flag not in flags
     )
@@ -50,7 +94,7 @@ def _write(plan: Plan, version: str) -> Written:
     if plan.num_chunks == 1:
         layers = ",".join(map(str, plan.layers[0]))
         notes.append(_("MindSpeed-LLM also takes the cut as --num-layer-list {layers}", layers=layers))
-    return Written(pieces=(piece,), notes=tuple(notes))
+    return tuple(notes)
 
 
 def _check_divides(plan: Plan) -> None:
@@ -74,6 +118,7 @@ TARGET = Target(
     page="mindspeed",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
     write=_write,
+    write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(has_fsdp=False),
     read=read_script,
     recognise=is_script,

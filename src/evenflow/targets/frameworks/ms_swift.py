@@ -5,10 +5,18 @@ from dataclasses import replace
 
 from evenflow.language import _
 from evenflow.model import Plan
+from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.megatron.baseline import baseline
 from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
+from evenflow.targets.megatron.degrees.degree_settings import (
+    batch_settings,
+    degree_settings,
+    shares_optimizer,
+    start_note,
+    without_layout,
+)
 from evenflow.targets.megatron.flags import STOCK_WAYS, megatron_abilities, shell_array
-from evenflow.targets.megatron.settings import pipeline_settings, recompute_settings, settings_notes
+from evenflow.targets.megatron.settings import Setting, pipeline_settings, recompute_settings, settings_notes
 from evenflow.targets.megatron.shell_arguments import flags_of, shell_arguments, training_words
 from evenflow.targets.megatron.shell_script import parse_script
 from evenflow.targets.megatron.shell_values import Text, run_through
@@ -20,19 +28,40 @@ _COMMAND = re.compile(r"\bmegatron\s+(?:pt|sft|rlhf)\b")
 
 def _write(plan: Plan, version: str) -> Written:
     settings = {**pipeline_settings(plan), **recompute_settings(plan)}
+    return Written(pieces=(_piece("PIPELINE_ARGS", settings),), notes=settings_notes(plan))
+
+
+def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    settings = {
+        **without_layout(pipeline_settings(plan), plan),
+        **recompute_settings(plan),
+        **degree_settings(planned.degrees),
+        **batch_settings(planned),
+        "max_length": planned.sequence,
+        "use_distributed_optimizer": shares_optimizer(planned, TARGET.title),
+    }
+    return Written(
+        pieces=(_piece("PARALLEL_ARGS", settings),), notes=(*settings_notes(plan)[1:], start_note(planned.degrees))
+    )
+
+
+def _piece(name: str, settings: dict[str, Setting]) -> Piece:
     # Without a word of it, ms-swift recomputes selectively.
     settings["recompute_granularity"] = settings["recompute_granularity"] or "none"
     arguments = {
-        f"--{name}": tuple(value) if isinstance(value, list) else (str(value),)
-        for name, value in settings.items()
+        f"--{key}": tuple(value) if isinstance(value, list) else (_word(value),)
+        for key, value in settings.items()
         if value is not None
     }
-    piece = Piece(
-        title=_("arguments of megatron sft: add {array} to its command", array='"${PIPELINE_ARGS[@]}"'),
+    return Piece(
+        title=_("arguments of megatron sft: add {array} to its command", array=f'"${{{name}[@]}}"'),
         syntax="shell",
-        text=shell_array("PIPELINE_ARGS", arguments),
+        text=shell_array(name, arguments),
     )
-    return Written(pieces=(piece,), notes=settings_notes(plan))
+
+
+def _word(value: int | str) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _read(text: str, file: str, given: GivenSizes) -> Baseline:
@@ -74,6 +103,7 @@ TARGET = Target(
     page="ms-swift",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
     write=_write,
+    write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(has_fsdp=False),
     read=_read,
     recognise=lambda text, file: bool(_COMMAND.search(text)) and "--pipeline_model_parallel" in text,

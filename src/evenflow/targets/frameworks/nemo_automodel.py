@@ -11,7 +11,7 @@ from evenflow.targets.degree_rules import (
     whole_kv_heads,
 )
 from evenflow.targets.nemo_automodel.reader import is_recipe, read
-from evenflow.targets.nemo_automodel.writer import TITLE, write
+from evenflow.targets.nemo_automodel.writer import TITLE, write, write_degrees
 from evenflow.targets.target import Target
 from evenflow.targets.torch.order_csv import whole_backward_families
 from evenflow.tune.rules import DegreeRules
@@ -52,6 +52,7 @@ TARGET = Target(
     page="nemo-automodel",
     abilities=_abilities,
     write=write,
+    write_degrees=write_degrees,
     degree_rules=_degree_rules,
     read=read,
     recognise=is_recipe,

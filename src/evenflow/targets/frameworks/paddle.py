@@ -1,12 +1,16 @@
 """Paddle (dynamic graph): a plan as a Python module for the training script and lines of the distributed strategy."""
 
+import json
+from collections.abc import Mapping
 from itertools import accumulate
 
 from evenflow.adapters import paddle as adapter
 from evenflow.adapters.stage_counts import stage_counts
+from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, Abilities, Empty, Plan, Recomputation, Scope, SizeRule, Sizes
 from evenflow.predict.training import Sharding
+from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.degree_rules import is_copied
 from evenflow.targets.entry_lists.paddle_reader import is_paddle, read_plan
 from evenflow.targets.target import Piece, Target, Written
@@ -68,10 +72,7 @@ def write(plan: Plan, version: str) -> Written:
         "    recompute_interval=0, loss_fn=loss_fn,\n"
         ")\n"
     )
-    strategy = (
-        f'strategy.hybrid_configs = {{"pp_degree": {plan.num_ranks}}}\n'
-        f'strategy.pipeline_configs = {{"accumulate_steps": {plan.num_microbatches}}}\n'
-    )
+    strategy = _strategy({"pp_degree": plan.num_ranks}, {"accumulate_steps": plan.num_microbatches})
     notes = [_("set head and tail to the entries of your list before and after the body layers")]
     if plan.num_chunks > 1:
         notes += [
@@ -87,7 +88,7 @@ def write(plan: Plan, version: str) -> Written:
                 file_name="evenflow_stages.py",
             ),
             Piece(title=_("in your training script, where it makes the PipelineLayer"), syntax="python", text=use),
-            Piece(title=_("in your training script, before fleet.init"), syntax="python", text=strategy),
+            strategy,
             *(
                 [Piece(title=_("or all of it as arguments of PaddleFormers"), syntax="yaml", text=arguments)]
                 if arguments
@@ -96,6 +97,43 @@ def write(plan: Plan, version: str) -> Written:
         ),
         notes=tuple(notes),
     )
+
+
+def write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    """Return the same with the degrees of `fleet`; raises InputError for what it does not share out.
+
+    Groups that share out lie inside data parallel ones; where they are all of these, there are no copies.
+    """
+    degrees = planned.degrees
+    if degrees.sharding not in (Sharding.NOTHING, Sharding.OPTIMIZER):
+        rule = _("must be ZeRO-1 or data parallelism: fleet shares out no more beside other ways to split")
+        remedy = _("plan again with --fix zero=1, or wrap the model with group_sharded_parallel yourself")
+        raise InputError(value=f"ZeRO-{degrees.sharding}", rule=rule, place=_("the plan"), remedy=remedy)
+    copies = degrees.data if degrees.sharding is Sharding.NOTHING else planned.replicas
+    hybrid = {
+        "dp_degree": copies,
+        "mp_degree": degrees.tensor,
+        "pp_degree": plan.num_ranks,
+        "sharding_degree": degrees.data // copies,
+        "sep_degree": degrees.context,
+    }
+    pipeline = {"accumulate_steps": plan.num_microbatches, "micro_batch_size": planned.microbatch}
+    notes = [
+        _("start it on {devices} devices, node after node", devices=degrees.devices),
+        _("a step has {batch} sequences of {tokens} tokens", batch=planned.global_batch, tokens=planned.sequence),
+    ]
+    if degrees.expert > 1:
+        notes.append(_("the layers of experts get a group of {expert} devices", expert=degrees.expert))
+    strategy = _strategy(hybrid, pipeline)
+    if plan.num_ranks == 1:
+        return Written(pieces=(strategy,), notes=tuple(notes))
+    written = write(plan, version)
+    return Written(pieces=(*written.pieces[:2], strategy), notes=(*written.notes, *notes))
+
+
+def _strategy(hybrid: Mapping[str, int], pipeline: Mapping[str, int]) -> Piece:
+    text = f"strategy.hybrid_configs = {json.dumps(hybrid)}\nstrategy.pipeline_configs = {json.dumps(pipeline)}\n"
+    return Piece(title=_("in your training script, before fleet.init"), syntax="python", text=text)
 
 
 def _formers_arguments(plan: Plan) -> str:
@@ -123,11 +161,11 @@ def _formers_arguments(plan: Plan) -> str:
 def degree_rules(version: str) -> DegreeRules:
     """Return what Paddle can split. [Paddle: `HybridCommunicateGroup`, `EPHybridCommunicateGroup`]
 
-    A hybrid of several ways shares out the optimizer's state; `group_sharded_parallel`, without a pipeline, more.
+    A hybrid of several ways shares out the optimizer's state; `group_sharded_parallel` is for data parallelism alone.
     Sequences are exchanged by an all-to-all; experts lie on the ranks that share out, without copies of a model.
     """
     return DegreeRules(
-        shardings=tuple(Sharding),
+        shardings=(Sharding.NOTHING, Sharding.OPTIMIZER),
         pipeline_shardings=(Sharding.NOTHING, Sharding.OPTIMIZER),
         context_exchange="all-to-all",
         splits_experts=False,
@@ -156,6 +194,7 @@ TARGET = Target(
     page="paddle",
     abilities=abilities,
     write=write,
+    write_degrees=write_degrees,
     degree_rules=degree_rules,
     read=read_plan,
     recognise=is_paddle,

@@ -6,13 +6,18 @@ zero-bubble-heuristic, zbv-formatted, v-half and v-min are orders of its own, wh
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 from evenflow.errors import InputError
 from evenflow.export.yaml_edit import entry_lines
 from evenflow.language import _
 from evenflow.model import FULL, SELECT, Abilities, Plan, Recomputation, Scope, SizeRule, looped
+from evenflow.predict.training import Sharding
+from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.megatron.degrees.degree_flags import FULLY_SHARED, check_no_pipeline
 from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
+from evenflow.targets.megatron.degrees.degree_settings import batch_settings, degree_settings, start_note
 from evenflow.targets.megatron.flags import megatron_abilities
 from evenflow.targets.megatron.settings import pipeline_settings, recompute_settings, settings_notes
 from evenflow.targets.megatron.yaml_settings import apply_settings, mtp_layers_in, section_of
@@ -69,12 +74,38 @@ def _overrides(plan: Plan, *, mtp_layers: int = 0) -> dict[str, object]:
 
 
 def _write(plan: Plan, version: str) -> Written:
-    section: object = _overrides(plan)
+    return Written(pieces=(_piece(_overrides(plan)),), notes=settings_notes(plan))
+
+
+def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    degrees = planned.degrees
+    if degrees.sharding in FULLY_SHARED:
+        check_no_pipeline(planned)
+    overrides = {
+        **_overrides(plan),
+        **degree_settings(degrees),
+        **batch_settings(planned),
+        "seq_length": planned.sequence,
+        "use_distributed_optimizer": degrees.sharding is not Sharding.NOTHING,
+    }
+    if planned.replicas > 1:
+        overrides["num_distributed_optimizer_instances"] = planned.replicas
+    if degrees.sharding in FULLY_SHARED:
+        overrides |= {
+            "use_megatron_fsdp": True,
+            "data_parallel_sharding_strategy": FULLY_SHARED[degrees.sharding],
+        }
+    if plan.num_ranks == 1:
+        overrides["pipeline_model_parallel_layout"] = None
+    return Written(pieces=(_piece(overrides),), notes=(*settings_notes(plan)[1:], start_note(degrees)))
+
+
+def _piece(overrides: Mapping[str, object]) -> Piece:
+    section: object = overrides
     for name in reversed(_SECTIONS[1:]):
         section = {name: section}
     text = "".join(f"{line}\n" for line in entry_lines(_SECTIONS[0], section))
-    piece = Piece(title=_("overrides in the YAML of the experiment"), syntax="yaml", text=text)
-    return Written(pieces=(piece,), notes=settings_notes(plan))
+    return Piece(title=_("overrides in the YAML of the experiment"), syntax="yaml", text=text)
 
 
 def _apply(text: str, file: str, plan: Plan) -> str:
@@ -108,6 +139,7 @@ TARGET = Target(
     page="primus",
     abilities=_abilities,
     write=_write,
+    write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(),
     read=lambda text, file, given: read_overrides(section_of(text, _module_path(text, file), file=file), given),
     recognise=lambda text, file: bool(_MODULES.search(text) and _FRAMEWORK.search(text)),

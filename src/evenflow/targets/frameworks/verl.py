@@ -1,13 +1,21 @@
 """verl on Megatron-LM: overrides of its Hydra configuration, which hand the settings on."""
 
 import re
+from collections.abc import Mapping
 
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan
+from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.megatron.arguments import arguments_of
 from evenflow.targets.megatron.baseline import baseline
 from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
+from evenflow.targets.megatron.degrees.degree_settings import (
+    degree_settings,
+    shares_optimizer,
+    start_note,
+    without_layout,
+)
 from evenflow.targets.megatron.flags import STOCK_WAYS, megatron_abilities
 from evenflow.targets.megatron.settings import (
     Setting,
@@ -31,25 +39,52 @@ _OVERRIDE = re.compile(
 
 
 def _write(plan: Plan, version: str) -> Written:
-    settings = {**pipeline_settings(plan), **recompute_settings(plan)}
+    notes = (*settings_notes(plan), *_notes())
+    return Written(pieces=(_piece(plan, {**pipeline_settings(plan), **recompute_settings(plan)}, {}),), notes=notes)
+
+
+def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    settings = {**without_layout(pipeline_settings(plan), plan), **recompute_settings(plan)}
+    own = {
+        **degree_settings(planned.degrees),
+        "use_distributed_optimizer": shares_optimizer(planned, TARGET.title),
+    }
+    exchange = own.pop("cp_comm_type", None)
+    if exchange is not None:
+        settings["cp_comm_type"] = exchange
+    batch = _(
+        "the plan has microbatches of {microbatch} and a step of {batch} sequences of {tokens} tokens:"
+        " ppo_micro_batch_size_per_gpu and the mini batch",
+        microbatch=planned.microbatch,
+        batch=planned.global_batch,
+        tokens=planned.sequence,
+    )
+    notes = (*settings_notes(plan)[1:], *_notes(), batch, start_note(planned.degrees))
+    return Written(pieces=(_piece(plan, settings, own),), notes=notes)
+
+
+def _piece(plan: Plan, settings: dict[str, Setting], degrees: Mapping[str, Setting]) -> Piece:
     own: dict[str, Setting] = {
         "pipeline_model_parallel_size": settings.pop("pipeline_model_parallel_size"),
         "virtual_pipeline_model_parallel_size": plan.num_chunks if plan.num_chunks > 1 else None,
+        **degrees,
     }
     overrides = [
         *((f"{_MEGATRON}.{name}", value) for name, value in own.items()),
         *((f"{_CONFIG}.{name}", value) for name, value in settings.items()),
     ]
-    piece = Piece(
+    return Piece(
         title=_("overrides of verl.trainer.main_ppo: add {array} to its command", array='"${PIPELINE_ARGS[@]}"'),
         syntax="shell",
         text=override_array(overrides),
     )
-    notes = (
+
+
+def _notes() -> tuple[str, ...]:
+    return (
         _("the reference model takes over the layout; a critic on Megatron-LM has one of its own"),
         _("with use_dynamic_bsz the number of microbatches changes from step to step; the plan is for one number"),
     )
-    return Written(pieces=(piece,), notes=(*settings_notes(plan), *notes))
 
 
 def _read(text: str, file: str, given: GivenSizes) -> Baseline:
@@ -86,6 +121,7 @@ TARGET = Target(
     page="verl",
     abilities=lambda version: megatron_abilities(STOCK_WAYS),
     write=_write,
+    write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(has_fsdp=False),
     read=_read,
     recognise=lambda text, file: f"{_MEGATRON}." in text,

@@ -11,7 +11,7 @@ from evenflow.model import SELECT, Plan
 from evenflow.targets.megatron.flags import recompute_flags
 from evenflow.targets.megatron.layout import format_layout
 
-Setting: TypeAlias = int | str | list[str] | None
+Setting: TypeAlias = bool | int | str | list[str] | None
 
 
 def pipeline_settings(plan: Plan, *, mtp_layers: int = 0) -> dict[str, Setting]:
@@ -48,9 +48,9 @@ def override_array(settings: Iterable[tuple[str, Setting]]) -> str:
 def _override(name: str, value: Setting) -> str:
     if isinstance(value, list):
         return f'"{name}=[{",".join(value)}]"'
-    if name.endswith("layout"):
+    if name.endswith("layout") and value is not None:
         return f"\"{name}='{value}'\""
-    return f"{name}={'null' if value is None else value}"
+    return f"{name}={'null' if value is None else str(value).lower() if isinstance(value, bool) else value}"
 
 
 def settings_notes(plan: Plan, *, has_layout: bool = True) -> tuple[str, ...]:

@@ -1,1 +1,1 @@
-"""The degrees of parallelism of Megatron-LM and its relatives: rules, flags."""
+"""The degrees of parallelism of Megatron-LM and its relatives: rules, flags, settings."""

@@ -1,13 +1,16 @@
-"""The degrees of a two-level plan in the flags of Megatron-LM."""
+"""Degrees in the flags of Megatron-LM."""
 
 from collections.abc import Mapping
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.model import Plan
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.megatron.degrees.degree_settings import EXCHANGES, expert_split, start_note
+from evenflow.targets.megatron.flags import LAYOUT_FLAG, plan_flags
 
-_FULLY: Mapping[Sharding, str] = {
+FULLY_SHARED: Mapping[Sharding, str] = {
     Sharding.GRADIENTS: "optim_grads",
     Sharding.PARAMETERS: "optim_grads_params",
 }
@@ -30,41 +33,53 @@ def degree_flags(planned: PlannedDegrees) -> dict[str, tuple[str, ...]]:
     }
     if degrees.sequence_parallel and degrees.tensor > 1:
         flags["--sequence-parallel"] = ()
-    if degrees.expert > 1:
+    if degrees.context > 1 and degrees.context_exchange != "ring":
+        flags["--cp-comm-type"] = (EXCHANGES[degrees.context_exchange],)
+    split = expert_split(degrees)
+    if split is not None:
         flags["--expert-model-parallel-size"] = (str(degrees.expert),)
-        flags["--expert-tensor-parallel-size"] = ("1",)
+        flags["--expert-tensor-parallel-size"] = (str(split),)
     if planned.expert_capacity is not None:
         flags["--moe-expert-capacity-factor"] = (str(planned.expert_capacity),)
     if degrees.sharding is not Sharding.NOTHING:
         flags["--use-distributed-optimizer"] = ()
     if planned.replicas > 1:
         flags["--num-distributed-optimizer-instances"] = (str(planned.replicas),)
-    if degrees.sharding in _FULLY:
-        if degrees.pipeline > 1:
-            raise InputError(
-                value=f"ZeRO-{degrees.sharding}",
-                rule=_("must be ZeRO-1 beside a pipeline: Megatron-LM shares out only the optimizer's state there"),
-                place=_("the plan"),
-                remedy=_("plan again with --fix zero=1, or run the plan with evenflow run"),
-            )
+    if degrees.sharding in FULLY_SHARED:
+        check_no_pipeline(planned)
         flags["--use-megatron-fsdp"] = ()
-        flags["--data-parallel-sharding-strategy"] = (_FULLY[degrees.sharding],)
+        flags["--data-parallel-sharding-strategy"] = (FULLY_SHARED[degrees.sharding],)
         flags["--no-gradient-accumulation-fusion"] = ()
         flags["--ckpt-format"] = ("fsdp_dtensor",)
     return flags
 
 
+def check_no_pipeline(planned: PlannedDegrees) -> None:
+    """Raise InputError where gradients or parameters are shared out beside a pipeline."""
+    degrees = planned.degrees
+    if degrees.pipeline > 1:
+        raise InputError(
+            value=f"ZeRO-{degrees.sharding}",
+            rule=_("must be ZeRO-1 beside a pipeline: Megatron-LM shares out only the optimizer's state there"),
+            place=_("the plan"),
+            remedy=_("plan again with --fix zero=1, or run the plan with evenflow run"),
+        )
+
+
+def parallel_flags(plan: Plan, planned: PlannedDegrees) -> dict[str, tuple[str, ...]]:
+    """Return the flags of the pipeline, with a layout only where there is one, and of all other degrees.
+
+    Raises:
+        InputError: as `degree_flags` does.
+    """
+    of_plan = {flag: values for flag, values in plan_flags(plan).items() if flag != LAYOUT_FLAG or plan.num_ranks > 1}
+    return {**of_plan, **degree_flags(planned)}
+
+
 def degree_notes(planned: PlannedDegrees) -> tuple[str, ...]:
     """Return what is easily wrong beside the flags."""
     degrees = planned.degrees
-    devices = degrees.devices
-    notes = [
-        _(
-            "start it on {devices} devices, node after node: data parallel over {data}",
-            devices=devices,
-            data=degrees.data,
-        )
-    ]
+    notes = [start_note(degrees)]
     if degrees.tensor > 1 and not degrees.sequence_parallel:
         notes.append(_("leave out --sequence-parallel: the plan keeps whole what lies between products"))
     if planned.expert_capacity is not None:
