@@ -16,6 +16,9 @@ from evenflow.tune.space import space_of
 from tests.targets.questions import DENSE, MIXTURE, asked
 
 WRITTEN = [name for name, target in all_targets().items() if target.write_degrees is not None]
+WITHOUT_CAPACITY = (
+    "deepspeed", "paddle", "colossalai", "mindformers", "mindformers-pynative", "nemo-automodel", "torchtitan",
+)  # fmt: skip
 
 
 def planned(training: Training) -> PlannedDegrees:
@@ -69,3 +72,17 @@ def test_what_a_framework_does_not_share_out_is_refused(name):
         changed = replace(training, degrees=replace(training.degrees, sharding=sharding))
         with pytest.raises(InputError, match=r"must be"):
             target.write_degrees(plan, planned(changed), version)
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_capacity_of_experts_is_written_or_refused(name):
+    target = all_targets()[name]
+    legal = space_of(asked(name, MIXTURE)).legal
+    training = next(one for one in legal if one.degrees.expert > 1 and one.degrees.pipeline == 1)
+    capped = replace(planned(training), expert_capacity=1.25)
+    if name in WITHOUT_CAPACITY:
+        with pytest.raises(InputError, match="drops no token"):
+            target.write_degrees(plan_of(training), capped, target.versions[-1])
+    else:
+        written = target.write_degrees(plan_of(training), capped, target.versions[-1])
+        assert "1.25" in written.pieces[-1].text or "1.25" in written.pieces[0].text

@@ -9,6 +9,7 @@ from evenflow.predict.layer_work import expert_tensor
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.schedule import FAMILIES, family_placement
+from evenflow.targets.degree_refusals import check_no_capacity
 from evenflow.targets.degree_rules import experts_among_data, whole_kv_heads
 from evenflow.targets.stages import stages_of
 from evenflow.targets.target import Piece, Target, Written
@@ -52,6 +53,7 @@ def _write(plan: Plan, version: str) -> Written:
 
 
 def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    check_no_capacity(planned, title="ColossalAI")
     degrees = planned.degrees
     most = Sharding.GRADIENTS if plan.num_ranks == 1 else Sharding.OPTIMIZER
     if degrees.sharding > most:

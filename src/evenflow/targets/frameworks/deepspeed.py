@@ -11,6 +11,7 @@ from evenflow.language import _
 from evenflow.model import FULL, Abilities, Empty, Plan, Recomputation, Scope
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.degree_refusals import check_no_capacity
 from evenflow.targets.degree_rules import experts_among_data
 from evenflow.targets.entry_lists.deepspeed_reader import is_deepspeed, read_plan
 from evenflow.targets.target import Piece, Target, Written
@@ -78,6 +79,7 @@ def write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
 
     Without a pipeline layers are not cut, and tensor parallelism is DeepSpeed's own.
     """
+    check_no_capacity(planned, title=TITLE)
     degrees = planned.degrees
     configuration: dict[str, object] = {
         "train_batch_size": planned.global_batch,

@@ -18,8 +18,8 @@ from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron.degrees.degree_settings import (
     batch_settings,
     degree_settings,
+    setting_notes,
     shares_optimizer,
-    start_note,
 )
 from evenflow.targets.megatron.settings import recompute_settings
 from evenflow.targets.target import Piece, Target, Written
@@ -48,7 +48,7 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
     hetero = of_plan.pop("hetero")
     system = {
         **of_plan,
-        **degree_settings(degrees),
+        **degree_settings(planned),
         "use_distributed_optimizer": shares_optimizer(planned, TARGET.title),
     }
     if plan.num_ranks > 1:
@@ -63,7 +63,7 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
     )
     types = _("hetero_device_types must have the name of the kind of device")
     of_pipeline = (types, *_notes(plan)[1:]) if plan.num_ranks > 1 else ()
-    return Written(pieces=(piece,), notes=(*of_pipeline, start_note(degrees)))
+    return Written(pieces=(piece,), notes=(*of_pipeline, *setting_notes(planned)))
 
 
 def _system(plan: Plan) -> dict[str, object]:

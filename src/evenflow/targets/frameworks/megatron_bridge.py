@@ -18,7 +18,7 @@ from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron.degrees.degree_settings import (
     batch_settings,
     degree_settings,
-    start_note,
+    setting_notes,
     without_layout,
 )
 from evenflow.targets.megatron.flags import STOCK_WAYS, megatron_abilities
@@ -75,10 +75,10 @@ def _write(plan: Plan, version: str) -> Written:
 def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
     degrees = planned.degrees
     shares = degrees.sharding is not Sharding.NOTHING
-    sections: dict[str, dict[str, Setting | bool]] = {
+    sections: dict[str, dict[str, Setting]] = {
         "model": {
             **without_layout(_fields(plan), plan),
-            **degree_settings(degrees),
+            **degree_settings(planned),
             "seq_length": planned.sequence,
         },
         "train": {**batch_settings(planned)},
@@ -112,7 +112,7 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
         ),
         notes=(
             *of_pipeline,
-            start_note(degrees),
+            *setting_notes(planned),
             _("the sequence length of the dataset must be {tokens} too", tokens=planned.sequence),
         ),
     )

@@ -6,6 +6,7 @@ from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.degree_refusals import check_no_capacity
 from evenflow.targets.degree_rules import experts_among_data, experts_split_sequences, whole_kv_heads
 from evenflow.targets.mindformers.block import fragment
 from evenflow.targets.mindformers.reader import is_training_yaml, read_plan
@@ -21,6 +22,7 @@ def _write(plan: Plan, version: str) -> Written:
 
 
 def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    check_no_capacity(planned, title=TITLE)
     degrees = planned.degrees
     if degrees.sharding is Sharding.PARAMETERS or planned.replicas > 1:
         rule = _("must be at most ZeRO-2 over all data ranks for {title}", title=TITLE)

@@ -8,6 +8,7 @@ from evenflow.language import _
 from evenflow.model import SELECT, Plan
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.degree_refusals import check_no_capacity
 from evenflow.targets.degree_rules import context_shares_out, experts_in_a_copy
 from evenflow.targets.mindformers_pynative.reader import is_configuration, read_plan
 from evenflow.targets.mindformers_pynative.values import SELECT_MODULE, abilities, apply_plan, pynative_values
@@ -44,6 +45,7 @@ def _select_notes(plan: Plan) -> tuple[str, ...]:
 
 
 def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
+    check_no_capacity(planned, title=TARGET.title)
     degrees = planned.degrees
     if degrees.sharding is Sharding.OPTIMIZER:
         rule = _("must be data parallelism, ZeRO-2 or FSDP: the optimizer's state is not shared out alone")

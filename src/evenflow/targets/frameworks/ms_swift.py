@@ -11,8 +11,8 @@ from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron.degrees.degree_settings import (
     batch_settings,
     degree_settings,
+    setting_notes,
     shares_optimizer,
-    start_note,
     without_layout,
 )
 from evenflow.targets.megatron.flags import STOCK_WAYS, megatron_abilities, shell_array
@@ -35,13 +35,13 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
     settings = {
         **without_layout(pipeline_settings(plan), plan),
         **recompute_settings(plan),
-        **degree_settings(planned.degrees),
+        **degree_settings(planned),
         **batch_settings(planned),
         "max_length": planned.sequence,
         "use_distributed_optimizer": shares_optimizer(planned, TARGET.title),
     }
     return Written(
-        pieces=(_piece("PARALLEL_ARGS", settings),), notes=(*settings_notes(plan)[1:], start_note(planned.degrees))
+        pieces=(_piece("PARALLEL_ARGS", settings),), notes=(*settings_notes(plan)[1:], *setting_notes(planned))
     )
 
 
@@ -60,7 +60,7 @@ def _piece(name: str, settings: dict[str, Setting]) -> Piece:
     )
 
 
-def _word(value: int | str) -> str:
+def _word(value: float | str) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -11,6 +11,7 @@ from evenflow.language import _
 from evenflow.model import FULL, Abilities, Empty, Plan, Recomputation, Scope, SizeRule, Sizes
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.degree_refusals import check_no_capacity
 from evenflow.targets.degree_rules import is_copied
 from evenflow.targets.entry_lists.paddle_reader import is_paddle, read_plan
 from evenflow.targets.target import Piece, Target, Written
@@ -104,6 +105,7 @@ def write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
 
     Groups that share out lie inside data parallel ones; where they are all of these, there are no copies.
     """
+    check_no_capacity(planned, title=TITLE)
     degrees = planned.degrees
     if degrees.sharding not in (Sharding.NOTHING, Sharding.OPTIMIZER):
         rule = _("must be ZeRO-1 or data parallelism: fleet shares out no more beside other ways to split")

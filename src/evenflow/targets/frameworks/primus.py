@@ -17,7 +17,7 @@ from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.megatron.degrees.degree_flags import FULLY_SHARED, check_no_pipeline
 from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
-from evenflow.targets.megatron.degrees.degree_settings import batch_settings, degree_settings, start_note
+from evenflow.targets.megatron.degrees.degree_settings import batch_settings, degree_settings, setting_notes
 from evenflow.targets.megatron.flags import megatron_abilities
 from evenflow.targets.megatron.settings import pipeline_settings, recompute_settings, settings_notes
 from evenflow.targets.megatron.yaml_settings import apply_settings, mtp_layers_in, section_of
@@ -83,7 +83,7 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
         check_no_pipeline(planned)
     overrides = {
         **_overrides(plan),
-        **degree_settings(degrees),
+        **degree_settings(planned),
         **batch_settings(planned),
         "seq_length": planned.sequence,
         "use_distributed_optimizer": degrees.sharding is not Sharding.NOTHING,
@@ -97,7 +97,7 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
         }
     if plan.num_ranks == 1:
         overrides["pipeline_model_parallel_layout"] = None
-    return Written(pieces=(_piece(overrides),), notes=(*settings_notes(plan)[1:], start_note(degrees)))
+    return Written(pieces=(_piece(overrides),), notes=(*settings_notes(plan)[1:], *setting_notes(planned)))
 
 
 def _piece(overrides: Mapping[str, object]) -> Piece:

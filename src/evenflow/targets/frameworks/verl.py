@@ -12,8 +12,8 @@ from evenflow.targets.megatron.baseline import baseline
 from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron.degrees.degree_settings import (
     degree_settings,
+    setting_notes,
     shares_optimizer,
-    start_note,
     without_layout,
 )
 from evenflow.targets.megatron.flags import STOCK_WAYS, megatron_abilities
@@ -46,12 +46,12 @@ def _write(plan: Plan, version: str) -> Written:
 def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
     settings = {**without_layout(pipeline_settings(plan), plan), **recompute_settings(plan)}
     own = {
-        **degree_settings(planned.degrees),
+        **degree_settings(planned),
         "use_distributed_optimizer": shares_optimizer(planned, TARGET.title),
     }
-    exchange = own.pop("cp_comm_type", None)
-    if exchange is not None:
-        settings["cp_comm_type"] = exchange
+    for name in ("cp_comm_type", "moe_expert_capacity_factor"):  # which verl hands on
+        if name in own:
+            settings[name] = own.pop(name)
     batch = _(
         "the plan has microbatches of {microbatch} and a step of {batch} sequences of {tokens} tokens:"
         " ppo_micro_batch_size_per_gpu and the mini batch",
@@ -59,7 +59,7 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
         batch=planned.global_batch,
         tokens=planned.sequence,
     )
-    notes = (*settings_notes(plan)[1:], *_notes(), batch, start_note(planned.degrees))
+    notes = (*settings_notes(plan)[1:], *_notes(), batch, *setting_notes(planned))
     return Written(pieces=(_piece(plan, settings, own),), notes=notes)
 
 

@@ -11,7 +11,7 @@ from evenflow.model import SELECT, Plan
 from evenflow.targets.megatron.flags import recompute_flags
 from evenflow.targets.megatron.layout import format_layout
 
-Setting: TypeAlias = bool | int | str | list[str] | None
+Setting: TypeAlias = bool | int | float | str | list[str] | None
 
 
 def pipeline_settings(plan: Plan, *, mtp_layers: int = 0) -> dict[str, Setting]:

@@ -10,6 +10,7 @@ from evenflow.model import Plan
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.schedule import Schedule
+from evenflow.targets.degree_refusals import check_no_capacity
 from evenflow.targets.stages import stages_of
 from evenflow.targets.target import Piece, Written
 from evenflow.targets.torch.module_names import ModuleNames, names_per_part
@@ -37,6 +38,7 @@ def write(plan: Plan, version: str) -> Written:
 
 def write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
     """Return the same with all degrees; raises InputError for what its strategies do not share out."""
+    check_no_capacity(planned, title=TITLE)
     degrees = planned.degrees
     if degrees.sharding is Sharding.OPTIMIZER:
         rule = _("must be data parallelism, ZeRO-2 or FSDP for {title}", title=TITLE)

@@ -4,6 +4,8 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.degree_refusals import check_no_capacity
+from evenflow.targets.torchtitan.values import TITLE
 
 _RESHARDED = {Sharding.GRADIENTS: "never", Sharding.PARAMETERS: "always"}
 """Whether FSDP gives up gathered parameters after the forward; it has gradients and optimizer state split always."""
@@ -16,13 +18,7 @@ def parallelism_of(planned: PlannedDegrees) -> dict[str, object]:
         InputError: ZeRO-1 or a capacity of experts, which torchtitan does not have.
     """
     degrees = planned.degrees
-    if planned.expert_capacity is not None:
-        raise InputError(
-            value=planned.expert_capacity,
-            rule=_("must be no capacity of experts: torchtitan drops no token"),
-            place=_("the plan"),
-            remedy=_("plan again without --expert-capacity, or run the plan with evenflow run"),
-        )
+    check_no_capacity(planned, title=TITLE)
     if degrees.sharding is Sharding.OPTIMIZER:
         raise InputError(
             value="ZeRO-1",

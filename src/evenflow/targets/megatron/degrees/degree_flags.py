@@ -7,7 +7,7 @@ from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
-from evenflow.targets.megatron.degrees.degree_settings import EXCHANGES, expert_split, start_note
+from evenflow.targets.megatron.degrees.degree_settings import EXCHANGES, expert_split, setting_notes
 from evenflow.targets.megatron.flags import LAYOUT_FLAG, plan_flags
 
 FULLY_SHARED: Mapping[Sharding, str] = {
@@ -79,15 +79,7 @@ def parallel_flags(plan: Plan, planned: PlannedDegrees) -> dict[str, tuple[str, 
 def degree_notes(planned: PlannedDegrees) -> tuple[str, ...]:
     """Return what is easily wrong beside the flags."""
     degrees = planned.degrees
-    notes = [start_note(degrees)]
+    start, *others = setting_notes(planned)
     if degrees.tensor > 1 and not degrees.sequence_parallel:
-        notes.append(_("leave out --sequence-parallel: the plan keeps whole what lies between products"))
-    if planned.expert_capacity is not None:
-        notes.append(
-            _(
-                "a capacity of experts goes with --moe-token-dispatcher-type alltoall and with a "
-                "--moe-router-load-balancing-type of aux_loss, seq_aux_loss or none; leave --moe-token-drop-policy at "
-                "probs, and --moe-pad-expert-input-to-capacity out, which fills up every expert"
-            )
-        )
-    return tuple(notes)
+        others.insert(0, _("leave out --sequence-parallel: the plan keeps whole what lies between products"))
+    return (start, *others)

@@ -17,12 +17,13 @@ EXCHANGES: Mapping[str, str] = {"ring": "p2p", "all-gather": "allgather", "all-t
 _LAYOUT = "pipeline_model_parallel_layout"
 
 
-def degree_settings(degrees: Degrees) -> dict[str, Setting | bool]:
+def degree_settings(planned: PlannedDegrees) -> dict[str, Setting]:
     """Return what splits the model over the devices of a stage.
 
     How experts are split is there where they are distributed, or their split is given: a model without has none.
     """
-    settings: dict[str, Setting | bool] = {
+    degrees = planned.degrees
+    settings: dict[str, Setting] = {
         "tensor_model_parallel_size": degrees.tensor,
         "context_parallel_size": degrees.context,
     }
@@ -32,6 +33,8 @@ def degree_settings(degrees: Degrees) -> dict[str, Setting | bool]:
     split = expert_split(degrees)
     if split is not None:
         settings["expert_tensor_parallel_size"] = split
+    if planned.expert_capacity is not None:
+        settings["moe_expert_capacity_factor"] = planned.expert_capacity
     settings["sequence_parallel"] = degrees.sequence_parallel and degrees.tensor > 1
     return settings
 
@@ -64,10 +67,19 @@ def expert_split(degrees: Degrees) -> int | None:
     return degrees.expert_tensor if degrees.expert_tensor is not None else 1 if degrees.expert > 1 else None
 
 
-def start_note(degrees: Degrees) -> str:
-    """Return on how many devices to start, and in which order."""
-    return _(
+def setting_notes(planned: PlannedDegrees) -> tuple[str, ...]:
+    """Return on how many devices to start, and in which order, and what goes with a capacity of experts."""
+    degrees = planned.degrees
+    start = _(
         "start it on {devices} devices, node after node: data parallel over {data}",
         devices=degrees.devices,
         data=degrees.data,
     )
+    if planned.expert_capacity is None:
+        return (start,)
+    capacity = _(
+        "a capacity of experts goes with --moe-token-dispatcher-type alltoall and with a "
+        "--moe-router-load-balancing-type of aux_loss, seq_aux_loss or none; leave --moe-token-drop-policy at "
+        "probs, and --moe-pad-expert-input-to-capacity out, which fills up every expert"
+    )
+    return (start, capacity)
