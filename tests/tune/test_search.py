@@ -34,8 +34,8 @@ def test_the_best_of_all_configurations() -> None:
         request = pricing.request(training, transfer_ns=pricing.message_ns(training))
         plan = solve(request, schedule=schedule_of(training), time_limit_s=2).plan
         if plan is not None:
-            found = pricing.predicted(training, plan)
-            if pricing.fits(found):
+            found = pricing.found(training, plan)
+            if found is not None:
                 best = min(best, found.step_ns)
     answer = search(asked, time_limit_s=60)
     assert answer.best is not None

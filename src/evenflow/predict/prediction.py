@@ -18,7 +18,7 @@ from evenflow.predict.step_network import PricedNetwork, priced_network
 from evenflow.predict.training import FORMATS, Training
 from evenflow.predict.work import Spent
 from evenflow.schedule import NUM_OPS
-from evenflow.simulate import Simulation, run
+from evenflow.simulate import Graph, Simulation, run
 
 BUBBLE, OPTIMIZER, STEP = "bubble", "optimizer", "step constant"
 """Names of parts that are no operator and no exchange."""
@@ -94,12 +94,15 @@ def predict(training: Training, topology: Topology) -> Prediction:
     return predict_plan(training, topology, priced, plan_of(training, priced.network))
 
 
-def predict_plan(training: Training, topology: Topology, priced: PricedNetwork, plan: Plan) -> Prediction:
+def predict_plan(
+    training: Training, topology: Topology, priced: PricedNetwork, plan: Plan, *, graph: Graph | None = None
+) -> Prediction:
     """Return the prediction of `training` under a plan of its own layers, recomputation and order.
 
-    `priced` are its layers on `topology`; the layout, recomputation and schedule of `training` do not count.
+    `priced` are its layers on `topology`; the layout, recomputation and schedule of `training` do not count. `graph` is
+    that of the plan's order, where the caller has it.
     """
-    simulation, sent = simulated(training, topology, priced, plan)
+    simulation, sent = simulated(training, topology, priced, plan, graph=graph)
     schedule = simulation.timeline.schedule
     stages = stage_sums(priced, plan, schedule.stage_table)
     durations = simulation.costs.durations.reshape(-1, NUM_OPS)

@@ -19,7 +19,7 @@ import numpy as np
 
 from evenflow.model import v_shaped
 from evenflow.schedule.action import Op
-from evenflow.schedule.schedule import Schedule
+from evenflow.schedule.schedule import Codes, Schedule
 
 PERIOD = 6
 """Units from one microbatch to the next: forward, input and weight gradient of two chunks."""
@@ -43,15 +43,45 @@ def unroll(block: Block, *, name: str, num_microbatches: int, most_live: int) ->
         _Squeeze(block=block, num_microbatches=num_microbatches, most_live=most_live, warmup=warmup, cooldown=cooldown)
         for warmup, cooldown in ((True, False), (True, True), (False, False))
     ]
-    orders = min(candidates, key=_Squeeze.run).orders
+    orders = min(candidates, key=_Squeeze.run).codes()
     num_ranks = len(block)
     return Schedule.from_orders(
         name=name,
         num_stages=2 * num_ranks,
         num_microbatches=num_microbatches,
         stage_ranks=v_shaped(num_ranks=num_ranks),
-        orders=[np.array(order, dtype=np.int32).T for order in orders],
+        orders=orders,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """The beginning of a unit."""
+
+    units: int
+    microbatches: int
+    """Of which rank 0 has begun the first forward."""
+    lengths: list[int]
+    """Actions that every rank has run."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeated:
+    """What ranks run between two moments, so many times more."""
+
+    begin: _Moment
+    end: _Moment
+    times: int
+
+    @property
+    def microbatches(self) -> int:
+        """Microbatches of one time."""
+        return self.end.microbatches - self.begin.microbatches
+
+    @property
+    def num_actions(self) -> int:
+        """Actions of all times."""
+        return self.times * (sum(self.end.lengths) - sum(self.begin.lengths))
 
 
 @dataclass(kw_only=True)
@@ -66,7 +96,8 @@ class _Squeeze:
     cooldown: bool
     """Whether a rank takes actions early after its last forward of chunk 0."""
     orders: list[list[tuple[int, int, int]]] = field(init=False)
-    """Codes of op, stage and microbatch of each action, one list per rank."""
+    """Codes of op, stage and microbatch of each action, one list per rank, what is repeated left out."""
+    repeated: _Repeated | None = field(init=False, default=None)
     counts: list[list[int]] = field(init=False)
     """Number of microbatches that every rank has started in each step of the block, [num_ranks][4]."""
     ended: list[list[int]] = field(init=False)
@@ -86,29 +117,84 @@ class _Squeeze:
     def run(self) -> int:
         """Fill `orders` and return the number of units that they take."""
         units = 0
-        while any(len(order) < PERIOD * self.num_microbatches for order in self.orders):
+        seen: dict[tuple[tuple[int, ...], ...], _Moment] = {}
+        left = PERIOD * self.num_microbatches * len(self.block)
+        while left:
+            if self.repeated is None and self._is_steady:
+                now = _Moment(units, self.counts[0][0], [len(order) for order in self.orders])
+                before = seen.setdefault(self._standing(), now)
+                if before is not now:
+                    self.repeated = _Repeated(before, now, self._num_repeats(now.microbatches - before.microbatches))
+                    self._skip(self.repeated)
+                    units += self.repeated.times * (now.units - before.units)
+                    left -= self.repeated.num_actions
             self.ended = [counts.copy() for counts in self.counts]
-            for rank in range(len(self.block)):
-                self._run_one(rank)
+            left -= sum(self._run_one(rank) for rank in range(len(self.block)))
             units += 1
         return units
 
-    def _run_one(self, rank: int) -> None:
-        """Run the next action of `rank`, if it has one for this unit."""
+    def codes(self) -> list[Codes]:
+        """Return the orders with what is repeated, shape [3, num_actions] of each rank."""
+        found = []
+        for rank, order in enumerate(self.orders):
+            codes = np.array(order, dtype=np.int32).T
+            if self.repeated is not None:
+                begin, end = self.repeated.begin.lengths[rank], self.repeated.end.lengths[rank]
+                again = np.tile(codes[:, begin:end], self.repeated.times)
+                numbers = np.repeat(np.arange(1, self.repeated.times + 1), end - begin)
+                again[2] += (numbers * self.repeated.microbatches).astype(np.int32)
+                codes = np.concatenate((codes[:, :end], again, codes[:, end:]), axis=1)
+            found.append(codes)
+        return found
+
+    @property
+    def _is_steady(self) -> bool:
+        """Whether no rank takes actions early or has had its last forward: nothing depends on how many follow."""
+        return all(counts[3] > 0 and counts[0] < self.num_microbatches for counts in self.counts)
+
+    def _standing(self) -> tuple[tuple[int, ...], ...]:
+        """Return what the further order follows from in the steady phase, in microbatches since the first forward."""
+        first = self.counts[0][0]
+        return tuple(
+            (
+                *(count - first for count in counts),
+                weights - 2 * first,
+                *(microbatch - first for _stage, microbatch in waiting),
+                *(stage for stage, _microbatch in waiting),
+            )
+            for counts, weights, waiting in zip(self.counts, self.num_weights, self.waiting, strict=True)
+        )
+
+    def _num_repeats(self, microbatches: int) -> int:
+        """Return how often so many microbatches can follow in the steady phase."""
+        most = max(counts[0] for counts in self.counts)
+        return (self.num_microbatches - 1 - most) // microbatches
+
+    def _skip(self, repeated: _Repeated) -> None:
+        """Go on behind what is repeated."""
+        ahead = repeated.times * repeated.microbatches
+        for rank, waiting in enumerate(self.waiting):
+            self.counts[rank] = [count + ahead for count in self.counts[rank]]
+            self.num_weights[rank] += 2 * ahead
+            self.waiting[rank] = deque((stage, microbatch + ahead) for stage, microbatch in waiting)
+
+    def _run_one(self, rank: int) -> bool:
+        """Run the next action of `rank`, if it has one for this unit; returns whether it has."""
         counts, waiting = self.counts[rank], self.waiting[rank]
         step = self._next_step(rank)
-        is_full = counts[0] + counts[1] - self.num_weights[rank] >= self.most_live
-        if step is None or (step < _NUM_FORWARDS and is_full):
-            if waiting:
-                self.orders[rank].append((Op.W, *waiting.popleft()))
-                self.num_weights[rank] += 1
-            return
+        if step is None or (step < _NUM_FORWARDS and counts[0] + counts[1] - self.num_weights[rank] >= self.most_live):
+            if not waiting:
+                return False
+            self.orders[rank].append((Op.W, *waiting.popleft()))
+            self.num_weights[rank] += 1
+            return True
         op, chunk = _STEPS[step]
         stage, microbatch = (2 * len(self.block) - 1 - rank if chunk else rank), counts[step]
         self.orders[rank].append((op, stage, microbatch))
         if op == Op.I:
             waiting.append((stage, microbatch))
         counts[step] += 1
+        return True
 
     def _next_step(self, rank: int) -> int | None:
         """Return the first step in the order of the block whose input is there, and memory for it; None if none is.
@@ -121,13 +207,14 @@ class _Squeeze:
         take_early = (self.warmup and counts[3] == 0) or (self.cooldown and counts[0] == self.num_microbatches)
         starts = [start + PERIOD * count for start, count in zip(self.block[rank], counts, strict=True)]
         left = [step for step in range(4) if counts[step] < self.num_microbatches]
+        if not take_early:
+            first = min(left, key=starts.__getitem__) if left else None
+            return first if first is not None and self._is_ready(rank, first) else None
         for place, step in enumerate(sorted(left, key=starts.__getitem__)):
             if self._is_ready(rank, step) and (
                 place == 0 or step >= _NUM_FORWARDS or self._peak_before(rank, starts, starts[step]) < self.most_live
             ):
                 return step
-            if not take_early:
-                return None
         return None
 
     def _is_ready(self, rank: int, step: int) -> bool:

@@ -1,5 +1,6 @@
 """The compiler of inner loops: numba, imported at the first use; the machine code is cached on disk."""
 
+import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -16,8 +17,11 @@ def compiled(function: Callable[..., Any], *, inline: str = "never") -> Callable
 
 COMPILE_FROM_ACTIONS = 50_000
 """Fewest actions for which compiled loops pay for the import of the compiler."""
+_LOAD_FROM_ACTIONS = 2_000
+"""Fewest actions for which they pay once the compiler is there."""
 
 
 def for_size(function: Callable[..., Any], num_actions: int) -> Callable[..., Any]:
-    """Return `function`, compiled only where that pays for importing the compiler."""
-    return compiled(function) if num_actions >= COMPILE_FROM_ACTIONS else function
+    """Return `function`, compiled only where that pays for importing the compiler, unless that has been done."""
+    fewest = _LOAD_FROM_ACTIONS if "numba" in sys.modules else COMPILE_FROM_ACTIONS
+    return compiled(function) if num_actions >= fewest else function

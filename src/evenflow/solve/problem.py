@@ -174,9 +174,19 @@ def make_problem(request: Request, *, schedule: str) -> Problem:
     return problem_of_order(request, make_schedule(schedule, **asdict(request.sizes), group_size=request.group_size))
 
 
-def problem_of_order(request: Request, order: Schedule) -> Problem:
-    """Return the problem under `order`, which must have the sizes of the request; raises InputError."""
-    check_complete(order)
+def problem_of_order(
+    request: Request,
+    order: Schedule,
+    *,
+    graph: Graph | None = None,
+    live: tuple[NDArray[np.int64], ...] = (),
+) -> Problem:
+    """Return the problem under `order`, which must have the sizes of the request; raises InputError.
+
+    `graph` and `live` are those of the order, where the caller has them: then it is complete.
+    """
+    if graph is None:
+        check_complete(order)
     if order.sizes != request.sizes:
         raise InputError(
             value=order.sizes,
@@ -213,7 +223,7 @@ def problem_of_order(request: Request, order: Schedule) -> Problem:
         request=request,
         network=network_of_one,
         schedule=order,
-        graph=build_graph(order),
+        graph=build_graph(order) if graph is None else graph,
         sums=layer_sums(network_of_one),
-        live=tuple(live_vectors(order, rank) for rank in range(order.num_ranks)),
+        live=live or tuple(live_vectors(order, rank) for rank in range(order.num_ranks)),
     )

@@ -6,17 +6,32 @@ from functools import cached_property
 
 import numpy as np
 
-from evenflow.model import FULL, NONE, SELECT, Communication, Plan, Request, Sizes
+from evenflow.model import NONE, Communication, Plan, Request, Sizes
 from evenflow.model.cell_rule import SELECT_OR_COMM, CellRule
 from evenflow.predict.memory import limit_without_reserve
-from evenflow.predict.prediction import Prediction, predict_plan
+from evenflow.predict.prediction import PartTime, Prediction, predict_plan
 from evenflow.predict.step.messages import message_times
 from evenflow.predict.step_network import PricedNetwork, priced_network
 from evenflow.predict.training import Training
 from evenflow.schedule import schedule_of as order_of
 from evenflow.solve.outcome import Status
+from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.tune.axes import schedule_of
+from evenflow.tune.orders import Orders
 from evenflow.tune.question import Question
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The step of a configuration under a plan that fits, in numbers: thousands of them are kept."""
+
+    plan: Plan
+    """Its layers, recomputation and order."""
+    step_ns: float
+    parts: tuple[PartTime, ...]
+    """What the step's time is spent on."""
+    rank_bytes: tuple[int, ...]
+    """What every pipeline rank holds at its fullest moment."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -24,9 +39,10 @@ class Candidate:
     """One configuration."""
 
     training: Training
+    pricing: "Pricing" = field(repr=False)
     lower_bound_ns: float = 0.0
     """Of its step, whatever its cut, its recomputation and its order within the schedule."""
-    prediction: Prediction | None = None
+    found: Found | None = None
     """The shortest step known that fits; None before one is found."""
     status: Status | None = None
     """Of its inner problem; None while nothing is known."""
@@ -34,12 +50,17 @@ class Candidate:
     @property
     def step_ns(self) -> float:
         """The shortest step known; infinite without one."""
-        return float("inf") if self.prediction is None else self.prediction.step_ns
+        return float("inf") if self.found is None else self.found.step_ns
 
     @property
     def plan(self) -> Plan | None:
         """Its layers, recomputation and order."""
-        return None if self.prediction is None else self.prediction.simulation.plan
+        return None if self.found is None else self.found.plan
+
+    @cached_property
+    def prediction(self) -> Prediction | None:
+        """The whole prediction of that step, simulated anew: for configurations that are shown."""
+        return None if self.plan is None else self.pricing.predicted(self.training, self.plan)
 
     @property
     def split(self) -> Hashable:
@@ -56,6 +77,7 @@ class Pricing:
     """The layers of configurations on the devices, each priced once: chunks and schedule change nothing of them."""
 
     question: Question
+    orders: Orders = field(default_factory=Orders)
     _known: dict[Training, PricedNetwork] = field(default_factory=dict)
 
     def of(self, training: Training) -> PricedNetwork:
@@ -88,12 +110,6 @@ class Pricing:
         kind = self.question.recompute
         return SELECT_OR_COMM if kind is None else CellRule(kinds=tuple(dict.fromkeys((kind, NONE))))
 
-    @property
-    def allowed_kinds(self) -> tuple[tuple[str, ...], ...]:
-        """Return the sets of kinds that a cell may have."""
-        rule = self.cell_rule
-        return (rule.kinds,) if rule.kinds else ((NONE, SELECT, FULL),)
-
     def message_ns(self, training: Training) -> int:
         """Return the time of the shortest message between two ranks."""
         plan = Plan(
@@ -103,10 +119,20 @@ class Pricing:
         between = times[times > 0]
         return int(np.min(between)) if between.size and training.software.overlaps_pipeline else 0
 
+    def problem(self, request: Request, training: Training) -> Problem:
+        """Return the inner problem as the solver reads it; raises InputError where it has no order of work."""
+        order = self.orders.of(schedule_of(training), request.sizes, request.group_size)
+        return problem_of_order(request, order.schedule, graph=order.graph, live=order.live)
+
     def predicted(self, training: Training, plan: Plan) -> Prediction:
         """Return the step of a configuration under a plan."""
-        return predict_plan(training, self.question.topology, self.of(training), plan)
+        graph = None if plan.order else self.orders.of(plan.schedule, plan.sizes, plan.group_size).graph
+        return predict_plan(training, self.question.topology, self.of(training), plan, graph=graph)
 
-    def fits(self, prediction: Prediction) -> bool:
-        """Return whether every rank of a prediction stays within the limit."""
-        return max(rank.total_bytes for rank in prediction.memory) <= self.question.memory_limit_bytes
+    def found(self, training: Training, plan: Plan) -> Found | None:
+        """Return the step of a configuration under a plan; None where a rank exceeds its memory."""
+        prediction = self.predicted(training, plan)
+        rank_bytes = tuple(rank.total_bytes for rank in prediction.memory)
+        if max(rank_bytes) > self.question.memory_limit_bytes:
+            return None
+        return Found(plan=plan, step_ns=prediction.step_ns, parts=prediction.parts, rank_bytes=rank_bytes)

@@ -1,27 +1,15 @@
-"""A first plan of a configuration, at once: layers dealt evenly, and as little recomputation as fits."""
+"""A first plan of a configuration in milliseconds: layers dealt by time, each rank with what it must recompute."""
 
-from evenflow.model import NONE, Plan, cells
-from evenflow.predict.prediction import Prediction
 from evenflow.predict.training import Training
-from evenflow.tune.axes import schedule_of
-from evenflow.tune.candidate import Pricing
+from evenflow.solve.search.dealing import first_plan
+from evenflow.tune.candidate import Found, Pricing
 
 
-def coarse(pricing: Pricing, training: Training) -> Prediction | None:
-    """Return the step of the first plan that fits; None where recomputing everything does not."""
-    layers = cells(training.layout)
-    offered = pricing.of(training).network.kinds
-    allowed = [kind for kind in offered if any(kind in family for family in pricing.allowed_kinds)]
-    for kind in sorted(allowed, key=lambda kind: (kind != NONE, offered.index(kind))):
-        recompute = {} if kind == NONE else {kind: layers}
-        plan = Plan(
-            schedule=schedule_of(training),
-            num_microbatches=training.microbatches,
-            layers=layers,
-            recompute=recompute,
-            group_size=training.group_size,
-        )
-        found = pricing.predicted(training, plan)
-        if pricing.fits(found):
-            return found
-    return None
+def coarse(pricing: Pricing, training: Training) -> Found | None:
+    """Return the step of a good plan that fits; None where none is found."""
+    request = pricing.request(training, transfer_ns=pricing.message_ns(training))
+    if request.network.num_layers < request.sizes.num_cells:
+        return None
+    problem = pricing.problem(request, training)
+    counts = first_plan(problem)
+    return None if counts is None else pricing.found(training, problem.plan(counts))

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from evenflow.interruption import on_interrupt
-from evenflow.predict.prediction import Prediction
 from evenflow.solve.clock import Clock
 from evenflow.solve.outcome import Status
 from evenflow.solve.problem import make_problem
@@ -18,7 +17,7 @@ from evenflow.solve.proof import TOLERANCE
 from evenflow.solve.race import Race, RaceSettings
 from evenflow.tune.axes import schedule_of
 from evenflow.tune.bounds import Bounds
-from evenflow.tune.candidate import Candidate, Pricing
+from evenflow.tune.candidate import Candidate, Found, Pricing
 from evenflow.tune.coarse import coarse
 from evenflow.tune.question import Question
 from evenflow.tune.space import space_of
@@ -80,7 +79,8 @@ class _Search:
         with on_interrupt(self._stop):
             space = space_of(self.question)
             for training in space.legal:
-                self.candidates.append(Candidate(training=training, lower_bound_ns=self.bounds.step_ns(training)))
+                bound_ns = self.bounds.step_ns(training)
+                self.candidates.append(Candidate(training=training, pricing=self.pricing, lower_bound_ns=bound_ns))
             self._coarse()
             self._exact()
         ranked = sorted(self.candidates, key=lambda one: (one.step_ns, one.lower_bound_ns))
@@ -130,11 +130,11 @@ class _Search:
                 self._take(one, found)
             self._tell()
 
-    def _take(self, one: Candidate, found: Prediction) -> None:
+    def _take(self, one: Candidate, found: Found) -> None:
         """Note a step that fits."""
         if found.step_ns >= one.step_ns:
             return
-        one.prediction = found
+        one.found = found
         known = self.best.get(one.split)
         if known is None or one.step_ns < known.step_ns:
             self.best[one.split] = one
@@ -171,16 +171,16 @@ class _Search:
         after = self.bounds.after_ns(one.training)
         one.lower_bound_ns = max(one.lower_bound_ns, outcome.lower_bound_ns + after)
         if outcome.plan is not None:
-            found = self.pricing.predicted(one.training, outcome.plan)
-            if self.pricing.fits(found):
+            found = self.pricing.found(one.training, outcome.plan)
+            if found is not None:
                 self._take(one, found)
 
     def _tell(self) -> None:
         if self.report is None:
             return
-        solved = sum(one.prediction is not None for one in self.candidates)
+        solved = sum(one.found is not None for one in self.candidates)
         best_ns = min((one.step_ns for one in self.candidates), default=float("inf"))
-        refuted = sum(one.prediction is None and one.lower_bound_ns >= best_ns for one in self.candidates)
+        refuted = sum(one.found is None and one.lower_bound_ns >= best_ns for one in self.candidates)
         self.report(
             Progress(
                 seconds=time.monotonic() - self.began,

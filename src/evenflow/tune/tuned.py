@@ -42,4 +42,4 @@ class Tuned:
         best = self.best
         if best is None:
             return 0
-        return sum(one.prediction is None and one.lower_bound_ns >= best.step_ns for one in self.candidates)
+        return sum(one.found is None and one.lower_bound_ns >= best.step_ns for one in self.candidates)

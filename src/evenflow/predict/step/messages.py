@@ -13,10 +13,12 @@ from evenflow.predict.layer_work import HALF, tokens
 from evenflow.predict.step_network import PricedNetwork
 from evenflow.predict.training import Training
 from evenflow.schedule import NUM_OPS, Op, Schedule, schedule_of
-from evenflow.simulate import Integers, Simulation, build_graph, run, stage_costs
+from evenflow.simulate import Graph, Integers, Simulation, build_graph, run, stage_costs
 
 
-def simulated(training: Training, topology: Topology, priced: PricedNetwork, plan: Plan) -> tuple[Simulation, Integers]:
+def simulated(
+    training: Training, topology: Topology, priced: PricedNetwork, plan: Plan, *, graph: Graph | None = None
+) -> tuple[Simulation, Integers]:
     """Return the simulation of a step, and the time of messages that ranks spend with each stage.
 
     Where messages run under computation, only who waits for one is late. Where they do not, sender and receiver are
@@ -24,10 +26,10 @@ def simulated(training: Training, topology: Topology, priced: PricedNetwork, pla
     and as both directions go at once the receiver's own message covers it, unless they go in turn. Times are those of
     one forward and of one backward, shape [2, num_stages]; 0 where messages run under computation.
     """
-    schedule = schedule_of(plan)
+    graph = build_graph(schedule_of(plan)) if graph is None else graph
+    schedule = graph.schedule
     times = message_times(training, topology, schedule)
     costs = stage_costs(priced.network, plan, schedule)
-    graph = build_graph(schedule)
     longest = Communication(transfer_ns=int(times.max()))
     check_step(priced.network, plan.sizes, longest)
     if training.software.overlaps_pipeline:

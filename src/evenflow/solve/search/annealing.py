@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,69 +33,12 @@ class Annealing:
     best: int = field(init=False)
     """Makespan of `best_counts`, ns."""
     best_counts: Integers = field(init=False)
-    _arguments: tuple[object, ...] = field(init=False, repr=False)
+    _arguments: tuple[Any, ...] = field(init=False, repr=False)
     _incumbent: tuple[int, Integers] = field(init=False)
     _offered: Integers | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        # Importing the kernel loads the compiler, which only a search needs.
-        from evenflow.solve.search.annealing_kernel import GraphArrays, Memory, Prices, Rules
-
-        problem = self.problem
-        graph, sums = problem.graph, problem.sums
-        num_cells = problem.num_cells
-        fixed = np.zeros((6, num_cells), dtype=np.int64)
-        fixed_working = np.zeros(num_cells, dtype=np.int64)
-        for cell, block in ((0, problem.network.head), (num_cells - 1, problem.network.tail)):
-            fixed[:, cell] += (
-                block.forward_ns,
-                block.backward_ns,
-                block.activation_bytes,
-                block.parameter_bytes,
-                block.weight_ns,
-                block.until_weight_bytes,
-            )
-            fixed_working[cell] = max(fixed_working[cell], block.working_bytes)
-        live_starts = np.concatenate(([0], np.cumsum([len(vectors) for vectors in problem.live])))
-        messages = np.zeros(0, dtype=np.int64)
-        if problem.message_ns:
-            messages = graph.crosses_ranks * np.int64(problem.message_ns)
-        # No cell ever holds more layers than there are, so with that as the least none can give one away; contents are
-        # not copied between ranks where layers are not taken as equal. What is left changes kinds within cells.
-        moves_layers = problem.request.layers is None
-        self._arguments = (
-            Rules(
-                problem.schedule.stage_table,
-                np.array(problem.schedule.stage_ranks),
-                problem.schedule.splits_backward,
-                problem.schedule.num_units,
-                problem.min_layers if moves_layers else problem.num_layers,
-                problem.network.is_uniform and moves_layers,
-                _memberships(problem),
-                problem.request.cell_rule.alike,
-                problem.kinds.index(FULL) if problem.counts_full else -1,
-                *_full_bounds(problem),
-            ),
-            Prices(
-                sums.forward_ns,
-                sums.backward_ns,
-                sums.activation_bytes,
-                sums.parameter_bytes,
-                sums.weight_ns,
-                sums.until_weight_bytes,
-                sums.working_table,
-                np.vstack((fixed, fixed_working)),
-            ),
-            Memory(np.concatenate(problem.live), live_starts, problem.limit - problem.network.constant_bytes),
-            GraphArrays(
-                graph.rank_predecessors,
-                graph.dependencies,
-                graph.classes,
-                graph.rank_lasts,
-                messages,
-                np.zeros(problem.schedule.num_actions + 1, dtype=np.int64),
-            ),
-        )
+        self._arguments = kernel_arguments(self.problem)
         self.best = np.iinfo(np.int64).max
         self.best_counts = self.counts.copy()
         self._anneal(steps=0, hot=1.0)
@@ -126,6 +70,11 @@ class Annealing:
         """Give the running search a plan found elsewhere, from which it goes on if the plan is better."""
         self._offered = counts
 
+    def improve(self, *, steps: int) -> None:
+        """Anneal for so many moves from the best plan so far: equal calls in a row find equal plans."""
+        self.counts[:] = self.best_counts
+        self._anneal(steps=steps, hot=max(1.0, self.best * _TEMPERATURES[0]))
+
     def run(self, *, stop: Callable[[], bool], longest_round_s: float = 2.0) -> None:
         """Anneal until `stop` says so, in rounds of growing length that each start from the best plan so far."""
         steps = _FIRST_STEPS
@@ -142,6 +91,67 @@ class Annealing:
                 self._anneal(steps=steps, hot=max(1.0, self.best * temperature))
             if time.monotonic() - began < len(_TEMPERATURES) * longest_round_s / 2:
                 steps *= 2
+
+
+def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
+    """Return what the compiled loops read of a problem: its rules, prices, memory and graph."""
+    # Importing the kernel loads the compiler, which only a search needs.
+    from evenflow.solve.search.annealing_kernel import GraphArrays, Memory, Prices, Rules
+
+    graph, sums = problem.graph, problem.sums
+    num_cells = problem.num_cells
+    fixed = np.zeros((6, num_cells), dtype=np.int64)
+    fixed_working = np.zeros(num_cells, dtype=np.int64)
+    for cell, block in ((0, problem.network.head), (num_cells - 1, problem.network.tail)):
+        fixed[:, cell] += (
+            block.forward_ns,
+            block.backward_ns,
+            block.activation_bytes,
+            block.parameter_bytes,
+            block.weight_ns,
+            block.until_weight_bytes,
+        )
+        fixed_working[cell] = max(fixed_working[cell], block.working_bytes)
+    live_starts = np.concatenate(([0], np.cumsum([len(vectors) for vectors in problem.live])))
+    messages = np.zeros(0, dtype=np.int64)
+    if problem.message_ns:
+        messages = graph.crosses_ranks * np.int64(problem.message_ns)
+    # No cell ever holds more layers than there are, so with that as the least none can give one away; contents are
+    # not copied between ranks where layers are not taken as equal. What is left changes kinds within cells.
+    moves_layers = problem.request.layers is None
+    return (
+        Rules(
+            problem.schedule.stage_table,
+            np.array(problem.schedule.stage_ranks),
+            problem.schedule.splits_backward,
+            problem.schedule.num_units,
+            problem.min_layers if moves_layers else problem.num_layers,
+            problem.network.is_uniform and moves_layers,
+            _memberships(problem),
+            problem.request.cell_rule.alike,
+            problem.kinds.index(FULL) if problem.counts_full else -1,
+            *_full_bounds(problem),
+        ),
+        Prices(
+            sums.forward_ns,
+            sums.backward_ns,
+            sums.activation_bytes,
+            sums.parameter_bytes,
+            sums.weight_ns,
+            sums.until_weight_bytes,
+            sums.working_table,
+            np.vstack((fixed, fixed_working)),
+        ),
+        Memory(np.concatenate(problem.live), live_starts, problem.limit - problem.network.constant_bytes),
+        GraphArrays(
+            graph.rank_predecessors,
+            graph.dependencies,
+            graph.classes,
+            graph.rank_lasts,
+            messages,
+            np.zeros(problem.schedule.num_actions + 1, dtype=np.int64),
+        ),
+    )
 
 
 def _memberships(problem: Problem) -> NDArray[np.bool_]:
