@@ -17,6 +17,7 @@ from evenflow.schedule.grid import fault_grid
 from evenflow.schedule.groups import (
     check_group_size,
     different_group_sizes,
+    fewest_in_group,
     first_group_size,
     group_allowed,
     group_sizes,
@@ -58,6 +59,7 @@ __all__ = [
     "family_name",
     "family_placement",
     "fault_grid",
+    "fewest_in_group",
     "first_group_size",
     "format_schedule",
     "group_allowed",
