@@ -9,6 +9,7 @@ from evenflow.language import _
 from evenflow.model import Abilities, Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.refusal import refusal
+from evenflow.targets.stated_degrees import StatedDegrees
 from evenflow.tune.rules import DegreeRules
 
 _MOST_DIGITS = 9
@@ -49,6 +50,8 @@ class GivenSizes:
     """Body layers of the network."""
     num_ranks: int | None = None
     num_microbatches: int | None = None
+    may_be_alone: bool = False
+    """Whether a run without a pipeline is wanted too, as a plan of one rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +93,10 @@ class Target:
     read: Callable[[str, str, GivenSizes], Baseline] | None = None
     """Return the plan in a text of the framework's configuration, given the name of its file and what the user says
     beside; raises InputError where it cannot be told.
+    """
+    read_degrees: Callable[[str, str], StatedDegrees] | None = None
+    """Return what a text of the framework's configuration says of the degrees, given the name of its file; raises
+    InputError for what they cannot be. None where files do not tell.
     """
     recognise: Callable[[str, str], bool] = lambda text, file: False
     """Whether a text, with the name of its file, looks like the framework's configuration."""

@@ -12,8 +12,10 @@ from itertools import accumulate, pairwise
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, Plan, cells
+from evenflow.predict.training import Sharding
 from evenflow.ranges import LAYERS, MICROBATCHES, RANKS, Range
 from evenflow.targets.entry_lists.settings import Settings, even_counts, read_settings
+from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers, zero_stage
 from evenflow.targets.target import Baseline, GivenSizes
 
 _STAGES, _METHOD, _LAYERS = "pipe_parallel_size", "pipe_partition_method", "num_layers"
@@ -69,6 +71,40 @@ def read_plan(text: str, file: str, given: GivenSizes) -> Baseline:
         if (name.startswith("pipe") and name not in (_STAGES, _METHOD, _PIPELINE)) or name in _HAVE_TO_DO
     ]
     return Baseline(plan=plan, unknown=tuple(map(settings.fields.place, unknown)), notes=tuple(notes))
+
+
+def stated_in_configuration(text: str, file: str) -> StatedDegrees:
+    """Return the degrees in a configuration of DeepSpeed or GPT-NeoX; raises InputError for wrong values."""
+    settings = read_settings(text, file).fields
+    zero = settings.inner("zero_optimization") if "zero_optimization" in settings else None
+    sizes = {
+        "tensor": (settings, "model_parallel_size"),
+        "context": (settings, "sequence_parallel_size"),
+        "pipeline": (settings, _STAGES),
+        "microbatch": (settings, "train_micro_batch_size_per_gpu"),
+        "global_batch": (settings, "train_batch_size"),
+        "sequence": (settings, "seq_length"),
+    }
+    if "tensor_parallel" in settings:
+        sizes["tensor"] = (settings.inner("tensor_parallel"), "autotp_size")
+    told = {name: (fields, key) for name, (fields, key) in sizes.items() if fields.values.get(key) not in (0, "auto")}
+    numbers, places = whole_numbers(told)
+    steps, _places = whole_numbers({"rank_batch": (settings, _STEPS)})
+    microbatch = numbers.get("microbatch")
+    sharding = Sharding.NOTHING
+    if zero is not None and "stage" in zero:
+        sharding = zero_stage(zero.values["stage"], place=zero.place("stage"))
+    return StatedDegrees(
+        tensor=numbers.get("tensor"),
+        context=numbers.get("context", 1),
+        pipeline=numbers.get("pipeline"),
+        sharding=sharding,
+        microbatch=microbatch,
+        global_batch=numbers.get("global_batch"),
+        rank_batch=steps["rank_batch"] * microbatch if steps and microbatch else None,
+        sequence=numbers.get("sequence"),
+        places=places,
+    )
 
 
 def is_deepspeed(text: str, file: str) -> bool:

@@ -10,8 +10,10 @@ from evenflow.errors import InputError
 from evenflow.fields import Fields, is_integer_list, load_json
 from evenflow.language import _
 from evenflow.model import FULL, Plan, Sizes, cells
+from evenflow.predict.training import Sharding
 from evenflow.ranges import CHUNKS, LAYERS, MICROBATCHES, RANKS, Range
 from evenflow.targets.entry_lists.settings import Settings, even_counts, read_settings
+from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers
 from evenflow.targets.target import Baseline, GivenSizes
 
 _RANKS = ("pipeline_model_parallel_size", "pipeline_parallel_degree", "pp_degree")
@@ -66,6 +68,43 @@ def read_plan(text: str, file: str, given: GivenSizes) -> Baseline:
     if any(_NOTHING in names for names in stages):
         notes.append(_("empty layers are not in the plan: they take no time"))
     return Baseline(plan=plan, unknown=tuple(map(fields.place, unknown)), notes=tuple(notes))
+
+
+def stated_in_arguments(text: str, file: str) -> StatedDegrees:
+    """Return the degrees in arguments of PaddleFormers, or in a strategy; raises InputError for wrong values."""
+    fields = read_settings(text, file, sections=_SECTIONS).fields
+    wanted = {
+        "tensor": ("tensor_model_parallel_size", "tensor_parallel_degree", "mp_degree"),
+        "context": ("context_parallel_size", "sep_parallel_degree", "sep_degree"),
+        "expert": ("expert_model_parallel_size", "expert_parallel_degree"),
+        "pipeline": _RANKS,
+        "microbatch": ("per_device_train_batch_size", "micro_batch_size"),
+        "sequence": ("max_seq_length", "max_seq_len"),
+        "data": ("dp_degree", "data_parallel_degree"),
+        "shards": ("sharding_degree", "sharding_parallel_size", "sharding_parallel_degree"),
+    }
+    places_of = {name: next((key for key in keys if key in fields), keys[0]) for name, keys in wanted.items()}
+    told = {name: (fields, key) for name, key in places_of.items() if fields.values.get(key) != -1}
+    numbers, places = whole_numbers(told)
+    shards, copies = numbers.pop("shards", None), numbers.pop("data", None)
+    has_words = "sharding" in fields
+    stage = str(fields.values.get("sharding")).replace("stage", "") if has_words else None
+    shared = None if shards is None and not has_words else Sharding.OPTIMIZER
+    if stage in ("2", "3"):
+        shared = Sharding(stage)
+    if shards == 1 or (has_words and not fields.values["sharding"]):
+        shared = Sharding.NOTHING
+    return StatedDegrees(
+        tensor=numbers.get("tensor"),
+        context=numbers.get("context", 1),
+        expert=numbers.get("expert"),
+        pipeline=numbers.get("pipeline"),
+        data=shards * copies if shards is not None and copies is not None else None,
+        sharding=shared,
+        microbatch=numbers.get("microbatch"),
+        sequence=numbers.get("sequence"),
+        places=places,
+    )
 
 
 def is_paddle(text: str, file: str) -> bool:

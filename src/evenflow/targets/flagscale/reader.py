@@ -14,9 +14,11 @@ from evenflow.model import FULL, Plan
 from evenflow.model.plan import cells
 from evenflow.profiles.yaml_file import load_yaml, optional_section
 from evenflow.ranges import LAYERS, MICROBATCHES, RANKS
-from evenflow.targets.megatron.arguments import arguments_of
+from evenflow.targets.megatron.arguments import OF_DEGREES, arguments_of
 from evenflow.targets.megatron.baseline import LAYOUT, baseline
+from evenflow.targets.megatron.degrees.stated import stated_degrees
 from evenflow.targets.megatron.layout import format_layout
+from evenflow.targets.stated_degrees import StatedDegrees
 from evenflow.targets.target import Baseline, GivenSizes
 
 _SIZE = "pipeline_model_parallel_size"
@@ -37,14 +39,8 @@ def read_sections(text: str, file: str, given: GivenSizes) -> Baseline:
         InputError: as `baseline` does; rows of recomputation that FlagScale refuses, or that differ between
             microbatches, which no plan says.
     """
-    top = load_yaml(text, file=file)
-    fields: dict[str, object] = {}
-    lines: dict[str, int] = {}
-    for name in ("system", "model"):
-        section = optional_section(top, name)
-        fields |= dict(_flat(section.values))
-        lines |= {path.rpartition(".")[2]: line for path, line in section.lines.items()}
-    flat = Fields(values=fields, file=file, lines=lines)
+    flat = _all_settings(text, file)
+    fields, lines = flat.values, flat.lines
     for key in _ORDERS:
         if fields.get(key) not in (None, False):
             raise flat.error(key, _("must not be given: its order of work is FlagScale's own"))
@@ -58,6 +54,24 @@ def read_sections(text: str, file: str, given: GivenSizes) -> Baseline:
         given = replace(given, num_microbatches=told)
     found = baseline(arguments_of(settings, file=file, lines=lines), given)
     return replace(found, plan=_recomputing(found.plan, rows, flat)) if rows else found
+
+
+def stated_in_sections(text: str, file: str) -> StatedDegrees:
+    """Return the degrees in a training YAML; raises InputError as `stated_degrees` does."""
+    flat = _all_settings(text, file)
+    return stated_degrees(arguments_of(flat.values, file=file, lines=flat.lines, known=OF_DEGREES))
+
+
+def _all_settings(text: str, file: str) -> Fields:
+    """Return the settings of both sections together."""
+    top = load_yaml(text, file=file)
+    fields: dict[str, object] = {}
+    lines: dict[str, int] = {}
+    for name in ("system", "model"):
+        section = optional_section(top, name)
+        fields |= dict(_flat(section.values))
+        lines |= {path.rpartition(".")[2]: line for path, line in section.lines.items()}
+    return Fields(values=fields, file=file, lines=lines)
 
 
 def _flat(values: Mapping[str, object]) -> Iterator[tuple[str, object]]:

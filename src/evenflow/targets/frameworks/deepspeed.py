@@ -13,7 +13,7 @@ from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.degree_refusals import check_no_capacity
 from evenflow.targets.degree_rules import experts_among_data
-from evenflow.targets.entry_lists.deepspeed_reader import is_deepspeed, read_plan
+from evenflow.targets.entry_lists.deepspeed_reader import is_deepspeed, read_plan, stated_in_configuration
 from evenflow.targets.target import Piece, Target, Written
 from evenflow.tune.axes import Axis
 from evenflow.tune.rules import DegreeRule, DegreeRules
@@ -163,5 +163,6 @@ TARGET = Target(
     write_degrees=write_degrees,
     degree_rules=degree_rules,
     read=read_plan,
+    read_degrees=stated_in_configuration,
     recognise=is_deepspeed,
 )

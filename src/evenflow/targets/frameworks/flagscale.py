@@ -13,7 +13,15 @@ from evenflow.export.yaml_edit import entry_lines
 from evenflow.language import _
 from evenflow.model import FULL, SELECT, Abilities, Plan, Recomputation, Scope
 from evenflow.profiles.plan_degrees import PlannedDegrees
-from evenflow.targets.flagscale.reader import BLOCK, GRANULARITIES, METHODS, NUMBERS, SPLIT, read_sections
+from evenflow.targets.flagscale.reader import (
+    BLOCK,
+    GRANULARITIES,
+    METHODS,
+    NUMBERS,
+    SPLIT,
+    read_sections,
+    stated_in_sections,
+)
 from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron.degrees.degree_settings import (
     batch_settings,
@@ -116,5 +124,6 @@ TARGET = Target(
     write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(has_fsdp=False),
     read=read_sections,
+    read_degrees=stated_in_sections,
     recognise=_recognise,
 )

@@ -6,6 +6,7 @@ from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.megatron.baseline import is_run, read_run
 from evenflow.targets.megatron.degrees.degree_flags import degree_notes, parallel_flags
 from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
+from evenflow.targets.megatron.degrees.stated import stated_in_run
 from evenflow.targets.megatron.edit import apply_flags
 from evenflow.targets.megatron.flags import (
     CUT_FLAGS,
@@ -68,6 +69,7 @@ TARGET = Target(
     degree_rules=lambda version: megatron_rules(),
     write_degrees=_write_degrees,
     read=read_run,
+    read_degrees=stated_in_run,
     recognise=lambda text, file: is_run(text, file) and not is_script(text, file),
     apply=_apply,
 )

@@ -11,7 +11,7 @@ from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
-from evenflow.targets.megatron.arguments import arguments_of
+from evenflow.targets.megatron.arguments import OF_DEGREES, arguments_of
 from evenflow.targets.megatron.baseline import baseline
 from evenflow.targets.megatron.degrees.degree_flags import FULLY_SHARED, check_no_pipeline
 from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
@@ -21,6 +21,7 @@ from evenflow.targets.megatron.degrees.degree_settings import (
     setting_notes,
     without_layout,
 )
+from evenflow.targets.megatron.degrees.stated import stated_degrees
 from evenflow.targets.megatron.flags import STOCK_WAYS, megatron_abilities
 from evenflow.targets.megatron.settings import (
     Setting,
@@ -30,6 +31,7 @@ from evenflow.targets.megatron.settings import (
     settings_notes,
 )
 from evenflow.targets.megatron.yaml_settings import apply_settings, mtp_layers_in, section_of
+from evenflow.targets.stated_degrees import StatedDegrees
 from evenflow.targets.target import Baseline, GivenSizes, Piece, Target, Written
 
 _IS_OURS = re.compile(r"^(?:model|ConfigContainer):", re.MULTILINE)
@@ -134,6 +136,16 @@ def _read(text: str, file: str, given: GivenSizes) -> Baseline:
     return replace(found, notes=(*found.notes, note))
 
 
+def _stated(text: str, file: str) -> StatedDegrees:
+    path = _model_path(text, file)
+    sections = {
+        name: section_of(text, (*path[:-1], name), file=file) for name in ("model", "train", "ddp", "optimizer")
+    }
+    values = {key: value for section in sections.values() for key, value in section.values.items()}
+    lines = {key: line for section in sections.values() for key, line in section.lines.items()}
+    return stated_degrees(arguments_of(values, file=file, lines=lines, known=OF_DEGREES), has_recipe=True)
+
+
 def _recognise(text: str, file: str) -> bool:
     return bool(_IS_OURS.search(text) and _HAS_SIZES.search(text) and not _IS_ANOTHER.search(text))
 
@@ -160,6 +172,7 @@ TARGET = Target(
     write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(),
     read=_read,
+    read_degrees=_stated,
     recognise=_recognise,
     apply=_apply,
 )

@@ -1,7 +1,6 @@
 """MindFormers on a static graph: ``model_config.offset`` and the recompute lists of a training YAML."""
 
 from evenflow.errors import InputError
-from evenflow.export.yaml_edit import entry_lines
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import Sharding
@@ -9,7 +8,7 @@ from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.degree_refusals import check_no_capacity
 from evenflow.targets.degree_rules import experts_among_data, experts_split_sequences, whole_kv_heads
 from evenflow.targets.mindformers.block import fragment
-from evenflow.targets.mindformers.reader import is_training_yaml, read_plan
+from evenflow.targets.mindformers.reader import is_training_yaml, read_plan, stated_in_yaml
 from evenflow.targets.mindformers.training_yaml import apply_plan
 from evenflow.targets.mindformers.values import TITLE, abilities, environment
 from evenflow.targets.target import Piece, Target, Written
@@ -27,30 +26,20 @@ def _write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written
     if degrees.sharding is Sharding.PARAMETERS or planned.replicas > 1:
         rule = _("must be at most ZeRO-2 over all data ranks for {title}", title=TITLE)
         raise InputError(value=f"ZeRO-{degrees.sharding}", rule=rule, place=_("the plan"))
-    shares = degrees.sharding is not Sharding.NOTHING
-    sections: dict[str, dict[str, object]] = {
-        "parallel_config": {
-            "data_parallel": degrees.data,
-            "model_parallel": degrees.tensor,
-            "context_parallel": degrees.context,
-            "expert_parallel": degrees.expert,
-            "use_seq_parallel": degrees.sequence_parallel and degrees.tensor > 1,
-            "micro_batch_num": planned.num_microbatches,
-        },
-        "parallel": {
-            "enable_parallel_optimizer": shares,
-            "parallel_optimizer_config": {"gradient_accumulation_shard": degrees.sharding is Sharding.GRADIENTS},
-        },
-        "runner_config": {"batch_size": planned.microbatch},
-        "model": {"model_config": {"seq_length": planned.sequence}},
+    values: dict[str, object] = {
+        "parallel_config.data_parallel": degrees.data,
+        "parallel_config.model_parallel": degrees.tensor,
+        "parallel_config.context_parallel": degrees.context,
+        "parallel_config.expert_parallel": degrees.expert,
+        "parallel_config.use_seq_parallel": degrees.sequence_parallel and degrees.tensor > 1,
+        "parallel.enable_parallel_optimizer": degrees.sharding is not Sharding.NOTHING,
+        "parallel.parallel_optimizer_config.gradient_accumulation_shard": degrees.sharding is Sharding.GRADIENTS,
+        "runner_config.batch_size": planned.microbatch,
+        "model.model_config.seq_length": planned.sequence,
     }
-    text = "".join(f"{line}\n" for name, values in sections.items() for line in entry_lines(name, values))
-    piece = Piece(title=_("keys of the training YAML for the degrees"), syntax="yaml", text=text)
+    piece = Piece(title=_("keys of the training YAML"), syntax="yaml", text=fragment(plan, more=values))
     start = _("start it on {devices} devices, node after node", devices=degrees.devices)
-    if plan.num_ranks == 1:
-        return Written(pieces=(piece,), notes=(start,))
-    written = _write(plan, version)
-    return Written(pieces=(*written.pieces, piece), environment=written.environment, notes=(start,))
+    return Written(pieces=(piece,), environment=environment(plan), notes=(start,))
 
 
 def _degree_rules(version: str) -> DegreeRules:
@@ -78,6 +67,7 @@ TARGET = Target(
     write_degrees=_write_degrees,
     degree_rules=_degree_rules,
     read=read_plan,
+    read_degrees=stated_in_yaml,
     recognise=is_training_yaml,
     apply=lambda text, file, plan: apply_plan(text, file=file, plan=plan),
 )

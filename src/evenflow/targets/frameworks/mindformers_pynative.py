@@ -10,7 +10,7 @@ from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.degree_refusals import check_no_capacity
 from evenflow.targets.degree_rules import context_shares_out, experts_in_a_copy
-from evenflow.targets.mindformers_pynative.reader import is_configuration, read_plan
+from evenflow.targets.mindformers_pynative.reader import is_configuration, read_plan, stated_in_configuration
 from evenflow.targets.mindformers_pynative.values import SELECT_MODULE, abilities, apply_plan, pynative_values
 from evenflow.targets.target import Piece, Target, Written
 from evenflow.tune.axes import Axis
@@ -97,6 +97,7 @@ TARGET = Target(
     write_degrees=_write_degrees,
     degree_rules=_degree_rules,
     read=read_plan,
+    read_degrees=stated_in_configuration,
     recognise=is_configuration,
     apply=apply_plan,
 )

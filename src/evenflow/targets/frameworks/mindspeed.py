@@ -13,6 +13,7 @@ from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.megatron.degrees.degree_flags import degree_flags, degree_notes
 from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron.degrees.degree_settings import shares_optimizer
+from evenflow.targets.megatron.degrees.stated import stated_in_run
 from evenflow.targets.megatron.flags import (
     CUT_FLAGS,
     LAYOUT_FLAG,
@@ -121,5 +122,6 @@ TARGET = Target(
     write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(has_fsdp=False),
     read=read_script,
+    read_degrees=stated_in_run,
     recognise=is_script,
 )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
+from evenflow.targets.megatron.arguments import KNOWN, OF_DEGREES, Arguments, decoded
 from evenflow.targets.megatron.baseline import baseline
 from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron.degrees.degree_settings import (
@@ -15,11 +16,13 @@ from evenflow.targets.megatron.degrees.degree_settings import (
     shares_optimizer,
     without_layout,
 )
+from evenflow.targets.megatron.degrees.stated import stated_degrees
 from evenflow.targets.megatron.flags import STOCK_WAYS, megatron_abilities, shell_array
 from evenflow.targets.megatron.settings import Setting, pipeline_settings, recompute_settings, settings_notes
 from evenflow.targets.megatron.shell_arguments import flags_of, shell_arguments, training_words
 from evenflow.targets.megatron.shell_script import parse_script
 from evenflow.targets.megatron.shell_values import Text, run_through
+from evenflow.targets.stated_degrees import StatedDegrees
 from evenflow.targets.target import Baseline, GivenSizes, Piece, Target, Written
 
 _DEFAULTS = {"micro_batch_size": 1, "global_batch_size": 16, "recompute_granularity": "selective"}
@@ -65,14 +68,9 @@ def _word(value: float | str) -> str:
 
 
 def _read(text: str, file: str, given: GivenSizes) -> Baseline:
-    arguments = shell_arguments(text, file=file)
+    arguments = _arguments(text, file, KNOWN)
     values = dict(arguments.values)
     notes = []
-    values = {**_devices(text, file), **values}
-    for flag in flags_of(training_words(text, file=file)):
-        # A switch has its value behind it; Megatron's own has none.
-        if values.get(flag.key) is True and flag.texts in (["false"], ["False"]):
-            values[flag.key] = False
     for key, default in _DEFAULTS.items():
         if key not in values:
             values[key] = default
@@ -81,6 +79,25 @@ def _read(text: str, file: str, given: GivenSizes) -> Baseline:
         del values["recompute_granularity"]
     found = baseline(replace(arguments, values=values), given)
     return replace(found, notes=(*notes, *found.notes))
+
+
+def _stated(text: str, file: str) -> StatedDegrees:
+    arguments = _arguments(text, file, OF_DEGREES)
+    values = {**_DEFAULTS, "use_distributed_optimizer": True, **arguments.values}
+    return stated_degrees(replace(arguments, values=values))
+
+
+def _arguments(text: str, file: str, known: frozenset[str]) -> Arguments:
+    """Return the arguments of a script, with the devices in its variables."""
+    arguments = shell_arguments(text, file=file, known=known)
+    values = {**_devices(text, file), **arguments.values}
+    for flag in flags_of(training_words(text, file=file)):
+        # A switch has its value behind it; Megatron's own has none.
+        if values.get(flag.key) is True and flag.texts in (["false"], ["False"]):
+            values[flag.key] = False
+        if flag.key == "max_length" and "seq_length" in known and flag.texts:
+            values["seq_length"] = decoded("seq_length", flag.texts)
+    return replace(arguments, values=values)
 
 
 def _devices(text: str, file: str) -> dict[str, object]:
@@ -106,5 +123,6 @@ TARGET = Target(
     write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(has_fsdp=False),
     read=_read,
+    read_degrees=_stated,
     recognise=lambda text, file: bool(_COMMAND.search(text)) and "--pipeline_model_parallel" in text,
 )

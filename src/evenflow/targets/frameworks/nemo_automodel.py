@@ -10,7 +10,7 @@ from evenflow.targets.degree_rules import (
     untied_pipeline,
     whole_kv_heads,
 )
-from evenflow.targets.nemo_automodel.reader import is_recipe, read
+from evenflow.targets.nemo_automodel.reader import is_recipe, read, stated_in_recipe
 from evenflow.targets.nemo_automodel.writer import TITLE, write, write_degrees
 from evenflow.targets.target import Target
 from evenflow.targets.torch.order_csv import whole_backward_families
@@ -55,5 +55,6 @@ TARGET = Target(
     write_degrees=write_degrees,
     degree_rules=_degree_rules,
     read=read,
+    read_degrees=stated_in_recipe,
     recognise=is_recipe,
 )

@@ -13,7 +13,7 @@ from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.degree_refusals import check_no_capacity
 from evenflow.targets.degree_rules import is_copied
-from evenflow.targets.entry_lists.paddle_reader import is_paddle, read_plan
+from evenflow.targets.entry_lists.paddle_reader import is_paddle, read_plan, stated_in_arguments
 from evenflow.targets.target import Piece, Target, Written
 from evenflow.tune.axes import Axis
 from evenflow.tune.rules import DegreeRule, DegreeRules
@@ -199,5 +199,6 @@ TARGET = Target(
     write_degrees=write_degrees,
     degree_rules=degree_rules,
     read=read_plan,
+    read_degrees=stated_in_arguments,
     recognise=is_paddle,
 )

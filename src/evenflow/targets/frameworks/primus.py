@@ -21,7 +21,7 @@ from evenflow.targets.megatron.degrees.degree_settings import batch_settings, de
 from evenflow.targets.megatron.flags import megatron_abilities
 from evenflow.targets.megatron.settings import pipeline_settings, recompute_settings, settings_notes
 from evenflow.targets.megatron.yaml_settings import apply_settings, mtp_layers_in, section_of
-from evenflow.targets.primus.overrides import read_overrides
+from evenflow.targets.primus.overrides import read_overrides, stated_in_overrides
 from evenflow.targets.stages import layers_by_kind, stages_of
 from evenflow.targets.target import Piece, Target, Written
 
@@ -142,6 +142,7 @@ TARGET = Target(
     write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(),
     read=lambda text, file, given: read_overrides(section_of(text, _module_path(text, file), file=file), given),
+    read_degrees=lambda text, file: stated_in_overrides(section_of(text, _module_path(text, file), file=file)),
     recognise=lambda text, file: bool(_MODULES.search(text) and _FRAMEWORK.search(text)),
     apply=_apply,
 )

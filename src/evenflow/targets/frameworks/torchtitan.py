@@ -8,6 +8,7 @@ from evenflow.targets.torchtitan.degree_rules import degree_rules
 from evenflow.targets.torchtitan.editor import apply
 from evenflow.targets.torchtitan.reader import read
 from evenflow.targets.torchtitan.settings_file import is_settings, told_version
+from evenflow.targets.torchtitan.stated import stated_in_settings
 from evenflow.targets.torchtitan.values import NEW, OLD, TITLE
 from evenflow.targets.torchtitan.writer import write, write_degrees
 
@@ -44,6 +45,7 @@ TARGET = Target(
     write_degrees=write_degrees,
     degree_rules=degree_rules,
     read=read,
+    read_degrees=stated_in_settings,
     recognise=is_settings,
     apply=apply,
     told_version=told_version,

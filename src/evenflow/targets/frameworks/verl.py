@@ -7,7 +7,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.profiles.plan_degrees import PlannedDegrees
-from evenflow.targets.megatron.arguments import arguments_of
+from evenflow.targets.megatron.arguments import OF_DEGREES, arguments_of
 from evenflow.targets.megatron.baseline import baseline
 from evenflow.targets.megatron.degrees.degree_rules import megatron_rules
 from evenflow.targets.megatron.degrees.degree_settings import (
@@ -16,6 +16,7 @@ from evenflow.targets.megatron.degrees.degree_settings import (
     shares_optimizer,
     without_layout,
 )
+from evenflow.targets.megatron.degrees.stated import stated_degrees
 from evenflow.targets.megatron.flags import STOCK_WAYS, megatron_abilities
 from evenflow.targets.megatron.settings import (
     Setting,
@@ -28,6 +29,7 @@ from evenflow.targets.megatron.shell_script import parse_script
 from evenflow.targets.megatron.shell_values import run_through
 from evenflow.targets.mindspeed.cuts import MATRIX, parse_matrix
 from evenflow.targets.mindspeed.reader import with_layers
+from evenflow.targets.stated_degrees import StatedDegrees
 from evenflow.targets.target import Baseline, GivenSizes, Piece, Target, Written
 
 _MEGATRON = "actor_rollout_ref.actor.megatron"
@@ -88,9 +90,7 @@ def _notes() -> tuple[str, ...]:
 
 
 def _read(text: str, file: str, given: GivenSizes) -> Baseline:
-    commands, _values = run_through(parse_script(text, file=file), text, file=file)
-    overrides = [found for command in commands for word in command if (found := _OVERRIDE.fullmatch(word.text))]
-    texts = {found["name"]: found["value"] for found in overrides}
+    texts = _texts(text, file)
     values = {name: _decoded(text) for name, text in texts.items() if name != MATRIX}
     if not texts:
         rule = _("must have overrides of {place}", place=_MEGATRON)
@@ -100,6 +100,19 @@ def _read(text: str, file: str, given: GivenSizes) -> Baseline:
         return baseline(arguments, given)
     place = arguments.place(MATRIX)  # on Ascend
     return with_layers(arguments, parse_matrix(texts[MATRIX], place=place), place, given)
+
+
+def _stated(text: str, file: str) -> StatedDegrees:
+    values = {name: _decoded(value) for name, value in _texts(text, file).items() if name != MATRIX}
+    usual = {"use_distributed_optimizer": True, "sequence_parallel": True}
+    return stated_degrees(arguments_of({**usual, **values}, file=file, known=OF_DEGREES))
+
+
+def _texts(text: str, file: str) -> dict[str, str]:
+    """Return the values of overrides by the name of the setting, as texts."""
+    commands, _values = run_through(parse_script(text, file=file), text, file=file)
+    overrides = [found for command in commands for word in command if (found := _OVERRIDE.fullmatch(word.text))]
+    return {found["name"]: found["value"] for found in overrides}
 
 
 def _decoded(text: str) -> object:
@@ -124,5 +137,6 @@ TARGET = Target(
     write_degrees=_write_degrees,
     degree_rules=lambda version: megatron_rules(has_fsdp=False),
     read=_read,
+    read_degrees=_stated,
     recognise=lambda text, file: f"{_MEGATRON}." in text,
 )

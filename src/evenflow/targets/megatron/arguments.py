@@ -48,6 +48,10 @@ LISTS = {"recompute_modules", "rampup_batch_size"}
 """Arguments with any number of values."""
 KNOWN = frozenset(SWITCHES | _INTEGERS | _TEXTS | LISTS)
 """Arguments that are read."""
+DEGREE_SWITCHES = {"sequence_parallel", "use_distributed_optimizer", "use_megatron_fsdp", "use_torch_fsdp2"}
+_DEGREE_INTEGERS = {"expert_model_parallel_size", "expert_tensor_parallel_size", "seq_length"}
+OF_DEGREES = KNOWN | DEGREE_SWITCHES | _DEGREE_INTEGERS | {"data_parallel_sharding_strategy", "cp_comm_type"}
+"""Arguments that are read for degrees and the batch too."""
 _RELEVANT = re.compile(
     r"pipeline|virtual|vpp|recompute|microbatch|micro_batches|layer_split|layer_list|noop_layers|layers_per_stage"
     r"|checkpoint_activations|hybrid.*pattern|decoder_num_layers|embedding_stage|offload_modules|cpu_offloading"
@@ -142,13 +146,19 @@ def decoded(key: str, texts: Sequence[str]) -> object:
     """
     if key in LISTS:
         return [text for each in texts for text in each.split()]
-    if key in SWITCHES:
+    if key in SWITCHES | DEGREE_SWITCHES:
         return True
     text = texts[0] if texts else ""
-    return int(text) if key in _INTEGERS and _INTEGER.fullmatch(text) else text
+    return int(text) if key in _INTEGERS | _DEGREE_INTEGERS and _INTEGER.fullmatch(text) else text
 
 
-def arguments_of(values: Mapping[str, object], *, file: str, lines: Mapping[str, int] | None = None) -> Arguments:
+def arguments_of(
+    values: Mapping[str, object],
+    *,
+    file: str,
+    lines: Mapping[str, int] | None = None,
+    known: frozenset[str] = KNOWN,
+) -> Arguments:
     """Return the arguments among decoded fields, such as those of a YAML file; others are ignored or named.
 
     The names are those under which Megatron-LM keeps its flags, such as ``num_layers``, or those of its configuration.
@@ -158,9 +168,9 @@ def arguments_of(values: Mapping[str, object], *, file: str, lines: Mapping[str,
     unknown = tuple(
         f"{line_place(file, numbers.get(key))}: {key}"
         for key, value in named.items()
-        if key not in KNOWN and is_relevant(key) and str(value) not in _OFF
+        if key not in known and is_relevant(key) and str(value) not in _OFF
     )
-    kept = {key: value for key, value in named.items() if key in KNOWN and value is not None}
+    kept = {key: value for key, value in named.items() if key in known and value is not None}
     return Arguments(values=kept, file=file, lines=numbers, unknown=unknown)
 
 
@@ -169,7 +179,7 @@ def is_printed(text: str) -> bool:
     return any(found[1] == "pipeline_model_parallel_size" for found in PRINTED.finditer(text))
 
 
-def printed_arguments(text: str, *, file: str) -> Arguments:
+def printed_arguments(text: str, *, file: str, known: frozenset[str] = KNOWN) -> Arguments:
     """Return the arguments that a run printed when it started; of several runs in one log, those of the last."""
     values: dict[str, object] = {}
     lines: dict[str, int] = {}
@@ -184,5 +194,5 @@ def printed_arguments(text: str, *, file: str) -> Arguments:
         elif value in ("True", "False"):
             values[key] = value == "True"
         else:
-            values[key] = None if value == "None" else decoded(key, [value]) if key in KNOWN else value
-    return arguments_of(values, file=file, lines=lines)
+            values[key] = None if value == "None" else decoded(key, [value]) if key in known else value
+    return arguments_of(values, file=file, lines=lines, known=known)

@@ -58,13 +58,13 @@ class Flag:
         return (replace(self.word, text=value, marks=marks, start=start, end=self.word.end),)
 
 
-def shell_arguments(text: str, *, file: str) -> Arguments:
+def shell_arguments(text: str, *, file: str, known: frozenset[str] = KNOWN) -> Arguments:
     """Return the arguments of the training command in a script, or of a file with flags alone.
 
     Raises:
         InputError: there are none, several commands disagree, or a quotation mark is never closed.
     """
-    return _arguments(training_words(text, file=file), text, file)
+    return _arguments(training_words(text, file=file), text, file, known)
 
 
 def training_words(text: str, *, file: str) -> list[Text]:
@@ -109,7 +109,7 @@ def _is_training(words: Sequence[Text]) -> bool:
     return any(flag.key in _OF_TRAINING for flag in flags_of(words))
 
 
-def _arguments(words: Sequence[Text], script: str, file: str) -> Arguments:
+def _arguments(words: Sequence[Text], script: str, file: str, known: frozenset[str] = KNOWN) -> Arguments:
     newlines = [index for index, letter in enumerate(script) if letter == "\n"]
 
     def place(word: Text) -> str:
@@ -123,11 +123,11 @@ def _arguments(words: Sequence[Text], script: str, file: str) -> Arguments:
         if not word.is_known and not word.text.startswith("--") and _FURTHER_FLAGS.search(word.text)
     ]
     for flag in flags_of(words):
-        if flag.key in KNOWN and not flag.word.is_conditional:
+        if flag.key in known and not flag.word.is_conditional:
             values[flag.key] = decoded(flag.key, flag.texts)
             lines[flag.key] = bisect_right(newlines, flag.word.start - 1) + 1
-        elif is_relevant(flag.key):
+        elif flag.key in known or is_relevant(flag.key):
             name = flag.word.text.partition("=")[0]
-            shown = _("{name} in a condition", name=name) if flag.key in KNOWN else name
+            shown = _("{name} in a condition", name=name) if flag.key in known else name
             unknown.append(f"{place(flag.word)}: {shown}")
     return Arguments(values=values, file=file, lines=lines, unknown=tuple(unknown))

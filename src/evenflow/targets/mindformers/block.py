@@ -34,16 +34,17 @@ def format_mindformers(plan: Plan, *, without_environment: str = "") -> str:
     return "To put in yaml configuration:\n" + fragment(plan, without_environment=without_environment)
 
 
-def fragment(plan: Plan, *, without_environment: str = "") -> str:
+def fragment(plan: Plan, *, without_environment: str = "", more: Mapping[str, object] | None = None) -> str:
     """Return the YAML, with comments on what it needs and on what MindFormers refuses in it.
 
-    `without_environment` says, after "without it", what runs where the environment variable is not set.
+    `more` has further values by dotted key. `without_environment` says, after "without it", what runs where the
+    environment variable is not set.
 
     Raises:
         InputError: as `check_writable` does.
     """
     tree: dict[str, object] = {}
-    for key, value in training_values(plan).items():
+    for key, value in {**training_values(plan), **(more or {})}.items():
         *path, name = key.split(".")
         parent = tree
         for step in path:

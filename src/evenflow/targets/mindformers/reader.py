@@ -7,6 +7,7 @@ from evenflow.errors import InputError
 from evenflow.fields import Fields, is_integer_list, is_integer_table
 from evenflow.language import _
 from evenflow.model import Cells, Plan, Sizes, cells
+from evenflow.predict.training import Sharding
 from evenflow.profiles.cell_lists import RECOMPUTE_LISTS, exclusive_counts, layers_by_cell
 from evenflow.profiles.training_file import LAYER_KEYS, training_sizes
 from evenflow.profiles.yaml_file import load_yaml, optional_section
@@ -14,6 +15,7 @@ from evenflow.ranges import CHUNKS, LAYERS, SEQUENCE_SPLITS
 from evenflow.targets.mindformers.recompute_lists import counts_by_cell, pattern_counts
 from evenflow.targets.mindformers.training_yaml import check_no_swap
 from evenflow.targets.mindformers.values import environment, why_not
+from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers
 from evenflow.targets.target import Baseline, GivenSizes
 
 _SCHEDULERS = {"1f1b": "1f1b", "gpipe": "f-then-b", "seqpipe": "1f1b", "seqvpp": "1f1b"}
@@ -77,6 +79,39 @@ def read_plan(text: str, file: str, given: GivenSizes) -> Baseline:
         plan=plan,
         unknown=tuple(_unknown(model, parallel, recompute, pipeline)),
         notes=tuple(_notes(plan, {"select": select_patterns, "comm": comm_patterns}, unused=asked > num_chunks)),
+    )
+
+
+def stated_in_yaml(text: str, file: str) -> StatedDegrees:
+    """Return the degrees in a training YAML; raises InputError for text that is no YAML object, and wrong values."""
+    top = load_yaml(text, file=file)
+    split, parallel = optional_section(top, "parallel_config"), optional_section(top, "parallel")
+    optimizer = optional_section(parallel, "parallel_optimizer_config")
+    model = optional_section(optional_section(top, "model"), "model_config")
+    numbers, places = whole_numbers(
+        {
+            "tensor": (split, "model_parallel"),
+            "context": (split, "context_parallel"),
+            "expert": (split, "expert_parallel"),
+            "pipeline": (split, "pipeline_stage"),
+            "data": (split, "data_parallel"),
+            "microbatch": (optional_section(top, "runner_config"), "batch_size"),
+            "sequence": (model, "seq_length"),
+        }
+    )
+    shared = Sharding.GRADIENTS if optimizer.flag("gradient_accumulation_shard") else Sharding.OPTIMIZER
+    has_sharing = parallel.values.get("enable_parallel_optimizer") is not None
+    return StatedDegrees(
+        tensor=numbers.get("tensor"),
+        context=numbers.get("context", 1),
+        expert=numbers.get("expert", 1),
+        pipeline=numbers.get("pipeline"),
+        data=numbers.get("data"),
+        sharding=(shared if parallel.flag("enable_parallel_optimizer") else Sharding.NOTHING) if has_sharing else None,
+        sequence_parallel=split.flag("use_seq_parallel"),
+        microbatch=numbers.get("microbatch"),
+        sequence=numbers.get("sequence"),
+        places=places,
     )
 
 

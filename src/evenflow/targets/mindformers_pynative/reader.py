@@ -6,11 +6,13 @@ from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.language import _
 from evenflow.model import FULL, SELECT, Cells, Plan, Sizes, cells
+from evenflow.predict.training import Sharding
 from evenflow.profiles.training_file import LAYER_KEYS
 from evenflow.profiles.yaml_file import load_yaml, optional_section
 from evenflow.ranges import CHUNKS, LAYERS, MICROBATCHES, RANKS
 from evenflow.targets.mindformers_pynative.layer_ranges import layer_ids, range_ends
 from evenflow.targets.mindformers_pynative.values import SELECT_MODULE, stages
+from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers
 from evenflow.targets.target import Baseline, GivenSizes
 
 _PIPELINE = "pipeline_parallel"
@@ -76,6 +78,40 @@ def read_plan(text: str, file: str, given: GivenSizes) -> Baseline:
         plan=plan,
         unknown=tuple(_unknown(top, parallel, recompute)),
         notes=tuple(_notes(plan, by_kind, modules if mode == "select" else ())),
+    )
+
+
+def stated_in_configuration(text: str, file: str) -> StatedDegrees:
+    """Return the degrees in a configuration YAML; raises InputError for text that is no object, and wrong values."""
+    top = load_yaml(text, file=file)
+    parallel, training = optional_section(top, "parallelism"), optional_section(top, "training")
+    numbers, places = whole_numbers(
+        {
+            "tensor": (parallel, "tensor_parallel"),
+            "context": (parallel, "context_parallel"),
+            "expert": (parallel, "expert_parallel"),
+            "pipeline": (parallel, _PIPELINE),
+            "microbatch": (training, "local_batch_size"),
+            "global_batch": (training, "global_batch_size"),
+        }
+    )
+    numbers = {"tensor": 1, "context": 1, "expert": 1, "pipeline": 1, "microbatch": 1} | numbers
+    policy = parallel.values.get("reshard_after_forward_policy", "default")
+    if policy not in ("default", "always", "never"):
+        raise parallel.error("reshard_after_forward_policy", _("must be default, always or never"))
+    keeps = policy == "never" or (policy == "default" and numbers["pipeline"] > 1)
+    is_copied = parallel.values.get("data_parallel_shard") == 1 and numbers["context"] == 1
+    shared = Sharding.GRADIENTS if keeps else Sharding.PARAMETERS
+    return StatedDegrees(
+        tensor=numbers["tensor"],
+        context=numbers["context"],
+        expert=numbers["expert"],
+        pipeline=numbers["pipeline"],
+        sharding=Sharding.NOTHING if is_copied else shared,
+        sequence_parallel=parallel.flag("sequence_parallel"),
+        microbatch=numbers["microbatch"],
+        global_batch=numbers.get("global_batch"),
+        places=places,
     )
 
 

@@ -5,9 +5,11 @@ import math
 from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.language import _
-from evenflow.model import FULL, NONE, Sizes
+from evenflow.model import FULL, NONE, Plan, Sizes
+from evenflow.predict.training import Sharding
 from evenflow.profiles.yaml_file import load_yaml, optional_section
 from evenflow.ranges import LAYERS, MICROBATCHES, RANKS
+from evenflow.targets.stated_degrees import StatedDegrees, whole_numbers
 from evenflow.targets.target import Baseline, GivenSizes
 from evenflow.targets.torch.baseline import asked_name, asked_order, asked_plan, chunks_of
 from evenflow.targets.torch.module_names import even_parts, layers_per_part
@@ -35,6 +37,8 @@ def read(text: str, file: str, given: GivenSizes) -> Baseline:
     distributed = optional_section(top, "distributed")
     pipeline = optional_section(distributed, "pipeline")
     num_ranks = distributed.integer("pp_size", RANKS) if distributed.values.get("pp_size") is not None else 1
+    if num_ranks < 2 and given.may_be_alone:
+        return _alone(distributed, given)
     if num_ranks < 2:
         rule = _("must be at least 2: without a pipeline there is no plan")
         raise InputError(value=num_ranks, rule=rule, place=distributed.place("pp_size"))
@@ -43,18 +47,79 @@ def read(text: str, file: str, given: GivenSizes) -> Baseline:
     num_chunks = chunks_of(parts, num_ranks, place=pipeline.place(_PARTS))
     sizes = Sizes(num_ranks=num_ranks, num_chunks=num_chunks, num_microbatches=num_microbatches)
     schedule = asked_order(pipeline, key=_SCHEDULE, csv_key=_CSV, sizes=sizes, on_a_v=("ZBVZeroBubble",))
+    kind, unknown = _recomputed(distributed)
+    return Baseline(
+        plan=asked_plan(parts, schedule, [(kind,) * count for count in parts]),
+        unknown=(*(pipeline.place(key) for key in pipeline.values if key not in _KNOWN), *unknown),
+        notes=_recompute_notes(kind),
+    )
+
+
+def stated_in_recipe(text: str, file: str) -> StatedDegrees:
+    """Return the degrees in a recipe; raises InputError for text that is no YAML object, and for wrong values."""
+    top = load_yaml(text, file=file)
+    distributed, scheduler = optional_section(top, "distributed"), optional_section(top, "step_scheduler")
+    pipeline = optional_section(distributed, "pipeline")
+    numbers, places = whole_numbers(
+        {
+            "tensor": (distributed, "tp_size"),
+            "context": (distributed, "cp_size"),
+            "expert": (distributed, "ep_size"),
+            "pipeline": (distributed, "pp_size"),
+            "data": (distributed, "dp_size"),
+            "rank_batch": (scheduler, "local_batch_size"),
+            "global_batch": (scheduler, "global_batch_size"),
+            "microbatch": (pipeline, _MICROBATCH),
+        }
+    )
+    numbers = {"tensor": 1, "context": 1, "expert": 1, "pipeline": 1} | numbers
+    if numbers["pipeline"] == 1:
+        numbers["microbatch"] = numbers.get("rank_batch", 1)
+    strategy = distributed.values.get("strategy", "fsdp2")
+    if strategy not in ("fsdp2", "ddp"):
+        raise distributed.error("strategy", _("must be fsdp2 or ddp: others are not known"))
+    keeps = "reshard_after_forward" in distributed and distributed.values["reshard_after_forward"] is not None
+    reshards = distributed.flag("reshard_after_forward") if keeps else numbers["pipeline"] == 1
+    shared = Sharding.PARAMETERS if reshards else Sharding.GRADIENTS
+    return StatedDegrees(
+        tensor=numbers["tensor"],
+        context=numbers["context"],
+        expert=numbers["expert"],
+        pipeline=numbers["pipeline"],
+        data=numbers.get("data"),
+        sharding=Sharding.NOTHING if strategy == "ddp" else shared,
+        sequence_parallel=distributed.flag("sequence_parallel"),
+        microbatch=numbers.get("microbatch", 1),
+        global_batch=numbers.get("global_batch"),
+        rank_batch=numbers.get("rank_batch"),
+        places=places,
+    )
+
+
+def _alone(distributed: Fields, given: GivenSizes) -> Baseline:
+    """Return the plan of a run without a pipeline: all layers on one rank."""
+    kind, unknown = _recomputed(distributed)
+    layers = given.num_layers or 1
+    plan = Plan(
+        schedule="1f1b",
+        num_microbatches=given.num_microbatches or 1,
+        layers=((layers,),),
+        recompute={} if kind == NONE else {kind: ((layers,),)},
+    )
+    return Baseline(plan=plan, unknown=unknown, notes=_recompute_notes(kind))
+
+
+def _recomputed(distributed: Fields) -> tuple[str, tuple[str, ...]]:
+    """Return the kind of all layers, and the places of settings that no kind means."""
     mode = distributed.values.get("activation_checkpointing", False)
     if mode not in (True, False, None, "full", "selective"):
         raise distributed.error("activation_checkpointing", _("must be true, false, full or selective"))
-    kind = FULL if mode in (True, "full") else NONE
-    unknown = [pipeline.place(key) for key in pipeline.values if key not in _KNOWN]
-    if mode == "selective":
-        unknown.append(distributed.place("activation_checkpointing"))
-    return Baseline(
-        plan=asked_plan(parts, schedule, [(kind,) * count for count in parts]),
-        unknown=tuple(unknown),
-        notes=(_("recomputation is taken for that of whole layers"),) if kind == FULL else (),
-    )
+    unknown = (distributed.place("activation_checkpointing"),) if mode == "selective" else ()
+    return (FULL if mode in (True, "full") else NONE), unknown
+
+
+def _recompute_notes(kind: str) -> tuple[str, ...]:
+    return (_("recomputation is taken for that of whole layers"),) if kind == FULL else ()
 
 
 def is_recipe(text: str, file: str) -> bool:

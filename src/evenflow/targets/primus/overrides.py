@@ -8,10 +8,12 @@ from evenflow.fields import Fields, is_integer, is_integer_list
 from evenflow.language import _
 from evenflow.model import FULL, Plan, looped
 from evenflow.model.plan import cells
-from evenflow.targets.megatron.arguments import KNOWN, arguments_of
+from evenflow.targets.megatron.arguments import OF_DEGREES, arguments_of
 from evenflow.targets.megatron.baseline import LAYOUT, baseline
+from evenflow.targets.megatron.degrees.stated import stated_degrees
 from evenflow.targets.megatron.layout import format_layout
 from evenflow.targets.stages import stages_of
+from evenflow.targets.stated_degrees import StatedDegrees
 from evenflow.targets.target import Baseline, GivenSizes
 
 LAYER_IDS = "recompute_layer_ids"
@@ -47,10 +49,18 @@ def read_overrides(section: Fields, given: GivenSizes) -> Baseline:
     return replace(found, plan=_scheduled(plan, fields), notes=(*notes, *found.notes))
 
 
+def stated_in_overrides(section: Fields) -> StatedDegrees:
+    """Return the degrees in a section of overrides; raises InputError as `stated_degrees` does."""
+    values = {key: _resolved(key, value, []) for key, value in section.values.items()}
+    return stated_degrees(
+        arguments_of(values, file=section.file, lines=section.lines, known=OF_DEGREES), has_recipe=True
+    )
+
+
 def _resolved(key: str, value: object, notes: list[str]) -> object:
     """Return the value of a key that is read, with the default of a variable; numbers are numbers."""
     variable = _VARIABLE.fullmatch(value) if isinstance(value, str) else None
-    if variable is None or key not in (*_OWN_KEYS, *KNOWN):
+    if variable is None or key not in (*_OWN_KEYS, *OF_DEGREES):
         return value
     name, default = variable.groups()
     notes.append(_("{key} is taken to be {value}, the default of {name}", key=key, value=default, name=name))

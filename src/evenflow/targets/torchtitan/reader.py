@@ -1,13 +1,16 @@
 """The plan that settings of torchtitan ask for."""
 
 import math
+from collections import Counter
+from dataclasses import replace
 
 from evenflow.errors import InputError
 from evenflow.fields import Fields
 from evenflow.language import _
-from evenflow.model import Sizes
+from evenflow.model import NONE, Plan, Sizes
 from evenflow.profiles.yaml_file import optional_section
 from evenflow.ranges import LAYERS, MICROBATCHES, RANKS, Range
+from evenflow.schedule import schedule_of
 from evenflow.targets.target import Baseline, GivenSizes
 from evenflow.targets.torch.baseline import asked_name, asked_order, asked_plan, chunks_of
 from evenflow.targets.torch.module_names import even_parts, layers_per_part
@@ -45,6 +48,8 @@ def read(text: str, file: str, given: GivenSizes) -> Baseline:
     top = settings_of_file(text, file)
     parallelism = optional_section(top, "parallelism")
     num_ranks = parallelism.integer(_DEGREE, RANKS) if _DEGREE in parallelism else given.num_ranks or 1
+    if num_ranks < 2 and given.may_be_alone:
+        return _alone(top, given)
     if num_ranks < 2:
         raise InputError(
             value=num_ranks,
@@ -65,6 +70,16 @@ def read(text: str, file: str, given: GivenSizes) -> Baseline:
         ),
         notes=recomputed.notes,
     )
+
+
+def _alone(top: Fields, given: GivenSizes) -> Baseline:
+    """Return the plan of a run without a pipeline: all layers on one rank, however many microbatches are given."""
+    parts = (_num_layers(top, given),)
+    plan = Plan(schedule="1f1b", num_microbatches=given.num_microbatches or 1, layers=(parts,))
+    recomputed = recomputed_layers(top, parts, schedule_of(plan))
+    counts = Counter(recomputed.kinds[0])
+    recompute = {kind: ((count,),) for kind, count in counts.items() if kind != NONE}
+    return Baseline(plan=replace(plan, recompute=recompute), unknown=recomputed.unknown, notes=recomputed.notes)
 
 
 def _microbatches(top: Fields, parallelism: Fields) -> int:

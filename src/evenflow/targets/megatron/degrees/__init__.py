@@ -1,1 +1,1 @@
-"""The degrees of parallelism of Megatron-LM and its relatives: rules, flags, settings."""
+"""The degrees of parallelism of Megatron-LM and its relatives: rules, flags, settings, and what arguments say."""
