@@ -165,7 +165,7 @@ def test_fully_sharded_training_without_a_pipeline():
         (("--sequence-parallel", "--context-parallel-size 99999999999"), "context_parallel_size must be an integer"),
         (
             ("--use-distributed-optimizer", "--use-megatron-fsdp --data-parallel-sharding-strategy all"),
-            "must be one of",
+            "data_parallel_sharding_strategy must be one of",
         ),
         (("--use-distributed-optimizer", "--cp-comm-type magic"), "cp_comm_type must be one of"),
         (("--pipeline-model-parallel-size 2", "--pipeline-model-parallel-size 4096"), "must"),
