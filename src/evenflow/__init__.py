@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from evenflow.targets.mindformers.training_yaml import apply_plan
     from evenflow.targets.planning import fit_plan, plan_for_target, write_plan
     from evenflow.targets.target import Piece, Written
+    from evenflow.targets.tuning import tune
+    from evenflow.tune.candidate import Candidate
+    from evenflow.tune.tuned import Tuned
 
 __version__ = "0.1.0"
 
@@ -57,6 +60,7 @@ __all__ = [
     "BestOutcome",
     "Biases",
     "BindingLimit",
+    "Candidate",
     "Change",
     "Communication",
     "Degrees",
@@ -90,6 +94,7 @@ __all__ = [
     "Status",
     "Training",
     "Transformer",
+    "Tuned",
     "Written",
     "apply_plan",
     "auto",
@@ -119,6 +124,7 @@ __all__ = [
     "simulate",
     "smallest_change",
     "timeline_svg",
+    "tune",
     "write_plan",
 ]
 
@@ -190,6 +196,9 @@ _HOMES = {
     "OrderOutcome": "evenflow.solve.order.order_search",
     "search_order": "evenflow.solve.order.order_search",
     "plan": "evenflow.solve.plan",
+    "tune": "evenflow.targets.tuning",
+    "Candidate": "evenflow.tune.candidate",
+    "Tuned": "evenflow.tune.tuned",
 }
 """The module from which each public name is loaded."""
 
@@ -209,10 +218,10 @@ def __dir__() -> list[str]:
 
 
 class _Facade(ModuleType):
-    """This module, in which `predict` and `simulate` are functions, not the subpackages of these names."""
+    """This module, in which `predict`, `simulate` and `tune` are functions, not the subpackages of these names."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name not in ("predict", "simulate") or not isinstance(value, ModuleType):
+        if name not in ("predict", "simulate", "tune") or not isinstance(value, ModuleType):
             super().__setattr__(name, value)
 
 

@@ -83,6 +83,8 @@ TRAINED_SIZE = Range(least=1, most=10**15)
 SEQUENCES = Range(least=1, most=1_000_000)
 """Sequences of a microbatch."""
 DEVICES = Range(least=1, most=1_000_000)
+ROWS = Range(least=1, most=1_000)
+"""Rows of a ranking."""
 STEPS = Range(least=1, most=1_000_000_000)
 """Training steps."""
 SEED = Range(least=0, most=2**32 - 1)

@@ -1,12 +1,13 @@
 """Degrees in a plan file: what `evenflow auto` writes of made-up ones reads back, and spoiled ones are one message."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.auto.degrees import PlanDegrees
 from evenflow.errors import InputError
-from evenflow.export.results.auto_fields import degrees_fields
+from evenflow.export.results.degrees_fields import degrees_fields
 from evenflow.fields import as_fields
 from evenflow.predict.training import Degrees, Sharding
 from evenflow.profiles.plan_degrees import MissingDegrees, read_degrees
@@ -29,7 +30,9 @@ TOP = {"microbatch": 16, "microbatches": 4, "sequence": 4096, "degrees": DEGREES
         pipeline=SIZES,
         chunks=SIZES,
         sequence_parallel=st.booleans(),
+        expert_tensor=st.none() | SIZES,
         sharding=st.sampled_from(Sharding),
+        context_exchange=st.sampled_from(("ring", "all-gather", "all-to-all")),
     ),
     SIZES,
     SIZES,
@@ -38,8 +41,10 @@ def test_what_is_written_reads_back(degrees, replicas, microbatch):
     degrees = Degrees(
         **{name: getattr(degrees, name) for name in degrees.__slots__} | {"data": degrees.data * replicas}
     )
+    if degrees.context == 1:
+        degrees = replace(degrees, context_exchange="ring")  # nothing is exchanged
     top = {"microbatch": microbatch * degrees.data, "microbatches": 3, "sequence": 128}
-    written = degrees_fields(PlanDegrees(degrees=degrees, replicas=replicas))
+    written = {"degrees": degrees_fields(degrees, replicas=replicas)}
     found = read_degrees(as_fields({**top, **written}, file="plan.json"))
     assert (found.degrees, found.replicas, found.microbatch) == (degrees, replicas, microbatch)
     assert found.global_batch == microbatch * 3 * degrees.data
@@ -54,8 +59,8 @@ def test_the_split_of_experts_and_the_exchange_of_sequences():
 
 
 def test_a_plan_without_common_degrees_says_why():
-    fields = degrees_fields("stage 0 is on 4 devices, stage 1 on 2")
     reason = "stage 0 is on 4 devices, stage 1 on 2"
+    fields = {"degrees": None, "degrees_missing": reason}
     assert read_degrees(as_fields(fields, file="plan.json")) == MissingDegrees(reason=reason)
     plain = [
         {"name": "slow", "makespan_ms": 9.0},
@@ -78,6 +83,8 @@ def test_a_plan_without_common_degrees_says_why():
         ({"zero": "4"}, "degrees.zero must be one of 0, 1, 2, 3"),
         ({"zero": 1}, "degrees.zero must be a text"),
         ({"sequence_parallel": "yes"}, "degrees.sequence_parallel must be true or false"),
+        ({"expert_tensor": 0}, "degrees.expert_tensor must be an integer from 1"),
+        ({"context_exchange": "post"}, "degrees.context_exchange must be one of ring, all-gather, all-to-all"),
         ({"pipeline": None}, "degrees.pipeline must be an integer"),
         ({"expert_tensor": 0}, "degrees.expert_tensor must be an integer from 1 to"),
         ({"expert_tensor": "2"}, "degrees.expert_tensor must be an integer"),

@@ -15,6 +15,7 @@ from evenflow.language import _
 
 VERBS = {
     "predict": "Step time and memory of a training from its configuration and a device's name.",
+    "tune": "Which degrees of parallelism: all ways to split a training, ranked, with a proof.",
     "calibrate": "What your accelerators reach, fitted to runs that you measured.",
     "plan": "Cut, recomputation and order of work for the shortest step that fits in memory.",
     "simulate": "The exact timeline, memory and bubbles of your own plan.",

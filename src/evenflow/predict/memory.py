@@ -28,7 +28,7 @@ from evenflow.predict.state import state_parts
 from evenflow.predict.training import Sharding, Training
 from evenflow.simulate import Simulation, live_at_peak
 
-__all__ = ["Held", "RankMemory", "constant_bytes", "limit_without_reserve", "rank_memory"]
+__all__ = ["Held", "RankMemory", "constant_bytes", "fullest", "limit_without_reserve", "rank_memory"]
 
 _WORKSPACE = 32 * 2**20
 """Bytes that a matrix library keeps for the thread of the forward, and for that of the backward.
@@ -130,6 +130,12 @@ def rank_memory(training: Training, simulation: Simulation, reached: Reached) ->
         parts[Held.RESERVE] = round(reached.reserve_share * total(parts))
         found.append(RankMemory(parts=parts, driver_bytes=round(reached.driver_bytes)))
     return tuple(found)
+
+
+def fullest(memory: tuple[RankMemory, ...]) -> int:
+    """Return the first of the ranks that hold most."""
+    totals = [one.total_bytes for one in memory]
+    return totals.index(max(totals))
 
 
 def limit_without_reserve(limit_bytes: int, reached: Reached) -> int:

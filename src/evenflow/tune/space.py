@@ -57,7 +57,8 @@ def most_of(question: Question) -> dict[Axis, int]:
         Axis.MICROBATCH: _MOST_MICROBATCH,
         Axis.CHUNKS: _MOST_CHUNKS,
     }
-    return usual | dict(question.most)
+    fixed = {axis: int(value) for axis, value in question.fixed.items() if axis in usual}
+    return {axis: max(most, fixed.get(axis, 1)) for axis, most in usual.items()} | dict(question.most)
 
 
 def _refusals(question: Question, training: Training) -> Iterator[InputError]:
@@ -89,7 +90,7 @@ def _combinations(question: Question) -> Iterator[Training]:
                 if question.fixed.get(Axis.DATA, data) != data:
                     continue
                 of_stage = tensor * context * data
-                ways = _divisors(of_stage, most=experts.count) if experts else [1]
+                ways = _divisors(of_stage, most=min(experts.count, most.get(Axis.EXPERT, of_stage))) if experts else [1]
                 for expert in _values(question, Axis.EXPERT, ways):
                     for split in _expert_tensors(question, tensor, expert):
                         for sharding in _values(question, Axis.ZERO, question.rules.known(pipeline)):

@@ -4,8 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evenflow.errors import InputError
+from evenflow.language import _
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.question import Question
+from evenflow.tune.wording import recompute_words, split_words
+
+_SUMMARY_ROWS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +41,47 @@ class Tuned:
         return None if self.best is None else max(0.0, 1 - self.lower_bound_ns / self.best.step_ns)
 
     @property
+    def num_solved(self) -> int:
+        """Configurations of which a plan that fits is known."""
+        return sum(one.found is not None for one in self.candidates)
+
+    @property
     def num_refuted(self) -> int:
         """Configurations that a lower bound alone shows to be no better than the best."""
         best = self.best
         if best is None:
             return 0
         return sum(one.found is None and one.lower_bound_ns >= best.step_ns for one in self.candidates)
+
+    def certificate(self) -> str:
+        """Return one sentence on what is proven of the whole space."""
+        if self.best is None or self.gap is None:
+            if self.lower_bound_ns == float("inf"):
+                return _("no configuration fits")
+            return _("no configuration was found in the time given")
+        if self.lower_bound_ns <= 0:
+            return _("nothing is proven yet of the other configurations: the time ran out first")
+        return _(
+            "no configuration of this space is faster than {bound_ms:,.1f} ms in this model (proven); the first is "
+            "within {gap:.2f} % of that",
+            bound_ms=self.lower_bound_ns / 1e6,
+            gap=100 * self.gap,
+        )
+
+    def summary(self) -> str:
+        """Return the first rows of the ranking and what is proven, as a few lines of text."""
+        lines = []
+        for number, one in enumerate(self.ranked[:_SUMMARY_ROWS], 1):
+            assert one.plan is not None
+            lines.append(
+                _(
+                    "{number}. {split}, microbatch {microbatch}, {schedule}, recompute {recompute}: {step_ms:,.1f} ms",
+                    number=number,
+                    split=split_words(one.training),
+                    microbatch=one.training.microbatch,
+                    schedule=one.plan.schedule,
+                    recompute=recompute_words(one.plan),
+                    step_ms=one.step_ns / 1e6,
+                )
+            )
+        return "\n".join([*lines, self.certificate()])

@@ -1,13 +1,16 @@
 """Progress on stderr: one live line on a terminal, elsewhere a line now and then."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from math import isfinite
+from typing import Generic, Protocol, TypeVar
 
 from rich.console import Console
 from rich.text import Text
 
 from evenflow.language import _
 from evenflow.solve import Progress, ProgressCallback
+from evenflow.tune.search import Progress as TuneProgress
 from evenflow.units import milliseconds
 
 SECONDS_BETWEEN_LINES = 2.0
@@ -16,18 +19,40 @@ SECONDS_BETWEEN_LINES = 2.0
 SPINNER_WIDTH = 3
 
 
+class _Timed(Protocol):
+    @property
+    def seconds(self) -> float: ...
+
+
+_Report = TypeVar("_Report", bound=_Timed)
+
+
 @contextmanager
 def shown_progress(*, quiet: bool = False) -> Iterator[ProgressCallback | None]:
     """Give a callback for `evenflow.plan` that shows the progress while the block runs; None when `quiet`."""
     if quiet:
         yield None
         return
+    with _shown(progress_text, lambda one: (one.makespan_ns, one.lower_bound_ns)) as callback:
+        yield callback
+
+
+@contextmanager
+def shown_tuning() -> Iterator[Callable[[TuneProgress], None]]:
+    """Give a callback for `evenflow.tune` that shows the progress while the block runs."""
+    with _shown(tuning_text, lambda one: (one.best_ns, one.lower_bound_ns, one.refuted, one.solved)) as callback:
+        yield callback
+
+
+@contextmanager
+def _shown(text: Callable[[_Report], str], state: Callable[[_Report], Hashable]) -> Iterator[Callable[[_Report], None]]:
+    """Give a callback that shows reports as `text`; without a terminal only those whose `state` is new."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        yield _Lines(console)
+        yield _Lines(console, text, state)
         return
     with console.status(_("starting")) as status:
-        yield lambda progress: status.update(_one_line(progress, width=console.width - SPINNER_WIDTH))
+        yield lambda report: status.update(_one_line(text(report), width=console.width - SPINNER_WIDTH))
 
 
 def progress_text(progress: Progress) -> str:
@@ -42,27 +67,45 @@ def progress_text(progress: Progress) -> str:
     return "  ".join(parts)
 
 
-def _one_line(progress: Progress, *, width: int) -> Text:
-    """Return the line as plain text (a bracket is no markup), cut where the terminal ends."""
-    text = Text(progress_text(progress))
+def tuning_text(progress: TuneProgress) -> str:
+    """Return one line: time, configurations refuted, solved and left, best step and bound on all."""
+    parts = [
+        f"{progress.seconds:6.1f} s",
+        _(
+            "{refuted:,} refuted, {solved:,} solved, {left:,} left",
+            refuted=progress.refuted,
+            solved=progress.solved,
+            left=progress.left,
+        ),
+    ]
+    if isfinite(progress.best_ns):
+        parts.append(_("best {ms:,.3f} ms", ms=progress.best_ns / 1e6))
+    if progress.lower_bound_ns > 0 and isfinite(progress.lower_bound_ns):
+        parts.append(_("bound {ms:,.3f} ms", ms=progress.lower_bound_ns / 1e6))
+    return "  ".join(parts)
+
+
+def _one_line(line: str, *, width: int) -> Text:
+    """Return a line as plain text (a bracket is no markup), cut where the terminal ends."""
+    text = Text(line)
     text.truncate(width, overflow="ellipsis")
     return text
 
 
-class _Lines:
-    """A callback that prints an improvement of plan or bound, at most every few seconds."""
+class _Lines(Generic[_Report]):
+    """A callback that prints what is new, at most every few seconds."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._shown: tuple[int | None, int] | None = None
+    def __init__(self, console: Console, text: Callable[[_Report], str], state: Callable[[_Report], Hashable]) -> None:
+        self._console, self._text, self._state = console, text, state
+        self._shown: Hashable = None
         self._shown_at = -SECONDS_BETWEEN_LINES
 
-    def __call__(self, progress: Progress) -> None:
-        state = (progress.makespan_ns, progress.lower_bound_ns)
+    def __call__(self, progress: _Report) -> None:
+        state = self._state(progress)
         if state == self._shown or progress.seconds < self._shown_at + SECONDS_BETWEEN_LINES:
             return
         self._shown, self._shown_at = state, progress.seconds
-        self._console.print(progress_text(progress), markup=False, soft_wrap=True)
+        self._console.print(self._text(progress), markup=False, soft_wrap=True)
 
 
 @contextmanager

@@ -8,10 +8,11 @@ from evenflow.cli.text.tables import aligned
 from evenflow.export.results.prediction_fields import PredictionSetting
 from evenflow.language import _, joined
 from evenflow.predict.expected_error import ALL, CALIBRATED
-from evenflow.predict.memory import Held, RankMemory
+from evenflow.predict.memory import Held, RankMemory, fullest
 from evenflow.predict.parameters import model_parameters
 from evenflow.predict.prediction import BUBBLE, OPTIMIZER, STEP, PartTime, Prediction
 from evenflow.predict.training import FORMATS, Training
+from evenflow.tune.wording import split_words
 from evenflow.units import milliseconds
 
 _WIDTH = 80
@@ -37,22 +38,16 @@ def predict_text(prediction: Prediction, setting: PredictionSetting) -> str:
 
 def _head(prediction: Prediction) -> Iterator[str]:
     training, device = prediction.training, prediction.topology.accelerator
-    degrees = training.degrees
     yield _(
         "{name}: {layers} layers, {parameters:,.1f} billion parameters, {precision} on {devices:,} x {device}",
         name=training.model.name,
         layers=training.model.layers,
         parameters=model_parameters(training.model) / 1e9,
         precision=training.precision,
-        devices=degrees.devices,
+        devices=training.degrees.devices,
         device=device.name,
     )
-    ways = [f"tensor {degrees.tensor}", f"pipeline {degrees.pipeline}"]
-    ways[1] += f" x {degrees.chunks}" if degrees.chunks > 1 else ""
-    ways += [f"context {degrees.context}"] if degrees.context > 1 else []
-    ways += [f"data {degrees.data}"]
-    ways += [f"expert {degrees.expert}"] if training.model.experts else []
-    yield ", ".join(ways)
+    yield split_words(training)
     yield _(
         "{microbatches:,} microbatches of {microbatch} x {sequence:,} tokens, {schedule}, recompute {recompute}",
         microbatches=training.microbatches,
@@ -156,12 +151,6 @@ def _shown_ranks(memory: tuple[RankMemory, ...]) -> list[int]:
     if len(memory) <= _MOST_RANKS:
         return list(range(len(memory)))
     return sorted({0, fullest(memory), len(memory) - 1})
-
-
-def fullest(memory: tuple[RankMemory, ...]) -> int:
-    """Return the first of the ranks that hold most."""
-    totals = [one.total_bytes for one in memory]
-    return totals.index(max(totals))
 
 
 def _limit(prediction: Prediction, limit_bytes: int) -> Iterator[str]:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evenflow.cluster import Cluster, Dtype, Layout, code
+from evenflow.export.results.degrees_fields import degrees_fields
 from evenflow.export.results.network_fields import network_fields
 from evenflow.export.results.plan_fields import plan_fields, report_of
 from evenflow.export.results.sharding_fields import sharding_fields
 from evenflow.units import megabytes, milliseconds
 
 if TYPE_CHECKING:  # loads torch
-    from evenflow.auto.degrees import PlanDegrees
     from evenflow.auto.placed_pipeline import PlacedStage
     from evenflow.auto.planner import AutoPlan
     from evenflow.auto.refine import Refined
@@ -97,8 +97,6 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
             **searched,
             "solve_seconds": seconds,
         }
-    from evenflow.auto.degrees import plan_degrees
-
     report = report_of(
         result.simulation,
         status=result.status.value,
@@ -112,7 +110,7 @@ def auto_fields(result: "AutoPlan", setting: AutoSetting, *, seconds: float) -> 
         **top,
         "bound_holds_for": "any plan" if result.bound_holds_for_all else "stages",
         "two_level": _two_level(result.two_level, result),
-        **degrees_fields(plan_degrees(result.stages)),
+        **_degrees(result),
         "stages": [_stage(stage) for stage in result.stages],
         "shardings": list(_shardings(result)),
         **searched,
@@ -170,24 +168,14 @@ def _two_level(plan: "TwoLevelPlan", result: "AutoPlan") -> dict[str, object]:
     }
 
 
-def degrees_fields(found: "PlanDegrees | str") -> dict[str, object]:
+def _degrees(result: "AutoPlan") -> dict[str, object]:
     """Return the degrees that all stages have, or why they have none in common."""
+    from evenflow.auto.degrees import plan_degrees
+
+    found = plan_degrees(result.stages)
     if isinstance(found, str):
         return {"degrees": None, "degrees_missing": found}
-    degrees = found.degrees
-    return {
-        "degrees": {
-            "tensor": degrees.tensor,
-            "context": degrees.context,
-            "expert": degrees.expert,
-            "data": degrees.data,
-            "replicas": found.replicas,
-            "zero": degrees.sharding.value,
-            "pipeline": degrees.pipeline,
-            "chunks": degrees.chunks,
-            "sequence_parallel": degrees.sequence_parallel,
-        }
-    }
+    return {"degrees": degrees_fields(found.degrees, replicas=found.replicas)}
 
 
 def _plain(grid: "PlainGrid") -> dict[str, object]:

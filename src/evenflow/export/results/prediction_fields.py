@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from evenflow.predict.limits.smallest_change import Change
+from evenflow.predict.memory import RankMemory
 from evenflow.predict.parameters import model_parameters
 from evenflow.predict.prediction import Prediction
 from evenflow.predict.training import Training
@@ -47,11 +48,29 @@ def prediction_fields(prediction: Prediction, setting: PredictionSetting) -> dic
         "accelerator": prediction.topology.accelerator.name,
         "devices": training.degrees.devices,
         "devices_per_node": prediction.topology.domain_devices,
-        **_training_fields(training),
+        **training_fields(training),
+        "recompute": training.recompute,
+        "recompute_modules": list(training.recompute_modules) if training.recompute == "select" else [],
+        "recompute_layers": training.full_layers,
         "layers": [list(row) for row in prediction.simulation.plan.layers],
         "step_ms": milliseconds(round(prediction.step_ns)),
         "step_interval_ms": [each / 1e6 for each in prediction.interval_ns],
         "pipeline_ms": milliseconds(prediction.simulation.makespan_ns),
+        **time_fields(prediction),
+        "memory": [memory_fields(one) for one in prediction.memory],
+        "memory_limit_mb": megabytes(limit) if limit else None,
+        "fits": peak <= limit if limit else None,
+        "smallest_change": _change_fields(setting),
+        "assumed": list(setting.assumed),
+        "notes": list(setting.notes),
+        "plan_command": None if setting.next_plan is None else setting.next_plan.command,
+        "plan_pipeline_ms": None if setting.next_plan is None else milliseconds(setting.next_plan.pipeline_ns),
+    }
+
+
+def time_fields(prediction: Prediction) -> dict[str, object]:
+    """Return what the step makes of the devices, and what its time is spent on."""
+    return {
         "tokens_per_s_per_device": prediction.tokens_per_device_s,
         "model_tflops_per_device": prediction.model_flops_per_device_s / 1e12,
         "model_flop_utilisation": prediction.utilisation,
@@ -65,20 +84,14 @@ def prediction_fields(prediction: Prediction, setting: PredictionSetting) -> dic
             }
             for part in prediction.parts
         ],
-        "memory": [
-            {
-                "total_mb": megabytes(one.total_bytes),
-                "parts_mb": {str(held): megabytes(size) for held, size in one.parts.items()},
-            }
-            for one in prediction.memory
-        ],
-        "memory_limit_mb": megabytes(limit) if limit else None,
-        "fits": peak <= limit if limit else None,
-        "smallest_change": _change_fields(setting),
-        "assumed": list(setting.assumed),
-        "notes": list(setting.notes),
-        "plan_command": None if setting.next_plan is None else setting.next_plan.command,
-        "plan_pipeline_ms": None if setting.next_plan is None else milliseconds(setting.next_plan.pipeline_ns),
+    }
+
+
+def memory_fields(memory: RankMemory) -> dict[str, object]:
+    """Return what a rank holds at its fullest moment."""
+    return {
+        "total_mb": megabytes(memory.total_bytes),
+        "parts_mb": {str(held): megabytes(size) for held, size in memory.parts.items()},
     }
 
 
@@ -93,7 +106,8 @@ def _change_fields(setting: PredictionSetting) -> dict[str, object] | None:
     }
 
 
-def _training_fields(training: Training) -> dict[str, object]:
+def training_fields(training: Training) -> dict[str, object]:
+    """Return how a training is split, its batch and its formats."""
     degrees, experts = training.degrees, training.model.experts
     return {
         "tensor": degrees.tensor,
@@ -113,7 +127,4 @@ def _training_fields(training: Training) -> dict[str, object]:
         "sequence": training.sequence,
         "precision": training.precision,
         "gradient_bytes": training.software.gradient_bytes,
-        "recompute": training.recompute,
-        "recompute_modules": list(training.recompute_modules) if training.recompute == "select" else [],
-        "recompute_layers": training.full_layers,
     }

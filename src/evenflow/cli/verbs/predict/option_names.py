@@ -2,11 +2,9 @@
 
 from collections.abc import Iterable
 
-from evenflow.model import FULL, NONE, SELECT
+from evenflow.cli.shared.training.training_options import KIND_WORDS
 from evenflow.predict.limits.smallest_change import Setting
 
-KIND_WORDS = {NONE: "none", SELECT: "selective", FULL: "full"}
-"""Word of ``--recompute`` by recompute kind."""
 _OTHER_NAMES = {
     "vocabulary": "vocab",
     "sequence": "seq",

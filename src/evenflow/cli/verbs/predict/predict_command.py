@@ -3,16 +3,16 @@
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from evenflow.cli.exit_status import INFEASIBLE
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.shared.sections import SectionedCommand
+from evenflow.cli.shared.training.training_options import options_given
 from evenflow.cli.text.predict_text import predict_text
 from evenflow.cli.verbs.predict.option_names import changed_options
 from evenflow.cli.verbs.predict.plan_command import next_plan
-from evenflow.cli.verbs.predict.predict_job import model_file, predict_job
+from evenflow.cli.verbs.predict.predict_job import predict_job
 from evenflow.cli.verbs.predict.predict_options import PredictOptions, predict_options
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.prediction_fields import PredictionSetting, prediction_fields
@@ -42,12 +42,10 @@ def predict(**keywords: Any) -> int:
     asked = PredictOptions(**keywords)
     outputs = Outputs(
         {"--output": asked.layer_file, "--json": asked.json_file},
-        inputs={"--model": model_file(asked), "--accelerator": accelerator_path(asked.accelerator)},
+        inputs={"--model": asked.described.file, "--accelerator": accelerator_path(asked.accelerator)},
         overwrite=asked.overwrite,
     )
-    source = click.get_current_context().get_parameter_source
-    given = {name for name in keywords if source(name) is not ParameterSource.DEFAULT}
-    job = predict_job(asked, given=given)
+    job = predict_job(asked, given=options_given())
     result = predict_step(job.training, job.topology)
     outputs.write("--output", lambda: format_layer_file(result.priced.network))
     limit, layers = job.memory_limit_bytes, asked.layer_file

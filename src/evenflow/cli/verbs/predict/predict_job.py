@@ -2,14 +2,12 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from evenflow.cli.shared import options
 from evenflow.cli.shared.group_sizes import check_asked
 from evenflow.cli.shared.layers_per_rank import kept_layers
-from evenflow.cli.shared.model_config import config_path
-from evenflow.cli.verbs.predict.model_numbers import model_of
-from evenflow.cli.verbs.predict.option_names import KIND_WORDS, option
+from evenflow.cli.shared.training.training_options import KINDS, usual_precision
+from evenflow.cli.verbs.predict.option_names import option
 from evenflow.cli.verbs.predict.predict_options import PredictOptions
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.topology import Topology
@@ -17,13 +15,10 @@ from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Sizes
 from evenflow.predict.limits.checks import check_training
-from evenflow.predict.training import Degrees, Sharding, Software, Training
+from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.accelerator_file import accelerator_given
 from evenflow.schedule import default_family, family_name
-
-_KINDS = {word: kind for kind, word in KIND_WORDS.items()}
-"""Recompute kind by the word of ``--recompute``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +38,7 @@ class PredictJob:
 def predict_job(asked: PredictOptions, *, given: Collection[str]) -> PredictJob:
     """Return the job of a command line, of whose options those `given` were written out."""
     accelerator = accelerator_given(asked.accelerator)
-    model = model_of(asked)
+    model = asked.described.described(asked.sequence)
     training = _training(asked, _with_capacity(model.model, asked.expert_capacity), accelerator)
     check_training(training, accelerator, named=option)
     _check_group_size(training)
@@ -55,11 +50,6 @@ def predict_job(asked: PredictOptions, *, given: Collection[str]) -> PredictJob:
         assumed=tuple(_assumed(asked, training, accelerator, given)),
         notes=model.notes,
     )
-
-
-def model_file(asked: PredictOptions) -> Path | None:
-    """Return the configuration that is read; None for plain numbers."""
-    return None if asked.model is None else Path(config_path(asked.model))
 
 
 def _training(asked: PredictOptions, model: Transformer, accelerator: Accelerator) -> Training:
@@ -75,7 +65,7 @@ def _training(asked: PredictOptions, model: Transformer, accelerator: Accelerato
         expert_tensor=asked.expert_tensor,
         sequence_parallel=not asked.no_sequence_parallel,
         sharding=Sharding(asked.zero),
-        context_exchange=asked.context_exchange,
+        context_exchange=asked.behaviour.context_exchange,
     )
     _check_recompute(asked)
     layers = kept_layers(
@@ -91,14 +81,14 @@ def _training(asked: PredictOptions, model: Transformer, accelerator: Accelerato
         microbatch=asked.microbatch,
         global_batch=asked.global_batch,
         sequence=asked.sequence,
-        precision=asked.precision or _usual_precision(accelerator),
+        precision=asked.precision or usual_precision(accelerator),
         schedule=schedule,
-        recompute=_KINDS[asked.recompute],
+        recompute=KINDS[asked.recompute],
         full_layers=asked.recompute_layers,
         group_size=asked.group_size,
         layout=layers or (),
         ends_are_layers=layers is None and _ends_count(model.layers, asked.pipeline * chunks),
-        software=_software(asked),
+        software=asked.behaviour.software(),
     )
     if asked.recompute_modules is None:
         return training
@@ -125,10 +115,6 @@ def _check_group_size(training: Training) -> None:
         num_ranks=degrees.pipeline, num_chunks=degrees.chunks, num_microbatches=training.microbatches
     )  # fmt: skip
     check_asked(training.group_size, schedule=family, sizes=sizes)
-
-
-def _usual_precision(accelerator: Accelerator) -> str:
-    return "bf16" if accelerator.rate("bfloat16") >= accelerator.rate("float16") else "fp16"
 
 
 def _ends_count(layers: int, cells: int) -> bool:
@@ -164,36 +150,19 @@ def _check_recompute(asked: PredictOptions) -> None:
             raise InputError(value=value, rule=rule, place=name)
 
 
-def _software(asked: PredictOptions) -> Software:
-    gradient_bytes = 4 if asked.gradient_dtype == "fp32" else 2
-    return Software(
-        fused_attention=asked.attention == "fused",
-        fused_elementwise=asked.elementwise == "fused",
-        captured_graphs=asked.cuda_graphs,
-        overlaps_tensor="tensor" in asked.overlap,
-        overlaps_gradients="gradients" in asked.overlap,
-        overlaps_parameters="parameters" in asked.overlap,
-        overlaps_pipeline="pipeline" in asked.overlap,
-        overlaps_experts="experts" in asked.overlap,
-        sends_tokens_once=asked.token_dispatcher == "deepep",
-        gradient_bytes=gradient_bytes,
-        reduced_bytes=gradient_bytes,
-    )
-
-
 def _assumed(asked: PredictOptions, training: Training, accelerator: Accelerator, given: Collection[str]) -> list[str]:
     """Return what a command line left open, in the words of its options."""
-    degrees = training.degrees
+    degrees, behaviour = training.degrees, asked.behaviour
     values = {
         "precision": training.precision,
         "recompute": asked.recompute,
         "zero": asked.zero if degrees.data * degrees.context > 1 else None,
-        "context_exchange": asked.context_exchange if degrees.context > 1 else None,
-        "token_dispatcher": asked.token_dispatcher if degrees.expert > 1 else None,
-        "attention": asked.attention,
-        "elementwise": asked.elementwise,
-        "overlap": ",".join(asked.overlap) or "none",
-        "gradient_dtype": asked.gradient_dtype,
+        "context_exchange": behaviour.context_exchange if degrees.context > 1 else None,
+        "token_dispatcher": behaviour.token_dispatcher if degrees.expert > 1 else None,
+        "attention": behaviour.attention,
+        "elementwise": behaviour.elementwise,
+        "overlap": ",".join(behaviour.overlap) or "none",
+        "gradient_dtype": behaviour.gradient_dtype,
         "gpus_per_node": accelerator.link_devices if degrees.devices > 1 else None,
     }
     written = [

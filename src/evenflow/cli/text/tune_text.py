@@ -1,0 +1,235 @@
+"""A ranking of degrees as text, for terminals of 120 columns."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from evenflow.cli.text.display_width import display_width, wrapped
+from evenflow.cli.text.tables import aligned
+from evenflow.export.results.tune_fields import TuneSetting
+from evenflow.language import _, _n, joined
+from evenflow.predict.memory import fullest
+from evenflow.predict.parameters import model_parameters
+from evenflow.predict.prediction import Prediction
+from evenflow.predict.training import Training
+from evenflow.schedule import FAMILIES
+from evenflow.tune.axes import Axis
+from evenflow.tune.candidate import Candidate
+from evenflow.tune.question import Question
+from evenflow.tune.space import most_of
+from evenflow.tune.ties import tied, uncertain_ns
+from evenflow.tune.tuned import Tuned
+from evenflow.tune.wording import recompute_words
+
+WIDTH = 120
+_GIGABYTE = 2**30
+_TIE = "≈"
+
+
+def tune_text(tuned: Tuned, setting: TuneSetting, *, plan_file: str | None) -> str:
+    """Return headline, ranking, what cannot be told apart, the proof, the space, and what to run next.
+
+    `plan_file` is the JSON file that was written; None without one.
+    """
+    paragraphs = [
+        _head(tuned.question),
+        _table(tuned, setting.rows),
+        "\n".join(_below(tuned)),
+        "\n".join(_proof(tuned)),
+        "\n".join(_space(tuned.question)),
+        _next(setting, plan_file),
+        "\n".join(_notes(setting)),
+    ]
+    return "\n\n".join(filter(None, paragraphs))
+
+
+def nothing_text(tuned: Tuned) -> str:
+    """Return why there is no ranking, on how many configurations each rule stands in the way, and the space."""
+    paragraphs = [_head(tuned.question), "\n".join(_proof(tuned)), "\n".join(_space(tuned.question))]
+    return "\n\n".join(paragraphs)
+
+
+def _head(question: Question) -> str:
+    return _(
+        "{name}: {layers} layers, {parameters:,.1f} billion parameters, {precision} on {devices:,} x {device}"
+        "{framework}\n{batch:,} sequences of {sequence:,} tokens a step, {memory:.1f} GB of memory on a device",
+        name=question.model.name,
+        layers=question.model.layers,
+        parameters=model_parameters(question.model) / 1e9,
+        precision=question.precision,
+        devices=question.devices,
+        device=question.topology.accelerator.name,
+        framework=_(", for {title}", title=question.title) if question.title else "",
+        batch=question.global_batch,
+        sequence=question.sequence,
+        memory=question.memory_limit_bytes / _GIGABYTE,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    title: str
+    cell: Callable[[Candidate, Prediction], str]
+    is_left: bool = False
+    shown_for: Callable[[Training], bool] | None = None
+    """The column is there if some row has this; None: always."""
+    can_go: int = 0
+    """Columns of the largest number go first where a table is too wide; 0: never."""
+
+
+def _columns(tuned: Tuned, rows: Sequence[Candidate]) -> list[_Column]:
+    same, limit = set(tied(tuned.ranked)), tuned.question.memory_limit_bytes
+    numbers = {id(one): str(number) for number, one in enumerate(rows, 1)}
+
+    def degree(title: str, value: Callable[[Training], int], *, can_be_hidden: bool = True) -> _Column:
+        return _Column(
+            title,
+            lambda one, _found: str(value(one.training)),
+            shown_for=(lambda training: value(training) > 1) if can_be_hidden else None,
+        )
+
+    def peak(found: Prediction) -> int:
+        return found.memory[fullest(found.memory)].total_bytes
+
+    return [
+        _Column("#", lambda one, _found: numbers[id(one)] + (_TIE if one in same else ""), is_left=True),
+        degree("TP", lambda training: training.degrees.tensor, can_be_hidden=False),
+        degree("CP", lambda training: training.degrees.context),
+        degree("EP", lambda training: training.degrees.expert),
+        degree("ETP", lambda training: (training.degrees.expert_tensor or 1) if training.model.experts else 1),
+        _Column("PP", lambda one, _found: _pipeline(one.training)),
+        degree("DP", lambda training: training.degrees.data, can_be_hidden=False),
+        degree("MBS", lambda training: training.microbatch, can_be_hidden=False),
+        _Column(_("schedule"), lambda one, found: found.simulation.plan.schedule, is_left=True),
+        _Column("ZeRO", lambda one, _found: one.training.degrees.sharding.value),
+        _Column(_("recompute"), lambda _one, found: recompute_words(found.simulation.plan), is_left=True),
+        _Column(_("step ms"), lambda one, _found: f"{one.step_ns / 1e6:,.1f}"),
+        _Column("±", lambda _one, found: f"{100 * _half_width(found):.0f} %"),
+        _Column(_("tokens/s"), lambda _one, found: f"{found.tokens_per_device_s:,.1f}", can_go=2),
+        _Column("MFU", lambda _one, found: f"{100 * found.utilisation:.1f} %", can_go=1),
+        _Column(_("peak GB"), lambda _one, found: f"{peak(found) / _GIGABYTE:.1f}"),
+        _Column(_("free"), lambda _one, found: f"{(limit - peak(found)) / _GIGABYTE:.1f}"),
+    ]
+
+
+def _table(tuned: Tuned, most: int) -> str:
+    """Return the ranking in at most `WIDTH` columns where that can be."""
+    rows = tuned.ranked[:most]
+    columns = [
+        column
+        for column in _columns(tuned, rows)
+        if column.shown_for is None or any(column.shown_for(one.training) for one in rows)
+    ]
+    while True:
+        cells = [[column.cell(one, one.prediction) for column in columns] for one in rows if one.prediction is not None]
+        left = {number for number, column in enumerate(columns) if column.is_left}
+        table = aligned([column.title for column in columns], cells, left=left)
+        last = max(columns, key=lambda column: column.can_go)
+        if not last.can_go or max(map(display_width, table.splitlines())) <= WIDTH:
+            return table
+        columns.remove(last)
+
+
+def _pipeline(training: Training) -> str:
+    degrees = training.degrees
+    return f"{degrees.pipeline} x {degrees.chunks}" if degrees.chunks > 1 else str(degrees.pipeline)
+
+
+def _half_width(prediction: Prediction) -> float:
+    low, high = prediction.interval_ns
+    return (high - low) / 2 / prediction.step_ns
+
+
+def _below(tuned: Tuned) -> Iterator[str]:
+    """Yield what the columns and marks mean."""
+    best = tuned.best
+    if best is None or best.prediction is None:
+        return
+    low, high = best.prediction.interval_ns
+    yield from wrapped(
+        _(
+            "TP, CP, EP, PP x chunks, DP: ways of tensor, context, expert, pipeline and data parallelism; MBS: "
+            "sequences of a microbatch; tokens/s: of a device; free: GB below the limit",
+        ),
+        WIDTH,
+    )
+    yield from wrapped(
+        _(
+            "±: four of five measured steps of this kind were within it of the prediction; of the first, from "
+            "{low_ms:,.0f} to {high_ms:,.0f} ms",
+            low_ms=low / 1e6,
+            high_ms=high / 1e6,
+        ),
+        WIDTH,
+    )
+    same = tied(tuned.ranked)
+    if same:
+        sentence = _(
+            "{sign} cannot be told apart: {count} of {all} are within {share:.1f} % of the first, the error of a "
+            "difference between two on the same devices",
+            sign=_TIE,
+            count=len(same),
+            all=len(tuned.ranked),
+            share=100 * uncertain_ns(best.prediction) / best.step_ns,
+        )
+        yield from wrapped(sentence, WIDTH)
+
+
+def _proof(tuned: Tuned) -> Iterator[str]:
+    legal, excluded = len(tuned.candidates), sum(tuned.excluded.values())
+    yield from wrapped(tuned.certificate(), WIDTH)
+    counts = _n("1 legal configuration", "{count:,} legal configurations", count=legal)
+    yield from wrapped(
+        _(
+            "{counts}: {refuted:,} refuted by a lower bound, {solved:,} solved, in {seconds:.1f} s",
+            counts=counts,
+            refuted=tuned.num_refuted,
+            solved=tuned.num_solved,
+            seconds=tuned.solve_seconds,
+        ),
+        WIDTH,
+    )
+    if excluded:
+        most = sorted(tuned.excluded.items(), key=lambda one: -one[1])
+        yield from wrapped(
+            _(
+                "{count:,} combinations are not legal: {rules}",
+                count=excluded,
+                rules=", ".join(f"{name} {number:,}" for name, number in most),
+            ),
+            WIDTH,
+        )
+    if tuned.interrupted:
+        yield _("interrupted: this is the ranking so far, with its bound")
+
+
+def _space(question: Question) -> Iterator[str]:
+    """Yield what was searched beside what was asked for."""
+    fixed = question.fixed
+    limits = ", ".join(f"{axis} {limit:,}" for axis, limit in most_of(question).items() if axis not in fixed)
+    decided = ", ".join(f"{axis} {value}" for axis, value in fixed.items())
+    names = question.schedules
+    tried = ", ".join(names)
+    if Axis.SCHEDULE not in fixed and set(names) >= {name for name, one in FAMILIES.items() if not one.comparison_only}:
+        tried = _("all schedules")
+    yield from wrapped(_("the space: {tried}; at most {limits} (--max-…)", tried=tried, limits=limits), WIDTH)
+    if decided:
+        yield from wrapped(_("decided: {decided}", decided=decided), WIDTH)
+
+
+def _next(setting: TuneSetting, plan_file: str | None) -> str:
+    target = setting.target or "megatron"
+    if plan_file is None:
+        return _(
+            "to go on with the first: add --json tune.json, then\nevenflow export tune.json --to {target}",
+            target=target,
+        )
+    return _(
+        "to go on with the first:\nevenflow plan {file}\nevenflow export {file} --to {target}",
+        file=plan_file,
+        target=target,
+    )
+
+
+def _notes(setting: TuneSetting) -> Iterator[str]:
+    if setting.notes:
+        yield from wrapped(_("of the model: {notes}", notes=joined(setting.notes)), WIDTH)

@@ -1,0 +1,66 @@
+"""The verb ``evenflow tune``."""
+
+import shlex
+from typing import Any
+
+import click
+
+from evenflow.cli.exit_status import INFEASIBLE, TIMEOUT
+from evenflow.cli.shared.files.output_files import Outputs
+from evenflow.cli.shared.progress import shown_tuning
+from evenflow.cli.shared.sections import SectionedCommand
+from evenflow.cli.shared.training.training_options import options_given
+from evenflow.cli.text.tune_text import nothing_text, tune_text
+from evenflow.cli.verbs.tune.tune_job import accelerator_file, tune_job
+from evenflow.cli.verbs.tune.tune_options import TuneOptions, tune_options
+from evenflow.export.results.json_text import finite
+from evenflow.export.results.tune_fields import TuneSetting, tune_fields
+from evenflow.tune.search import search
+
+
+@click.command(cls=SectionedCommand)
+@tune_options
+def tune(**keywords: Any) -> int:
+    """Rank all ways to split a training over devices, and prove how good the first is.
+
+    Tensor, context, expert, pipeline and data parallelism, chunks, microbatch, ZeRO and schedule are chosen; for each
+    the layers of every stage and their recomputation. What a lower bound shows to be slower than the best is not
+    solved. The JSON file is also a plan file: with it, the first row goes to `evenflow plan` and `evenflow export`.
+
+    Exit status: 0 a ranking, 2 bad input, 3 nothing is legal or fits, 4 nothing found in the time given, 130
+    interrupted, 143 ended.
+
+    \b
+    Examples:
+      evenflow tune --model examples/configs/llama3_70b.json --accelerator h100 --gpus 256 --seq 8192 \\
+        --global-batch 1536 --target megatron --json tune.json
+      evenflow tune --model examples/configs/qwen3_235b.json --calibration my_cluster.yaml --gpus 256 \\
+        --seq 4096 --global-batch 2048 --fix zero=1,tensor=4 --max-context 2
+    """
+    asked = TuneOptions(**keywords)
+    outputs = Outputs(
+        {"--json": asked.json_file},
+        inputs={
+            "--model": asked.described.file,
+            "--accelerator" if asked.calibration is None else "--calibration": accelerator_file(asked),
+        },
+        overwrite=asked.overwrite,
+    )
+    job = tune_job(asked, given=options_given())
+    with shown_tuning() as progress:
+        found = search(job.question, rows=asked.rows, time_limit_s=asked.time_limit, progress=progress)
+    target = asked.target
+    setting = TuneSetting(
+        rows=asked.rows,
+        target="" if target is None else target.name,
+        version="" if target is None else target.version(asked.asked_version),
+        notes=job.notes,
+    )
+    outputs.write_json(lambda: tune_fields(found, setting))
+    if found.best is None:
+        click.echo("\n\n".join(filter(None, (nothing_text(found), outputs.sentence))), err=True)
+        return INFEASIBLE if finite(found.lower_bound_ns) is None else TIMEOUT
+    plan_file = None if asked.json_file is None else shlex.quote(str(asked.json_file))
+    text = tune_text(found, setting, plan_file=plan_file)
+    click.echo("\n\n".join(filter(None, (text, outputs.sentence))))
+    return 0

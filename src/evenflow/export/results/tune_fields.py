@@ -1,0 +1,141 @@
+"""JSON of a ranking of degrees, which is also the plan file of its first row."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evenflow.export.results.degrees_fields import degrees_fields
+from evenflow.export.results.json_text import finite
+from evenflow.export.results.network_fields import network_fields
+from evenflow.export.results.plan_fields import plan_fields, report_of
+from evenflow.export.results.prediction_fields import memory_fields, time_fields, training_fields
+from evenflow.predict.memory import fullest, limit_without_reserve
+from evenflow.predict.parameters import model_parameters
+from evenflow.solve import Status
+from evenflow.solve.proof import TOLERANCE
+from evenflow.tune.candidate import Candidate
+from evenflow.tune.space import most_of
+from evenflow.tune.ties import tied
+from evenflow.tune.tuned import Tuned
+from evenflow.units import megabytes, milliseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneSetting:
+    """What a ranking was asked beside its question."""
+
+    rows: int
+    """Rows of the table."""
+    target: str = ""
+    """Name of the framework; empty without one."""
+    version: str = ""
+    notes: tuple[str, ...] = ()
+    """What was assumed of the model, or left out of it."""
+
+
+def tune_fields(tuned: Tuned, setting: TuneSetting) -> dict[str, object]:
+    """Return the plan of the first row with its degrees and network, then the ranking and what is proven."""
+    best = tuned.best
+    ranking = {**_question(tuned, setting), **_proof(tuned), "ranked": _rows(tuned, setting.rows)}
+    if best is None or best.prediction is None:
+        return {"status": _status(tuned).value, **ranking}
+    question, training, simulation = tuned.question, best.training, best.prediction.simulation
+    report = report_of(
+        simulation,
+        status=_status(tuned).value,
+        lower_bound_ns=None,
+        memory_limit_bytes=limit_without_reserve(question.memory_limit_bytes, question.topology.accelerator.reached),
+        solve_seconds=tuned.solve_seconds,
+    )
+    return {
+        **plan_fields(report),
+        "degrees": degrees_fields(training.degrees),
+        "microbatch": training.microbatch * training.degrees.data,
+        **ranking,
+        **network_fields(simulation),
+    }
+
+
+def _status(tuned: Tuned) -> Status:
+    if tuned.gap is None:
+        return Status.INFEASIBLE if finite(tuned.lower_bound_ns) is None else Status.TIMEOUT
+    return Status.OPTIMAL if tuned.gap <= 2 * TOLERANCE else Status.FEASIBLE
+
+
+def _question(tuned: Tuned, setting: TuneSetting) -> dict[str, object]:
+    question = tuned.question
+    return {
+        "model": question.model.name,
+        "parameters": model_parameters(question.model),
+        "accelerator": question.topology.accelerator.name,
+        "devices": question.devices,
+        "devices_per_node": question.topology.domain_devices,
+        "device_memory_mb": megabytes(question.memory_limit_bytes),
+        "global_batch": question.global_batch,
+        "sequence": question.sequence,
+        "precision": question.precision,
+        "target": setting.target or None,
+        "target_version": setting.version or None,
+        "space": {
+            "schedules": list(question.schedules),
+            "fixed": {str(axis): value for axis, value in question.fixed.items()},
+            "most": {str(axis): value for axis, value in most_of(question).items()},
+            "recompute": question.recompute,
+        },
+        "notes": list(setting.notes),
+    }
+
+
+def _proof(tuned: Tuned) -> dict[str, object]:
+    best = tuned.best
+    step: Mapping[str, object] = {"step_ms": None, "step_interval_ms": None}
+    if best is not None and best.prediction is not None:
+        step = {
+            "step_ms": best.step_ns / 1e6,
+            "step_interval_ms": [each / 1e6 for each in best.prediction.interval_ns],
+        }
+    bound = finite(tuned.lower_bound_ns)
+    return {
+        **step,
+        "step_lower_bound_ms": None if bound is None else bound / 1e6,
+        "step_gap": tuned.gap,
+        "certificate": tuned.certificate(),
+        "legal": len(tuned.candidates),
+        "refuted": tuned.num_refuted,
+        "solved": tuned.num_solved,
+        "excluded": dict(tuned.excluded),
+        "interrupted": tuned.interrupted,
+        "seconds": tuned.solve_seconds,
+    }
+
+
+def _rows(tuned: Tuned, most: int) -> list[dict[str, object]]:
+    limit = tuned.question.memory_limit_bytes
+    same = set(tied(tuned.ranked))
+    return [_row(number, one, one in same, limit) for number, one in enumerate(tuned.ranked[:most], 1)]
+
+
+def _row(number: int, one: Candidate, is_tied: bool, limit_bytes: int) -> dict[str, object]:
+    prediction, plan = one.prediction, one.plan
+    assert prediction is not None
+    assert plan is not None
+    memory = prediction.memory
+    rank = fullest(memory)
+    bound = finite(one.lower_bound_ns)
+    return {
+        "rank": number,
+        "tied_with_first": is_tied,
+        **training_fields(one.training),
+        "schedule": plan.schedule,
+        **({} if plan.group_size is None else {"group_size": plan.group_size}),
+        "layers": plan.layers,
+        "recompute": plan.recompute,
+        "status": None if one.status is None else one.status.value,
+        "step_ms": one.step_ns / 1e6,
+        "step_interval_ms": [each / 1e6 for each in prediction.interval_ns],
+        "step_lower_bound_ms": None if bound is None else bound / 1e6,
+        "pipeline_ms": milliseconds(prediction.simulation.makespan_ns),
+        **time_fields(prediction),
+        "fullest_rank": rank,
+        "memory": memory_fields(memory[rank]),
+        "free_mb": megabytes(limit_bytes - memory[rank].total_bytes),
+    }

@@ -1,0 +1,111 @@
+"""Choosing the degrees of a training for a framework by its name, as `evenflow` has it in its face."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from evenflow.cluster.accelerators import Accelerator
+from evenflow.cluster.data_sheets import accelerator_named
+from evenflow.cluster.topology import Topology
+from evenflow.fields import Fields
+from evenflow.predict.training import Software
+from evenflow.predict.transformer import Transformer
+from evenflow.profiles.transformer.config_file import read_transformer, transformer_of_config
+from evenflow.targets.registry import target_named
+from evenflow.targets.target import Target
+from evenflow.tune.axes import Axis, Value
+from evenflow.tune.limits import check_question
+from evenflow.tune.question import Question
+from evenflow.tune.search import Progress, search
+from evenflow.tune.tuned import Tuned
+
+
+def tune(
+    model: Transformer | Mapping[str, object] | Path | str,
+    accelerator: str | Accelerator,
+    *,
+    devices: int,
+    devices_per_node: int | None = None,
+    memory_limit_bytes: int | None = None,
+    global_batch: int,
+    sequence: int,
+    precision: str = "bf16",
+    target: str | None = None,
+    version: str | None = None,
+    software: Software | None = None,
+    schedules: Sequence[str] = (),
+    fixed: Mapping[str, Value] | None = None,
+    most: Mapping[str, int] | None = None,
+    recompute: str | None = None,
+    rows: int = 10,
+    time_limit_s: float = 60.0,
+    progress: Callable[[Progress], None] | None = None,
+) -> Tuned:
+    """Return the ways to split a training over devices, the shortest step first, with a bound on all of them.
+
+    Args:
+        model: a transformer, its Hugging Face configuration, or the file of that.
+        accelerator: the name of a data sheet, such as ``h100``, or the rates of another device.
+        devices: devices in all.
+        devices_per_node: devices that fast links connect; None: those of the accelerator.
+        memory_limit_bytes: of a device; None: all it has.
+        global_batch: sequences of a step.
+        sequence: tokens of a sequence.
+        precision: of linear layers: bf16, fp16, fp32, fp8, nvfp4.
+        target: the name of a framework, such as ``megatron``; None: all that evenflow plans.
+        version: of the framework; None: the newest that is known.
+        software: what the framework does; None: what is usual.
+        schedules: families that are tried; empty: the usual ones, as far as the framework runs them.
+        fixed: what is decided, by axis: ``{"tensor": 8}``.
+        most: the largest values, by axis.
+        recompute: the one kind that layers may be under beside ``none``, or ``none`` alone; None: all kinds.
+        rows: rows of the ranking that are solved exactly.
+        time_limit_s: seconds after which the ranking so far is the answer.
+        progress: called now and then.
+
+    Raises:
+        InputError: an unknown name, or sizes that cannot be.
+    """
+    device = accelerator_named(accelerator) if isinstance(accelerator, str) else accelerator
+    question = Question(
+        model=_transformer(model),
+        topology=Topology(accelerator=device, domain_devices=devices_per_node or device.link_devices),
+        devices=devices,
+        global_batch=global_batch,
+        sequence=sequence,
+        memory_limit_bytes=memory_limit_bytes or device.memory_bytes,
+        precision=precision,
+        fixed={Axis(name): value for name, value in (fixed or {}).items()},
+        most={Axis(name): value for name, value in (most or {}).items()},
+        recompute=recompute,
+    )
+    known = None if target is None else target_named(target, place="target")
+    question = for_framework(question, known, version, schedules=schedules)
+    if software is not None:
+        question = replace(question, software=software)
+    check_question(question)
+    return search(question, rows=rows, time_limit_s=time_limit_s, progress=progress)
+
+
+def for_framework(
+    question: Question, target: Target | None, version: str | None, *, schedules: Sequence[str] = ()
+) -> Question:
+    """Return the question for what a version of a framework can run, the newest where it is None.
+
+    Tried are `schedules`; where none are named the one that is fixed, else the usual ones that the framework has.
+    """
+    if target is not None:
+        abilities = target.abilities(target.version(version))
+        usual = tuple(name for name in question.schedules if abilities.own_order or name in abilities.schedules)
+        question = replace(question, abilities=abilities, title=target.title, schedules=usual or abilities.schedules)
+    fixed = question.fixed.get(Axis.SCHEDULE)
+    names = schedules or (() if fixed is None else (str(fixed),))
+    return replace(question, schedules=tuple(names)) if names else question
+
+
+def _transformer(model: Transformer | Mapping[str, object] | Path | str) -> Transformer:
+    if isinstance(model, Transformer):
+        return model
+    if isinstance(model, Mapping):
+        return transformer_of_config(Fields(values=dict(model), file="model", path="")).model
+    return read_transformer(model).model

@@ -1,0 +1,111 @@
+"""What is asked for and cannot be: refused before the search, each with its rule."""
+
+from collections.abc import Callable
+from math import prod
+
+from evenflow.errors import InputError
+from evenflow.fields import nearest
+from evenflow.language import _
+from evenflow.predict.limits.checks import check_training
+from evenflow.predict.training import Degrees, Sharding, Training
+from evenflow.ranges import CHUNKS, DEVICES, RANKS, SEQUENCES, Range
+from evenflow.schedule import FAMILIES, family_name
+from evenflow.tune.axes import Axis
+from evenflow.tune.question import Question
+
+RANGES: dict[Axis, Range] = {
+    Axis.TENSOR: DEVICES,
+    Axis.CONTEXT: DEVICES,
+    Axis.EXPERT: DEVICES,
+    Axis.EXPERT_TENSOR: DEVICES,
+    Axis.PIPELINE: RANKS,
+    Axis.DATA: DEVICES,
+    Axis.CHUNKS: CHUNKS,
+    Axis.MICROBATCH: SEQUENCES,
+}
+"""The numbers that an axis may have; the others have words."""
+LIMITED = (Axis.TENSOR, Axis.CONTEXT, Axis.EXPERT, Axis.PIPELINE, Axis.CHUNKS, Axis.MICROBATCH)
+"""Axes for which a largest value can be given."""
+_SPLIT = (Axis.TENSOR, Axis.CONTEXT, Axis.PIPELINE, Axis.DATA)
+"""Axes whose values multiply to the number of devices."""
+
+
+def check_question(question: Question, *, named: Callable[[str], str] = str) -> None:
+    """Refuse what no configuration can have.
+
+    `named` gives the place of a field of the question in messages, ``fixed: tensor`` among them.
+
+    Raises:
+        InputError: numbers out of range, a model or a format that cannot be, an unknown schedule, fixed values that
+            do not divide what they split or are above the largest value asked for.
+    """
+    DEVICES.check(question.devices, place=named("devices"))
+    check_training(
+        Training(
+            model=question.model,
+            degrees=Degrees(),
+            microbatch=1,
+            global_batch=question.global_batch,
+            sequence=question.sequence,
+            precision=question.precision,
+        ),
+        question.topology.accelerator,
+        named=named,
+    )
+    _check_schedules(question, named)
+    for axis, value in question.most.items():
+        _check_number(axis, value, place=named(f"most: {axis}"))
+    for axis in question.fixed:
+        _check_fixed(question, axis, named)
+    together = prod(int(question.fixed.get(axis, 1)) for axis in _SPLIT)
+    if question.devices % together:
+        axes = " x ".join(axis for axis in _SPLIT if axis in question.fixed)
+        rule = _("must be a multiple of {axes} = {product:,}", axes=axes, product=together)
+        raise InputError(value=question.devices, rule=rule, place=named("devices"))
+
+
+def _check_schedules(question: Question, named: Callable[[str], str]) -> None:
+    if not question.schedules:
+        raise InputError(value=None, rule=_("must name a schedule"), place=named("schedules"))
+    for name in question.schedules:
+        if name not in FAMILIES:
+            near = nearest(name, FAMILIES)
+            rule = _("must be one of {names}", names=", ".join(FAMILIES))
+            remedy = _("did you mean {near!r}?", near=near) if near else ""
+            raise InputError(value=name, rule=rule, place=named("schedules"), remedy=remedy)
+
+
+def _check_number(axis: Axis, value: object, *, place: str) -> None:
+    if axis not in RANGES:
+        rule = _("must be one of {names}", names=", ".join(RANGES))
+        raise InputError(value=str(axis), rule=rule, place=place)
+    RANGES[axis].check(value, place=place)
+
+
+def _check_fixed(question: Question, axis: Axis, named: Callable[[str], str]) -> None:
+    value, place = question.fixed[axis], named(f"fixed: {axis}")
+    if axis is Axis.SCHEDULE:
+        family_name(str(value))
+        return
+    if axis is Axis.ZERO:
+        if str(value) not in tuple(Sharding):
+            raise InputError(value=value, rule=_("must be one of {names}", names=", ".join(Sharding)), place=place)
+        return
+    _check_number(axis, value, place=place)
+    number, experts = int(value), question.model.experts
+    most = question.most.get(axis)
+    if most is not None and number > most:
+        raise InputError(value=number, rule=_("must be at most the {most} that is asked for", most=most), place=place)
+    if axis in _SPLIT and question.devices % number:
+        raise InputError(value=number, rule=_("must divide the {count:,} devices", count=question.devices), place=place)
+    if axis in (Axis.EXPERT, Axis.EXPERT_TENSOR) and experts is None and number > 1:
+        raise InputError(value=number, rule=_("must be 1 for a model without experts"), place=place)
+    if axis is Axis.EXPERT and experts is not None and experts.count % number:
+        rule = _("must divide the {count} experts", count=experts.count)
+        raise InputError(value=number, rule=rule, place=place)
+    if axis is Axis.PIPELINE and number > question.model.layers:
+        rule = _("must be at most the {count} layers", count=question.model.layers)
+        raise InputError(value=number, rule=rule, place=place)
+    if axis in (Axis.MICROBATCH, Axis.DATA) and question.global_batch % number:
+        rule = _("must divide the {count:,} sequences of a step", count=question.global_batch)
+        raise InputError(value=number, rule=rule, place=place)
