@@ -95,9 +95,16 @@ def for_framework(
     Tried are `schedules`; where none are named the one that is fixed, else the usual ones that the framework has.
     """
     if target is not None:
-        abilities = target.abilities(target.version(version))
+        known = target.version(version)
+        abilities = target.abilities(known)
         usual = tuple(name for name in question.schedules if abilities.own_order or name in abilities.schedules)
-        question = replace(question, abilities=abilities, title=target.title, schedules=usual or abilities.schedules)
+        question = replace(
+            question,
+            abilities=abilities,
+            rules=target.degree_rules(known),
+            title=target.title,
+            schedules=usual or abilities.schedules,
+        )
     fixed = question.fixed.get(Axis.SCHEDULE)
     names = schedules or (() if fixed is None else (str(fixed),))
     return replace(question, schedules=tuple(names)) if names else question

@@ -2,8 +2,9 @@ import io
 
 from rich.console import Console
 
-from evenflow.cli.shared.progress import _Lines, progress_text, shown_progress
+from evenflow.cli.shared.progress import _Lines, progress_text, shown_progress, tuning_text
 from evenflow.solve import Progress
+from evenflow.tune.search import Progress as TuneProgress
 
 
 def progress(seconds: float, best_ms: float | None, bound_ms: float) -> Progress:
@@ -18,6 +19,14 @@ def test_one_line_says_best_bound_and_gap():
     assert "gap" not in progress_text(progress(2.0, 1000.0, 0))
 
 
+def test_one_line_says_how_many_configurations_are_left():
+    report = TuneProgress(seconds=2.0, legal=1200, refuted=1100, solved=3, left=97, best_ns=3.5e9, lower_bound_ns=3.4e9)
+    parts = ["1,100 refuted, 3 solved, 97 left", "best 3,500.000 ms", "bound 3,400.000 ms"]
+    assert tuning_text(report).split("  ")[-3:] == parts
+    nothing = TuneProgress(seconds=0.1, legal=9, refuted=0, solved=0, left=9, best_ns=float("inf"), lower_bound_ns=0.0)
+    assert tuning_text(nothing).split("  ")[-1] == "0 refuted, 0 solved, 9 left"
+
+
 def test_quiet_shows_nothing():
     with shown_progress(quiet=True) as callback:
         assert callback is None
@@ -25,7 +34,7 @@ def test_quiet_shows_nothing():
 
 def test_without_a_terminal_only_improvements_and_not_too_often():
     out = io.StringIO()
-    lines = _Lines(Console(file=out))
+    lines = _Lines(Console(file=out), progress_text, lambda one: (one.makespan_ns, one.lower_bound_ns))
     for seconds, best in ((0.1, 100), (0.5, 99), (2.2, 98), (2.3, 97), (9.0, 97), (12.0, 97)):
         lines(progress(seconds, best, 50))
     assert [line.split()[0] for line in out.getvalue().splitlines()] == ["0.1", "2.2", "9.0"]

@@ -84,7 +84,7 @@ def parse_fixed(texts: Iterable[str]) -> Mapping[Axis, Value]:
         if not (name and value):
             raise InputError(value=item, rule=_("must be NAME=VALUE, such as tensor=8"), place=_FIX)
         if name not in tuple(Axis):
-            near = nearest(name, tuple(Axis))
+            near = nearest(name, map(str, Axis))
             remedy = _("did you mean {near!r}?", near=near) if near else ""
             rule = _("must be one of {names}", names=", ".join(Axis))
             raise InputError(value=name, rule=rule, place=_FIX, remedy=remedy)

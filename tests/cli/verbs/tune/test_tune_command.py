@@ -1,0 +1,133 @@
+"""The command: a ranking, its JSON as a plan file, and what is refused."""
+
+import json
+
+import pytest
+
+from evenflow.cli.text.display_width import display_width
+
+MODEL = (
+    "--hidden", 1024, "--layers", 8, "--heads", 16, "--kv-heads", 4, "--vocab", 32000, "--gated-mlp",
+)  # fmt: skip
+ASKED = (
+    "tune", *MODEL, "--accelerator", "h100", "--gpus", 8, "--gpus-per-node", 4, "--seq", 2048, "--global-batch", 16,
+    "--max-chunks", 2, "--max-microbatch", 2, "--time-limit", 30,
+)  # fmt: skip
+
+
+def table_of(text: str) -> list[str]:
+    lines = text.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("#"))
+    return lines[first : lines.index("", first)]
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory):
+    """One ranking for all tests that only look at it: its text and its file."""
+    from click.testing import CliRunner
+
+    from evenflow.cli.main import main
+
+    path = tmp_path_factory.mktemp("tune") / "tune.json"
+    asked = (*ASKED, "--target", "megatron", "--fix", "zero=1", "--json", path)
+    result = CliRunner().invoke(main, [str(word) for word in asked])
+    assert result.exit_code == 0, result.output
+    return result.stdout, path
+
+
+def test_the_table_is_ranked_and_fits_in_120_columns(answered):
+    text, _path = answered
+    table = table_of(text)
+    assert max(map(display_width, text.splitlines())) <= 120
+    assert [row.split()[0].rstrip("≈") for row in table[1:]] == [str(number) for number in range(1, len(table))]
+    place = table[0].index("step ms") + len("step ms")
+    steps = [float(row[:place].split()[-1].replace(",", "")) for row in table[1:]]
+    assert steps == sorted(steps)
+    assert "no configuration of this space is faster than" in text
+    assert "for Megatron-LM" in text
+    assert "decided: zero 1" in text
+
+
+def test_the_file_says_what_the_table_says(answered):
+    text, path = answered
+    found = json.loads(path.read_text())
+    rows = found["ranked"]
+    assert len(rows) == len(table_of(text)) - 1
+    assert [row["step_ms"] for row in rows] == sorted(row["step_ms"] for row in rows)
+    assert found["step_ms"] == rows[0]["step_ms"] >= found["step_lower_bound_ms"]
+    assert found["legal"] == found["refuted"] + found["solved"]
+    for row in rows:
+        split = row["tensor"] * row["context"] * row["pipeline"] * row["data"]
+        assert split == 8
+        assert row["zero"] == 1
+        assert sum(part["exposed_ms"] for part in row["time"]) == pytest.approx(row["step_ms"])
+        assert row["memory"]["total_mb"] == pytest.approx(sum(row["memory"]["parts_mb"].values()))
+        assert row["memory"]["total_mb"] + row["free_mb"] == pytest.approx(found["device_memory_mb"])
+        assert sum(map(sum, row["layers"])) == 8
+        assert row["step_lower_bound_ms"] <= row["step_ms"] * 1.00001
+
+
+def test_the_first_row_goes_to_the_framework(answered, evenflow):
+    _text, path = answered
+    first = json.loads(path.read_text())["ranked"][0]
+    result = evenflow("export", path, "--to", "megatron")
+    assert result.exit_code == 0, result.output
+    assert f"--tensor-model-parallel-size {first['tensor']}\n" in result.stdout
+    assert f"--micro-batch-size {first['microbatch']}\n" in result.stdout
+    assert "--global-batch-size 16\n" in result.stdout
+    assert "--seq-length 2048\n" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--fix", "tensr=8"), "--fix must be one of tensor, context, expert"),
+        (("--fix", "tensr=8"), "did you mean 'tensor'?"),
+        (("--fix", "tensor"), "--fix must be NAME=VALUE, such as tensor=8"),
+        (("--fix", "tensor=3"), "--fix: tensor must divide the 8 devices, got 3"),
+        (("--fix", "tensor=0"), "--fix: tensor must be an integer from 1"),
+        (("--fix", "tensor=2,tensor=4"), "--fix must say tensor once"),
+        (("--fix", "tensor=4,data=4"), "--gpus must be a multiple of tensor x data = 16, got 8"),
+        (("--fix", "tensor=4", "--max-tensor", 2), "--fix: tensor must be at most the 2 that is asked for, got 4"),
+        (("--fix", "zero=4"), "--fix: zero must be one of 0, 1, 2, 3"),
+        (("--fix", "expert=2"), "--fix: expert must be 1 for a model without experts, got 2"),
+        (("--fix", "pipeline=16"), "--fix: pipeline must divide the 8 devices, got 16"),
+        (
+            ("--fix", "microbatch=3", "--max-microbatch", 4),
+            "--fix: microbatch must divide the 16 sequences of a step, got 3",
+        ),
+        (("--fix", "schedule=2f2b"), "schedule must be one of"),
+        (("--schedules", "1f1b,none"), "must be one of"),
+        (("--max-tensor", 0), "--max-tensor must be an integer from 1"),
+        (("--gpus", 0), "--gpus must be an integer from 1"),
+        (("--version-of", "0.13"), "--version-of must come with --target"),
+        (("--calibration", "mine.yaml"), "--accelerator must not be given beside --calibration"),
+        (("--target", "megatrn"), "did you mean megatron?"),
+        (("--model", "config.json"), "--hidden must not be given beside --model"),
+        (("--precision", "fp8", "--accelerator", "a100"), "precision"),
+        (("--rows", 0), "--rows must be an integer from 1"),
+    ],
+)
+def test_what_cannot_be_is_one_message(evenflow, folder, more, message):
+    result = evenflow(*ASKED, *more)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+    assert result.stdout == ""
+
+
+def test_what_fits_nowhere_ends_with_3(evenflow, folder):
+    result = evenflow(*ASKED, "--memory", "100MB", "--json", "tune.json")
+    assert result.exit_code == 3
+    assert "no configuration fits" in result.stderr
+    found = json.loads((folder / "tune.json").read_text())
+    assert (found["status"], found["ranked"]) == ("infeasible", [])
+
+
+def test_a_calibration_is_the_accelerator(evenflow, folder):
+    (folder / "mine.yaml").write_text("base: h100\nname: my cluster\ncalibration: {runs: 12, step_error: 0.02}\n")
+    asked = [word for word in ASKED if word not in ("--accelerator", "h100")]
+    result = evenflow(*asked, "--calibration", "mine.yaml", "--fix", "tensor=4,pipeline=2,microbatch=1,zero=1")
+    assert result.exit_code == 0, result.output
+    assert "8 x my cluster" in result.stdout
+    assert " 3 % " in table_of(result.stdout)[1]
