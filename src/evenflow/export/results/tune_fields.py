@@ -38,6 +38,8 @@ def tune_fields(tuned: Tuned, setting: TuneSetting) -> dict[str, object]:
     ranking = {**_question(tuned, setting), **_proof(tuned), "ranked": _rows(tuned, setting.rows)}
     if best is None or best.prediction is None:
         return {"status": _status(tuned).value, **ranking}
+    experts = tuned.question.model.experts
+    capacity = None if experts is None else experts.capacity_factor
     question, training, simulation = tuned.question, best.training, best.prediction.simulation
     report = report_of(
         simulation,
@@ -50,6 +52,7 @@ def tune_fields(tuned: Tuned, setting: TuneSetting) -> dict[str, object]:
         **plan_fields(report),
         "degrees": degrees_fields(training.degrees),
         "microbatch": training.microbatch * training.degrees.data,
+        **({} if capacity is None else {"expert_capacity": capacity}),
         **ranking,
         **network_fields(simulation),
     }

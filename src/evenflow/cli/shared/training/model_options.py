@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from evenflow.cli.shared.numbers import Number
 from evenflow.cli.shared.training.sections import of_model
 from evenflow.errors import InputError
 from evenflow.language import _
-from evenflow.predict.transformer import Experts
+from evenflow.predict.transformer import Experts, Transformer
 from evenflow.profiles.transformer.config_file import transformer_of_config
 from evenflow.profiles.transformer.numbers import Described, Numbers, described
 
@@ -36,6 +36,13 @@ _OPTIONS = (
     of_model("--experts", type=options.MODEL_SIZE, help="Experts in place of the MLP.  [default: none]"),
     of_model("--active-experts", type=options.MODEL_SIZE, help="Experts that a token goes to.  [default: 2]"),
     of_model("--expert-ffn", type=options.MODEL_SIZE, help="Width of an expert.  [default: --ffn]"),
+    of_model(
+        "--expert-capacity",
+        type=Number(ranges.EXPERT_CAPACITY),
+        metavar="FACTOR",
+        help="Times an equal share of a device's tokens that an expert takes at most; others are dropped.  "
+        "[default: no limit]",
+    ),
 )
 _NEEDED = ("hidden", "layers", "heads", "vocab")
 """Options without which plain numbers are no model."""
@@ -60,6 +67,7 @@ class ModelOptions:
     experts: int | None
     active_experts: int | None
     expert_ffn: int | None
+    expert_capacity: float | None
 
     @property
     def file(self) -> Path | None:
@@ -67,11 +75,15 @@ class ModelOptions:
         return None if self.model is None else Path(config_path(self.model))
 
     def described(self, sequence: int) -> Described:
-        """Return the model, which a GPT learns the positions of `sequence` tokens for.
+        """Return the model; one as GPT learns positions, for `sequence` tokens.
 
         Raises:
             InputError: numbers beside a configuration, those that are missing, or a file that cannot be read.
         """
+        found = self._described(sequence)
+        return replace(found, model=self._with_capacity(found.model))
+
+    def _described(self, sequence: int) -> Described:
         if self.model is None:
             return described(self._numbers(sequence))
         for field in (*_NEEDED, *_OTHERS):
@@ -82,6 +94,18 @@ class ModelOptions:
                 raise InputError(value=shown, rule=rule, place=_option(field), remedy=_("leave one of the two out"))
         config = read_config(config_path(self.model))
         return transformer_of_config(config.fields, name=config.name)
+
+    def _with_capacity(self, model: Transformer) -> Transformer:
+        if self.expert_capacity is None:
+            return model
+        if model.experts is None:
+            raise InputError(
+                value=self.expert_capacity,
+                rule=_("must not be given for a model without experts"),
+                place="--expert-capacity",
+                remedy=_("leave it out"),
+            )
+        return replace(model, experts=replace(model.experts, capacity_factor=self.expert_capacity))
 
     def _numbers(self, sequence: int) -> Numbers:
         hidden, layers, heads, vocabulary = (self._given(field) for field in _NEEDED)

@@ -9,12 +9,12 @@ import click
 
 from evenflow.cli.shared.overlaps import OVERLAPS, OverlapList, usual
 from evenflow.cli.shared.training.sections import of_software
-from evenflow.predict.training import Software
+from evenflow.predict.training import CONTEXT_EXCHANGES, Software
 
 _OPTIONS = (
     of_software(
         "--context-exchange",
-        type=click.Choice(["ring", "all-gather", "all-to-all"]),
+        type=click.Choice(list(CONTEXT_EXCHANGES)),
         default="ring",
         show_default=True,
         help="How devices that share a sequence exchange keys and values.",

@@ -39,7 +39,7 @@ def predict_job(asked: PredictOptions, *, given: Collection[str]) -> PredictJob:
     """Return the job of a command line, of whose options those `given` were written out."""
     accelerator = accelerator_given(asked.accelerator)
     model = asked.described.described(asked.sequence)
-    training = _training(asked, _with_capacity(model.model, asked.expert_capacity), accelerator)
+    training = _training(asked, model.model, accelerator)
     check_training(training, accelerator, named=option)
     _check_group_size(training)
     limit = options.memory_limit(asked.memory) or accelerator.memory_bytes
@@ -93,19 +93,6 @@ def _training(asked: PredictOptions, model: Transformer, accelerator: Accelerato
     if asked.recompute_modules is None:
         return training
     return replace(training, recompute_modules=tuple(name.strip() for name in asked.recompute_modules.split(",")))
-
-
-def _with_capacity(model: Transformer, capacity: float | None) -> Transformer:
-    if capacity is None:
-        return model
-    if model.experts is None:
-        raise InputError(
-            value=capacity,
-            rule=_("must not be given for a model without experts"),
-            place="--expert-capacity",
-            remedy=_("leave it out"),
-        )
-    return replace(model, experts=replace(model.experts, capacity_factor=capacity))
 
 
 def _check_group_size(training: Training) -> None:

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import click
 
-from evenflow import ranges
 from evenflow.cli.shared import options
-from evenflow.cli.shared.numbers import Number
 from evenflow.cli.shared.training.model_options import ModelOptions, model_options
 from evenflow.cli.shared.training.sections import of_degrees, of_devices, of_step
 from evenflow.cli.shared.training.software_options import SoftwareOptions, software_options
@@ -71,13 +69,6 @@ _OPTIONS = (
         "--no-sequence-parallel",
         is_flag=True,
         help="Norms and residuals are whole on each device of --tensor.",
-    ),
-    of_degrees(
-        "--expert-capacity",
-        type=Number(ranges.EXPERT_CAPACITY),
-        metavar="FACTOR",
-        help="Times an equal share of a device's tokens that an expert takes at most; others are dropped.  "
-        "[default: no limit]",
     ),
     GLOBAL_BATCH,
     of_step(
@@ -158,7 +149,6 @@ class PredictOptions:
     expert_tensor: int | None
     zero: str
     no_sequence_parallel: bool
-    expert_capacity: float | None
     global_batch: int
     microbatch: int
     sequence: int
