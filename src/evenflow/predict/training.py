@@ -82,6 +82,8 @@ class Software:
     """Parameters are gathered under the first forward."""
     overlaps_pipeline: bool = True
     """Pipeline messages are sent while the rank computes."""
+    overlaps_one_chunk: bool = True
+    """They are with one chunk a rank too, and not only under an interleaved schedule, as in Megatron-LM."""
     splits_messages: bool = True
     """Each tensor-parallel device sends its share of a pipeline message, and gathers at the other end. [Megatron-LM,
     arXiv:2104.04473, §4.1]"""
@@ -135,6 +137,12 @@ class Training:
     ends_are_layers: bool = False
     """Embedding and loss count as a layer each where layers are dealt evenly."""
     software: Software = field(default_factory=Software)
+
+    @property
+    def overlaps_pipeline(self) -> bool:
+        """Whether pipeline messages are sent while the rank computes."""
+        software = self.software
+        return software.overlaps_pipeline and (software.overlaps_one_chunk or self.degrees.chunks > 1)
 
     @property
     def microbatches(self) -> int:

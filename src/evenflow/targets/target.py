@@ -7,6 +7,8 @@ from typing import Literal
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import Abilities, Plan
+from evenflow.predict.software import usual_software
+from evenflow.predict.training import Software
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.refusal import refusal
 from evenflow.targets.stated_degrees import StatedDegrees
@@ -90,6 +92,8 @@ class Target:
     """
     degree_rules: Callable[[str], DegreeRules] = lambda version: DegreeRules()
     """What the degrees of a training must keep to; by default what no training can."""
+    software: Callable[[str], Software] = usual_software
+    """Return what it does with the same mathematics, at a number format of the linear layers."""
     read: Callable[[str, str, GivenSizes], Baseline] | None = None
     """Return the plan in a text of the framework's configuration, given the name of its file and what the user says
     beside; raises InputError where it cannot be told.

@@ -117,7 +117,7 @@ class Pricing:
         )
         times = message_times(training, self.question.topology, order_of(plan))
         between = times[times > 0]
-        return int(np.min(between)) if between.size and training.software.overlaps_pipeline else 0
+        return int(np.min(between)) if between.size and training.overlaps_pipeline else 0
 
     def problem(self, request: Request, training: Training) -> Problem:
         """Return the inner problem as the solver reads it; raises InputError where it has no order of work."""

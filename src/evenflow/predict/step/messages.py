@@ -32,7 +32,7 @@ def simulated(
     costs = stage_costs(priced.network, plan, schedule)
     longest = Communication(transfer_ns=int(times.max()))
     check_step(priced.network, plan.sizes, longest)
-    if training.software.overlaps_pipeline:
+    if training.overlaps_pipeline:
         timeline = run(graph, costs.durations, _by_receiver(times))
         sent = np.zeros_like(times)
     else:

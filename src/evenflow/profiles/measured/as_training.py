@@ -1,11 +1,13 @@
 """A measured run as a training on a topology, which `evenflow.predict` predicts."""
 
 import re
+from dataclasses import replace
 from typing import TypeVar
 
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
-from evenflow.predict.training import Degrees, Sharding, Software, Training
+from evenflow.predict.software import usual_software
+from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.predict.transformer import EVERY_BIAS, Biases, Experts, Transformer
 from evenflow.profiles.measured.known_models import known_model
 from evenflow.profiles.measured.layouts import layout_of
@@ -71,26 +73,22 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         data_outermost="TP_PP_DP_MAPPING=True" in flags,
     )
     is_megatron = not is_shared or settings.is_megatron or any(mark in flags for mark in _MEGATRON)
-    software = Software(
+    usual = usual_software(
+        precision, is_portable=not is_megatron, sends_whole=run.zero in _DEEPSPEED, overlaps_one_chunk=is_shared
+    )
+    software = replace(
+        usual,
         fused_attention=not old if settings.fused_attention is None else settings.fused_attention,
         transposes_attention=_is_batch_first(run, settings),
-        attention_slowdown=1.0 if is_megatron else _PORTABLE,
-        fused_loss=is_megatron,
-        fused_elementwise=is_megatron or "compile" in flags,
-        splits_messages=run.zero not in _DEEPSPEED,
-        messages_in_turn=run.zero in _DEEPSPEED,
+        fused_elementwise=usual.fused_elementwise or "compile" in flags,
         captured_graphs="GRAPH=True" in flags or "cuda_graph_impl='full" in flags or "cuda_graph_impl='local" in flags,
-        overlaps_tensor=any(
-            mark in flags for mark in ("TP_COMM_OVERLAP=True", "tp_comm_overlap=True", "tp-comm-overlap")
-        ),
+        overlaps_tensor=any(mark in flags for mark in _TENSOR_OVERLAP),
         overlaps_gradients=not old,
         overlaps_parameters=not old,
-        overlaps_pipeline=not old and (is_shared or _known(run.vpp) > 1),
+        overlaps_pipeline=not old,
         overlaps_experts="overlap_moe_expert_parallel_comm=True" in flags,
-        gradient_bytes=2 if precision == "fp16" else 4,
         gathered_bytes=1 if "FP8_PARAM_GATHER=True" in flags else 2,
         sends_tokens_once=any(name in flags for name in ("deepep", "hybridep")),
-        reduced_bytes=4 if precision in ("bf16", "fp32") else 2,
     )
     detail = run.recompute_detail or ""
     is_uniform = "uniform" in detail  # then the number is the layers of a group, and every group computes again
@@ -119,9 +117,6 @@ _MEGATRON = ("ddp.", "comm_overlap", "cuda_graph_impl")
 """Settings of Megatron-LM's own, which tell it from other frameworks that share out everything."""
 _DEEPSPEED = ("1", "2", "3")
 """Stages by their numbers: DeepSpeed's, whose pipeline engine sends a whole message from every tensor-parallel rank."""
-_PORTABLE = 1.9
-"""Of attention kernels for every accelerator: FlashAttention-2 reaches 35 % of an H100, one made for it 75 %.
-[FlashAttention-3, arXiv:2407.08608, §1]"""
 
 _Value = TypeVar("_Value")
 

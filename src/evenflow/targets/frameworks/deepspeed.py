@@ -3,12 +3,14 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from evenflow.adapters import deepspeed as adapter
 from evenflow.adapters.stage_counts import stage_counts
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.model import FULL, Abilities, Empty, Plan, Recomputation, Scope
+from evenflow.predict.software import usual_software
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.degree_refusals import check_no_capacity
@@ -159,6 +161,7 @@ TARGET = Target(
     checked_with="deepspeed 0.19.8",
     page="deepspeed",
     abilities=abilities,
+    software=partial(usual_software, sends_whole=True),
     write=write,
     write_degrees=write_degrees,
     degree_rules=degree_rules,

@@ -1,7 +1,10 @@
 """NeMo AutoModel: any cut with equally many stages on every rank, any order as CSV; recomputation of all layers."""
 
+from functools import partial
+
 from evenflow.language import _
 from evenflow.model import FULL, Abilities, Groups, Recomputation, Scope, SizeRule
+from evenflow.predict.software import usual_software
 from evenflow.predict.training import Sharding
 from evenflow.targets.degree_rules import (
     context_shares_out,
@@ -51,6 +54,7 @@ TARGET = Target(
     checked_with="nemo-automodel 0.7.0",
     page="nemo-automodel",
     abilities=_abilities,
+    software=partial(usual_software, is_portable=True, overlaps_one_chunk=True),
     write=write,
     write_degrees=write_degrees,
     degree_rules=_degree_rules,

@@ -1,9 +1,11 @@
 """torch.distributed.pipelining itself: the order of work as CSV; stages and recomputation are the user's own code."""
 
 import json
+from functools import partial
 
 from evenflow.language import _
 from evenflow.model import KNOWN_KINDS, Abilities, Empty, Groups, Plan, Recomputation, Scope
+from evenflow.predict.software import usual_software
 from evenflow.targets.stages import layers_by_kind, stages_of
 from evenflow.targets.target import Piece, Target, Written
 from evenflow.targets.torch.order_csv import FILE_NAME, csv_order, order_piece, split_note, whole_backward_families
@@ -56,5 +58,6 @@ TARGET = Target(
     checked_with="torch 2.13.0",
     page="torch",
     abilities=_abilities,
+    software=partial(usual_software, is_portable=True, overlaps_one_chunk=True),
     write=_write,
 )

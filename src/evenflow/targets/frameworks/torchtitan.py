@@ -1,7 +1,10 @@
 """torchtitan: any cut with equally many stages on every rank, any order as CSV; recomputation by layer from 0.3 on."""
 
+from functools import partial
+
 from evenflow.language import _
 from evenflow.model import FULL, KNOWN_KINDS, Abilities, Empty, Groups, Recomputation, Scope, SizeRule
+from evenflow.predict.software import usual_software
 from evenflow.targets.target import Target
 from evenflow.targets.torch.order_csv import whole_backward_families
 from evenflow.targets.torchtitan.degree_rules import degree_rules
@@ -41,6 +44,7 @@ TARGET = Target(
     checked_with="torchtitan 0.2.2, 0.3.0",
     page="torchtitan",
     abilities=_abilities,
+    software=partial(usual_software, is_portable=True, overlaps_one_chunk=True),
     write=write,
     write_degrees=write_degrees,
     degree_rules=degree_rules,
