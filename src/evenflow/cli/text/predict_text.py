@@ -91,7 +91,7 @@ def _time_table(prediction: Prediction) -> str:
     def row(part: PartTime) -> list[str]:
         again = [_ms(part.recomputed_ns)] if recomputes else []
         share = _percent(part.exposed_ns / prediction.step_ns)
-        return [_part(part.name), _ms(part.exposed_ns), share, *again, _ms(part.hidden_ns)]
+        return [part_name(part.name), _ms(part.exposed_ns), share, *again, _ms(part.hidden_ns)]
 
     whole = [_("step"), _ms(prediction.step_ns), _percent(1.0), *([""] if recomputes else []), ""]
     again = [_("again ms")] if recomputes else []
@@ -99,7 +99,7 @@ def _time_table(prediction: Prediction) -> str:
     return aligned(header, [*map(row, parts), whole], left={0})
 
 
-def _part(name: str) -> str:
+def part_name(name: str) -> str:
     """Return what time is spent on, in the language spoken."""
     return {
         "matrix products": _("matrix products"),
