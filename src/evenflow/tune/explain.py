@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from evenflow.predict.prediction import BUBBLE, OPTIMIZER, STEP, PartTime
 from evenflow.predict.work import Spent
@@ -18,7 +18,7 @@ _ORDER = (
     STEP,
 )  # fmt: skip
 _CAUSES: Mapping[str, tuple[Axis, ...]] = {
-    COMPUTE: (Axis.TENSOR, Axis.MICROBATCH),
+    COMPUTE: (Axis.TENSOR, Axis.MICROBATCH, Axis.PIPELINE),
     Spent.TENSOR: (Axis.TENSOR, Axis.MICROBATCH),
     Spent.CONTEXT: (Axis.CONTEXT, Axis.TENSOR, Axis.MICROBATCH),
     Spent.EXPERT: (Axis.EXPERT, Axis.EXPERT_TENSOR, Axis.TENSOR),
@@ -129,7 +129,7 @@ def whole(values: Iterable[float], unit: float = 1.0) -> list[int]:
     [0, 1, 0, 0]
     """
     ends = [0, *(round(end / Fraction(unit)) for end in accumulate(map(Fraction, values)))]
-    return [end - start for start, end in zip(ends, ends[1:], strict=False)]
+    return [end - start for start, end in pairwise(ends)]
 
 
 def _times(found: Found) -> dict[str, int]:

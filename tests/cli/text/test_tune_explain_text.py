@@ -30,12 +30,17 @@ tensor-parallel communication      50.0     240.0      +190.0
 step ms                         1,050.1   1,180.0      +129.9
 peak GB                            70.0      62.0        -8.0
 free GB                            10.0      18.0        +8.0
-it costs 190.0 ms of tensor-parallel communication (tensor 8), and saves 60.0 ms of recomputation
+it costs 190.0 ms of tensor-parallel communication (tensor 8), and saves 60.1 ms of recomputation
 its fullest rank holds 62.0 GB, 8.0 GB less; 18.0 GB of 80.0 GB stay free"""
 
 
 def test_a_row_and_the_first() -> None:
     assert explain_text(ONE, first="number 1", other="number 3") == TEXT
+
+
+def test_what_cannot_be_told_apart_is_said_so() -> None:
+    found = explain_text(ONE, first="number 1", other="number 3", is_tied=True)
+    assert found == TEXT + "\nthe error of such a difference is larger: they cannot be told apart"
 
 
 def test_the_columns_add_up_as_they_are_shown() -> None:
@@ -55,7 +60,7 @@ def test_a_faster_one_and_an_equal_one() -> None:
     parts = tuple(replace(part, first_ns=part.other_ns, other_ns=part.first_ns) for part in ONE.parts)
     lines = explain_text(replace(ONE, parts=parts, changes=()), first="number 1", other="today").splitlines()
     assert lines[0] == "today takes 129.9 ms less than number 1 (11.0 %): the same degrees"
-    assert lines[-2].startswith("it costs 60.0 ms of recomputation, and saves 190.0 ms of")
+    assert lines[-2].startswith("it costs 60.1 ms of recomputation, and saves 190.0 ms of")
     same = tuple(replace(part, other_ns=part.first_ns) for part in ONE.parts)
     assert "no part of the step takes another time" in explain_text(
         replace(ONE, parts=same), first="number 1", other="today"

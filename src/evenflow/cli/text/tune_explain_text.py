@@ -1,6 +1,6 @@
 """Why a row of a ranking of degrees is not the first, as text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from evenflow.cli.text.display_width import wrapped
 from evenflow.cli.text.predict_text import part_name
@@ -15,14 +15,19 @@ _MOST_REASONS = 3
 _GIGABYTE = 2**30
 
 
-def explain_text(difference: Difference, *, first: str, other: str) -> str:
-    """Return a table of both steps by part, and why the `other` is slower than the `first`, as people call them."""
+def explain_text(difference: Difference, *, first: str, other: str, is_tied: bool = False) -> str:
+    """Return a table of both steps by part, and why the `other` is slower than the `first`, as people call them.
+
+    `is_tied` says that the two cannot be told apart.
+    """
+    sentences = [why(difference), _memory(difference)]
+    if is_tied:
+        sentences.append(_("the error of such a difference is larger: they cannot be told apart"))
     return "\n".join(
         [
             _title(difference, first=first, other=other),
             _table(difference, first=first, other=other),
-            *wrapped(why(difference), WIDTH),
-            *wrapped(_memory(difference), WIDTH),
+            *(line for sentence in sentences for line in wrapped(sentence, WIDTH)),
         ]
     )
 
@@ -61,8 +66,7 @@ def gigabytes(size_bytes: float) -> str:
 def _title(difference: Difference, *, first: str, other: str) -> str:
     values = {"first": first, "other": other, "share": f"{100 * abs(difference.share):.1f}"}
     values["changes"] = change_words(difference.changes)
-    more = round(difference.other_ns / _TENTH) - round(difference.first_ns / _TENTH)  # as the table has it
-    time = f"{abs(more) / 10:,.1f}"
+    time = _more(sum(_tenths_of(difference).values()))
     if difference.more_ns >= 0:
         text = _("{other} takes {time} ms longer than {first} ({share} %): {changes}", time=time, **values)
     else:
@@ -72,15 +76,16 @@ def _title(difference: Difference, *, first: str, other: str) -> str:
 
 def _table(difference: Difference, *, first: str, other: str) -> str:
     """Return milliseconds that add up in every column, tenth by tenth, and memory below."""
-    parts = difference.parts
-    ours = whole((part.first_ns for part in parts), _TENTH)
-    theirs = whole((part.other_ns for part in parts), _TENTH)
+    ours = whole((part.first_ns for part in difference.parts), _TENTH)
+    theirs = whole((part.other_ns for part in difference.parts), _TENTH)
 
     def row(name: str, our: int, their: int) -> list[str]:
         return [name, f"{our / 10:,.1f}", f"{their / 10:,.1f}", f"{(their - our) / 10:+,.1f}"]
 
     rows = [
-        row(_name(part.name), our, their) for part, our, their in zip(parts, ours, theirs, strict=True) if our or their
+        row(_name(part.name), our, their)
+        for part, our, their in zip(difference.parts, ours, theirs, strict=True)
+        if our or their
     ]
     rows.append(row(_("step ms"), sum(ours), sum(theirs)))
     limit = difference.limit_bytes
@@ -122,19 +127,29 @@ def _tenths(size_bytes: int) -> int:
 
 def _reasons(difference: Difference, *, sign: int) -> str:
     """Return the parts that take most of the time in one direction, the largest first."""
-    least = max(_TENTH, max(abs(part.more_ns) for part in difference.parts) / 50)
-    parts = [part for part in difference.parts if sign * part.more_ns >= least]
-    parts.sort(key=lambda part: -abs(part.more_ns))
-    return ", ".join(_each(parts[:_MOST_REASONS]))
+    more = _tenths_of(difference)
+    least = max(1.0, max(map(abs, more.values())) / 50)
+    parts = [part for part in difference.parts if sign * more[part.name] >= least]
+    parts.sort(key=lambda part: -abs(more[part.name]))
+    return ", ".join(_reason(part, more[part.name]) for part in parts[:_MOST_REASONS])
 
 
-def _each(parts: Sequence[PartDifference]) -> Iterator[str]:
-    for part in parts:
-        time, name, cause = ms(abs(part.more_ns)), _name(part.name), part.cause
-        if cause is None:
-            yield _("{time} ms of {name}", time=time, name=name)
-        else:
-            yield _("{time} ms of {name} ({axis} {value})", time=time, name=name, axis=cause.axis, value=cause.other)
+def _reason(part: PartDifference, more: int) -> str:
+    time, name, cause = _more(more), _name(part.name), part.cause
+    if cause is None:
+        return _("{time} ms of {name}", time=time, name=name)
+    return _("{time} ms of {name} ({axis} {value})", time=time, name=name, axis=cause.axis, value=cause.other)
+
+
+def _tenths_of(difference: Difference) -> dict[str, int]:
+    """Return how much longer each part takes, in tenths of a millisecond as the table has them."""
+    ours = whole((part.first_ns for part in difference.parts), _TENTH)
+    theirs = whole((part.other_ns for part in difference.parts), _TENTH)
+    return {part.name: their - our for part, our, their in zip(difference.parts, ours, theirs, strict=True)}
+
+
+def _more(tenths: int) -> str:
+    return f"{abs(tenths) / 10:,.1f}"
 
 
 def _name(name: str) -> str:

@@ -11,6 +11,7 @@ from evenflow.cli.shared.progress import shown_tuning
 from evenflow.cli.shared.sections import SectionedCommand
 from evenflow.cli.shared.training.training_options import options_given
 from evenflow.cli.text.tune_text import nothing_text, tune_text
+from evenflow.cli.verbs.tune.answers import Answers
 from evenflow.cli.verbs.tune.tune_job import accelerator_file, tune_job
 from evenflow.cli.verbs.tune.tune_options import TuneOptions, tune_options
 from evenflow.export.results.json_text import finite
@@ -46,6 +47,7 @@ def tune(**keywords: Any) -> int:
         },
         overwrite=asked.overwrite,
     )
+    asked.after.check(rows=asked.rows)
     job = tune_job(asked, given=options_given())
     with shown_tuning() as progress:
         found = search(job.question, rows=asked.rows, time_limit_s=asked.time_limit, progress=progress)
@@ -56,11 +58,12 @@ def tune(**keywords: Any) -> int:
         version="" if target is None else target.version(asked.asked_version),
         notes=job.notes,
     )
-    outputs.write_json(lambda: tune_fields(found, setting))
+    answers = Answers(tuned=found, asked=asked.after)
+    outputs.write_json(lambda: {**tune_fields(found, setting), **answers.fields()})
     if found.best is None:
         click.echo("\n\n".join(filter(None, (nothing_text(found), outputs.sentence))), err=True)
         return INFEASIBLE if finite(found.lower_bound_ns) is None else TIMEOUT
     plan_file = None if asked.json_file is None else shlex.quote(str(asked.json_file))
     text = tune_text(found, setting, plan_file=plan_file)
-    click.echo("\n\n".join(filter(None, (text, outputs.sentence))))
+    click.echo("\n\n".join(filter(None, (text, *answers.text(), outputs.sentence))))
     return 0

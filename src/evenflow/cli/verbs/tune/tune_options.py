@@ -21,6 +21,7 @@ from evenflow.cli.shared.training.training_options import (
     PRECISION,
     SEQUENCE,
 )
+from evenflow.cli.verbs.tune.after_options import AfterOptions, after_options
 from evenflow.cli.verbs.tune.axis_options import axis_options
 from evenflow.targets.target import Target
 from evenflow.tune.axes import Axis, Value
@@ -69,7 +70,7 @@ _OPTIONS = (
 
 def tune_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options to the command."""
-    decorated = axis_options(command)
+    decorated = after_options(axis_options(command))
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
     return model_options(software_options(decorated))
@@ -81,6 +82,7 @@ class TuneOptions:
 
     described: ModelOptions
     behaviour: SoftwareOptions
+    after: AfterOptions
     fixed: Mapping[Axis, Value]
     most: Mapping[Axis, int]
     accelerator: str | None

@@ -1,0 +1,46 @@
+"""``--explain``: the row beside the first, in words and in the file."""
+
+import json
+
+import pytest
+
+from tests.cli.verbs.tune.test_tune_command import ASKED
+
+QUICK = (*ASKED, "--fix", "zero=1,microbatch=2,context=1", "--max-tensor", 2, "--schedules", "1f1b")
+
+
+def test_a_row_is_explained(evenflow, folder):
+    result = evenflow(*QUICK, "--explain", 2, "--json", "tune.json")
+    assert result.exit_code == 0, result.output
+    found = json.loads((folder / "tune.json").read_text())
+    first, other = found["ranked"][:2]
+    told = found["explained"]
+    assert told["rank"] == 2
+    for field, row in (("first_ms", first), ("other_ms", other)):
+        assert sum(part[field] for part in told["parts"]) == pytest.approx(row["step_ms"])
+    for axis, (ours, theirs) in told["changed"].items():
+        if axis in first:
+            assert (first[axis], other[axis]) == (ours, theirs)
+    assert told["other_peak_mb"] == pytest.approx(other["memory"]["total_mb"])
+    assert f"#2 takes {other['step_ms'] - first['step_ms']:.1f} ms longer than #1" in result.stdout
+    assert "exposed ms" in result.stdout
+
+
+def test_a_row_that_is_not_there(evenflow, folder):
+    result = evenflow(*QUICK, "--fix", "tensor=1,pipeline=1", "--explain", 5)
+    assert result.exit_code == 0, result.output
+    assert "--explain 5: the ranking has only 1 row" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (11, "--explain must be at most the 10 rows of the table, got 11; add --rows 11"),
+        (1, "--explain must be from 2: row 1 is the first, got 1"),
+        (0, "--explain must be an integer from 1"),
+    ],
+)
+def test_a_row_that_cannot_be_is_refused_before_the_search(evenflow, number, message):
+    result = evenflow(*ASKED, "--explain", number)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
