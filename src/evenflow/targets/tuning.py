@@ -7,10 +7,13 @@ from pathlib import Path
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.topology import Topology
-from evenflow.fields import Fields
+from evenflow.errors import InputError
+from evenflow.fields import Fields, nearest
+from evenflow.language import _
 from evenflow.predict.training import Software
 from evenflow.predict.transformer import Transformer
 from evenflow.profiles.transformer.config_file import read_transformer, transformer_of_config
+from evenflow.ranges import ROWS, SECONDS
 from evenflow.targets.registry import target_named
 from evenflow.targets.target import Target
 from evenflow.tune.axes import Axis, Value
@@ -67,16 +70,18 @@ def tune(
         InputError: an unknown name, or sizes that cannot be.
     """
     device = accelerator_named(accelerator) if isinstance(accelerator, str) else accelerator
+    ROWS.check(rows, place="rows")
+    SECONDS.check(time_limit_s, place="time_limit_s")
     question = Question(
         model=_transformer(model),
         topology=Topology(accelerator=device, domain_devices=devices_per_node or device.link_devices),
         devices=devices,
         global_batch=global_batch,
         sequence=sequence,
-        memory_limit_bytes=memory_limit_bytes or device.memory_bytes,
+        memory_limit_bytes=device.memory_bytes if memory_limit_bytes is None else memory_limit_bytes,
         precision=precision,
-        fixed={Axis(name): value for name, value in (fixed or {}).items()},
-        most={Axis(name): value for name, value in (most or {}).items()},
+        fixed={_axis(name, "fixed"): value for name, value in (fixed or {}).items()},
+        most={_axis(name, "most"): value for name, value in (most or {}).items()},
         recompute=recompute,
     )
     known = None if target is None else target_named(target, place="target")
@@ -108,6 +113,14 @@ def for_framework(
     fixed = question.fixed.get(Axis.SCHEDULE)
     names = schedules or (() if fixed is None else (str(fixed),))
     return replace(question, schedules=tuple(names)) if names else question
+
+
+def _axis(name: str, place: str) -> Axis:
+    if name in tuple(Axis):
+        return Axis(name)
+    near = nearest(name, map(str, Axis))
+    rule, remedy = _("must be one of {names}", names=", ".join(Axis)), _("did you mean {near!r}?", near=near)
+    raise InputError(value=name, rule=rule, place=place, remedy=remedy if near else "")
 
 
 def _transformer(model: Transformer | Mapping[str, object] | Path | str) -> Transformer:

@@ -1,14 +1,16 @@
 """What is asked for and cannot be: refused before the search, each with its rule."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 
 from evenflow.errors import InputError
 from evenflow.fields import nearest
 from evenflow.language import _
+from evenflow.model import FULL, NONE, SELECT
 from evenflow.predict.limits.checks import check_training
 from evenflow.predict.training import Degrees, Sharding, Training
-from evenflow.ranges import CHUNKS, DEVICES, RANKS, SEQUENCES, Range
+from evenflow.ranges import CHUNKS, DEVICES, MEMORY_BYTES, RANKS, SEQUENCES, Range
 from evenflow.schedule import FAMILIES, family_name
 from evenflow.tune.axes import Axis
 from evenflow.tune.question import Question
@@ -26,6 +28,8 @@ RANGES: dict[Axis, Range] = {
 """The numbers that an axis may have; the others have words."""
 LIMITED = (Axis.TENSOR, Axis.CONTEXT, Axis.EXPERT, Axis.PIPELINE, Axis.CHUNKS, Axis.MICROBATCH)
 """Axes for which a largest value can be given."""
+_KINDS = (NONE, SELECT, FULL)
+_LIMIT = replace(MEMORY_BYTES, is_above=True)
 _SPLIT = (Axis.TENSOR, Axis.CONTEXT, Axis.PIPELINE, Axis.DATA)
 """Axes whose values multiply to the number of devices."""
 
@@ -40,6 +44,11 @@ def check_question(question: Question, *, named: Callable[[str], str] = str) -> 
             do not divide what they split or are above the largest value asked for.
     """
     DEVICES.check(question.devices, place=named("devices"))
+    DEVICES.check(question.topology.domain_devices, place=named("devices_per_node"))
+    _LIMIT.check(question.memory_limit_bytes, place=named("memory_limit_bytes"))
+    if question.recompute not in (None, *_KINDS):
+        rule = _("must be one of {names}", names=", ".join(_KINDS))
+        raise InputError(value=question.recompute, rule=rule, place=named("recompute"))
     check_training(
         Training(
             model=question.model,

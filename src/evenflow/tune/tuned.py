@@ -62,8 +62,8 @@ class Tuned:
         if self.lower_bound_ns <= 0:
             return _("nothing is proven yet of the other configurations: the time ran out first")
         return _(
-            "no configuration of this space is faster than {bound_ms:,.1f} ms in this model (proven); the first is "
-            "within {gap:.2f} % of that",
+            "no configuration of this space is faster than {bound_ms:,.1f} ms in this model (proven): at most "
+            "{gap:.2f} % of the first could be saved",
             bound_ms=self.lower_bound_ns / 1e6,
             gap=100 * self.gap,
         )

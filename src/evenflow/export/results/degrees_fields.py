@@ -1,6 +1,10 @@
 """The degrees of parallelism of a plan, as `evenflow.profiles.plan_degrees` reads them back."""
 
+from dataclasses import replace
+
+from evenflow.model import Plan
 from evenflow.predict.training import Degrees
+from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees
 
 
 def degrees_fields(degrees: Degrees, *, replicas: int = 1) -> dict[str, object]:
@@ -20,4 +24,18 @@ def degrees_fields(degrees: Degrees, *, replicas: int = 1) -> dict[str, object]:
         "chunks": degrees.chunks,
         "sequence_parallel": degrees.sequence_parallel,
         **({} if degrees.context == 1 else {"context_exchange": degrees.context_exchange}),
+    }
+
+
+def kept_degrees(found: PlannedDegrees | MissingDegrees, plan: Plan) -> dict[str, object]:
+    """Return the fields of degrees that were read from a plan file, for another plan of the same model."""
+    if isinstance(found, MissingDegrees):
+        return {"degrees": None, "degrees_missing": found.reason}
+    degrees = replace(found.degrees, pipeline=plan.num_ranks, chunks=plan.num_chunks)
+    capacity = {} if found.expert_capacity is None else {"expert_capacity": found.expert_capacity}
+    return {
+        "degrees": degrees_fields(degrees, replicas=found.replicas),
+        "microbatch": found.microbatch * degrees.data,
+        "sequence": found.sequence,
+        **capacity,
     }

@@ -11,7 +11,7 @@ MODEL = (
 )  # fmt: skip
 ASKED = (
     "tune", *MODEL, "--accelerator", "h100", "--gpus", 8, "--gpus-per-node", 4, "--seq", 2048, "--global-batch", 16,
-    "--max-chunks", 2, "--max-microbatch", 2, "--time-limit", 30,
+    "--max-chunks", 2, "--max-microbatch", 2, "--time-limit", 8,
 )  # fmt: skip
 
 

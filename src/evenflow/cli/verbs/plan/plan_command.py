@@ -15,15 +15,18 @@ from evenflow.cli.shared.plan_pictures import plan_svg
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.shared.targets import target_options
 from evenflow.cli.shared.targets.target_text import block_text
+from evenflow.cli.shared.training.training_options import options_given
 from evenflow.cli.text.best_text import best_text, elsewhere_text
 from evenflow.cli.text.block_text import block_to_paste, without_environment
 from evenflow.cli.text.neighbours_text import neighbour_line, shorter_neighbour
 from evenflow.cli.text.plan_text import no_plan_text, plan_text
 from evenflow.cli.text.tables import binding_note
+from evenflow.cli.verbs.plan.given_model import read_model
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, plan_job, solve_job
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
 from evenflow.export.results.best_fields import best_fields, elsewhere_fields, neighbour_fields
 from evenflow.export.results.comparison_fields import RECOMMENDED
+from evenflow.export.results.degrees_fields import kept_degrees
 from evenflow.export.results.network_fields import network_fields
 from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.language import _
@@ -36,8 +39,12 @@ from evenflow.targets.mindformers.values import environment
 
 @click.command()
 @click.argument("layers", metavar="LAYERS.json")
-@options.RANKS
-@options.MICROBATCHES
+@click.option("--ranks", type=options.RANK_COUNT, help="Pipeline ranks.  [default: those of a plan file]")
+@click.option(
+    "--microbatches",
+    type=options.MICROBATCH_COUNT,
+    help="Microbatches of one step.  [default: those of a plan file]",
+)
 @options.CHUNKS
 @options.MEMORY
 @options.PLAN_SCHEDULE
@@ -85,11 +92,12 @@ from evenflow.targets.mindformers.values import environment
 def plan(**keywords: Any) -> int:
     """Find the shortest step of the model in LAYERS.json that fits in memory, and prove how short it can be.
 
-    LAYERS.json is a layer file; - reads it from standard input. --apply takes a MindFormers training YAML and writes
-    another beside it, with all that the plan decides and otherwise unchanged. With --schedule best, all schedules are
-    tried side by side, with --apply those that MindFormers can run. --schedule search looks for the order of work as
-    well, and bounds the step over any order. --group-size best tries every group size of an interleaved schedule, and
-    the proof is over all of them.
+    LAYERS.json is a layer file; - reads it from standard input. A plan file, such as evenflow tune writes, is one too,
+    and has the ranks, microbatches, schedule, memory limit and messages that are not given here. --apply takes a
+    MindFormers training YAML and writes another beside it, with all that the plan decides and otherwise unchanged. With
+    --schedule best, all schedules are tried side by side, with --apply those that MindFormers can run. --schedule
+    search looks for the order of work as well, and bounds the step over any order. --group-size best tries every group
+    size of an interleaved schedule, and the proof is over all of them.
 
     Exit status: 0 a plan, 2 bad input, 3 infeasible, 4 no plan in the time given, 130 interrupted, 143 ended.
 
@@ -102,9 +110,11 @@ def plan(**keywords: Any) -> int:
       evenflow plan examples/llama2_70b.json --ranks 4 --microbatches 8 --memory 64GB --schedule best
       evenflow plan examples/llama2_70b.json --ranks 8 --microbatches 32 --memory 56GB --schedule search \\
         --split-backward --order order.csv
+      evenflow plan tune.json --json plan.json
     """
-    asked = PlanOptions(**keywords)
-    job = plan_job(asked)
+    given = read_model(keywords["layers"])
+    asked = PlanOptions(**given.completed(keywords, given=options_given()))
+    job = plan_job(asked, given)
     outputs = Outputs(
         {
             "--json": asked.json_file,
@@ -173,6 +183,8 @@ def _fields(answer: Answer, job: PlanJob) -> dict[str, object]:
         fields |= {"target": job.target.name, "target_version": job.version}
     if answer.elsewhere is not None:
         fields["elsewhere"] = elsewhere_fields(answer.elsewhere)
+    if job.degrees is not None and answer.outcome.plan is not None:
+        fields |= kept_degrees(job.degrees, answer.outcome.plan)
     return fields | ({} if answer.outcome.simulation is None else network_fields(answer.outcome.simulation))
 
 

@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from evenflow import solve
 from evenflow.baselines.even_plan import even_plan
 from evenflow.cli.shared import options
-from evenflow.cli.shared.files.input_files import read_network
 from evenflow.cli.shared.group_sizes import check_asked
 from evenflow.cli.shared.layers_per_rank import kept_by_chunks
 from evenflow.cli.shared.targets.target_file import TargetFile
+from evenflow.cli.verbs.plan.given_model import GivenModel
 from evenflow.cli.verbs.plan.plan_options import PlanOptions, Task
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import was_interrupted
 from evenflow.language import _
 from evenflow.model import ANY_CONTENT, Cells, Network, Plan, Request, Sizes, mixing
+from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees
 from evenflow.schedule import FAMILIES, default_family
 from evenflow.solve import BestOutcome, Neighbours, Outcome, ProgressCallback
 from evenflow.solve.best import chunk_counts
@@ -57,6 +58,8 @@ class PlanJob:
     """Framework whose plans alone are tried."""
     version: str
     """Its version; empty without one."""
+    degrees: PlannedDegrees | MissingDegrees | None
+    """What stages of several devices do, by a plan file."""
     looks_elsewhere: bool
     """Whether the plan is compared with what other frameworks could run."""
 
@@ -74,14 +77,18 @@ class Answer:
     """What a quick look at all schedules found, where the plan is for one framework; None where none was taken."""
 
 
-def plan_job(asked: PlanOptions) -> PlanJob:
-    """Read the files and check everything that can be checked before the search.
+def plan_job(asked: PlanOptions, given: GivenModel) -> PlanJob:
+    """Read the other files and check everything that can be checked before the search.
 
     Raises:
         InputError: an option or a file that breaks a rule.
     """
+    planned, network = given.planned, given.network
     limit = options.memory_limit(asked.memory)
     communication = asked.messages.communication(sequence_splits=asked.sequence_splits)
+    if planned is not None:
+        limit = planned.memory_limit_bytes if asked.memory is None else limit
+        communication = communication or planned.communication
     applied, asked = _applied_file(asked)
     target, task = asked.target, asked.task
     version = _version(asked)
@@ -94,7 +101,6 @@ def plan_job(asked: PlanOptions) -> PlanJob:
     )
     if task is Task.ONE_SCHEDULE:
         check_asked(asked.group_size, schedule=schedule, sizes=sizes)
-    network = read_network(asked.layers)
     tries_all = task is Task.BEST_SCHEDULE and asked.chunks is None
     counts = chunk_counts(network, num_ranks=asked.ranks) if tries_all else (num_chunks,)
     most = None if target is None else target.abilities(version).most_chunks
@@ -137,6 +143,7 @@ def plan_job(asked: PlanOptions) -> PlanJob:
         applied_file=applied,
         target=target,
         version=version,
+        degrees=None if planned is None else planned.degrees,
         looks_elsewhere=target is not None and asked.schedule is not None and task is Task.BEST_SCHEDULE,
     )
 

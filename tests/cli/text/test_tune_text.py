@@ -1,0 +1,107 @@
+from dataclasses import replace
+
+import pytest
+
+from evenflow.cli.text.display_width import display_width
+from evenflow.cli.text.tune_text import nothing_text, tune_text
+from evenflow.export.results.tune_fields import TuneSetting
+from evenflow.language import CHINESE, speaking
+from evenflow.predict import prediction as prediction_module
+from evenflow.predict.expected_error import ErrorRange
+from evenflow.predict.training import Degrees
+from evenflow.predict.transformer import Experts
+from tests.predict.trainings import LLAMA, training
+from tests.tune.rankings import QUESTION, candidate, ranking
+
+SETTING = TuneSetting(rows=10, target="megatron", version="0.13", notes=("it was assumed",))
+
+
+@pytest.fixture(autouse=True)
+def tenth(monkeypatch):
+    """Measured steps are within a tenth, so differences of a fortieth can be told."""
+    error = ErrorRange(low=-0.05, high=0.15, runs=12, sources=3, of="ampere, dense")
+    monkeypatch.setattr(prediction_module, "expected_error", lambda *_: error)
+
+
+GOLDEN = """\
+small: 8 layers, 0.2 billion parameters, bf16 on 8 x round, for It
+16 sequences of 2,048 tokens a step, 16.0 GB of memory on a device
+
+#   TP  CP     PP  DP  MBS  schedule     ZeRO  recompute    step ms     ±  tokens/s     MFU  peak GB  free
+1≈   2   1      4   1    1  1f1b            1  none           400.0  10 %  10,240.0  11.8 %     12.0   4.0
+2≈   2   1  2 x 2   2    1  interleaved     1  full 2 of 8    404.0  10 %  10,138.6  11.7 %     15.5   0.5
+3    1   2      1   4    1  1f1b            3  full           500.0  10 %   8,192.0   9.4 %      8.0   8.0
+
+TP, CP, EP, PP x chunks, DP: ways of tensor, context, expert, pipeline and data parallelism; MBS: sequences of a
+microbatch; tokens/s: of a device; free: GB below the limit
+±: four of five measured steps of this kind were within it of the prediction; of the first, from 380 to 460 ms
+≈ cannot be told apart: 2 of 3 are within 2.5 % of the first, the error of a difference between two on the same devices
+
+no configuration of this space is faster than 396.0 ms in this model (proven): at most 1.00 % of the first could be
+saved
+4 legal configurations: 1 refuted by a lower bound, 3 solved, in 1.5 s
+43 combinations are not legal: microbatch 40, tensor 3
+
+the space: 1f1b, interleaved; at most tensor 8, context 2, microbatch 16, chunks 8 (--max-…)
+decided: zero 1
+
+to go on with the first:
+evenflow plan tune.json
+evenflow export tune.json --to megatron
+
+of the model: it was assumed"""
+
+
+def test_golden():
+    assert tune_text(ranking(), SETTING, plan_file="tune.json") == GOLDEN
+
+
+def test_as_many_rows_as_asked_for():
+    text = tune_text(ranking(), replace(SETTING, rows=1), plan_file=None)
+    assert "\n1≈   2   4 " in text, "no column for context, which this row does not split"
+    assert "\n2≈" not in text
+    assert "2 of 3 are within 2.5 %" in text
+    assert "add --json tune.json, then\nevenflow export tune.json --to megatron" in text
+
+
+def test_a_first_that_stands_alone_has_no_mark():
+    ranked = ranking().ranked
+    text = tune_text(ranking(ranked=(ranked[0], ranked[2])), SETTING, plan_file=None)
+    assert "≈" not in text
+
+
+def test_what_was_interrupted_says_so():
+    text = tune_text(ranking(interrupted=True, lower_bound_ns=0.0), SETTING, plan_file=None)
+    assert "interrupted: this is the ranking so far, with its bound" in text
+    assert "nothing is proven yet of the other configurations" in text
+
+
+@pytest.mark.parametrize("language", ["en", CHINESE])
+def test_the_widest_ranking_fits_in_120_columns(language):
+    """Every degree has a column, a long schedule and two kinds are there: then tokens and utilisation give way."""
+    model = replace(LLAMA, layers=128, experts=Experts(count=8, active=2, ffn=1024))
+    wide = candidate(
+        training(
+            model=model,
+            degrees=Degrees(tensor=2, pipeline=16, chunks=8, context=2, data=2, expert=2, expert_tensor=2),
+            schedule="interleaved-less-memory",
+            layout=((1,) * 16,) * 8,
+        ),
+        step_ms=1_234_567.8,
+        gigabytes=15.0,
+        full=((1,) * 16,) * 4 + ((0,) * 16,) * 4,
+    )
+    with speaking(language):
+        lines = tune_text(ranking(ranked=(wide,)), SETTING, plan_file="tune.json").splitlines()
+    assert max(map(display_width, lines)) <= 120
+    row = next(line for line in lines if line.startswith("1  ")).split()
+    assert "full 64 of 128" in " ".join(row) or language == CHINESE
+    assert "1,234,567.8" in row
+    assert "MFU" not in " ".join(lines[:6])
+
+
+def test_nothing_fits():
+    text = nothing_text(ranking(ranked=(), lower_bound_ns=float("inf"), question=replace(QUESTION, fixed={})))
+    assert "no configuration fits" in text
+    assert "43 combinations are not legal: microbatch 40, tensor 3" in text
+    assert "decided" not in text

@@ -1,0 +1,103 @@
+"""The ranking from Python, for a framework by its name."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+import evenflow
+from evenflow.errors import InputError
+from evenflow.predict.training import Software
+from evenflow.targets import tuning
+from evenflow.targets.registry import target_named
+from evenflow.targets.tuning import for_framework
+from evenflow.tune.axes import Axis
+from tests.predict.trainings import DEVICE, LLAMA
+from tests.tune.rankings import QUESTION, ranking
+
+ASKED = {"devices": 4, "global_batch": 8, "sequence": 1024}
+CONFIG = {
+    "model_type": "llama", "hidden_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 8,
+    "num_key_value_heads": 4, "intermediate_size": 4096, "vocab_size": 32000,
+}  # fmt: skip
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The questions that are searched, none of which is."""
+    found = []
+
+    def answer(question, **limits):
+        found.append((question, limits))
+        return ranking(question=question)
+
+    monkeypatch.setattr(tuning, "search", answer)
+    return found
+
+
+def test_a_model_may_be_given_in_four_ways(tmp_path, asked):
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    for model in (LLAMA, CONFIG, tmp_path, str(tmp_path / "config.json")):
+        evenflow.tune(model, DEVICE, **ASKED)
+    models = [question.model for question, _limits in asked]
+    assert models[0] == LLAMA
+    assert [replace(model, name="") for model in models[1:]] == [replace(models[1], name="")] * 3
+    assert (models[1].layers, models[1].hidden, models[1].vocabulary) == (8, 1024, 32000)
+
+
+def test_everything_that_is_given_is_in_the_question(asked):
+    software = Software(captured_graphs=True)
+    tuned = evenflow.tune(
+        LLAMA,
+        "h100",
+        **ASKED,
+        devices_per_node=4,
+        memory_limit_bytes=2**33,
+        precision="fp8",
+        target="megatron",
+        software=software,
+        fixed={"tensor": 2, "schedule": "interleaved"},
+        most={"context": 1},
+        recompute="full",
+        rows=3,
+        time_limit_s=5.0,
+    )
+    question, limits = asked[0]
+    assert tuned.best is tuned.ranked[0]
+    assert (question.topology.accelerator.name, question.topology.domain_devices) == ("h100", 4)
+    assert (question.devices, question.global_batch, question.sequence) == (4, 8, 1024)
+    assert (question.memory_limit_bytes, question.precision, question.recompute) == (2**33, "fp8", "full")
+    assert (question.title, question.software, question.schedules) == ("Megatron-LM", software, ("interleaved",))
+    assert question.fixed == {Axis.TENSOR: 2, Axis.SCHEDULE: "interleaved"}
+    assert question.most == {Axis.CONTEXT: 1}
+    assert (limits["rows"], limits["time_limit_s"]) == (3, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"target": "megatrn"}, "did you mean megatron?"),
+        ({"fixed": {"tensr": 2}}, "must be one of tensor, context"),
+        ({"most": {"chunk": 2}}, "must be one of tensor, context"),
+        ({"devices": 0}, "devices must be an integer from 1"),
+        ({"schedules": ["1f1"]}, "must be one of"),
+        ({"fixed": {"schedule": "1f1"}}, "must be one of"),
+        ({"recompute": "some"}, "recompute must be one of none, select, full"),
+        ({"memory_limit_bytes": 0}, "memory_limit_bytes must be"),
+        ({"time_limit_s": -1}, "time_limit_s must be"),
+        ({"rows": 0}, "rows must be an integer from 1"),
+    ],
+)
+def test_what_cannot_be(changes, message):
+    with pytest.raises(InputError) as caught:
+        evenflow.tune(LLAMA, DEVICE, **{**ASKED, **changes})
+    assert message in str(caught.value)
+
+
+def test_schedules_are_those_that_the_framework_runs():
+    megatron = target_named("megatron")
+    assert for_framework(QUESTION, megatron, None).schedules == ("1f1b", "interleaved")
+    assert for_framework(QUESTION, megatron, None, schedules=("interleaved",)).schedules == ("interleaved",)
+    assert for_framework(QUESTION, None, None).schedules == QUESTION.schedules
+    fixed = replace(QUESTION, fixed={Axis.SCHEDULE: "zbv"})
+    assert for_framework(fixed, None, None).schedules == ("zbv",)

@@ -1,0 +1,58 @@
+"""What no configuration can have is refused; whatever passes leaves configurations or a reason for each."""
+
+from dataclasses import replace
+
+import pytest
+
+from evenflow.errors import InputError
+from evenflow.tune.axes import Axis
+from evenflow.tune.limits import check_question
+from evenflow.tune.space import space_of
+from tests.tune.rankings import QUESTION
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"devices": 0}, "devices must be an integer from 1"),
+        ({"global_batch": 0}, "global_batch must be an integer from 1"),
+        ({"precision": "int3"}, "precision"),
+        ({"schedules": ()}, "schedules must name a schedule"),
+        ({"schedules": ("1f1",)}, "did you mean '1f1b'?"),
+        ({"fixed": {Axis.TENSOR: 3}}, "fixed: tensor must divide the 8 devices, got 3"),
+        ({"fixed": {Axis.EXPERT_TENSOR: 2}}, "fixed: expert-tensor must be 1 for a model without experts"),
+        ({"fixed": {Axis.DATA: 2, Axis.PIPELINE: 8}}, "devices must be a multiple of pipeline x data = 16, got 8"),
+        ({"devices": 16, "fixed": {Axis.PIPELINE: 16}}, "fixed: pipeline must be at most the 8 layers"),
+        ({"fixed": {Axis.ZERO: "5"}}, "fixed: zero must be one of 0, 1, 2, 3"),
+        ({"fixed": {Axis.CONTEXT: True}}, "fixed: context must be an integer"),
+        ({"most": {Axis.TENSOR: -1}}, "most: tensor must be an integer from 1"),
+        ({"most": {Axis.SCHEDULE: 1}}, "must be one of tensor, context"),
+    ],
+)
+def test_what_cannot_be(changes, message):
+    with pytest.raises(InputError) as caught:
+        check_question(replace(QUESTION, **changes))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("axis", "value"),
+    [
+        (Axis.TENSOR, 4), (Axis.CONTEXT, 4), (Axis.PIPELINE, 4), (Axis.DATA, 2), (Axis.CHUNKS, 2),
+        (Axis.MICROBATCH, 4), (Axis.ZERO, 3), (Axis.SCHEDULE, "1f1b"),
+    ],
+)  # fmt: skip
+def test_what_is_fixed_is_in_every_configuration(axis, value):
+    from evenflow.tune.axes import value_of
+
+    question = replace(QUESTION, fixed={axis: value}, most={})
+    check_question(question)
+    legal = space_of(question).legal
+    assert legal
+    assert {str(value_of(training, axis)) for training in legal} == {str(value)}
+
+
+def test_a_fixed_value_may_be_above_what_is_usual():
+    question = replace(QUESTION, fixed={Axis.CHUNKS: 1, Axis.MICROBATCH: 16, Axis.CONTEXT: 4}, most={})
+    legal = space_of(replace(question, global_batch=16)).legal
+    assert {training.degrees.context for training in legal} == {4}

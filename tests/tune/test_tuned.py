@@ -1,0 +1,22 @@
+from tests.tune.rankings import ranking
+
+
+def test_the_summary_has_the_first_rows_and_the_proof():
+    assert ranking().summary() == (
+        "1. tensor 2, pipeline 4, data 1, microbatch 1, 1f1b, recompute none: 400.0 ms\n"
+        "2. tensor 2, pipeline 2 x 2, data 2, microbatch 1, interleaved, recompute full 2 of 8: 404.0 ms\n"
+        "3. tensor 1, pipeline 1, context 2, data 4, microbatch 1, 1f1b, recompute full: 500.0 ms\n"
+        "no configuration of this space is faster than 396.0 ms in this model (proven): at most 1.00 % of the first "
+        "could be saved"
+    )
+
+
+def test_counts():
+    tuned = ranking()
+    assert (len(tuned.candidates), tuned.num_solved, tuned.num_refuted) == (4, 3, 1)
+    assert tuned.gap == 1 - 396 / 400
+
+
+def test_without_a_ranking_the_summary_says_why():
+    assert ranking(ranked=(), lower_bound_ns=float("inf")).summary() == "no configuration fits"
+    assert ranking(ranked=(), lower_bound_ns=1e6).summary() == "no configuration was found in the time given"
