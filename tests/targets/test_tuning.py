@@ -94,6 +94,18 @@ def test_what_cannot_be(changes, message):
     assert message in str(caught.value)
 
 
+def test_what_a_framework_does_is_its_own_unless_it_is_said():
+    for name in ("megatron", "torchtitan"):
+        target = target_named(name)
+        question = for_framework(QUESTION, target, None)
+        assert question.software == target.software(QUESTION.precision)
+        rules = target.degree_rules(target.versions[-1])
+        assert question.rules.shardings == rules.shardings
+        assert [rule.axis for rule in question.rules.rules] == [rule.axis for rule in rules.rules]
+        assert question.abilities == target.abilities(target.versions[-1])
+    assert for_framework(QUESTION, None, None) == QUESTION
+
+
 def test_schedules_are_those_that_the_framework_runs():
     megatron = target_named("megatron")
     assert for_framework(QUESTION, megatron, None).schedules == ("1f1b", "interleaved")

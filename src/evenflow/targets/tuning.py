@@ -107,6 +107,7 @@ def for_framework(
             question,
             abilities=abilities,
             rules=target.degree_rules(known),
+            software=target.software(question.precision),
             title=target.title,
             schedules=usual or abilities.schedules,
         )
