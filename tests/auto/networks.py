@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from evenflow.auto.stages.analytic import AnalyticStages
 from evenflow.auto.stages.candidates import Asker, Candidates, evaluate
+from evenflow.auto.stages.in_flight import in_flight_microbatches
+from evenflow.auto.stages.mixed_recompute import MixedRecompute
 from evenflow.cluster.cluster import Cluster, submeshes
 from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network
 
@@ -38,10 +40,18 @@ def stages(of: Network, cluster: Cluster, *, num_microbatches: int = 8, samples:
     )
 
 
-def everything(provider: AnalyticStages) -> Candidates:
-    """Every stage, without limits."""
+def everything(provider: AnalyticStages, *, schedule: str | None = None) -> Candidates:
+    """Every stage, without limits; with a schedule also those of two recompute kinds that help under its memory."""
+    mixed = None
+    if schedule is not None:
+        live = in_flight_microbatches(
+            schedule,
+            num_microbatches=provider.num_microbatches,
+            most_stages=min(len(provider.kinds), provider.cluster.num_devices),
+        )
+        mixed = MixedRecompute(provider=provider, memory_limit_bytes=provider.cluster.memory_bytes, in_flight=live)
     return evaluate(
-        Asker(provider),
+        Asker(provider, mixed),
         submeshes(provider.cluster),
         num_microbatches=provider.num_microbatches,
         first_in_flight=1,

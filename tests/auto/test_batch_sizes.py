@@ -12,7 +12,7 @@ from evenflow.auto.batch_sizes import divisors, plan_batches  # noqa: E402
 from evenflow.auto.deadline import Deadline  # noqa: E402
 from evenflow.auto.planner import plan_row  # noqa: E402
 from evenflow.auto.stages.request import TwoLevelRequest  # noqa: E402
-from evenflow.auto.stages.tried_batch import BatchOutcome  # noqa: E402
+from evenflow.auto.tried_batch import BatchOutcome  # noqa: E402
 from evenflow.cluster.cluster import Cluster, Link  # noqa: E402
 from evenflow.cluster.reached import Reached  # noqa: E402
 from evenflow.errors import InputError  # noqa: E402

@@ -13,8 +13,8 @@ from dataclasses import replace
 from evenflow.auto.planner import AutoPlan, SearchedRow, search_row
 from evenflow.auto.sharding.least_work import LeastWork, least_work
 from evenflow.auto.stages.request import TwoLevelRequest, silent
-from evenflow.auto.stages.tried_batch import BatchOutcome, TriedBatch
 from evenflow.auto.trace.captured_layers import capture_layers
+from evenflow.auto.tried_batch import BatchOutcome, TriedBatch
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.ranges import SEQUENCES

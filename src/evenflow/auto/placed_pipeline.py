@@ -248,13 +248,14 @@ def _refined_simulation(refined: Refined) -> Simulation:
 
 def simulated(plan: TwoLevelPlan, provider: ShardedStages) -> Simulation:
     """Simulate a two-level plan with the time of each message."""
+    by_kind = [stage.cost.layers_by_kind(stage.end - stage.first) for stage in plan.stages]
     pipeline = Plan(
         schedule=plan.schedule,
         num_microbatches=plan.num_microbatches,
         layers=(tuple(stage.end - stage.first for stage in plan.stages),),
         recompute={
-            kind: (tuple((stage.end - stage.first) * (stage.cost.recompute == kind) for stage in plan.stages),)
-            for kind in {stage.cost.recompute for stage in plan.stages} - {NONE}
+            kind: (tuple(counts.get(kind, 0) for counts in by_kind),)
+            for kind in dict.fromkeys(kind for counts in by_kind for kind in counts if kind != NONE)
         },
     )
     found = simulate(_network(plan, provider), pipeline, communication=plan.communication)

@@ -19,8 +19,8 @@ from evenflow.auto.stages.plain_grids import with_plain_grids
 from evenflow.auto.stages.request import TwoLevelRequest, silent
 from evenflow.auto.stages.sharded_stages import ShardedStages
 from evenflow.auto.stages.stage_search import plan_stages
-from evenflow.auto.stages.tried_batch import TriedBatch
 from evenflow.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
+from evenflow.auto.tried_batch import TriedBatch
 from evenflow.auto.wording.stage_use import StageUse
 from evenflow.cluster import Cluster, MeshPlan, Submesh
 from evenflow.interruption import answer_exists, was_interrupted
@@ -73,16 +73,10 @@ class AutoPlan:
 
     @property
     def status(self) -> Status:
-        """Whether the model fits, and whether the plan is proven to be the shortest."""
-        if self.two_level is None:
+        """Whether the model fits, and whether no plan that `lower_bound_ns` speaks of has a shorter simulated step."""
+        if self.pipeline is None:
             return Status.INFEASIBLE
-        if self.provider.left_out:
-            return Status.FEASIBLE
-        if self.is_own:
-            return Status.FEASIBLE
-        if self.refined:
-            return self.refined.outcome.status
-        is_proven = self.two_level.step_ns == self.two_level.lower_bound_ns
+        is_proven = self.lower_bound_ns == int(self.simulation.makespan_ns)
         return Status.OPTIMAL if is_proven else Status.FEASIBLE
 
     @property
@@ -97,8 +91,8 @@ class AutoPlan:
     def lower_bound_ns(self) -> int | None:
         """Nanoseconds that no simulated step undercuts; None for a plan that was priced, not searched.
 
-        Of stages on submeshes, each with one of the provider's shardings and one recompute kind, in any order of whole
-        backwards that holds as many microbatches as the schedule; where `bound_holds_for_all`, of any plan.
+        Of stages on submeshes, each with one of the provider's shardings and at most two recompute kinds, in any order
+        of whole backwards that holds as many microbatches as the schedule; where `bound_holds_for_all`, of any plan.
         """
         if self.pipeline is None or self.is_own:
             return None

@@ -1,8 +1,8 @@
 """Refines a two-level plan by the exact solver: uneven layers, recomputation layer by layer, another schedule.
 
-Equation 2 gives a stage one sharding and one recompute kind and assumes that messages cost nothing in the steady
-state. Where all stages have equal submeshes the pipeline is an ordinary one with submeshes as ranks: evenflow's solver
-then chooses layers and recomputation of every cell under the exact simulation, for several schedules.
+Equation 2 gives a stage one sharding and at most two recompute kinds and assumes that messages cost nothing in the
+steady state. Where all stages have equal submeshes the pipeline is an ordinary one with submeshes as ranks: evenflow's
+solver then chooses layers and recomputation of every cell under the exact simulation, for several schedules.
 """
 
 import math

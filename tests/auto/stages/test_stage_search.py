@@ -29,7 +29,7 @@ CLUSTERS = st.builds(
 def test_pruning_loses_nothing(forwards: list[int], cluster: Cluster, num_microbatches: int, name: str) -> None:
     provider = stages(network(forwards), cluster, num_microbatches=num_microbatches)
     answer = plan_stages(provider, schedule=name)
-    costs = everything(provider).costs
+    costs = everything(provider, schedule=name).costs
     most = min(len(forwards), cluster.num_devices)
     sizes = {
         "num_devices": cluster.num_devices,

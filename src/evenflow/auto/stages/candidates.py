@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evenflow.auto.stages.dynamic_program import CandidateCosts
+from evenflow.auto.stages.mixed_recompute import MixedRecompute
 from evenflow.auto.stages.stage_provider import StageCost, StageProvider
 from evenflow.cluster import Submesh
 
@@ -87,8 +88,10 @@ def pareto(costs: Iterable[StageCost]) -> tuple[StageCost, ...]:
 class Asker:
     """A memory of a provider's answers, which asks once for equal runs of layers."""
 
-    def __init__(self, provider: StageProvider) -> None:
+    def __init__(self, provider: StageProvider, mixed: MixedRecompute | None = None) -> None:
+        """`mixed` adds stages with two recompute kinds to those of one."""
         self.provider = provider
+        self.mixed = mixed
         self.known: dict[Hashable, tuple[StageCost, ...]] = {}
 
     def ask(self, runs: Sequence[tuple[int, int, Submesh]]) -> list[tuple[StageCost, ...]]:
@@ -97,7 +100,9 @@ class Asker:
         keys = [(kinds[first:end], shape) for first, end, shape in runs]
         for key, run in zip(keys, runs, strict=True):
             if key not in self.known:
-                self.known[key] = pareto(self.provider.options(*run))
+                pure = self.provider.options(*run)
+                more = self.mixed.options(*run, pure) if self.mixed else []
+                self.known[key] = pareto([*pure, *more])
         return [self.known[key] for key in keys]
 
 

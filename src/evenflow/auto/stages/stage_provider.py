@@ -23,7 +23,29 @@ class StageCost:
     """Bytes for each microbatch in flight."""
     sharding: MeshSharding
     recompute: str = NONE
-    """The kind of all its layers."""
+    """The kind of all its layers, or of the first of them."""
+    rest: tuple[str, int] | None = None
+    """The kind of the last layers, and how many there are, where it is another."""
+
+    def layers_by_kind(self, num_layers: int) -> dict[str, int]:
+        """Return how many of so many layers have each recompute kind.
+
+        >>> from evenflow.auto.stages.mesh_sharding import MeshSharding
+        >>> sizes = {"forward_ns": 1, "backward_ns": 2, "static_bytes": 3, "activation_bytes": 4}
+        >>> cost = StageCost(**sizes, sharding=MeshSharding((1, 1)), recompute="full", rest=("none", 3))
+        >>> cost.layers_by_kind(8)
+        {'full': 5, 'none': 3}
+        """
+        if self.rest is None:
+            return {self.recompute: num_layers}
+        kind, count = self.rest
+        return {self.recompute: num_layers - count, kind: count}
+
+    def recompute_words(self, num_layers: int) -> str:
+        """Return the kind of all of so many layers, or text such as ``full 17, comm 15``."""
+        if self.rest is None:
+            return self.recompute
+        return ", ".join(f"{kind} {count}" for kind, count in self.layers_by_kind(num_layers).items())
 
     @property
     def cost_ns(self) -> int:

@@ -10,6 +10,7 @@ from evenflow.auto.deadline import Deadline
 from evenflow.auto.stages.candidates import Asker, Candidates, evaluate
 from evenflow.auto.stages.dynamic_program import StagePlan, StagePlans, has_plan, least_memory_bytes
 from evenflow.auto.stages.in_flight import assumed_schedule, in_flight_microbatches
+from evenflow.auto.stages.mixed_recompute import MixedRecompute
 from evenflow.auto.stages.stage_provider import StageCost, StageProvider
 from evenflow.auto.stages.threshold_search import NEAR_PERCENT, best_stages
 from evenflow.auto.stages.two_level_plan import (
@@ -45,7 +46,7 @@ def plan_stages(
     """
     family = assumed_schedule(schedule)
     deadline = deadline or Deadline.after(math.inf)
-    search = _StageSearch(asker=Asker(provider), schedule=family, num_stages=num_stages, deadline=deadline)
+    search = _StageSearch(provider=provider, schedule=family, num_stages=num_stages, deadline=deadline)
     candidates = search.candidates()
     plans = search.best(candidates)
     shortage = None
@@ -65,7 +66,7 @@ def plan_stages(
 def has_even_plan(provider: StageProvider, *, schedule: str, num_stages: int | None = None) -> bool:
     """Tell whether a pipeline of equal submeshes with evenly many layers fits: whether there is a plan, but quickly."""
     family, never = assumed_schedule(schedule), Deadline.after(math.inf)
-    search = _StageSearch(asker=Asker(provider), schedule=family, num_stages=num_stages, deadline=never)
+    search = _StageSearch(provider=provider, schedule=family, num_stages=num_stages, deadline=never)
     return any(True for _step in search._even_steps())
 
 
@@ -73,15 +74,18 @@ def has_even_plan(provider: StageProvider, *, schedule: str, num_stages: int | N
 class _StageSearch:
     """A search on one cluster, with the costs of its stages."""
 
-    asker: Asker
+    provider: StageProvider
     schedule: str
     num_stages: int | None
     """Stages that there must be; None: any number."""
     deadline: Deadline
 
-    @property
-    def provider(self) -> StageProvider:
-        return self.asker.provider
+    @cached_property
+    def asker(self) -> Asker:
+        mixed = MixedRecompute(
+            provider=self.provider, memory_limit_bytes=self.cluster.memory_bytes, in_flight=self.in_flight
+        )
+        return Asker(self.provider, mixed)
 
     @property
     def cluster(self) -> Cluster:
@@ -184,7 +188,7 @@ def _enough_nodes(search: _StageSearch) -> int | None:
 
     def enough(num_nodes: int) -> bool:
         larger = replace(search.cluster, num_nodes=num_nodes)
-        other = replace(search, asker=Asker(search.provider.on(larger)))
+        other = replace(search, provider=search.provider.on(larger))
         candidates = other.candidates_within(larger.memory_bytes, None)
         try:
             return has_plan(

@@ -76,8 +76,8 @@ def _answer(result: "AutoPlan", seconds: float) -> Iterator[str]:
         return
     gap = 100 * (1 - two_level.lower_bound_ns / two_level.step_ns)
     yield _(
-        "stages: {step_ms:,.3f} ms by the pipeline's equation, no other stages take less than {bound_ms:,.3f} ms "
-        "(gap {gap:.2f} %)",
+        "stages: {step_ms:,.3f} ms by the pipeline's equation; no stages with these shardings, and at most two "
+        "recompute kinds each, take less than {bound_ms:,.3f} ms (gap {gap:.2f} %)",
         step_ms=milliseconds(two_level.step_ns),
         bound_ms=milliseconds(two_level.lower_bound_ns),
         gap=gap,
@@ -91,8 +91,8 @@ def _answer(result: "AutoPlan", seconds: float) -> Iterator[str]:
             )
             if result.bound_holds_for_all
             else _(
-                "bound: no stages on submeshes with these shardings, in any order of whole backwards, take less than "
-                "{bound_ms:,.3f} ms simulated",
+                "bound: no stages on submeshes with these shardings and at most two recompute kinds each, in any order "
+                "of whole backwards, take less than {bound_ms:,.3f} ms simulated",
                 bound_ms=milliseconds(bound_ns),
             )
         )
@@ -185,7 +185,7 @@ def _batches(result: "AutoPlan") -> str:
     """Return the sizes of a microbatch that were considered, with a mark at the answer's."""
     if not result.batches:
         return ""
-    from evenflow.auto.stages.tried_batch import BatchOutcome
+    from evenflow.auto.tried_batch import BatchOutcome
 
     words = {
         BatchOutcome.PLANNED: _("planned"),

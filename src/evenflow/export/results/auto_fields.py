@@ -15,8 +15,8 @@ if TYPE_CHECKING:  # loads torch
     from evenflow.auto.placed_pipeline import PlacedStage
     from evenflow.auto.planner import AutoPlan
     from evenflow.auto.refine import Refined
-    from evenflow.auto.stages.tried_batch import TriedBatch
     from evenflow.auto.stages.two_level_plan import PlainGrid, TwoLevelPlan
+    from evenflow.auto.tried_batch import TriedBatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ def _two_level(plan: "TwoLevelPlan", result: "AutoPlan") -> dict[str, object]:
                 "submesh": list(stage.submesh),
                 "sharding": str(stage.cost.sharding),
                 "words": result.use((stage.first, stage.end), stage.submesh, stage.cost.sharding).words,
-                "recompute": stage.cost.recompute,
+                "recompute": stage.cost.recompute_words(stage.end - stage.first),
             }
             for stage in plan.stages
         ],
