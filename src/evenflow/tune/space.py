@@ -39,7 +39,7 @@ def space_of(question: Question) -> Space:
     """Return the space of a question."""
     space = Space()
     for training in _combinations(question):
-        refusal = next(_refusals(question, training), None)
+        refusal = next(refusals(question, training), None)
         if refusal is None:
             space.legal.append(training)
         else:
@@ -61,7 +61,8 @@ def most_of(question: Question) -> dict[Axis, int]:
     return {axis: max(most, fixed.get(axis, 1)) for axis, most in usual.items()} | dict(question.most)
 
 
-def _refusals(question: Question, training: Training) -> Iterator[InputError]:
+def refusals(question: Question, training: Training) -> Iterator[InputError]:
+    """Yield the rules that a configuration breaks, whatever is decided or the largest value."""
     yield from question.rules.refusals(training, title=question.title)
     try:
         check_training(training, question.topology.accelerator)
@@ -81,16 +82,16 @@ def _combinations(question: Question) -> Iterator[Training]:
     """Yield all combinations of values, legal or not."""
     model, devices, most = question.model, question.devices, most_of(question)
     experts = model.experts
-    for tensor in _values(question, Axis.TENSOR, _divisors(devices, most=most[Axis.TENSOR])):
-        for context in _values(question, Axis.CONTEXT, _divisors(devices // tensor, most=most[Axis.CONTEXT])):
+    for tensor in _values(question, Axis.TENSOR, divisors(devices, most=most[Axis.TENSOR])):
+        for context in _values(question, Axis.CONTEXT, divisors(devices // tensor, most=most[Axis.CONTEXT])):
             left = devices // (tensor * context)
-            pipelines = _divisors(left, most=min(model.layers, most.get(Axis.PIPELINE, left)))
+            pipelines = divisors(left, most=min(model.layers, most.get(Axis.PIPELINE, left)))
             for pipeline in _values(question, Axis.PIPELINE, pipelines):
                 data = left // pipeline
                 if question.fixed.get(Axis.DATA, data) != data:
                     continue
                 of_stage = tensor * context * data
-                ways = _divisors(of_stage, most=min(experts.count, most.get(Axis.EXPERT, of_stage))) if experts else [1]
+                ways = divisors(of_stage, most=min(experts.count, most.get(Axis.EXPERT, of_stage))) if experts else [1]
                 for expert in _values(question, Axis.EXPERT, ways):
                     for split in _expert_tensors(question, tensor, expert):
                         for sharding in _values(question, Axis.ZERO, question.rules.known(pipeline)):
@@ -110,7 +111,7 @@ def _combinations(question: Question) -> Iterator[Training]:
 
 def _with_batch(question: Question, degrees: Degrees, most: dict[Axis, int]) -> Iterator[Training]:
     of_copy = question.global_batch // degrees.data
-    for microbatch in _values(question, Axis.MICROBATCH, _divisors(of_copy, most=most[Axis.MICROBATCH])):
+    for microbatch in _values(question, Axis.MICROBATCH, divisors(of_copy, most=most[Axis.MICROBATCH])):
         for schedule, chunks in _orders(question, degrees.pipeline, most):
             yield Training(
                 model=question.model,
@@ -120,7 +121,7 @@ def _with_batch(question: Question, degrees: Degrees, most: dict[Axis, int]) -> 
                 sequence=question.sequence,
                 precision=question.precision,
                 schedule=schedule,
-                layout=_dealt(question.model.layers, degrees.pipeline, chunks),
+                layout=dealt(question.model.layers, degrees.pipeline, chunks),
                 software=question.software,
             )
 
@@ -157,11 +158,12 @@ def _values(question: Question, axis: Axis, values: Iterable[_Value]) -> Iterato
             yield value
 
 
-def _divisors(number: int, *, most: int) -> list[int]:
+def divisors(number: int, *, most: int) -> list[int]:
+    """Return the numbers up to `most` that divide a number."""
     return [each for each in range(1, min(number, most) + 1) if number % each == 0]
 
 
-def _dealt(layers: int, pipeline: int, chunks: int) -> tuple[tuple[int, ...], ...]:
+def dealt(layers: int, pipeline: int, chunks: int) -> tuple[tuple[int, ...], ...]:
     """Return the layers of every cell [chunk][rank] as evenly as they can be dealt."""
     cells = pipeline * chunks
     each, rest = divmod(layers, cells)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from evenflow.cli.text.tune_explain_text import explain_text
 from evenflow.predict.work import Spent
+from evenflow.tune.answers.explain import COMPUTE, RECOMPUTATION, Change, Difference, PartDifference
 from evenflow.tune.axes import Axis
-from evenflow.tune.explain import COMPUTE, RECOMPUTATION, Change, Difference, PartDifference
 
 GB = 2**30
 TENSOR = Change(axis=Axis.TENSOR, first=4, other=8)

@@ -6,7 +6,7 @@ from evenflow.cli.text.display_width import wrapped
 from evenflow.cli.text.predict_text import part_name
 from evenflow.cli.text.tables import aligned
 from evenflow.language import _
-from evenflow.tune.explain import COMPUTE, RECOMPUTATION, Change, Difference, PartDifference, whole
+from evenflow.tune.answers.explain import COMPUTE, RECOMPUTATION, Change, Difference, PartDifference, whole
 
 WIDTH = 120
 _TENTH = 1e5

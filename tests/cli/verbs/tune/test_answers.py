@@ -44,3 +44,18 @@ def test_a_row_that_cannot_be_is_refused_before_the_search(evenflow, number, mes
     result = evenflow(*ASKED, "--explain", number)
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
+
+
+def test_one_step_away(evenflow, folder):
+    result = evenflow(*QUICK, "--neighbours", "--json", "tune.json")
+    assert result.exit_code == 0, result.output
+    found = json.loads((folder / "tune.json").read_text())
+    near = {(one["axis"], one["then"]): one for one in found["neighbours"]}
+    assert len(near) == len(found["neighbours"]) >= 4
+    for (axis, value), one in near.items():
+        assert one["now"] == found["ranked"][0].get(axis, one["now"]) != value
+        if one["step_ms"] is not None:
+            assert one["values"][axis] == value
+            assert one["more_share"] == pytest.approx(one["step_ms"] / found["step_ms"] - 1)
+            assert f"{one['step_ms']:,.1f}" in result.stdout
+    assert "one step away from #1" in result.stdout

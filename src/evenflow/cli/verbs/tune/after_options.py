@@ -20,6 +20,11 @@ _OPTIONS = (
         metavar="N",
         help="Say why row N is not the first, by part of the step.",
     ),
+    _of_answers(
+        "--neighbours",
+        is_flag=True,
+        help="Price every axis one step away from the first row, or say why that cannot be.",
+    ),
 )
 
 
@@ -28,6 +33,7 @@ class AfterOptions:
     """What was given of them."""
 
     explain: int | None
+    neighbours: bool
 
     def check(self, *, rows: int) -> None:
         """Refuse a row that the table will not have; raises InputError."""

@@ -4,13 +4,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.text.tune_explain_text import explain_text
+from evenflow.cli.text.tune_neighbours_text import neighbours_text
 from evenflow.cli.verbs.tune.after_options import AfterOptions
-from evenflow.export.results.tune_answers import difference_fields
-from evenflow.language import _n
-from evenflow.tune.explain import Difference, difference
+from evenflow.export.results.tune_answers import difference_fields, neighbour_fields
+from evenflow.interruption import was_interrupted
+from evenflow.language import _, _n
+from evenflow.predict.training import Training
+from evenflow.tune.answers.alone import solved
+from evenflow.tune.answers.explain import Difference, difference
+from evenflow.tune.answers.neighbours import Neighbour, neighbours
+from evenflow.tune.candidate import Candidate
 from evenflow.tune.ties import tied
 from evenflow.tune.tuned import Tuned
+
+_SECONDS = 1.0
+"""Of a configuration that is solved for an answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +45,19 @@ class Answers:
                     number=number,
                 )
 
+        best = self.tuned.best
+        if self.asked.neighbours and best is not None:
+            yield neighbours_text(best, self._neighbours)
+
     def fields(self) -> dict[str, object]:
         """Return the fields of the answers."""
-        if self._explained is None:
-            return {}
-        return {"explained": {"rank": self.asked.explain, **difference_fields(self._explained)}}
+        found: dict[str, object] = {}
+        if self._explained is not None:
+            found["explained"] = {"rank": self.asked.explain, **difference_fields(self._explained)}
+        best = self.tuned.best
+        if self.asked.neighbours and best is not None:
+            found["neighbours"] = [neighbour_fields(best, one) for one in self._neighbours]
+        return found
 
     @cached_property
     def _explained(self) -> Difference | None:
@@ -48,3 +66,20 @@ class Answers:
         if number is None or number > len(ranked):
             return None
         return difference(ranked[0], ranked[number - 1])
+
+    @cached_property
+    def _neighbours(self) -> tuple[Neighbour, ...]:
+        """What is one step away from the first row, until a signal comes."""
+        best, found = self.tuned.best, []
+        assert best is not None
+        with shown_step(_("looking one step away")):
+            for one in neighbours(best, self._solved):
+                found.append(one)
+                if was_interrupted():
+                    break
+        return tuple(found)
+
+    def _solved(self, training: Training) -> Candidate | None:
+        """Return a configuration as the rows are solved, the one of the ranking where that is."""
+        known = next((one for one in self.tuned.ranked if one.training == training and one.status is not None), None)
+        return known or solved(self.tuned.question, training, time_limit_s=_SECONDS)

@@ -9,9 +9,9 @@ from evenflow.model import Plan
 from evenflow.predict.prediction import BUBBLE, OPTIMIZER, STEP, PartTime
 from evenflow.predict.training import Degrees, Training
 from evenflow.predict.work import Spent
+from evenflow.tune.answers.explain import COMPUTE, RECOMPUTATION, difference, whole
 from evenflow.tune.axes import Axis
 from evenflow.tune.candidate import Candidate, Found, Pricing
-from evenflow.tune.explain import COMPUTE, RECOMPUTATION, difference, whole
 from tests.tune.test_search import question
 
 TIMES = st.floats(0, 1e12)

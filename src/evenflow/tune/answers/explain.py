@@ -115,9 +115,12 @@ def difference(first: Candidate, other: Candidate) -> Difference:
 
 
 def changes_between(first: Candidate, other: Candidate) -> tuple[Change, ...]:
-    """Return the axes on which two configurations differ."""
+    """Return the axes on which two configurations differ, those of experts only for a model that has some."""
+    experts = () if first.training.model.experts is not None else (Axis.EXPERT, Axis.EXPERT_TENSOR)
     found = (
-        Change(axis=axis, first=value_of(first.training, axis), other=value_of(other.training, axis)) for axis in Axis
+        Change(axis=axis, first=value_of(first.training, axis), other=value_of(other.training, axis))
+        for axis in Axis
+        if axis not in experts
     )
     return tuple(change for change in found if change.first != change.other)
 

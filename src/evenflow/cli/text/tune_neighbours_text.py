@@ -1,0 +1,56 @@
+"""What is one step away from a configuration, as text."""
+
+from collections.abc import Sequence
+
+from evenflow.cli.text.display_width import wrapped
+from evenflow.cli.text.tables import aligned
+from evenflow.cli.text.tune_explain_text import WIDTH, gigabytes, ms
+from evenflow.language import _
+from evenflow.tune.answers.explain import changes_between
+from evenflow.tune.answers.neighbours import Neighbour
+from evenflow.tune.axes import value_of
+from evenflow.tune.candidate import Candidate
+
+
+def neighbours_text(chosen: Candidate, found: Sequence[Neighbour]) -> str:
+    """Return a table of what each step would cost, and of why some cannot be made."""
+    title = _("one step away from #1 on each axis, with the layers and recomputation that are best there")
+    rows = [row for one in found if (row := _row(chosen, one)) is not None]
+    header = [_("axis"), _("now"), _("then"), _("step ms"), _("more ms"), "%", _("peak GB"), _("with it")]
+    table = aligned(header, rows, left={0, len(header) - 1})
+    reasons = [line for one in found for line in _reason(one)]
+    return "\n".join([*wrapped(title, WIDTH), table, *reasons])
+
+
+def _row(chosen: Candidate, one: Neighbour) -> list[str] | None:
+    """Return a row for a neighbour that has a step."""
+    candidate = one.candidate
+    if candidate is None or candidate.found is None:
+        return None
+    more_ns = candidate.step_ns - chosen.step_ns
+    return [
+        str(one.axis),
+        str(value_of(chosen.training, one.axis)),
+        str(one.value),
+        ms(candidate.step_ns),
+        f"{more_ns / 1e6 + 0.0:+,.1f}",
+        f"{100 * more_ns / chosen.step_ns + 0.0:+.1f}",
+        gigabytes(max(candidate.found.rank_bytes)),
+        ", ".join(
+            f"{change.axis} {change.other}" for change in changes_between(chosen, candidate) if change.axis != one.axis
+        ),
+    ]
+
+
+def _reason(one: Neighbour) -> list[str]:
+    """Return why a neighbour has no step."""
+    name = f"{one.axis} {one.value}"
+    if one.refusal is not None:
+        refusal = one.refusal
+        return wrapped(_("{name} cannot be: {place} {rule}", name=name, place=refusal.place, rule=refusal.rule), WIDTH)
+    if one.candidate is None or one.candidate.found is not None:
+        return []
+    if one.missing_bytes is None:
+        return wrapped(_("{name}: no plan was found in the time given", name=name), WIDTH)
+    missing = gigabytes(one.missing_bytes + 2**30 // 20)  # never 0.0
+    return wrapped(_("{name} does not fit: {missing} GB of memory are missing", name=name, missing=missing), WIDTH)
