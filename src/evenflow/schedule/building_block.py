@@ -106,6 +106,8 @@ class _Squeeze:
     """Stages and microbatches of the weight gradients that could run, one queue per rank."""
     num_weights: list[int] = field(init=False)
     """Number of weight gradients that every rank has run."""
+    left: list[list[int] | None] = field(init=False)
+    """Steps of the block that a rank has not ended, in the order of the block; None: to be sorted anew."""
 
     def __post_init__(self) -> None:
         num_ranks = len(self.block)
@@ -113,6 +115,7 @@ class _Squeeze:
         self.counts = [[0] * 4 for _ in range(num_ranks)]
         self.waiting = [deque() for _ in range(num_ranks)]
         self.num_weights = [0] * num_ranks
+        self.left = [None] * num_ranks
 
     def run(self) -> int:
         """Fill `orders` and return the number of units that they take."""
@@ -175,6 +178,7 @@ class _Squeeze:
         ahead = repeated.times * repeated.microbatches
         for rank, waiting in enumerate(self.waiting):
             self.counts[rank] = [count + ahead for count in self.counts[rank]]
+            self.left[rank] = None
             self.num_weights[rank] += 2 * ahead
             self.waiting[rank] = deque((stage, microbatch + ahead) for stage, microbatch in waiting)
 
@@ -194,6 +198,7 @@ class _Squeeze:
         if op == Op.I:
             waiting.append((stage, microbatch))
         counts[step] += 1
+        self.left[rank] = None
         return True
 
     def _next_step(self, rank: int) -> int | None:
@@ -205,17 +210,23 @@ class _Squeeze:
         """
         counts = self.counts[rank]
         take_early = (self.warmup and counts[3] == 0) or (self.cooldown and counts[0] == self.num_microbatches)
-        starts = [start + PERIOD * count for start, count in zip(self.block[rank], counts, strict=True)]
-        left = [step for step in range(4) if counts[step] < self.num_microbatches]
+        left = self.left[rank]
+        if left is None:
+            starts = self._starts(rank)
+            steps = [step for step in range(4) if counts[step] < self.num_microbatches]
+            left = self.left[rank] = sorted(steps, key=starts.__getitem__)
         if not take_early:
-            first = min(left, key=starts.__getitem__) if left else None
-            return first if first is not None and self._is_ready(rank, first) else None
-        for place, step in enumerate(sorted(left, key=starts.__getitem__)):
+            return left[0] if left and self._is_ready(rank, left[0]) else None
+        for place, step in enumerate(left):
             if self._is_ready(rank, step) and (
-                place == 0 or step >= _NUM_FORWARDS or self._peak_before(rank, starts, starts[step]) < self.most_live
+                place == 0 or step >= _NUM_FORWARDS or self._peak_before(rank, step) < self.most_live
             ):
                 return step
         return None
+
+    def _starts(self, rank: int) -> list[int]:
+        """Return the units of the next microbatch of every step in the block."""
+        return [start + PERIOD * count for start, count in zip(self.block[rank], self.counts[rank], strict=True)]
 
     def _is_ready(self, rank: int, step: int) -> bool:
         """Return whether the input of the next microbatch of `step` has been computed in an earlier unit."""
@@ -228,8 +239,10 @@ class _Squeeze:
             return self.ended[rank + 1][step] > number
         return step == 0 or self.ended[rank][step - 1] > number  # the turns of the V, and the first stage
 
-    def _peak_before(self, rank: int, starts: list[int], end: int) -> int:
-        """Return the most activations live while the rank runs all that stands before `end`, where gradients free."""
+    def _peak_before(self, rank: int, later: int) -> int:
+        """Return the most activations live while the rank runs all that stands before step `later`; gradients free."""
+        starts = self._starts(rank)
+        end = starts[later]
         events = [
             (unit, 1 if step < _NUM_FORWARDS else -1)
             for step in range(4)

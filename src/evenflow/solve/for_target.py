@@ -80,8 +80,10 @@ def solve_for_target(
     for name, count in pairs:
         ways_of_sizes = recompute_ways(request_of(count), abilities)
         ways |= {way.rule: way for way in ways_of_sizes}
-        for size in _group_sizes(request_of(count), name, abilities, which=group_sizes):
-            entries += _entries(ways_of_sizes, schedule=name, num_chunks=count, group_size=size, floor_ns=floors[count])
+        for size in group_sizes_for(request_of(count), name, abilities, which=group_sizes):
+            entries += entries_of_ways(
+                ways_of_sizes, schedule=name, num_chunks=count, group_size=size, floor_ns=floors[count]
+            )
     if not entries:
         raise InputError(
             value=request.sizes.num_microbatches,
@@ -113,7 +115,7 @@ def solve_for_target(
     return _for_all(found, title=title, problem=problem, less=ways[best.rule].less if best.rule else None)
 
 
-def _entries(
+def entries_of_ways(
     ways: Sequence[RecomputeWay], *, schedule: str, num_chunks: int, group_size: int | None, floor_ns: int
 ) -> list[Entry]:
     """Return an entry for each way of recomputing, with the bounding ones that cover it."""
@@ -199,7 +201,7 @@ def _pairs(
     return kept
 
 
-def _group_sizes(request: Request, schedule: str, abilities: Abilities, *, which: GroupSizes) -> list[int | None]:
+def group_sizes_for(request: Request, schedule: str, abilities: Abilities, *, which: GroupSizes) -> list[int | None]:
     """Return the group sizes to try of those that can be run, the usual one first where it is among them."""
     if not FAMILIES[schedule].has_groups or request.sizes.num_chunks == 1:
         return [None]

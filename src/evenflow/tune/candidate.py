@@ -17,6 +17,7 @@ from evenflow.schedule import schedule_of as order_of
 from evenflow.solve.outcome import Status
 from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.tune.axes import schedule_of
+from evenflow.tune.binding import Limited, limited
 from evenflow.tune.orders import Orders
 from evenflow.tune.question import Question
 
@@ -61,6 +62,14 @@ class Candidate:
     def prediction(self) -> Prediction | None:
         """The whole prediction of that step, simulated anew: for configurations that are shown."""
         return None if self.plan is None else self.pricing.predicted(self.training, self.plan)
+
+    @property
+    def limited(self) -> Limited | None:
+        """What limits that step."""
+        if self.found is None:
+            return None
+        limit_bytes = self.pricing.question.memory_limit_bytes
+        return limited(self.found.parts, self.found.rank_bytes, limit_bytes=limit_bytes)
 
     @property
     def split(self) -> Hashable:

@@ -1,8 +1,15 @@
 """A first plan of a configuration in milliseconds: layers dealt by time, each rank with what it must recompute."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from evenflow.predict.training import Training
-from evenflow.solve.search.dealing import first_plan
+from evenflow.simulate import Integers
+from evenflow.solve.problem import Problem
+from evenflow.solve.recompute_ways import RecomputeWay
+from evenflow.solve.search.dealing import dealt, first_plan
 from evenflow.tune.candidate import Found, Pricing
+from evenflow.tune.variants import variants_of
 
 
 def coarse(pricing: Pricing, training: Training) -> Found | None:
@@ -10,6 +17,36 @@ def coarse(pricing: Pricing, training: Training) -> Found | None:
     request = pricing.request(training, transfer_ns=pricing.message_ns(training))
     if request.network.num_layers < request.sizes.num_cells:
         return None
-    problem = pricing.problem(request, training)
-    counts = first_plan(problem)
-    return None if counts is None else pricing.found(training, problem.plan(counts))
+    variants = variants_of(pricing, training, request)
+    for size in variants.group_sizes:
+        free = pricing.problem(replace(request, group_size=size), training)
+        plans = [(problem, counts) for problem, counts in _plans(free, variants.ways) if counts is not None]
+        if plans:
+            problem, counts = min(plans, key=lambda one: one[0].simulate(one[1]).makespan_ns)
+            return pricing.found(training, problem.plan(counts))
+    return None
+
+
+def _plans(free: Problem, ways: tuple[RecomputeWay, ...]) -> Iterator[tuple[Problem, Integers | None]]:
+    """Yield the first plans of ways that may be the best: of numbers of recomputed layers, the least that fits."""
+    own = [way for way in ways if way.bounds is None]
+    counted = sorted((way for way in own if way.count is not None), key=lambda way: way.count or 0)
+    for way in own:
+        if way.count is None:
+            problem = _under(free, way)
+            counts = first_plan(problem)
+            yield problem, counts
+            if counts is not None and way.rule.kinds == ("none",):
+                return  # nothing recomputed: no other way is shorter
+    low, high = 0, len(counted)
+    while low < high:
+        middle = (low + high) // 2
+        fits = dealt(_under(free, counted[middle])) is not None
+        low, high = (low, middle) if fits else (middle + 1, high)
+    if low < len(counted):
+        problem = _under(free, counted[low])
+        yield problem, first_plan(problem)
+
+
+def _under(free: Problem, way: RecomputeWay) -> Problem:
+    return replace(free, request=replace(free.request, cell_rule=way.rule))

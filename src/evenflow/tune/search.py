@@ -9,24 +9,22 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from evenflow.interruption import on_interrupt
-from evenflow.solve.clock import Clock
-from evenflow.solve.outcome import Status
-from evenflow.solve.problem import make_problem
+from evenflow.interruption import answer_exists, on_interrupt
 from evenflow.solve.proof import TOLERANCE
-from evenflow.solve.race import Race, RaceSettings
 from evenflow.tune.axes import schedule_of
 from evenflow.tune.bounds import Bounds
 from evenflow.tune.candidate import Candidate, Found, Pricing
 from evenflow.tune.coarse import coarse
+from evenflow.tune.inner import Inner
 from evenflow.tune.question import Question
 from evenflow.tune.space import space_of
 from evenflow.tune.tuned import Tuned
 
 _ROWS = 10
 """Rows of the ranking that are solved exactly, time permitting."""
-_TURN_SECONDS = 0.4
-_PATIENCE_SECONDS = 0.3
+_COARSE_SHARE = 0.5
+"""Share of the time behind the first bounds after which no more first plans are made, so that the rows are solved."""
+_REPORT_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,19 +66,20 @@ class _Search:
         self.question, self.rows, self.began = question, rows, began
         self.deadline = began + time_limit_s
         self.report = progress
+        self.reported = began
         self.pricing = Pricing(question=question)
         self.bounds = Bounds(pricing=self.pricing)
         self.candidates: list[Candidate] = []
-        self.races: dict[Candidate, Race] = {}
+        self.inner: dict[Hashable, Inner] = {}
         self.best: dict[Hashable, Candidate] = {}
+        """The best configuration of each split."""
         self.is_interrupted = False
 
     def run(self) -> Tuned:
         with on_interrupt(self._stop):
             space = space_of(self.question)
-            for training in space.legal:
-                bound_ns = self.bounds.step_ns(training)
-                self.candidates.append(Candidate(training=training, pricing=self.pricing, lower_bound_ns=bound_ns))
+            self.candidates = [Candidate(training=each, pricing=self.pricing) for each in space.legal]
+            self._bound()
             self._coarse()
             self._exact()
         ranked = sorted(self.candidates, key=lambda one: (one.step_ns, one.lower_bound_ns))
@@ -90,7 +89,7 @@ class _Search:
             candidates=tuple(ranked),
             excluded=dict(space.excluded),
             reasons=space.reasons,
-            lower_bound_ns=min((one.lower_bound_ns for one in self.candidates), default=float("inf")),
+            lower_bound_ns=self._lower_bound_ns,
             solve_seconds=time.monotonic() - self.began,
             interrupted=self.is_interrupted,
         )
@@ -98,97 +97,125 @@ class _Search:
     def _stop(self) -> None:
         self.is_interrupted = True
 
-    @property
-    def _is_over(self) -> bool:
-        return self.is_interrupted or time.monotonic() > self.deadline
+    def _is_over(self, deadline: float) -> bool:
+        return self.is_interrupted or time.monotonic() > deadline
 
     def _rows(self) -> list[Candidate]:
         """Return the best configuration of each split, the shortest step first."""
         return sorted(self.best.values(), key=lambda one: one.step_ns)
 
     @property
-    def _last_ns(self) -> float:
-        """Return the step of the last row that is shown."""
-        rows = self._rows()
-        return rows[self.rows - 1].step_ns if len(rows) >= self.rows else float("inf")
+    def _best_ns(self) -> float:
+        return min((one.step_ns for one in self.best.values()), default=float("inf"))
+
+    @property
+    def _lower_bound_ns(self) -> float:
+        return min((one.lower_bound_ns for one in self.candidates), default=float("inf"))
+
+    def _bound(self) -> None:
+        """Bound all configurations; those that there is no time for keep the bound of nothing."""
+        for one in self.candidates:
+            if self._is_over(self.deadline):
+                return
+            one.lower_bound_ns = self.bounds.step_ns(one.training)
+            self._tell()
 
     def _coarse(self) -> None:
         """Give first plans to all configurations that may get into the ranking, their bounds refined."""
         waiting = [(one.lower_bound_ns, number, False) for number, one in enumerate(self.candidates)]
         heapify(waiting)
-        while waiting and not self._is_over:
+        last_ns = float("inf")
+        now = time.monotonic()
+        deadline = now + _COARSE_SHARE * (self.deadline - now)
+        while waiting and not self._is_over(deadline):
             bound_ns, number, is_refined = heappop(waiting)
-            if bound_ns >= self._last_ns:
+            if bound_ns >= last_ns:
                 return
             one = self.candidates[number]
+            if bound_ns >= self._row_ns(one):
+                continue  # not the best of its row, whatever its plan
             if not is_refined:
                 one.lower_bound_ns = max(bound_ns, self.bounds.refined_ns(one.training))
                 heappush(waiting, (one.lower_bound_ns, number, True))
                 continue
-            found = coarse(self.pricing, one.training)
-            if found is not None:
-                self._take(one, found)
+            if self._take(one, coarse(self.pricing, one.training)):
+                rows = self._rows()
+                last_ns = rows[self.rows - 1].step_ns if len(rows) >= self.rows else last_ns
             self._tell()
 
-    def _take(self, one: Candidate, found: Found) -> None:
-        """Note a step that fits."""
-        if found.step_ns >= one.step_ns:
-            return
+    def _row_ns(self, one: Candidate) -> float:
+        """Return the shortest step known of the row that a configuration belongs to."""
+        best = self.best.get(one.split)
+        return float("inf") if best is None else best.step_ns
+
+    def _take(self, one: Candidate, found: Found | None) -> bool:
+        """Note a step; returns whether it is the shortest of its row."""
+        if found is None or found.step_ns >= one.step_ns:
+            return False
         one.found = found
-        known = self.best.get(one.split)
-        if known is None or one.step_ns < known.step_ns:
-            self.best[one.split] = one
+        if found.step_ns >= self._row_ns(one):
+            return False
+        self.best[one.split] = one
+        answer_exists()
+        return True
 
     def _exact(self) -> None:
         """Solve the rows of the ranking, then whatever may still be better than the best."""
-        tried: set[Candidate] = set()
-        while not self._is_over:
-            rows = [one for one in self._rows()[: self.rows] if one not in tried]
-            best_ns = min((one.step_ns for one in self.candidates), default=float("inf"))
-            open_ones = [one for one in self.candidates if one.lower_bound_ns < best_ns * (1 - 2 * TOLERANCE)]
+        solved: set[Candidate] = set()
+        over: set[Candidate] = set()
+        while not self._is_over(self.deadline):
+            rows = [one for one in self._rows()[: self.rows] if one not in solved]
             if rows:
-                one = rows[0]
-            elif open_ones:
-                one = min(open_ones, key=lambda one: one.lower_bound_ns)
+                one, cutoff_ns = rows[0], rows[0].step_ns
+                solved.add(one)
             else:
-                return
-            tried.add(one)
-            self._turn(one)
+                cutoff_ns = self._best_ns
+                enough_ns = cutoff_ns * (1 - 2 * TOLERANCE)
+                still = [each for each in self.candidates if each.lower_bound_ns < enough_ns and each not in over]
+                if not still:
+                    return
+                one = min(still, key=lambda each: each.lower_bound_ns)
+            if self._turn(one, cutoff_ns):
+                over.add(one)
             self._tell()
 
-    def _turn(self, one: Candidate) -> None:
-        """Let the inner problem of a configuration run on for a moment."""
-        race = self.races.get(one)
-        if race is None:
-            request = self.pricing.request(one.training, transfer_ns=self.pricing.message_ns(one.training))
-            problem = make_problem(request, schedule=schedule_of(one.training))
-            race = self.races[one] = Race(problem, RaceSettings(patience_s=_PATIENCE_SECONDS, advise=False))
-        outcome = race.run(Clock(limit_s=min(_TURN_SECONDS, self.deadline - time.monotonic())))
-        one.status = outcome.status
-        if outcome.status is Status.INFEASIBLE:
-            one.lower_bound_ns = float("inf")
-            return
-        after = self.bounds.after_ns(one.training)
-        one.lower_bound_ns = max(one.lower_bound_ns, outcome.lower_bound_ns + after)
-        if outcome.plan is not None:
-            found = self.pricing.found(one.training, outcome.plan)
-            if found is not None:
-                self._take(one, found)
+    def _turn(self, one: Candidate, cutoff_ns: float) -> bool:
+        """Let the inner problem of a configuration run on for a moment; returns whether that is all it can give."""
+        inner = self._inner(one)
+        after_ns = self.bounds.after_ns(one.training)
+        inner.advance(left_s=self.deadline - time.monotonic(), cutoff_ns=cutoff_ns - after_ns)
+        self.is_interrupted |= inner.interrupted
+        one.status = inner.status
+        one.lower_bound_ns = max(one.lower_bound_ns, inner.lower_bound_ns + after_ns)
+        for plan in inner.plans:
+            self._take(one, self.pricing.found(one.training, plan))
+        return inner.is_over
+
+    def _inner(self, one: Candidate) -> Inner:
+        """Return the inner problem of a configuration; equal ones are solved once."""
+        request = self.pricing.request(one.training, transfer_ns=self.pricing.message_ns(one.training))
+        key = repr(request), schedule_of(one.training)
+        found = self.inner.get(key)
+        if found is None:
+            found = self.inner[key] = Inner(self.pricing, one.training, start=one.plan)
+        return found
 
     def _tell(self) -> None:
-        if self.report is None:
+        now = time.monotonic()
+        if self.report is None or now < self.reported + _REPORT_SECONDS:
             return
+        self.reported = now
+        best_ns = self._best_ns
         solved = sum(one.found is not None for one in self.candidates)
-        best_ns = min((one.step_ns for one in self.candidates), default=float("inf"))
         refuted = sum(one.found is None and one.lower_bound_ns >= best_ns for one in self.candidates)
         self.report(
             Progress(
-                seconds=time.monotonic() - self.began,
+                seconds=now - self.began,
                 legal=len(self.candidates),
                 refuted=refuted,
                 solved=solved,
                 left=len(self.candidates) - refuted - solved,
                 best_ns=best_ns,
-                lower_bound_ns=min((one.lower_bound_ns for one in self.candidates), default=0.0),
+                lower_bound_ns=self._lower_bound_ns,
             )
         )

@@ -14,7 +14,7 @@ from threading import Event
 from evenflow.errors import InputError, Interrupted
 from evenflow.interruption import abandonable, on_interrupt
 from evenflow.language import _
-from evenflow.model import CellRule
+from evenflow.model import CellRule, Plan
 from evenflow.schedule import Schedule
 from evenflow.solve.best_outcome import BestOutcome, Candidate
 from evenflow.solve.binding import with_binding
@@ -54,6 +54,8 @@ class Entry:
     """Entries whose plans include all of its own, so that their bounds hold for it too; with all that cover these."""
     less: "Entry | None" = None
     """The entry whose cells recompute one layer less."""
+    start: Plan | None = None
+    """A plan of its own that fits, if one is known."""
     race: Race | None = None
     outcome: Outcome | None = None
     reason: str = ""
@@ -237,7 +239,7 @@ class Contest:
             ):
                 entry.reason = _("the same order as {label}", label=other.candidate.label)
                 return
-        entry.race = Race(problem, RaceSettings(patience_s=_PATIENCE_SECONDS, advise=False))
+        entry.race = Race(problem, RaceSettings(patience_s=_PATIENCE_SECONDS, advise=False, start=entry.start))
 
     def _turn(self, entry: Entry, seconds: float) -> None:
         """Let a candidate run on for some seconds."""
