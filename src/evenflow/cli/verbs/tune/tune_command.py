@@ -14,9 +14,11 @@ from evenflow.cli.text.tune_text import nothing_text, tune_text
 from evenflow.cli.verbs.tune.answers import Answers
 from evenflow.cli.verbs.tune.tune_job import accelerator_file, tune_job
 from evenflow.cli.verbs.tune.tune_options import TuneOptions, tune_options
+from evenflow.draw.ranking_picture import ranking_svg
 from evenflow.export.results.json_text import finite
 from evenflow.export.results.tune_fields import TuneSetting, tune_fields
 from evenflow.tune.search import search
+from evenflow.tune.tuned import Tuned
 
 
 @click.command(cls=SectionedCommand)
@@ -40,7 +42,7 @@ def tune(**keywords: Any) -> int:
     """
     asked = TuneOptions(**keywords)
     outputs = Outputs(
-        {"--json": asked.json_file},
+        {"--json": asked.json_file, "--svg": asked.svg_file},
         inputs={
             "--model": asked.described.file,
             "--accelerator" if asked.calibration is None else "--calibration": accelerator_file(asked),
@@ -63,7 +65,15 @@ def tune(**keywords: Any) -> int:
     if found.best is None:
         click.echo("\n\n".join(filter(None, (nothing_text(found), outputs.sentence))), err=True)
         return INFEASIBLE if finite(found.lower_bound_ns) is None else TIMEOUT
+    outputs.write("--svg", lambda: ranking_svg(found, rows=asked.rows, title=_title(found)))
     plan_file = None if asked.json_file is None else shlex.quote(str(asked.json_file))
     text = tune_text(found, setting, plan_file=plan_file)
     click.echo("\n\n".join(filter(None, (text, *answers.text(), outputs.sentence))))
     return 0
+
+
+def _title(found: Tuned) -> str:
+    question = found.question
+    device = question.topology.accelerator.name
+    title = f"{question.model.name} on {question.devices:,} x {device}"
+    return f"{title}, for {question.title}" if question.title else title

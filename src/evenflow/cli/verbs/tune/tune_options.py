@@ -64,6 +64,9 @@ _OPTIONS = (
     ),
     options.TIME_LIMIT,
     options.JSON,
+    click.option(
+        "--svg", "svg_file", type=options.FILE, metavar="FILE", help="Draw the steps by part, and the memory."
+    ),
     options.OVERWRITE,
 )
 
@@ -100,4 +103,5 @@ class TuneOptions:
     rows: int
     time_limit: float
     json_file: Path | None
+    svg_file: Path | None
     overwrite: bool
