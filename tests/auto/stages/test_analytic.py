@@ -1,7 +1,5 @@
 """Costs by formula against sums done by hand."""
 
-import pickle
-
 import pytest
 
 from evenflow.cluster.cluster import Link, Submesh
@@ -66,14 +64,6 @@ def test_kinds_tell_layers_apart() -> None:
     kinds = stages(network([5, 5, 5, 7, 5], tail=EndBlock(forward_ns=30, backward_ns=70)), CLUSTER).kinds
     assert kinds[0] == kinds[1] == kinds[2]
     assert len(set(kinds)) == 3
-
-
-def test_small_to_send() -> None:
-    provider = stages(network([5] * 50), CLUSTER)
-    provider.options(0, 50, Submesh(2, 4))
-    again = pickle.loads(pickle.dumps(provider))
-    assert again == provider
-    assert len(pickle.dumps(provider)) < 5000
 
 
 @pytest.mark.parametrize("change", [{"samples": 0}, {"boundary_bytes": 0}, {"num_microbatches": 0}])

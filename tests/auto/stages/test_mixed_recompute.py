@@ -1,13 +1,18 @@
 """Stages with two recompute kinds: as the exact simulation has them, and the fastest of all such for every place."""
 
+from dataclasses import dataclass, fields
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenflow.auto.stages.analytic import AnalyticStages
 from evenflow.auto.stages.in_flight import in_flight_microbatches
+from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.mixed_recompute import MixedRecompute
 from evenflow.auto.stages.stage_provider import StageCost
 from evenflow.auto.stages.stage_search import plan_stages
 from evenflow.cluster import Link, Submesh
+from evenflow.errors import InputError
 from evenflow.model import EndBlock, Layer, LayerRun, Mode, Network, Plan
 from evenflow.simulate import simulate
 from tests.auto.networks import network, stages
@@ -102,3 +107,43 @@ def test_nothing_is_mixed_where_everything_fits() -> None:
     pure: list[StageCost] = list(provider.options(0, 8, Submesh(1, 1)))
     assert mixed.options(0, 8, Submesh(1, 1), pure) == []
     assert mixed.options(0, 8, Submesh(1, 1), []) == []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fixed(AnalyticStages):
+    """Stages that all have so many tensor-parallel devices."""
+
+    tensor: int
+
+    def shardings(self, submesh: Submesh) -> tuple[MeshSharding, ...]:
+        return tuple(one for one in super().shardings(submesh) if one.mesh[1] == self.tensor)
+
+
+@given(
+    of=NETWORKS,
+    sizes=st.sampled_from([(1, 1), (1, 4), (2, 2)]),
+    memory=st.integers(300, 5000),
+    num_microbatches=st.integers(1, 6),
+)
+@settings(max_examples=20, deadline=None)
+def test_a_free_choice_is_never_worse_than_a_fixed_one(
+    of: Network, sizes: tuple[int, int], memory: int, num_microbatches: int
+) -> None:
+    cluster = mesh(*sizes, memory_bytes=memory, **LINKS)
+    free = stages(of, cluster, num_microbatches=num_microbatches)
+    found = plan_stages(free)
+    own = found.plan
+    values = {one.name: getattr(free, one.name) for one in fields(free)}
+    for tensor in (1, 2, 4):
+        for num_stages in (None, 1, 2, 4):
+            if num_stages is not None and num_stages > min(of.num_layers, cluster.num_devices):
+                continue
+            try:
+                fixed = plan_stages(Fixed(**values, tensor=tensor), num_stages=num_stages)
+            except InputError:  # so few devices, or so many stages, that there are no such stages at all
+                continue
+            if fixed.plan is None:
+                continue
+            assert own.lower_bound_ns <= own.step_ns <= fixed.plan.step_ns
+            # What the exact simulation says of it is not below the bound that the free search claims either.
+            assert found.simulated_bound_ns <= fixed.plan.timeline.makespan_ns
