@@ -35,6 +35,7 @@ from evenflow.tune.wording import recompute_words, split_words
 _LEFT = 420
 _VALUE = 90
 _PITCH, _INK = 40, 24
+_LINE = 20
 _PRODUCTS, _ATTENTION, _OTHER = forward_shades(3)
 _TENSOR, _CONTEXT, _EXPERT = backward_shades(3)
 _DATA, _PIPELINE = input_gradient_shades(2)
@@ -60,7 +61,7 @@ def ranking_svg(tuned: Tuned, *, rows: int, title: str) -> str:
     shown = [(one, one.prediction) for one in tuned.ranked[:rows] if one.prediction is not None]
     parts, bottom = page_header(title, tuned.certificate(), _figures(tuned))
     top = bottom + 44
-    legend = _legend(top, [found for _one, found in shown])
+    legend, top = _legend(top, [found for _one, found in shown])
     room = BARS_LEFT - 28 - _VALUE - _LEFT
     scale = room / max((found.step_ns for _one, found in shown), default=1.0)
     bars = [each for number, row in enumerate(shown) for each in _row(number, *row, tuned, top + 18, scale)]
@@ -92,15 +93,20 @@ def _figures(tuned: Tuned) -> list[Figure]:
     ]
 
 
-def _legend(y: int, shown: Sequence[Prediction]) -> list[str]:
-    """Draw the colours of the parts that some row has."""
+def _legend(y: int, shown: Sequence[Prediction]) -> tuple[list[str], int]:
+    """Draw the colours of the parts that some row has, in lines beside the memory; return their end too."""
     used = {part.name for found in shown for part in found.parts if part.exposed_ns > 0}
-    parts, x = [text(MARGIN, y, "Step", size=14, bold=True)], float(MARGIN + 56)
+    left = float(MARGIN + 56)
+    parts, x = [text(MARGIN, y, "Step", size=14, bold=True)], left
     for name, colour in _COLOURS.items():
-        if name in used:
-            parts += [rect(x, y - 11, 18, 13, fill=colour), text(x + 24, y, name, size=12)]
-            x += 24 + text_width(name, 12) + 18
-    return group("legend", parts)
+        if name not in used:
+            continue
+        width = 24 + text_width(name, 12) + 18
+        if x + width > BARS_LEFT:
+            x, y = left, y + _LINE
+        parts += [rect(x, y - 11, 18, 13, fill=colour), text(x + 24, y, name, size=12)]
+        x += width
+    return group("legend", parts), y
 
 
 def _row(number: int, one: Candidate, found: Prediction, tuned: Tuned, top: int, scale: float) -> list[str]:

@@ -56,6 +56,7 @@ def test_numbers_of_the_ranking():
     assert found["space"]["most"]["context"] == 2
     assert (found["target"], found["target_version"], found["notes"]) == ("megatron", "0.13", ["assumed"])
     first, second, third = found["ranked"]
+    assert (first["limited_by"], first["limited_ms"]) == ("bubble", 100.0)
     assert (first["rank"], first["step_ms"], first["memory"]["total_mb"], first["free_mb"]) == (
         1,
         400.0,

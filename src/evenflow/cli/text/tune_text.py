@@ -13,6 +13,7 @@ from evenflow.predict.prediction import Prediction
 from evenflow.predict.training import Training
 from evenflow.schedule import FAMILIES
 from evenflow.tune.axes import Axis
+from evenflow.tune.binding import Binding
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.question import Question
 from evenflow.tune.space import most_of
@@ -103,11 +104,12 @@ def _columns(tuned: Tuned, rows: Sequence[Candidate]) -> list[_Column]:
         _Column("ZeRO", lambda one, _found: one.training.degrees.sharding.value),
         _Column(_("recompute"), lambda _one, found: recompute_words(found.simulation.plan), is_left=True),
         _Column(_("step ms"), lambda one, _found: f"{one.step_ns / 1e6:,.1f}"),
-        _Column("±", lambda _one, found: f"{100 * _half_width(found):.0f} %"),
-        _Column(_("tokens/s"), lambda _one, found: f"{found.tokens_per_device_s:,.1f}", can_go=2),
-        _Column("MFU", lambda _one, found: f"{100 * found.utilisation:.1f} %", can_go=1),
-        _Column(_("peak GB"), lambda _one, found: f"{peak(found) / _GIGABYTE:.1f}"),
+        _Column("±%", lambda _one, found: f"{100 * _half_width(found):.0f}"),
+        _Column(_("tokens/s"), lambda _one, found: f"{found.tokens_per_device_s:,.1f}", can_go=3),
+        _Column("MFU%", lambda _one, found: f"{100 * found.utilisation:.1f}", can_go=2),
+        _Column(_("peak"), lambda _one, found: f"{peak(found) / _GIGABYTE:.1f}"),
         _Column(_("free"), lambda _one, found: f"{(limit - peak(found)) / _GIGABYTE:.1f}"),
+        _Column(_("limited by"), lambda one, _found: _limit(one), is_left=True, can_go=1),
     ]
 
 
@@ -134,6 +136,24 @@ def _pipeline(training: Training) -> str:
     return f"{degrees.pipeline} x {degrees.chunks}" if degrees.chunks > 1 else str(degrees.pipeline)
 
 
+def _limit(one: Candidate) -> str:
+    """Return what limits a step, and its share of the step."""
+    found = one.limited
+    if found is None:
+        return ""
+    words = {
+        Binding.COMPUTE: _("compute"),
+        Binding.MEMORY: _("memory"),
+        Binding.BUBBLE: _("bubble"),
+        Binding.TENSOR: _("TP traffic"),
+        Binding.CONTEXT: _("CP traffic"),
+        Binding.EXPERT: _("EP traffic"),
+        Binding.DATA: _("DP traffic"),
+        Binding.PIPELINE: _("PP traffic"),
+    }[found.by]
+    return words if found.by is Binding.COMPUTE else f"{words} {100 * found.time_ns / one.step_ns:.0f} %"
+
+
 def _half_width(prediction: Prediction) -> float:
     low, high = prediction.interval_ns
     return (high - low) / 2 / prediction.step_ns
@@ -148,7 +168,8 @@ def _below(tuned: Tuned) -> Iterator[str]:
     yield from wrapped(
         _(
             "TP, CP, EP, PP x chunks, DP: ways of tensor, context, expert, pipeline and data parallelism; MBS: "
-            "sequences of a microbatch; tokens/s: of a device; free: GB below the limit",
+            "sequences of a microbatch; tokens/s: of a device; peak, free: GB of the fullest device, and below the "
+            "limit; limited by: what takes most of the step beside computation, memory by what it makes recompute",
         ),
         WIDTH,
     )

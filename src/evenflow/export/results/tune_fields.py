@@ -122,7 +122,7 @@ def _row(number: int, one: Candidate, is_tied: bool, limit_bytes: int) -> dict[s
     assert prediction is not None
     assert plan is not None
     memory = prediction.memory
-    rank = fullest(memory)
+    rank, limit = fullest(memory), one.limited
     bound = finite(one.lower_bound_ns)
     return {
         "rank": number,
@@ -141,4 +141,6 @@ def _row(number: int, one: Candidate, is_tied: bool, limit_bytes: int) -> dict[s
         "fullest_rank": rank,
         "memory": memory_fields(memory[rank]),
         "free_mb": megabytes(limit_bytes - memory[rank].total_bytes),
+        "limited_by": None if limit is None else limit.by.value,
+        "limited_ms": None if limit is None else limit.time_ns / 1e6,
     }
