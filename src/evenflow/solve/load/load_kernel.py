@@ -11,6 +11,7 @@ from evenflow.solve.load.rank_kernel import least_recompute
 _BISECTIONS = 18
 _GROWTH = 1.3
 _ENDLESS_NS = 1e29
+_ROUNDING = 1e-9
 
 
 class Pipeline(NamedTuple):
@@ -34,7 +35,7 @@ class Tables(NamedTuple):
     """The type that a layer of each stage surely has, -1 without, shape [num_stages]."""
     recompute: Any
     """The least recomputation of a rank by its layers of the first and of the second type, NaN where it has not been
-    asked for; empty where there are more types."""
+    asked for; empty where ranks have layers of several types in a row."""
 
 
 class Place(NamedTuple):
@@ -58,8 +59,8 @@ def least_time(table: LayerTable, pipeline: Pipeline) -> float:
     layers = table.counts.shape[1] - 1
     sums = _sums(table)
     rare = int(table.counts[1, layers]) if len(table.counts) == 2 else 0
-    shape = (num_ranks if len(table.counts) <= 2 else 0, layers + 1, rare + 1)
-    tables = Tables(sums, _fixed(table, num_ranks, num_chunks, pipeline.min_layers), np.full(shape, np.nan))
+    known = num_ranks if num_chunks > 1 or len(table.counts) == 1 else 0
+    tables = Tables(sums, _fixed(table, num_ranks, num_chunks, pipeline.min_layers), np.full((known, layers + 1, rare + 1), np.nan))
     work = sums[:, layers].sum() + table.ends[:, :3].sum()
     low = high = work * pipeline.num_units / num_ranks
     while not _ends_by(high, table, pipeline, tables):
@@ -131,48 +132,6 @@ def _cuts_end_by(time_ns: float, table: LayerTable, pipeline: Pipeline, tables: 
 
 
 @numba.njit(cache=True, nogil=True)
-def _stage_ns(table: LayerTable, pipeline: Pipeline, tables: Tables, rank: int, first: int, last: int) -> float:
-    """Return the time until a rank with the layers [first, last) is done, and until what needs it is.
-
-    Paths through its order: all of its work one after the other; or, at its first gradient, a wait until a microbatch
-    has gone through the whole network; or, behind its last forward, one until that has come back; or both.
-    """
-    sums = tables.sums
-    num_ranks, units, layers = len(pipeline.live), pipeline.num_units, sums.shape[1] - 1
-    has_head, has_tail = rank == 0, rank == num_ranks - 1
-    counts = table.counts[:, last] - table.counts[:, first]
-    again = _recompute_ns(table, pipeline, tables, rank, counts, np.full(1, -1))
-    if np.isinf(again):
-        return np.inf
-    work = sums[:, last] - sums[:, first]
-    before, behind = sums[:, first].copy(), sums[:, layers] - sums[:, last]
-    if has_head:
-        work += table.ends[0, :3]
-    else:
-        before += table.ends[0, :3]
-    if has_tail:
-        work += table.ends[1, :3]
-    else:
-        behind += table.ends[1, :3]
-    forward, gradient, weight = work[0], work[1] + again, work[2]
-    come = before[0] + rank * pipeline.message_ns
-    trip = behind[0] + behind[1] + 2 * (num_ranks - 1 - rank) * pipeline.message_ns
-    early, late, weights_late, weights_end = pipeline.turns[rank]
-    # After the last gradient either its own weight gradients follow, or the gradients of all stages before.
-    go = max(weights_end * weight, before[1] + rank * pipeline.message_ns if rank else 0.0)
-    end = gradient + go
-    back = come + forward + trip
-    whole = come + units * (forward + gradient) + (units - weights_end) * weight + go
-    turned = back + (units - early) * forward + units * gradient + (units - weights_end) * weight + go
-    closed = come + units * forward + (units - late) * gradient + (units - weights_late) * weight + trip + end
-    both = 0.0
-    if early < units:
-        both = back + (units - early) * forward + (units - late) * gradient + (units - weights_late) * weight
-        both += trip + end
-    return float(max(whole, turned, closed, both))
-
-
-@numba.njit(cache=True, nogil=True)
 def _contents_end_by(time_ns: float, table: LayerTable, pipeline: Pipeline, tables: Tables) -> bool:
     """Return whether ranks with several stages can end by a time, wherever their layers are in the network.
 
@@ -194,7 +153,7 @@ def _contents_end_by(time_ns: float, table: LayerTable, pipeline: Pipeline, tabl
         first, second = int((own == 0).sum()), int((own == 1).sum())
         for others in range(second, rare + 1):
             place = Place(rank, 0, others, own, before)
-            if _time_ns(table, pipeline, tables, place, first) > time_ns:
+            if _most_anywhere(time_ns, table, pipeline, place, most) < first:
                 break
             number = _most(
                 time_ns, table, pipeline, tables, place, max(least - others, first),
@@ -227,85 +186,135 @@ def _stage_of(chunk: int, rank: int, num_ranks: int, tail_rank: int) -> int:
 def _most(
     time_ns: float, table: LayerTable, pipeline: Pipeline, tables: Tables, place: Place, fewest: int, most: int
 ) -> int:
-    """Return how many layers of the first type a rank can have, from `fewest` to `most`; -1 where none can be.
-
-    The search begins at the average, near which most ranks end.
-    """
-    if fewest > most:
-        return -1
-    number = min(max(tables.sums.shape[1] // len(pipeline.live) - place.others, fewest), most)
-    step = 1
-    if _time_ns(table, pipeline, tables, place, number) <= time_ns:
-        fewest = number
-        while number < most:
-            number = min(number + step, most)
-            if _time_ns(table, pipeline, tables, place, number) > time_ns:
-                most = number - 1
-                break
-            fewest = number
-            step *= 2
-    else:
-        while True:
-            if number == fewest:
-                return -1
-            most = number - 1
-            number = max(number - step, fewest)
-            if _time_ns(table, pipeline, tables, place, number) <= time_ns:
-                fewest = number
-                break
-            step *= 2
-    while fewest < most:
-        middle = (fewest + most + 1) // 2
-        if _time_ns(table, pipeline, tables, place, middle) <= time_ns:
-            fewest = middle
-        else:
-            most = middle - 1
-    return fewest
-
-
-@numba.njit(cache=True, nogil=True)
-def _time_ns(table: LayerTable, pipeline: Pipeline, tables: Tables, place: Place, number: int) -> float:
-    """Return the time until a rank with so many layers of the first type is done."""
+    """Return how many layers of the first type a rank can have, from `fewest` to `most`; -1 where none can be."""
     if pipeline.live.shape[3] == 1:
-        return float(_stage_ns(table, pipeline, tables, place.rank, place.first, place.first + number))
-    return float(_rank_ns(table, pipeline, tables, place, number))
+        number = _most_in_a_row(time_ns, table.ends, pipeline, tables.sums, place, fewest, most)
+    else:
+        number = _most_anywhere(time_ns, table, pipeline, place, most)
+    if number < fewest or _fits(time_ns, table, pipeline, tables, place, number):
+        return number if number >= fewest else -1
+    # Fewer, because they must recompute.
+    step = 1
+    while number > fewest:
+        lower = max(number - step, fewest)
+        if _fits(time_ns, table, pipeline, tables, place, lower):
+            while lower < number - 1:
+                middle = (lower + number) // 2
+                if _fits(time_ns, table, pipeline, tables, place, middle):
+                    lower = middle
+                else:
+                    number = middle
+            return lower
+        number, step = lower, 2 * step
+    return -1
 
 
 @numba.njit(cache=True, nogil=True)
-def _rank_ns(table: LayerTable, pipeline: Pipeline, tables: Tables, place: Place, number: int) -> float:
-    """Return the time until a rank with these numbers of layers is done."""
-    rank, others, own, before = place.rank, place.others, place.own, place.before
-    counts = np.zeros(len(table.counts))
-    counts[0] = number
-    if others:
-        counts[1] = others
-    has_head, has_tail = rank == 0, rank == pipeline.tail_rank
-    again = _recompute_ns(table, pipeline, tables, rank, counts, own)
-    if np.isinf(again):
-        return np.inf
-    work = np.zeros(3)
-    for kind in range(len(counts)):
-        work += counts[kind] * table.times[kind]
-    if has_head:
-        work += table.ends[0, :3]
-    if has_tail:
-        work += table.ends[1, :3]
-    units = pipeline.num_units
-    busy = units * (work[0] + work[1] + again)
-    after = 0.0 if rank == 0 else before[1]
-    weights_end = pipeline.turns[rank, 3]
-    return float(before[0] + busy + max(units * work[2], (units - weights_end) * work[2] + after))
+def _fits(time_ns: float, table: LayerTable, pipeline: Pipeline, tables: Tables, place: Place, number: int) -> bool:
+    """Return whether a rank fits with so many layers of the first type, and is done by a time with its recomputation.
+
+    Without it, it is.
+    """
+    again = _recompute_ns(table, pipeline, tables, place, number)
+    if again == 0 or np.isinf(again):
+        return bool(again == 0)
+    if pipeline.live.shape[3] == 1:
+        return bool(_stage_ns(table.ends, pipeline, tables.sums, place, number, again) <= time_ns)
+    # Weight gradients may follow, but not recomputation.
+    return _most_anywhere(time_ns - pipeline.num_units * again, table, pipeline, place, number) == number
 
 
 @numba.njit(cache=True, nogil=True)
-def _recompute_ns(table: LayerTable, pipeline: Pipeline, tables: Tables, rank: int, counts: Any, own: Any) -> float:
+def _most_in_a_row(
+    time_ns: float, ends: Any, pipeline: Pipeline, sums: Any, place: Place, fewest: int, most: int
+) -> int:
+    """Return how many layers in a row a rank can run by a time without recomputation."""
+    low, high = fewest - 1, most
+    number, step = min(max(sums.shape[1] // len(pipeline.live), fewest), most), 1
+    # The search begins at the average, near which most ranks end.
+    while low < high:
+        if _stage_ns(ends, pipeline, sums, place, number, 0.0) <= time_ns:
+            low = number
+            number = min(number + step, (low + high + 1) // 2 if high < most else most)
+        else:
+            high = number - 1
+            number = max(number - step, (low + high + 1) // 2 if low >= fewest else fewest)
+        step *= 2
+    return low
+
+
+@numba.njit(cache=True, nogil=True)
+def _stage_ns(ends: Any, pipeline: Pipeline, sums: Any, place: Place, number: int, again: float) -> float:
+    """Return the time until a rank with so many layers in a row is done, and until what needs it is.
+
+    Paths through its order: all of its work one after the other; or, at its first gradient, a wait until a microbatch
+    has gone through the whole network; or, behind its last forward, one until that has come back; or both.
+    """
+    rank, num_ranks, units = place.rank, len(pipeline.live), pipeline.num_units
+    first, last, layers = place.first, place.first + number, sums.shape[1] - 1
+    forward, gradient = sums[0, last] - sums[0, first], sums[1, last] - sums[1, first] + again
+    weight = sums[2, last] - sums[2, first]
+    come = sums[0, first] + rank * pipeline.message_ns
+    back = sums[1, first] + rank * pipeline.message_ns
+    trip = sums[0, layers] - sums[0, last] + sums[1, layers] - sums[1, last]
+    trip += 2 * (num_ranks - 1 - rank) * pipeline.message_ns
+    if rank == 0:
+        forward, gradient, weight = forward + ends[0, 0], gradient + ends[0, 1], weight + ends[0, 2]
+    else:
+        come, back = come + ends[0, 0], back + ends[0, 1]
+    if rank == num_ranks - 1:
+        forward, gradient, weight = forward + ends[1, 0], gradient + ends[1, 1], weight + ends[1, 2]
+    else:
+        trip += ends[1, 0] + ends[1, 1]
+    early, late, weights_late, weights_end = pipeline.turns[rank]
+    # After the last gradient either its own weight gradients follow, or the gradients of all stages before.
+    go = max(weights_end * weight, back if rank else 0.0)
+    turn = come + forward + trip
+    rest = units * gradient + (units - weights_end) * weight + go
+    whole = come + units * forward + rest
+    turned = turn + (units - early) * forward + rest
+    middle = (units - late) * gradient + (units - weights_late) * weight + trip + gradient + go
+    closed = come + units * forward + middle
+    both = turn + (units - early) * forward + middle if early < units else 0.0
+    return float(max(whole, turned, closed, both))
+
+
+@numba.njit(cache=True, nogil=True)
+def _most_anywhere(time_ns: float, table: LayerTable, pipeline: Pipeline, place: Place, most: int) -> int:
+    """Return how many layers of the first type, wherever they are, a rank can run by a time; negative if not even 0."""
+    units, rank = pipeline.num_units, place.rank
+    busy, weight = 0.0, 0.0
+    if rank == 0:
+        busy, weight = table.ends[0, 0] + table.ends[0, 1], table.ends[0, 2]
+    if rank == pipeline.tail_rank:
+        busy, weight = busy + table.ends[1, 0] + table.ends[1, 1], weight + table.ends[1, 2]
+    if place.others:
+        busy += place.others * (table.times[1, 0] + table.times[1, 1])
+        weight += place.others * table.times[1, 2]
+    each, each_weight = table.times[0, 0] + table.times[0, 1], table.times[0, 2]
+    left = time_ns - place.before[0] - units * busy
+    # After the last gradient either its own weight gradients follow, or the gradients of all stages before.
+    before_end = units - pipeline.turns[rank, 3]
+    after = 0.0 if rank == 0 else place.before[1]
+    number = min(
+        (left - units * weight) / max(units * (each + each_weight), 1e-9),
+        (left - before_end * weight - after) / max(units * each + before_end * each_weight, 1e-9),
+    )  # fmt: skip
+    return int(min(max(np.floor(number * (1 + _ROUNDING) + _ROUNDING), -1.0), float(most)))
+
+
+@numba.njit(cache=True, nogil=True)
+def _recompute_ns(table: LayerTable, pipeline: Pipeline, tables: Tables, place: Place, number: int) -> float:
     """Return the least recomputation of a rank, from the table where it has been asked for before."""
-    has_head, has_tail = rank == 0, rank == pipeline.tail_rank
-    if not len(tables.recompute):
-        return float(least_recompute(table, pipeline.live[rank], counts, own, has_head, has_tail))
-    first, second = int(counts[0]), int(counts[1]) if len(counts) > 1 else 0
-    found = tables.recompute[rank, first, second]
-    if np.isnan(found):
-        found = least_recompute(table, pipeline.live[rank], counts, own, has_head, has_tail)
-        tables.recompute[rank, first, second] = found
+    rank, is_known = place.rank, len(tables.recompute) > 0
+    if is_known and not np.isnan(tables.recompute[rank, number, place.others]):
+        return float(tables.recompute[rank, number, place.others])
+    if pipeline.live.shape[3] == 1:
+        counts = table.counts[:, place.first + number] - table.counts[:, place.first]
+    else:
+        counts = np.full(len(table.counts), float(place.others))
+        counts[0] = number
+    found = least_recompute(table, pipeline.live[rank], counts, place.own, rank == 0, rank == pipeline.tail_rank)
+    if is_known:
+        tables.recompute[rank, number, place.others] = found
     return float(found)

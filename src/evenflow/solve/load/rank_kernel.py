@@ -42,6 +42,8 @@ def least_recompute(table: LayerTable, live: Any, counts: Any, fixed: Any, has_h
             if worst >= best:
                 break
         best = min(best, worst)
+        if best == 0:
+            break
     return best
 
 
@@ -49,55 +51,64 @@ def least_recompute(table: LayerTable, live: Any, counts: Any, fixed: Any, has_h
 def _of_vector(
     table: LayerTable, selection: int, live: Any, counts: Any, fixed: Any, room: float, has_head: bool, has_tail: bool
 ) -> float:
+    """Return the least recomputation with which layers fit in `room` while a rank holds what `live` says."""
     num_types, num_chunks, num_steps = len(counts), live.shape[1], table.steps.shape[2]
-    # One class for each type, its layers in the chunk with the fewest microbatches, and one for each layer known.
+    # One class for each type, its layers in whichever chunk they take least, and one for each layer known.
     size = num_types + num_chunks
-    of_type, number, held = np.empty(size, dtype=np.int64), np.zeros(size), np.empty(size)
-    fewest, waiting = live[0].min(), live[1].min()
-    extra, used = 0.0, 0.0
-    for one in range(size):
-        chunk = one - num_types
-        if chunk < 0:
-            of_type[one], number[one], held[one] = one, counts[one], fewest
-            waits = waiting
-        else:
-            of_type[one], number[one], held[one] = fixed[chunk], 0.0, live[0, chunk]
-            if fixed[chunk] < 0:
-                continue
-            number[one] = 1.0
+    number = np.zeros(size)
+    number[:num_types] = counts
+    for chunk in range(num_chunks):
+        if fixed[chunk] >= 0:
+            number[num_types + chunk] = 1.0
             number[fixed[chunk]] -= 1.0
-            waits = live[1, chunk]
-            used += live[1, chunk] * table.until_weight[fixed[chunk]] - waiting * table.until_weight[fixed[chunk]]
-        kind = of_type[one]
-        if chunk < 0:
-            used += number[one] * waits * table.until_weight[kind]
+    saved, prices = np.zeros(size * num_steps), np.full(size * num_steps, np.inf)
+    extra, over, most = 0.0, -room, 0.0
     for one in range(size):
         if number[one] < 0:
             return np.inf
-        if number[one] > 0:
-            kind = of_type[one]
-            if np.isinf(table.activations[selection, kind]):
-                return np.inf
-            extra += number[one] * table.extra[selection, kind]
-            used += number[one] * held[one] * table.activations[selection, kind]
-    if has_head:
-        used += live[0, 0] * table.ends[0, 4] + live[1, 0] * table.ends[0, 5]
-    if has_tail:
-        used += live[0, num_chunks - 1] * table.ends[1, 4] + live[1, num_chunks - 1] * table.ends[1, 5]
-    over = used - room
-    taken = np.zeros(size, dtype=np.int64)
-    while over > 0:
-        best, price = -1, np.inf
-        for one in range(size):
-            if number[one] <= 0 or held[one] <= 0 or taken[one] == num_steps:
-                continue
-            step = table.steps[selection, of_type[one], taken[one]]
-            if step[0] > 0 and step[1] / (step[0] * held[one]) < price:
-                best, price = one, step[1] / (step[0] * held[one])
-        if best < 0:
+        if number[one] == 0:
+            continue
+        kind = one if one < num_types else fixed[one - num_types]
+        activation = table.activations[selection, kind]
+        if np.isinf(activation):
             return np.inf
-        saved = number[best] * held[best] * table.steps[selection, of_type[best], taken[best], 0]
-        extra += price * min(over, saved)
-        over -= saved
-        taken[best] += 1
+        waits = table.until_weight[kind]
+        extra += number[one] * table.extra[selection, kind]
+        used = _least_used(live, activation, waits, one - num_types)
+        over += number[one] * used
+        for step in range(num_steps):
+            activation -= table.steps[selection, kind, step, 0]
+            less = used - _least_used(live, activation, waits, one - num_types)
+            if less > 0:
+                place = one * num_steps + step
+                saved[place], prices[place] = number[one] * less, table.steps[selection, kind, step, 1] / less
+                # A later step that is cheaper comes with a mixture of kinds: no step before it costs more.
+                for each in range(one * num_steps, place):
+                    prices[each] = min(prices[each], prices[place])
+                used -= less
+                most += number[one] * less
+    if has_head:
+        over += live[0, 0] * table.ends[0, 4] + live[1, 0] * table.ends[0, 5]
+    if has_tail:
+        over += live[0, num_chunks - 1] * table.ends[1, 4] + live[1, num_chunks - 1] * table.ends[1, 5]
+    if most < over:
+        return np.inf
+    while over > 0:
+        best = np.argmin(prices)
+        if np.isinf(prices[best]):
+            return np.inf
+        extra += prices[best] * min(over, saved[best])
+        over -= saved[best]
+        prices[best] = np.inf
     return extra
+
+
+@numba.njit(cache=True, nogil=True)
+def _least_used(live: Any, activation: float, waits: float, chunk: int) -> float:
+    """Return what the microbatches of a layer take at least, in its chunk or, where that is negative, in any."""
+    if chunk >= 0:
+        return float(live[0, chunk] * activation + live[1, chunk] * waits)
+    least = np.inf
+    for each in range(live.shape[1]):
+        least = min(least, live[0, each] * activation + live[1, each] * waits)
+    return float(least)
