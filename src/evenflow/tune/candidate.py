@@ -13,7 +13,7 @@ from evenflow.predict.prediction import PartTime, Prediction, predict_plan
 from evenflow.predict.step.messages import message_times
 from evenflow.predict.step_network import PricedNetwork, priced_network
 from evenflow.predict.training import Training
-from evenflow.schedule import schedule_of as order_of
+from evenflow.schedule import family_placement
 from evenflow.solve.outcome import Status
 from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.tune.axes import schedule_of
@@ -121,10 +121,9 @@ class Pricing:
 
     def message_ns(self, training: Training) -> int:
         """Return the time of the shortest message between two ranks."""
-        plan = Plan(
-            schedule=schedule_of(training), num_microbatches=training.microbatches, layers=training.layout, recompute={}
-        )
-        times = message_times(training, self.question.topology, order_of(plan))
+        degrees = training.degrees
+        ranks = family_placement(schedule_of(training), num_ranks=degrees.pipeline, num_chunks=degrees.chunks)
+        times = message_times(training, self.question.topology, ranks)
         between = times[times > 0]
         return int(np.min(between)) if between.size and training.overlaps_pipeline else 0
 

@@ -7,7 +7,6 @@ all configurations, solved or not, is a time that none of them undercuts.
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
 
 from evenflow.interruption import answer_exists, on_interrupt
 from evenflow.solve.proof import TOLERANCE
@@ -121,23 +120,15 @@ class _Search:
             self._tell()
 
     def _coarse(self) -> None:
-        """Give first plans to all configurations that may get into the ranking, their bounds refined."""
-        waiting = [(one.lower_bound_ns, number, False) for number, one in enumerate(self.candidates)]
-        heapify(waiting)
+        """Give first plans to all configurations that may get into the ranking, in the order of their bounds."""
         last_ns = float("inf")
         now = time.monotonic()
         deadline = now + _COARSE_SHARE * (self.deadline - now)
-        while waiting and not self._is_over(deadline):
-            bound_ns, number, is_refined = heappop(waiting)
-            if bound_ns >= last_ns:
+        for one in sorted(self.candidates, key=lambda one: one.lower_bound_ns):
+            if self._is_over(deadline) or one.lower_bound_ns >= last_ns:
                 return
-            one = self.candidates[number]
-            if bound_ns >= self._row_ns(one):
+            if one.lower_bound_ns >= self._row_ns(one):
                 continue  # not the best of its row, whatever its plan
-            if not is_refined:
-                one.lower_bound_ns = max(bound_ns, self.bounds.refined_ns(one.training))
-                heappush(waiting, (one.lower_bound_ns, number, True))
-                continue
             if self._take(one, coarse(self.pricing, one.training)):
                 rows = self._rows()
                 last_ns = rows[self.rows - 1].step_ns if len(rows) >= self.rows else last_ns
@@ -182,11 +173,11 @@ class _Search:
     def _turn(self, one: Candidate, cutoff_ns: float) -> bool:
         """Let the inner problem of a configuration run on for a moment; returns whether that is all it can give."""
         inner = self._inner(one)
-        after_ns = self.bounds.after_ns(one.training)
-        inner.advance(left_s=self.deadline - time.monotonic(), cutoff_ns=cutoff_ns - after_ns)
+        least_ns = self.bounds.whole_ns(one.training, 0.0)
+        inner.advance(left_s=self.deadline - time.monotonic(), cutoff_ns=cutoff_ns - least_ns)
         self.is_interrupted |= inner.interrupted
         one.status = inner.status
-        one.lower_bound_ns = max(one.lower_bound_ns, inner.lower_bound_ns + after_ns)
+        one.lower_bound_ns = max(one.lower_bound_ns, self.bounds.whole_ns(one.training, inner.lower_bound_ns))
         for plan in inner.plans:
             self._take(one, self.pricing.found(one.training, plan))
         return inner.is_over

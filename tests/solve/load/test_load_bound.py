@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from evenflow.errors import InputError
-from evenflow.model import FULL, NONE, SELECT, CellRule, Sizes
+from evenflow.model import FULL, NONE, SELECT, CellRule, Request, Sizes
 from evenflow.schedule import FAMILIES, Op, Schedule, different_group_sizes, make_schedule
 from evenflow.simulate import live_vectors
-from evenflow.solve.load.load_bound import load_bound_ns
+from evenflow.solve.load.load_bound import load_bound_ns, table_of
 from evenflow.solve.load.order_facts import order_facts
 from tests.networks import equal_network
 from tests.solve.cases import cases
@@ -27,6 +27,12 @@ RULES = [
 ]
 
 
+def _bound_ns(request: Request, family: str) -> float:
+    return load_bound_ns(
+        table_of(request, family), family, request.sizes, min_layers=request.min_layers, message_ns=request.message_ns
+    )
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases(any_order=False), st.sampled_from(RULES))
 def test_no_plan_is_shorter_than_the_bound(case: Case, rule: CellRule | None):
@@ -37,7 +43,7 @@ def test_no_plan_is_shorter_than_the_bound(case: Case, rule: CellRule | None):
     for limit in (None, max(0, plans.least_bytes - 1), *plans.limits()):
         best = plans.best_ns(limit)
         if best is not None:
-            assert load_bound_ns(case.request(limit), case.sizes.family) <= best, limit
+            assert _bound_ns(case.request(limit), case.sizes.family) <= best, limit
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -85,4 +91,4 @@ def test_equal_layers_of_a_full_pipeline_are_bounded_exactly():
     request = Case(
         network=network, sizes=FamilySizes(family="1f1b", num_ranks=4, num_chunks=1, num_microbatches=12)
     ).request(None)
-    assert load_bound_ns(request, "1f1b") == pytest.approx((12 + 3) * 2 * 30, rel=1e-5)
+    assert _bound_ns(request, "1f1b") == pytest.approx((12 + 3) * 2 * 30, rel=1e-5)

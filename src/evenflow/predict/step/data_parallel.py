@@ -88,6 +88,20 @@ def rank_exchanges(
     return found
 
 
+def after_one_stage_ns(
+    training: Training, topology: Topology, parameters: Parameters, *, computed_ns: float, forward_ns: float
+) -> float:
+    """Return what a step without a pipeline takes beside its computation: gradients, parameters and the optimizer.
+
+    All microbatches take as long, `computed_ns` together. More recomputation hides more of the exchanges, but never as
+    much as it adds to the step.
+    """
+    backward_ns = computed_ns / training.microbatches - forward_ns
+    window = _Window((0.0, forward_ns), (computed_ns - backward_ns, computed_ns), parameters)
+    found = _of_rank(training, topology, [window], busy_share=1.0, ties=False)
+    return found.wait_ns + found.end_ns(found.wait_ns) - computed_ns + found.optimizer_ns
+
+
 def _ties(training: Training, schedule: Schedule, rank: int) -> bool:
     """Whether a rank holds one of two copies of the embedding's table."""
     ranks = schedule.stage_ranks

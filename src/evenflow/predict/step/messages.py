@@ -1,5 +1,6 @@
 """The messages of the pipeline, and the simulation of a step with them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -12,7 +13,7 @@ from evenflow.model import Communication, Plan, check_step
 from evenflow.predict.layer_work import HALF, tokens
 from evenflow.predict.step_network import PricedNetwork
 from evenflow.predict.training import Training
-from evenflow.schedule import NUM_OPS, Op, Schedule, schedule_of
+from evenflow.schedule import NUM_OPS, Op, schedule_of
 from evenflow.simulate import Graph, Integers, Simulation, build_graph, run, stage_costs
 
 
@@ -28,7 +29,7 @@ def simulated(
     """
     graph = build_graph(schedule_of(plan)) if graph is None else graph
     schedule = graph.schedule
-    times = message_times(training, topology, schedule)
+    times = message_times(training, topology, schedule.stage_ranks)
     costs = stage_costs(priced.network, plan, schedule)
     longest = Communication(transfer_ns=int(times.max()))
     check_step(priced.network, plan.sizes, longest)
@@ -45,7 +46,7 @@ def simulated(
     return simulation, sent
 
 
-def message_times(training: Training, topology: Topology, schedule: Schedule) -> Integers:
+def message_times(training: Training, topology: Topology, stage_ranks: Sequence[int]) -> Integers:
     """Return the nanoseconds of what each stage sends on, forward and backward, shape [2, num_stages].
 
     The devices of a tensor-parallel group send a part each. Without sequence parallelism all of them need all of it:
@@ -72,7 +73,7 @@ def message_times(training: Training, topology: Topology, schedule: Schedule) ->
             known[pair] = round(sent) + gathered
         return known[pair]
 
-    ranks = [int(rank) for rank in schedule.stage_ranks]
+    ranks = [int(rank) for rank in stage_ranks]
     onward = [between(here, there) for here, there in pairwise(ranks)]
     return np.array([[*onward, 0], [0, *onward]], dtype=np.int64)
 

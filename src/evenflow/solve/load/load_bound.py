@@ -7,33 +7,40 @@ several chunks they are numbers of layers, wherever these are in the network. Re
 kinds, and which layers share a cell is left open.
 """
 
-from evenflow.model import Request
+from evenflow.model import Request, Sizes
 from evenflow.solve.load.layer_table import LayerTable, layer_table
 from evenflow.solve.load.load_kernel import Pipeline, least_time
-from evenflow.solve.load.order_facts import OrderFacts, order_facts
+from evenflow.solve.load.order_facts import order_facts
 
 _SAFE = 1 - 1e-9
 """Factor by which a bound is lowered for rounding in floating point."""
 
 
-def table_of(request: Request, facts: OrderFacts) -> LayerTable:
-    """Return what `load_bound_ns` reads of a request's network, memory limit and cell rule; sizes do not matter."""
-    several = request.sizes.num_chunks > 1
-    return layer_table(request, splits_backward=facts.splits_backward, most_types=2 if several else None)
+def table_of(request: Request, schedule: str) -> LayerTable:
+    """Return what `load_bound_ns` reads of a request's network, memory limit and cell rule.
 
-
-def load_bound_ns(request: Request, schedule: str, *, table: LayerTable | None = None) -> float:
-    """Return a lower bound on the step of all plans of `request` under a schedule family; infinite if none fits.
-
-    It holds for every cut, recomputation and group size. `table` is that of `table_of`, made once for many requests.
+    It is the same for all families that split backwards, and all that do not; and for all numbers of chunks above one.
     """
-    facts = order_facts(schedule, request.sizes)
+    splits = order_facts(schedule, request.sizes).splits_backward
+    return layer_table(request, splits_backward=splits, most_types=2 if request.sizes.num_chunks > 1 else None)
+
+
+def load_bound_ns(
+    table: LayerTable, schedule: str, sizes: Sizes, *, min_layers: int = 1, message_ns: float = 0, sent_ns: float = 0
+) -> float:
+    """Return a lower bound on the step of all plans under a schedule family; infinite if none fits.
+
+    It holds for every cut, recomputation and group size. Each message between neighbouring ranks takes `message_ns` at
+    least; `sent_ns` is either 0 or as much, where the sender waits for it.
+    """
+    facts = order_facts(schedule, sizes)
     pipeline = Pipeline(
-        num_units=request.sizes.num_microbatches,
-        min_layers=request.min_layers,
+        num_units=sizes.num_microbatches,
+        min_layers=min_layers,
         tail_rank=facts.tail_rank,
-        message_ns=float(request.message_ns),
+        message_ns=float(message_ns),
+        sent_ns=float(sent_ns),
         live=facts.live,
         turns=facts.turns,
     )
-    return float(least_time(table_of(request, facts) if table is None else table, pipeline)) * _SAFE
+    return float(least_time(table, pipeline)) * _SAFE

@@ -21,6 +21,9 @@ class Pipeline(NamedTuple):
     min_layers: int
     tail_rank: int
     message_ns: float
+    """Of each hop from a stage to the next."""
+    sent_ns: float
+    """Of it, what the sending rank spends: all or nothing."""
     live: Any
     turns: Any
     """Both of `OrderFacts`."""
@@ -60,7 +63,9 @@ def least_time(table: LayerTable, pipeline: Pipeline) -> float:
     sums = _sums(table)
     rare = int(table.counts[1, layers]) if len(table.counts) == 2 else 0
     known = num_ranks if num_chunks > 1 or len(table.counts) == 1 else 0
-    tables = Tables(sums, _fixed(table, num_ranks, num_chunks, pipeline.min_layers), np.full((known, layers + 1, rare + 1), np.nan))
+    tables = Tables(
+        sums, _fixed(table, num_ranks, num_chunks, pipeline.min_layers), np.full((known, layers + 1, rare + 1), np.nan)
+    )
     work = sums[:, layers].sum() + table.ends[:, :3].sum()
     low = high = work * pipeline.num_units / num_ranks
     while not _ends_by(high, table, pipeline, tables):
@@ -254,18 +259,19 @@ def _stage_ns(ends: Any, pipeline: Pipeline, sums: Any, place: Place, number: in
     first, last, layers = place.first, place.first + number, sums.shape[1] - 1
     forward, gradient = sums[0, last] - sums[0, first], sums[1, last] - sums[1, first] + again
     weight = sums[2, last] - sums[2, first]
-    come = sums[0, first] + rank * pipeline.message_ns
-    back = sums[1, first] + rank * pipeline.message_ns
+    hop, sent = pipeline.message_ns, pipeline.sent_ns
+    come = sums[0, first] + rank * hop
+    back = sums[1, first] + rank * hop
     trip = sums[0, layers] - sums[0, last] + sums[1, layers] - sums[1, last]
-    trip += 2 * (num_ranks - 1 - rank) * pipeline.message_ns
+    trip += 2 * (num_ranks - 1 - rank) * hop
     if rank == 0:
         forward, gradient, weight = forward + ends[0, 0], gradient + ends[0, 1], weight + ends[0, 2]
     else:
-        come, back = come + ends[0, 0], back + ends[0, 1]
+        come, back, gradient = come + ends[0, 0], back + ends[0, 1] - sent, gradient + sent
     if rank == num_ranks - 1:
         forward, gradient, weight = forward + ends[1, 0], gradient + ends[1, 1], weight + ends[1, 2]
     else:
-        trip += ends[1, 0] + ends[1, 1]
+        trip, forward = trip + ends[1, 0] + ends[1, 1] - sent, forward + sent
     early, late, weights_late, weights_end = pipeline.turns[rank]
     # After the last gradient either its own weight gradients follow, or the gradients of all stages before.
     go = max(weights_end * weight, back if rank else 0.0)
@@ -291,16 +297,28 @@ def _most_anywhere(time_ns: float, table: LayerTable, pipeline: Pipeline, place:
     if place.others:
         busy += place.others * (table.times[1, 0] + table.times[1, 1])
         weight += place.others * table.times[1, 2]
+    busy += pipeline.sent_ns * _sends(pipeline, rank)
     each, each_weight = table.times[0, 0] + table.times[0, 1], table.times[0, 2]
     left = time_ns - place.before[0] - units * busy
     # After the last gradient either its own weight gradients follow, or the gradients of all stages before.
     before_end = units - pipeline.turns[rank, 3]
-    after = 0.0 if rank == 0 else place.before[1]
+    after = 0.0 if rank == 0 else place.before[1] - pipeline.sent_ns
     number = min(
         (left - units * weight) / max(units * (each + each_weight), 1e-9),
         (left - before_end * weight - after) / max(units * each + before_end * each_weight, 1e-9),
     )  # fmt: skip
     return int(min(max(np.floor(number * (1 + _ROUNDING) + _ROUNDING), -1.0), float(most)))
+
+
+@numba.njit(cache=True, nogil=True)
+def _sends(pipeline: Pipeline, rank: int) -> int:
+    """Return how many messages a rank with several stages sends for each microbatch, forward and backward."""
+    num_ranks, num_chunks = pipeline.live.shape[0], pipeline.live.shape[3]
+    if num_ranks == 1:
+        return 0
+    sends = 2 * num_chunks - (rank == 0) - (rank == pipeline.tail_rank)
+    # On a V the stages of the last rank follow each other.
+    return int(sends - 2 * (pipeline.tail_rank == 0 and rank == num_ranks - 1))
 
 
 @numba.njit(cache=True, nogil=True)

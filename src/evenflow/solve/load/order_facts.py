@@ -75,7 +75,8 @@ def _chosen(vectors: NDArray[np.int64], chunks: int, splits: bool) -> Values:
     """Return a few vectors of which none says more than the fullest moment, shape [num_vectors, 2, chunks].
 
     Of many vectors that is the one with the most microbatches, and the mixture that holds most where layers are in the
-    chunk with the fewest: a mixture is never more than the largest of what is mixed.
+    chunk with the fewest: a mixture is never more than the largest of what is mixed. What waits for weight gradients,
+    which recomputation does not make less, has two of its own.
     """
     both = np.zeros((len(vectors), 2, chunks))
     both[:, 0] = vectors[:, :chunks]
@@ -83,14 +84,15 @@ def _chosen(vectors: NDArray[np.int64], chunks: int, splits: bool) -> Values:
         both[:, 1] = vectors[:, chunks:]
     if len(both) <= _MOST_VECTORS:
         return both
-    held = both.sum(axis=1)
-    weights, filled = np.zeros(len(held)), np.zeros(chunks)
-    for _ in range(_MIXING_TURNS):
-        best = int(np.argmax(held[:, int(np.argmin(filled))]))
-        weights[best] += 1
-        filled += held[best]
-    mixed = np.tensordot(weights / weights.sum(), both, axes=1)
-    return np.stack([both[int(np.argmax(held.sum(axis=1)))], mixed])
+    chosen = []
+    for held in [both.sum(axis=1), *([both[:, 1]] if splits else [])]:
+        weights, filled = np.zeros(len(held)), np.zeros(chunks)
+        for _ in range(_MIXING_TURNS):
+            best = int(np.argmax(held[:, int(np.argmin(filled))]))
+            weights[best] += 1
+            filled += held[best]
+        chosen += [both[int(np.argmax(held.sum(axis=1)))], np.tensordot(weights / weights.sum(), both, axes=1)]
+    return np.stack(chosen)
 
 
 def _turns(order: Schedule, rank: int) -> tuple[int, int, int, int]:

@@ -1,0 +1,87 @@
+"""Bounds of configurations against the predictions of plans."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from evenflow.cluster.data_sheets import accelerator_named
+from evenflow.cluster.topology import Topology
+from evenflow.model import FULL, SELECT, Plan
+from evenflow.predict.training import Sharding, Software
+from evenflow.predict.transformer import Transformer
+from evenflow.tune.axes import Axis, schedule_of
+from evenflow.tune.bounds import Bounds
+from evenflow.tune.candidate import Pricing
+from evenflow.tune.question import Question
+from evenflow.tune.space import space_of
+
+SOFTWARE = [
+    Software(),
+    Software(overlaps_pipeline=False),
+    Software(overlaps_pipeline=False, messages_in_turn=True, overlaps_gradients=False, overlaps_parameters=False),
+]
+FAMILIES = ("1f1b", "interleaved", "interleaved-less-memory", "zb-h1", "zbv", "1f1b-v", "f-then-b")
+
+
+@cache
+def asked(number: int, gigabytes: int) -> tuple[Pricing, Bounds, list]:
+    model = Transformer(
+        hidden=2048, layers=9, heads=16, kv_heads=8, head_dim=128, ffn=5632, vocabulary=32000, gated=True
+    )
+    question = Question(
+        model=model,
+        topology=Topology(accelerator=accelerator_named("h100"), domain_devices=2),
+        devices=8,
+        global_batch=24,
+        sequence=4096,
+        memory_limit_bytes=gigabytes * 2**30,
+        software=SOFTWARE[number],
+        schedules=FAMILIES,
+    )
+    pricing = Pricing(question=question)
+    return pricing, Bounds(pricing=pricing), space_of(question).legal
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_no_plan_of_a_configuration_is_predicted_below_its_bound(data: st.DataObject):
+    pricing, bounds, legal = asked(data.draw(st.integers(0, 2)), data.draw(st.sampled_from([6, 10, 80])))
+    training = data.draw(st.sampled_from(legal))
+    bound = bounds.step_ns(training)
+    ranks, chunks = training.degrees.pipeline, training.degrees.chunks
+    cells, layers = ranks * chunks, training.model.layers
+    if cells > layers:
+        return
+    for _ in range(6):
+        borders = sorted(data.draw(st.sets(st.integers(1, layers - 1), min_size=cells - 1, max_size=cells - 1)))
+        sizes = [end - start for start, end in zip([0, *borders], [*borders, layers], strict=True)]
+        again = [data.draw(st.integers(0, size)) for size in sizes]
+        kind = data.draw(st.sampled_from([FULL, SELECT]))
+        order = pricing.orders.of(schedule_of(training), pricing.request(training).sizes)
+        table = order.schedule.stage_table.tolist()
+        plan = Plan(
+            schedule=schedule_of(training),
+            num_microbatches=training.microbatches,
+            layers=tuple(tuple(sizes[stage] for stage in row) for row in table),
+            recompute={kind: tuple(tuple(again[stage] for stage in row) for row in table)},
+        )
+        found = pricing.found(training, plan)
+        assert found is None or bound <= found.step_ns
+
+
+@pytest.mark.parametrize("sharding", Sharding)
+def test_without_a_pipeline_the_bound_is_the_step(sharding: Sharding):
+    pricing, _bounds, _legal = asked(0, 80)
+    question = replace(
+        pricing.question, fixed={Axis.PIPELINE: 1, Axis.TENSOR: 2, Axis.CONTEXT: 1, Axis.MICROBATCH: 1,
+                                 Axis.ZERO: sharding, Axis.SCHEDULE: "1f1b"},
+    )  # fmt: skip
+    pricing = Pricing(question=question)
+    (training,) = space_of(question).legal
+    plan = Plan(schedule="1f1b", num_microbatches=training.microbatches, layers=((training.model.layers,),))
+    found = pricing.found(training, plan)
+    assert found is not None
+    assert Bounds(pricing=pricing).step_ns(training) == pytest.approx(found.step_ns, rel=1e-5)
