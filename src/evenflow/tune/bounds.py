@@ -54,7 +54,8 @@ class Bounds:
         if key not in self._parameters:
             parts = (*priced.layers, priced.head, priced.tail)
             self._parameters[key] = sum((part.parameters for part in parts), Parameters())
-        forward_ns = sum(part.forward_ns for part in (*network.layers, network.head, network.tail))
+        forward_ns = sum(layer.forward_ns for layer in network.layers)
+        forward_ns += network.head.forward_ns + network.tail.forward_ns
         if pipeline_ns <= forward_ns * training.microbatches:
             return pipeline_ns + self._shared[0]
         after_ns = after_one_stage_ns(

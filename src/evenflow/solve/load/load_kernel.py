@@ -197,7 +197,7 @@ def _most(
     else:
         number = _most_anywhere(time_ns, table, pipeline, place, most)
     if number < fewest or _fits(time_ns, table, pipeline, tables, place, number):
-        return number if number >= fewest else -1
+        return int(number) if number >= fewest else -1
     # Fewer, because they must recompute.
     step = 1
     while number > fewest:
@@ -209,7 +209,7 @@ def _most(
                     lower = middle
                 else:
                     number = middle
-            return lower
+            return int(lower)
         number, step = lower, 2 * step
     return -1
 
@@ -226,7 +226,7 @@ def _fits(time_ns: float, table: LayerTable, pipeline: Pipeline, tables: Tables,
     if pipeline.live.shape[3] == 1:
         return bool(_stage_ns(table.ends, pipeline, tables.sums, place, number, again) <= time_ns)
     # Weight gradients may follow, but not recomputation.
-    return _most_anywhere(time_ns - pipeline.num_units * again, table, pipeline, place, number) == number
+    return bool(_most_anywhere(time_ns - pipeline.num_units * again, table, pipeline, place, number) == number)
 
 
 @numba.njit(cache=True, nogil=True)
