@@ -14,6 +14,9 @@ from evenflow.solve.load.order_facts import order_facts
 from evenflow.tune.axes import schedule_of
 from evenflow.tune.candidate import Pricing
 
+_SAFE = 1 - 1e-9
+"""Factor by which a bound is lowered for rounding in floating point."""
+
 
 @dataclass(kw_only=True)
 class Bounds:
@@ -61,7 +64,7 @@ class Bounds:
         after_ns = after_one_stage_ns(
             training, topology, self._parameters[key], computed_ns=pipeline_ns, forward_ns=forward_ns
         )
-        return pipeline_ns + self._shared[0] + after_ns
+        return (pipeline_ns + self._shared[0] + after_ns) * _SAFE
 
     def _message_ns(self, training: Training) -> float:
         """Return the time of the shortest message between neighbouring ranks."""
