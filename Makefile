@@ -20,7 +20,7 @@ FORGET_COMPILED := find src -name '*.nb[ic]' -delete
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example translations check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan clean
+.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example translations check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan check-degrees clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -51,6 +51,7 @@ help:
 	@echo "make check-bridge       let Megatron-Bridge's configuration take what evenflow writes (installs 1.0 GB)"
 	@echo "make check-hydra        let the real Hydra and verl's configuration read overrides (installs 35 MB)"
 	@echo "make check-torchtitan   let torchtitan and NeMo AutoModel build what evenflow writes, and train (installs 6 GB)"
+	@echo "make check-degrees      let megatron-core and torchtitan build the degrees that tune proposes (with the two above)"
 	@echo "make clean              remove $(VENV) and everything built"
 
 setup: $(VENV)/.stamp-setup
@@ -123,7 +124,7 @@ bench-fidelity: $(VENV)/.stamp-dev
 	$(BIN)/python -m benchmarks fidelity --write $(ARGS)
 
 # Every framework's own package reads what evenflow writes for it; each has an environment of its own.
-check-targets: check-megatron check-bridge check-torchtitan check-deepspeed check-paddle check-colossalai check-mindformers check-hydra
+check-targets: check-megatron check-bridge check-torchtitan check-deepspeed check-paddle check-colossalai check-mindformers check-hydra check-degrees
 
 check-mindformers: setup $(MINDFORMERS_VENV)/.stamp $(PYNATIVE_VENV)/.stamp
 	$(BIN)/python checks/mindformers/check.py --python $(MINDFORMERS_VENV)/bin/python
@@ -145,6 +146,10 @@ check-megatron: setup $(MEGATRON_VENV)/.stamp
 check-torchtitan: setup $(TITAN_OLD_VENV)/.stamp $(TITAN_VENV)/.stamp $(AUTOMODEL_VENV)/.stamp
 	$(BIN)/python checks/torchtitan/check.py --old $(TITAN_OLD_VENV)/bin/python --new $(TITAN_VENV)/bin/python \
 		--automodel $(AUTOMODEL_VENV)/bin/python
+
+check-degrees: setup $(MEGATRON_VENV)/.stamp $(TITAN_OLD_VENV)/.stamp $(TITAN_VENV)/.stamp
+	$(BIN)/python checks/degrees/check.py --megatron $(MEGATRON_VENV)/bin/python \
+		--old $(TITAN_OLD_VENV)/bin/python --new $(TITAN_VENV)/bin/python
 
 check-bridge: setup $(MEGATRON_VENV)/.stamp-bridge
 	$(BIN)/python checks/hydra/check_bridge.py --python $(MEGATRON_VENV)/bin/python

@@ -29,7 +29,7 @@ def test_the_degrees_are_all_devices_of_a_stage(tensor, context, shards, replica
     given_degrees = planned(
         tensor=tensor, context=context, data=shards * replicas, replicas=replicas, sharding=sharding
     )
-    found = parallelism_of(given_degrees)
+    found = parallelism_of(given_degrees, NEW)
     names = ("data_parallel_replicate_degree", "data_parallel_shard_degree", "tensor_parallel_degree",
              "context_parallel_degree")  # fmt: skip
     copies, parts, *others = (found[name] for name in names)
@@ -43,13 +43,13 @@ def test_the_degrees_are_all_devices_of_a_stage(tensor, context, shards, replica
 
 def test_the_optimizers_state_alone_is_not_shared_out():
     with pytest.raises(InputError, match="torchtitan does not share out the optimizer's state alone"):
-        parallelism_of(planned(data=8))
+        parallelism_of(planned(data=8), NEW)
 
 
 def test_a_capacity_of_experts_is_refused():
     found = replace(planned(data=8, expert=4, sharding=Sharding.PARAMETERS), expert_capacity=1.25)
     with pytest.raises(InputError, match=r"must be no capacity of experts: torchtitan drops no token, got 1\.25"):
-        parallelism_of(found)
+        parallelism_of(found, NEW)
 
 
 def test_tables_of_a_pipeline():

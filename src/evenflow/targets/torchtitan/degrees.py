@@ -5,13 +5,13 @@ from evenflow.language import _
 from evenflow.predict.training import Sharding
 from evenflow.profiles.plan_degrees import PlannedDegrees
 from evenflow.targets.degree_refusals import check_no_capacity
-from evenflow.targets.torchtitan.values import TITLE
+from evenflow.targets.torchtitan.values import OLD, TITLE
 
 _RESHARDED = {Sharding.GRADIENTS: "never", Sharding.PARAMETERS: "always"}
 """Whether FSDP gives up gathered parameters after the forward; it has gradients and optimizer state split always."""
 
 
-def parallelism_of(planned: PlannedDegrees) -> dict[str, object]:
+def parallelism_of(planned: PlannedDegrees, version: str) -> dict[str, object]:
     """Return the settings of the section `parallelism` for everything but the pipeline.
 
     Raises:
@@ -36,6 +36,8 @@ def parallelism_of(planned: PlannedDegrees) -> dict[str, object]:
         "context_parallel_degree": degrees.context,
         "expert_parallel_degree": degrees.expert,
     }
+    if version == OLD and degrees.expert > 1 and degrees.expert_tensor is not None:
+        settings["expert_tensor_parallel_degree"] = degrees.expert_tensor
     if degrees.sharding in _RESHARDED:
         settings["fsdp_reshard_after_forward"] = _RESHARDED[degrees.sharding]
     return settings

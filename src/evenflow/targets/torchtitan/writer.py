@@ -44,7 +44,7 @@ def write_degrees(plan: Plan, planned: PlannedDegrees, version: str) -> Written:
     pipeline = {**settings.parallelism, "pipeline_parallel_microbatch_size": planned.microbatch} if has_pipeline else {}
     sections = _Sections(
         training=training_of(planned, has_pipeline=has_pipeline),
-        parallelism={**parallelism_of(planned), **pipeline},
+        parallelism={**parallelism_of(planned, version), **pipeline},
         settings=settings,
         has_pipeline=has_pipeline,
     )
