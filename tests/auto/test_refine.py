@@ -88,3 +88,8 @@ def test_different_submeshes_are_left_alone(pipeline: TwoLevelPlan) -> None:
     first, *others = pipeline.stages
     uneven = replace(pipeline, stages=(replace(first, submesh=Submesh(1, 2)), *others))
     assert refine(outcome(uneven), provider(), deadline=Deadline.after(8)) is None
+
+
+def test_all_numbers_of_stages_together_are_no_longer_than_one_of_them(refinement: Refinement) -> None:
+    found = refine(plan_stages(provider()), provider(), deadline=Deadline.after(30))
+    assert found.step_ns <= refinement.step_ns

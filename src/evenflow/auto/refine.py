@@ -16,6 +16,7 @@ from evenflow.auto.stages.stage_provider import StageProvider
 from evenflow.auto.stages.two_level_plan import StagesOutcome, TwoLevelPlan
 from evenflow.cluster import plan_resharding
 from evenflow.errors import Interrupted
+from evenflow.interruption import was_interrupted
 from evenflow.model import ANY_CONTENT, Request, Sizes
 from evenflow.schedule import NUM_OPS, Op
 from evenflow.simulate import Timeline, run
@@ -62,21 +63,49 @@ class Refinement:
         return min(shorter, key=_makespan_ns, default=None)
 
     @property
+    def step_ns(self) -> int:
+        """The best step, that of the two-level plan where nothing is shorter."""
+        return _makespan_ns(self.best) if self.best else self.two_level_ns
+
+    @property
     def saved(self) -> float:
         """The share of the two-level plan's step that the best one saves."""
         return 1 - _makespan_ns(self.best) / self.two_level_ns if self.best else 0.0
 
 
 def refine(stages: StagesOutcome, provider: StageProvider, *, deadline: Deadline) -> Refinement | None:
-    """Solve the pipeline exactly on the equal submeshes of a plan, for each of its shardings and each schedule.
+    """Solve pipelines exactly on the equal submeshes of plans, for each of their shardings and each schedule.
 
-    What is not proven goes on in further rounds, until one brings next to nothing or the time is over. The solver takes
-    the slowest message for all; what it finds is then simulated with each message's own time. None where no plan has
-    equal submeshes: the solver knows equal ranks only. A signal ends it with what was tried so far.
+    First the shortest plan with equal submeshes; then, for one round, those with other numbers of stages that would be
+    shorter than all so far if their devices never waited. None where no plan has equal submeshes: the solver knows
+    equal ranks only. A signal ends it with what was tried so far.
     """
     base = stages.shortest_equal
     if base is None or stages.shortest is None:
         return None
+    best = _refined(base, stages.shortest, provider, deadline, max_rounds=None)
+    equal = [plan for plan in stages.alternatives if len({stage.submesh for stage in plan.stages}) == 1]
+    for plan in sorted(equal, key=_busy_ns):
+        if len(plan.stages) in (1, len(base.stages)) or _busy_ns(plan) >= best.step_ns or was_interrupted():
+            continue
+        found = _refined(plan, stages.shortest, provider, deadline, max_rounds=1)
+        best = min(best, found, key=lambda one: one.step_ns)
+    return best
+
+
+def _busy_ns(plan: TwoLevelPlan) -> float:
+    """The time that every device would work on average."""
+    return plan.num_microbatches * sum(stage.cost.cost_ns for stage in plan.stages) / len(plan.stages)
+
+
+def _refined(
+    base: TwoLevelPlan, shortest: TwoLevelPlan, provider: StageProvider, deadline: Deadline, *, max_rounds: int | None
+) -> Refinement:
+    """Solve the pipelines of one plan's submeshes.
+
+    What is not proven goes on in further rounds, until one brings next to nothing, the rounds or the time are over. The
+    solver takes the slowest message for all; what it finds is then simulated with each message's own time.
+    """
     variants = [
         (sharding, schedule, num_chunks)
         for sharding in dict.fromkeys(stage.cost.sharding for stage in base.stages)
@@ -85,7 +114,9 @@ def refine(stages: StagesOutcome, provider: StageProvider, *, deadline: Deadline
     ]
     tried: dict[tuple[MeshSharding, str, int], Refined] = {}
     open_, seconds, best_ns = {one: _race(base, provider, *one) for one in variants}, _FIRST_SECONDS, math.inf
-    while open_ and not deadline.is_over:
+    num_rounds = 0
+    while open_ and not deadline.is_over and num_rounds != max_rounds:
+        num_rounds += 1
         for place, (one, (problem, race)) in enumerate(tuple(open_.items())):
             left_s = deadline.left_s
             if not left_s:
@@ -112,7 +143,7 @@ def refine(stages: StagesOutcome, provider: StageProvider, *, deadline: Deadline
         seconds *= 2
     return Refinement(
         base=base,
-        two_level_ns=stages.shortest.timeline.makespan_ns,
+        two_level_ns=shortest.timeline.makespan_ns,
         tried=tuple(tried[one] for one in variants if one in tried),
     )
 
