@@ -29,9 +29,15 @@ def activation(name: str, reads: Placement | None) -> ActivationSharding:
 def with_tensors(cost: LayerCost) -> LayerCost:
     """A weight that is updated in halves; one product with it, and two with another."""
     weight = ParameterSharding(
-        name="up.weight", shape=(8, 8), dimensions=("column", "row"), kept=WHOLE, gradient=WHOLE, update=SPLIT
+        name="up.weight",
+        shape=(8, 8),
+        dimensions=("column", "row"),
+        kept=WHOLE,
+        used=WHOLE,
+        gradient=WHOLE,
+        update=SPLIT,
     )
-    bias = replace(weight, name="up.bias", shape=(8,), dimensions=("dimension 0",), update=WHOLE)
+    bias = replace(weight, name="up.bias", shape=(8,), dimensions=("dimension 0",), kept=SPLIT)
     activations = (activation("up", WHOLE), activation("down", SPLIT), activation("down", WHOLE), activation("n", None))
     return replace(cost, plan=replace(cost.plan, parameters=(weight, bias), activations=activations))
 
@@ -86,8 +92,10 @@ def test_what_leaves_a_stage_has_the_shape_of_what_enters_the_next(pipeline: Pla
 
 def test_parameters_have_full_names_and_updates_only_where_they_lie_otherwise(pipeline: PlacedPipeline) -> None:
     for stage in pipeline.stages:
-        assert stage.placements == {f"{path}.up.{name}": WHOLE for path in stage.modules for name in ("weight", "bias")}
+        kept = {"weight": WHOLE, "bias": SPLIT}
+        assert stage.placements == {f"{path}.up.{name}": kept[name] for path in stage.modules for name in kept}
         assert stage.updates == {f"{path}.up.weight": SPLIT for path in stage.modules}
+        assert stage.gathered == {f"{path}.up.bias": WHOLE for path in stage.modules}
         assert all(set(where) != {PARTIAL} for where in stage.gradients.values())
         assert stage.gradients.keys() <= stage.placements.keys()
         assert stage.entries == dict.fromkeys(stage.modules, SPLIT)

@@ -43,6 +43,7 @@ _STAGE: dict[str, Any] = {
     "output": {"shape": [4, 8, 16], "item_bytes": 2, "placement": "R"},
     "parameters": {"model.embed_tokens.weight": "S(1)"}, "updates": {"model.embed_tokens.weight": "S(0)"},
     "gradients": {"model.embed_tokens.weight": "S(0)"},
+    "gathered": {"model.embed_tokens.weight": "R"},
     "entries": {"model.embed_tokens": "R"}, "products": {"model.layers.0.mlp.down_proj": {"reads": "S(1)", "gives": "P"}},
 }  # fmt: skip
 MESH_PLAN: dict[str, Any] = {
@@ -57,6 +58,7 @@ MESH_PLAN: dict[str, Any] = {
             **_STAGE, "rank": 1, "devices": [2], "mesh": [1], "output": None, "parameters": {"lm_head.weight": "R"},
             "input": {"shape": [4, 8, 16], "item_bytes": 2, "placement": "R"}, "updates": {}, "entries": {}, "products": {},
             "gradients": {},
+            "gathered": {},
         },
     ],
 }  # fmt: skip

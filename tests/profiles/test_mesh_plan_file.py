@@ -21,6 +21,7 @@ STAGE = {
     "parameters": {"model.embed_tokens.weight": "S(1)"},
     "gradients": {"model.embed_tokens.weight": "S(0)"},
     "updates": {"model.embed_tokens.weight": "S(0)"},
+    "gathered": {"model.embed_tokens.weight": "R"},
     "entries": {"model.embed_tokens": "R"},
     "products": {
         "model.layers.0.mlp.down_proj": {"reads": "S(1)", "gives": "P"},
@@ -38,6 +39,7 @@ LAST = {
     "parameters": {"lm_head.weight": "R"},
     "gradients": {},
     "updates": {},
+    "gathered": {},
     "entries": {},
     "products": {},
 }
@@ -75,17 +77,17 @@ def test_what_stands_there_is_read() -> None:
     )
     assert before.parameters == {"model.embed_tokens.weight": (1,)}
     assert before.updates == before.gradients == {"model.embed_tokens.weight": (0,)}
-    older = json.dumps(
-        {**PLAN, "stages": [{key: STAGE[key] for key in STAGE if key not in ("gradients", "attention")}, LAST]}
-    )
-    plan = parse_mesh_plan(older, place="plan.json")
-    assert plan is not None
-    assert plan.stages[0].gradients == plan.stages[0].attention == {}
     assert before.attention == {
         "model.layers.0.self_attn": AttentionOnMesh(
             placement=(2,), rows=RowExchange.RING, backward_rows=RowExchange.BALANCED
         )
     }
+    assert before.gathered == {"model.embed_tokens.weight": (REPLICATE,)}
+    newer = {"gradients", "attention", "gathered"}
+    older = json.dumps({**PLAN, "stages": [{key: STAGE[key] for key in STAGE if key not in newer}, LAST]})
+    plan = parse_mesh_plan(older, place="plan.json")
+    assert plan is not None
+    assert plan.stages[0].gradients == plan.stages[0].attention == plan.stages[0].gathered == {}
     product = before.products["model.layers.0.mlp.down_proj"]
     assert (product.reads, product.gives, product.experts) == ((1,), (PARTIAL,), None)
     assert before.products["model.layers.1.mlp.experts"].experts == (0,)
@@ -123,6 +125,8 @@ def test_other_plan_files_have_none(tmp_path: Path) -> None:
         (first(parameters={"w": "S"}), r"stages\[0\].parameters.w"),
         (first(parameters={"w": "R R"}), "each of the 1 axes"),
         (first(gradients={"w": "S"}), r"stages\[0\].gradients.w"),
+        (first(gathered={"w": "S"}), r"stages\[0\].gathered.w"),
+        (first(gathered=["w"]), r"stages\[0\].gathered"),
         (first(products={"w": {"reads": "R"}}), "gives"),
         (first(products={"w": {"reads": "R", "gives": "P", "experts": "S(2)"}}), "experts"),
         (first(products={"w": {"reads": "R", "gives": "P", "experts": "P"}}), "experts"),

@@ -63,6 +63,8 @@ class PlacedStage:
     """Placement of a parameter's summed gradient, where microbatches do not add up partial sums on all axes."""
     updates: Mapping[str, Placement]
     """Placement of a parameter's optimizer state, where that lies otherwise."""
+    gathered: Mapping[str, Placement]
+    """Placement of a parameter while its layer computes, where it is gathered for that."""
     entry: Layout
     """The layout of what comes in on the devices: for the first stage what the model takes."""
     exit: Layout | None
@@ -83,6 +85,7 @@ class PlacedStage:
             parameters=self.placements,
             gradients=self.gradients,
             updates=self.updates,
+            gathered=self.gathered,
             entries=self.entries,
             products=self.products,
             attention=self.attention,
@@ -173,6 +176,7 @@ def _placed(
         placements={name: one.kept for name, one in parameters.items()},
         gradients={name: one.gradient for name, one in parameters.items() if set(one.gradient) != {PARTIAL}},
         updates={name: one.update for name, one in parameters.items() if one.update != one.kept},
+        gathered={name: one.used for name, one in parameters.items() if one.used != one.kept},
         entry=provider.boundary(first, submesh, sharding, devices),
         exit=None if is_last else provider.boundary(end, submesh, sharding, devices, leaving=True),
         entries={layer.modules[0]: cost.entry for layer, cost in layers},

@@ -12,7 +12,6 @@ from evenflow.auto.deadline import Deadline
 from evenflow.auto.kept_ways import restricted
 from evenflow.auto.placed_pipeline import PlacedPipeline, PlacedStage, place, use_of
 from evenflow.auto.refine import Refined, Refinement, refine
-from evenflow.auto.sharding.overlap import Overlap
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.meshes_tried import sharded_stages
 from evenflow.auto.stages.plain_grids import with_plain_grids
@@ -158,7 +157,6 @@ class SearchedRow:
             notes=(
                 self.request.overlap.note(),
                 *capacity_notes(self.request.expert_capacity),
-                *_waited_for(pipeline, self.request.overlap),
                 *_left_out(self.provider, self.request.deadline),
             ),
         )
@@ -196,16 +194,6 @@ def capacity_notes(capacity: float | None) -> tuple[str, ...]:
             capacity=capacity,
         ),
     )
-
-
-def _waited_for(pipeline: PlacedPipeline | None, overlap: Overlap) -> Iterator[str]:
-    """Yield a sentence where the plan hides gathers that evenflow's own runtime does not begin early."""
-    plans = [plan for stage in (pipeline.stages if pipeline else ()) for plan in stage.shardings.values()]
-    if overlap.parameters and any(plan.gathers_parameters for plan in plans):
-        yield _(
-            "parameters that are kept split are taken to be gathered ahead, as frameworks do; `evenflow run` waits for "
-            "them, which --overlap gradients prices"
-        )
 
 
 def _left_out(provider: ShardedStages, deadline: Deadline) -> Iterator[str]:

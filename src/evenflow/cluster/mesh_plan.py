@@ -63,6 +63,8 @@ class StageOnMesh:
     """Placements of the optimizer's state, where they differ from the parameter's."""
     gradients: Mapping[str, Placement] = field(default_factory=dict)
     """Placements in which gradients are summed over the microbatches; not named: as they come, in partial sums."""
+    gathered: Mapping[str, Placement] = field(default_factory=dict)
+    """Placements of parameters while their layer computes, where they are gathered for it."""
     entries: Mapping[str, Placement] = field(default_factory=dict)
     """Placement of what comes into each layer, by the name of its first module in the whole model."""
     products: Mapping[str, Product] = field(default_factory=dict)

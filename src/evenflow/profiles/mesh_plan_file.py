@@ -121,6 +121,7 @@ def _stage(fields: Fields) -> StageOnMesh:
         parameters=placements("parameters"),
         updates=placements("updates"),
         gradients=placements("gradients") if "gradients" in fields else {},
+        gathered=placements("gathered") if "gathered" in fields else {},
         entries=placements("entries"),
         products={name: _product(products.inner(name), axes=len(mesh)) for name in products.values},
         attention=_attention(fields.inner("attention"), axes=len(mesh)) if "attention" in fields else {},

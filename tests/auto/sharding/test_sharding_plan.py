@@ -5,7 +5,7 @@ from evenflow.solve import Status
 
 def parameter(name: str, update: int = 0) -> ParameterSharding:
     return ParameterSharding(
-        name=name, shape=(4, 4), dimensions=("column", "row"), kept=(0,), gradient=(0,), update=(update,)
+        name=name, shape=(4, 4), dimensions=("column", "row"), kept=(0,), used=(0,), gradient=(0,), update=(update,)
     )
 
 

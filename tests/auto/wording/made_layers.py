@@ -26,6 +26,7 @@ def made_layer(*axes: str, zero: str | tuple[str, ...] = "0", tokens: bool = Fal
             shape=(64, 16) if name == "up" else (16, 64),
             dimensions=("column", "row"),
             kept=_placement(columns, name, 2),
+            used=_placement(columns, name, 2),
             gradient=_placement(columns, name, 3),
             update=_placement(columns, name, 4),
         )
@@ -33,7 +34,8 @@ def made_layer(*axes: str, zero: str | tuple[str, ...] = "0", tokens: bool = Fal
     ]
     parameters.append(
         ParameterSharding(
-            name="norm.weight", shape=(16,), dimensions=(), kept=(R,) * len(axes), gradient=(P,) * len(axes),
+            name="norm.weight", shape=(16,), dimensions=(), kept=(R,) * len(axes), used=(R,) * len(axes),
+            gradient=(P,) * len(axes),
             update=(R,) * len(axes),
         )
     )  # fmt: skip

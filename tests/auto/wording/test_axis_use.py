@@ -125,7 +125,13 @@ def test_data_parallel_attention_that_takes_the_sequence_first(batch_first):
 def with_experts(layer, *, sent):
     """The layer with experts behind it, split by expert where they are kept."""
     matrices = ParameterSharding(
-        name="mlp.experts.down_proj", shape=(8, 16, 64), dimensions=(), kept=(0,), gradient=(0,), update=(0,)
+        name="mlp.experts.down_proj",
+        shape=(8, 16, 64),
+        dimensions=(),
+        kept=(0,),
+        used=(0,),
+        gradient=(0,),
+        update=(0,),
     )
     result = ActivationSharding(name="mlp.experts", shape=(128, 16), placement=(0,))
     exchange = PlannedCollective(

@@ -13,6 +13,7 @@ def test_a_plan() -> None:
         shape=(8, 4),
         dimensions=("column", "row"),
         kept=(-1, 0),
+        used=(-1, -1),
         gradient=(-2, 0),
         update=(1, 0),
     )
@@ -42,6 +43,7 @@ def test_a_plan() -> None:
             "name": "layers.0-3.up.weight",
             "shape": [8, 4],
             "kept": "R S(0)",
+            "used": "R R",
             "gradient": "P S(0)",
             "update": "S(1) S(0)",
             "text": "layers.0-3.up.weight column on mesh axis 1; "

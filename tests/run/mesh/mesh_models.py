@@ -3,12 +3,14 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import functional
 
 from evenflow.cluster import split_along
@@ -22,6 +24,7 @@ from evenflow.run.engine.stages import cut
 from evenflow.run.job.models import norm_in_float64
 from evenflow.run.measure.verify import gathered_gradients
 from evenflow.run.mesh import moving, parameters
+from evenflow.run.mesh.gathered import GatheredLayers, GatheredParameter
 from evenflow.run.mesh.moving import Moving
 from evenflow.schedule import Op, schedule_of
 from evenflow.torch_model.parts import ModelRow
@@ -101,6 +104,14 @@ def mesh_plan(
                     name: (0,) * len(where.axes)
                     for name, parameter in names.items()
                     if where.axes == (DATA,) and len(where.devices) > 1 and parameter.shape[0] % len(where.devices) == 0
+                },
+                gathered={
+                    name: tuple(
+                        REPLICATE if axis == SHARDED else _of_parameter(name, axis, parameter.shape)
+                        for axis in where.axes
+                    )
+                    for name, parameter in names.items()
+                    if SHARDED in where.axes
                 },
                 entries={part.path: hidden for part in stage.parts if "embed" not in part.path},
                 products={
@@ -291,3 +302,51 @@ def events_case(plan: Plan, ranks: tuple[On, ...], rank: int, *, sums_parts: boo
         events.seen.clear()
         pipe.step(data)
     return Answer(found=events.seen)
+
+
+def gathers_case(plan: Plan, ranks: tuple[On, ...], rank: int) -> Answer:
+    """The events of the second step: actions, layers that compute, and their gathers: begun, used and freed.
+
+    A layer that computes says of which layers memory is still held that was gathered, and so does the end of the step.
+    """
+    data, events = batch(plan), Events(seen=[])
+    numbers: dict[int, int] = {}
+    gathered: list[tuple[int, StorageWeakRef]] = []
+
+    def held() -> str:
+        return f"with {sorted({number for number, storage in gathered if not storage.expired()})}"
+
+    def wrapped(layers: GatheredLayers, forwards: Any) -> Any:
+        numbers.update({id(one): number for number, layer in enumerate(layers.layers) for one in layer})
+
+        def computing(number: int, forward: Any, *inputs: Any, **keywords: Any) -> Any:
+            events.seen.append(f"layer {number} {held()}")
+            return forward(*inputs, **keywords)
+
+        return wrap(layers, [partial(computing, number, one) for number, one in enumerate(forwards)])
+
+    def noted(kind: str) -> Any:
+        do = getattr(GatheredParameter, kind)
+
+        def note(parameter: GatheredParameter) -> None:
+            number = numbers[id(parameter)]
+            is_new = kind != "begin" or (parameter._moving is None and parameter.local is None)
+            do(parameter)
+            if is_new and events.seen[-1:] != [f"{kind} {number}"]:
+                events.seen.append(f"{kind} {number}")
+            if kind == "use":
+                gathered.append((number, StorageWeakRef(parameter.local.untyped_storage())))
+
+        return note
+
+    layered, wrap = as_row(model(plan)), GatheredLayers.wrapped
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GatheredLayers, "wrapped", wrapped)
+        pipe = pipeline(plan, layered, loss_fn, data, mesh_plan=mesh_plan(plan, layered, ranks))
+        pipe.step(data)
+        for kind in ("begin", "use", "free"):
+            patch.setattr(GatheredParameter, kind, noted(kind))
+        pipe.observe(events)
+        events.seen.clear()
+        pipe.step(data)
+    return Answer(found=[*(event for event in events.seen if event != "end"), held()])

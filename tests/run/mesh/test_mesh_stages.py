@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import pytest
 import torch
@@ -24,6 +25,7 @@ from tests.run.mesh.mesh_models import (
     On,
     cluster,
     events_case,
+    gathers_case,
     mesh_case,
     planned_case,
     row_model,
@@ -37,6 +39,10 @@ ONE_STAGE = Plan(schedule="1f1b", num_microbatches=2, layers=((2,),))
 PAIR_ON_ONE = Plan(schedule="1f1b", num_microbatches=2, layers=((3,),), recompute={"full": ((1,),)})
 PAIR = Plan(schedule="1f1b", num_microbatches=3, layers=((1, 2),), recompute={"full": ((1, 1),)})
 SPLIT = Plan(schedule="zb-h1", num_microbatches=3, layers=((2, 1),), recompute={"full": ((1, 0),), "select": ((1, 1),)})
+CHECKPOINTED = Plan(
+    schedule="1f1b", num_microbatches=3, layers=((3, 2),), recompute={"full": ((1, 1),), "select": ((1, 1),)}
+)
+KEPT = Plan(schedule="1f1b", num_microbatches=3, layers=((2, 2),))
 OFFLOADED = Plan(schedule="1f1b", num_microbatches=3, layers=((2, 2),), recompute={"offload": ((2, 1),)})
 CHUNKS = Plan(schedule="interleaved", num_microbatches=4, layers=((1, 1), (2, 0)))
 THREE = Plan(schedule="eager-1f1b", num_microbatches=4, layers=((2, 1, 1),), recompute={"both": ((1, 0, 0),)})
@@ -84,6 +90,16 @@ CASES: dict[str, Callable[[int], Answer]] = {
     "sharded data x sequence, split sums": partial(
         mesh_case, PAIR_ON_ONE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(SHARDED, SEQUENCE)),), sums_parts=True
     ),
+    "sharded data, sharded data": partial(mesh_case, PAIR, half(SHARDED, SHARDED)),
+    "sharded data x tensor, one stage": partial(
+        mesh_case, PAIR_ON_ONE, (On(devices=(0, 1, 2, 3), mesh=(2, 2), axes=(SHARDED, TENSOR)),)
+    ),
+    "sharded data, split backward": partial(mesh_case, SPLIT, half(SHARDED, SHARDED), sums_parts=True),
+    "sharded data, offloaded": partial(mesh_case, OFFLOADED, half(SHARDED, SHARDED)),
+    "sharded data, two chunks, tied": partial(mesh_case, CHUNKS, half(SHARDED, SHARDED), tied=True),
+    "sharded data on four, tied": partial(
+        mesh_case, ONE_STAGE, (On(devices=(0, 1, 2, 3), mesh=(4,), axes=(SHARDED,)),), tied=True
+    ),
     "tensor, tensor": partial(mesh_case, PAIR, half(TENSOR, TENSOR)),
     "data, tensor": partial(mesh_case, PAIR, half(DATA, TENSOR)),
     "sequence, sharded data": partial(mesh_case, PAIR, half(SEQUENCE, SHARDED)),
@@ -99,6 +115,7 @@ CASES: dict[str, Callable[[int], Answer]] = {
 }
 TRAININGS: dict[str, Callable[[int], Answer]] = {
     "data, tensor, trained": partial(training_case, PAIR, half(DATA, TENSOR)),
+    "sharded data, trained": partial(training_case, CHECKPOINTED, half(SHARDED, SHARDED)),
     "tied, trained": partial(training_case, PAIR, half(DATA, DATA), tied=True),
 }
 EVENTS: dict[str, Callable[[int], Answer]] = {
@@ -107,6 +124,12 @@ EVENTS: dict[str, Callable[[int], Answer]] = {
     "events, split sums": partial(events_case, PAIR, half(DATA, DATA), sums_parts=True),
     "events, split backward": partial(events_case, SPLIT, half(DATA, DATA)),
 }
+GATHERS: dict[str, Callable[[int], Answer]] = {
+    f"gathers, {name}": partial(gathers_case, plan, half(SHARDED, SHARDED))
+    for name, plan in {
+        "kept": KEPT, "recomputed": CHECKPOINTED, "split backward": SPLIT, "offloaded": OFFLOADED
+    }.items()
+}  # fmt: skip
 
 
 def planned(intra: Link) -> Callable[[int], Answer]:
@@ -125,7 +148,7 @@ PLANNED = ("planned, fast links in a node", "planned, slow links")
 def answers() -> dict[str, list[Answer]]:
     links = Link(bytes_per_s=10**11), Link(bytes_per_s=10**7)
     cases = {name: planned(link) for name, link in zip(PLANNED, links, strict=True)}
-    found = run_group({**CASES, **TRAININGS, **EVENTS, **cases}, NUM_DEVICES)
+    found = run_group({**CASES, **TRAININGS, **EVENTS, **GATHERS, **cases}, NUM_DEVICES)
     troubles = {(name, answer.trouble) for name, case in found.items() for answer in case if answer.trouble}
     assert not troubles, "\n".join(f"{name}: {trouble}" for name, trouble in sorted(troubles))
     return found
@@ -177,3 +200,37 @@ def test_collectives_run_beside_the_computation(answers: dict[str, list[Answer]]
         if "split" not in name:
             inside = [at for at in reduces if at < last_end]
             assert len(inside) > len(reduces) / 2, "layer by layer, while the backward goes on"
+
+
+@pytest.mark.parametrize("name", GATHERS)
+def test_parameters_are_gathered_under_the_layer_beside_and_freed_behind_their_own(
+    answers: dict[str, list[Answer]], name: str
+) -> None:
+    for answer in answers[name]:
+        seen: list[str] = answer.found
+        assert seen[-1] == "with []", "nothing is left"
+        for event in seen:
+            kind, *words = event.split(maxsplit=2)
+            if kind == "layer":
+                assert words[1] == f"with [{words[0]}]", "no other layer is whole meanwhile"
+        kinds = {step[0][0] for step in _actions(seen)}
+        assert kinds == ({"F", "I", "W"} if "split" in name else {"F", "B"})
+        for step in _actions(seen):
+            used = [int(event.split()[1]) for event in step if event.startswith("use")]
+            if step[0][0] == "F":
+                assert used == sorted(used)
+                assert len(used) > 2
+            else:
+                assert used == sorted(used, reverse=True)
+                assert bool(used) is (step[0][0] != "W")
+            for earlier, number in pairwise(used):
+                assert step.index(f"use {earlier}") < step.index(f"begin {number}") < step.index(f"free {earlier}")
+                if step[0][0] == "F":
+                    computing = next(at for at, event in enumerate(step) if event.startswith(f"layer {earlier} "))
+                    assert step.index(f"begin {number}") < computing < step.index(f"free {earlier}")
+
+
+def _actions(seen: list[str]) -> list[list[str]]:
+    """Events by the action in which they are."""
+    starts = [at for at, event in enumerate(seen) if event[0] in "FBIW" and event[1:].isdigit()]
+    return [seen[start:end] for start, end in pairwise([*starts, len(seen)])]

@@ -22,6 +22,8 @@ class ParameterSharding:
     dimensions: tuple[str, ...]
     """Names for a split of each dimension: ``column`` splits a layer's outputs, ``row`` its inputs."""
     kept: Placement
+    used: Placement
+    """Placement while its layer computes: whole along the axes over which it is gathered for that."""
     gradient: Placement
     """Placement as the gradient is summed over the microbatches."""
     update: Placement
@@ -30,7 +32,7 @@ class ParameterSharding:
     def names(self) -> Iterator[str]:
         """The name of each layer's parameter.
 
-        >>> one = ParameterSharding(name="h.0-1.w", shape=(), dimensions=(), kept=(), gradient=(), update=())
+        >>> one = ParameterSharding(name="h.0-1.w", shape=(), dimensions=(), kept=(), used=(), gradient=(), update=())
         >>> list(one.names())
         ['h.0.w', 'h.1.w']
         """
@@ -181,15 +183,6 @@ class ShardingPlan:
     replicated_operators: tuple[str, ...] = ()
     """Operators without sharding rules: every device runs them whole."""
     solve_seconds: float = 0.0
-
-    @property
-    def gathers_parameters(self) -> bool:
-        """Whether parameters that are kept split are gathered in every pass, as in ZeRO-3."""
-        shapes = {one.shape for one in self.parameters}
-        return any(
-            one.collective is Collective.ALL_GATHER and one.phase is not Phase.UPDATE and one.shape in shapes
-            for one in self.collectives
-        )
 
     @property
     def gap(self) -> float | None:

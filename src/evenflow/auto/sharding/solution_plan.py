@@ -19,7 +19,7 @@ from evenflow.auto.sharding.sharding_plan import (
     ShardingPlan,
 )
 from evenflow.auto.trace.operator_graph import ATTENTION, Operator, OperatorGraph, Role, Value
-from evenflow.cluster import AttentionOnMesh, Collective, Placement
+from evenflow.cluster import REPLICATE, AttentionOnMesh, Collective, Placement
 
 
 def plan_of(
@@ -74,12 +74,30 @@ def _parameters(program: ShardingProgram, choices: tuple[int, ...]) -> tuple[Par
             shape=operator.outputs[0].shape,
             dimensions=dimension_names(program.graph, index),
             kept=after[index, NodeKind.OPERATOR],
+            used=_used(program, choices, index),
             gradient=after.get((index, NodeKind.SUM), after[index, NodeKind.OPERATOR]),
             update=after.get((index, NodeKind.UPDATE), after[index, NodeKind.OPERATOR]),
         )
         for index, operator in enumerate(program.graph.operators)
         if operator.role is Role.PARAMETER
     )
+
+
+def _used(program: ShardingProgram, choices: tuple[int, ...], parameter: int) -> Placement:
+    """Return a parameter's placement where the forward reads it: whole along the axes over which it is gathered for
+    all readers, and otherwise as it is kept.
+    """
+    node = program.node_of[parameter]
+    kept = program.nodes[node].strategies[choices[node]].outputs[0]
+    gathered: list[set[int]] = []
+    for edge in program.edges:
+        reader = program.nodes[edge.second]
+        if edge.first == node and not reader.backward and reader.kind in (NodeKind.OPERATOR, NodeKind.COPY):
+            steps = program.path(edge, choices)
+            is_gathered = all(step.collective is Collective.ALL_GATHER for step in steps)
+            gathered.append({step.axis for step in steps} if is_gathered else set())
+    axes = set.intersection(*gathered) if gathered else set()
+    return tuple(REPLICATE if axis in axes else where for axis, where in enumerate(kept))
 
 
 def dimension_names(graph: OperatorGraph, parameter: int) -> tuple[str, ...]:

@@ -232,6 +232,7 @@ def _stage(stage: "PlacedStage") -> dict[str, object]:
         "entries": {name: code(placement) for name, placement in stage.entries.items()},
         "parameters": {name: code(placement) for name, placement in stage.placements.items()},
         "gradients": {name: code(placement) for name, placement in stage.gradients.items()},
+        "gathered": {name: code(placement) for name, placement in stage.gathered.items()},
         "updates": {name: code(placement) for name, placement in stage.updates.items()},
         "products": {
             name: {

@@ -35,6 +35,7 @@ def sharding_fields(plan: "ShardingPlan") -> dict[str, object]:
                 "name": parameter.name,
                 "shape": parameter.shape,
                 "kept": code(parameter.kept),
+                "used": code(parameter.used),
                 "gradient": code(parameter.gradient),
                 "update": code(parameter.update),
                 "text": parameter.text(),

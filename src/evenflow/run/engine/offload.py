@@ -22,6 +22,9 @@ class Offload:
     """The layers of one stage that offload; `begin` before every forward of the stage."""
 
     def __init__(self) -> None:
+        self.pack: Callable[[Tensor], Any] = _as_it_is
+        """What the graph keeps of parameters and buffers, and `unpack` what that stands for."""
+        self.unpack: Callable[[Any], Tensor] = _as_it_is
         self._newest: _Layer | None = None
         self._streams: dict[torch.device, Any] = {}
 
@@ -38,10 +41,10 @@ class Offload:
         layer = self._newest = _Layer(self, before=self._newest)
 
         def pack(tensor: Tensor) -> Any:
-            return tensor if _storage(tensor) in stays else layer.send(tensor)
+            return self.pack(tensor) if _storage(tensor) in stays else layer.send(tensor)
 
         def unpack(packed: Any) -> Tensor:
-            return layer.fetched(packed) if isinstance(packed, _Sent) else packed
+            return layer.fetched(packed) if isinstance(packed, _Sent) else self.unpack(packed)
 
         with saved_tensors_hooks(pack, unpack):
             return module(*args, **kwargs)
@@ -124,6 +127,10 @@ class _Layer:
     def fetch(self) -> None:
         for sent in self._sent:
             sent.fetch(self._offload.stream(sent.device))
+
+
+def _as_it_is(saved: Any) -> Any:
+    return saved
 
 
 def _is_spread(tensor: Tensor) -> bool:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from evenflow.run.engine.runtime_stage import RuntimeStage, post
 from evenflow.run.mesh.exchange import Exchange
+from evenflow.run.mesh.gathered import GatheredLayers
 from evenflow.run.mesh.parameters import MeshParameters
 
 
@@ -37,11 +38,13 @@ class MeshStage(RuntimeStage):
         num_ranks: int,
         links: Links,
         parameters: MeshParameters,
+        gathered: GatheredLayers,
         example_output: Tensor,
         **others: Any,
     ) -> None:
         super().__init__(module, example_output=example_output, **others)
         self._parameters_of_rank = parameters
+        self._gathered = gathered
         self.group_rank, self.group_size = rank, num_ranks
         self.links = links
         self._dtype = example_output.dtype  # of what passes between stages
@@ -89,6 +92,7 @@ class MeshStage(RuntimeStage):
         if full_backward and self.witness is None:
             self._parameters_of_rank.backward_begins(self.stage_index, is_last=last_backward)
         super().backward_one_chunk(bwd_chunk_id, loss, full_backward, last_backward)
+        self._gathered.ended()
         if full_backward:
             self._parameters_of_rank.backward_ended(self.stage_index, is_last=last_backward)
 

@@ -11,6 +11,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from evenflow.cluster import MeshPlan, plan_resharding, shape_of
 from evenflow.run.engine.stages import StageParts, StageSettings, weight_builder
 from evenflow.run.mesh.exchange import Exchange
+from evenflow.run.mesh.gathered import gather_around
 from evenflow.run.mesh.mesh_stage import Links, MeshStage
 from evenflow.run.mesh.parameters import MeshParameters
 from evenflow.run.mesh.stage_modules import MeshStageModule, shard_parameters
@@ -50,6 +51,7 @@ def mesh_stages(
                 rank=stage.rank,
                 num_ranks=plan.num_ranks,
                 parameters=parameters,
+                gathered=gather_around(module, stage, where.gathered, parameters.before_use),
                 links=_links(plan, stage.index, taken.element_size()),
                 index=stage.index,
                 num_stages=len(plan.stages),

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 import torch
-from torch.distributed.tensor import DTensor, Partial, Placement, Replicate
+import torch.distributed as dist
+from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard
 
 from evenflow.cluster import PARTIAL, REPLICATE
 from evenflow.run.engine.torch_names import AsyncCollectiveTensor
@@ -35,6 +36,44 @@ class Moving:
             return DTensor.from_local(
                 local.wait(), tensor.device_mesh, tensor.placements, shape=tensor.shape, stride=tensor.stride()
             )
+
+
+class Gather:
+    """A collective that makes a tensor whole along one axis of its mesh, whichever dimension that splits."""
+
+    def __init__(self, tensor: DTensor, axis: int, dimension: int) -> None:
+        """All devices of the axis have parts of the same size, and no other axis splits the dimension."""
+        self._tensor, self._axis, self._dimension = tensor.detach(), axis, dimension
+        mesh = tensor.device_mesh
+        with torch.no_grad():
+            self._part = self._tensor.to_local().contiguous()  # kept, as is the result, until it is there
+            self._parts = self._part.new_empty(mesh.size(axis) * self._part.shape[0], *self._part.shape[1:])
+        self._work = dist.all_gather_into_tensor(self._parts, self._part, group=mesh.get_group(axis), async_op=True)
+
+    def arrived(self) -> DTensor:
+        """Wait until it is there, and return it in memory of its own."""
+        self._work.wait()
+        tensor, at = self._tensor, self._dimension
+        placements = [Replicate() if axis == self._axis else own for axis, own in enumerate(tensor.placements)]
+        with torch.no_grad():
+            size = tensor.device_mesh.size(self._axis)
+            local = self._parts.unflatten(0, (size, len(self._part))).movedim(0, at).flatten(at, at + 1)
+            return DTensor.from_local(
+                local.contiguous(), tensor.device_mesh, placements, shape=tensor.shape, stride=tensor.stride()
+            )
+
+
+def gathering(tensor: DTensor, placements: Sequence[Placement]) -> Gather | Moving:
+    """Begin to bring a tensor to other placements; a single gather does not wait, whichever dimension it joins."""
+    changed = [axis for axis, own in enumerate(tensor.placements) if own != placements[axis]]
+    if len(changed) == 1:
+        (axis,) = changed
+        own = tensor.placements[axis]
+        if type(own) is Shard and placements[axis] == Replicate():
+            others = [one for one in tensor.placements if isinstance(one, Shard) and one.dim == own.dim]
+            if len(others) == 1 and tensor.shape[own.dim] % tensor.device_mesh.size(axis) == 0:
+                return Gather(tensor, axis, own.dim)
+    return Moving(tensor, placements)
 
 
 class GradientSum:

@@ -73,7 +73,9 @@ def test_memory_of_every_stage_of_zero_by_formula() -> None:
         memory = plans[PlainWay(DATA, stage)].memory
         assert memory is not None
         assert (memory.parameter_bytes, memory.gradient_bytes, memory.optimizer_bytes) == expected
-        assert plans[PlainWay(DATA, stage)].gathers_parameters is (stage is Sharding.PARAMETERS)
+        for one in plans[PlainWay(DATA, stage)].parameters:
+            assert one.used == (REPLICATE,)
+            assert (one.kept != one.used) is (stage is Sharding.PARAMETERS)
 
 
 def test_parameters_that_no_dimension_splits_stay_whole() -> None:
