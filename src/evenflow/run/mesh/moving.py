@@ -48,7 +48,7 @@ class Gather:
         with torch.no_grad():
             self._part = self._tensor.to_local().contiguous()  # kept, as is the result, until it is there
             self._parts = self._part.new_empty(mesh.size(axis) * self._part.shape[0], *self._part.shape[1:])
-        self._work = dist.all_gather_into_tensor(self._parts, self._part, group=mesh.get_group(axis), async_op=True)
+        self._work = dist.all_gather_single(self._parts, self._part, group=mesh.get_group(axis), async_op=True)
 
     def arrived(self) -> DTensor:
         """Wait until it is there, and return it in memory of its own."""
