@@ -15,7 +15,9 @@ GATHER_NS = 400
 """An all-gather of HIDDEN on `made_costs`' mesh: half of 800 bytes, a byte per nanosecond."""
 
 
-def layer_cost(slope: int, *, base: int = 0, entry: Placement = SPLIT, leave: Placement = SPLIT) -> LayerCost:
+def layer_cost(
+    slope: int, *, base: int = 0, entry: Placement = SPLIT, leave: Placement = SPLIT, gathered_bytes: int = 0
+) -> LayerCost:
     """Every number of k layers is ``base + k * slope``; gradients lie as what they belong to."""
     plan = ShardingPlan(status=Status.OPTIMAL, mesh_shape=(2,), memory_limit_bytes=None, lower_bound_ns=0)
     return LayerCost(
@@ -26,6 +28,7 @@ def layer_cost(slope: int, *, base: int = 0, entry: Placement = SPLIT, leave: Pl
         gradient_entry=leave,
         gradient_exit=entry,
         plan=plan,
+        gathered_bytes=gathered_bytes,
     )
 
 

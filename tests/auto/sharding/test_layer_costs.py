@@ -14,6 +14,7 @@ from evenflow.auto.sharding.shard import shard  # noqa: E402
 from evenflow.auto.sharding.ways import Level  # noqa: E402
 from evenflow.cluster.collectives import Collective, collective_ns  # noqa: E402
 from evenflow.cluster.mesh import Mesh, MeshAxis  # noqa: E402
+from evenflow.cluster.placement import REPLICATE  # noqa: E402
 from evenflow.torch_model.parts import Part  # noqa: E402
 from tests.cluster.accelerators import plain_accelerator  # noqa: E402
 
@@ -98,3 +99,14 @@ def test_boundaries_lie_on_the_mesh(costs: MeshCosts) -> None:
         assert tensor.shape == ((8, 16) if index == 0 else (8, 16, WIDTH))
         assert len(placement) == 1
         assert -1 <= placement[0] < len(tensor.shape)
+
+
+def test_parameters_that_are_gathered_for_their_layer_are_whole_beside_what_is_kept(costs: MeshCosts) -> None:
+    sizes = {name: one.numel() * one.element_size() for name, one in layer().named_parameters()}  # type: ignore[attr-defined]
+    gathered = set()
+    for cost in costs.layers[1].values():
+        names = {one.name for one in cost.plan.parameters if one.used == (REPLICATE,) != one.kept}
+        assert cost.gathered_bytes == sum(sizes[name] for name in names)
+        gathered.add(cost.gathered_bytes)
+    assert 0 in gathered
+    assert max(gathered) >= 2 * 4 * 4 * WIDTH**2, "both matrices"

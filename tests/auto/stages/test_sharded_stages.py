@@ -7,6 +7,7 @@ import pytest
 from evenflow.auto.sharding.ways import Level
 from evenflow.auto.stages.mesh_sharding import MeshSharding
 from evenflow.auto.stages.sharded_stages import ShardedStages
+from evenflow.auto.stages.working_memory import WorkingMemory
 from evenflow.cluster.cluster import Link, Submesh
 from evenflow.model import FULL, NONE, OFFLOAD
 from tests.auto.sharding.made_costs import GATHER_NS, SPLIT, WHOLE, layer_cost, made_costs
@@ -86,3 +87,27 @@ def test_submeshes_that_were_not_solved_have_no_options(provider: ShardedStages)
     assert len(provider.options(0, 1, PAIR)) == 2  # all levels are equal, so one is enough
     assert provider.options(0, 1, Submesh(1, 4)) == []
     assert provider.on(mesh(3, 4)).options(0, 1, Submesh(2, 4)) == []
+
+
+@pytest.mark.parametrize(
+    "working", [(), tuple(WorkingMemory(activation_bytes=1, plain_bytes=0, recomputing_bytes={}) for _ in range(3))]
+)
+def test_two_layers_beside_each_other_are_whole_while_one_of_them_computes(
+    provider: ShardedStages, working: tuple[WorkingMemory, ...]
+) -> None:
+    whole = [5000, 300, 20]
+    kinds = [layer_cost(10, gathered_bytes=one) for one in whole]
+    order = [0, 1, 1, 1, 2]
+    gathering = replace(provider, costs={PAIR: {(2,): made_costs(order, kinds)}}, working=working, _networks={})
+    plain = replace(
+        provider, costs={PAIR: {(2,): made_costs(order, [layer_cost(10)] * 3)}}, working=working, _networks={}
+    )
+    for first, end in ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)):
+        body = 2 * whole[1]  # also of a stage of one layer, so that all layers are equal
+        most = max(body, whole[0] + whole[1] if first == 0 else 0, whole[2] + whole[1] if end == 3 else 0)
+        held, before = (
+            {one.recompute: one.static_bytes for one in each.stage_costs(first, end, PAIR, FASTEST)}
+            for each in (gathering, plain)
+        )
+        assert {kind: held[kind] - before[kind] for kind in held} == dict.fromkeys(before, most)
+    assert len({id(one) for one in gathering.network_on(PAIR, FASTEST).runs}) == 1, "equal layers stay equal"

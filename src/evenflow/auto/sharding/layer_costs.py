@@ -22,12 +22,13 @@ from evenflow.auto.sharding.plain.sample_splits import expert_parameters, origin
 from evenflow.auto.sharding.plain.solutions import solve_plain
 from evenflow.auto.sharding.program import NodeKind, ShardingProgram, Training
 from evenflow.auto.sharding.recomputation import Recomputed, recomputed
+from evenflow.auto.sharding.sharding_plan import ShardingPlan
 from evenflow.auto.sharding.solution_plan import amounts_of, chosen, memory_of, plan_of
 from evenflow.auto.sharding.ways import Level, PlainWay, Way
 from evenflow.auto.trace.captured_layers import CapturedLayers, capture_layers
 from evenflow.auto.trace.dropping import Dropping
 from evenflow.auto.trace.operator_graph import ATTENTION, OperatorGraph, Role
-from evenflow.cluster import Mesh
+from evenflow.cluster import Mesh, local_bytes
 from evenflow.torch_model.parts import Part
 
 
@@ -181,6 +182,7 @@ def _layer_cost(
         exit=next(placement for backward, placement in results if not backward),
         gradient_entry=chosen(program, solution.choices, tangents[0]).outputs[0] if tangents else None,
         gradient_exit=leaving[0] if leaving else None,
+        gathered_bytes=_gathered_bytes(graph, plan, program.mesh),
         # The bound is of the program with its hops.
         plan=replace(plan, lower_bound_ns=min(plan.lower_bound_ns, plan.cost.total_ns)),
         recomputed={kind: _recomputed(program, few, solution, dropped) for kind, dropped in drops.items()},
@@ -205,6 +207,16 @@ def _memory(program: ShardingProgram, solution: PairwiseSolution) -> tuple[int, 
     memory = memory_of(program, solution.choices)
     flying = memory.activation_bytes
     return memory.total_bytes - flying, flying // program.training.microbatches_in_flight
+
+
+def _gathered_bytes(graph: OperatorGraph, plan: ShardingPlan, mesh: Mesh) -> int:
+    """Return the bytes of one layer's gathered parameters while they are there."""
+    tensors = [operator.outputs[0] for operator in graph.operators if operator.role is Role.PARAMETER]
+    return sum(
+        local_bytes(tensor, one.used, mesh.shape)
+        for tensor, one in zip(tensors, plan.parameters, strict=True)
+        if one.used != one.kept
+    )
 
 
 def _numbers(program: ShardingProgram, amounts: Amounts, static_bytes: int, activation_bytes: int) -> dict[str, int]:

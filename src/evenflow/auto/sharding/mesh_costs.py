@@ -61,6 +61,8 @@ class LayerCost:
     """Placement of the gradient of what came in."""
     plan: ShardingPlan
     """The sharding of a stage of these layers alone, as many as the longest run has."""
+    gathered_bytes: int = 0
+    """Bytes of one layer's parameters on a device while they are gathered for it, beside those it keeps."""
     entry_shape: tuple[int, ...] = ()
     """Shape of the tensor that comes in: samples, then tokens or features."""
     recomputed: Mapping[str, Recomputed] = field(default_factory=dict)

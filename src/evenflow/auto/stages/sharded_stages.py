@@ -209,6 +209,7 @@ class ShardedStages:
         tensor, placement = costs.entry(at, way)
         activation = slope.activation_bytes + max(0, base.activation_bytes)
         kept = min(activation, local_bytes(tensor, placement, costs.mesh.shape))
+        whole = _gathered_bytes(costs, way, at, max(at - 1, self.body[0]))
         return Layer(
             name=f"kind {kind}",
             forward_ns=forward,
@@ -217,22 +218,22 @@ class ShardedStages:
                 NONE: Mode(
                     activation_bytes=activation,
                     backward_ns=backward,
-                    working_bytes=self._working(costs, kind, activation),
+                    working_bytes=self._working(costs, kind, activation, whole),
                 ),
                 **{
                     name: Mode(
                         activation_bytes=min(activation, one.activation_bytes),
                         backward_ns=backward + min(one.again_ns, forward),
-                        working_bytes=self._working(costs, kind, activation, recompute=name),
+                        working_bytes=self._working(costs, kind, activation, whole, recompute=name),
                     )
                     for name, one in costs.layers[kind][way].recomputed.items()
                 },
                 FULL: Mode(
                     activation_bytes=kept,
                     backward_ns=forward + backward,
-                    working_bytes=self._working(costs, kind, activation, recompute=FULL),
+                    working_bytes=self._working(costs, kind, activation, whole, recompute=FULL),
                 ),
-                **self._offloaded(activation, forward, backward, self._working(costs, kind, activation)),
+                **self._offloaded(activation, forward, backward, self._working(costs, kind, activation, whole)),
             },
         )
 
@@ -252,12 +253,14 @@ class ShardedStages:
             )
         }
 
-    def _working(self, costs: MeshCosts, kind: int, activation_bytes: int, *, recompute: str = NONE) -> int:
+    def _working(
+        self, costs: MeshCosts, kind: int, activation_bytes: int, gathered_bytes: int, *, recompute: str = NONE
+    ) -> int:
         """Return what a device needs for the work of a layer of `kind`, of which it keeps `activation_bytes`."""
         if not self.working:
-            return 0
+            return gathered_bytes
         known = self.working[kind]
-        return known.on_device(
+        return gathered_bytes + known.on_device(
             known.recomputing_bytes.get(recompute, known.plain_bytes),
             activation_bytes=activation_bytes,
             num_devices=prod(costs.mesh.shape),
@@ -274,12 +277,20 @@ class ShardedStages:
             backward_ns=slope.backward_ns + self._share(slope.update_ns) + backward,
             parameter_bytes=slope.static_bytes,
             activation_bytes=slope.activation_bytes,
-            working_bytes=self._working(costs, kind, slope.activation_bytes),
+            working_bytes=self._working(costs, kind, slope.activation_bytes, _gathered_bytes(costs, way, at, joint)),
         )
 
     def _share(self, update_ns: int) -> int:
         """Return the share of a microbatch in what happens once a step."""
         return -(-update_ns // self.num_microbatches)
+
+
+def _gathered_bytes(costs: MeshCosts, way: Way, at: int, beside: int) -> int:
+    """Return the bytes of gathered parameters while the layer at one place computes, and the one beside it is gathered.
+
+    In the body that is the layer before it, so that equal layers stay equal; the first one counts itself twice.
+    """
+    return sum(costs.layers[costs.order[place]][way].gathered_bytes for place in (at, beside))
 
 
 def _numbers(network: Network, places: Sequence[int]) -> list[int]:
