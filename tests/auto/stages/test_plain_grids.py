@@ -82,7 +82,7 @@ def test_the_answer_is_never_longer_than_a_plain_plan(
 def test_more_bandwidth_and_more_memory_are_never_worse() -> None:
     slow, fast = planned(cluster(gigabytes_per_s=1)), planned(cluster(gigabytes_per_s=10))
     assert answer_ns(fast) <= answer_ns(slow)
-    tight = planned(cluster(gigabytes_per_s=10, memory_bytes=max(fast.simulation.peak_memory_bytes) * 2 // 3))
+    tight = planned(cluster(gigabytes_per_s=10, memory_bytes=max(fast.simulation.peak_memory_bytes) * 3 // 4))
     assert answer_ns(fast) <= answer_ns(tight)
 
 
