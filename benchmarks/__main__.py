@@ -28,10 +28,12 @@ from benchmarks import (
     zero_bubble,
 )
 from benchmarks import cases as named
-from benchmarks.published import accuracy, defaults
+from benchmarks.published import accuracy, defaults, differences
 from benchmarks.published.prediction import calibrated, predicted
 from evenflow.cluster.reached import Reached
 from evenflow.errors import InputError
+from evenflow.predict import expected_error
+from evenflow.tune import error
 from evenflow.units import megabytes
 
 ALPA = alpa.CASES + alpa_images.CASES
@@ -272,12 +274,16 @@ def defaults_command(write: bool = False) -> None:
     rows = defaults.rows_of(run for of in runs.values() for run in of)
     done: dict[object, Reached] = {}
     known = defaults.fitted_generations(rows, done=done)
-    ranges = defaults.ranges(defaults.left_out_residuals(rows, done))
-    click.echo(defaults.generations_text(known) + "\n\n" + defaults.ranges_table(ranges))
+    compared = defaults.left_out(rows, done)
+    ranges = defaults.ranges(defaults.residuals(compared))
+    of_pairs = differences.difference_ranges(differences.differences(compared))
+    tables = {"expected": defaults.ranges_table(ranges), "differences": differences.difference_table(of_pairs)}
+    click.echo("\n\n".join([defaults.generations_text(known), *tables.values()]))
     if write:
         defaults.write_generations(known)
-        defaults.write_ranges(ranges)
-        accuracy.write_sections({"expected": defaults.ranges_table(ranges)})
+        defaults.write_ranges(ranges, expected_error)
+        defaults.write_ranges(of_pairs, error)
+        accuracy.write_sections(tables)
 
 
 @benchmarks.command("aa")

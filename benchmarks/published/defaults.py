@@ -7,26 +7,23 @@ gives more than a few runs, so that none decides.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 
-import numpy as np
-
+from benchmarks.published.differences import Compared
+from benchmarks.published.middle import FEWEST, Range, middle_of
 from benchmarks.table import aligned
 from evenflow.cluster import generations
 from evenflow.cluster.generations import GENERATIONS
 from evenflow.cluster.reached import PARAMETERS, Reached
 from evenflow.errors import InputError
-from evenflow.predict import expected_error
 from evenflow.predict.calibration.fit import fit
 from evenflow.predict.calibration.measurement import Measurement, Quantity
-from evenflow.predict.expected_error import kinds_of
 from evenflow.profiles.measured.as_measurement import measurement_of
 from evenflow.profiles.measured.assumptions import completed
 from evenflow.profiles.measured.run import MeasuredRun
 
 ROWS = 80
 """Most runs of a source that are fitted: evenly spread over its rows. The others are for tests."""
-FEWEST = 5
-"""Fewest runs of a source that are fitted: the oddities of two or three would decide."""
 HELD_OUT = ("bigscience-tr11",)
 """Sources that are never fitted, as a test of the accelerators that have several."""
 
@@ -76,11 +73,6 @@ class Row:
     def generation(self) -> str:
         """Of its accelerator."""
         return self.measurement.topology.accelerator.generation
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """Names of its kinds in `evenflow.predict.expected_error`."""
-        return kinds_of(self.generation, has_experts=bool(self.run.experts))
 
 
 def rows_of(runs: Iterable[MeasuredRun]) -> list[Row]:
@@ -137,34 +129,31 @@ def _at(row: Row, reached: Reached) -> Measurement:
     return replace(row.measurement, topology=replace(row.measurement.topology, accelerator=accelerator))
 
 
-def left_out_residuals(rows: Sequence[Row], done: dict[object, Reached]) -> dict[str, dict[str, list[float]]]:
-    """Return measured over predicted, less one, by kind of run and source, each from a fit to other sources."""
-    found: dict[str, dict[str, list[float]]] = {}
+def left_out(rows: Sequence[Row], done: dict[object, Reached]) -> list[Compared]:
+    """Return the runs with their steps as predicted after a fit to other sources."""
+    found = []
     for source in dict.fromkeys(row.run.source for row in rows):
         known = fitted_generations(rows, without=source, done=done)
         for row in rows:
             if row.run.source == source:
-                predicted = row.measurement.predicted(Quantity.TIME, known[row.generation])
-                ratio = row.measurement.step_ns / predicted - 1  # type: ignore[operator]
-                for kind in row.kinds:
-                    found.setdefault(kind, {}).setdefault(source, []).append(ratio)
+                step_ns = row.measurement.predicted(Quantity.TIME, known[row.generation])
+                found.append(Compared(run=row.run, generation=row.generation, predicted_s=step_ns / 1e9))
     return found
 
 
-def ranges(residuals: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, tuple[float, float, int, int]]:
-    """Return low, high, runs and sources by kind: the middle 80 %.
-
-    Every source has the same weight, but one of fewer than `FEWEST` runs less, in proportion.
-    """
-    found = {}
-    for kind, by_source in residuals.items():
-        values = np.concatenate([np.asarray(list(of)) for of in by_source.values()])
-        weights = np.concatenate([np.full(len(of), 1 / max(len(of), FEWEST)) for of in by_source.values()])
-        order = np.argsort(values)
-        reached = np.cumsum(weights[order]) / weights.sum()
-        low, high = (float(values[order][np.searchsorted(reached, share)]) for share in (0.1, 0.9))
-        found[kind] = (low, high, len(values), len(by_source))
+def residuals(compared: Iterable[Compared]) -> dict[str, dict[str, list[float]]]:
+    """Return measured over predicted, less one, by kind of run and source."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for each in compared:
+        ratio = (each.run.step_s or 0.0) / each.predicted_s - 1
+        for kind in each.kinds:
+            found.setdefault(kind, {}).setdefault(each.run.source, []).append(ratio)
     return found
+
+
+def ranges(of: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, Range]:
+    """Return low, high, runs and sources by kind: the middle 80 % of residuals, every source alike."""
+    return {kind: middle_of([[ratio] for ratio in ratios] for ratios in by_source.values()) for kind, by_source in of.items()}
 
 
 def generations_text(known: Mapping[str, Reached]) -> str:
@@ -186,13 +175,13 @@ def write_generations(known: Mapping[str, Reached]) -> None:
     )
 
 
-def write_ranges(found: Mapping[str, tuple[float, float, int, int]]) -> None:
-    """Put the ranges in the place of those in `evenflow.predict.expected_error`."""
+def write_ranges(found: Mapping[str, Range], into: ModuleType) -> None:
+    """Put the ranges in the place of those in a module: `evenflow.predict.expected_error`, `evenflow.tune.error`."""
     lines = [
-        f'    "{kind}": ({low:.3f}, {high:.3f}, {runs}, {sources}),\n'
-        for kind, (low, high, runs, sources) in sorted(found.items())
+        f'    "{kind}": ({low:.3f}, {high:.3f}, {count}, {sources}),\n'
+        for kind, (low, high, count, sources) in sorted(found.items())
     ]
-    _replace(Path(expected_error.__file__), "    # begin: ranges\n", "    # end: ranges\n", "".join(lines))
+    _replace(Path(str(into.__file__)), "    # begin: ranges\n", "    # end: ranges\n", "".join(lines))
 
 
 def _replace(path: Path, begin: str, end: str, text: str) -> None:
@@ -201,7 +190,7 @@ def _replace(path: Path, begin: str, end: str, text: str) -> None:
     path.write_text(f"{before}{begin}{text}{end}{after}", encoding="utf-8")
 
 
-def ranges_table(found: Mapping[str, tuple[float, float, int, int]]) -> str:
+def ranges_table(found: Mapping[str, Range]) -> str:
     """Return the ranges as a table."""
     header = ["measured beside predicted", "runs", "sources", "10 % are below", "10 % are above"]
     rows = [

@@ -21,7 +21,7 @@ class ErrorRange:
 
 ALL = "all"
 CALIBRATED = "calibrated"
-_SOURCES = 2
+FEWEST_SOURCES = 2
 """Fewest sources of a kind: the runs of one have too much in common."""
 _RANGES: Mapping[str, tuple[float, float, int, int]] = {
     # begin: ranges
@@ -53,7 +53,7 @@ def expected_error(training: Training, topology: Topology) -> ErrorRange:
     found = next(
         kind
         for kind in kinds_of(topology.accelerator.generation, has_experts=training.model.experts is not None)
-        if kind == ALL or (kind in _RANGES and _RANGES[kind][-1] >= _SOURCES)
+        if kind == ALL or (kind in _RANGES and _RANGES[kind][-1] >= FEWEST_SOURCES)
     )
     low, high, runs, sources = _RANGES[found]
     return ErrorRange(low=low, high=high, runs=runs, sources=sources, of=found)

@@ -1,0 +1,59 @@
+"""How far apart two configurations must be predicted to be told apart.
+
+Most of what a prediction has wrong, it has wrong alike in two configurations of one model on the same devices: their
+difference is better known than either. How well, published sweeps say.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from evenflow.cluster.topology import Topology
+from evenflow.predict.expected_error import ALL, CALIBRATED, FEWEST_SOURCES, ErrorRange, expected_error, kinds_of
+from evenflow.predict.prediction import Prediction
+from evenflow.predict.training import Training
+from evenflow.tune.candidate import Candidate
+
+_RANGES: Mapping[str, tuple[float, float, int, int]] = {
+    # begin: ranges
+    "Ampere, dense": (-0.198, 0.147, 1811, 3),
+    "all": (-0.189, 0.132, 1860, 5),
+    # end: ranges
+}
+"""Low, high, pairs and sources by kind of run; written by ``python -m benchmarks defaults --write``."""
+
+
+def difference_error(training: Training, topology: Topology) -> ErrorRange:
+    """Return how far off differences between configurations like this one were, on the same devices.
+
+    The middle 80 % of measured ratios of two steps, each divided by the predicted ratio of the slower to the faster,
+    minus one; of a wider kind where only one source has such runs. With a calibration it is no more than two steps
+    with independent errors have, sqrt(2) times that of one.
+    """
+    kinds = kinds_of(topology.accelerator.generation, has_experts=training.model.experts is not None)
+    found = next(kind for kind in kinds if kind == ALL or _RANGES.get(kind, (0, 0, 0, 0))[-1] >= FEWEST_SOURCES)
+    low, high, pairs, sources = _RANGES[found]
+    published = ErrorRange(low=low, high=high, runs=pairs, sources=sources, of=found)
+    one = expected_error(training, topology)
+    if one.of != CALIBRATED:
+        return published
+    both = math.sqrt(2) * one.high
+    return ErrorRange(low=max(low, -both), high=min(high, both), runs=one.runs, sources=one.sources, of=CALIBRATED)
+
+
+def uncertain_ns(prediction: Prediction) -> float:
+    """Return by how much another step on the same devices must be longer to be told apart from `prediction`.
+
+    Nine of ten pairs that are predicted that far apart were measured in that order.
+    """
+    found = difference_error(prediction.training, prediction.topology)
+    return prediction.step_ns * (1 / (1 + found.low) - 1)
+
+
+def tied(ranked: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    """Return the first of a ranking and those after it that cannot be told apart from it; empty where it is alone."""
+    first = ranked[0].prediction if ranked else None
+    if first is None:
+        return ()
+    reach_ns = first.step_ns + uncertain_ns(first)
+    found = tuple(one for one in ranked if one.step_ns <= reach_ns)
+    return found if len(found) > 1 else ()
