@@ -28,7 +28,7 @@ from benchmarks import (
     zero_bubble,
 )
 from benchmarks import cases as named
-from benchmarks.published import accuracy, defaults, differences
+from benchmarks.published import accuracy, defaults, differences, sweeps
 from benchmarks.published.prediction import calibrated, predicted
 from evenflow.cluster.reached import Reached
 from evenflow.errors import InputError
@@ -269,7 +269,10 @@ def published_command(files: tuple[Path, ...] = (), write: bool = False) -> None
 @benchmarks.command("defaults")
 @click.option("--write", is_flag=True, help="Write the values into the package, and the tables into docs/accuracy.md.")
 def defaults_command(write: bool = False) -> None:
-    """Fit what generations of accelerators reach to published runs, and see how far off runs of other sources are."""
+    """Fit what generations of accelerators reach to published runs, and see how far off runs of other sources are.
+
+    Steps, differences between configurations, and what a choice of degrees costs on published sweeps.
+    """
     runs, _ = accuracy.read_all(())
     rows = defaults.rows_of(run for of in runs.values() for run in of)
     done: dict[object, Reached] = {}
@@ -277,7 +280,11 @@ def defaults_command(write: bool = False) -> None:
     compared = defaults.left_out(rows, done)
     ranges = defaults.ranges(defaults.residuals(compared))
     of_pairs = differences.difference_ranges(differences.differences(compared))
-    tables = {"expected": defaults.ranges_table(ranges), "differences": differences.difference_table(of_pairs)}
+    tables = {
+        "expected": defaults.ranges_table(ranges),
+        "differences": differences.difference_table(of_pairs),
+        "sweeps": sweeps.sweep_table({each.run: each.predicted_s for each in compared} | sweeps.held_out_s()),
+    }
     click.echo("\n\n".join([defaults.generations_text(known), *tables.values()]))
     if write:
         defaults.write_generations(known)

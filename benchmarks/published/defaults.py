@@ -152,8 +152,11 @@ def residuals(compared: Iterable[Compared]) -> dict[str, dict[str, list[float]]]
 
 
 def ranges(of: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, Range]:
-    """Return low, high, runs and sources by kind: the middle 80 % of residuals, every source alike."""
-    return {kind: middle_of([[ratio] for ratio in ratios] for ratios in by_source.values()) for kind, by_source in of.items()}
+    """Return low, high, runs and sources by kind: the middle 80 %, every source alike."""
+    return {
+        kind: middle_of([[ratio] for ratio in ratios] for ratios in by_source.values())
+        for kind, by_source in of.items()
+    }
 
 
 def generations_text(known: Mapping[str, Reached]) -> str:

@@ -78,7 +78,14 @@ def difference_table(found: Mapping[str, Range]) -> str:
     """Return the ranges as a table."""
     header = ["differences", "pairs", "sources", "10 % are below", "10 % are above", "told apart from"]
     rows = [
-        [kind, f"{pairs:,}", str(sources), f"{100 * low:+.0f} %", f"{100 * high:+.0f} %", f"{100 / (1 + low) - 100:.0f} %"]
+        [
+            kind,
+            f"{pairs:,}",
+            str(sources),
+            f"{100 * low:+.0f} %",
+            f"{100 * high:+.0f} %",
+            f"{100 / (1 + low) - 100:.0f} %",
+        ]
         for kind, (low, high, pairs, sources) in found.items()
     ]
     return aligned(header, rows)

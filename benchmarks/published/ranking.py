@@ -8,7 +8,7 @@ from statistics import fmean
 
 from evenflow.profiles.measured.run import MeasuredRun
 
-_GROUP = ("source", "hardware", "model", "gpus", "seq", "precision", "gbs")
+_GROUP = ("source", "hardware", "model", "heads", "gpus", "seq", "precision", "gbs")
 LEAST = 3
 """Fewer configurations make no choice."""
 

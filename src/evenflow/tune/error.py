@@ -15,8 +15,11 @@ from evenflow.tune.candidate import Candidate
 
 _RANGES: Mapping[str, tuple[float, float, int, int]] = {
     # begin: ranges
-    "Ampere, dense": (-0.198, 0.147, 1811, 3),
-    "all": (-0.189, 0.132, 1860, 5),
+    "Ampere, dense": (-0.189, 0.141, 1819, 3),
+    "Blackwell, dense": (-0.118, 0.010, 4, 1),
+    "Volta, dense": (-0.081, 0.595, 45, 1),
+    "all": (-0.166, 0.134, 1868, 5),
+    "dense": (-0.166, 0.134, 1868, 5),
     # end: ranges
 }
 """Low, high, pairs and sources by kind of run; written by ``python -m benchmarks defaults --write``."""

@@ -9,6 +9,7 @@ from benchmarks.published import defaults
 from evenflow.cluster.data_sheets import ACCELERATORS
 from evenflow.cluster.generations import GENERATIONS
 from evenflow.cluster.reached import PARAMETERS, Reached
+from evenflow.predict import expected_error
 from evenflow.predict.calibration.measurement import Quantity
 from evenflow.profiles.measured.reading import read_runs
 
@@ -64,8 +65,9 @@ def test_what_runs_were_made_with_is_found_again() -> None:
 
 def test_residuals_are_of_runs_that_were_left_out() -> None:
     rows = defaults.rows_of(MPT)[:5]
-    found = defaults.left_out_residuals(rows, {})
-    kind, model, every = rows[0].kinds
+    compared = defaults.left_out(rows, {})
+    found = defaults.residuals(compared)
+    kind, model, every = compared[0].kinds
     for row, residual in zip(rows, found[every]["mosaicml-mpt"], strict=True):
         predicted = row.measurement.predicted(Quantity.TIME, Reached())
         assert residual == pytest.approx((row.measurement.step_ns or 0) / predicted - 1)
@@ -75,8 +77,8 @@ def test_residuals_are_of_runs_that_were_left_out() -> None:
 def test_files_are_changed_between_their_marks_alone(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "ranges.py"
     path.write_text("before\n    # begin: ranges\n    old\n    # end: ranges\nafter\n", encoding="utf-8")
-    monkeypatch.setattr(defaults.expected_error, "__file__", str(path))
-    defaults.write_ranges({"b": (-0.1234, 0.5, 3, 2), "a": (-0.1, 0.1, 1, 1)})
+    monkeypatch.setattr(expected_error, "__file__", str(path))
+    defaults.write_ranges({"b": (-0.1234, 0.5, 3, 2), "a": (-0.1, 0.1, 1, 1)}, expected_error)
     assert path.read_text(encoding="utf-8") == (
         'before\n    # begin: ranges\n    "a": (-0.100, 0.100, 1, 1),\n    "b": (-0.123, 0.500, 3, 2),\n'
         "    # end: ranges\nafter\n"

@@ -64,18 +64,19 @@ def test_configurations_that_were_measured_twice_count_once() -> None:
 def test_groups_differ_in_nothing_but_the_configuration() -> None:
     runs = [make_run(id=f"{gbs} {mbs}", gbs=gbs, mbs=mbs) for gbs in ("16", "32") for mbs in ("1", "2", "4")]
     untimed = make_run(id="untimed", mbs="8", step_s="", mem_gib="3")
-    groups = ranking_groups([*runs, untimed, make_run(id="alone", hardware="a100-40")])
+    other_model = make_run(id="heads", mbs="8", heads="64")
+    groups = ranking_groups([*runs, untimed, other_model, make_run(id="alone", hardware="a100-40")])
     assert [[run.id for run in group] for group in groups.values()] == [
         ["16 1", "16 2", "16 4"],
         ["32 1", "32 2", "32 4"],
     ]
-    assert next(iter(groups)) == "lab, h100, small, gpus 8, seq 2048, bf16, gbs 16"
+    assert next(iter(groups)) == "lab, h100, small, heads 32, gpus 8, seq 2048, bf16, gbs 16"
 
 
 def test_the_groups_of_the_repository() -> None:
     counts = {file.stem: len(ranking_groups(map(completed, read_runs(file)))) for file in DATA.glob("*.csv")}
     assert {name: count for name, count in counts.items() if count} == {
-        "vtrain_single": 88, "vtrain_multi": 2, "bigscience_tr11": 7, "bigscience_tr3m": 1, "megatron_bridge": 2,
+        "vtrain_single": 88, "vtrain_multi": 2, "bigscience_tr11": 10, "bigscience_tr3m": 1, "megatron_bridge": 2,
     }  # fmt: skip
 
 

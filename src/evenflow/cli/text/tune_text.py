@@ -15,9 +15,9 @@ from evenflow.schedule import FAMILIES
 from evenflow.tune.axes import Axis
 from evenflow.tune.binding import Binding
 from evenflow.tune.candidate import Candidate
+from evenflow.tune.error import tied, uncertain_ns
 from evenflow.tune.question import Question
 from evenflow.tune.space import most_of
-from evenflow.tune.ties import tied, uncertain_ns
 from evenflow.tune.tuned import Tuned
 from evenflow.tune.wording import recompute_words
 

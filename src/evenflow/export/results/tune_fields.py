@@ -13,8 +13,8 @@ from evenflow.predict.parameters import model_parameters
 from evenflow.solve import Status
 from evenflow.solve.proof import TOLERANCE
 from evenflow.tune.candidate import Candidate
+from evenflow.tune.error import tied
 from evenflow.tune.space import most_of
-from evenflow.tune.ties import tied
 from evenflow.tune.tuned import Tuned
 from evenflow.units import megabytes, milliseconds
 
