@@ -16,7 +16,7 @@ from evenflow.tune.answers.alone import solved
 from evenflow.tune.answers.explain import Difference, difference
 from evenflow.tune.answers.neighbours import Neighbour, neighbours
 from evenflow.tune.candidate import Candidate
-from evenflow.tune.ties import tied
+from evenflow.tune.error import tied
 from evenflow.tune.tuned import Tuned
 
 _SECONDS = 1.0
