@@ -28,6 +28,17 @@ class Bounds:
     _parameters: dict[int, Parameters] = field(default_factory=dict)
     _shared: list[float] = field(default_factory=list)
 
+    def work_ns(self, training: Training) -> float:
+        """Return a lower bound on the step whatever chunks, schedule and ZeRO: the work of the split, dealt evenly.
+
+        `training` must have the least ZeRO of these: a further one only adds exchanges.
+        """
+        network = self.pricing.of(training).network
+        layers = sum(run.count * (run.layer.forward_ns + run.layer.backward_ns) for run in network.runs)
+        ends = sum(end.forward_ns + end.backward_ns for end in (network.head, network.tail))
+        pipeline = training.microbatches * (layers + ends) / training.degrees.pipeline
+        return (pipeline + self.pricing.question.topology.accelerator.reached.step_ns) * _SAFE
+
     def step_ns(self, training: Training) -> float:
         """Return a lower bound on the step, in a fraction of a millisecond; infinite where nothing fits."""
         priced, degrees, schedule = self.pricing.of(training), training.degrees, schedule_of(training)

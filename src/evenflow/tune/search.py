@@ -7,6 +7,8 @@ all configurations, solved or not, is a time that none of them undercuts.
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import cached_property
+from heapq import heapify, heappop, heappush
 
 from evenflow.interruption import answer_exists, on_interrupt
 from evenflow.solve.proof import TOLERANCE
@@ -21,9 +23,13 @@ from evenflow.tune.tuned import Tuned
 
 _ROWS = 10
 """Rows of the ranking that are solved exactly, time permitting."""
+_BOUND_SHARE = 0.4
+"""Share of the time after which no more splits are bounded."""
 _COARSE_SHARE = 0.5
-"""Share of the time behind the first bounds after which no more first plans are made, so that the rows are solved."""
-_REPORT_SECONDS = 0.1
+"""Share of the time behind these after which no more first plans are made, so that the rows are solved."""
+_SPLIT, _ONE = range(2)
+"""What has been bounded: a split with all of its configurations, or one of them."""
+_REPORT_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +75,12 @@ class _Search:
         self.pricing = Pricing(question=question)
         self.bounds = Bounds(pricing=self.pricing)
         self.candidates: list[Candidate] = []
+        self.numbers: dict[Candidate, int] = {}
+        """The place of every configuration among `candidates`."""
+        self.planned: set[Candidate] = set()
+        """Those that have been bounded and given a first plan, if one was found."""
+        self.over: set[Candidate] = set()
+        """Those whose inner problem can give no more."""
         self.inner: dict[Hashable, Inner] = {}
         self.best: dict[Hashable, Candidate] = {}
         """The best configuration of each split."""
@@ -78,8 +90,8 @@ class _Search:
         with on_interrupt(self._stop):
             space = space_of(self.question)
             self.candidates = [Candidate(training=each, pricing=self.pricing) for each in space.legal]
-            self._bound()
-            self._coarse()
+            self.numbers = {one: number for number, one in enumerate(self.candidates)}
+            self._coarse(self._bound())
             self._exact()
         ranked = sorted(self.candidates, key=lambda one: (one.step_ns, one.lower_bound_ns))
         return Tuned(
@@ -103,6 +115,14 @@ class _Search:
         """Return the best configuration of each split, the shortest step first."""
         return sorted(self.best.values(), key=lambda one: one.step_ns)
 
+    @cached_property
+    def splits(self) -> list[list[Candidate]]:
+        """The configurations of every split."""
+        found: dict[Hashable, list[Candidate]] = {}
+        for one in self.candidates:
+            found.setdefault(one.split, []).append(one)
+        return list(found.values())
+
     @property
     def _best_ns(self) -> float:
         return min((one.step_ns for one in self.best.values()), default=float("inf"))
@@ -111,28 +131,51 @@ class _Search:
     def _lower_bound_ns(self) -> float:
         return min((one.lower_bound_ns for one in self.candidates), default=float("inf"))
 
-    def _bound(self) -> None:
-        """Bound all configurations; those that there is no time for keep the bound of nothing."""
-        for one in self.candidates:
-            if self._is_over(self.deadline):
-                return
-            one.lower_bound_ns = self.bounds.step_ns(one.training)
-            self._tell()
+    def _bound(self) -> list[tuple[float, int, int]]:
+        """Bound all splits, each with all of its configurations; those there is no time for keep the bound of nothing.
 
-    def _coarse(self) -> None:
+        Returns (bound, 0, number of the split) of those that are bounded.
+        """
+        deadline = self.began + _BOUND_SHARE * (self.deadline - self.began)
+        bounded = []
+        for number, ones in enumerate(self.splits):
+            if self._is_over(deadline):
+                break
+            least = min(ones, key=lambda one: one.training.degrees.sharding)
+            bound_ns = self.bounds.work_ns(least.training)
+            for one in ones:
+                one.lower_bound_ns = bound_ns
+            bounded.append((bound_ns, _SPLIT, number))
+            self._tell()
+        return bounded
+
+    def _coarse(self, waiting: list[tuple[float, int, int]]) -> None:
         """Give first plans to all configurations that may get into the ranking, in the order of their bounds."""
+        heapify(waiting)
         last_ns = float("inf")
         now = time.monotonic()
         deadline = now + _COARSE_SHARE * (self.deadline - now)
-        for one in sorted(self.candidates, key=lambda one: one.lower_bound_ns):
-            if self._is_over(deadline) or one.lower_bound_ns >= last_ns:
+        while waiting and not self._is_over(deadline):
+            bound_ns, stage, number = heappop(waiting)
+            if bound_ns >= last_ns:
                 return
-            if one.lower_bound_ns >= self._row_ns(one):
+            if stage == _SPLIT:
+                for one in self.splits[number]:
+                    self._raise(one, self.bounds.step_ns(one.training))
+                    heappush(waiting, (one.lower_bound_ns, _ONE, self.numbers[one]))
+                continue
+            one = self.candidates[number]
+            if bound_ns >= self._row_ns(one):
                 continue  # not the best of its row, whatever its plan
+            self.planned.add(one)
             if self._take(one, coarse(self.pricing, one.training)):
                 rows = self._rows()
                 last_ns = rows[self.rows - 1].step_ns if len(rows) >= self.rows else last_ns
             self._tell()
+
+    @staticmethod
+    def _raise(one: Candidate, bound_ns: float) -> None:
+        one.lower_bound_ns = max(one.lower_bound_ns, bound_ns)
 
     def _row_ns(self, one: Candidate) -> float:
         """Return the shortest step known of the row that a configuration belongs to."""
@@ -153,25 +196,34 @@ class _Search:
     def _exact(self) -> None:
         """Solve the rows of the ranking, then whatever may still be better than the best."""
         solved: set[Candidate] = set()
-        over: set[Candidate] = set()
+        still = self.candidates
         while not self._is_over(self.deadline):
             rows = [one for one in self._rows()[: self.rows] if one not in solved]
             if rows:
-                one, cutoff_ns = rows[0], rows[0].step_ns
-                solved.add(one)
+                solved.add(rows[0])
+                self._turn(rows[0], rows[0].step_ns)
             else:
-                cutoff_ns = self._best_ns
-                enough_ns = cutoff_ns * (1 - 2 * TOLERANCE)
-                still = [each for each in self.candidates if each.lower_bound_ns < enough_ns and each not in over]
+                enough_ns = self._best_ns * (1 - 2 * TOLERANCE)
+                still = [one for one in still if one.lower_bound_ns < enough_ns and one not in self.over]
                 if not still:
                     return
-                one = min(still, key=lambda each: each.lower_bound_ns)
-            if self._turn(one, cutoff_ns):
-                over.add(one)
+                self._advance(min(still, key=lambda one: one.lower_bound_ns))
             self._tell()
 
-    def _turn(self, one: Candidate, cutoff_ns: float) -> bool:
-        """Let the inner problem of a configuration run on for a moment; returns whether that is all it can give."""
+    def _advance(self, one: Candidate) -> None:
+        """Do the next thing for a configuration that may still win: bound it, give it a first plan, or solve it."""
+        if one in self.planned:
+            self._turn(one, self._best_ns)
+            return
+        bound_ns = self.bounds.step_ns(one.training)
+        if bound_ns > one.lower_bound_ns:
+            one.lower_bound_ns = bound_ns
+        else:
+            self.planned.add(one)
+            self._take(one, coarse(self.pricing, one.training))
+
+    def _turn(self, one: Candidate, cutoff_ns: float) -> None:
+        """Let the inner problem of a configuration run on for a moment; note where that is all it can give."""
         inner = self._inner(one)
         least_ns = self.bounds.whole_ns(one.training, 0.0)
         inner.advance(left_s=self.deadline - time.monotonic(), cutoff_ns=cutoff_ns - least_ns)
@@ -180,7 +232,8 @@ class _Search:
         one.lower_bound_ns = max(one.lower_bound_ns, self.bounds.whole_ns(one.training, inner.lower_bound_ns))
         for plan in inner.plans:
             self._take(one, self.pricing.found(one.training, plan))
-        return inner.is_over
+        if inner.is_over:
+            self.over.add(one)
 
     def _inner(self, one: Candidate) -> Inner:
         """Return the inner problem of a configuration; equal ones are solved once."""
