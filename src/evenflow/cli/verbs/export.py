@@ -63,8 +63,8 @@ def export(
 ) -> int:
     """Write a plan for a framework: flags, a fragment of its configuration, files.
 
-    PLAN.json is what --json of evenflow plan or evenflow auto wrote; degrees of parallelism go with the pipeline to
-    megatron and torchtitan. A framework that cannot run the plan gets the nearest one that it
+    PLAN.json is what --json of evenflow plan, evenflow auto or evenflow tune wrote; degrees of parallelism go with the
+    pipeline, to every framework but torch. A framework that cannot run the plan gets the nearest one that it
     can, and every loss is named with its price in time and memory.
 
     Exit status: 0 written, 2 bad input, also a framework that runs nothing of the kind, 3 over the memory limit.
