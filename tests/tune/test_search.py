@@ -28,7 +28,7 @@ COUNTED = Abilities(
 )
 
 
-def question(model: Transformer = DENSE, **changes: object) -> Question:
+def small(model: Transformer = DENSE, **changes: object) -> Question:
     settings: dict[str, object] = {
         "model": model,
         "topology": Topology(accelerator=accelerator_named("h100"), domain_devices=4),
@@ -42,10 +42,10 @@ def question(model: Transformer = DENSE, **changes: object) -> Question:
 
 
 QUESTIONS = {
-    "dense": question(fixed={Axis.ZERO: 1}),
-    "tight": question(memory_limit_bytes=5 * 2**30, fixed={Axis.ZERO: 1}),
-    "experts": question(MIXED, fixed={Axis.ZERO: 1, Axis.MICROBATCH: 1, Axis.TENSOR: 1}),
-    "chunks": question(
+    "dense": small(fixed={Axis.ZERO: 1}),
+    "tight": small(memory_limit_bytes=5 * 2**30, fixed={Axis.ZERO: 1}),
+    "experts": small(MIXED, fixed={Axis.ZERO: 1, Axis.MICROBATCH: 1, Axis.TENSOR: 1}),
+    "chunks": small(
         schedules=("interleaved", "zb-h1"), memory_limit_bytes=6 * 2**30, fixed={Axis.ZERO: 1, Axis.PIPELINE: 2}
     ),
 }
@@ -85,6 +85,7 @@ def test_the_best_of_all_plans_of_all_configurations(asked: Question) -> None:
         every = (pricing.found(training, plan) for plan in every_plan(training, asked.model.layers, kinds))
         steps[training] = min((found.step_ns for found in every if found is not None), default=float("inf"))
         assert bounds.step_ns(training) <= steps[training]
+        assert bounds.work_ns(training) <= steps[training]
     best = min(steps.values())
     answer = search(asked, time_limit_s=60)
     assert answer.best is not None
@@ -101,7 +102,7 @@ def test_the_best_of_all_plans_of_all_configurations(asked: Question) -> None:
 
 def test_plans_recompute_as_the_framework_can() -> None:
     """One number of recomputed layers for all cells, or one kind for all layers, and as good as any of them."""
-    asked = question(abilities=COUNTED, memory_limit_bytes=5 * 2**30, fixed={Axis.ZERO: 1, Axis.PIPELINE: 2})
+    asked = small(abilities=COUNTED, memory_limit_bytes=5 * 2**30, fixed={Axis.ZERO: 1, Axis.PIPELINE: 2})
     answer = search(asked, time_limit_s=20)
     assert answer.best is not None
     recomputing = 0
@@ -122,7 +123,7 @@ def test_plans_recompute_as_the_framework_can() -> None:
 def test_only_the_kind_that_the_user_allows_is_recomputed() -> None:
     for abilities in (None, COUNTED):
         for kind, kinds in (("none", set()), (SELECT, {SELECT})):
-            asked = question(abilities=abilities, recompute=kind, memory_limit_bytes=6 * 2**30, fixed={Axis.ZERO: 1})
+            asked = small(abilities=abilities, recompute=kind, memory_limit_bytes=6 * 2**30, fixed={Axis.ZERO: 1})
             answer = search(asked, time_limit_s=10, rows=1)
             assert answer.best is not None
             for one in answer.candidates:
@@ -130,7 +131,7 @@ def test_only_the_kind_that_the_user_allows_is_recomputed() -> None:
 
 
 def test_the_answer_is_the_same_each_time() -> None:
-    first, second = (search(question(), time_limit_s=60) for _ in range(2))
+    first, second = (search(small(), time_limit_s=60) for _ in range(2))
     assert first.best is not None
     assert second.best is not None
     assert first.best.step_ns == pytest.approx(second.best.step_ns, rel=5e-6)
@@ -138,14 +139,14 @@ def test_the_answer_is_the_same_each_time() -> None:
 
 
 def test_without_time_nothing_is_claimed() -> None:
-    answer = search(question(), time_limit_s=0.0)
+    answer = search(small(), time_limit_s=0.0)
     assert answer.best is None
     assert answer.lower_bound_ns == 0.0
     assert answer.gap is None
 
 
 def test_nothing_fits() -> None:
-    answer = search(question(memory_limit_bytes=2**30), time_limit_s=20)
+    answer = search(small(memory_limit_bytes=2**30), time_limit_s=20)
     assert answer.ranked == ()
     assert answer.candidates
     assert answer.lower_bound_ns == float("inf")
@@ -153,7 +154,7 @@ def test_nothing_fits() -> None:
 
 def test_progress_counts_every_configuration() -> None:
     seen: list[Progress] = []
-    answer = search(question(), time_limit_s=30, progress=seen.append)
+    answer = search(small(), time_limit_s=30, progress=seen.append)
     assert seen
     for one in seen:
         assert one.refuted + one.solved + one.left == one.legal == len(answer.candidates)
@@ -168,7 +169,7 @@ def test_an_interrupt_gives_the_ranking_so_far() -> None:
         if progress.solved:
             _thread.interrupt_main()
 
-    answer = search(question(), time_limit_s=60, progress=stop)
+    answer = search(small(), time_limit_s=60, progress=stop)
     assert answer.interrupted
     assert answer.best is not None
     assert answer.lower_bound_ns <= answer.best.step_ns

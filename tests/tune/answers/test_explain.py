@@ -12,7 +12,7 @@ from evenflow.predict.work import Spent
 from evenflow.tune.answers.explain import COMPUTE, RECOMPUTATION, difference, whole
 from evenflow.tune.axes import Axis
 from evenflow.tune.candidate import Candidate, Found, Pricing
-from tests.tune.test_search import question
+from tests.tune.questions import question
 
 TIMES = st.floats(0, 1e12)
 PRICING = Pricing(question=question())

@@ -12,7 +12,7 @@ from evenflow.tune.candidate import Candidate, Pricing
 from evenflow.tune.question import Question
 from evenflow.tune.search import search
 from evenflow.tune.space import refusals, space_of
-from tests.tune.test_search import question
+from tests.tune.questions import question
 
 FOLLOW = {
     Axis.TENSOR: {Axis.DATA, Axis.EXPERT_TENSOR},

@@ -1,0 +1,21 @@
+"""A question that several tests ask: a small dense model on two nodes of four devices."""
+
+from evenflow.cluster.data_sheets import accelerator_named
+from evenflow.cluster.topology import Topology
+from evenflow.predict.transformer import Transformer
+from evenflow.tune.question import Question
+
+
+def question() -> Question:
+    model = Transformer(
+        hidden=2048, layers=8, heads=16, kv_heads=8, head_dim=128, ffn=5632, vocabulary=32000, gated=True
+    )
+    return Question(
+        model=model,
+        topology=Topology(accelerator=accelerator_named("h100"), domain_devices=4),
+        devices=8,
+        global_batch=32,
+        sequence=4096,
+        memory_limit_bytes=16 * 2**30,
+        schedules=("1f1b",),
+    )
