@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +16,9 @@ from evenflow.schedule import (
     make_schedule,
 )
 from evenflow.simulate import live_vectors
+from evenflow.simulate.compiled import compiled
 
-_SETTLED = 3
+_SETTLED = 2
 """Microbatches in ranks of the pipeline, or in groups, from which on no rank holds more of them at once."""
 _MIXING_TURNS = 200
 _MOST_VECTORS = 3
@@ -86,13 +88,22 @@ def _chosen(vectors: NDArray[np.int64], chunks: int, splits: bool) -> Values:
         return both
     chosen = []
     for held in [both.sum(axis=1), *([both[:, 1]] if splits else [])]:
-        weights, filled = np.zeros(len(held)), np.zeros(chunks)
-        for _ in range(_MIXING_TURNS):
-            best = int(np.argmax(held[:, int(np.argmin(filled))]))
-            weights[best] += 1
-            filled += held[best]
-        chosen += [both[int(np.argmax(held.sum(axis=1)))], np.tensordot(weights / weights.sum(), both, axes=1)]
+        weights = compiled(_mixture)(held)
+        chosen += [both[int(np.argmax(held.sum(axis=1)))], np.tensordot(weights, both, axes=1)]
     return np.stack(chosen)
+
+
+def _mixture(held: Any) -> Any:
+    """Return the shares of vectors that together hold much in every chunk: each time the one with most where least is.
+
+    `held` has the shape [num_vectors, num_chunks].
+    """
+    shares, filled = np.zeros(len(held)), np.zeros(held.shape[1])
+    for _ in range(_MIXING_TURNS):
+        best = np.argmax(held[:, np.argmin(filled)])
+        shares[best] += 1 / _MIXING_TURNS
+        filled += held[best]
+    return shares
 
 
 def _turns(order: Schedule, rank: int) -> tuple[int, int, int, int]:
