@@ -26,14 +26,14 @@ _GIGABYTE = 2**30
 _TIE = "≈"
 
 
-def tune_text(tuned: Tuned, setting: TuneSetting, *, plan_file: str | None) -> str:
+def tune_text(tuned: Tuned, setting: TuneSetting, *, plan_file: str | None, yours: Candidate | None = None) -> str:
     """Return headline, ranking, what cannot be told apart, the proof, the space, and what to run next.
 
-    `plan_file` is the JSON file that was written; None without one.
+    `plan_file` is the JSON file that was written; None without one. `yours` is what the user runs, a row of the table.
     """
     paragraphs = [
         _head(tuned.question),
-        _table(tuned, setting.rows),
+        _table(tuned, setting.rows, yours),
         "\n".join(_below(tuned)),
         "\n".join(_proof(tuned)),
         "\n".join(_space(tuned.question)),
@@ -77,9 +77,9 @@ class _Column:
     """Columns of the largest number go first where a table is too wide; 0: never."""
 
 
-def _columns(tuned: Tuned, rows: Sequence[Candidate]) -> list[_Column]:
+def _columns(tuned: Tuned, rows: Sequence[Candidate], yours: Candidate | None) -> list[_Column]:
     same, limit = set(tied(tuned.ranked)), tuned.question.memory_limit_bytes
-    numbers = {id(one): str(number) for number, one in enumerate(rows, 1)}
+    numbers = {id(one): str(number) for number, one in enumerate(rows, 1)} | {id(yours): _("yours")}
 
     def degree(title: str, value: Callable[[Training], int], *, can_be_hidden: bool = True) -> _Column:
         return _Column(
@@ -113,12 +113,13 @@ def _columns(tuned: Tuned, rows: Sequence[Candidate]) -> list[_Column]:
     ]
 
 
-def _table(tuned: Tuned, most: int) -> str:
+def _table(tuned: Tuned, most: int, yours: Candidate | None) -> str:
     """Return the ranking in at most `WIDTH` columns where that can be."""
-    rows = tuned.ranked[:most]
+    known = list(tuned.ranked[:most])
+    rows = known if yours is None else sorted([*known, yours], key=lambda one: one.step_ns)
     columns = [
         column
-        for column in _columns(tuned, rows)
+        for column in _columns(tuned, known, yours)
         if column.shown_for is None or any(column.shown_for(one.training) for one in rows)
     ]
     while True:

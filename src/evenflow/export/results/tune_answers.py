@@ -1,8 +1,9 @@
 """JSON of what is asked after a ranking of degrees."""
 
 from evenflow.language import english
-from evenflow.tune.answers.explain import Difference
+from evenflow.tune.answers.explain import Difference, difference
 from evenflow.tune.answers.neighbours import Neighbour
+from evenflow.tune.answers.standing import Standing
 from evenflow.tune.axes import Axis, value_of
 from evenflow.tune.candidate import Candidate
 from evenflow.units import megabytes
@@ -29,6 +30,26 @@ def difference_fields(difference: Difference) -> dict[str, object]:
     }
 
 
+def standing_fields(first: Candidate | None, yours: Standing) -> dict[str, object]:
+    """Return where what the user runs stands, and how it differs from the first."""
+    one, improved = yours.candidate, yours.improved
+    assert one.found is not None
+    return {
+        "rank": yours.rank,
+        "last_rank": yours.last_rank,
+        "of": yours.of,
+        "values": _values(one),
+        "layers": one.found.plan.layers,
+        "recompute": one.found.plan.recompute,
+        "step_ms": one.step_ns / 1e6,
+        "peak_mb": megabytes(max(one.found.rank_bytes)),
+        "fits": yours.fits,
+        "outside": None if yours.outside is None else english(yours.outside.sentence),
+        "improved_step_ms": None if improved is None else improved.step_ns / 1e6,
+        **({} if first is None else {"explained": difference_fields(difference(first, one))}),
+    }
+
+
 def neighbour_fields(chosen: Candidate, one: Neighbour) -> dict[str, object]:
     """Return a configuration one step away from a chosen one, with its price or the reason why it cannot be."""
     candidate = one.candidate
@@ -49,5 +70,21 @@ def neighbour_fields(chosen: Candidate, one: Neighbour) -> dict[str, object]:
         "step_ms": candidate.step_ns / 1e6,
         "more_share": candidate.step_ns / chosen.step_ns - 1,
         "peak_mb": megabytes(max(candidate.found.rank_bytes)),
-        "values": {str(axis): value_of(candidate.training, axis) for axis in Axis},
+        "values": _values(candidate),
     }
+
+
+def solved_fields(one: Candidate) -> dict[str, object]:
+    """Return a configuration with its step and memory."""
+    assert one.found is not None
+    return {
+        "values": _values(one),
+        "layers": one.found.plan.layers,
+        "recompute": one.found.plan.recompute,
+        "step_ms": one.step_ns / 1e6,
+        "peak_mb": megabytes(max(one.found.rank_bytes)),
+    }
+
+
+def _values(one: Candidate) -> dict[str, object]:
+    return {str(axis): value_of(one.training, axis) for axis in Axis}

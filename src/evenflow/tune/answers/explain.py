@@ -22,10 +22,10 @@ _CAUSES: Mapping[str, tuple[Axis, ...]] = {
     Spent.TENSOR: (Axis.TENSOR, Axis.MICROBATCH),
     Spent.CONTEXT: (Axis.CONTEXT, Axis.TENSOR, Axis.MICROBATCH),
     Spent.EXPERT: (Axis.EXPERT, Axis.EXPERT_TENSOR, Axis.TENSOR),
-    Spent.DATA: (Axis.ZERO, Axis.DATA),
+    Spent.DATA: (Axis.DATA, Axis.ZERO),
     Spent.PIPELINE: (Axis.PIPELINE, Axis.CHUNKS, Axis.MICROBATCH),
     BUBBLE: (Axis.PIPELINE, Axis.CHUNKS, Axis.SCHEDULE, Axis.MICROBATCH),
-    OPTIMIZER: (Axis.ZERO, Axis.DATA),
+    OPTIMIZER: (Axis.DATA, Axis.ZERO),
 }
 """Axes that a part follows from, the nearest first."""
 

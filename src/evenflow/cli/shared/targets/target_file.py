@@ -2,9 +2,12 @@
 
 import codecs
 import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import click
 
 from evenflow.errors import InputError
 from evenflow.fields import read_text
@@ -30,7 +33,7 @@ class TargetFile:
         named: Target | None,
         *,
         option: str,
-        does: Literal["apply", "read"] = "apply",
+        does: Literal["apply", "read", "read_degrees"] = "apply",
         yaml: Target | None = None,
     ) -> "TargetFile":
         """Read the file of the framework that is `named`, or of the one that recognises it.
@@ -92,3 +95,11 @@ def count_changed(before: str, after: str) -> int:
     old, new = before.splitlines(), after.splitlines()
     changes = difflib.SequenceMatcher(a=old, b=new, autojunk=len(old) > _MANY_LINES).get_opcodes()
     return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in changes if tag != "equal")
+
+
+def print_notes(file: TargetFile, *, notes: Iterable[str], unknown: Iterable[str]) -> None:
+    """Say on stderr what was assumed of a file that was read, and name what was not understood."""
+    for note in notes:
+        click.echo(_("note: {note}", note=f"{file.path}: {note}"), err=True)
+    for key in unknown:
+        click.echo(_("note: {key} is not understood and left out", key=key), err=True)

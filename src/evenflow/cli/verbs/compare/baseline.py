@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from evenflow.baselines.named_plans import NamedPlan
-from evenflow.cli.shared.targets.target_file import TargetFile, changed_lines, count_changed
+from evenflow.cli.shared.targets.target_file import TargetFile, changed_lines, count_changed, print_notes
 from evenflow.cli.shared.targets.target_text import beside_text, block_text
 from evenflow.errors import InputError
 from evenflow.language import _, _n
@@ -62,10 +62,7 @@ class GivenBaseline:
 
     def print_notes(self) -> None:
         """Say what was assumed, and name what was not understood."""
-        for note in self.baseline.notes:
-            click.echo(_("note: {note}", note=f"{self.file.path}: {note}"), err=True)
-        for key in self.baseline.unknown:
-            click.echo(_("note: {key} is not understood and left out", key=key), err=True)
+        print_notes(self.file, notes=self.baseline.notes, unknown=self.baseline.unknown)
 
     def advice(self, yours: Simulation, recommended: Simulation, limit: int | None) -> str:
         """Return both plans in a sentence, and what to change in the file."""

@@ -3,22 +3,47 @@
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from evenflow import ranges
+from evenflow.cli.shared import options
 from evenflow.cli.shared.numbers import Number
 from evenflow.cli.shared.sections import in_section
+from evenflow.cli.shared.targets.target_file import TargetFile
+from evenflow.cli.shared.targets.target_options import TargetName
 from evenflow.errors import InputError
 from evenflow.language import _, to_translate
+from evenflow.targets.target import Target
 
 _of_answers = in_section(to_translate("What is asked of the ranking"))
 _EXPLAIN = "--explain"
+BASELINE, BASELINE_OF = "--baseline", "--baseline-of"
 _OPTIONS = (
     _of_answers(
         _EXPLAIN,
         type=Number(ranges.ROWS),
         metavar="N",
         help="Say why row N is not the first, by part of the step.",
+    ),
+    _of_answers(
+        "--pareto",
+        is_flag=True,
+        help="Set steps against memory, against numbers of devices, and with --baseline against what is changed.",
+    ),
+    _of_answers(
+        BASELINE,
+        "baseline_file",
+        type=options.FILE,
+        metavar="FILE",
+        help="What you run today, as a file of your framework: it gets a row and a rank, and the reasons of its place.",
+    ),
+    _of_answers(
+        BASELINE_OF,
+        "baseline_target",
+        type=TargetName(),
+        metavar="NAME",
+        help="Framework of that file, where it cannot be told.",
     ),
     _of_answers(
         "--neighbours",
@@ -34,9 +59,15 @@ class AfterOptions:
 
     explain: int | None
     neighbours: bool
+    pareto: bool
+    baseline_file: Path | None
+    baseline_target: Target | None
 
     def check(self, *, rows: int) -> None:
-        """Refuse a row that the table will not have; raises InputError."""
+        """Refuse a row that the table will not have, and a framework without a file; raises InputError."""
+        if self.baseline_file is None and self.baseline_target is not None:
+            rule = _("must come with --baseline, the file that is of this framework")
+            raise InputError(value=self.baseline_target.name, rule=rule, place=BASELINE_OF)
         if self.explain is None:
             return
         if self.explain == 1:
@@ -46,6 +77,16 @@ class AfterOptions:
             rule = _("must be at most the {rows} rows of the table", rows=rows)
             remedy = _("add --rows {rows}", rows=self.explain)
             raise InputError(value=self.explain, rule=rule, place=_EXPLAIN, remedy=remedy)
+
+    def baseline(self) -> TargetFile | None:
+        """Return what the user runs, of the framework that it is of.
+
+        Raises:
+            InputError: a file that cannot be read, or whose framework cannot be told.
+        """
+        if self.baseline_file is None:
+            return None
+        return TargetFile.read(self.baseline_file, self.baseline_target, option=BASELINE_OF, does="read_degrees")
 
 
 def after_options(command: Callable[..., int]) -> Callable[..., int]:

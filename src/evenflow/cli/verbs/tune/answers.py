@@ -7,14 +7,18 @@ from functools import cached_property
 from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.text.tune_explain_text import explain_text
 from evenflow.cli.text.tune_neighbours_text import neighbours_text
+from evenflow.cli.text.tune_standing_text import standing_text
 from evenflow.cli.verbs.tune.after_options import AfterOptions
-from evenflow.export.results.tune_answers import difference_fields, neighbour_fields
+from evenflow.cli.verbs.tune.fronts import Fronts
+from evenflow.export.results.tune_answers import difference_fields, neighbour_fields, standing_fields
 from evenflow.interruption import was_interrupted
 from evenflow.language import _, _n
 from evenflow.predict.training import Training
+from evenflow.targets.training_baseline import TrainingBaseline
 from evenflow.tune.answers.alone import solved
 from evenflow.tune.answers.explain import Difference, difference
 from evenflow.tune.answers.neighbours import Neighbour, neighbours
+from evenflow.tune.answers.standing import Standing, standing
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import tied
 from evenflow.tune.tuned import Tuned
@@ -29,9 +33,15 @@ class Answers:
 
     tuned: Tuned
     asked: AfterOptions
+    time_limit_s: float
+    """For what is solved besides."""
+    yours: TrainingBaseline | None = None
+    """What the user runs."""
 
     def text(self) -> Iterator[str]:
         """Yield a paragraph for each answer."""
+        if self.standing is not None:
+            yield standing_text(self.tuned.best, self.standing, file=str(self.asked.baseline_file))
         number, ranked = self.asked.explain, self.tuned.ranked
         if number is not None:
             if self._explained is not None:
@@ -48,16 +58,35 @@ class Answers:
         best = self.tuned.best
         if self.asked.neighbours and best is not None:
             yield neighbours_text(best, self._neighbours)
+        if self.asked.pareto and best is not None:
+            yield from self._fronts.text()
 
     def fields(self) -> dict[str, object]:
         """Return the fields of the answers."""
         found: dict[str, object] = {}
+        if self.standing is not None:
+            found["baseline"] = standing_fields(self.tuned.best, self.standing)
         if self._explained is not None:
             found["explained"] = {"rank": self.asked.explain, **difference_fields(self._explained)}
         best = self.tuned.best
         if self.asked.neighbours and best is not None:
             found["neighbours"] = [neighbour_fields(best, one) for one in self._neighbours]
+        if self.asked.pareto and best is not None:
+            found["pareto"] = self._fronts.fields()
         return found
+
+    @cached_property
+    def standing(self) -> Standing | None:
+        """Where what the user runs stands; None without it."""
+        if self.yours is None:
+            return None
+        with shown_step(_("ranking what you run")):
+            return standing(self.tuned, self.yours.training, self.yours.plan)
+
+    @cached_property
+    def _fronts(self) -> Fronts:
+        today = None if self.standing is None else self.standing.candidate
+        return Fronts(tuned=self.tuned, today=today, time_limit_s=self.time_limit_s)
 
     @cached_property
     def _explained(self) -> Difference | None:

@@ -1,6 +1,7 @@
 """The verb ``evenflow tune``."""
 
 import shlex
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -9,14 +10,17 @@ from evenflow.cli.exit_status import INFEASIBLE, TIMEOUT
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.progress import shown_tuning
 from evenflow.cli.shared.sections import SectionedCommand
+from evenflow.cli.shared.targets.target_file import print_notes
 from evenflow.cli.shared.training.training_options import options_given
 from evenflow.cli.text.tune_text import nothing_text, tune_text
+from evenflow.cli.verbs.tune.after_options import BASELINE
 from evenflow.cli.verbs.tune.answers import Answers
 from evenflow.cli.verbs.tune.tune_job import accelerator_file, tune_job
 from evenflow.cli.verbs.tune.tune_options import TuneOptions, tune_options
 from evenflow.draw.ranking_picture import ranking_svg
 from evenflow.export.results.json_text import finite
 from evenflow.export.results.tune_fields import TuneSetting, tune_fields
+from evenflow.targets.training_baseline import read_training
 from evenflow.tune.search import search
 from evenflow.tune.tuned import Tuned
 
@@ -46,11 +50,19 @@ def tune(**keywords: Any) -> int:
         inputs={
             "--model": asked.described.file,
             "--accelerator" if asked.calibration is None else "--calibration": accelerator_file(asked),
+            BASELINE: asked.after.baseline_file,
         },
         overwrite=asked.overwrite,
     )
     asked.after.check(rows=asked.rows)
+    file = asked.after.baseline()
+    if file is not None and asked.target is None:
+        asked = replace(asked, target=file.target)
     job = tune_job(asked, given=options_given())
+    yours = None
+    if file is not None:
+        yours = read_training(file.target, file.text, str(file.path), job.question)
+        print_notes(file, notes=yours.notes, unknown=yours.unknown)
     with shown_tuning() as progress:
         found = search(job.question, rows=asked.rows, time_limit_s=asked.time_limit, progress=progress)
     target = asked.target
@@ -60,14 +72,15 @@ def tune(**keywords: Any) -> int:
         version="" if target is None else target.version(asked.asked_version),
         notes=job.notes,
     )
-    answers = Answers(tuned=found, asked=asked.after)
+    answers = Answers(tuned=found, asked=asked.after, time_limit_s=asked.time_limit, yours=yours)
     outputs.write_json(lambda: {**tune_fields(found, setting), **answers.fields()})
     if found.best is None:
         click.echo("\n\n".join(filter(None, (nothing_text(found), outputs.sentence))), err=True)
         return INFEASIBLE if finite(found.lower_bound_ns) is None else TIMEOUT
     outputs.write("--svg", lambda: ranking_svg(found, rows=asked.rows, title=_title(found)))
     plan_file = None if asked.json_file is None else shlex.quote(str(asked.json_file))
-    text = tune_text(found, setting, plan_file=plan_file)
+    own = None if answers.standing is None else answers.standing.candidate
+    text = tune_text(found, setting, plan_file=plan_file, yours=own)
     click.echo("\n\n".join(filter(None, (text, *answers.text(), outputs.sentence))))
     return 0
 

@@ -1,0 +1,82 @@
+"""Steps against memory, devices, and what has to be changed, as text."""
+
+from collections.abc import Sequence
+
+from evenflow.cli.text.display_width import wrapped
+from evenflow.cli.text.tables import aligned
+from evenflow.cli.text.tune_explain_text import WIDTH, gigabytes, ms
+from evenflow.language import _
+from evenflow.model import NONE
+from evenflow.tune.answers.explain import changes_between
+from evenflow.tune.answers.pareto import OnDevices, distance, peak_bytes
+from evenflow.tune.axes import schedule_of
+from evenflow.tune.candidate import Candidate
+from evenflow.tune.wording import recompute_words, split_words
+
+
+def memory_text(found: Sequence[Candidate]) -> str:
+    """Return what nothing beats in both step and memory."""
+    first = found[0].step_ns
+    rows = [[gigabytes(peak_bytes(one)), *_times(one, first), _words(one)] for one in found]
+    return _table(
+        _("step against memory: nothing that was solved is both as fast and as small"),
+        [_("peak GB"), _("step ms"), "%", _("configuration")],
+        rows,
+    )
+
+
+def devices_text(found: Sequence[OnDevices]) -> str:
+    """Return what nothing beats in both step and number of devices, with the tokens per second of each device."""
+    best = [one.best for one in found if one.best is not None]
+    rows = [
+        [f"{one.training.degrees.devices:,}", *_times(one, best[0].step_ns), f"{_tokens(one):,.1f}", _words(one)]
+        for one in best
+    ]
+    return _table(
+        _("step against devices: the same batch on fewer of them"),
+        [_("devices"), _("step ms"), "%", _("tokens/s each"), _("configuration")],
+        rows,
+    )
+
+
+def distance_text(today: Candidate, found: Sequence[Candidate]) -> str:
+    """Return what nothing beats in both step and number of settings that are changed."""
+    rows = [[str(distance(today, one)), *_times(one, today.step_ns), _changed(today, one)] for one in found]
+    return _table(
+        _("step against changes: how much each change to yours can give, with the best layers and recomputation"),
+        [_("changes"), _("step ms"), "%", _("configuration")],
+        rows,
+    )
+
+
+def _table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join([*wrapped(title, WIDTH), aligned(header, rows, left={len(header) - 1})])
+
+
+def _times(one: Candidate, first_ns: float) -> list[str]:
+    return [ms(one.step_ns), f"{100 * (one.step_ns / first_ns - 1) + 0.0:+.1f}"]
+
+
+def _changed(today: Candidate, one: Candidate) -> str:
+    """Return the values that are not today's."""
+    changes = changes_between(today, one)
+    return ", ".join(f"{change.axis} {change.other}" for change in changes) or _("the same degrees")
+
+
+def _tokens(one: Candidate) -> float:
+    """Return the tokens per second of a device."""
+    training = one.training
+    return training.global_batch * training.sequence / (one.step_ns / 1e9) / training.degrees.devices
+
+
+def _words(one: Candidate) -> str:
+    assert one.plan is not None
+    words = _(
+        "{split}, microbatch {microbatch}, ZeRO {zero}, {schedule}",
+        split=split_words(one.training),
+        microbatch=one.training.microbatch,
+        zero=one.training.degrees.sharding.value,
+        schedule=schedule_of(one.training),
+    )
+    again = recompute_words(one.plan)
+    return words if again == NONE else f"{words}, {again}"

@@ -1,0 +1,129 @@
+"""Where a training that somebody runs would stand among all configurations."""
+
+import time
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from math import isfinite
+
+from evenflow.errors import InputError
+from evenflow.language import _
+from evenflow.model import Plan
+from evenflow.predict.training import Training
+from evenflow.tune.answers.alone import solved
+from evenflow.tune.axes import Axis, value_of
+from evenflow.tune.candidate import Candidate, Found, Pricing
+from evenflow.tune.coarse import coarse
+from evenflow.tune.question import Question
+from evenflow.tune.space import most_of, refusals
+from evenflow.tune.tuned import Tuned
+
+_SECONDS = 10.0
+"""For first plans of configurations that may be faster, whose bounds leave that open."""
+_SOLVE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """A training under its own plan, beside the ranking."""
+
+    candidate: Candidate
+    """With its step, also where it does not fit."""
+    rank: int
+    """One more than the splits that are faster."""
+    last_rank: int
+    """The same with those of which the bounds leave it open; the rank for certain where both are equal."""
+    of: int
+    """Splits that may fit, and itself."""
+    outside: InputError | None
+    """What of it is not in the space; None where it is."""
+    improved: Candidate | None
+    """The same configuration with the layers and recomputation that are best; None where it has no plan that fits."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether every rank stays within its memory."""
+        assert self.candidate.found is not None
+        return max(self.candidate.found.rank_bytes) <= self.candidate.pricing.question.memory_limit_bytes
+
+
+def standing(tuned: Tuned, training: Training, plan: Plan) -> Standing:
+    """Return where a training under a plan stands."""
+    question = tuned.question
+    pricing = tuned.candidates[0].pricing if tuned.candidates else Pricing(question=question)
+    one = priced(pricing, training, plan)
+    faster, open_ones, of = _counted(tuned.candidates, one.step_ns)
+    outside = _outside(question, training)
+    improved = None if outside is not None else solved(question, training, time_limit_s=_SOLVE_SECONDS)
+    return Standing(
+        candidate=one,
+        rank=1 + faster,
+        last_rank=1 + faster + open_ones,
+        of=1 + of,
+        outside=outside,
+        improved=None if improved is None or improved.found is None else improved,
+    )
+
+
+def priced(pricing: Pricing, training: Training, plan: Plan) -> Candidate:
+    """Return a training under a plan with its step, whether it fits or not."""
+    prediction = pricing.predicted(training, plan)
+    found = Found(
+        plan=plan,
+        step_ns=prediction.step_ns,
+        parts=prediction.parts,
+        rank_bytes=tuple(rank.total_bytes for rank in prediction.memory),
+    )
+    return Candidate(training=training, pricing=pricing, found=found)
+
+
+def _counted(candidates: Iterable[Candidate], step_ns: float) -> tuple[int, int, int]:
+    """Return how many splits are faster than a step, of how many it is open, and how many may fit.
+
+    First plans are made until it is known, as far as there is time.
+    """
+    rows: dict[Hashable, list[Candidate]] = defaultdict(list)
+    for one in candidates:
+        if isfinite(one.lower_bound_ns):
+            rows[one.split].append(one)
+    deadline = time.monotonic() + _SECONDS
+    faster = still_open = 0
+    for row in rows.values():
+        row.sort(key=lambda one: one.lower_bound_ns)
+        if any(one.step_ns < step_ns for one in row):
+            faster += 1
+            continue
+        may_be = [one for one in row if one.lower_bound_ns < step_ns]
+        if any(_is_faster(one, step_ns, deadline) for one in may_be):
+            faster += 1
+        elif may_be:
+            still_open += 1
+    return faster, still_open, len(rows)
+
+
+def _is_faster(one: Candidate, step_ns: float, deadline: float) -> bool:
+    """Return whether the first plan of a configuration is faster."""
+    if one.found is not None or time.monotonic() > deadline:
+        return False
+    found = coarse(one.pricing, one.training)
+    return found is not None and found.step_ns < step_ns
+
+
+def _outside(question: Question, training: Training) -> InputError | None:
+    """Return why a training is not in the space of a question."""
+    broken = next(refusals(question, training), None)
+    if broken is not None:
+        return broken
+    most = most_of(question)
+    for axis in Axis:
+        value = value_of(training, axis)
+        if axis is Axis.SCHEDULE:
+            if training.degrees.pipeline > 1 and value not in question.schedules:
+                rule = _("must be one of {names}, which are tried", names=", ".join(question.schedules))
+                return InputError(value=value, rule=rule, place=axis)
+        elif str(question.fixed.get(axis, value)) != str(value):
+            rule = _("must be {value}, as decided", value=question.fixed[axis])
+            return InputError(value=value, rule=rule, place=axis)
+        elif axis in most and int(value) > most[axis]:
+            return InputError(value=value, rule=_("must be at most {most}", most=most[axis]), place=axis)
+    return None
