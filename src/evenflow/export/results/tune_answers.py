@@ -6,6 +6,7 @@ from evenflow.tune.answers.neighbours import Neighbour
 from evenflow.tune.answers.standing import Standing
 from evenflow.tune.axes import Axis, value_of
 from evenflow.tune.candidate import Candidate
+from evenflow.tune.infeasible import Needed
 from evenflow.units import megabytes
 
 
@@ -71,6 +72,16 @@ def neighbour_fields(chosen: Candidate, one: Neighbour) -> dict[str, object]:
         "more_share": candidate.step_ns / chosen.step_ns - 1,
         "peak_mb": megabytes(max(candidate.found.rank_bytes)),
         "values": _values(candidate),
+    }
+
+
+def needed_fields(needed: Needed) -> dict[str, object]:
+    """Return what would do where nothing fits."""
+    memory = needed.memory_bytes
+    return {
+        "memory_mb": None if memory is None else megabytes(memory),
+        "memory_at_least_mb": megabytes(needed.bytes_at_least) or None,
+        "devices": needed.devices,
     }
 
 

@@ -59,3 +59,17 @@ def test_one_step_away(evenflow, folder):
             assert one["more_share"] == pytest.approx(one["step_ms"] / found["step_ms"] - 1)
             assert f"{one['step_ms']:,.1f}" in result.stdout
     assert "one step away from #1" in result.stdout
+
+
+def test_what_would_fit_does(evenflow, folder):
+    result = evenflow(*QUICK, "--memory", "600MB", "--json", "tune.json")
+    assert result.exit_code == 3, result.output
+    assert "no configuration fits" in result.stderr
+    needed = json.loads((folder / "tune.json").read_text())["needed"]
+    size = next(word for word in result.stderr.split() if word.endswith("MB"))
+    assert needed["memory_at_least_mb"] <= needed["memory_mb"] <= float(size.removesuffix("MB"))
+    assert evenflow(*QUICK, "--memory", size).exit_code == 0
+    if needed["devices"] is not None:
+        words = [str(needed["devices"]) if word == 8 and before == "--gpus" else word
+                 for before, word in zip(("", *QUICK), QUICK, strict=False)]  # fmt: skip
+        assert evenflow(*words, "--memory", "600MB").exit_code == 0

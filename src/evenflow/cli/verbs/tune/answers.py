@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 
 from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.text.tune_explain_text import explain_text
@@ -10,7 +11,7 @@ from evenflow.cli.text.tune_neighbours_text import neighbours_text
 from evenflow.cli.text.tune_standing_text import standing_text
 from evenflow.cli.verbs.tune.after_options import AfterOptions
 from evenflow.cli.verbs.tune.fronts import Fronts
-from evenflow.export.results.tune_answers import difference_fields, neighbour_fields, standing_fields
+from evenflow.export.results.tune_answers import difference_fields, needed_fields, neighbour_fields, standing_fields
 from evenflow.interruption import was_interrupted
 from evenflow.language import _, _n
 from evenflow.predict.training import Training
@@ -21,8 +22,10 @@ from evenflow.tune.answers.neighbours import Neighbour, neighbours
 from evenflow.tune.answers.standing import Standing, standing
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import tied
+from evenflow.tune.infeasible import Needed, needed
 from evenflow.tune.tuned import Tuned
 
+_NEEDED_SECONDS = 20.0
 _SECONDS = 1.0
 """Of a configuration that is solved for an answer."""
 
@@ -64,6 +67,8 @@ class Answers:
     def fields(self) -> dict[str, object]:
         """Return the fields of the answers."""
         found: dict[str, object] = {}
+        if self.needed is not None:
+            found["needed"] = needed_fields(self.needed)
         if self.standing is not None:
             found["baseline"] = standing_fields(self.tuned.best, self.standing)
         if self._explained is not None:
@@ -74,6 +79,14 @@ class Answers:
         if self.asked.pareto and best is not None:
             found["pareto"] = self._fronts.fields()
         return found
+
+    @cached_property
+    def needed(self) -> Needed | None:
+        """What would do where nothing is legal or fits; None where something does, or may."""
+        if self.tuned.best is not None or isfinite(self.tuned.lower_bound_ns) or was_interrupted():
+            return None
+        with shown_step(_("looking for what would fit")):
+            return needed(self.tuned.question, time_limit_s=min(self.time_limit_s, _NEEDED_SECONDS))
 
     @cached_property
     def standing(self) -> Standing | None:

@@ -12,6 +12,7 @@ from evenflow.cli.shared.progress import shown_tuning
 from evenflow.cli.shared.sections import SectionedCommand
 from evenflow.cli.shared.targets.target_file import print_notes
 from evenflow.cli.shared.training.training_options import options_given
+from evenflow.cli.text.tune_nothing_text import needed_text
 from evenflow.cli.text.tune_text import nothing_text, tune_text
 from evenflow.cli.verbs.tune.after_options import BASELINE
 from evenflow.cli.verbs.tune.answers import Answers
@@ -75,7 +76,8 @@ def tune(**keywords: Any) -> int:
     answers = Answers(tuned=found, asked=asked.after, time_limit_s=asked.time_limit, yours=yours)
     outputs.write_json(lambda: {**tune_fields(found, setting), **answers.fields()})
     if found.best is None:
-        click.echo("\n\n".join(filter(None, (nothing_text(found), outputs.sentence))), err=True)
+        what_would_do = "" if answers.needed is None else needed_text(found, answers.needed)
+        click.echo("\n\n".join(filter(None, (nothing_text(found), what_would_do, outputs.sentence))), err=True)
         return INFEASIBLE if finite(found.lower_bound_ns) is None else TIMEOUT
     outputs.write("--svg", lambda: ranking_svg(found, rows=asked.rows, title=_title(found)))
     plan_file = None if asked.json_file is None else shlex.quote(str(asked.json_file))

@@ -1,0 +1,42 @@
+"""Why there is no ranking of degrees, and what would give one, as text."""
+
+from collections.abc import Iterator
+
+from evenflow.cli.text.display_width import wrapped
+from evenflow.cli.text.tables import round_up_megabytes
+from evenflow.cli.text.tune_explain_text import WIDTH, gigabytes
+from evenflow.language import _
+from evenflow.tune.infeasible import Needed
+from evenflow.tune.tuned import Tuned
+
+
+def needed_text(tuned: Tuned, needed: Needed) -> str:
+    """Return which rule excludes most where nothing is legal, and the memory and the devices that would do."""
+    return "\n".join(line for sentence in _sentences(tuned, needed) for line in wrapped(sentence, WIDTH))
+
+
+def _sentences(tuned: Tuned, needed: Needed) -> Iterator[str]:
+    question = tuned.question
+    if not tuned.candidates and tuned.excluded:
+        axis = max(tuned.excluded, key=lambda name: tuned.excluded[name])
+        yield _(
+            "nothing is legal: the rules of {axis} exclude most, {count:,} of {all:,}; for example {reason}",
+            axis=axis,
+            count=tuned.excluded[axis],
+            all=sum(tuned.excluded.values()),
+            reason=tuned.reasons[axis].message,
+        )
+    elif not tuned.candidates:
+        yield _("nothing is legal: what is decided and the largest values leave no combination of the devices")
+    if needed.memory_bytes is not None:
+        yield _(
+            "on as many devices it would fit with --memory {size}MB ({size_gb} GB)",
+            size=round_up_megabytes(needed.memory_bytes),
+            size_gb=gigabytes(needed.memory_bytes),
+        )
+    if needed.bytes_at_least > question.memory_limit_bytes:
+        yield _("nothing fits into less than {least} GB on each of them", least=gigabytes(needed.bytes_at_least))
+    if needed.devices is not None:
+        yield _("with as much memory it would fit on --gpus {devices}", devices=needed.devices)
+    if needed.memory_bytes is None and needed.devices is None:
+        yield _("neither more memory nor more devices were found that would do: change what is decided")
