@@ -49,7 +49,9 @@ class Range:
         return replace(self, is_above=True)
 
     def __contains__(self, value: object) -> bool:
-        if isinstance(value, bool) or not isinstance(value, Integral if self.is_whole else Real):
+        # Most are plain integers: what else may be one takes ten times as long to find out.
+        kind = Integral if self.is_whole else Real
+        if type(value) is not int and (isinstance(value, bool) or not isinstance(value, kind)):
             return False
         number: Any = value
         return bool(self.least <= number <= self.most and not (self.is_above and number == 0))  # false for NaN

@@ -27,6 +27,8 @@ _BOUND_SHARE = 0.4
 """Share of the time after which no more splits are bounded."""
 _COARSE_SHARE = 0.5
 """Share of the time behind these after which no more first plans are made, so that the rows are solved."""
+_FEW_SHARE = 0.8
+"""The same while there are not enough rows."""
 _SPLIT, _ONE = range(2)
 """What has been bounded: a split with all of its configurations, or one of them."""
 _REPORT_SECONDS = 0.25
@@ -154,8 +156,8 @@ class _Search:
         heapify(waiting)
         last_ns = float("inf")
         now = time.monotonic()
-        deadline = now + _COARSE_SHARE * (self.deadline - now)
-        while waiting and not self._is_over(deadline):
+        deadline, late = (now + share * (self.deadline - now) for share in (_COARSE_SHARE, _FEW_SHARE))
+        while waiting and not self._is_over(deadline if len(self.best) >= self.rows else late):
             bound_ns, stage, number = heappop(waiting)
             if bound_ns >= last_ns:
                 return
