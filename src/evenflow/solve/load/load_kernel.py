@@ -307,7 +307,38 @@ def _most_anywhere(time_ns: float, table: LayerTable, pipeline: Pipeline, place:
         (left - units * weight) / max(units * (each + each_weight), 1e-9),
         (left - before_end * weight - after) / max(units * each + before_end * each_weight, 1e-9),
     )  # fmt: skip
+    if pipeline.tail_rank == 0 and rank > 0 and rank == len(pipeline.live) - 1:
+        number = min(number, _most_on_a_turn(time_ns, table, pipeline, place, busy, weight))
     return int(min(max(np.floor(number * (1 + _ROUNDING) + _ROUNDING), -1.0), float(most)))
+
+
+@numba.njit(cache=True, nogil=True)
+def _most_on_a_turn(
+    time_ns: float, table: LayerTable, pipeline: Pipeline, place: Place, busy: float, weight: float
+) -> float:
+    """Return how many layers of the first type the last rank can have on a V, by a mean of two paths.
+
+    It does nothing before a forward has passed the first stages of all other ranks; and before its first gradient,
+    which comes after a whole forward and the gradients of their second stages, nothing but the forwards of its order.
+    Whether the others' layers are in their first or second stages, a mean of the two counts them.
+    """
+    units, rank, ends, times = pipeline.num_units, place.rank, table.ends, table.times
+    share = times[0, 1] / max(times[0, 0] + times[0, 1], 1e-9)
+    early = pipeline.turns[rank, 0]
+    fixed = ends[0, 0] + rank * pipeline.message_ns + units * (busy + weight)
+    fixed += (1 - share) * (ends[1, 0] + ends[1, 1] + 2 * rank * pipeline.message_ns)
+    fixed -= (1 - share) * 2 * early * pipeline.sent_ns
+    each = 0.0
+    for kind in range(len(times)):
+        forward = (1 - share) * times[kind, 0]
+        other = min(share * times[kind, 0], (1 - share) * times[kind, 1])
+        fixed += table.counts[kind, -1] * (forward + other)
+        own = -early * forward - other
+        if kind == 0:
+            each = units * times[0].sum() + own
+        else:
+            fixed += place.others * own
+    return float((time_ns - fixed) / max(each, 1e-9))
 
 
 @numba.njit(cache=True, nogil=True)

@@ -36,7 +36,8 @@ class OrderFacts:
     then until the weight gradient. The fullest moment holds as much as any of these vectors; unused ones are 0."""
     turns: NDArray[np.int64]
     """Actions around turning points of a rank's order, shape [num_ranks, 4]: forwards before the first gradient,
-    gradients and weight gradients after the last forward, weight gradients after the last gradient."""
+    gradients and weight gradients after the last forward, weight gradients after the last gradient; of the chunk that
+    has most, but for gradients."""
     tail_rank: int
     splits_backward: bool
 
@@ -107,12 +108,17 @@ def _mixture(held: Any) -> Any:
 
 
 def _turns(order: Schedule, rank: int) -> tuple[int, int, int, int]:
-    ops = order.ops[order.rank_starts[rank] : order.rank_starts[rank + 1]]
-    forwards = np.flatnonzero(ops == Op.F)
+    span = slice(order.rank_starts[rank], order.rank_starts[rank + 1])
+    ops, chunks = order.ops[span], order.stage_chunks[order.stages[span]]
+    forwards, weights = ops == Op.F, ops == Op.W
     gradients = np.flatnonzero((ops == Op.B) | (ops == Op.I))
-    weights = np.flatnonzero(ops == Op.W)
-    first, last, end = gradients[0], forwards[-1], gradients[-1]
+    places = np.arange(len(ops))
+    first, last, end = gradients[0], places[forwards][-1], gradients[-1]
+
+    def most(chosen: NDArray[np.bool_]) -> int:
+        return int(np.bincount(chunks[chosen], minlength=1).max())
+
     return (
-        int((forwards < first).sum()), int((gradients > last).sum()), int((weights > last).sum()),
-        int((weights > end).sum()),
+        most(forwards & (places < first)), int((gradients > last).sum()), most(weights & (places > last)),
+        most(weights & (places > end)),
     )  # fmt: skip
