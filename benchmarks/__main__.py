@@ -25,10 +25,11 @@ from benchmarks import (
     simulator,
     stages,
     traces,
+    tune_time,
     zero_bubble,
 )
 from benchmarks import cases as named
-from benchmarks.published import accuracy, defaults, differences, sweeps
+from benchmarks.published import accuracy, defaults, differences, recipes, sweeps
 from benchmarks.published.prediction import calibrated, predicted
 from evenflow.cluster.reached import Reached
 from evenflow.errors import InputError
@@ -291,6 +292,38 @@ def defaults_command(write: bool = False) -> None:
         defaults.write_ranges(ranges, expected_error)
         defaults.write_ranges(of_pairs, error)
         accuracy.write_sections(tables)
+
+
+@benchmarks.command("tune")
+@click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds for each choice.")
+@click.option("--write", is_flag=True, help="Write the tables into docs/benchmarks.md.")
+def tune_command(time_limit: float = 60.0, write: bool = False) -> None:
+    """Choose degrees for models and devices with published recipes, beside these."""
+    every = [recipes.compare(recipe, time_limit_s=time_limit) for recipe in recipes.RECIPES]
+    tables = {"recipes": recipes.table(every), "recipes-why": recipes.reasons(every)}
+    click.echo("\n\n".join(tables.values()))
+    for name, text in tables.items() if write else ():
+        fidelity.write(name, text, page=tune_time.PAGE)
+
+
+@benchmarks.command("tune-time")
+@click.argument("names", nargs=-1, type=click.Choice(list(tune_time.CASES)))
+@click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds for each question.")
+@click.option("--write", is_flag=True, help="Write the table into docs/benchmarks.md.")
+def tune_time_command(names: tuple[str, ...] = (), time_limit: float = 60.0, write: bool = False) -> None:
+    """Measure time and memory of a choice of degrees. Example: python -m benchmarks tune-time 70b-256"""
+    table = tune_time.report([tune_time.measure(name, time_limit) for name in names or tuple(tune_time.CASES)])
+    click.echo(table)
+    if write:
+        fidelity.write("tune-time", table, page=tune_time.PAGE)
+
+
+@benchmarks.command("one-tune", hidden=True)
+@click.argument("name", type=click.Choice(list(tune_time.CASES)))
+@click.option("--time-limit", type=float, required=True)
+def one_tune_command(name: str, time_limit: float) -> None:
+    """Answer one question in this process and print what it took as JSON; tune-time starts this."""
+    click.echo(tune_time.to_json(tune_time.answer(name, time_limit)))
 
 
 @benchmarks.command("aa")
