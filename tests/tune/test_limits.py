@@ -23,6 +23,10 @@ from tests.tune.rankings import QUESTION
         ({"fixed": {Axis.EXPERT_TENSOR: 2}}, "fixed: expert-tensor must be 1 for a model without experts"),
         ({"fixed": {Axis.DATA: 2, Axis.PIPELINE: 8}}, "devices must be a multiple of pipeline x data = 16, got 8"),
         ({"devices": 16, "fixed": {Axis.PIPELINE: 16}}, "fixed: pipeline must be at most the 8 layers"),
+        ({"fixed": {Axis.DATA: 8, Axis.MICROBATCH: 4}}, "global_batch must be a multiple of data x microbatch = 32"),
+        ({"fixed": {Axis.CHUNKS: 7, Axis.SCHEDULE: "1f1b"}}, "fixed: chunks must be 1 for schedule 1f1b, got 7"),
+        ({"fixed": {Axis.CHUNKS: 2, Axis.PIPELINE: 1}}, "fixed: chunks must be 1 without pipeline parallelism"),
+        ({"fixed": {Axis.CHUNKS: 3, Axis.PIPELINE: 4}}, "fixed: chunks must be at most 2, so that every model chunk"),
         ({"fixed": {Axis.ZERO: "5"}}, "fixed: zero must be one of 0, 1, 2, 3"),
         ({"fixed": {Axis.CONTEXT: True}}, "fixed: context must be an integer"),
         ({"most": {Axis.TENSOR: -1}}, "most: tensor must be an integer from 1"),
@@ -56,3 +60,26 @@ def test_a_fixed_value_may_be_above_what_is_usual():
     question = replace(QUESTION, fixed={Axis.CHUNKS: 1, Axis.MICROBATCH: 16, Axis.CONTEXT: 4}, most={})
     legal = space_of(replace(question, global_batch=16)).legal
     assert {training.degrees.context for training in legal} == {4}
+
+
+def test_every_cell_of_a_legal_configuration_has_a_layer():
+    question = replace(QUESTION, devices=8, schedules=("interleaved", "zbv", "dualpipe-v"), most={})
+    legal = space_of(question).legal
+    assert 4 in {training.degrees.pipeline for training in legal}
+    assert all(min(map(min, training.layout)) >= 1 for training in legal if training.layout)
+
+
+@pytest.mark.parametrize("devices", [37, 24, 100])
+def test_a_batch_that_cannot_be_split_is_a_rule_that_is_counted(devices):
+    question = replace(QUESTION, devices=devices, global_batch=1, fixed={Axis.TENSOR: 1, Axis.CONTEXT: 1}, most={})
+    space = space_of(question)
+    assert "global_batch" in space.reasons
+    assert space.excluded["global_batch"] >= 1
+
+
+def test_a_fixed_microbatch_is_in_every_combination_or_a_rule_is_counted():
+    question = replace(QUESTION, devices=8, global_batch=8, fixed={Axis.MICROBATCH: 4}, most={})
+    space = space_of(question)
+    assert space.legal
+    assert {training.microbatch for training in space.legal} == {4}
+    assert "global_batch" in space.reasons  # eight copies of the model have one sequence each

@@ -32,6 +32,8 @@ _KINDS = (NONE, SELECT, FULL)
 _LIMIT = replace(MEMORY_BYTES, is_above=True)
 _SPLIT = (Axis.TENSOR, Axis.CONTEXT, Axis.PIPELINE, Axis.DATA)
 """Axes whose values multiply to the number of devices."""
+_SEQUENCES = (Axis.DATA, Axis.MICROBATCH)
+"""Axes whose values together divide the sequences of a step."""
 
 
 def check_question(question: Question, *, named: Callable[[str], str] = str) -> None:
@@ -66,11 +68,36 @@ def check_question(question: Question, *, named: Callable[[str], str] = str) -> 
         _check_number(axis, value, place=named(f"most: {axis}"))
     for axis in question.fixed:
         _check_fixed(question, axis, named)
-    together = prod(int(question.fixed.get(axis, 1)) for axis in _SPLIT)
-    if question.devices % together:
-        axes = " x ".join(axis for axis in _SPLIT if axis in question.fixed)
-        rule = _("must be a multiple of {axes} = {product:,}", axes=axes, product=together)
-        raise InputError(value=question.devices, rule=rule, place=named("devices"))
+    for number, split, field in (
+        (question.devices, _SPLIT, "devices"),
+        (question.global_batch, _SEQUENCES, "global_batch"),
+    ):
+        together = prod(int(question.fixed.get(axis, 1)) for axis in split)
+        if number % together:
+            axes = " x ".join(axis for axis in split if axis in question.fixed)
+            rule = _("must be a multiple of {axes} = {product:,}", axes=axes, product=together)
+            raise InputError(value=number, rule=rule, place=named(field))
+    _check_chunks(question, named)
+
+
+def _check_chunks(question: Question, named: Callable[[str], str]) -> None:
+    """Refuse a number of chunks that the schedule or the pipeline that is decided does not have."""
+    if Axis.CHUNKS not in question.fixed:
+        return
+    chunks, place = int(question.fixed[Axis.CHUNKS]), named(f"fixed: {Axis.CHUNKS}")
+    if Axis.SCHEDULE in question.fixed:
+        name = str(question.fixed[Axis.SCHEDULE])
+        family = FAMILIES[name]
+        if family.num_chunks and chunks != family.num_chunks:
+            rule = _("must be {count} for schedule {name}", count=family.num_chunks, name=name)
+            raise InputError(value=chunks, rule=rule, place=place)
+    pipeline = int(question.fixed.get(Axis.PIPELINE, 0))
+    if pipeline == 1 and chunks > 1:
+        raise InputError(value=chunks, rule=_("must be 1 without pipeline parallelism"), place=place)
+    most = question.model.layers // max(pipeline, 1)
+    if chunks > most:
+        rule = _("must be at most {most}, so that every model chunk has a layer", most=most)
+        raise InputError(value=chunks, rule=rule, place=place)
 
 
 def _check_schedules(question: Question, named: Callable[[str], str]) -> None:

@@ -110,8 +110,10 @@ def _combinations(question: Question) -> Iterator[Training]:
 
 
 def _with_batch(question: Question, degrees: Degrees, most: dict[Axis, int]) -> Iterator[Training]:
-    of_copy = question.global_batch // degrees.data
-    for microbatch in _values(question, Axis.MICROBATCH, divisors(of_copy, most=most[Axis.MICROBATCH])):
+    fixed = question.fixed.get(Axis.MICROBATCH)
+    # Where the batch cannot be split so, one combination stays, for which the rule that it breaks is counted.
+    of_copy = max(question.global_batch // degrees.data, 1)
+    for microbatch in divisors(of_copy, most=most[Axis.MICROBATCH]) if fixed is None else [int(fixed)]:
         for schedule, chunks in _orders(question, degrees.pipeline, most):
             yield Training(
                 model=question.model,
@@ -137,7 +139,8 @@ def _orders(question: Question, pipeline: int, most: dict[Axis, int]) -> Iterato
         last = 1 if pipeline == 1 else min(most[Axis.CHUNKS], question.model.layers // pipeline)
         counts = [family.num_chunks] if family.num_chunks else range(max(family.fewest_chunks, 1), last + 1)
         for chunks in _values(question, Axis.CHUNKS, counts):
-            yield str(name), int(chunks)
+            if pipeline * int(chunks) <= question.model.layers:  # every cell holds a layer
+                yield str(name), int(chunks)
 
 
 def _expert_tensors(question: Question, tensor: int, expert: int) -> Iterator[int | None]:
