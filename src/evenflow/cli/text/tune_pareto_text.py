@@ -25,18 +25,25 @@ def memory_text(found: Sequence[Candidate]) -> str:
     )
 
 
-def devices_text(found: Sequence[OnDevices]) -> str:
-    """Return what nothing beats in both step and number of devices, with the tokens per second of each device."""
+def devices_text(found: Sequence[OnDevices], without: Sequence[int]) -> str:
+    """Return what nothing beats in both step and number of devices, with the tokens per second of each device.
+
+    `without` are numbers of devices for which nothing was found.
+    """
     best = [one.best for one in found if one.best is not None]
     rows = [
         [f"{one.training.degrees.devices:,}", *_times(one, best[0].step_ns), f"{_tokens(one):,.1f}", _words(one)]
         for one in best
     ]
-    return _table(
+    table = _table(
         _("step against devices: the same batch on fewer of them"),
         [_("devices"), _("step ms"), "%", _("tokens/s each"), _("configuration")],
         rows,
     )
+    if not without:
+        return table
+    counts = ", ".join(f"{count:,}" for count in without)
+    return "\n".join([table, *wrapped(_("nothing was found that fits on {counts} devices", counts=counts), WIDTH)])
 
 
 def distance_text(today: Candidate, found: Sequence[Candidate]) -> str:

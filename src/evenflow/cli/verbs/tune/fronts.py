@@ -39,7 +39,7 @@ class Fronts:
     def text(self) -> Iterator[str]:
         """Yield a table for each."""
         yield memory_text(self._memory)
-        yield devices_text(self._devices)
+        yield devices_text(self._devices, [one.devices for one in self._tried if one.best is None])
         if self.today is not None:
             yield distance_text(self.today, self._changes)
 
@@ -59,15 +59,19 @@ class Fronts:
     def _memory(self) -> list[Candidate]:
         return by_memory(self.tuned, [self._answer(each) for each in smaller_limits(self.tuned)])
 
-    @cached_property
+    @property
     def _devices(self) -> list[OnDevices]:
+        return by_devices(self._tried)
+
+    @cached_property
+    def _tried(self) -> list[OnDevices]:
         question = self.tuned.question
         answers = [OnDevices(devices=question.devices, tuned=self.tuned)]
         answers += [
             OnDevices(devices=count, tuned=self._answer(on_devices(question, count)))
             for count in device_counts(question)
         ]
-        return by_devices(answers)
+        return answers
 
     @cached_property
     def _changes(self) -> list[Candidate]:
