@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.verbs.tune.test_tune_command import ASKED
 
-QUICK = (*ASKED, "--fix", "zero=1,microbatch=2,context=1", "--max-tensor", 2, "--schedules", "1f1b")
+QUICK = (*ASKED, "--time-limit", 60, "--fix", "zero=1,microbatch=2,context=1", "--max-tensor", 2, "--schedules", "1f1b")
 
 
 def test_a_row_is_explained(evenflow, folder):
