@@ -1,6 +1,7 @@
 """The exact simulator of a step: the time of every action, the memory of every rank, and the causes of idle time."""
 
 from evenflow.simulate.bubbles import BubbleTable, FillDrain, IdleTime, as_fractions
+from evenflow.simulate.compiled import compiled_s
 from evenflow.simulate.costs import (
     Integers,
     LayerSums,
@@ -30,6 +31,7 @@ __all__ = [
     "Timeline",
     "as_fractions",
     "build_graph",
+    "compiled_s",
     "costs_of_counts",
     "duration_table",
     "idle_bubbles",

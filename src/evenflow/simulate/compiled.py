@@ -11,8 +11,27 @@ def compiled(function: Callable[..., Any], *, inline: str = "never") -> Callable
     """Return `function` as machine code that releases the interpreter lock."""
     import numba
 
+    _listener()
     machine_code: Callable[..., Any] = numba.njit(cache=True, nogil=True, inline=inline)(function)
     return machine_code
+
+
+@cache
+def _listener() -> Any:
+    """Return what adds up the time of compiling, from the first call on."""
+    from numba.core import event
+
+    listener = event.TimingListener()
+    event.register("numba:compile", listener)
+    return listener
+
+
+def compiled_s() -> float:
+    """Return the seconds that compiling has taken in this process: what only a first run on a machine needs."""
+    if "numba" not in sys.modules:
+        return 0.0
+    listener = _listener()
+    return float(listener.duration) if listener.done else 0.0
 
 
 COMPILE_FROM_ACTIONS = 50_000

@@ -11,6 +11,7 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 
 from evenflow.interruption import answer_exists, on_interrupt
+from evenflow.simulate import compiled_s
 from evenflow.solve.proof import TOLERANCE
 from evenflow.tune.axes import schedule_of
 from evenflow.tune.bounds import Bounds
@@ -71,7 +72,8 @@ class _Search:
         progress: ProgressCallback | None,
     ) -> None:
         self.question, self.rows, self.began = question, rows, began
-        self.deadline = began + time_limit_s
+        self.time_limit_s = time_limit_s
+        self.compiled_s = compiled_s()
         self.report = progress
         self.reported = began
         self.pricing = Pricing(question=question)
@@ -110,8 +112,13 @@ class _Search:
     def _stop(self) -> None:
         self.is_interrupted = True
 
-    def _is_over(self, deadline: float) -> bool:
-        return self.is_interrupted or time.monotonic() > deadline
+    @property
+    def _spent_s(self) -> float:
+        """Seconds of the time limit; compiling, which only a first run needs, does not count."""
+        return time.monotonic() - self.began - (compiled_s() - self.compiled_s)
+
+    def _is_over(self, limit_s: float) -> bool:
+        return self.is_interrupted or self._spent_s > limit_s
 
     def _rows(self) -> list[Candidate]:
         """Return the best configuration of each split, the shortest step first."""
@@ -138,10 +145,9 @@ class _Search:
 
         Returns (bound, 0, number of the split) of those that are bounded.
         """
-        deadline = self.began + _BOUND_SHARE * (self.deadline - self.began)
         bounded = []
         for number, ones in enumerate(self.splits):
-            if self._is_over(deadline):
+            if self._is_over(_BOUND_SHARE * self.time_limit_s):
                 break
             least = min(ones, key=lambda one: one.training.degrees.sharding)
             bound_ns = self.bounds.work_ns(least.training)
@@ -155,9 +161,9 @@ class _Search:
         """Give first plans to all configurations that may get into the ranking, in the order of their bounds."""
         heapify(waiting)
         last_ns = float("inf")
-        now = time.monotonic()
-        deadline, late = (now + share * (self.deadline - now) for share in (_COARSE_SHARE, _FEW_SHARE))
-        while waiting and not self._is_over(deadline if len(self.best) >= self.rows else late):
+        spent = self._spent_s
+        limit, late = (spent + share * (self.time_limit_s - spent) for share in (_COARSE_SHARE, _FEW_SHARE))
+        while waiting and not self._is_over(limit if len(self.best) >= self.rows else late):
             bound_ns, stage, number = heappop(waiting)
             if bound_ns >= last_ns:
                 return
@@ -199,7 +205,7 @@ class _Search:
         """Solve the rows of the ranking, then whatever may still be better than the best."""
         solved: set[Candidate] = set()
         still = self.candidates
-        while not self._is_over(self.deadline):
+        while not self._is_over(self.time_limit_s):
             rows = [one for one in self._rows()[: self.rows] if one not in solved]
             if rows:
                 solved.add(rows[0])
@@ -228,7 +234,7 @@ class _Search:
         """Let the inner problem of a configuration run on for a moment; note where that is all it can give."""
         inner = self._inner(one)
         least_ns = self.bounds.whole_ns(one.training, 0.0)
-        inner.advance(left_s=self.deadline - time.monotonic(), cutoff_ns=cutoff_ns - least_ns)
+        inner.advance(left_s=self.time_limit_s - self._spent_s, cutoff_ns=cutoff_ns - least_ns)
         self.is_interrupted |= inner.interrupted
         one.status = inner.status
         one.lower_bound_ns = max(one.lower_bound_ns, self.bounds.whole_ns(one.training, inner.lower_bound_ns))
