@@ -43,6 +43,10 @@ CASES = {
         *("--global-batch", 8, "--seq", 64),
     ),
     "calibrate": (ROOT / "benchmarks/published/data/torchtitan.csv", "--accelerator", "h100-96"),
+    "tune": (
+        *("--hidden", 64, "--layers", 2, "--heads", 4, "--vocab", 320, "--accelerator", "h100"),
+        *("--gpus", 2, "--global-batch", 8, "--seq", 64),
+    ),
     "plan": ("tiny.json", *SIZES, "--time-limit", 1),
     "simulate": ("tiny.json", "--layers", "2,2", "--microbatches", 2),
     "compare": ("tiny.json", *SIZES),
@@ -82,7 +86,18 @@ def test_a_file_of_somebody_else_is_refused_before_the_work(folder, evenflow, ve
 @pytest.mark.usefixtures("fake_solver")
 @pytest.mark.parametrize(
     "verb",
-    ["predict", "calibrate", "plan", "simulate", "compare", "schedules", "schedule show", "guide", "quick-tune"],
+    [
+        "predict",
+        "tune",
+        "calibrate",
+        "plan",
+        "simulate",
+        "compare",
+        "schedules",
+        "schedule show",
+        "guide",
+        "quick-tune",
+    ],
 )
 def test_the_same_command_again_replaces_its_own_file(folder, evenflow, verb):
     command = (*verb.split(), *CASES[verb], "--json", "result.json")
