@@ -1,5 +1,6 @@
 """The search for degrees, against every configuration solved by itself."""
 
+import sys
 from collections.abc import Iterator
 from itertools import combinations, pairwise, product
 
@@ -13,6 +14,7 @@ from evenflow.predict.transformer import Experts, Transformer
 from evenflow.tune.axes import Axis, schedule_of
 from evenflow.tune.bounds import Bounds
 from evenflow.tune.candidate import Pricing
+from evenflow.tune.coarse import coarse
 from evenflow.tune.question import Question
 from evenflow.tune.search import Progress, search
 from evenflow.tune.space import space_of
@@ -174,3 +176,15 @@ def test_an_interrupt_gives_the_ranking_so_far() -> None:
     assert answer.best is not None
     assert answer.lower_bound_ns <= answer.best.step_ns
     assert answer.solve_seconds < 50
+
+
+def test_a_first_plan_does_not_wait_for_the_bounds_of_all_configurations(monkeypatch):
+    question = QUESTIONS["dense"]
+    calls: list[str] = []
+    monkeypatch.setattr(Bounds, "work_ns", lambda *_: 0.0)  # splits whose bounds are the same
+    module = sys.modules[search.__module__]
+    step_ns, plan = Bounds.step_ns, coarse
+    monkeypatch.setattr(Bounds, "step_ns", lambda *given: calls.append("bound") or step_ns(*given))
+    monkeypatch.setattr(module, "coarse", lambda *given: calls.append("plan") or plan(*given))
+    search(question, rows=1)
+    assert calls.index("plan") < len(space_of(question).legal) / 2

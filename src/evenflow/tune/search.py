@@ -171,15 +171,21 @@ class _Search:
                 for one in self.splits[number]:
                     self._raise(one, self.bounds.step_ns(one.training))
                     heappush(waiting, (one.lower_bound_ns, _ONE, self.numbers[one]))
+                if not self.best:  # bounds of splits are close in a large space: any answer comes first
+                    self._first_plan(min(self.splits[number], key=lambda one: one.lower_bound_ns))
                 continue
             one = self.candidates[number]
-            if bound_ns >= self._row_ns(one):
+            if one in self.planned or bound_ns >= self._row_ns(one):
                 continue  # not the best of its row, whatever its plan
-            self.planned.add(one)
-            if self._take(one, coarse(self.pricing, one.training)):
+            if self._first_plan(one):
                 rows = self._rows()
                 last_ns = rows[self.rows - 1].step_ns if len(rows) >= self.rows else last_ns
             self._tell()
+
+    def _first_plan(self, one: Candidate) -> bool:
+        """Give a configuration its first plan; returns whether it is the shortest of its row."""
+        self.planned.add(one)
+        return self._take(one, coarse(self.pricing, one.training))
 
     @staticmethod
     def _raise(one: Candidate, bound_ns: float) -> None:
@@ -227,8 +233,7 @@ class _Search:
         if bound_ns > one.lower_bound_ns:
             one.lower_bound_ns = bound_ns
         else:
-            self.planned.add(one)
-            self._take(one, coarse(self.pricing, one.training))
+            self._first_plan(one)
 
     def _turn(self, one: Candidate, cutoff_ns: float) -> None:
         """Let the inner problem of a configuration run on for a moment; note where that is all it can give."""
