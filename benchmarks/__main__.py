@@ -34,7 +34,7 @@ from benchmarks.published.prediction import calibrated, predicted
 from evenflow.cluster.reached import Reached
 from evenflow.errors import InputError
 from evenflow.predict import expected_error
-from evenflow.tune import error
+from evenflow.tune import error as tune_error
 from evenflow.units import megabytes
 
 ALPA = alpa.CASES + alpa_images.CASES
@@ -290,7 +290,7 @@ def defaults_command(write: bool = False) -> None:
     if write:
         defaults.write_generations(known)
         defaults.write_ranges(ranges, expected_error)
-        defaults.write_ranges(of_pairs, error)
+        defaults.write_ranges(of_pairs, tune_error)
         accuracy.write_sections(tables)
 
 

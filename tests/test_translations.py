@@ -112,7 +112,7 @@ KEPT = (
     "schedule/families.py",  # checked above, and names of papers
 )
 """Files with texts of several words that are in English for everybody."""
-CODE = re.compile(r'^"""|\bimport \w| = |:  # ')
+CODE = re.compile(r'^"""|\bimport \w| = |:  # |^  # ')
 """Of a text that is Python, for a training script."""
 WORDS = re.compile(r"[a-z]{2,} [a-z]+ [a-z]{2,}")
 FAULTS = {"AssertionError", "AttributeError", "ValueError", "RuntimeError"}

@@ -201,6 +201,7 @@ BASES: tuple[tuple[str, ...], ...] = (
     ("auto", "--model", "none.json", "--cluster", "cluster.yaml", "--microbatches", "2"),
     ("auto", "--model", "none.json", "--cluster", "cluster.yaml", "--microbatches", "2", "--fix", "tensor=2,a.b=row"),
     ("profile", "--model", "none.json", "--seq", "8", "--accelerator", "a100"),
+    ("tune", "--model", "config.json", "--accelerator", "h100", "--gpus", "4", "--global-batch", "4", "--seq", "64", *FAST),
     ("quick-tune", "in.json", "--ranks", "2", "--microbatches", "4", "--memory", "1GB", *FAST),
     _predict("--model", "config.json", "--accelerator", "h100", "--recompute", "full", "-o", "out-layers.json"),
     _predict("--hidden", "64", "--layers", "8", "--heads", "4", "--vocab", "320", "--accelerator", "accelerator.yaml", "--memory", "1GB", "--chunks", "2"),

@@ -97,5 +97,5 @@ def test_what_a_framework_does_not_do_is_refused(made, evenflow):
 
 def test_where_degrees_have_no_place_a_note_says_so(made, evenflow):
     made()
-    result = evenflow("export", "plan.json", "--to", "deepspeed")
+    result = evenflow("export", "plan.json", "--to", "torch")
     assert "note: only the pipeline is written" in result.stdout

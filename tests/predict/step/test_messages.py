@@ -28,7 +28,7 @@ TRAINING = Training(
 
 def times(training: Training) -> np.ndarray:
     plan = plan_of(training, priced_network(training, TOPOLOGY).network)
-    return message_times(training, TOPOLOGY, schedule_of(plan))
+    return message_times(training, TOPOLOGY, schedule_of(plan).stage_ranks)
 
 
 def sent(training: Training) -> np.ndarray:

@@ -9,7 +9,6 @@ kinds, and which layers share a cell is left open.
 
 from evenflow.model import Request, Sizes
 from evenflow.solve.load.layer_table import LayerTable, layer_table
-from evenflow.solve.load.load_kernel import Pipeline, least_time
 from evenflow.solve.load.order_facts import order_facts
 
 _SAFE = 1 - 1e-9
@@ -33,6 +32,8 @@ def load_bound_ns(
     It holds for every cut, recomputation and group size. Each message between neighbouring ranks takes `message_ns` at
     least; `sent_ns` is either 0 or as much, where the sender waits for it.
     """
+    from evenflow.solve.load.load_kernel import Pipeline, least_time  # loads numba
+
     facts = order_facts(schedule, sizes)
     pipeline = Pipeline(
         num_units=sizes.num_microbatches,
