@@ -1,7 +1,9 @@
 """Puts the pipeline of a plan on devices: the layers of every stage and the placement of every parameter."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from evenflow.auto.refine import Refined, Refinement
 from evenflow.auto.sharding.mesh_costs import LayerCost, StageOption
@@ -26,6 +28,7 @@ from evenflow.model import NONE, Layer, Network, Plan
 from evenflow.simulate import Simulation, simulate
 from evenflow.torch_model.parts import ModelRow, Part
 
+_Value = TypeVar("_Value")
 _Layers = list[tuple[Part, LayerCost]]
 """Layers of a stage, each with what it costs."""
 
@@ -213,34 +216,38 @@ def _parameters(layers: _Layers) -> Iterator[tuple[str, ParameterSharding]]:
 
 
 def _products(layers: _Layers) -> dict[str, Product]:
-    """Products of modules that multiply once; where one does so several times, each may be sharded otherwise."""
-    products: dict[str, Product] = {}
-    several = set()
-    for layer, cost in layers:
-        for one in cost.plan.activations:
-            if one.reads is None:
-                continue
-            name = layer.full_name(f"{one.name}.weight").removesuffix(".weight")
-            if name in products:
-                several.add(name)
-            products[name] = Product(reads=one.reads, gives=one.placement, experts=one.experts)
-    return {name: one for name, one in products.items() if name not in several}
+    """Products of modules that multiply once."""
+    return _only_once(
+        (_module(layer, one.name), Product(reads=one.reads, gives=one.placement, experts=one.experts))
+        for layer, cost in layers
+        for one in cost.plan.activations
+        if one.reads is not None
+    )
 
 
 def _attention(layers: _Layers) -> dict[str, AttentionOnMesh]:
     """Attention of modules that attend once, where its split is an ordinary one."""
-    found: dict[str, AttentionOnMesh] = {}
-    several = set()
-    for layer, cost in layers:
-        for one in cost.plan.activations:
-            if one.attention is None:
-                continue
-            name = layer.full_name(f"{one.module}.weight").removesuffix(".weight")
-            if name in found:
-                several.add(name)
-            if all(blocks_of(where) == 1 for where in one.attention.placement if where >= 0):
-                found[name] = one.attention
-    return {name: one for name, one in found.items() if name not in several}
+    found = _only_once(
+        (_module(layer, one.module), one.attention)
+        for layer, cost in layers
+        for one in cost.plan.activations
+        if one.attention is not None
+    )
+    return {
+        name: one for name, one in found.items() if all(blocks_of(where) == 1 for where in one.placement if where >= 0)
+    }
+
+
+def _module(layer: Part, name: str) -> str:
+    """Return the full name of a module of a layer."""
+    return layer.full_name(f"{name}.weight").removesuffix(".weight")
+
+
+def _only_once(named: Iterable[tuple[str, _Value]]) -> dict[str, _Value]:
+    """Return what has a name of its own: where several share one, each may be sharded otherwise."""
+    pairs = list(named)
+    counts = Counter(name for name, _value in pairs)
+    return {name: value for name, value in pairs if counts[name] == 1}
 
 
 def _refined_simulation(refined: Refined) -> Simulation:

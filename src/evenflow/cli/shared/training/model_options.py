@@ -1,15 +1,14 @@
 """The options that describe a model: a configuration, or plain numbers."""
 
-import functools
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from evenflow import ranges
 from evenflow.cli.shared import options
 from evenflow.cli.shared.model_config import config_path, read_config
 from evenflow.cli.shared.numbers import Number
+from evenflow.cli.shared.option_groups import grouped
 from evenflow.cli.shared.training.sections import of_model
 from evenflow.errors import InputError
 from evenflow.language import _
@@ -146,15 +145,7 @@ class ModelOptions:
 
 def model_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options to a command, which gets them as `described`."""
-
-    @functools.wraps(command)
-    def with_model(**keywords: Any) -> int:
-        given = {field.name: keywords.pop(field.name) for field in fields(ModelOptions)}
-        return command(described=ModelOptions(**given), **keywords)
-
-    for option in reversed(_OPTIONS):
-        with_model = option(with_model)
-    return with_model
+    return grouped(command, _OPTIONS, name="described", made=ModelOptions)
 
 
 def _option(field: str) -> str:

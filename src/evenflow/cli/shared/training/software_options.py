@@ -1,12 +1,12 @@
 """The options that say what a framework does with the same mathematics."""
 
-import functools
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
 
+from evenflow.cli.shared.option_groups import grouped
 from evenflow.cli.shared.overlaps import OVERLAPS, OverlapList, usual
 from evenflow.cli.shared.training.sections import of_software
 from evenflow.predict.training import CONTEXT_EXCHANGES, Software
@@ -89,12 +89,4 @@ class SoftwareOptions:
 
 def software_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options to a command, which gets them as `behaviour`."""
-
-    @functools.wraps(command)
-    def with_software(**keywords: Any) -> int:
-        given = {field.name: keywords.pop(field.name) for field in fields(SoftwareOptions)}
-        return command(behaviour=SoftwareOptions(**given), **keywords)
-
-    for option in reversed(_OPTIONS):
-        with_software = option(with_software)
-    return with_software
+    return grouped(command, _OPTIONS, name="behaviour", made=SoftwareOptions)

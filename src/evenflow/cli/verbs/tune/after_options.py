@@ -1,14 +1,13 @@
 """The options of ``evenflow tune`` for what is asked after the ranking."""
 
-import functools
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from evenflow import ranges
 from evenflow.cli.shared import options
 from evenflow.cli.shared.numbers import Number
+from evenflow.cli.shared.option_groups import grouped
 from evenflow.cli.shared.sections import in_section
 from evenflow.cli.shared.targets.target_file import TargetFile
 from evenflow.cli.shared.targets.target_options import TargetName
@@ -91,12 +90,4 @@ class AfterOptions:
 
 def after_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options to a command, which gets them as `after`."""
-
-    @functools.wraps(command)
-    def with_after(**keywords: Any) -> int:
-        given = {field.name: keywords.pop(field.name) for field in fields(AfterOptions)}
-        return command(after=AfterOptions(**given), **keywords)
-
-    for option in reversed(_OPTIONS):
-        with_after = option(with_after)
-    return with_after
+    return grouped(command, _OPTIONS, name="after", made=AfterOptions)
