@@ -14,6 +14,7 @@ from evenflow.language import _
 from evenflow.ranges import BYTES_PER_S, FLOPS, MEGABYTES, MEMORY_BYTES, MILLISECONDS, TIME_NS
 
 MEGABYTE = 2**20
+GIGABYTE = 2**30
 NANOSECONDS_PER_MILLISECOND = 1_000_000
 
 _MEMORY_UNITS = {

@@ -4,6 +4,7 @@ Nothing here comes from the solver or from the cost model: only `Network`, the s
 of `oracle`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement, pairwise
@@ -96,14 +97,22 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Plans:
-    """All plans of a case: their makespans and their highest memory on any rank, one entry a plan."""
+    """All plans of a case: their makespans and the highest memory of each rank [rank, plan], one entry a plan."""
 
     makespans_ns: NDArray[np.int64]
-    peaks_bytes: NDArray[np.int64]
+    rank_peaks_bytes: NDArray[np.int64]
 
-    def best_ns(self, limit_bytes: int | None) -> int | None:
-        """The shortest step of those that fit; None when none fits."""
-        fitting = self.makespans_ns if limit_bytes is None else self.makespans_ns[self.peaks_bytes <= limit_bytes]
+    @cached_property
+    def peaks_bytes(self) -> NDArray[np.int64]:
+        """The highest memory on any rank."""
+        return np.asarray(self.rank_peaks_bytes.max(axis=0))
+
+    def best_ns(self, limit_bytes: int | None, more_bytes: Sequence[int] = ()) -> int | None:
+        """The shortest step of those that fit, where ranks may hold more than the limit; None when none fits."""
+        fitting = self.makespans_ns
+        if limit_bytes is not None:
+            limits = limit_bytes + np.array(more_bytes or [0] * len(self.rank_peaks_bytes))
+            fitting = fitting[(self.rank_peaks_bytes <= limits[:, None]).all(axis=0)]
         return int(fitting.min()) if len(fitting) else None
 
     @cached_property
@@ -142,7 +151,7 @@ def every_plan(case: Case) -> Plans:
     costs = np.stack([np.concatenate(table) for table in tables])  # [stage, plan, 7]
     return Plans(
         makespans_ns=_makespans(case.schedule, costs, case.message_ns),
-        peaks_bytes=_peaks(case.schedule, costs) + network.constant_bytes,
+        rank_peaks_bytes=_peaks(case.schedule, costs) + network.constant_bytes,
     )
 
 
@@ -205,18 +214,19 @@ def _makespans(schedule: Schedule, costs: Costs, message_ns: int) -> Costs:
 
 
 def _peaks(schedule: Schedule, costs: Costs) -> Costs:
-    """The highest memory of any rank beside the constant, of all plans."""
-    highest = np.zeros(costs.shape[1], dtype=np.int64)
+    """The highest memory of each rank beside the constant, of all plans; [rank, plan]."""
     orders = orders_of(schedule)
+    peaks = []
     has_backward = any(action.op != Op.F for order in orders for action in order)
     for order in orders:
         stages = sorted({action.stage for action in order})
         held = sum(costs[stage, :, 3] for stage in stages) + np.max([costs[stage, :, 6] for stage in stages], axis=0)
-        highest = np.maximum(highest, held)
+        highest = held
         for action in order:
             activation, waiting = costs[action.stage, :, 2], costs[action.stage, :, 5]
             changes = {Op.F: activation, Op.B: -activation, Op.I: waiting - activation, Op.W: -waiting}
             highest = np.maximum(highest, held + changes[action.op])
             if has_backward:  # else an activation is dropped at once
                 held = held + changes[action.op]
-    return highest
+        peaks.append(highest)
+    return np.array(peaks)

@@ -39,6 +39,8 @@ class Problem:
     sums: LayerSums
     live: tuple[NDArray[np.int64], ...]
     """Maximal live vectors of each rank (see `live_vectors`), that is, of microbatches in flight at once."""
+    more_bytes: tuple[int, ...] = ()
+    """What each rank may hold beyond the memory limit; empty: nothing."""
 
     @property
     def num_ranks(self) -> int:
@@ -114,6 +116,11 @@ class Problem:
     def limit(self) -> int:
         """The memory limit, or a number that nothing reaches."""
         return self.memory_limit_bytes if self.memory_limit_bytes is not None else np.iinfo(np.int64).max // 4
+
+    @cached_property
+    def limits(self) -> Integers:
+        """The most that each rank may hold, shape [num_ranks]."""
+        return self.limit + np.array(self.more_bytes or (0,) * self.num_ranks, dtype=np.int64)
 
     def simulate(self, counts: Integers) -> Simulation:
         """Return the simulation of the plan with these counts [num_cells, num_kinds]."""

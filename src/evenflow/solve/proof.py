@@ -280,7 +280,7 @@ class Prover:
                 return TargetAnswer(refuted=False, bound_ns=floor_ns)
             counts = self._counts(master.groups, members, solution.values)
             costs = self.problem.costs(counts)
-            fits = bool((self.problem.rank_memory(costs) <= self.problem.limit).all())
+            fits = bool((self.problem.rank_memory(costs) <= self.problem.limits).all())
             if fits and self.paths.makespan(costs.durations) <= target_ns:
                 return TargetAnswer(refuted=False, bound_ns=floor_ns, counts=counts)
             is_new = self.paths.add_longest(costs.durations, above_ns=target_ns)

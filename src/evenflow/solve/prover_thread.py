@@ -160,7 +160,7 @@ class ProverThread:
         """Return a plan that fits; None where there is none, or none was found in time."""
         problem = self._problem
         counts = even_start(problem) if self._known_plan is None else problem.counts(self._known_plan)
-        if (problem.rank_memory(problem.costs(counts)) <= problem.limit).all():
+        if (problem.rank_memory(problem.costs(counts)) <= problem.limits).all():
             return counts
         self.standing.phase = _("finding a plan that fits")
         least = least_memory(

@@ -116,7 +116,8 @@ class Race:
             )
         makespan, counts = standing.incumbent
         simulation = problem.simulate(counts)
-        if simulation.makespan_ns != makespan or not simulation.fits(problem.memory_limit_bytes):
+        fits = all(peak <= limit for peak, limit in zip(simulation.peak_memory_bytes, problem.limits, strict=True))
+        if simulation.makespan_ns != makespan or not fits:
             raise AssertionError("search and simulator disagree: this is a fault in evenflow")
         optimal = standing.lower_bound_ns >= makespan * (1 - 2 * TOLERANCE)
         return Outcome(

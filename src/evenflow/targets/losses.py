@@ -11,9 +11,7 @@ from evenflow.model import Abilities, Cells, Plan, Scope, cells
 from evenflow.schedule import make_schedule, schedule_of, usual_group_size
 from evenflow.simulate import Simulation, simulate
 from evenflow.targets.refusal import refusal
-from evenflow.units import MEGABYTE
-
-_GIGABYTE = 1024 * MEGABYTE
+from evenflow.units import GIGABYTE, MEGABYTE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +136,6 @@ def _used(plan: Plan) -> dict[str, Cells]:
 
 def _signed(size_bytes: int) -> str:
     """Return a change of memory, such as ``+2.1 GB``."""
-    if abs(size_bytes) >= _GIGABYTE:
-        return f"{size_bytes / _GIGABYTE:+.1f} GB"
+    if abs(size_bytes) >= GIGABYTE:
+        return f"{size_bytes / GIGABYTE:+.1f} GB"
     return f"{size_bytes / MEGABYTE:+,.0f} MB"

@@ -7,14 +7,13 @@ from evenflow.language import _, _n
 from evenflow.predict.calibration.fitted import Estimate, Fitted, Part, Residual
 from evenflow.predict.calibration.measurement import Quantity
 from evenflow.profiles.measured.to_calibrate import RunsToCalibrate
-from evenflow.units import milliseconds
+from evenflow.units import GIGABYTE, milliseconds
 
 _MOST_RUNS = 12
 """Runs of a table; the JSON has all."""
 _MOST_NOTES = 5
 _CORRELATED = 0.8
 """Estimates that move together so much are named."""
-_GIGABYTE = 2**30
 
 
 def calibration_text(fitted: Fitted, runs: RunsToCalibrate) -> str:
@@ -103,7 +102,7 @@ def _percents(one: Residual) -> list[str]:
 
 
 def _amount(value: float, is_time: bool) -> str:
-    return f"{milliseconds(round(value)):,.1f}" if is_time else f"{value / _GIGABYTE:,.2f}"
+    return f"{milliseconds(round(value)):,.1f}" if is_time else f"{value / GIGABYTE:,.2f}"
 
 
 def _value(name: str, value: float) -> str:
@@ -111,7 +110,7 @@ def _value(name: str, value: float) -> str:
     if name.endswith("_ns"):
         return f"{value / 1e3:,.1f} us" if value < 1e6 else f"{milliseconds(round(value)):,.1f} ms"
     if name.endswith("_bytes"):
-        return f"{value / _GIGABYTE:,.2f} GB"
+        return f"{value / GIGABYTE:,.2f} GB"
     return f"{value:.3f}" if name.endswith("_share") else f"{value:,.1f}"
 
 

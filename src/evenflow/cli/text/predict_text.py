@@ -13,12 +13,11 @@ from evenflow.predict.parameters import model_parameters
 from evenflow.predict.prediction import BUBBLE, OPTIMIZER, STEP, PartTime, Prediction
 from evenflow.predict.training import FORMATS, Training
 from evenflow.tune.wording import split_words
-from evenflow.units import milliseconds
+from evenflow.units import GIGABYTE, milliseconds
 
 _WIDTH = 80
 _MOST_RANKS = 16
 """Pipelines of more ranks have a row for the first, the fullest and the last."""
-_GIGABYTE = 2**30
 
 
 def predict_text(prediction: Prediction, setting: PredictionSetting) -> str:
@@ -174,7 +173,7 @@ def _limit(prediction: Prediction, limit_bytes: int) -> Iterator[str]:
             "memory: {peak} GB on rank {rank}, {over} GB over the limit of {limit} GB",
             peak=_gb(peak),
             rank=rank,
-            over=f"{math.ceil(10 * (peak - limit_bytes) / _GIGABYTE) / 10:.1f}",  # never 0.0
+            over=f"{math.ceil(10 * (peak - limit_bytes) / GIGABYTE) / 10:.1f}",  # never 0.0
             limit=_gb(limit_bytes),
         )
 
@@ -254,4 +253,4 @@ def _percent(share: float) -> str:
 
 
 def _gb(size_bytes: int) -> str:
-    return f"{size_bytes / _GIGABYTE:.1f}"
+    return f"{size_bytes / GIGABYTE:.1f}"

@@ -177,7 +177,7 @@ def _combine(
     faster = np.concatenate(
         [np.where(each.faster >= 0, each.faster + offset, -1) for each, offset in zip(own, offsets, strict=False)]
     )
-    room = problem.limit - problem.network.constant_bytes
+    room = int(problem.limits[rank]) - problem.network.constant_bytes
     size = min(_FIRST_CAPACITY, prod(map(len, own)))
     while True:
         columns = np.zeros((min(size, capacity), len(cells)), dtype=np.int32)

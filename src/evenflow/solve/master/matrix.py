@@ -19,9 +19,7 @@ from evenflow.solve.columns.cell_options import CellOptions, merged_runs
 from evenflow.solve.columns.rank_columns import Group
 from evenflow.solve.master.critical_paths import Chains
 from evenflow.solve.problem import Problem
-
-GIGABYTE = 2**30
-"""Memory rows are in gigabytes, which keeps their numbers near one."""
+from evenflow.units import GIGABYTE
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -80,11 +78,12 @@ class RowLayout:
     def bounds(self, problem: Problem) -> tuple[Floats, Floats]:
         """Return the lower and the upper bound of each row."""
         num_order = self.memory - self.order
-        num_memory = self.memory_starts[-1] - self.memory if self.memory_starts else 0
-        room = (problem.limit - problem.network.constant_bytes) / GIGABYTE
+        # In gigabytes, which keeps the numbers of these rows near one.
+        rooms = (problem.limits - problem.network.constant_bytes) / GIGABYTE
+        room = np.repeat(rooms, np.diff(self.memory_starts)) if self.memory_starts else np.zeros(0)
         durations, sizes = np.zeros(self.conserve), np.array(self.run_sizes, dtype=np.float64)
-        lower = np.concatenate((durations, sizes, np.full(num_order + num_memory, -np.inf)))
-        upper = np.concatenate((durations, sizes, np.zeros(num_order), np.full(num_memory, room)))
+        lower = np.concatenate((durations, sizes, np.full(num_order + len(room), -np.inf)))
+        upper = np.concatenate((durations, sizes, np.zeros(num_order), room))
         return lower, upper
 
 

@@ -142,7 +142,7 @@ def kernel_arguments(problem: Problem) -> tuple[Any, ...]:
             sums.working_table,
             np.vstack((fixed, fixed_working)),
         ),
-        Memory(np.concatenate(problem.live), live_starts, problem.limit - problem.network.constant_bytes),
+        Memory(np.concatenate(problem.live), live_starts, problem.limits - problem.network.constant_bytes),
         GraphArrays(
             graph.rank_predecessors,
             graph.dependencies,

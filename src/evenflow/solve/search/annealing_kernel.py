@@ -72,8 +72,8 @@ class Memory(NamedTuple):
     """Live vectors of all ranks (see `live_vectors`), shape [num_rows, num_chunks or twice as many]."""
     live_starts: Any
     """First live vector of each rank and the end of all."""
-    room: int
-    """Bytes of a rank beside the constant."""
+    room: Any
+    """Bytes of each rank beside the constant, shape [num_ranks]."""
 
 
 class GraphArrays(NamedTuple):
@@ -298,7 +298,7 @@ def _fit(rank: int, state: State, rules: Rules, prices: Prices, memory: Memory) 
     num_kinds = state.counts.shape[1]
     needed = _peak(rank, state, memory, rules.stages)
     for _ in range(_REPAIRS):
-        if needed <= memory.room:
+        if needed <= memory.room[rank]:
             return True
         cell = rules.stages[np.random.randint(len(rules.stages)), rank]
         source, target = np.random.randint(num_kinds), np.random.randint(num_kinds)
@@ -313,7 +313,7 @@ def _fit(rank: int, state: State, rules: Rules, prices: Prices, memory: Memory) 
             _price(cell, cell, state, prices)
         else:
             needed = now
-    return bool(needed <= memory.room)
+    return bool(needed <= memory.room[rank])
 
 
 @numba.njit(cache=True, nogil=True)

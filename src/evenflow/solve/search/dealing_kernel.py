@@ -24,7 +24,7 @@ def _excess(rank: int, state: State, memory: Memory, stages: Any) -> int:
         working = max(working, state.costs[6, stages[chunk, rank]])
     excess = 0
     for row in range(memory.live_starts[rank], memory.live_starts[rank + 1]):
-        total = static + working - memory.room
+        total = static + working - memory.room[rank]
         for chunk in range(num_chunks):
             total += memory.live[row, chunk] * state.costs[2, stages[chunk, rank]]
         for chunk in range(memory.live.shape[1] - num_chunks):  # of split backwards
