@@ -8,6 +8,7 @@ from evenflow.errors import InputError
 from evenflow.tune.axes import Axis
 from evenflow.tune.limits import check_question
 from evenflow.tune.space import space_of
+from tests.predict.trainings import LLAMA
 from tests.tune.rankings import QUESTION
 
 
@@ -29,6 +30,11 @@ from tests.tune.rankings import QUESTION
         ({"fixed": {Axis.CHUNKS: 3, Axis.PIPELINE: 4}}, "fixed: chunks must be at most 2, so that every model chunk"),
         ({"fixed": {Axis.ZERO: "5"}}, "fixed: zero must be one of 0, 1, 2, 3"),
         ({"fixed": {Axis.CONTEXT: True}}, "fixed: context must be an integer"),
+        (
+            {"model": replace(LLAMA, layers=1), "schedules": ("zbv", "interleaved")},
+            "schedules must have a schedule for 1 layer: every rank of zbv has 2 chunks, each with a layer, got "
+            "'zbv, interleaved'; add 1f1b",
+        ),
         ({"most": {Axis.TENSOR: -1}}, "most: tensor must be an integer from 1"),
         ({"most": {Axis.SCHEDULE: 1}}, "must be one of tensor, context"),
     ],

@@ -11,6 +11,12 @@ def test_the_summary_has_the_first_rows_and_the_proof():
     )
 
 
+def test_the_first_may_be_proven_the_fastest():
+    assert ranking(lower_bound_ns=400e6).certificate() == (
+        "no configuration of this space is faster than the first in this model (proven): 400.0 ms"
+    )
+
+
 def test_counts():
     tuned = ranking()
     assert (len(tuned.candidates), tuned.num_solved, tuned.num_refuted) == (4, 3, 1)
@@ -19,4 +25,5 @@ def test_counts():
 
 def test_without_a_ranking_the_summary_says_why():
     assert ranking(ranked=(), lower_bound_ns=float("inf")).summary() == "no configuration fits"
+    assert ranking(ranked=(), candidates=(), lower_bound_ns=float("inf")).summary() == "no configuration is legal"
     assert ranking(ranked=(), lower_bound_ns=1e6).summary() == "no configuration was found in the time given"

@@ -213,8 +213,8 @@ A100 = ACCELERATORS["a100-80"]
 """What two-level plans are made for by default."""
 
 
-def accelerator_named(name: str) -> Accelerator:
-    """Return the data sheet called `name`, such as ``h100`` or ``NVIDIA A100-40GB``.
+def accelerator_named(name: str, *, place: str = "accelerator") -> Accelerator:
+    """Return the data sheet called `name`, such as ``h100`` or ``NVIDIA A100-40GB``; `place` is for messages.
 
     Raises:
         InputError: another name; the message has those that are known.
@@ -231,4 +231,4 @@ def accelerator_named(name: str) -> Accelerator:
         else _("name a file that describes yours, which ends in .yaml or .json")
     )
     names = ", ".join(ACCELERATORS)
-    raise InputError(value=name, rule=_("must be one of {known}", known=names), place="accelerator", remedy=remedy)
+    raise InputError(value=name, rule=_("must be one of {known}", known=names), place=place, remedy=remedy)

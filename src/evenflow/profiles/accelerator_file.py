@@ -50,14 +50,16 @@ _NODE_DEVICES = 8
 _ENDINGS = (".yaml", ".yml", ".json")
 
 
-def accelerator_given(text: str) -> Accelerator:
+def accelerator_given(text: str, *, place: str = "accelerator") -> Accelerator:
     """Return the accelerator that a user names: one that is known, or a file that ends in .yaml, .yml or .json.
+
+    `place` is what messages about a name call its place.
 
     Raises:
         InputError: an unknown name, or a file as `parse_accelerator_file` refuses it.
     """
     path = accelerator_path(text)
-    return accelerator_named(text) if path is None else read_accelerator_file(path)
+    return accelerator_named(text, place=place) if path is None else read_accelerator_file(path)
 
 
 def accelerator_path(text: str | None) -> Path | None:

@@ -201,10 +201,11 @@ def default_family(*, num_chunks: int, less_memory: bool = False) -> str:
     return "interleaved-less-memory" if less_memory else "interleaved"
 
 
-def family_name(name: str, *, also: Sequence[str] = ()) -> str:
+def family_name(name: str, *, also: Sequence[str] = (), place: str = "schedule") -> str:
     """Return the canonical name of a family; raise InputError with the nearest valid name for an unknown one.
 
     `also` are words that are valid where the name stands; a message lists them, and they are returned as they are.
+    `place` is what a message calls the place of the name.
     """
     canonical = ALIASES.get(name.lower(), name.lower())
     valid = [*FAMILIES, *ALIASES, *also]
@@ -213,7 +214,7 @@ def family_name(name: str, *, also: Sequence[str] = ()) -> str:
         raise InputError(
             value=name,
             rule=_("must be one of {names}", names=", ".join(valid)),
-            place="schedule",
+            place=place,
             remedy=_("did you mean {near}?", near=near) if near else "",
         )
     return canonical

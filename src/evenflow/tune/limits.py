@@ -6,7 +6,7 @@ from math import prod
 
 from evenflow.errors import InputError
 from evenflow.fields import nearest
-from evenflow.language import _
+from evenflow.language import _, _n
 from evenflow.model import FULL, NONE, SELECT
 from evenflow.predict.limits.checks import check_training
 from evenflow.predict.training import Degrees, Sharding, Training
@@ -109,6 +109,18 @@ def _check_schedules(question: Question, named: Callable[[str], str]) -> None:
             rule = _("must be one of {names}", names=", ".join(FAMILIES))
             remedy = _("did you mean {near!r}?", near=near) if near else ""
             raise InputError(value=name, rule=rule, place=named("schedules"), remedy=remedy)
+    chunks = {name: FAMILIES[name].num_chunks or max(FAMILIES[name].fewest_chunks, 1) for name in question.schedules}
+    name = min(chunks, key=chunks.__getitem__)
+    if chunks[name] > question.model.layers:
+        rule = _n(
+            "must have a schedule for 1 layer: every rank of {name} has {chunks} chunks, each with a layer",
+            "must have a schedule for {count} layers: every rank of {name} has {chunks} chunks, each with a layer",
+            count=question.model.layers,
+            name=name,
+            chunks=chunks[name],
+        )
+        remedy = _("add 1f1b")
+        raise InputError(value=", ".join(question.schedules), rule=rule, place=named("schedules"), remedy=remedy)
 
 
 def _check_number(axis: Axis, value: object, *, place: str) -> None:

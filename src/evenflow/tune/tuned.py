@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from evenflow.errors import InputError
 from evenflow.language import _
+from evenflow.solve.proof import TOLERANCE
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.question import Question
 from evenflow.tune.wording import recompute_words, split_words
@@ -56,11 +57,18 @@ class Tuned:
     def certificate(self) -> str:
         """Return one sentence on what is proven of the whole space."""
         if self.best is None or self.gap is None:
+            if not self.candidates:
+                return _("no configuration is legal")
             if self.lower_bound_ns == float("inf"):
                 return _("no configuration fits")
             return _("no configuration was found in the time given")
         if self.lower_bound_ns <= 0:
             return _("nothing is proven yet of the other configurations: the time ran out first")
+        if self.gap <= 2 * TOLERANCE:
+            return _(
+                "no configuration of this space is faster than the first in this model (proven): {step_ms:,.1f} ms",
+                step_ms=self.best.step_ns / 1e6,
+            )
         return _(
             "no configuration of this space is faster than {bound_ms:,.1f} ms in this model (proven): at most "
             "{gap:.2f} % of the first could be saved",

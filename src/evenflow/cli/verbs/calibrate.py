@@ -78,7 +78,7 @@ def calibrate(
     if output is not None and accelerator_path(output.name) is None:
         raise InputError(value=str(output), rule=_("must end in .yaml, .yml or .json"), place="--output")
     chosen = _names(names)
-    known = None if accelerator is None else accelerator_given(accelerator)
+    known = None if accelerator is None else accelerator_given(accelerator, place="--accelerator")
     measured = read_measured(sources)
     outputs.write("--runs", lambda: format_runs(measured))  # now, as they may lack what a calibration needs
     runs = runs_to_calibrate(measured, known)

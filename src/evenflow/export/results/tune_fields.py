@@ -28,6 +28,8 @@ class TuneSetting:
     target: str = ""
     """Name of the framework; empty without one."""
     version: str = ""
+    assumed: tuple[str, ...] = ()
+    """Options that were not given, each with its value."""
     notes: tuple[str, ...] = ()
     """What was assumed of the model, or left out of it."""
 
@@ -84,6 +86,7 @@ def _question(tuned: Tuned, setting: TuneSetting) -> dict[str, object]:
             "most": {str(axis): value for axis, value in most_of(question).items()},
             "recompute": question.recompute,
         },
+        "assumed": list(setting.assumed),
         "notes": list(setting.notes),
     }
 

@@ -47,12 +47,15 @@ def test_the_table_is_ranked_and_fits_in_120_columns(answered):
     assert "no configuration of this space is faster than" in text
     assert "for Megatron-LM" in text
     assert "decided: zero 1" in text
+    assert "assumed: --precision=bf16, --memory=80999MB, " in text
 
 
 def test_the_file_says_what_the_table_says(answered):
     text, path = answered
     found = json.loads(path.read_text())
     rows = found["ranked"]
+    assert {"--precision=bf16", "--memory=80999MB", "--attention=fused"} <= set(found["assumed"])
+    assert not any(option.startswith(("--gpus-per-node", "--token-dispatcher")) for option in found["assumed"])
     assert len(rows) == len(table_of(text)) - 1
     assert [row["step_ms"] for row in rows] == sorted(row["step_ms"] for row in rows)
     assert found["step_ms"] == rows[0]["step_ms"] >= found["step_lower_bound_ms"]
@@ -97,8 +100,9 @@ def test_the_first_row_goes_to_the_framework(answered, evenflow):
             ("--fix", "microbatch=3", "--max-microbatch", 4),
             "--fix: microbatch must divide the 16 sequences of a step, got 3",
         ),
-        (("--fix", "schedule=2f2b"), "schedule must be one of"),
-        (("--schedules", "1f1b,none"), "must be one of"),
+        (("--fix", "schedule=2f2b"), "--fix: schedule must be one of"),
+        (("--schedules", "1f1b,none"), "--schedules must be one of"),
+        (("--accelerator", "h101"), "--accelerator must be one of"),
         (("--max-tensor", 0), "--max-tensor must be an integer from 1"),
         (("--gpus", 0), "--gpus must be an integer from 1"),
         (("--version-of", "0.13"), "--version-of must come with --target"),

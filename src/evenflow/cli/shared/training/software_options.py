@@ -87,6 +87,18 @@ class SoftwareOptions:
         return replace(usual or Software(), **taken)
 
 
+def written_out(software: Software) -> dict[str, str]:
+    """Return the values that the options have for what a framework does, by the names of their parameters."""
+    overlaps = [name for name in OVERLAPS if getattr(software, f"overlaps_{name}")]
+    return {
+        "token_dispatcher": "deepep" if software.sends_tokens_once else "alltoall",
+        "attention": "fused" if software.fused_attention else "unfused",
+        "elementwise": "fused" if software.fused_elementwise else "eager",
+        "overlap": ",".join(overlaps) or "none",
+        "gradient_dtype": "fp32" if software.gradient_bytes == 4 else "bf16",
+    }
+
+
 def software_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options to a command, which gets them as `behaviour`."""
     return grouped(command, _OPTIONS, name="behaviour", made=SoftwareOptions)

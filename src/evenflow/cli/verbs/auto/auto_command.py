@@ -173,7 +173,7 @@ def auto(
         },
         overwrite=overwrite,
     )
-    device = accelerator_given(asked["accelerator"])
+    device = accelerator_given(asked["accelerator"], place="--accelerator")
     cluster = described.cluster(device)
     own = None if own_file is None else read_own_plan(own_file)
     step = asked_sizes(

@@ -37,7 +37,7 @@ class PredictJob:
 
 def predict_job(asked: PredictOptions, *, given: Collection[str]) -> PredictJob:
     """Return the job of a command line, of whose options those `given` were written out."""
-    accelerator = accelerator_given(asked.accelerator)
+    accelerator = accelerator_given(asked.accelerator, place="--accelerator")
     model = asked.described.described(asked.sequence)
     training = _training(asked, model.model, accelerator)
     check_training(training, accelerator, named=option)

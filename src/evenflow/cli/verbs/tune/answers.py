@@ -6,9 +6,9 @@ from functools import cached_property
 from math import isfinite
 
 from evenflow.cli.shared.progress import shown_step
-from evenflow.cli.text.tune_explain_text import explain_text
-from evenflow.cli.text.tune_neighbours_text import neighbours_text
-from evenflow.cli.text.tune_standing_text import standing_text
+from evenflow.cli.text.tune.explain_text import explain_text
+from evenflow.cli.text.tune.neighbours_text import neighbours_text
+from evenflow.cli.text.tune.standing_text import standing_text
 from evenflow.cli.verbs.tune.after_options import AfterOptions
 from evenflow.cli.verbs.tune.fronts import Fronts
 from evenflow.export.results.tune_answers import difference_fields, needed_fields, neighbour_fields, standing_fields

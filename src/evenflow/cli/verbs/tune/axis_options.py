@@ -98,7 +98,7 @@ def parse_fixed(texts: Iterable[str]) -> Mapping[Axis, Value]:
 def _value(axis: Axis, text: str) -> Value:
     place = f"{_FIX}: {axis}"
     if axis is Axis.SCHEDULE:
-        return family_name(text)
+        return family_name(text, place=place)
     if axis is Axis.ZERO:
         if text not in tuple(Sharding):
             raise InputError(value=text, rule=_("must be one of {names}", names=", ".join(Sharding)), place=place)

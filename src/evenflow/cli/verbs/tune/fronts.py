@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from evenflow.cli.shared.progress import shown_step
-from evenflow.cli.text.tune_pareto_text import devices_text, distance_text, memory_text
+from evenflow.cli.text.tune.pareto_text import devices_text, distance_text, memory_text
 from evenflow.export.results.tune_answers import solved_fields
 from evenflow.interruption import was_interrupted
 from evenflow.language import _

@@ -12,8 +12,8 @@ from evenflow.cli.shared.progress import shown_tuning
 from evenflow.cli.shared.sections import SectionedCommand
 from evenflow.cli.shared.targets.target_file import print_notes
 from evenflow.cli.shared.training.training_options import options_given
-from evenflow.cli.text.tune_nothing_text import needed_text
-from evenflow.cli.text.tune_text import nothing_text, tune_text
+from evenflow.cli.text.tune.nothing_text import needed_text
+from evenflow.cli.text.tune.ranking_text import nothing_text, tune_text
 from evenflow.cli.verbs.tune.after_options import BASELINE
 from evenflow.cli.verbs.tune.answers import Answers
 from evenflow.cli.verbs.tune.tune_job import accelerator_file, tune_job
@@ -71,6 +71,7 @@ def tune(**keywords: Any) -> int:
         rows=asked.rows,
         target="" if target is None else target.name,
         version="" if target is None else target.version(asked.asked_version),
+        assumed=job.assumed,
         notes=job.notes,
     )
     answers = Answers(tuned=found, asked=asked.after, time_limit_s=asked.time_limit, yours=yours)

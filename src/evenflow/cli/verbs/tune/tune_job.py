@@ -1,11 +1,13 @@
 """What ``evenflow tune`` is asked for, from its options: a question."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evenflow.cli.shared import options
+from evenflow.cli.shared.training.software_options import written_out
 from evenflow.cli.shared.training.training_options import KINDS, usual_precision
+from evenflow.cli.text.tables import round_up_megabytes
 from evenflow.cli.verbs.tune.axis_options import option_of
 from evenflow.cli.verbs.tune.tune_options import ALL, TuneOptions
 from evenflow.cluster.accelerators import Accelerator
@@ -15,16 +17,21 @@ from evenflow.language import _
 from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path, read_accelerator_file
 from evenflow.schedule import FAMILIES, family_name
 from evenflow.targets.tuning import for_framework
+from evenflow.tune.axes import Axis
 from evenflow.tune.limits import check_question
 from evenflow.tune.question import Question
+from evenflow.tune.space import most_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneJob:
-    """A question, and what was assumed of its model."""
+    """A question, and what was assumed."""
 
     question: Question
+    assumed: tuple[str, ...]
+    """Options that were not given, each with the value it has in all configurations."""
     notes: tuple[str, ...]
+    """What was assumed of the model, or left out of it."""
 
 
 def tune_job(asked: TuneOptions, *, given: Collection[str]) -> TuneJob:
@@ -54,12 +61,30 @@ def tune_job(asked: TuneOptions, *, given: Collection[str]) -> TuneJob:
     if asked.target is None or "context_exchange" in given:
         question = replace(question, rules=replace(question.rules, context_exchange=asked.behaviour.context_exchange))
     check_question(question, named=option_of)
-    return TuneJob(question=question, notes=found.notes)
+    return TuneJob(question=question, assumed=tuple(_assumed(question, given)), notes=found.notes)
 
 
 def accelerator_file(asked: TuneOptions) -> Path | None:
     """Return the file of the accelerator that is read; None for a name."""
     return asked.calibration or accelerator_path(asked.accelerator)
+
+
+def _assumed(question: Question, given: Collection[str]) -> Iterator[str]:
+    """Yield what a command line left open, in the words of its options."""
+    software = written_out(question.software)
+    if question.model.experts is None:
+        del software["token_dispatcher"]
+    most = most_of(question)[Axis.CONTEXT]
+    values: dict[str, str | int | None] = {
+        "precision": question.precision,
+        "gpus_per_node": question.topology.domain_devices if question.devices > 1 else None,
+        "memory": f"{round_up_megabytes(question.memory_limit_bytes)}MB",
+        "context_exchange": question.rules.context_exchange if min(most, question.devices) > 1 else None,
+        **software,
+    }
+    for name, value in values.items():
+        if value is not None and name not in given:
+            yield f"--{name.replace('_', '-')}={value}"
 
 
 def _accelerator(asked: TuneOptions) -> Accelerator:
@@ -72,7 +97,7 @@ def _accelerator(asked: TuneOptions) -> Accelerator:
     if asked.accelerator is None:
         rule, remedy = _("must be given where no --calibration is"), _("add it, such as --accelerator h100")
         raise InputError(value=None, rule=rule, place="--accelerator", remedy=remedy)
-    return accelerator_given(asked.accelerator)
+    return accelerator_given(asked.accelerator, place="--accelerator")
 
 
 def _check_version(asked: TuneOptions) -> None:
@@ -86,7 +111,8 @@ def _schedules(asked: TuneOptions) -> tuple[str, ...]:
     if asked.schedules is None:
         return ()
     if asked.schedules.strip().lower() != ALL:
-        return tuple(dict.fromkeys(family_name(name.strip(), also=(ALL,)) for name in asked.schedules.split(",")))
+        written = (name.strip() for name in asked.schedules.split(","))
+        return tuple(dict.fromkeys(family_name(name, also=(ALL,), place="--schedules") for name in written))
     names = [name for name, family in FAMILIES.items() if not family.comparison_only]
     if asked.target is None:
         return tuple(names)

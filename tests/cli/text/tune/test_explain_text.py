@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from evenflow.cli.text.tune_explain_text import explain_text
+from evenflow.cli.text.tune.explain_text import explain_text
 from evenflow.predict.work import Spent
 from evenflow.tune.answers.explain import COMPUTE, RECOMPUTATION, Change, Difference, PartDifference
 from evenflow.tune.axes import Axis

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from evenflow.cli.text.display_width import display_width
-from evenflow.cli.text.tune_text import nothing_text, tune_text
+from evenflow.cli.text.tune.ranking_text import nothing_text, tune_text
 from evenflow.export.results.tune_fields import TuneSetting
 from evenflow.language import CHINESE, speaking
 from evenflow.predict import prediction as prediction_module
@@ -14,7 +14,9 @@ from evenflow.tune import error as error_module
 from tests.predict.trainings import LLAMA, training
 from tests.tune.rankings import QUESTION, candidate, ranking
 
-SETTING = TuneSetting(rows=10, target="megatron", version="0.13", notes=("it was assumed",))
+SETTING = TuneSetting(
+    rows=10, target="megatron", version="0.13", assumed=("--precision=bf16", "--attention=fused"), notes=("it is so",)
+)
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +55,8 @@ to go on with the first:
 evenflow plan tune.json
 evenflow export tune.json --to megatron
 
-of the model: it was assumed"""
+of the model: it is so
+assumed: --precision=bf16, --attention=fused"""
 
 
 def test_golden():
@@ -66,6 +69,20 @@ def test_as_many_rows_as_asked_for():
     assert "\n2≈" not in text
     assert "2 of 3 are within 2.5 %" in text
     assert "add --json tune.json, then\nevenflow export tune.json --to megatron" in text
+
+
+def test_one_is_not_several():
+    question = replace(QUESTION, model=replace(LLAMA, layers=1), global_batch=1)
+    lines = tune_text(ranking(question=question), SETTING, plan_file=None).splitlines()
+    assert lines[0].startswith("small: 1 layer, ")
+    assert lines[1].startswith("1 sequence of 2,048 tokens a step, ")
+
+
+def test_without_a_framework_no_file_of_one_is_promised():
+    for plan_file in (None, "tune.json"):
+        text = tune_text(ranking(), replace(SETTING, target=""), plan_file=plan_file)
+        assert "evenflow plan tune.json\nwith --target NAME" in text
+        assert "--to" not in text
 
 
 def test_a_first_that_stands_alone_has_no_mark():
@@ -102,6 +119,12 @@ def test_the_widest_ranking_fits_in_120_columns(language):
     assert "full 64 of 128" in " ".join(row) or language == CHINESE
     assert "1,234,567.8" in row
     assert "tokens/s" not in lines[3]
+
+
+def test_nothing_is_legal():
+    text = nothing_text(ranking(ranked=(), candidates=(), lower_bound_ns=float("inf")))
+    assert "no configuration is legal" in text
+    assert "fits" not in text
 
 
 def test_nothing_fits():

@@ -1,6 +1,6 @@
 """Why there is no ranking, and what would give one."""
 
-from evenflow.cli.text.tune_nothing_text import needed_text
+from evenflow.cli.text.tune.nothing_text import needed_text
 from evenflow.errors import InputError
 from evenflow.tune.infeasible import Needed
 from evenflow.tune.tuned import Tuned

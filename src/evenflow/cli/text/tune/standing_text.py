@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from evenflow.cli.text.display_width import wrapped
-from evenflow.cli.text.tune_explain_text import WIDTH, change_words, gigabytes, ms, why
+from evenflow.cli.text.tune.explain_text import WIDTH, change_words, gigabytes, ms, why
 from evenflow.language import _
 from evenflow.tune.answers.explain import difference
 from evenflow.tune.answers.standing import Standing

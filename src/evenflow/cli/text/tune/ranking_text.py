@@ -51,16 +51,16 @@ def nothing_text(tuned: Tuned) -> str:
 
 def _head(question: Question) -> str:
     return _(
-        "{name}: {layers} layers, {parameters:,.1f} billion parameters, {precision} on {devices:,} x {device}"
-        "{framework}\n{batch:,} sequences of {sequence:,} tokens a step, {memory:.1f} GB of memory on a device",
+        "{name}: {layers}, {parameters:,.1f} billion parameters, {precision} on {devices:,} x {device}"
+        "{framework}\n{batch} of {sequence:,} tokens a step, {memory:.1f} GB of memory on a device",
         name=question.model.name,
-        layers=question.model.layers,
+        layers=_n("1 layer", "{count} layers", count=question.model.layers),
         parameters=model_parameters(question.model) / 1e9,
         precision=question.precision,
         devices=question.devices,
         device=question.topology.accelerator.name,
         framework=_(", for {title}", title=question.title) if question.title else "",
-        batch=question.global_batch,
+        batch=_n("1 sequence", "{count:,} sequences", count=question.global_batch),
         sequence=question.sequence,
         memory=question.memory_limit_bytes / _GIGABYTE,
     )
@@ -239,19 +239,29 @@ def _space(question: Question) -> Iterator[str]:
 
 
 def _next(setting: TuneSetting, plan_file: str | None) -> str:
-    target = setting.target or "megatron"
+    if not setting.target:
+        for_framework = _(
+            "with --target NAME all rows can be run by your framework, and `evenflow export` writes its files"
+        )
+        if plan_file is None:
+            return "\n".join(
+                [_("to go on with the first: add --json tune.json, then\nevenflow plan tune.json"), for_framework]
+            )
+        return "\n".join([_("to go on with the first:\nevenflow plan {file}", file=plan_file), for_framework])
     if plan_file is None:
         return _(
             "to go on with the first: add --json tune.json, then\nevenflow export tune.json --to {target}",
-            target=target,
+            target=setting.target,
         )
     return _(
         "to go on with the first:\nevenflow plan {file}\nevenflow export {file} --to {target}",
         file=plan_file,
-        target=target,
+        target=setting.target,
     )
 
 
 def _notes(setting: TuneSetting) -> Iterator[str]:
     if setting.notes:
         yield from wrapped(_("of the model: {notes}", notes=joined(setting.notes)), WIDTH)
+    if setting.assumed:
+        yield from wrapped(_("assumed: {options}", options=", ".join(setting.assumed)), WIDTH)

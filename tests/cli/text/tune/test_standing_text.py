@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from evenflow.cli.text.tune_standing_text import standing_text
+from evenflow.cli.text.tune.standing_text import standing_text
 from evenflow.errors import InputError
 from evenflow.predict.prediction import PartTime
 from evenflow.predict.work import Spent

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from evenflow.cli.text.display_width import wrapped
 from evenflow.cli.text.tables import round_up_megabytes
-from evenflow.cli.text.tune_explain_text import WIDTH, gigabytes
+from evenflow.cli.text.tune.explain_text import WIDTH, gigabytes
 from evenflow.language import _
 from evenflow.tune.infeasible import Needed
 from evenflow.tune.tuned import Tuned

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from evenflow.cli.text.display_width import wrapped
 from evenflow.cli.text.tables import aligned
-from evenflow.cli.text.tune_explain_text import WIDTH, gigabytes, ms
+from evenflow.cli.text.tune.explain_text import WIDTH, gigabytes, ms
 from evenflow.language import _
 from evenflow.model import NONE
 from evenflow.tune.answers.explain import changes_between

@@ -1,6 +1,6 @@
 """Steps against memory, devices and changes, in words."""
 
-from evenflow.cli.text.tune_pareto_text import devices_text, distance_text, memory_text
+from evenflow.cli.text.tune.pareto_text import devices_text, distance_text, memory_text
 from evenflow.predict.prediction import PartTime
 from evenflow.predict.work import Spent
 from evenflow.tune.answers.pareto import OnDevices

@@ -1,0 +1,1 @@
+"""What `evenflow tune` prints."""
