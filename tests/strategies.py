@@ -7,9 +7,25 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from evenflow.model import BOTH, COMM, FULL, NONE, SELECT, EndBlock, Layer, LayerRun, Mode, Network, Plan, Sizes, cells
+from evenflow.model import (
+    BOTH,
+    COMM,
+    FULL,
+    NONE,
+    SELECT,
+    Communication,
+    EndBlock,
+    Layer,
+    LayerRun,
+    Mode,
+    Network,
+    Plan,
+    Sizes,
+    cells,
+)
 from evenflow.model.stage_ranks import v_shaped
 from evenflow.schedule import FAMILIES, Action, Op, Schedule, make_schedule
+from evenflow.simulate import Simulation, simulate
 
 ANY_SIZE = tuple(name for name in FAMILIES if name != "interleaved-remainder-last")
 """Families that refuse no sizes beyond their number of chunks and, some, split sequences."""
@@ -202,3 +218,16 @@ def plans(draw: st.DrawFn, network: Network) -> Plan:
 
 def _rows(stages: list[int], num_ranks: int) -> list[list[int]]:
     return [stages[first : first + num_ranks] for first in range(0, len(stages), num_ranks)]
+
+
+@st.composite
+def simulations(draw: st.DrawFn) -> Simulation:
+    """Of plans under the order of their family, or under any other of the same sizes."""
+    network = draw(networks(max_layers=12))
+    plan = draw(plans(network))
+    order = None
+    if plan.sequence_splits == 1:
+        orders = random_schedules(sizes=(plan.num_ranks, plan.num_chunks, plan.num_microbatches))
+        order = draw(st.none() | orders.filter(lambda order: not (order.is_forward_only and plan.recompute)))
+    costs = st.builds(Communication, latency_ns=st.integers(0, 300), transfer_ns=st.integers(0, 300))
+    return simulate(network, plan, schedule=order, communication=draw(st.none() | costs))

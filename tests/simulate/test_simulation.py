@@ -2,27 +2,13 @@ from fractions import Fraction
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from evenflow.errors import InputError, ScheduleError
-from evenflow.model import FULL, Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan, cells
+from evenflow.model import FULL, EndBlock, Layer, LayerRun, Mode, Network, Plan, cells
 from evenflow.schedule import Action, Op, Schedule, parse_schedule
 from evenflow.simulate import Simulation, StageCosts, as_fractions, simulate, stage_costs
 from tests.oracle import end_times, live_peak, orders_of
-from tests.strategies import networks, plans, random_schedules, schedule_of
-
-
-@st.composite
-def simulations(draw: st.DrawFn) -> Simulation:
-    """Of plans under the order of their family, or under any other of the same sizes."""
-    network = draw(networks(max_layers=12))
-    plan = draw(plans(network))
-    order = None
-    if plan.sequence_splits == 1:
-        orders = random_schedules(sizes=(plan.num_ranks, plan.num_chunks, plan.num_microbatches))
-        order = draw(st.none() | orders.filter(lambda order: not (order.is_forward_only and plan.recompute)))
-    costs = st.builds(Communication, latency_ns=st.integers(0, 300), transfer_ns=st.integers(0, 300))
-    return simulate(network, plan, schedule=order, communication=draw(st.none() | costs))
+from tests.strategies import schedule_of, simulations
 
 
 def duration_of(costs: StageCosts, action: Action) -> int:

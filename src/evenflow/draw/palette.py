@@ -56,6 +56,34 @@ OPERATIONS = (
 """Name and shades by chunk of each `Op`."""
 
 
+_GREEN_ENDS = ("#9fd3a6", "#5fae6d")
+_TEAL_ENDS = ("#8fd3cd", "#4aa9a2")
+_ORANGE_ENDS = ("#f6c48a", "#e8963f")
+_IDLE = {
+    "paper": {"fill_drain": "#c9ced6", "imbalance": "#d98fb5", "recompute": "#b08968", "communication": "#8f7cc0"},
+    "safe": {"fill_drain": "#c9ced6", "imbalance": "#cc79a7", "recompute": "#8a6a3b", "communication": "#5d5d9c"},
+}
+"""Colours of idle time by cause."""
+
+
+def page_palette(num_chunks: int) -> dict[str, dict[str, object]]:
+    """Return two sets of colours for pages that people switch: that of papers, and the one of all pictures, which is
+    safe for the colour blind; for every operation a shade by chunk.
+    """
+    blue = _shades(*_FORWARD_ENDS, num_chunks)
+    paper = (blue, *(_shades(*ends, num_chunks) for ends in (_GREEN_ENDS, _TEAL_ENDS, _ORANGE_ENDS)))
+    safe = tuple(shades(num_chunks) for _name, shades in OPERATIONS)
+    return {
+        name: {
+            **dict(zip(("forward", "backward", "input", "weight"), shades, strict=True)),
+            "recompute": RECOMPUTE,
+            "limit": LIMIT,
+            "idle": _IDLE[name],
+        }
+        for name, shades in (("paper", paper), ("safe", safe))
+    }
+
+
 def _shades(first: str, last: str, count: int) -> list[str]:
     if count == 1:
         return [_mix(first, last, _ALONE)]

@@ -15,7 +15,8 @@ from evenflow.simulate.costs import (
 )
 from evenflow.simulate.even_layout import idle_bubbles
 from evenflow.simulate.graph import Graph, build_graph
-from evenflow.simulate.memory import live_at_peak, live_vectors, memory_curve, peak_bytes
+from evenflow.simulate.idle_gaps import IdleGaps, gaps_ns
+from evenflow.simulate.memory import live_at_peak, live_vectors, memory_changes, memory_curve, peak_bytes
 from evenflow.simulate.simulation import Simulation, simulate
 from evenflow.simulate.timeline import Timeline, makespan_ns, run
 
@@ -23,6 +24,7 @@ __all__ = [
     "BubbleTable",
     "FillDrain",
     "Graph",
+    "IdleGaps",
     "IdleTime",
     "Integers",
     "LayerSums",
@@ -34,11 +36,13 @@ __all__ = [
     "compiled_s",
     "costs_of_counts",
     "duration_table",
+    "gaps_ns",
     "idle_bubbles",
     "layer_sums",
     "live_at_peak",
     "live_vectors",
     "makespan_ns",
+    "memory_changes",
     "memory_curve",
     "network_of_units",
     "peak_bytes",

@@ -124,17 +124,37 @@ def bubble_table(
     )
 
 
-def idle_times(graph: Graph, costs: StageCosts, timeline: Timeline) -> tuple[IdleTime, ...]:
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class RunsByCause:
+    """The runs of one order with one cause after the other switched on."""
+
+    balanced: Timeline
+    """All times are `num_stages` times as long: sums, unlike averages, are exact."""
+    plain: Timeline
+    recomputing: Timeline
+    real: Timeline
+
+
+def runs_by_cause(graph: Graph, costs: StageCosts, timeline: Timeline) -> RunsByCause:
+    """Return the runs of the order of `timeline`, the real one."""
+    without_recompute = duration_table(costs.forward_ns, costs.backward_ns - costs.recompute_ns, costs.weight_ns)
+    return RunsByCause(
+        balanced=_balanced(graph, costs),
+        plain=run(graph, without_recompute),
+        recomputing=run(graph, costs.durations),
+        real=timeline,
+    )
+
+
+def idle_times(runs: RunsByCause) -> tuple[IdleTime, ...]:
     """Return the idle time of every rank by cause."""
 
     def idle(result: Timeline) -> Integers:
         return result.makespan_ns - result.busy_ns
 
-    balanced = idle(_balanced(graph, costs)) // len(costs.forward_ns)
-    without_recompute = duration_table(costs.forward_ns, costs.backward_ns - costs.recompute_ns, costs.weight_ns)
-    plain = idle(run(graph, without_recompute))
-    recomputing = idle(run(graph, costs.durations))
-    real = idle(timeline)
+    schedule = runs.real.schedule
+    balanced = idle(runs.balanced) // schedule.num_stages
+    plain, recomputing, real = idle(runs.plain), idle(runs.recomputing), idle(runs.real)
     return tuple(
         IdleTime(
             total_ns=int(real[rank]),
@@ -143,7 +163,7 @@ def idle_times(graph: Graph, costs: StageCosts, timeline: Timeline) -> tuple[Idl
             recompute_ns=int(recomputing[rank] - plain[rank]),
             communication_ns=int(real[rank] - recomputing[rank]),
         )
-        for rank in range(costs.num_ranks)
+        for rank in range(schedule.num_ranks)
     )
 
 

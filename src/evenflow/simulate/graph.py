@@ -1,6 +1,7 @@
 """The dependency graph of a schedule, in an order in which one pass evaluates it."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,14 @@ class Graph:
     """Whether the dependency is on another rank, shape [num_actions]."""
     rank_lasts: Indices
     """Position of each rank's last action, shape [num_ranks]."""
+
+    @cached_property
+    def inputs(self) -> NDArray[np.int64]:
+        """Action index of what each action waits for beside its rank's order (-1: nothing), shape [num_actions]."""
+        inputs = np.full(len(self.sequence), -1, dtype=np.int64)
+        waits = self.dependencies > 0
+        inputs[self.sequence[waits]] = self.sequence[self.dependencies[waits] - 1]
+        return inputs
 
 
 def build_graph(schedule: Schedule) -> Graph:

@@ -80,12 +80,17 @@ def memory_curve(timeline: Timeline, costs: StageCosts, rank: int) -> tuple[Inte
     return np.concatenate(([0], times)), np.concatenate(([costs.static_bytes[rank]], held))
 
 
+def memory_changes(schedule: Schedule, costs: StageCosts, actions: slice = slice(None)) -> Integers:
+    """Return the bytes that each of the actions takes (at the start of a forward) or frees (at its end).
+
+    Without any backward a forward frees again, at its end, what it took; that is not in the result.
+    """
+    stages = schedule.stages[actions]
+    taken, waiting = costs.activation_bytes[stages], costs.until_weight_bytes[stages]
+    return np.choose(schedule.ops[actions], (taken, -taken, waiting - taken, -waiting))
+
+
 def _changes(schedule: Schedule, costs: StageCosts, rank: int) -> Integers:
-    """Return the bytes that each action of a rank takes (at the start of a forward) or frees (at its end), in order."""
-    span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
-    stages = schedule.stages[span]
-    taken = costs.activation_bytes[stages]
-    if schedule.is_forward_only:
-        return np.stack((taken, -taken), axis=1).reshape(-1)
-    waiting = costs.until_weight_bytes[stages]
-    return np.choose(schedule.ops[span], (taken, -taken, waiting - taken, -waiting))
+    """Return the changes of one rank's memory in order, where there is no backward two for each action."""
+    changes = memory_changes(schedule, costs, slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1]))
+    return np.stack((changes, -changes), axis=1).reshape(-1) if schedule.is_forward_only else changes

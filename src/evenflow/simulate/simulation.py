@@ -11,13 +11,16 @@ from evenflow.simulate.bubbles import (
     BubbleTable,
     FillDrain,
     IdleTime,
+    RunsByCause,
     bubble_table,
     equal_makespan_ns,
     fill_drain,
     idle_times,
+    runs_by_cause,
 )
 from evenflow.simulate.costs import Integers, StageCosts, stage_costs
 from evenflow.simulate.graph import build_graph
+from evenflow.simulate.idle_gaps import IdleGaps, idle_gaps
 from evenflow.simulate.memory import peak_bytes
 from evenflow.simulate.timeline import Timeline, run
 
@@ -66,7 +69,16 @@ class Simulation:
     @cached_property
     def idle(self) -> tuple[IdleTime, ...]:
         """Idle time of every rank by cause."""
-        return idle_times(self.timeline.graph, self.costs, self.timeline)
+        return idle_times(self._runs_by_cause)
+
+    @cached_property
+    def idle_gaps(self) -> IdleGaps:
+        """Every gap between the actions of a rank by cause."""
+        return idle_gaps(self._runs_by_cause, self.idle)
+
+    @cached_property
+    def _runs_by_cause(self) -> RunsByCause:
+        return runs_by_cause(self.timeline.graph, self.costs, self.timeline)
 
     def fits(self, memory_limit_bytes: int | None) -> bool:
         """Return whether no rank ever holds more than the limit."""

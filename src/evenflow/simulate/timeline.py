@@ -26,6 +26,9 @@ class Timeline:
     """End of every action, shape [num_actions]."""
     makespan_ns: int
     """Time from the beginning of the step to the end of its last action."""
+    message_ns: Times | None = None
+    """Time that the input of every action travels, shape [num_actions]; None: messages take no time, or none is known.
+    """
 
     @property
     def schedule(self) -> Schedule:
@@ -70,31 +73,47 @@ def run(graph: Graph, durations: Times, communication: Communication | Times | N
     that an input from another rank takes to the actions of each class.
     """
     count = len(graph.sequence)
-    ends = _ends(graph, durations, communication, num_actions=count)
-    end_ns = np.empty(count, dtype=np.int64)
-    end_ns[graph.sequence] = ends[1:]
+    messages = _messages(graph, communication)
+    ends = _ends(graph, durations, messages, num_actions=count)
+    end_ns = _by_action(graph, ends[1:])
     schedule = graph.schedule
-    start_ns = end_ns - durations.reshape(-1, NUM_OPS)[schedule.stages, schedule.ops]
-    return Timeline(graph=graph, start_ns=start_ns, end_ns=end_ns, makespan_ns=int(ends[graph.rank_lasts].max()))
+    return Timeline(
+        graph=graph,
+        start_ns=end_ns - durations.reshape(-1, NUM_OPS)[schedule.stages, schedule.ops],
+        end_ns=end_ns,
+        makespan_ns=int(ends[graph.rank_lasts].max()),
+        message_ns=None if messages is None else _by_action(graph, messages),
+    )
 
 
 def makespan_ns(graph: Graph, durations: Times, communication: Communication | None = None) -> int:
     """Return the makespan of `run` alone, for callers that try many durations: compiled, whatever the size."""
-    ends = _ends(graph, durations, communication, num_actions=COMPILE_FROM_ACTIONS)
+    ends = _ends(graph, durations, _messages(graph, communication), num_actions=COMPILE_FROM_ACTIONS)
     return int(ends[graph.rank_lasts].max())
 
 
-def _ends(graph: Graph, durations: Times, communication: Communication | Times | None, *, num_actions: int) -> Times:
+def _messages(graph: Graph, communication: Communication | Times | None) -> Times | None:
+    """Return the time that every input travels, in the order of `graph.sequence`; None where none takes any."""
+    if isinstance(communication, np.ndarray):
+        return np.asarray(graph.crosses_ranks * communication[graph.classes])
+    if communication and communication.message_ns:
+        return np.asarray(graph.crosses_ranks * np.int64(communication.message_ns))
+    return None
+
+
+def _ends(graph: Graph, durations: Times, messages: Times | None, *, num_actions: int) -> Times:
     """Return 0 and the end of every action in the order of `graph.sequence`; compiled as `num_actions` asks."""
     ends = np.zeros(len(graph.sequence) + 1, dtype=np.int64)
     arguments = (graph.rank_predecessors, graph.dependencies, graph.classes, durations)
-    messages = None
-    if isinstance(communication, np.ndarray):
-        messages = graph.crosses_ranks * communication[graph.classes]
-    elif communication and communication.message_ns:
-        messages = graph.crosses_ranks * np.int64(communication.message_ns)
     if messages is None:
         for_size(longest_path, num_actions)(*arguments, ends)
     else:
         for_size(longest_path_with_messages, num_actions)(*arguments, messages, ends)
     return ends
+
+
+def _by_action(graph: Graph, values: Times) -> Times:
+    """Return `values`, in the order of `graph.sequence`, in that of the schedule's arrays."""
+    result = np.empty_like(values)
+    result[graph.sequence] = values
+    return result

@@ -107,6 +107,13 @@ OVERWRITE = click.option(
     help="Also replace files that evenflow did not write, or that were changed since.",
 )
 SVG = click.option("--svg", "svg_file", type=FILE, metavar="FILE", help="Draw timeline and memory.")
+HTML = click.option(
+    "--html",
+    "html_file",
+    type=FILE,
+    metavar="FILE.html",
+    help="Write a report for the browser: one file with timeline, memory and idle time by cause, and the plan itself.",
+)
 
 
 def memory_limit(text: str | None) -> int | None:

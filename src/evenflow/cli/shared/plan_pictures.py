@@ -1,7 +1,8 @@
-"""Pictures of named plans."""
+"""Pictures of named plans, and pages for the browser."""
 
 from collections.abc import Sequence
 
+import evenflow
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.draw import comparison_svg, timeline_svg
 from evenflow.draw.side_by_side_picture import side_by_side_svg
@@ -33,3 +34,30 @@ def plans_svg(plans: Sequence[NamedPlan], *, memory_limit_bytes: int | None) -> 
     """Return all plans on one time axis."""
     pairs = [(plan.name, plan.simulation) for plan in plans]
     return comparison_svg(pairs, memory_limit_bytes=memory_limit_bytes)
+
+
+def plans_html(
+    plans: Sequence[NamedPlan],
+    *,
+    memory_limit_bytes: int | None,
+    files: Sequence[str | None] = (),
+    vocabulary: Vocabulary = Vocabulary.OURS,
+) -> str:
+    """Return the report of plans of one network; `files` are the plan files that it carries, of the first plans."""
+    from evenflow.report import report_html, shown_simulation
+
+    carried = [*files, *[None] * (len(plans) - len(files))]
+    shown = [
+        shown_simulation(
+            plan.simulation,
+            name=plan.name,
+            memory_limit_bytes=memory_limit_bytes,
+            certificate=plan.certificate,
+            plan=file,
+            vocabulary=vocabulary,
+        )
+        for plan, file in zip(plans, carried, strict=True)
+    ]
+    network = plans[0].simulation.network.name
+    title = f"{network}, {plans[0].name}" if len(plans) == 1 else network
+    return report_html(shown, title=title, vocabulary=vocabulary, made_by=f"evenflow {evenflow.__version__}")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
-from evenflow.cli.shared.files.picture_files import check_picture_file, picture_content
+from evenflow.cli.shared.files.picture_files import check_page_file, check_picture_file, picture_content
 from evenflow.cli.shared.files.written_mark import mark_of, marked
 from evenflow.errors import FileError, InputError
 from evenflow.export.results.json_text import format_object
@@ -17,6 +17,7 @@ from evenflow.language import ENGLISH, _, speaking
 
 JSON = "--json"
 SVG = "--svg"
+HTML = "--html"
 _ACTIONS = re.compile(rb"(?:\d+[FBIW]\d+(?:,\d+[FBIW]\d+)*\n)+")
 """An order of work in the very form that evenflow writes."""
 _MOST_BYTES = 2**28
@@ -72,6 +73,8 @@ class Outputs:
             _check_writable(path, option)
             if option in self._pictures:
                 check_picture_file(path, place=option)
+            if option == HTML:
+                check_page_file(path, place=option)
             self._check_replaceable(option)
 
     def write(self, option: str, make_text: Callable[[], str], *, mark_first_line: bool = False) -> None:

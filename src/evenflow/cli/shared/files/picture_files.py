@@ -1,4 +1,4 @@
-"""Files of pictures: the suffix says the format, SVG or PNG, and any other is refused."""
+"""Files of pictures and pages: the suffix says the format, SVG, PNG or HTML, and any other is refused."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ from evenflow.errors import InputError
 from evenflow.language import _
 
 SVG, PNG = ".svg", ".png"
+HTML, HTM = ".html", ".htm"
 
 
 def check_picture_file(path: Path, *, place: str) -> None:
@@ -24,6 +25,17 @@ def check_picture_file(path: Path, *, place: str) -> None:
         from evenflow.draw.png import check_png
 
         check_png(place=place)
+
+
+def check_page_file(path: Path, *, place: str) -> None:
+    """Refuse a file that a browser would not open as a page."""
+    if path.suffix.lower() not in (HTML, HTM, ""):
+        raise InputError(
+            value=str(path),
+            rule=_("must end in {html}, the format of pages", html=HTML),
+            place=place,
+            remedy=_("name it {stem}{html}", stem=path.stem, html=HTML),
+        )
 
 
 def picture_content(path: Path, svg: str) -> str | bytes:

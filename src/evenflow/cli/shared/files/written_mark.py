@@ -1,7 +1,7 @@
 """The mark of a file that evenflow wrote, with a fingerprint of the rest, which says whether it was changed since.
 
-Where the mark stands depends on the file: the last field of a JSON object, a comment behind an SVG picture, a chunk of
-text in a PNG picture, or a comment in the first line (below a script's line ``#!``).
+Where the mark stands depends on the file: the last field of a JSON object, a comment behind an SVG picture or
+an HTML page, a chunk of text in a PNG picture, or a comment in the first line (below a script's line ``#!``).
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _DIGITS = 16
 _MARK = re.compile(r"evenflow ([^\s,]+)(?:, measured by ([a-z-]+))?, fingerprint [0-9a-f]+")
 _JSON_END = b"\n}\n"
 _JSON = re.compile(rb',\n  "written_by": "(?P<mark>[^"\n]*)"\n\}\n\Z')
-_SVG = re.compile(rb"<!-- written by (?P<mark>[^\n]*) -->\n\Z")
+_MARKUP = re.compile(rb"<!-- written by (?P<mark>[^\n]*) -->\n\Z")
 _LINE_BREAK = re.compile(rb"\r\n|\r|\n")
 _BEFORE_COMMENT = re.compile(rb"(?:\xef\xbb\xbf)?(?:#![^\r\n]*(?:\r\n|\r|\n))?")
 _COMMENT = re.compile(rb"\A(?P<before>%s)# written by (?P<mark>[^\r\n]*)(?:\r\n|\r|\n)" % _BEFORE_COMMENT.pattern)
@@ -45,7 +45,7 @@ def marked(
 ) -> bytes:
     """Return `content` with its mark: as a comment in the `first_line`, or where its format has a place for one.
 
-    What is neither JSON, SVG nor PNG, and has no comments, is returned as it is.
+    What is neither JSON, SVG, HTML nor PNG, and has no comments, is returned as it is.
     """
     author = f"evenflow {version}" + (f", measured by {measured_by}" if measured_by else "")
     fingerprint = hashlib.sha256(author.encode() + content).hexdigest()[:_DIGITS]
@@ -58,7 +58,7 @@ def marked(
         return before[0] + comment + content[before.end() :]
     if content.startswith(b"{") and content.endswith(_JSON_END):
         return content[: -len(_JSON_END)] + b',\n  "written_by": "' + mark + b'"' + _JSON_END
-    if content.startswith(b"<svg"):
+    if content.startswith((b"<svg", b"<!doctype html>")):
         return content + b"<!-- written by " + mark + b" -->\n"
     if content.startswith(_PNG_START) and content.endswith(_PNG_END):
         data = _PNG_KEY + mark
@@ -69,7 +69,7 @@ def marked(
 
 def mark_of(content: bytes) -> Mark | None:
     """Return the mark of a file; None where evenflow did not write it."""
-    for pattern, end in ((_JSON, _JSON_END), (_SVG, b""), (_PNG_MARK, b""), (_COMMENT, b"")):
+    for pattern, end in ((_JSON, _JSON_END), (_MARKUP, b""), (_PNG_MARK, b""), (_COMMENT, b"")):
         found = pattern.search(content)
         if found is None:
             continue

@@ -11,7 +11,7 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.layers_per_rank import LAYERS_PER_RANK
 from evenflow.cli.shared.message_options import message_options
-from evenflow.cli.shared.plan_pictures import plan_svg
+from evenflow.cli.shared.plan_pictures import plan_svg, plans_html
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.shared.targets import target_options
 from evenflow.cli.shared.targets.target_text import block_text
@@ -27,6 +27,7 @@ from evenflow.cli.verbs.plan.plan_options import PlanOptions
 from evenflow.export.results.best_fields import best_fields, elsewhere_fields, neighbour_fields
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.results.degrees_fields import kept_degrees
+from evenflow.export.results.json_text import format_object
 from evenflow.export.results.network_fields import network_fields
 from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.language import _
@@ -69,6 +70,7 @@ from evenflow.targets.mindformers.values import environment
 @message_options
 @options.JSON
 @options.SVG
+@options.HTML
 @click.option(
     "--order",
     "order_file",
@@ -119,6 +121,7 @@ def plan(**keywords: Any) -> int:
         {
             "--json": asked.json_file,
             "--svg": asked.svg_file,
+            "--html": asked.html_file,
             "--order": asked.order_file,
             "--apply": None if job.applied_file is None else job.applied_file.beside("planned"),
         },
@@ -147,17 +150,22 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
     if simulation is None:
         return
 
-    def picture() -> str:
-        certificate = outcome.certificate().splitlines()[0]
-        named = NamedPlan(name=RECOMMENDED, simulation=simulation, certificate=certificate)
-        return plan_svg(named, memory_limit_bytes=outcome.memory_limit_bytes)
+    limit = outcome.memory_limit_bytes
 
-    outputs.write("--svg", picture)
+    def named(certificate: str) -> NamedPlan:
+        return NamedPlan(name=RECOMMENDED, simulation=simulation, certificate=certificate)
+
+    def page() -> str:
+        files = [format_object(_fields(answer, job))]
+        return plans_html([named(outcome.certificate())], memory_limit_bytes=limit, files=files)
+
+    outputs.write("--svg", lambda: plan_svg(named(outcome.certificate().splitlines()[0]), memory_limit_bytes=limit))
+    outputs.write("--html", page)
     outputs.write("--order", lambda: format_schedule(simulation.timeline.schedule))
     if applied is not None:
         outputs.write("--apply", lambda: applied.applied(simulation.plan), mark_first_line=True)
         if applied.target is MINDFORMERS:
-            _note_environment(simulation, outcome.memory_limit_bytes)
+            _note_environment(simulation, limit)
 
 
 def _note_environment(simulation: Simulation, memory_limit_bytes: int | None) -> None:

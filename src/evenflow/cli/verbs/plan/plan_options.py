@@ -41,6 +41,7 @@ class PlanOptions:
     messages: MessageOptions
     json_file: Path | None
     svg_file: Path | None
+    html_file: Path | None
     order_file: Path | None
     applied_file: Path | None
     target: Target | None

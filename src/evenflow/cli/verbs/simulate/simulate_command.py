@@ -11,10 +11,11 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.group_sizes import best_simulated
 from evenflow.cli.shared.message_options import MessageOptions, message_options
-from evenflow.cli.shared.plan_pictures import plan_svg
+from evenflow.cli.shared.plan_pictures import plan_svg, plans_html
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.plan_text import plan_text
 from evenflow.cli.verbs.simulate.given_plan import GivenPlan, read_files
+from evenflow.export.results.json_text import format_object
 from evenflow.export.results.network_fields import network_fields
 from evenflow.export.results.plan_fields import simulation_fields
 from evenflow.language import _
@@ -48,6 +49,7 @@ from evenflow.units import milliseconds
 @message_options
 @options.JSON
 @options.SVG
+@options.HTML
 @options.OVERWRITE
 def simulate(
     files: tuple[str, ...],
@@ -55,6 +57,7 @@ def simulate(
     messages: MessageOptions,
     json_file: Path | None,
     svg_file: Path | None,
+    html_file: Path | None,
     overwrite: bool,
     **plan_options: Any,
 ) -> int:
@@ -79,7 +82,7 @@ def simulate(
     else:
         given.check_unused()
     outputs = Outputs(
-        {"--json": json_file, "--svg": svg_file},
+        {"--json": json_file, "--svg": svg_file, "--html": html_file},
         inputs={_("the input file {file}", file=file): Path(file) for file in files},
         overwrite=overwrite,
     )
@@ -96,9 +99,14 @@ def simulate(
         )
     else:
         simulation = run_on_paper(network, plan, communication=communication)
-    outputs.write_json(lambda: simulation_fields(simulation, limit) | network_fields(simulation))
+
+    def fields() -> dict[str, object]:
+        return simulation_fields(simulation, limit) | network_fields(simulation)
+
+    outputs.write_json(fields)
     named = NamedPlan(name="simulated", simulation=simulation)
     outputs.write("--svg", lambda: plan_svg(named, memory_limit_bytes=limit))
+    outputs.write("--html", lambda: plans_html([named], memory_limit_bytes=limit, files=[format_object(fields())]))
     makespan = _("one step takes {step_ms:,.3f} ms", step_ms=milliseconds(simulation.makespan_ns))
     makespan = f"{makespan}; {choice}" if choice else makespan
     paragraphs = [

@@ -1,0 +1,79 @@
+"""Numbers of all actions as bytes: columns of variable-length integers (LEB128), signed ones in zigzag."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.report.shown import Integers, Shown
+
+_BITS = 7
+_MOST_BYTES = 10
+"""Bytes of the longest number of 64 bits."""
+
+
+def encoded(values: NDArray[np.integer[Any]]) -> bytes:
+    """Return numbers, none negative, seven bits a byte, the lowest first; every byte but a number's last has bit 7.
+
+    >>> encoded(np.array([0, 1, 127, 128, 300])).hex(" ")
+    '00 01 7f 80 01 ac 02'
+    """
+    rest = np.asarray(values, dtype=np.uint64)
+    table = np.empty((len(rest), _MOST_BYTES), dtype=np.uint8)
+    is_used = np.empty((len(rest), _MOST_BYTES), dtype=np.bool_)
+    used = 0
+    is_used[:, 0] = True
+    while True:
+        table[:, used] = rest & np.uint64(0x7F)
+        rest = rest >> np.uint64(_BITS)
+        used += 1
+        if not rest.any():
+            break
+        is_used[:, used] = rest > 0
+        table[:, used - 1] |= np.where(rest > 0, 0x80, 0).astype(np.uint8)
+    return bytes(table[:, :used][is_used[:, :used]])
+
+
+def zigzag(values: Integers) -> Integers:
+    """Return 0, 1, 2, 3, 4 … for 0, -1, 1, -2, 2 …"""
+    return np.asarray((values << 1) ^ (values >> 63))
+
+
+def columns_of(shown: Shown) -> Mapping[str, bytes]:
+    """Return the columns of a timeline by name.
+
+    ::
+
+        op, stage, unit   what an action is; unit is microbatch * splits + split
+        gap_ns            idle time before it; then, for each rank, behind its last action
+        duration_ns       time from its start to its end
+        recompute_ns      part of that, at its beginning, that recomputes
+        input             0: it waits for none; else 1 + zigzag of its own index less that of the other action
+        message_ns        time that what it waits for travels
+        memory            zigzag of the bytes that it takes or frees
+        fill, imbalance, recomputing   parts of gap_ns by cause; the rest is communication
+
+    Columns that a timeline does not have are left out.
+    """
+    schedule = shown.schedule
+    own = np.arange(schedule.num_actions)
+    columns = {
+        "op": encoded(schedule.ops),
+        "stage": encoded(schedule.stages),
+        "unit": encoded(schedule.units),
+        "gap_ns": encoded(shown.gaps_ns),
+        "duration_ns": encoded(shown.end_ns - shown.start_ns),
+        "recompute_ns": encoded(shown.recompute_ns),
+        "input": encoded(np.where(shown.inputs < 0, 0, zigzag(own - shown.inputs) + 1)),
+        "message_ns": encoded(shown.message_ns),
+    }
+    if shown.memory is not None:
+        columns["memory"] = encoded(zigzag(shown.memory.changes))
+    if shown.causes is not None:
+        columns |= {
+            "fill": encoded(shown.causes.fill_drain_ns),
+            "imbalance": encoded(shown.causes.imbalance_ns),
+            "recomputing": encoded(shown.causes.recompute_ns),
+        }
+    return columns

@@ -1,0 +1,159 @@
+"""The HTML of a report: all that can be read without a script, and the data that the script draws from."""
+
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+
+from evenflow.draw.parts.axes import show_memory, show_time
+from evenflow.draw.vocabulary import Vocabulary
+from evenflow.errors import InputError
+from evenflow.language import _, spoken
+from evenflow.report.payload import Payload, payload_of
+from evenflow.report.shown import RunBlock, Shown
+from evenflow.report.words import words
+
+HEAD_ID, DATA_ID, PLAN_ID = "evenflow-head", "evenflow-data", "evenflow-plan-"
+"""Names of the elements that hold the data; behind the last comes the number of a plan."""
+_CAUSES = ("fill_drain", "imbalance", "recompute", "communication")
+_DASH = "–"
+
+
+def report_html(
+    shown: Sequence[Shown], *, title: str, vocabulary: Vocabulary = Vocabulary.OURS, made_by: str = "evenflow"
+) -> str:
+    """Return the page as the text of an HTML file that loads nothing from anywhere.
+
+    It works under its own content policy, which allows its own script and style and nothing else. `made_by` is the
+    program, with its version. Equal timelines give equal text. Raises InputError when there is no timeline.
+    """
+    if not shown:
+        raise InputError(value=None, rule=_("must be at least one, to be shown"), place=_("timelines"))
+    with vocabulary.spoken():
+        return "\n".join(_lines(shown, title, vocabulary, made_by)) + "\n"
+
+
+def _lines(shown: Sequence[Shown], title: str, vocabulary: Vocabulary, made_by: str) -> list[str]:
+    style, script = _asset("report.css"), _asset("report.js")
+    policy = "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src '{_fingerprint(script)}'",
+            f"style-src '{_fingerprint(style)}'",
+            "img-src data: blob:",
+            "connect-src 'none'",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+    return [
+        "<!doctype html>",
+        f'<html lang="{spoken()}">',
+        "<head>",
+        '<meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{_text(title)}</title>",
+        f"<style>{style}</style>",
+        "</head>",
+        "<body>",
+        *_data(payload_of(shown, title=title, vocabulary=vocabulary, made_by=made_by)),
+        f"<noscript><p>{_text(words()['needs_script'])}</p></noscript>",
+        '<main id="report">',
+        f"<h1>{_text(title)}</h1>",
+        *(line for index, each in enumerate(shown) for line in _timeline(each, index, vocabulary)),
+        "</main>",
+        f"<script>{script}</script>",
+        "</body>",
+        "</html>",
+    ]
+
+
+def _data(payload: Payload) -> Iterator[str]:
+    """Give the elements that hold the data; no text of theirs can end an element."""
+    yield f'<script type="application/json" id="{HEAD_ID}">{_json(payload.head)}</script>'
+    yield f'<script type="text/plain" id="{DATA_ID}">{payload.data}</script>'
+    for index, plan in enumerate(payload.plans):
+        yield f'<script type="application/json" id="{PLAN_ID}{index}">{_json(plan)}</script>'
+
+
+def _timeline(shown: Shown, index: int, vocabulary: Vocabulary) -> Iterator[str]:
+    """Give what is told of a timeline in words and numbers."""
+    said = words()
+    yield f'<section id="timeline-{index}">'
+    yield f"<h2>{_text(shown.name)}</h2>"
+    if shown.certificate:
+        yield f'<p class="certificate">{_text(shown.certificate)}</p>'
+    if shown.decision:
+        yield f'<h3>{_text(said["decision"])}</h3><ul class="decision">'
+        yield from (f"<li>{_text(each.text)}</li>" for each in shown.decision)
+        yield "</ul>"
+    if shown.figures:
+        yield '<dl class="figures">'
+        yield from (f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in shown.figures)
+        yield "</dl>"
+    yield from (f'<p class="note">{_text(note)}</p>' for note in shown.notes)
+    yield from _ranks(shown, vocabulary)
+    if shown.run:
+        yield f"<h3>{_text(said['run'])}</h3>"
+        yield from (_run_block(each) for each in shown.run)
+    yield "</section>"
+
+
+def _run_block(block: RunBlock) -> str:
+    note = f'<p class="note">{_text(block.note)}</p>' if block.note else ""
+    return f'<div class="run"><h4>{_text(block.title)}</h4>{note}<pre><code>{_text(block.text)}</code></pre></div>'
+
+
+def _ranks(shown: Shown, vocabulary: Vocabulary) -> Iterator[str]:
+    """Give the table of the ranks: work, idle time by cause, memory."""
+    said = words()
+    peaks = shown.peak_bytes
+    unit = vocabulary.memory_unit(max((*(peaks or ()), shown.limit_bytes or 0)))
+    idle_ns = (shown.makespan_ns - shown.busy_ns).tolist()
+    heads = [said["rank"], said["busy"], said["idle"], *(said[_word(cause)] for cause in _CAUSES), said["peak"]]
+    yield '<table class="ranks">'
+    yield f"<caption>{_text(said['ranks'])}</caption>"
+    yield "<thead><tr>" + "".join(f'<th scope="col">{_text(head)}</th>' for head in heads) + "</tr></thead><tbody>"
+    for rank, busy_ns in enumerate(shown.busy_ns.tolist()):
+        causes = (
+            [_DASH] * len(_CAUSES)
+            if shown.idle is None
+            else [_signed_time(getattr(shown.idle[rank], f"{cause}_ns")) for cause in _CAUSES]
+        )
+        peak = _DASH if peaks is None else show_memory(peaks[rank], unit)
+        values = (show_time(busy_ns), show_time(idle_ns[rank]), *causes, peak)
+        cells = "".join(f"<td>{_text(value)}</td>" for value in values)
+        yield f'<tr><th scope="row">{_text(said["rank_label"].format(rank=rank))}</th>{cells}</tr>'
+    yield "</tbody></table>"
+
+
+def _word(cause: str) -> str:
+    return "recomputing" if cause == "recompute" else cause
+
+
+def _signed_time(time_ns: int) -> str:
+    return f"−{show_time(-time_ns)}" if time_ns < 0 else show_time(time_ns)
+
+
+def _text(content: str) -> str:
+    """Return a text as HTML."""
+    return escape(content, quote=True)
+
+
+def _json(text: str) -> str:
+    """Return JSON in which nothing looks like the end of an element, or like a comment."""
+    return text.replace("<", "\\u003c")
+
+
+@cache
+def _asset(name: str) -> str:
+    """Return the page's script or style."""
+    return files("evenflow.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _fingerprint(content: str) -> str:
+    """Return what a content policy names an inline script or style by."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}"

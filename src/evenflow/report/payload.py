@@ -1,0 +1,102 @@
+"""What the page's script reads: a head as JSON, the columns of all timelines deflated, and the plans.
+
+The script finds them by the names of their elements in `page`; `web/src/data.ts` has the same form as types.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from evenflow.draw.palette import page_palette
+from evenflow.draw.vocabulary import Vocabulary
+from evenflow.language import spoken
+from evenflow.report.columns import columns_of
+from evenflow.report.shown import Shown
+from evenflow.report.words import words
+from evenflow.schedule import Op
+
+VERSION = 1
+"""Version of the form of the data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """The data of a page as text."""
+
+    head: str
+    """A JSON object."""
+    data: str
+    """The columns one after the other, deflated without a header, in base64."""
+    plans: tuple[str, ...]
+    """Plan files."""
+
+
+def payload_of(shown: Sequence[Shown], *, title: str, vocabulary: Vocabulary, made_by: str) -> Payload:
+    """Return the data of a page; equal timelines give equal text."""
+    stream = bytearray()
+    timelines: list[Mapping[str, object]] = []
+    plans: list[str] = []
+    for each in shown:
+        places: dict[str, dict[str, int]] = {}
+        for name, column in columns_of(each).items():
+            places[name] = {"offset": len(stream), "bytes": len(column)}
+            stream += column
+        plan = None if each.plan is None else len(plans)
+        timelines.append({**_timeline_fields(each), "columns": places, "plan": plan})
+        if each.plan is not None:
+            plans.append(each.plan)
+    most = max((size for each in shown for size in (*(each.peak_bytes or ()), each.limit_bytes or 0)), default=0)
+    size, name = vocabulary.memory_unit(most)
+    head = {
+        "version": VERSION,
+        "title": title,
+        "made_by": made_by,
+        "language": spoken(),
+        "words": words(),
+        "unit": {"bytes": size, "name": name},
+        "rank_word": vocabulary.word,
+        "palette": page_palette(max((each.schedule.num_chunks for each in shown), default=1)),
+        "timelines": timelines,
+    }
+    packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    deflated = packer.compress(bytes(stream)) + packer.flush()
+    return Payload(head=_json(head), data=base64.b64encode(deflated).decode(), plans=tuple(plans))
+
+
+def _timeline_fields(shown: Shown) -> dict[str, object]:
+    """Return all of a timeline but its columns."""
+    schedule, memory = shown.schedule, shown.memory
+    return {
+        "name": shown.name,
+        "kind": shown.kind.value,
+        "certificate": shown.certificate,
+        "figures": shown.figures,
+        "notes": shown.notes,
+        "schedule": schedule.name,
+        "ranks": schedule.num_ranks,
+        "chunks": schedule.num_chunks,
+        "microbatches": schedule.num_microbatches,
+        "splits": schedule.sequence_splits,
+        "stages": schedule.num_stages,
+        "stage_rank": schedule.stage_ranks,
+        "stage_chunk": schedule.stage_chunks.tolist(),
+        "ops": [op.name for op in Op],
+        "stage_layers": shown.stage_layers,
+        "makespan_ns": shown.makespan_ns,
+        "limit_bytes": shown.limit_bytes,
+        "static_bytes": None if memory is None else memory.static_bytes,
+        "working_bytes": None if memory is None else memory.working_bytes,
+        "peak_bytes": shown.peak_bytes,
+        "idle": None if shown.idle is None else [asdict(each) for each in shown.idle],
+        "busy_ns": shown.busy_ns.tolist(),
+        "actions": schedule.num_actions,
+        "rank_starts": schedule.rank_starts,
+        "decision": [asdict(each) for each in shown.decision],
+        "run": [asdict(each) for each in shown.run],
+    }
+
+
+def _json(fields: Mapping[str, object]) -> str:
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,98 @@
+"""What a report shows: timelines of one order each, planned or measured, with what is known of them."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenflow.schedule import Schedule
+from evenflow.simulate import IdleGaps, IdleTime
+
+Integers = NDArray[np.int64]
+
+
+class Kind(Enum):
+    """Where the times of a timeline are from; its value is the word in the page's data."""
+
+    PLAN = "plan"
+    MEASURED = "measured"
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class ShownMemory:
+    """Memory of every rank over time."""
+
+    static_bytes: tuple[int, ...]
+    """Bytes of weights, gradients, optimizer state and constant memory, by rank."""
+    working_bytes: tuple[int, ...]
+    """Bytes that an action needs for itself at most, by rank; held from the first action on."""
+    changes: Integers
+    """Bytes that each action takes (a forward at its start) or frees (at its end), shape [num_actions]; without any
+    backward a forward frees at its end what it took.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """A sentence of the decision, on top of the page."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunBlock:
+    """What to copy to run a plan."""
+
+    title: str
+    """The framework."""
+    text: str
+    note: str = ""
+    """What the framework loses, or what the text goes into."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Shown:
+    """One timeline of a report; arrays have the shape [num_actions], indexed as in the schedule's arrays."""
+
+    name: str
+    kind: Kind
+    schedule: Schedule
+    start_ns: Integers
+    end_ns: Integers
+    makespan_ns: int
+    gaps_ns: Integers
+    """Idle time before every action on its rank, then behind the last one of each, shape [num_actions + num_ranks]."""
+    recompute_ns: Integers
+    """Time of the recomputation at the beginning of every action."""
+    inputs: Integers
+    """Action that each one waits for beside its rank's order; -1: none."""
+    message_ns: Integers
+    """Time that the input travels."""
+    causes: IdleGaps | None = None
+    """Gaps by cause; None where they are not known, as of a measured step."""
+    idle: tuple[IdleTime, ...] | None = None
+    """Idle time of every rank by cause."""
+    memory: ShownMemory | None = None
+    peak_bytes: tuple[int, ...] | None = None
+    """Highest memory of every rank; it can be known where its course is not."""
+    limit_bytes: int | None = None
+    """Bytes that each rank may use."""
+    stage_layers: tuple[str, ...] = ()
+    """Layers of every stage, in words; empty where nothing is known of them."""
+    figures: tuple[tuple[str, str], ...] = ()
+    """Names and values of what is told of the timeline in numbers."""
+    certificate: str = ""
+    """How good the plan is proven to be."""
+    notes: tuple[str, ...] = ()
+    decision: tuple[Advice, ...] = ()
+    run: tuple[RunBlock, ...] = ()
+    plan: str | None = None
+    """The plan file, as ``--json`` writes it, which the page carries."""
+
+    @property
+    def busy_ns(self) -> Integers:
+        """Work of every rank, shape [num_ranks]."""
+        busy = np.zeros(self.schedule.num_ranks, dtype=np.int64)
+        np.add.at(busy, self.schedule.ranks, self.end_ns - self.start_ns)
+        return busy
