@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations, pairwise, product
 
 import pytest
@@ -120,6 +121,19 @@ def test_plans_recompute_as_the_framework_can() -> None:
             assert all(count == min(layers, number) for layers, count in cells)
             assert kind == FULL or all(count == layers for layers, count in cells)
     assert recomputing
+
+
+def test_cells_are_equal_where_the_framework_knows_no_others() -> None:
+    asked = small(
+        replace(DENSE, layers=6), abilities=replace(COUNTED, even_cut=True), fixed={Axis.ZERO: 1, Axis.TENSOR: 1}
+    )
+    answer = search(asked, time_limit_s=20)
+    free = search(replace(asked, abilities=COUNTED), time_limit_s=20)
+    plans = [one.plan for one in answer.candidates if one.plan is not None]
+    assert {plan.layers for plan in plans} == {((6,),), ((3, 3),)}
+    assert "layers" in answer.excluded  # four ranks do not divide six layers
+    assert "must be a multiple of the 4 cells" in str(answer.reasons["layers"])
+    assert {one.plan.num_ranks for one in free.candidates if one.plan is not None} == {1, 2, 4}
 
 
 def test_only_the_kind_that_the_user_allows_is_recomputed() -> None:

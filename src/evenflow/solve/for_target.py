@@ -68,7 +68,11 @@ def solve_for_target(
 
     def request_of(count: int, group_size: int | None = None) -> Request:
         sizes = replace(request.sizes, num_chunks=count)
-        kept = _even_layers(request, sizes) if abilities.even_cut and layers is None else (layers or {}).get(count)
+        if layers is None:
+            place = _("body layers of {name}", name=request.network.name)
+            kept = decided_layers(abilities, request.network.num_layers, sizes, place=place)
+        else:
+            kept = layers.get(count)
         return replace(request, sizes=sizes, layers=kept, group_size=group_size)
 
     floors = {
@@ -232,15 +236,17 @@ def _next_microbatches(sizes: Sizes, groups: Groups) -> int:
     )
 
 
-def _even_layers(request: Request, sizes: Sizes) -> Cells:
-    """Return equally many layers for all cells; raises InputError where they do not divide."""
-    each, rest = divmod(request.network.num_layers, sizes.num_cells)
+def decided_layers(abilities: Abilities, num_layers: int, sizes: Sizes, *, place: str) -> Cells | None:
+    """Return the layers of every cell where the framework decides them: equally many; None where it does not.
+
+    Raises InputError, with `place` for the layers, where they do not divide.
+    """
+    if not abilities.even_cut:
+        return None
+    each, rest = divmod(num_layers, sizes.num_cells)
     if rest:
-        raise InputError(
-            value=request.network.num_layers,
-            rule=_("must be a multiple of the {count} cells, which all have as many", count=sizes.num_cells),
-            place=_("body layers of {name}", name=request.network.name),
-        )
+        rule = _("must be a multiple of the {count} cells, which all have as many", count=sizes.num_cells)
+        raise InputError(value=num_layers, rule=rule, place=place)
     return cells([[each] * sizes.num_ranks] * sizes.num_chunks)
 
 

@@ -14,6 +14,7 @@ from evenflow.predict.step.messages import message_times
 from evenflow.predict.step_network import PricedNetwork, priced_network
 from evenflow.predict.training import Training
 from evenflow.schedule import family_placement
+from evenflow.solve.for_target import decided_layers
 from evenflow.solve.outcome import Status
 from evenflow.solve.problem import Problem, problem_of_order
 from evenflow.tune.axes import schedule_of
@@ -101,17 +102,19 @@ class Pricing:
         """Return the inner problem: cut the layers and recompute, so that every rank fits."""
         question, degrees = self.question, training.degrees
         network = self.of(training).network
-        reached = question.topology.accelerator.reached
+        reached, abilities = question.topology.accelerator.reached, question.abilities
+        sizes = Sizes(num_ranks=degrees.pipeline, num_chunks=degrees.chunks, num_microbatches=training.microbatches)
         return Request(
             network=network,
-            sizes=Sizes(
-                num_ranks=degrees.pipeline, num_chunks=degrees.chunks, num_microbatches=training.microbatches
-            ),
+            sizes=sizes,
             memory_limit_bytes=limit_without_reserve(question.memory_limit_bytes, reached),
             cell_rule=self.cell_rule,
             group_size=training.group_size,
             communication=Communication(transfer_ns=transfer_ns) if transfer_ns else None,
-        )  # fmt: skip
+            layers=(
+                None if abilities is None else decided_layers(abilities, network.num_layers, sizes, place="layers")
+            ),
+        )
 
     @cached_property
     def cell_rule(self) -> CellRule:

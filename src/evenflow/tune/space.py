@@ -14,6 +14,7 @@ from evenflow.model import Sizes
 from evenflow.predict.limits.checks import check_training
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.schedule import FAMILIES
+from evenflow.solve.for_target import decided_layers
 from evenflow.tune.axes import Axis, Value
 from evenflow.tune.question import Question
 
@@ -74,6 +75,7 @@ def refusals(question: Question, training: Training) -> Iterator[InputError]:
         assert training.schedule is not None
         if question.abilities is not None and training.degrees.pipeline > 1:  # what it runs of a pipeline
             yield from question.abilities.refusals(sizes, training.schedule, title=question.title)
+            decided_layers(question.abilities, question.model.layers, sizes, place="layers")
     except InputError as error:
         yield error
 
