@@ -20,7 +20,7 @@ FORGET_COMPILED := find src -name '*.nb[ic]' -delete
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example translations check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan check-degrees clean
+.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example translations page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan check-degrees clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -37,6 +37,7 @@ help:
 	@echo "make target-table       write the table of docs/targets from the data of the frameworks"
 	@echo "make accelerator-table  write the table of docs/accelerators.md from the data sheets"
 	@echo "make prediction-example write what the example of evenflow predict prints into its page and the README"
+	@echo "make page               build script and style of the report page from web/ (needs Node.js)"
 	@echo "make translations       bring the catalogues of messages in step with the sources"
 	@echo "make check              run lint, test and docs"
 	@echo "make release-check      build the wheel, install it into a new environment and plan with it"
@@ -105,6 +106,13 @@ translations: $(VENV)/.stamp-dev
 	$(BIN)/python scripts/update_translations.py
 
 check: lint test docs
+
+# The page's script is built from web/ and committed: who uses evenflow needs no Node.js.
+page: web/node_modules/.package-lock.json
+	cd web && npm run --silent check && npm run --silent build
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	cd web && npm ci --silent --no-audit --no-fund
 
 # The wheel must work where the repository is not: away from it, in an environment that has nothing else.
 release-check: $(VENV)/.stamp-dev

@@ -5,7 +5,7 @@ from evenflow.language import _
 
 def words() -> dict[str, str]:
     """Return the sentences in the language spoken now; the script fills in what is ``{in_braces}``."""
-    return _names() | _idle() | _table()
+    return _names() | _idle() | _table() | _viewer()
 
 
 def _names() -> dict[str, str]:
@@ -51,4 +51,23 @@ def _table() -> dict[str, str]:
         "run": _("How to run it"),
         "copy": _("Copy"),
         "copied": _("Copied"),
+    }
+
+
+def _viewer() -> dict[str, str]:
+    """Return what is said of an action that is pointed at, and of the picture."""
+    return {
+        "viewer_label": _("Timeline and memory of {name}. Zoom with W and S, move with A and D, choose with the arrows."),
+        "action": _("{action} of microbatch {microbatch} on rank {rank}"),
+        "action_of_chunk": _("{action} of microbatch {microbatch}, chunk {chunk}, on rank {rank}"),
+        "part": _("part of the sequence"),
+        "layers": _("layers"),
+        "stage_label": _("stage {stage}"),
+        "begins": _("begins at"),
+        "takes": _("takes"),
+        "of_that_recompute": _("of that, recomputation"),
+        "needs": _("needs"),
+        "message_takes": _("which travels for {time}"),
+        "idle_before": _("idle before it"),
+        "started_by": _("could begin when this was done"),
     }

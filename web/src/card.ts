@@ -1,0 +1,50 @@
+/** What is told of an action: rows of a name and a value, the first without a name. */
+import { CAUSES, type Head, type Timeline } from "./data";
+import { showTime } from "./scale";
+import { say } from "./words";
+
+const OPS: Record<string, string> = { F: "forward", B: "backward", I: "input", W: "weight" };
+const CAUSE_WORDS = { fill: "fill_drain", imbalance: "imbalance", recomputing: "recomputing", communication: "communication" };
+
+/** `F 7, chunk 1 on rank 3`. */
+export function nameOf(timeline: Timeline, action: number): string {
+  const values = {
+    action: say(OPS[timeline.letter(action)]),
+    microbatch: timeline.microbatch(action),
+    chunk: timeline.chunk(action),
+    rank: timeline.rank(action),
+  };
+  return say(timeline.head.chunks > 1 ? "action_of_chunk" : "action", values);
+}
+
+export function card(head: Head, timeline: Timeline, action: number): [string, string][] {
+  const { start, end, gap, recompute, input, message } = timeline;
+  const rows: [string, string][] = [["", nameOf(timeline, action)]];
+  if (timeline.head.splits > 1) {
+    rows.push([say("part"), `${(timeline.unit[action] % timeline.head.splits) + 1} / ${timeline.head.splits}`]);
+  }
+  const layers = timeline.head.stage_layers[timeline.stage[action]];
+  if (layers !== undefined && layers !== "") {
+    rows.push([timeline.head.chunks > 1 && head.rank_word !== "stage" ? say("stage_label", { stage: timeline.stage[action] }) : say("layers"), layers]);
+  }
+  rows.push([say("begins"), showTime(start[action])], [say("takes"), showTime(end[action] - start[action])]);
+  if (recompute[action] > 0) rows.push([say("of_that_recompute"), showTime(recompute[action])]);
+  if (input[action] >= 0) {
+    const way = message[action] > 0 ? say("message_takes", { time: showTime(message[action]) }) : "";
+    rows.push([say("needs"), [nameOf(timeline, input[action]), way].filter(Boolean).join(", ")]);
+  }
+  if (gap[action] > 0) rows.push([say("idle_before"), showTime(gap[action])], ...causesOf(timeline, action));
+  const decided = timeline.decidedBy(action);
+  if (decided >= 0) rows.push([say("started_by"), nameOf(timeline, decided)]);
+  return rows;
+}
+
+/** The parts of the gap before an action, the largest first. */
+function causesOf(timeline: Timeline, action: number): [string, string][] {
+  const { causes } = timeline;
+  if (causes === null) return [];
+  return CAUSES.map((cause) => [cause, causes[cause][action]] as const)
+    .filter(([, part]) => part > 0)
+    .sort(([, one], [, other]) => other - one)
+    .map(([cause, part]) => [`– ${say(CAUSE_WORDS[cause])}`, showTime(part)]);
+}

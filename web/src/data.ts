@@ -1,0 +1,269 @@
+/** The data of a page: a head, and a timeline of typed arrays for each that it shows. `report/payload.py` writes them. */
+import type { Words } from "./words";
+
+export interface IdleTime {
+  total_ns: number;
+  fill_drain_ns: number;
+  imbalance_ns: number;
+  recompute_ns: number;
+  communication_ns: number;
+}
+
+export interface PaletteSet {
+  forward: string[];
+  backward: string[];
+  input: string[];
+  weight: string[];
+  recompute: string;
+  limit: string;
+  idle: { fill_drain: string; imbalance: string; recompute: string; communication: string };
+}
+
+export interface TimelineHead {
+  name: string;
+  kind: "plan" | "measured";
+  certificate: string;
+  figures: [string, string][];
+  notes: string[];
+  schedule: string;
+  ranks: number;
+  chunks: number;
+  microbatches: number;
+  splits: number;
+  stages: number;
+  stage_rank: number[];
+  stage_chunk: number[];
+  ops: string[];
+  stage_layers: string[];
+  makespan_ns: number;
+  limit_bytes: number | null;
+  static_bytes: number[] | null;
+  working_bytes: number[] | null;
+  peak_bytes: number[] | null;
+  idle: IdleTime[] | null;
+  busy_ns: number[];
+  actions: number;
+  rank_starts: number[];
+  columns: Record<string, { offset: number; bytes: number }>;
+  decision: { text: string }[];
+  run: { title: string; note: string; text: string }[];
+  plan: number | null;
+}
+
+export interface Head {
+  version: number;
+  title: string;
+  made_by: string;
+  language: string;
+  words: Words;
+  unit: { bytes: number; name: string };
+  rank_word: string;
+  palette: { paper: PaletteSet; safe: PaletteSet };
+  timelines: TimelineHead[];
+}
+
+/** Parts of a gap by cause, in the order in which they are drawn. */
+export const CAUSES = ["fill", "imbalance", "recomputing", "communication"] as const;
+export type Cause = (typeof CAUSES)[number];
+
+/** One timeline; an action is an index into its arrays, which go rank by rank in the order of execution. */
+export class Timeline {
+  readonly op: Uint8Array;
+  readonly stage: Uint16Array;
+  readonly unit: Uint32Array;
+  readonly start: Float64Array;
+  readonly end: Float64Array;
+  readonly recompute: Float64Array;
+  /** Action whose result each one needs, -1 for none. */
+  readonly input: Int32Array;
+  readonly message: Float64Array;
+  /** Idle time before each action, then behind the last one of each rank. */
+  readonly gap: Float64Array;
+  /** Parts of the gaps by cause; null where they are not known. */
+  readonly causes: Record<Cause, Float64Array> | null;
+  /** Bytes taken or freed; null where memory is not known. */
+  readonly memory: Float64Array | null;
+  readonly rankOf: Uint16Array;
+  private consumersOf: Int32Array | null = null;
+
+  constructor(
+    readonly head: TimelineHead,
+    bytes: Uint8Array,
+  ) {
+    const { actions, ranks, rank_starts: starts } = head;
+    const read = (name: string, count: number): Float64Array | null => {
+      const place = head.columns[name];
+      return place === undefined ? null : varints(bytes, place.offset, place.bytes, count);
+    };
+    const needed = (name: string, count = actions): Float64Array => read(name, count) ?? new Float64Array(count);
+    this.op = Uint8Array.from(needed("op"));
+    this.stage = Uint16Array.from(needed("stage"));
+    this.unit = Uint32Array.from(needed("unit"));
+    this.gap = needed("gap_ns", actions + ranks);
+    this.recompute = needed("recompute_ns");
+    this.message = needed("message_ns");
+    const duration = needed("duration_ns");
+    this.start = new Float64Array(actions);
+    this.end = new Float64Array(actions);
+    this.rankOf = new Uint16Array(actions);
+    for (let rank = 0; rank < ranks; rank++) {
+      let now = 0;
+      for (let index = starts[rank]; index < starts[rank + 1]; index++) {
+        now += this.gap[index];
+        this.start[index] = now;
+        now += duration[index];
+        this.end[index] = now;
+        this.rankOf[index] = rank;
+      }
+    }
+    const input = needed("input");
+    this.input = new Int32Array(actions);
+    for (let index = 0; index < actions; index++) {
+      this.input[index] = input[index] === 0 ? -1 : index - unzigzag(input[index] - 1);
+    }
+    const memory = read("memory", actions);
+    this.memory = memory === null ? null : memory.map(unzigzag);
+    this.causes = this.causesFrom(read);
+  }
+
+  private causesFrom(read: (name: string, count: number) => Float64Array | null): Record<Cause, Float64Array> | null {
+    const count = this.gap.length;
+    const [fill, imbalance, recomputing] = ["fill", "imbalance", "recomputing"].map((name) => read(name, count));
+    if (!fill || !imbalance || !recomputing) return null;
+    const communication = this.gap.map((gap, index) => gap - fill[index] - imbalance[index] - recomputing[index]);
+    return { fill, imbalance, recomputing, communication };
+  }
+
+  get actions(): number {
+    return this.head.actions;
+  }
+
+  rank(action: number): number {
+    return this.rankOf[action];
+  }
+
+  chunk(action: number): number {
+    return this.head.stage_chunk[this.stage[action]];
+  }
+
+  letter(action: number): string {
+    return this.head.ops[this.op[action]];
+  }
+
+  microbatch(action: number): number {
+    return Math.floor(this.unit[action] / this.head.splits);
+  }
+
+  /** Index into `gap` of the idle time behind the last action of a rank. */
+  tail(rank: number): number {
+    return this.actions + rank;
+  }
+
+  /** First action of a rank that ends after a time; the end of the rank's actions where none does. */
+  firstEndingAfter(rank: number, time: number): number {
+    let low = this.head.rank_starts[rank];
+    let high = this.head.rank_starts[rank + 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.end[middle] > time) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+
+  /** The action that a rank runs at a time; -1 for none. */
+  at(rank: number, time: number): number {
+    const index = this.firstEndingAfter(rank, time);
+    return index < this.head.rank_starts[rank + 1] && this.start[index] <= time ? index : -1;
+  }
+
+  /** What runs before an action on its rank; -1 for the first. */
+  before(action: number): number {
+    return action > this.head.rank_starts[this.rankOf[action]] ? action - 1 : -1;
+  }
+
+  /** What runs behind an action on its rank; -1 for the last. */
+  behind(action: number): number {
+    return action + 1 < this.head.rank_starts[this.rankOf[action] + 1] ? action + 1 : -1;
+  }
+
+  /** The action that decided when this one starts: the one before on the rank if that ended then, else its input. */
+  decidedBy(action: number): number {
+    const before = this.before(action);
+    if (before >= 0 && this.end[before] === this.start[action]) return before;
+    return this.input[action] >= 0 ? this.input[action] : before;
+  }
+
+  /** The first action that needs the result of this one, on another rank if there is one; -1 for none. */
+  consumer(action: number): number {
+    if (this.consumersOf === null) {
+      this.consumersOf = new Int32Array(this.actions).fill(-1);
+      for (let index = 0; index < this.actions; index++) {
+        const input = this.input[index];
+        if (input < 0) continue;
+        const known = this.consumersOf[input];
+        if (known < 0 || (this.rankOf[known] === this.rankOf[input] && this.rankOf[index] !== this.rankOf[input])) {
+          this.consumersOf[input] = index;
+        }
+      }
+    }
+    return this.consumersOf[action];
+  }
+
+  /** The actions that decided, one after the other, when an action starts; the first of the step first. */
+  chain(action: number): number[] {
+    const found = [];
+    for (let index = action; index >= 0; index = this.decidedBy(index)) found.push(index);
+    return found.reverse();
+  }
+
+  /** A longest path through the step. */
+  criticalPath(): number[] {
+    let last = 0;
+    for (let index = 1; index < this.actions; index++) if (this.end[index] > this.end[last]) last = index;
+    return this.actions === 0 ? [] : this.chain(last);
+  }
+}
+
+export interface Report {
+  head: Head;
+  timelines: Timeline[];
+}
+
+/** Read the data out of the page. */
+export async function readReport(page: Document): Promise<Report> {
+  const head = JSON.parse(textOf(page, "evenflow-head")) as Head;
+  const packed = Uint8Array.from(atob(textOf(page, "evenflow-data")), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  return { head, timelines: head.timelines.map((each) => new Timeline(each, bytes)) };
+}
+
+/** The text of an element of the page. */
+export function textOf(page: Document, id: string): string {
+  return page.getElementById(id)?.textContent ?? "";
+}
+
+/** Read integers of variable length (LEB128). */
+export function varints(bytes: Uint8Array, offset: number, length: number, count: number): Float64Array {
+  const values = new Float64Array(count);
+  let place = offset;
+  const end = offset + length;
+  for (let index = 0; index < count && place < end; index++) {
+    let value = 0;
+    let factor = 1;
+    let byte = bytes[place++];
+    while (byte & 0x80) {
+      value += (byte & 0x7f) * factor;
+      factor *= 128;
+      byte = bytes[place++];
+    }
+    values[index] = value + byte * factor;
+  }
+  return values;
+}
+
+/** 0, -1, 1, -2, 2 … for 0, 1, 2, 3, 4 …, beyond 32 bits too. */
+export function unzigzag(value: number): number {
+  return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+}

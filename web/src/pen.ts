@@ -1,0 +1,27 @@
+/** What the pictures draw with: the part of a canvas that an SVG file can do as well. */
+export type Pen = Pick<
+  CanvasRenderingContext2D,
+  | "fillStyle"
+  | "strokeStyle"
+  | "lineWidth"
+  | "font"
+  | "textAlign"
+  | "textBaseline"
+  | "globalAlpha"
+  | "fillRect"
+  | "strokeRect"
+  | "beginPath"
+  | "moveTo"
+  | "lineTo"
+  | "closePath"
+  | "rect"
+  | "fill"
+  | "stroke"
+  | "fillText"
+  | "measureText"
+  | "setLineDash"
+  | "save"
+  | "restore"
+  | "clip"
+  | "translate"
+>;
