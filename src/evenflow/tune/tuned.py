@@ -48,11 +48,9 @@ class Tuned:
 
     @property
     def num_refuted(self) -> int:
-        """Configurations that a lower bound alone shows to be no better than the best."""
-        best = self.best
-        if best is None:
-            return 0
-        return sum(one.found is None and one.lower_bound_ns >= best.step_ns for one in self.candidates)
+        """Configurations that a lower bound alone shows to be no better than the best, or not to fit."""
+        step_ns = float("inf") if self.best is None else self.best.step_ns
+        return sum(one.found is None and one.lower_bound_ns >= step_ns for one in self.candidates)
 
     def certificate(self) -> str:
         """Return one sentence on what is proven of the whole space."""

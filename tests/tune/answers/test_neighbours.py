@@ -7,6 +7,7 @@ import pytest
 from evenflow.predict.transformer import Experts
 from evenflow.tune.answers.alone import needed_bytes, only, solved
 from evenflow.tune.answers.neighbours import moved, neighbours
+from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.axes import Axis, value_of
 from evenflow.tune.candidate import Candidate, Pricing
 from evenflow.tune.question import Question
@@ -36,7 +37,7 @@ def test_every_step_is_a_legal_configuration_of_as_many_devices(has_experts: boo
     pricing = Pricing(question=asks)
     for training in space_of(asks).legal[::17]:
         chosen, tried = Candidate(training=training, pricing=pricing), []
-        found = list(neighbours(chosen, tried.append))
+        found = list(neighbours(chosen, tried.append, TimeLeft.of(60)))
         assert [one.refusal is None for one in found].count(True) == len(tried)
         for one, other in zip([each for each in found if each.refusal is None], tried, strict=True):
             changed = {axis for axis in Axis if value_of(training, axis) != value_of(other, axis)}
@@ -53,7 +54,7 @@ def test_between_a_value_and_the_next_legal_one_nothing_is_legal() -> None:
     asks = asked()
     training = next(each for each in space_of(asks).legal if each.degrees.tensor == 4 and each.degrees.pipeline == 1)
     chosen = Candidate(training=training, pricing=Pricing(question=asks))
-    found = [one for one in neighbours(chosen, lambda _training: None) if one.axis is Axis.MICROBATCH]
+    found = [one for one in neighbours(chosen, lambda _training: None, TimeLeft.of(60)) if one.axis is Axis.MICROBATCH]
     for one in found:
         low, high = sorted((int(one.value), training.microbatch))
         between = [moved(asks, training, Axis.MICROBATCH, size) for size in range(low + 1, high)]
@@ -65,7 +66,7 @@ def test_a_step_has_the_price_of_its_own_search() -> None:
     asks = replace(asks, fixed={Axis.PIPELINE: 2, Axis.ZERO: 1, Axis.CONTEXT: 1})
     best = search(asks, rows=1, time_limit_s=5).best
     assert best is not None
-    found = list(neighbours(best, lambda training: solved(asks, training, time_limit_s=0.5)))
+    found = list(neighbours(best, lambda training: solved(asks, training, time_limit_s=0.5), TimeLeft.of(60)))
     assert found
     legal = {each.training: each for each in search(asks, rows=100, time_limit_s=5).candidates}
     compared = 0

@@ -7,6 +7,7 @@ import pytest
 
 from evenflow.model import FULL
 from evenflow.tune.answers.standing import priced, standing
+from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.axes import Axis
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.coarse import coarse
@@ -47,7 +48,7 @@ def some(asked: Question, number: int) -> Candidate:
 def test_the_rank_is_that_among_all(number: int) -> None:
     one = some(ASKED, number)
     assert one.plan is not None
-    found = standing(answer(), one.training, one.plan)
+    found = standing(answer(), one.training, one.plan, TimeLeft.of(10))
     faster = sum(step_ns < found.candidate.step_ns for step_ns in steps().values())
     assert found.rank <= 1 + faster <= found.last_rank <= found.of
     assert found.of <= 1 + len(steps())
@@ -61,7 +62,7 @@ def test_the_rank_is_that_among_all(number: int) -> None:
 def test_what_is_recomputed_in_full_is_slower_than_the_same_degrees() -> None:
     one = some(ASKED, 0)
     plan = replace(one.plan, recompute={FULL: one.plan.layers})
-    found = standing(answer(), one.training, plan)
+    found = standing(answer(), one.training, plan, TimeLeft.of(10))
     assert found.improved is not None
     assert found.improved.step_ns < found.candidate.step_ns
     assert found.rank >= 1
@@ -70,7 +71,7 @@ def test_what_is_recomputed_in_full_is_slower_than_the_same_degrees() -> None:
 def test_what_does_not_fit_is_priced_all_the_same() -> None:
     one = some(ASKED, 0)
     small = replace(answer(), question=replace(ASKED, memory_limit_bytes=2**30), candidates=())
-    found = standing(small, one.training, one.plan)
+    found = standing(small, one.training, one.plan, TimeLeft.of(10))
     assert not found.fits
     assert found.candidate.step_ns == pytest.approx(one.found.step_ns)
     assert (found.rank, found.last_rank, found.of) == (1, 1, 1)
@@ -91,7 +92,7 @@ def test_what_is_not_in_the_space(kept, place, rule) -> None:
         if each.degrees.pipeline == 2 and each.microbatch == 2 and each.degrees.tensor == 1
     )
     first = coarse(answer().candidates[0].pricing, training)
-    found = standing(replace(answer(), question=replace(ASKED, **kept)), training, first.plan)
+    found = standing(replace(answer(), question=replace(ASKED, **kept)), training, first.plan, TimeLeft.of(10))
     assert (found.outside.place, found.outside.rule) == (place, rule)
     assert found.improved is None
 

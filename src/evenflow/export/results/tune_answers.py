@@ -2,11 +2,11 @@
 
 from evenflow.language import english
 from evenflow.tune.answers.explain import Difference, difference
+from evenflow.tune.answers.infeasible import Needed
 from evenflow.tune.answers.neighbours import Neighbour
 from evenflow.tune.answers.standing import Standing
 from evenflow.tune.axes import Axis, value_of
 from evenflow.tune.candidate import Candidate
-from evenflow.tune.infeasible import Needed
 from evenflow.units import megabytes
 
 
@@ -82,6 +82,7 @@ def needed_fields(needed: Needed) -> dict[str, object]:
         "memory_mb": None if memory is None else megabytes(memory),
         "memory_at_least_mb": megabytes(needed.bytes_at_least) or None,
         "devices": needed.devices,
+        "had_time": needed.had_time,
     }
 
 

@@ -31,10 +31,12 @@ def solved(
     return found.candidates[0] if found.candidates else None
 
 
-def needed_bytes(pricing: Pricing, training: Training) -> int:
+def needed_bytes(pricing: Pricing, training: Training, *, seconds: float = _LEAST_SECONDS) -> int:
     """Return the memory of a device, the reserve included, with which a configuration has a plan."""
     request = pricing.request(training, transfer_ns=pricing.message_ns(training))
-    least = least_memory(pricing.problem(request, training), seconds=_LEAST_SECONDS, exact=False).peak_bytes
+    least = least_memory(
+        pricing.problem(request, training), seconds=min(seconds, _LEAST_SECONDS), exact=False
+    ).peak_bytes
     reached = pricing.question.topology.accelerator.reached
     needed = ceil(least * (1 + reached.reserve_share))
     while limit_without_reserve(needed, reached) < least:

@@ -13,6 +13,7 @@ from evenflow.predict.layer_work import expert_tensor
 from evenflow.predict.training import Degrees, Sharding, Training
 from evenflow.schedule import FAMILIES
 from evenflow.tune.answers.alone import Solve, needed_bytes
+from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.axes import Axis, Value, schedule_of, value_of
 from evenflow.tune.candidate import Candidate, Pricing
 from evenflow.tune.question import Question
@@ -29,23 +30,23 @@ class Neighbour:
     axis: Axis
     value: Value
     candidate: Candidate | None = None
-    """It with the shortest step known; None where a rule forbids it."""
+    """It with the shortest step known; None where a rule forbids it, or there was no time for it."""
     refusal: InputError | None = None
     """The rule that forbids it."""
     missing_bytes: int | None = None
     """Memory that a device lacks, where it does not fit."""
 
 
-def neighbours(chosen: Candidate, solve: Solve) -> Iterator[Neighbour]:
+def neighbours(chosen: Candidate, solve: Solve, time_left: TimeLeft) -> Iterator[Neighbour]:
     """Yield what is one step away from a configuration: of each axis the next smaller and larger legal value.
 
     Where no value on a side is legal, it is the nearest with its reason. `solve` returns a configuration as the rows of
-    the ranking are solved.
+    the ranking are solved; those that there is no time for have neither a candidate nor a refusal.
     """
     question, training = chosen.pricing.question, chosen.training
     for axis in Axis:
         for values in _sides(question, training, axis):
-            yield from _nearest(chosen.pricing, training, axis, values, solve)
+            yield from _nearest(chosen.pricing, training, axis, values, solve, time_left)
 
 
 def moved(question: Question, training: Training, axis: Axis, value: Value) -> Training:
@@ -149,7 +150,7 @@ def _values(question: Question, training: Training, axis: Axis) -> Sequence[Valu
 
 
 def _nearest(
-    pricing: Pricing, training: Training, axis: Axis, values: Sequence[Value], solve: Solve
+    pricing: Pricing, training: Training, axis: Axis, values: Sequence[Value], solve: Solve, time_left: TimeLeft
 ) -> Iterator[Neighbour]:
     """Yield the first legal value; without one the first, with its reason."""
     first: Neighbour | None = None
@@ -160,18 +161,20 @@ def _nearest(
         except InputError as error:
             refusal = error
         if refusal is None:
-            yield _solved(pricing, other, axis, value, solve)
+            yield _solved(pricing, other, axis, value, solve, time_left)
             return
         first = first or Neighbour(axis=axis, value=value, refusal=refusal)
     if first is not None:
         yield first
 
 
-def _solved(pricing: Pricing, training: Training, axis: Axis, value: Value, solve: Solve) -> Neighbour:
-    candidate = solve(training)
-    if candidate is None or candidate.found is not None:
+def _solved(
+    pricing: Pricing, training: Training, axis: Axis, value: Value, solve: Solve, time_left: TimeLeft
+) -> Neighbour:
+    candidate = None if time_left.is_over else solve(training)
+    if candidate is None or candidate.found is not None or time_left.is_over:
         return Neighbour(axis=axis, value=value, candidate=candidate)
-    missing = needed_bytes(pricing, training) - pricing.question.memory_limit_bytes
+    missing = needed_bytes(pricing, training, seconds=time_left.seconds) - pricing.question.memory_limit_bytes
     return Neighbour(axis=axis, value=value, candidate=candidate, missing_bytes=missing if missing > 0 else None)
 
 

@@ -1,6 +1,5 @@
 """Where a training that somebody runs would stand among all configurations."""
 
-import time
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from evenflow.language import _
 from evenflow.model import Plan
 from evenflow.predict.training import Training
 from evenflow.tune.answers.alone import solved
+from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.axes import Axis, value_of
 from evenflow.tune.candidate import Candidate, Found, Pricing
 from evenflow.tune.coarse import coarse
@@ -18,8 +18,6 @@ from evenflow.tune.question import Question
 from evenflow.tune.space import most_of, refusals
 from evenflow.tune.tuned import Tuned
 
-_SECONDS = 10.0
-"""For first plans of configurations that may be faster, whose bounds leave that open."""
 _SOLVE_SECONDS = 1.0
 
 
@@ -38,7 +36,7 @@ class Standing:
     outside: InputError | None
     """What of it is not in the space; None where it is."""
     improved: Candidate | None
-    """The same configuration with the layers and recomputation that are best; None where it has no plan that fits."""
+    """The same configuration with the layers and recomputation that are best; None where none is known that fits."""
 
     @property
     def fits(self) -> bool:
@@ -47,14 +45,15 @@ class Standing:
         return max(self.candidate.found.rank_bytes) <= self.candidate.pricing.question.memory_limit_bytes
 
 
-def standing(tuned: Tuned, training: Training, plan: Plan) -> Standing:
-    """Return where a training under a plan stands."""
+def standing(tuned: Tuned, training: Training, plan: Plan, time_left: TimeLeft) -> Standing:
+    """Return where a training under a plan stands, as far as that is found in the time."""
     question = tuned.question
     pricing = tuned.candidates[0].pricing if tuned.candidates else Pricing(question=question)
     one = priced(pricing, training, plan)
-    faster, open_ones, of = _counted(tuned.candidates, one.step_ns)
-    outside = _outside(question, training)
-    improved = None if outside is not None else solved(question, training, time_limit_s=_SOLVE_SECONDS)
+    outside, improved = _outside(question, training), None
+    if outside is None and not time_left.is_over:
+        improved = solved(question, training, time_limit_s=time_left.at_most(_SOLVE_SECONDS).seconds)
+    faster, open_ones, of = _counted(tuned.candidates, one.step_ns, time_left)
     return Standing(
         candidate=one,
         rank=1 + faster,
@@ -77,7 +76,7 @@ def priced(pricing: Pricing, training: Training, plan: Plan) -> Candidate:
     return Candidate(training=training, pricing=pricing, found=found)
 
 
-def _counted(candidates: Iterable[Candidate], step_ns: float) -> tuple[int, int, int]:
+def _counted(candidates: Iterable[Candidate], step_ns: float, time_left: TimeLeft) -> tuple[int, int, int]:
     """Return how many splits are faster than a step, of how many it is open, and how many may fit.
 
     First plans are made until it is known, as far as there is time.
@@ -86,7 +85,6 @@ def _counted(candidates: Iterable[Candidate], step_ns: float) -> tuple[int, int,
     for one in candidates:
         if isfinite(one.lower_bound_ns):
             rows[one.split].append(one)
-    deadline = time.monotonic() + _SECONDS
     faster = still_open = 0
     for row in rows.values():
         row.sort(key=lambda one: one.lower_bound_ns)
@@ -94,16 +92,16 @@ def _counted(candidates: Iterable[Candidate], step_ns: float) -> tuple[int, int,
             faster += 1
             continue
         may_be = [one for one in row if one.lower_bound_ns < step_ns]
-        if any(_is_faster(one, step_ns, deadline) for one in may_be):
+        if any(_is_faster(one, step_ns, time_left) for one in may_be):
             faster += 1
         elif may_be:
             still_open += 1
     return faster, still_open, len(rows)
 
 
-def _is_faster(one: Candidate, step_ns: float, deadline: float) -> bool:
+def _is_faster(one: Candidate, step_ns: float, time_left: TimeLeft) -> bool:
     """Return whether the first plan of a configuration is faster."""
-    if one.found is not None or time.monotonic() > deadline:
+    if one.found is not None or time_left.is_over:
         return False
     found = coarse(one.pricing, one.training)
     return found is not None and found.step_ns < step_ns

@@ -2,7 +2,7 @@
 
 from evenflow.cli.text.tune.nothing_text import needed_text
 from evenflow.errors import InputError
-from evenflow.tune.infeasible import Needed
+from evenflow.tune.answers.infeasible import Needed
 from evenflow.tune.tuned import Tuned
 from tests.tune.questions import question
 

@@ -61,6 +61,25 @@ def test_one_step_away(evenflow, folder):
     assert "one step away from #1" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("asked", "share"),
+    [((), 1), (("--explain", 2), 1), (("--neighbours",), 6 / 8), (("--neighbours", "--pareto"), 6 / 11)],
+)
+def test_the_ranking_leaves_time_for_what_is_asked_after_it(evenflow, monkeypatch, asked, share):
+    from evenflow.cli.verbs.tune import tune_command
+
+    limits = []
+
+    def told(question, **keywords):
+        limits.append(keywords["time_limit_s"])
+        return search(question, **{**keywords, "time_limit_s": 4})
+
+    search = tune_command.search
+    monkeypatch.setattr(tune_command, "search", told)
+    assert evenflow(*QUICK, *asked).exit_code == 0
+    assert limits == [pytest.approx(60 * share)]
+
+
 def test_what_would_fit_does(evenflow, folder):
     result = evenflow(*QUICK, "--memory", "600MB", "--json", "tune.json")
     assert result.exit_code == 3, result.output

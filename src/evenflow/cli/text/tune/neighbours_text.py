@@ -19,7 +19,10 @@ def neighbours_text(chosen: Candidate, found: Sequence[Neighbour]) -> str:
     header = [_("axis"), _("now"), _("then"), _("step ms"), _("more ms"), "%", _("peak GB"), _("with it")]
     table = aligned(header, rows, left={0, len(header) - 1})
     reasons = [line for one in found for line in _reason(one)]
-    return "\n".join([*wrapped(title, WIDTH), table, *reasons])
+    untried = ", ".join(f"{one.axis} {one.value}" for one in found if one.candidate is None and one.refusal is None)
+    if untried:
+        reasons += wrapped(_("not solved for, the time was over: {what}", what=untried), WIDTH)
+    return "\n".join([*wrapped(title, WIDTH), *([table] if rows else []), *reasons])
 
 
 def _row(chosen: Candidate, one: Neighbour) -> list[str] | None:

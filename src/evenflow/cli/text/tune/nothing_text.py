@@ -6,7 +6,7 @@ from evenflow.cli.text.display_width import wrapped
 from evenflow.cli.text.tables import round_up_megabytes
 from evenflow.cli.text.tune.explain_text import WIDTH, gigabytes
 from evenflow.language import _
-from evenflow.tune.infeasible import Needed
+from evenflow.tune.answers.infeasible import Needed
 from evenflow.tune.tuned import Tuned
 
 
@@ -38,5 +38,7 @@ def _sentences(tuned: Tuned, needed: Needed) -> Iterator[str]:
         yield _("nothing fits into less than {least} GB on each of them", least=gigabytes(needed.bytes_at_least))
     if needed.devices is not None:
         yield _("with as much memory it would fit on --gpus {devices}", devices=needed.devices)
-    if needed.memory_bytes is None and needed.devices is None:
+    if needed.memory_bytes is None and needed.devices is None and not needed.had_time:
+        yield _("what would do was not found in the time given")
+    elif needed.memory_bytes is None and needed.devices is None:
         yield _("neither more memory nor more devices were found that would do: change what is decided")

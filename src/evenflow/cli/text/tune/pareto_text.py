@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from evenflow.cli.text.display_width import wrapped
 from evenflow.cli.text.tables import aligned
 from evenflow.cli.text.tune.explain_text import WIDTH, gigabytes, ms
-from evenflow.language import _
+from evenflow.language import _, _n
 from evenflow.model import NONE
 from evenflow.tune.answers.explain import changes_between
 from evenflow.tune.answers.pareto import OnDevices, distance, peak_bytes
@@ -54,6 +54,13 @@ def distance_text(today: Candidate, found: Sequence[Candidate]) -> str:
         [_("changes"), _("step ms"), "%", _("configuration")],
         rows,
     )
+
+
+def untried_text(limits: Sequence[int], devices: Sequence[int]) -> str:
+    """Return the memory limits in bytes and the numbers of devices that there was no time for."""
+    what = [_("{size} GB of memory", size=gigabytes(limit)) for limit in limits]
+    what += [_n("1 device", "{count:,} devices", count=count) for count in devices]
+    return "\n".join(wrapped(_("not solved for, the time was over: {what}", what=", ".join(what)), WIDTH))
 
 
 def _table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -77,6 +77,12 @@ class AfterOptions:
             remedy = _("add --rows {rows}", rows=self.explain)
             raise InputError(value=self.explain, rule=rule, place=_EXPLAIN, remedy=remedy)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is solved after the ranking, in the order in which it is answered."""
+        asked = {"baseline": self.baseline_file is not None, "neighbours": self.neighbours, "pareto": self.pareto}
+        return tuple(name for name, is_asked in asked.items() if is_asked)
+
     def baseline(self) -> TargetFile | None:
         """Return what the user runs, of the framework that it is of.
 

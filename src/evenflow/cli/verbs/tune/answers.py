@@ -18,16 +18,28 @@ from evenflow.predict.training import Training
 from evenflow.targets.training_baseline import TrainingBaseline
 from evenflow.tune.answers.alone import solved
 from evenflow.tune.answers.explain import Difference, difference
+from evenflow.tune.answers.infeasible import Needed, needed
 from evenflow.tune.answers.neighbours import Neighbour, neighbours
 from evenflow.tune.answers.standing import Standing, standing
+from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.error import tied
-from evenflow.tune.infeasible import Needed, needed
 from evenflow.tune.tuned import Tuned
 
 _NEEDED_SECONDS = 20.0
+_LEAST_SECONDS = 1.0
+"""For what would do where nothing does, also where the time is over: it is all that the answer has."""
 _SECONDS = 1.0
 """Of a configuration that is solved for an answer."""
+_WEIGHTS = {"baseline": 1, "neighbours": 2, "pareto": 3}
+"""Parts of the time of what is asked after the ranking, in the order in which it is answered."""
+_RANKING = 6
+"""That of the ranking."""
+
+
+def ranking_share(asked: AfterOptions) -> float:
+    """Return the share of the time limit that the ranking has."""
+    return _RANKING / (_RANKING + sum(_WEIGHTS[name] for name in asked.names))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +48,7 @@ class Answers:
 
     tuned: Tuned
     asked: AfterOptions
-    time_limit_s: float
+    time_left: TimeLeft
     """For what is solved besides."""
     yours: TrainingBaseline | None = None
     """What the user runs."""
@@ -85,8 +97,9 @@ class Answers:
         """What would do where nothing is legal or fits; None where something does, or may."""
         if self.tuned.best is not None or isfinite(self.tuned.lower_bound_ns) or was_interrupted():
             return None
+        seconds = min(max(self.time_left.seconds, _LEAST_SECONDS), _NEEDED_SECONDS)
         with shown_step(_("looking for what would fit")):
-            return needed(self.tuned.question, time_limit_s=min(self.time_limit_s, _NEEDED_SECONDS))
+            return needed(self.tuned.question, TimeLeft.of(seconds))
 
     @cached_property
     def standing(self) -> Standing | None:
@@ -94,12 +107,12 @@ class Answers:
         if self.yours is None:
             return None
         with shown_step(_("ranking what you run")):
-            return standing(self.tuned, self.yours.training, self.yours.plan)
+            return standing(self.tuned, self.yours.training, self.yours.plan, self._share("baseline"))
 
     @cached_property
     def _fronts(self) -> Fronts:
         today = None if self.standing is None else self.standing.candidate
-        return Fronts(tuned=self.tuned, today=today, time_limit_s=self.time_limit_s)
+        return Fronts(tuned=self.tuned, today=today, time_left=self._share("pareto"))
 
     @cached_property
     def _explained(self) -> Difference | None:
@@ -111,17 +124,19 @@ class Answers:
 
     @cached_property
     def _neighbours(self) -> tuple[Neighbour, ...]:
-        """What is one step away from the first row, until a signal comes."""
-        best, found = self.tuned.best, []
+        """What is one step away from the first row."""
+        best, time_left = self.tuned.best, self._share("neighbours")
         assert best is not None
         with shown_step(_("looking one step away")):
-            for one in neighbours(best, self._solved):
-                found.append(one)
-                if was_interrupted():
-                    break
-        return tuple(found)
+            return tuple(neighbours(best, lambda training: self._solved(training, time_left), time_left))
 
-    def _solved(self, training: Training) -> Candidate | None:
+    def _share(self, name: str) -> TimeLeft:
+        """Return what is left for an answer, with those after it in mind."""
+        names = self.asked.names
+        later = names[names.index(name) :]
+        return self.time_left.share(_WEIGHTS[name] / sum(_WEIGHTS[each] for each in later))
+
+    def _solved(self, training: Training, time_left: TimeLeft) -> Candidate | None:
         """Return a configuration as the rows are solved, the one of the ranking where that is."""
         known = next((one for one in self.tuned.ranked if one.training == training and one.status is not None), None)
-        return known or solved(self.tuned.question, training, time_limit_s=_SECONDS)
+        return known or solved(self.tuned.question, training, time_limit_s=time_left.at_most(_SECONDS).seconds)

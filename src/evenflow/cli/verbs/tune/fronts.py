@@ -1,14 +1,13 @@
 """``--pareto``: the ranking against memory, devices and changes, solved for what it does not have yet."""
 
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isinf
 
 from evenflow.cli.shared.progress import shown_step
-from evenflow.cli.text.tune.pareto_text import devices_text, distance_text, memory_text
+from evenflow.cli.text.tune.pareto_text import devices_text, distance_text, memory_text, untried_text
 from evenflow.export.results.tune_answers import solved_fields
-from evenflow.interruption import was_interrupted
 from evenflow.language import _
 from evenflow.tune.answers.pareto import (
     OnDevices,
@@ -20,10 +19,14 @@ from evenflow.tune.answers.pareto import (
     on_devices,
     smaller_limits,
 )
+from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.candidate import Candidate
 from evenflow.tune.question import Question
 from evenflow.tune.search import search
 from evenflow.tune.tuned import Tuned
+
+_MEMORY_SHARE, _DEVICES_SHARE = 0.35, 0.8
+"""Shares of what is left for narrower memory, then for fewer devices where changes are counted too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,22 +36,27 @@ class Fronts:
     tuned: Tuned
     today: Candidate | None
     """What the user runs."""
-    time_limit_s: float
+    time_left: TimeLeft
     """For all that is solved besides."""
 
     def text(self) -> Iterator[str]:
         """Yield a table for each."""
-        yield memory_text(self._memory)
-        yield devices_text(self._devices, [one.devices for one in self._tried if one.best is None])
+        yield memory_text(by_memory(self.tuned, self._narrower))
+        devices = [one.devices for one in self._on_devices if one.best is None]
+        yield devices_text(by_devices(self._on_devices), devices)
         if self.today is not None:
             yield distance_text(self.today, self._changes)
+        limits, counts = self._untried
+        if limits or counts:
+            yield untried_text(limits, counts)
 
     def fields(self) -> dict[str, object]:
         """Return the fields of each."""
-        best = [one.best for one in self._devices if one.best is not None]
+        memory = by_memory(self.tuned, self._narrower)
+        devices = [one.best for one in by_devices(self._on_devices) if one.best is not None]
         found: dict[str, object] = {
-            "memory": [solved_fields(one) for one in self._memory],
-            "devices": [{"devices": one.training.degrees.devices, **solved_fields(one)} for one in best],
+            "memory": [solved_fields(one) for one in memory],
+            "devices": [{"devices": one.training.degrees.devices, **solved_fields(one)} for one in devices],
         }
         today = self.today
         if today is not None:
@@ -56,34 +64,48 @@ class Fronts:
         return found
 
     @cached_property
-    def _memory(self) -> list[Candidate]:
-        return by_memory(self.tuned, [self._answer(each) for each in smaller_limits(self.tuned)])
-
-    @property
-    def _devices(self) -> list[OnDevices]:
-        return by_devices(self._tried)
+    def _limits(self) -> Sequence[Question]:
+        return smaller_limits(self.tuned)
 
     @cached_property
-    def _tried(self) -> list[OnDevices]:
+    def _counts(self) -> Sequence[int]:
+        return device_counts(self.tuned.question)
+
+    @cached_property
+    def _narrower(self) -> list[Tuned]:
+        """The answers with less memory that there was time for."""
+        return self._answers(self._limits, self.time_left.share(_MEMORY_SHARE))
+
+    @cached_property
+    def _on_devices(self) -> list[OnDevices]:
+        """The answers on fewer devices that there was time for, behind that on all."""
         question = self.tuned.question
-        answers = [OnDevices(devices=question.devices, tuned=self.tuned)]
-        answers += [
-            OnDevices(devices=count, tuned=self._answer(on_devices(question, count)))
-            for count in device_counts(question)
-        ]
-        return answers
+        time_left = self.time_left.share(1.0 if self.today is None else _DEVICES_SHARE)
+        found = self._answers([on_devices(question, count) for count in self._counts], time_left)
+        return [OnDevices(devices=one.question.devices, tuned=one) for one in (self.tuned, *found)]
 
     @cached_property
     def _changes(self) -> list[Candidate]:
         assert self.today is not None
-        deadline = time.monotonic() + self._share_s
         with shown_step(_("counting changes")):
-            return by_distance(self.tuned, self.today, is_over=lambda: was_interrupted() or time.monotonic() > deadline)
+            return by_distance(self.tuned, self.today, is_over=lambda: self.time_left.is_over)
 
     @property
-    def _share_s(self) -> float:
-        return self.time_limit_s / 8
+    def _untried(self) -> tuple[list[int], list[int]]:
+        """The memory limits and the numbers of devices that there was no time for."""
+        limits = {one.question.memory_limit_bytes for one in self._narrower}
+        counts = {one.devices for one in self._on_devices}
+        left = [each.memory_limit_bytes for each in self._limits if each.memory_limit_bytes not in limits]
+        return left, [count for count in self._counts if count not in counts]
 
-    def _answer(self, question: Question) -> Tuned:
+    @staticmethod
+    def _answers(questions: Sequence[Question], time_left: TimeLeft) -> list[Tuned]:
+        """Return the answers to the questions that there is time for."""
+        found: list[Tuned] = []
         with shown_step(_("solving for less")):
-            return search(question, rows=1, time_limit_s=self._share_s)
+            for number, question in enumerate(questions):
+                if time_left.is_over:
+                    break
+                share = time_left.share(1 / (len(questions) - number))
+                found.append(search(question, rows=1, time_limit_s=share.seconds))
+        return [one for one in found if one.best is not None or isinf(one.lower_bound_ns)]

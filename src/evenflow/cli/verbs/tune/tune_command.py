@@ -15,13 +15,15 @@ from evenflow.cli.shared.training.training_options import options_given
 from evenflow.cli.text.tune.nothing_text import needed_text
 from evenflow.cli.text.tune.ranking_text import nothing_text, tune_text
 from evenflow.cli.verbs.tune.after_options import BASELINE
-from evenflow.cli.verbs.tune.answers import Answers
+from evenflow.cli.verbs.tune.answers import Answers, ranking_share
 from evenflow.cli.verbs.tune.tune_job import accelerator_file, tune_job
 from evenflow.cli.verbs.tune.tune_options import TuneOptions, tune_options
 from evenflow.draw.ranking_picture import ranking_svg
 from evenflow.export.results.json_text import finite
 from evenflow.export.results.tune_fields import TuneSetting, tune_fields
+from evenflow.interruption import answer_exists
 from evenflow.targets.training_baseline import read_training
+from evenflow.tune.answers.time_left import TimeLeft
 from evenflow.tune.search import search
 from evenflow.tune.tuned import Tuned
 
@@ -64,8 +66,11 @@ def tune(**keywords: Any) -> int:
     if file is not None:
         yours = read_training(file.target, file.text, str(file.path), job.question)
         print_notes(file, notes=yours.notes, unknown=yours.unknown)
+    time_left = TimeLeft.of(asked.time_limit)
     with shown_tuning() as progress:
-        found = search(job.question, rows=asked.rows, time_limit_s=asked.time_limit, progress=progress)
+        seconds = asked.time_limit * ranking_share(asked.after)
+        found = search(job.question, rows=asked.rows, time_limit_s=seconds, progress=progress)
+    answer_exists()  # a signal leaves the ranking, or that there is none, and ends what comes after it
     target = asked.target
     setting = TuneSetting(
         rows=asked.rows,
@@ -74,7 +79,7 @@ def tune(**keywords: Any) -> int:
         assumed=job.assumed,
         notes=job.notes,
     )
-    answers = Answers(tuned=found, asked=asked.after, time_limit_s=asked.time_limit, yours=yours)
+    answers = Answers(tuned=found, asked=asked.after, time_left=time_left, yours=yours)
     outputs.write_json(lambda: {**tune_fields(found, setting), **answers.fields()})
     if found.best is None:
         what_would_do = "" if answers.needed is None else needed_text(found, answers.needed)
