@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from evenflow.cluster.accelerators import Accelerator
 from evenflow.cluster.collectives import Collective, collective_ns
+from evenflow.cluster.data_sheets import accelerator_named
 from evenflow.cluster.logical_mesh import mesh_axis
 from evenflow.cluster.reached import Reached
 from evenflow.cluster.topology import Group, Spread, Topology, usual_links
@@ -98,11 +100,32 @@ def test_tokens_that_are_sent_once_to_each_node() -> None:
     def rate(copies: int) -> float:
         return NODES.axis(Group(size=32), Collective.ALL_TO_ALL, copies=copies).bandwidth_bytes_per_s
 
-    assert rate(0) == rate(1) == pytest.approx(31 / 24 * 5e9)  # 24 of 31 parts go over the card
+    card = NODES.rates(is_streamed=True)[1]
+    assert rate(1) == pytest.approx(31 / 24 * card)  # 24 of 31 parts go over the card
     # Of 8 copies, 6 would go to the three other nodes; each of these is missed by all with chance (3/4)**8.
-    assert rate(8) / rate(0) == pytest.approx(6 / (3 * (1 - 0.75**8)))
-    many = 10_000  # then the links, which pass on everything, limit it
-    assert rate(many) == pytest.approx(50e9)
+    assert rate(8) / rate(1) == pytest.approx(6 / (3 * (1 - 0.75**8)))
+
+
+@given(size=st.sampled_from([2, 4, 8]), copies=st.integers(1, 4))
+def test_tokens_that_are_sent_once_to_each_device_of_a_node(size: int, copies: int) -> None:
+    """Against every way that the copies of a token can be spread."""
+    axis = NODES.axis(Group(size=size), Collective.ALL_TO_ALL, copies=copies)
+    ways = list(product(range(size), repeat=copies))
+    devices = sum(len(set(way)) for way in ways) / len(ways)
+    assert axis.bandwidth_bytes_per_s == pytest.approx(50e9 * copies / devices)
+
+
+@given(share=st.floats(0.05, 1))
+def test_a_stream_of_transfers_reaches_no_less_and_not_all(share: float) -> None:
+    device = replace(DEVICE, reached=DEVICE.reached.changed({"network_share": share}))
+    topology = replace(NODES, accelerator=device)
+    usual, streamed = (topology.rates(is_streamed=each)[1] for each in (False, True))
+    assert usual <= streamed <= max(usual, 9.6e9)
+
+
+def test_streams_reach_what_was_measured_on_the_cards_of_hopper_nodes() -> None:
+    hopper = Topology(accelerator=accelerator_named("h100"), domain_devices=8)
+    assert hopper.rates(is_streamed=True)[1] == pytest.approx(43.5e9, rel=0.01)
 
 
 def test_a_rack_of_72_is_given_in_parts_of_64() -> None:

@@ -18,6 +18,12 @@ _MESSAGE = 1 / 6
 nodes take 40, 60 and 100 us on 2, 4 and 8 devices beside their bytes, which is 30 us and 5 us for each message."""
 _NETWORK_MESSAGE = 1 / 3
 """The same between domains; the tables by which NCCL chooses have more than twice the latency there."""
+_STREAMED = 1.8
+"""How much more of the network transfers reach that keep it busy than collectives for which a step waits, and which
+wait for the slowest device: kernels that pass on tokens reach 43.5 of the 50 GB/s of a card, 0.87 of it, where steps
+take as long as with 0.48. [DeepEP V1, on 32 H800: 58 GB/s, a fourth of which stays on its node]"""
+_MOST = 0.96
+"""Most of a card that is reached: 46 to 48 of 50 GB/s in tests of NCCL. [NVIDIA/nccl-tests, issue 290]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,29 +80,30 @@ class Topology:
         """Return how the groups lie in domains."""
         return _spread(group, self.placed_devices)
 
-    def axis(self, group: Group, collective: Collective, *, copies: int = 0) -> MeshAxis:
+    def axis(self, group: Group, collective: Collective, *, copies: int = 0, is_streamed: bool = False) -> MeshAxis:
         """Return the group as `collective_ns` takes it: its bandwidth for this collective, and its latencies.
 
         Inside a domain a ring runs at the links' rate. Across domains each member has a network card of its own, and as
         many rings run as the domain with the fewest members has, so the links see what the cards of all of them carry.
         Of an all-to-all a device sends what is for its own domain over the links, and the rest over its card, at once.
         With `copies`, each number goes to as many members, but once to each of their domains, where the links spread
-        it. [DeepSeek-V3, arXiv:2412.19437, section 3.2.2]
+        it, and once to each of them, also where they are the place of several copies. [DeepSeek-V3, arXiv:2412.19437,
+        section 3.2.2; DeepEP] `is_streamed`: collectives of this kind follow each other all the time, as those of fully
+        sharded training do and those with `copies`.
         """
         device, reached = self.accelerator, self.accelerator.reached
-        link, network = self.rates()
+        link, network = self.rates(is_streamed=is_streamed or bool(copies))
         spread = self.spread(group)
         bandwidth = link
-        if spread.domains > 1:
-            if collective is Collective.ALL_TO_ALL:
-                inside, outside = spread.fewest - 1.0, float(group.size - spread.fewest)
-                if copies:  # where loads are equal, a number misses a domain with the same chance for every copy
-                    share = spread.fewest / group.size
-                    outside *= min(1.0, (1 - (1 - share) ** copies) / (share * copies))
-                    inside = group.size - 1.0
+        if collective is Collective.ALL_TO_ALL:
+            inside, outside = spread.fewest - 1.0, float(group.size - spread.fewest)
+            if copies:
+                inside = (group.size - 1) * _once(1 / group.size, copies)
+                outside *= _once(spread.fewest / group.size, copies)
+            if inside or outside:
                 bandwidth = (group.size - 1) / max(inside / link, outside / network)
-            else:
-                bandwidth = min(link, spread.fewest * network)
+        elif spread.domains > 1:
+            bandwidth = min(link, spread.fewest * network)
         return MeshAxis(
             size=group.size,
             bandwidth_bytes_per_s=max(1, round(bandwidth)),
@@ -118,11 +125,21 @@ class Topology:
         is_inside = bool(((sender + places) // domain == (receiver + places) // domain).all())
         return self.accelerator.reached.latency_ns + size_bytes / (link if is_inside else network) * 1e9
 
-    def rates(self) -> tuple[float, float]:
-        """Bytes per second that one device reaches inside of a domain, and across."""
+    def rates(self, *, is_streamed: bool = False) -> tuple[float, float]:
+        """Bytes per second that one device reaches inside of a domain, and across: more in a stream of transfers."""
         device, reached = self.accelerator, self.accelerator.reached
-        link = device.link_bytes_per_s * reached.link_share
-        return link, min(link, device.network_bytes_per_s * reached.network_share)
+        link, share = device.link_bytes_per_s * reached.link_share, reached.network_share
+        if is_streamed:
+            share = max(share, min(_STREAMED * share, _MOST))
+        return link, min(link, device.network_bytes_per_s * share)
+
+
+def _once(share: float, copies: int) -> float:
+    """Return what is sent to a `share` of a group for each copy that would be: one, where any of them goes there.
+
+    Where loads are equal, a number misses that part of the group with the same chance for every copy.
+    """
+    return min(1.0, (1 - (1 - share) ** copies) / (share * copies))
 
 
 def usual_links(accelerator: Accelerator) -> tuple[Link, Link]:

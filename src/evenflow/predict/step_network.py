@@ -185,10 +185,11 @@ def exchanges_ns(training: Training, topology: Topology, parameters: Parameters)
         if group.size == 1:
             continue
         if gathers:
-            size = round(HALF * count)
-            gather += collective_ns(topology.axis(group, Collective.ALL_GATHER), Collective.ALL_GATHER, size)
+            axis = topology.axis(group, Collective.ALL_GATHER, is_streamed=True)
+            gather += collective_ns(axis, Collective.ALL_GATHER, round(HALF * count))
+        axis = topology.axis(group, Collective.REDUCE_SCATTER, is_streamed=True)
         size = round(training.software.reduced_bytes * count)
-        reduce += collective_ns(topology.axis(group, Collective.REDUCE_SCATTER), Collective.REDUCE_SCATTER, size)
+        reduce += collective_ns(axis, Collective.REDUCE_SCATTER, size)
     return gather, reduce
 
 

@@ -48,3 +48,15 @@ def test_tokens_for_experts_of_other_nodes_are_assumed_to_be_sent_once() -> None
     assert "overlap_flags" not in [assumption.field for assumption in inside.assumed]
     assert not training_of(inside)[0].software.sends_tokens_once
     assert not training_of(completed(replace(RUN, overlap_flags="alltoall")))[0].software.sends_tokens_once
+
+
+def test_what_is_fully_sharded_is_reduced_in_16_bits_by_megatron_alone() -> None:
+    sharded = replace(RUN, pp=1, vpp=1, ep=8, precision="bf16", zero="fsdp")
+
+    def reduced_bytes(flags: str, zero: str = "fsdp") -> int:
+        run = completed(replace(sharded, overlap_flags=flags, zero=zero))
+        return training_of(run)[0].software.reduced_bytes
+
+    assert reduced_bytes("ddp.overlap_grad_reduce=True") == 2
+    assert reduced_bytes("compile") == 4
+    assert reduced_bytes("ddp.overlap_grad_reduce=True", "distopt") == 4

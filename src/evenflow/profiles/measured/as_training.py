@@ -88,6 +88,7 @@ def training_of(run: MeasuredRun) -> tuple[Training, Topology]:
         overlaps_pipeline=not old,
         overlaps_experts="overlap_moe_expert_parallel_comm=True" in flags,
         gathered_bytes=1 if "FP8_PARAM_GATHER=True" in flags else 2,
+        reduced_bytes=2 if is_shared and is_megatron else usual.reduced_bytes,  # as Megatron-FSDP's guide recommends
         sends_tokens_once=any(name in flags for name in ("deepep", "hybridep")),
     )
     detail = run.recompute_detail or ""
