@@ -46,7 +46,7 @@ export interface TimelineHead {
   rank_starts: number[];
   columns: Record<string, { offset: number; bytes: number }>;
   decision: { text: string }[];
-  run: { title: string; note: string; text: string }[];
+  run: { title: string; what: string; note: string; text: string }[];
   plan: number | null;
 }
 

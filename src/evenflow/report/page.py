@@ -104,7 +104,8 @@ def _timeline(shown: Shown, index: int, vocabulary: Vocabulary) -> Iterator[str]
 
 def _run_block(block: RunBlock) -> str:
     note = f'<p class="note">{_text(block.note)}</p>' if block.note else ""
-    return f'<div class="run"><h4>{_text(block.title)}</h4>{note}<pre><code>{_text(block.text)}</code></pre></div>'
+    title = f"{block.title}: {block.what}" if block.what else block.title
+    return f'<div class="run"><h4>{_text(title)}</h4>{note}<pre><code>{_text(block.text)}</code></pre></div>'
 
 
 def _ranks(shown: Shown, vocabulary: Vocabulary) -> Iterator[str]:

@@ -45,10 +45,12 @@ class RunBlock:
     """What to copy to run a plan."""
 
     title: str
-    """The framework."""
+    """The framework, with its version; blocks of one framework follow each other."""
     text: str
+    what: str = ""
+    """What the text is and where it goes."""
     note: str = ""
-    """What the framework loses, or what the text goes into."""
+    """What the framework loses, and what must be known beside."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -57,7 +57,9 @@ def _table() -> dict[str, str]:
 def _viewer() -> dict[str, str]:
     """Return what is said of an action that is pointed at, and of the picture."""
     return {
-        "viewer_label": _("Timeline and memory of {name}. Zoom with W and S, move with A and D, choose with the arrows."),
+        "viewer_label": _(
+            "Timeline and memory of {name}. Zoom with W and S, move with A and D, choose with the arrows."
+        ),
         "action": _("{action} of microbatch {microbatch} on rank {rank}"),
         "action_of_chunk": _("{action} of microbatch {microbatch}, chunk {chunk}, on rank {rank}"),
         "part": _("part of the sequence"),

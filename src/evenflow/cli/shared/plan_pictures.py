@@ -7,6 +7,7 @@ from evenflow.baselines.named_plans import NamedPlan
 from evenflow.draw import comparison_svg, timeline_svg
 from evenflow.draw.side_by_side_picture import side_by_side_svg
 from evenflow.draw.vocabulary import Vocabulary
+from evenflow.report.shown import RunBlock
 
 
 def plan_svg(plan: NamedPlan, *, memory_limit_bytes: int | None, vocabulary: Vocabulary = Vocabulary.OURS) -> str:
@@ -41,10 +42,16 @@ def plans_html(
     *,
     memory_limit_bytes: int | None,
     files: Sequence[str | None] = (),
+    decision: Sequence[str] = (),
+    run: Sequence[RunBlock] = (),
     vocabulary: Vocabulary = Vocabulary.OURS,
 ) -> str:
-    """Return the report of plans of one network; `files` are the plan files that it carries, of the first plans."""
+    """Return the report of plans of one network; `files` are the plan files that it carries, of the first plans.
+
+    `decision` and `run` are of the first plan: sentences for who decides, and what to copy to run it.
+    """
     from evenflow.report import report_html, shown_simulation
+    from evenflow.report.shown import Advice
 
     carried = [*files, *[None] * (len(plans) - len(files))]
     shown = [
@@ -54,6 +61,8 @@ def plans_html(
             memory_limit_bytes=memory_limit_bytes,
             certificate=plan.certificate,
             plan=file,
+            decision=[Advice(text=sentence) for sentence in decision] if plan is plans[0] else (),
+            run=run if plan is plans[0] else (),
             vocabulary=vocabulary,
         )
         for plan, file in zip(plans, carried, strict=True)

@@ -1,6 +1,5 @@
 """The verb ``evenflow export``."""
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,17 +10,17 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.targets import target_options
 from evenflow.cli.shared.targets.export_fields import fitted_fields, written_fields
-from evenflow.cli.shared.targets.fitted_plan import FittedPlan, fit_plan, read_planned
+from evenflow.cli.shared.targets.fitted_plan import fit_plan, read_planned
 from evenflow.cli.shared.targets.target_text import (
     answer_text,
     over_limit_text,
-    pipeline_alone_note,
+    written_for,
     written_text,
 )
 from evenflow.errors import InputError
 from evenflow.language import _
 from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees
-from evenflow.targets.target import Piece, Target, Written
+from evenflow.targets.target import Piece, Target
 
 _COMMENTED = ("shell", "yaml", "toml", "python")
 """Syntaxes in which a first line may be a comment."""
@@ -87,7 +86,7 @@ def export(
     if found.is_over and not over_limit:
         click.echo(over_limit_text(found, target, version), err=True)
         return INFEASIBLE
-    written = _written(found, planned.degrees, target, version)
+    written = written_for(found.plan, planned.degrees, target, version)
     files = [piece for piece in written.pieces if piece.file_name and output_folder is not None]
     pieces = Outputs(
         {_option(piece): (output_folder or Path()) / piece.file_name for piece in files},
@@ -123,18 +122,6 @@ def _refused(missing: MissingDegrees, target: Target, *, place: str) -> InputErr
         place=place,
         remedy=remedy,
     )
-
-
-def _written(
-    found: FittedPlan, degrees: PlannedDegrees | MissingDegrees | None, target: Target, version: str
-) -> Written:
-    """Return the plan in the framework's configuration, with what stages of several devices do where it has a place."""
-    if isinstance(degrees, PlannedDegrees) and target.write_degrees is not None:
-        return target.write_degrees(found.plan, degrees, version)
-    written = target.write(found.plan, version)
-    if degrees is None:
-        return written
-    return replace(written, notes=(*written.notes, pipeline_alone_note(target)))
 
 
 def _option(piece: Piece) -> str:

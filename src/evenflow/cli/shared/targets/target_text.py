@@ -1,5 +1,7 @@
 """A plan as a framework takes it: what to paste, what it needs beside, what is exact and what is lost."""
 
+from dataclasses import replace
+
 import click
 
 from evenflow.cli.shared.targets.fitted_plan import FittedPlan
@@ -7,6 +9,7 @@ from evenflow.cli.text.tables import headline, memory_note
 from evenflow.errors import InputError
 from evenflow.language import _, looked_up
 from evenflow.model import Plan
+from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees
 from evenflow.targets import registry
 from evenflow.targets.fitting import Fitted
 from evenflow.targets.target import Piece, Target, Written
@@ -18,14 +21,24 @@ _SHOWN_LINES, _SHOWN_OF_LINE = 2, 100
 """Lines that are printed of a longer one, and characters of each."""
 
 
+def written_for(plan: Plan, degrees: PlannedDegrees | MissingDegrees | None, target: Target, version: str) -> Written:
+    """Return a plan in the framework's configuration, with what stages of several devices do where it has a place."""
+    if isinstance(degrees, PlannedDegrees) and target.write_degrees is not None:
+        return target.write_degrees(plan, degrees, version)
+    written = target.write(plan, version)
+    if degrees is None:
+        return written
+    return replace(written, notes=(*written.notes, pipeline_alone_note(target)))
+
+
 def written_text(written: Written) -> str:
     """Return every piece under its title, then environment variables and notes."""
-    parts = [_("{title}:", title=piece.title) + f"\n{_shown(piece)}" for piece in written.pieces]
+    parts = [_("{title}:", title=piece.title) + f"\n{shown_piece(piece)}" for piece in written.pieces]
     notes = "\n".join(_("note: {note}", note=note) for note in written.notes)
     return "\n\n".join(filter(None, (*parts, environment_text(written), notes)))
 
 
-def _shown(piece: Piece) -> str:
+def shown_piece(piece: Piece) -> str:
     """Return the text of a piece; of a long order of work, which nobody reads or pastes, how it begins."""
     if piece.syntax != "csv" or len(piece.text) <= _LONGEST_ORDER:
         return piece.text.rstrip()
@@ -56,7 +69,7 @@ def environment_text(written: Written) -> str:
 def beside_text(written: Written) -> str:
     """Return what a plan needs beside a file that has it: its order of work, environment variables; or nothing."""
     orders = [
-        _("{file}, {title}:", file=piece.file_name, title=piece.title) + f"\n{_shown(piece)}"
+        _("{file}, {title}:", file=piece.file_name, title=piece.title) + f"\n{shown_piece(piece)}"
         for piece in written.pieces
         if piece.syntax == "csv"
     ]

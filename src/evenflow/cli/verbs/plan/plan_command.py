@@ -11,7 +11,7 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.layers_per_rank import LAYERS_PER_RANK
 from evenflow.cli.shared.message_options import message_options
-from evenflow.cli.shared.plan_pictures import plan_svg, plans_html
+from evenflow.cli.shared.plan_pictures import plan_svg
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.shared.targets import target_options
 from evenflow.cli.shared.targets.target_text import block_text
@@ -24,6 +24,7 @@ from evenflow.cli.text.tables import binding_note
 from evenflow.cli.verbs.plan.given_model import read_model
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, plan_job, solve_job
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
+from evenflow.cli.verbs.plan.plan_report import plan_page
 from evenflow.export.results.best_fields import best_fields, elsewhere_fields, neighbour_fields
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.results.degrees_fields import kept_degrees
@@ -136,13 +137,13 @@ def plan(**keywords: Any) -> int:
     with shown_progress(quiet=asked.quiet) as progress:
         answer = solve_job(job, progress)
     try:
-        _write(answer, job, outputs)
+        _write(answer, job, outputs, quiet=asked.quiet)
     finally:  # a file that fails does not take the plan with it
         _print(answer, job, outputs, quiet=asked.quiet)
     return status_code(answer.outcome.status)
 
 
-def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
+def _write(answer: Answer, job: PlanJob, outputs: Outputs, *, quiet: bool) -> None:
     """Write the files that were asked for; without a plan only the JSON."""
     outcome = answer.outcome
     outputs.write_json(lambda: _fields(answer, job))
@@ -156,8 +157,8 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs) -> None:
         return NamedPlan(name=RECOMMENDED, simulation=simulation, certificate=certificate)
 
     def page() -> str:
-        files = [format_object(_fields(answer, job))]
-        return plans_html([named(outcome.certificate())], memory_limit_bytes=limit, files=files)
+        file = format_object(_fields(answer, job))
+        return plan_page(outcome, named(outcome.certificate()), job, file=file, quiet=quiet)
 
     outputs.write("--svg", lambda: plan_svg(named(outcome.certificate().splitlines()[0]), memory_limit_bytes=limit))
     outputs.write("--html", page)

@@ -1,0 +1,62 @@
+"""What to copy to run a plan in every framework that runs it, or something near, with what that loses."""
+
+import time
+from collections.abc import Iterator
+
+from evenflow.cli.shared.targets.fitted_plan import FittedPlan, fit_plan
+from evenflow.cli.shared.targets.target_text import shown_piece, written_for
+from evenflow.errors import InputError
+from evenflow.interruption import was_interrupted
+from evenflow.language import _, joined
+from evenflow.profiles.plan_degrees import MissingDegrees
+from evenflow.profiles.plan_file import PlanFile
+from evenflow.report.shown import RunBlock
+from evenflow.targets.registry import all_targets
+from evenflow.targets.target import Target
+
+_TARGET_SECONDS = 1.5
+"""Most seconds for the plan that a framework runs instead."""
+
+
+def run_blocks(planned: PlanFile, *, first: Target | None = None, time_limit_s: float = 10.0) -> list[RunBlock]:
+    """Return blocks of the frameworks that run the plan as it is, then of others; `first` before all.
+
+    A framework that runs nothing near it, or for which the time did not suffice, has none.
+    """
+    began = time.monotonic()
+    targets = sorted(all_targets().values(), key=lambda one: (one is not first, not one.can_run(planned.plan)))
+    blocks: list[RunBlock] = []
+    for target in targets:
+        left_s = time_limit_s - (time.monotonic() - began)
+        if was_interrupted() or (left_s <= 0 and not target.can_run(planned.plan)):
+            break
+        if isinstance(planned.degrees, MissingDegrees) and target.write_degrees is not None:
+            continue
+        version = target.versions[-1]
+        try:
+            found = fit_plan(planned, target, version, time_limit_s=max(0.1, min(_TARGET_SECONDS, left_s)))
+            blocks += _blocks(found, planned, target, version)
+        except InputError:  # it runs nothing of the kind
+            continue
+    return blocks
+
+
+def _blocks(found: FittedPlan, planned: PlanFile, target: Target, version: str) -> Iterator[RunBlock]:
+    written = written_for(found.plan, planned.degrees, target, version)
+    note = joined([_loss(found, target), *written.notes])
+    title = f"{target.title} {version}"
+    for piece in written.pieces:
+        yield RunBlock(title=title, what=piece.title, text=shown_piece(piece).rstrip() + "\n", note=note)
+    if written.environment:
+        settings = "".join(f"export {name}={value}\n" for name, value in written.environment.items())
+        yield RunBlock(title=title, what=_("environment variables"), text=settings, note=note)
+
+
+def _loss(found: FittedPlan, target: Target) -> str:
+    """Return what the framework loses, as one sentence."""
+    if found.fitted is None or not found.fitted.losses:
+        return _("runs the plan as it is")
+    losses = joined([loss.sentence for loss in found.fitted.losses])
+    if found.is_over:
+        return _("{losses}; over the memory limit", losses=losses)
+    return losses

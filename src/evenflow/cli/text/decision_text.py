@@ -1,0 +1,108 @@
+"""What a plan means for who decides: which limits bind, and what more or less memory would change."""
+
+from collections.abc import Iterator
+
+from evenflow.cli.text.tables import binding_note
+from evenflow.language import _
+from evenflow.solve import Outcome
+from evenflow.solve.sensitivity import LimitWorth, Sensitivity
+from evenflow.units import GIGABYTE, milliseconds
+
+_EQUAL_SHARE = 5e-6
+"""Share of the step below which two steps are equal: solvers end within a few millionths."""
+
+
+def decision_sentences(outcome: Outcome, worth: Sensitivity | None) -> list[str]:
+    """Return sentences on the memory of a plan, the most important first; none where no limit was checked."""
+    sentences = [binding_note(outcome)]
+    if worth is not None:
+        for one in worth.limits:
+            sentences += [_with_limit(one, worth), _price(one, worth)]
+        sentences += _with_ranks(worth)
+    return [sentence for sentence in sentences if sentence]
+
+
+def _with_limit(one: LimitWorth, worth: Sensitivity) -> str:
+    more = one.limit_bytes > worth.limit_bytes
+    change = _gigabytes(abs(one.limit_bytes - worth.limit_bytes))
+    with_change = (
+        _("with {change} more on every rank", change=change)
+        if more
+        else _("with {change} less on every rank", change=change)
+    )
+    if not one.fits:
+        return _("{with_change} no plan would fit", with_change=with_change)
+    if one.step_ns is None:
+        return _("{with_change} no plan was found in the time given", with_change=with_change)
+    return _(
+        "{with_change} a step would take {difference}{proof}",
+        with_change=with_change,
+        difference=_difference(one.step_ns, worth.step_ns),
+        proof=_proof(one.step_ns, one.lower_bound_ns),
+    )
+
+
+def _price(one: LimitWorth, worth: Sensitivity) -> str:
+    """Return what a millisecond costs in memory; empty where that much more memory gives none."""
+    if one.step_ns is None or one.step_ns >= worth.step_ns or _is_equal(one.step_ns, worth.step_ns):
+        return ""
+    gained_ns, more_bytes = worth.step_ns - one.step_ns, one.limit_bytes - worth.limit_bytes
+    return _(
+        "that is {rate} per GB; a step that is 1 ms shorter costs about {price} on every rank",
+        rate=_duration(gained_ns * GIGABYTE / more_bytes),
+        price=_gigabytes(more_bytes / milliseconds(gained_ns)),
+    )
+
+
+def _with_ranks(worth: Sensitivity) -> Iterator[str]:
+    for one in worth.ranks:
+        values = {"rank": one.rank, "more": _gigabytes(one.more_bytes)}
+        if one.step_ns >= worth.step_ns or _is_equal(one.step_ns, worth.step_ns):
+            proof = _proof(min(one.step_ns, worth.step_ns), one.lower_bound_ns) or _(" (proven)")
+            yield _("rank {rank} alone with {more} more: no shorter step{proof}", proof=proof, **values)
+            continue
+        saved_ns = worth.step_ns - one.step_ns
+        yield _(
+            "rank {rank} alone with {more} more: {saved} less, {rate} per GB{proof}",
+            saved=_duration(saved_ns),
+            rate=_duration(saved_ns * GIGABYTE / one.more_bytes),
+            proof=_proof(one.step_ns, one.lower_bound_ns),
+            **values,
+        )
+    left = len(worth.binding) - len(worth.ranks)
+    if left:
+        yield _("the time did not suffice for {count} more of the ranks whose limit binds", count=left)
+
+
+def _difference(step_ns: int, before_ns: int) -> str:
+    if _is_equal(step_ns, before_ns):
+        return _("as long, {step}", step=_duration(step_ns))
+    saved_ns = before_ns - step_ns
+    values = {
+        "step": _duration(step_ns),
+        "change": _duration(abs(saved_ns)),
+        "percent": 100 * abs(saved_ns) / before_ns,
+    }
+    if saved_ns > 0:
+        return _("{step}, {change} less ({percent:.2f} %)", **values)
+    return _("{step}, {change} more ({percent:.2f} %)", **values)
+
+
+def _proof(step_ns: int, lower_bound_ns: int) -> str:
+    """Return what is known where a step is not proven to be the shortest."""
+    if _is_equal(step_ns, lower_bound_ns):
+        return ""
+    return _("; not less than {bound}", bound=_duration(lower_bound_ns))
+
+
+def _is_equal(one_ns: float, other_ns: float) -> bool:
+    return abs(one_ns - other_ns) <= _EQUAL_SHARE * max(one_ns, other_ns)
+
+
+def _duration(time_ns: float) -> str:
+    value = time_ns / 1e6
+    return f"{value:,.1f} ms" if value >= 100 else f"{value:,.3g} ms"
+
+
+def _gigabytes(size_bytes: float) -> str:
+    return f"{size_bytes / GIGABYTE:,.3g} GB"
