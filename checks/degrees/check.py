@@ -1,6 +1,6 @@
 """Do frameworks build the degrees that evenflow tune proposes? Run by `make check-degrees`.
 
-For a dense model and a mixture of experts, each with the winner of a small search and random legal configurations: the
+For dense models and a mixture of experts, each with the winner of a small search and random legal configurations: the
 degrees are written for the framework, and its own code, in an environment of its own (`build_*.py`), makes devices and
 layers of them. Parameters, meshes and copies must be those that evenflow predicts. Then degrees are spoiled on purpose:
 each must be found by evenflow's rules and by the package.
@@ -42,6 +42,8 @@ HERE = Path(__file__).resolve().parent
 DENSE = Transformer(
     hidden=256, layers=8, heads=16, kv_heads=8, head_dim=16, ffn=512, vocabulary=1000, gated=True, tied=False
 )
+FEW_KEYS = replace(DENSE, kv_heads=2)
+"""Fewer heads of keys and values than tensor-parallel devices."""
 MIXTURE = replace(DENSE, experts=Experts(count=8, active=2, ffn=128, shared_ffn=0))
 DEVICES = 16
 CASES = 80
@@ -87,7 +89,7 @@ def compared(
     fault: Callable[[Case, dict[str, Any]], str],
 ) -> list[str]:
     """Return what differs between configurations and what the package makes of them."""
-    cases = [each for model in (DENSE, MIXTURE) for each in cases_of(target, version, model)]
+    cases = [each for model in (DENSE, FEW_KEYS, MIXTURE) for each in cases_of(target, version, model)]
     texts = json.dumps([case_of(target, version, case) for case in cases])
     run = subprocess.run([python, HERE / script], input=texts, stdout=subprocess.PIPE, text=True, check=True)
     results = json.loads(run.stdout.splitlines()[-1])

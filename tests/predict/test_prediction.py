@@ -238,3 +238,21 @@ def test_families_by_name(schedule: str) -> None:
     found = predict(named, NODES)
     assert found.simulation.plan.schedule == schedule
     assert exposed(found, BUBBLE) > 0
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2, 4, 8])
+def test_heads_of_keys_and_values_are_split_though_there_are_fewer_than_devices(kv_heads: int) -> None:
+    """Then all devices gather what each has computed, for nobody has a whole head."""
+    model = transformer(kv_heads=kv_heads)
+    matrices = 2 * 512 * 512 + 2 * 512 * kv_heads * 64 + 2 * 512 * 2048 * (1.5 if model.gated else 1)
+    one, split = (training(Degrees(tensor=tensor), model=model) for tensor in (1, 8))
+    whole, part = (layer_parameters(each, has_experts=False).dense for each in (one, split))
+    assert (whole - part) / matrices == pytest.approx(7 / 8, rel=0.01)
+    axis = NODES.axis(Group(size=8), Collective.ALL_GATHER)
+    width = (8 + 2 * kv_heads) * 64
+    once = collective_ns(axis, Collective.ALL_GATHER, 2 * 256 * width)
+    again = collective_ns(axis, Collective.REDUCE_SCATTER, 2 * 256 * width)
+    enough = predict(training(Degrees(tensor=8), model=transformer(kv_heads=8)), NODES)
+    more = exposed(predict(split, NODES), Spent.TENSOR) - exposed(enough, Spent.TENSOR)
+    runs = 8 * split.microbatches
+    assert more == pytest.approx(runs * (once + again) if kv_heads < 8 else 0)

@@ -114,13 +114,32 @@ def _attention(training: Training, *, has_window: bool) -> Passes:
     queries = model.heads * model.head_dim / degrees.tensor
     keys = max(model.kv_heads / degrees.tensor, 1) * model.head_dim
     passes = _tensor_exchanges(training, "attention")
-    passes += _linear(training, here, queries + 2 * keys, model.hidden, "qkv")
+    width = (model.heads + 2 * model.kv_heads) * model.head_dim
+    passes += _linear(training, here, width / degrees.tensor, model.hidden, "qkv")
+    if model.kv_heads < degrees.tensor:
+        passes += _split_heads(training, width)
     passes += _norm(training, here * queries, bool(model.norms.queries))
     passes += _norm(training, here * keys, bool(model.norms.keys))
     passes += _rotary(training, here * (queries + keys))
     passes += _core(training, queries, queries, has_window=has_window)
     passes += _context_exchanges(training, 2 * keys)
     return passes + _linear(training, here, model.hidden, queries, "out")
+
+
+def _split_heads(training: Training, width: float) -> Passes:
+    """Return the exchange of heads of keys and values that several devices have a part of: all gather `width` numbers.
+
+    Each takes what it needs. [Megatron-LM, `Attention.get_query_key_value_tensors`]
+    """
+    size = HALF * tokens(training) * width
+
+    def exchange(collective: Collective) -> Exchange:
+        return Exchange(
+            spent=Spent.TENSOR, module="qkv", group=Group(size=training.degrees.tensor), collective=collective,
+            size_bytes=size,
+        )  # fmt: skip
+
+    return Passes((exchange(Collective.ALL_GATHER),), (exchange(Collective.REDUCE_SCATTER),))
 
 
 def _rotary(training: Training, numbers: float) -> Passes:

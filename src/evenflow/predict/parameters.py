@@ -87,9 +87,11 @@ def _attention(training: Training) -> float:
     latent = model.latent
     if latent is None:
         queries = heads * model.head_dim
-        keys = max(model.kv_heads / tensor, 1) * model.head_dim
+        keys = (
+            model.kv_heads / tensor * model.head_dim
+        )  # also of a part of a head: its device gets the rest from others
         small += (queries + 2 * keys if biases.queries else 0) + min(model.norms.queries, queries)
-        small += min(model.norms.keys, keys)
+        small += min(model.norms.keys, max(keys, model.head_dim))
         return hidden * (2 * queries + 2 * keys) + small
     width = latent.plain_dim + latent.rotary_dim
     narrow = hidden * heads * width

@@ -1,7 +1,8 @@
 """What Megatron-LM can split. [Megatron-LM: `validate_args`, `TransformerConfig`, `parallel_state`, `MoELayer`]
 
 Devices of a stage are shared by dense layers, tensor x context x data, and experts, expert tensor x expert x copies of
-experts; heads of keys and values are copied where there are fewer than tensor ranks. `check_training` holds both.
+experts; heads of keys and values are split where there are fewer than tensor ranks (not yet in 0.13.0).
+`check_training` holds both.
 """
 
 from evenflow.language import _
