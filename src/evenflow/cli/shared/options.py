@@ -114,6 +114,13 @@ HTML = click.option(
     metavar="FILE.html",
     help="Write a report for the browser: one file with timeline, memory and idle time by cause, and the plan itself.",
 )
+TRACE = click.option(
+    "--trace",
+    "trace_file",
+    type=FILE,
+    metavar="FILE",
+    help="Write timeline and memory as a Chrome trace, which Perfetto opens.",
+)
 
 
 def memory_limit(text: str | None) -> int | None:

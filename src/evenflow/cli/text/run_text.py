@@ -3,6 +3,7 @@
 from evenflow.cli.text.aa_text import audit_text
 from evenflow.cli.text.tables import aligned
 from evenflow.draw.measured_picture import measured_svg
+from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.language import _
 from evenflow.run.measure.comparison import Comparison
 from evenflow.run.values.run_job import RunJob
@@ -122,6 +123,19 @@ def measured_picture(job: RunJob, result: RunResult, comparison: Comparison) -> 
     """Return a picture of the measured step under the predicted one."""
     title = f"{result.model}, {job.plan.schedule}, {job.plan.num_ranks} ranks x {job.plan.num_chunks} chunks"
     return measured_svg(comparison.predicted, comparison.measured, title=title)
+
+
+def measured_trace(job: RunJob, comparison: Comparison) -> str:
+    """Return the predicted and the measured step as a Chrome trace."""
+    predicted = TracedStep(
+        name="predicted",
+        timeline=comparison.predicted,
+        plan=job.plan,
+        costs=comparison.costs,
+        memory_limit_bytes=job.memory_limit_bytes,
+    )
+    measured = TracedStep(name="measured", timeline=comparison.measured, plan=job.plan)
+    return chrome_trace([predicted, measured])
 
 
 def _bubble(timeline: Timeline, rank: int) -> int:

@@ -18,6 +18,7 @@ from evenflow.language import ENGLISH, _, speaking
 JSON = "--json"
 SVG = "--svg"
 HTML = "--html"
+TRACE = "--trace"
 _ACTIONS = re.compile(rb"(?:\d+[FBIW]\d+(?:,\d+[FBIW]\d+)*\n)+")
 """An order of work in the very form that evenflow writes."""
 _MOST_BYTES = 2**28
@@ -85,7 +86,8 @@ class Outputs:
         if option not in self._paths:
             return
         path = self._paths[option]
-        is_for_all = option in self._pictures or option == JSON  # in a picture the fonts decide, and programs read JSON
+        # In a picture the fonts decide, and programs read JSON.
+        is_for_all = option in self._pictures or option in (JSON, TRACE)
         with speaking(ENGLISH) if is_for_all else nullcontext():
             text = make_text()
         made = picture_content(path, text) if option in self._pictures else text

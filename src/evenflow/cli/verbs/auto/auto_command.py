@@ -25,6 +25,7 @@ from evenflow.cli.verbs.auto.fix_option import fix_option
 from evenflow.cli.verbs.auto.own_sizes import asked_sizes, search_note
 from evenflow.cluster import FEWEST_AXES, Dtype
 from evenflow.errors import InputError
+from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.auto_fields import AutoSetting, auto_fields
 from evenflow.language import _
@@ -124,6 +125,7 @@ from evenflow.cluster import Accelerator, Cluster
 )
 @options.JSON
 @click.option("--svg", "svg_file", type=options.FILE, metavar="FILE", help="Draw mesh, timeline and memory.")
+@options.TRACE
 @options.OVERWRITE
 def auto(
     model: str,
@@ -139,6 +141,7 @@ def auto(
     layer_file: Path | None,
     json_file: Path | None,
     svg_file: Path | None,
+    trace_file: Path | None,
     overwrite: bool,
     **asked: Any,
 ) -> int:
@@ -164,7 +167,7 @@ def auto(
     started, deadline = time.monotonic(), Deadline.after(time_limit)
     path = config_path(model)
     outputs = Outputs(
-        {"--json": json_file, "--output": layer_file, "--svg": svg_file},
+        {"--json": json_file, "--output": layer_file, "--svg": svg_file, "--trace": trace_file},
         inputs={
             "--model": Path(path),
             "--cluster": described.file,
@@ -285,6 +288,8 @@ def _answer(result: "AutoPlan", setting: AutoSetting, outputs: Outputs, *, secon
     outputs.write("--output", lambda: format_layer_file(replace(result.simulation.network, name=result.row.name)))
     title = f"{result.row.name} on {result.cluster.num_nodes}x{result.cluster.devices_per_node} devices"
     outputs.write("--svg", lambda: two_level_svg(result.simulation, result.cluster, result.stages, title=title))
+    traced = TracedStep.of(result.simulation, memory_limit_bytes=result.cluster.memory_bytes)
+    outputs.write("--trace", lambda: chrome_trace([traced]))
     text = auto_text(result, microbatch=setting.microbatch, sequence=setting.sequence, seconds=seconds)
     click.echo("\n\n".join(filter(None, (text, outputs.sentence))))
     return 0

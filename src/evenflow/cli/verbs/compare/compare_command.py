@@ -29,6 +29,7 @@ from evenflow.cli.text.plan_text import no_plan_text
 from evenflow.cli.text.tables import binding_note
 from evenflow.cli.verbs.compare.baseline import BASELINE, BASELINE_OF
 from evenflow.cli.verbs.compare.compare_options import CompareJob, CompareOptions, compare_job
+from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.comparison_fields import RECOMMENDED, comparison_fields
 from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.language import _
@@ -81,6 +82,7 @@ _ALL = picture_option("all")
     help="Folder that pictures are written to.",
 )
 @options.JSON
+@options.TRACE
 @options.OVERWRITE
 def compare(**keywords: Any) -> int:
     """Set the recommended plan beside naive ones and your own, in one table, a picture of each, and one of all.
@@ -105,7 +107,7 @@ def compare(**keywords: Any) -> int:
     yours = None if job.baseline is None else job.baseline.simulated(request.network, request.communication)
     others = [*([yours] if yours else []), *_others(asked, request, job.schedule)]
     outputs = Outputs(
-        {"--json": asked.json_file},
+        {"--json": asked.json_file, "--trace": asked.trace_file},
         pictures={
             picture_option(RECOMMENDED): asked.output_folder / RECOMMENDED_PICTURE,
             _ALL: asked.output_folder / COMPARISON_PICTURE,
@@ -132,10 +134,13 @@ def compare(**keywords: Any) -> int:
         click.echo(f"\n{RECOMMENDED}:\n{block}")
     fields = outcome_fields(outcome, request.sizes, schedule=job.schedule)
     outputs.write_json(lambda: comparison_fields(fields, others, limit))
+    traced = [TracedStep.of(plan.simulation, name=plan.name, memory_limit_bytes=limit) for plan in made]
+    outputs.write("--trace", lambda: chrome_trace(traced))
     _draw(made, outputs, limit)
     click.echo(
         _("\nwrote pictures to {output_folder}/", output_folder=asked.output_folder)
         + (_(", numbers to {json_file}", json_file=asked.json_file) if asked.json_file else "")
+        + (_(", timelines to {trace_file}", trace_file=asked.trace_file) if asked.trace_file else "")
     )
     return status_code(outcome.status)
 

@@ -25,6 +25,7 @@ from evenflow.cli.verbs.plan.given_model import read_model
 from evenflow.cli.verbs.plan.plan_job import Answer, PlanJob, plan_job, solve_job
 from evenflow.cli.verbs.plan.plan_options import PlanOptions
 from evenflow.cli.verbs.plan.plan_report import plan_page
+from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.best_fields import best_fields, elsewhere_fields, neighbour_fields
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.results.degrees_fields import kept_degrees
@@ -72,6 +73,7 @@ from evenflow.targets.mindformers.values import environment
 @options.JSON
 @options.SVG
 @options.HTML
+@options.TRACE
 @click.option(
     "--order",
     "order_file",
@@ -123,6 +125,7 @@ def plan(**keywords: Any) -> int:
             "--json": asked.json_file,
             "--svg": asked.svg_file,
             "--html": asked.html_file,
+            "--trace": asked.trace_file,
             "--order": asked.order_file,
             "--apply": None if job.applied_file is None else job.applied_file.beside("planned"),
         },
@@ -162,6 +165,8 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs, *, quiet: bool) -> No
 
     outputs.write("--svg", lambda: plan_svg(named(outcome.certificate().splitlines()[0]), memory_limit_bytes=limit))
     outputs.write("--html", page)
+    traced = TracedStep.of(simulation, memory_limit_bytes=outcome.memory_limit_bytes)
+    outputs.write("--trace", lambda: chrome_trace([traced]))
     outputs.write("--order", lambda: format_schedule(simulation.timeline.schedule))
     if applied is not None:
         outputs.write("--apply", lambda: applied.applied(simulation.plan), mark_first_line=True)

@@ -42,6 +42,7 @@ class PlanOptions:
     json_file: Path | None
     svg_file: Path | None
     html_file: Path | None
+    trace_file: Path | None
     order_file: Path | None
     applied_file: Path | None
     target: Target | None

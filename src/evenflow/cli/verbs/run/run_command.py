@@ -14,7 +14,7 @@ from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.numbers import Number
 from evenflow.cli.shared.torch_extra import torch_extra
 from evenflow.cli.text.aa_text import mismatch_text, verdict
-from evenflow.cli.text.run_text import comparison_text, measured_picture, step_line, verification_text
+from evenflow.cli.text.run_text import comparison_text, measured_picture, measured_trace, step_line, verification_text
 from evenflow.cli.verbs.run.rank_command import RankCommand
 from evenflow.cli.verbs.run.run_options import RunOptions
 from evenflow.cluster import Dtype
@@ -108,6 +108,7 @@ from evenflow.schedule import schedule_of
     metavar="FILE",
     help="Write start and end of every action, predicted and measured, as JSON.",
 )
+@options.TRACE
 @options.OVERWRITE
 @click.option(
     "--rank-timeout",
@@ -134,7 +135,12 @@ def run(**keywords: Any) -> int:
     """
     asked = RunOptions(**keywords)
     outputs = Outputs(
-        {"--json": asked.json_file, "--svg": asked.svg_file, "--timeline": asked.timeline_file},
+        {
+            "--json": asked.json_file,
+            "--svg": asked.svg_file,
+            "--timeline": asked.timeline_file,
+            "--trace": asked.trace_file,
+        },
         inputs={_("the plan file"): Path(asked.plan_file)},
         overwrite=asked.overwrite,
         measured_by="run",
@@ -172,6 +178,7 @@ def _answer(job: RunJob, result: RunResult, outputs: Outputs) -> int:
     comparison = compare(schedule_of(job.plan), result)
     outputs.write_json(lambda: run_fields(job, result, comparison))
     outputs.write("--timeline", lambda: format_object(timeline_fields(job, comparison)))
+    outputs.write("--trace", lambda: measured_trace(job, comparison))
     outputs.write("--svg", lambda: measured_picture(job, result, comparison))
     paragraphs = (comparison_text(job, result, comparison), outputs.sentence)
     click.echo("\n" + "\n\n".join(filter(None, paragraphs)))

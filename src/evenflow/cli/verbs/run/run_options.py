@@ -42,6 +42,7 @@ class RunOptions:
     inject_fault: tuple[str, ...]
     json_file: Path | None
     svg_file: Path | None
+    trace_file: Path | None
     timeline_file: Path | None
     overwrite: bool
     rank_timeout: float

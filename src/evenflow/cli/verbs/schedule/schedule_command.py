@@ -14,6 +14,7 @@ from evenflow.cli.text.schedule_text import checked_text, schedule_svg, shown_te
 from evenflow.cli.verbs.schedule.order_faults import explained
 from evenflow.cli.verbs.schedule.stage_times import StageTimes, stage_times
 from evenflow.errors import InputError, ScheduleError
+from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.schedule_fields import Formula, schedule_fields
 from evenflow.language import _
 from evenflow.model import Sizes
@@ -48,6 +49,7 @@ def schedule() -> None:
 @stage_times
 @options.JSON
 @options.SVG
+@options.TRACE
 @options.OVERWRITE
 def show(
     name: str,
@@ -59,6 +61,7 @@ def show(
     times: StageTimes,
     json_file: Path | None,
     svg_file: Path | None,
+    trace_file: Path | None,
     overwrite: bool,
 ) -> int:
     """Draw the schedule family NAME on equal stages, with its bubbles and live activations.
@@ -73,7 +76,7 @@ def show(
     family = family_name(name)
     num_chunks = chunk_count(family, chunks)
     _check_shown(2 * ranks * num_chunks * microbatches * sequence_splits, place=_("ranks x chunks x microbatches"))
-    outputs = Outputs({"--json": json_file, "--svg": svg_file}, overwrite=overwrite)
+    outputs = Outputs({"--json": json_file, "--svg": svg_file, "--trace": trace_file}, overwrite=overwrite)
     sizes = Sizes(
         num_ranks=ranks, num_chunks=num_chunks, num_microbatches=microbatches, sequence_splits=sequence_splits
     )
@@ -150,5 +153,6 @@ def _write(outputs: Outputs, simulation: Simulation, formula: Formula | None) ->
     """Write the files that were asked for, and say so."""
     outputs.write_json(lambda: schedule_fields(simulation, formula))
     outputs.write("--svg", lambda: schedule_svg(simulation))
+    outputs.write("--trace", lambda: chrome_trace([TracedStep.of(simulation)]))
     if outputs.sentence:
         click.echo(f"\n{outputs.sentence}")

@@ -15,6 +15,7 @@ from evenflow.cli.shared.plan_pictures import plan_svg, plans_html
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.plan_text import plan_text
 from evenflow.cli.verbs.simulate.given_plan import GivenPlan, read_files
+from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.json_text import format_object
 from evenflow.export.results.network_fields import network_fields
 from evenflow.export.results.plan_fields import simulation_fields
@@ -50,6 +51,7 @@ from evenflow.units import milliseconds
 @options.JSON
 @options.SVG
 @options.HTML
+@options.TRACE
 @options.OVERWRITE
 def simulate(
     files: tuple[str, ...],
@@ -58,6 +60,7 @@ def simulate(
     json_file: Path | None,
     svg_file: Path | None,
     html_file: Path | None,
+    trace_file: Path | None,
     overwrite: bool,
     **plan_options: Any,
 ) -> int:
@@ -82,7 +85,7 @@ def simulate(
     else:
         given.check_unused()
     outputs = Outputs(
-        {"--json": json_file, "--svg": svg_file, "--html": html_file},
+        {"--json": json_file, "--svg": svg_file, "--html": html_file, "--trace": trace_file},
         inputs={_("the input file {file}", file=file): Path(file) for file in files},
         overwrite=overwrite,
     )
@@ -107,6 +110,7 @@ def simulate(
     named = NamedPlan(name="simulated", simulation=simulation)
     outputs.write("--svg", lambda: plan_svg(named, memory_limit_bytes=limit))
     outputs.write("--html", lambda: plans_html([named], memory_limit_bytes=limit, files=[format_object(fields())]))
+    outputs.write("--trace", lambda: chrome_trace([TracedStep.of(simulation, memory_limit_bytes=limit)]))
     makespan = _("one step takes {step_ms:,.3f} ms", step_ms=milliseconds(simulation.makespan_ns))
     makespan = f"{makespan}; {choice}" if choice else makespan
     paragraphs = [

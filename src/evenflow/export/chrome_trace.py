@@ -1,0 +1,184 @@
+"""Timelines as a Chrome trace in JSON [Trace Event Format], which Perfetto opens: one process for each rank.
+
+A rank has a thread with its actions, with the recomputation inside a backward, and a counter of its memory. The actions
+of one microbatch are a chain of arrows along their dependencies: a flow whose name is `bind_id`, which comes in and
+goes out. Several steps, such as the plans of a comparison, are groups of processes on one time axis.
+
+Actions have an event where they begin and one where they end: of complete events (`X`) that begin at once Perfetto
+takes the longest first, and would turn around an arrow that leaves an action which takes no time.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenflow.model import Plan
+from evenflow.schedule import NUM_OPS, Op, Schedule
+from evenflow.simulate import Simulation, StageCosts, Timeline, memory_curve
+from evenflow.simulate.costs import Integers
+
+CATEGORIES = {Op.F: "forward", Op.B: "backward", Op.I: "input gradient", Op.W: "weight gradient"}
+RECOMPUTE = "recompute"
+"""Category of the slice at the beginning of a backward in which layers recompute."""
+_WORK = 1
+"""Thread of a rank's actions."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TracedStep:
+    """One step of a trace, with as much as is known of it beside its timeline."""
+
+    name: str = ""
+    """What the step is among several, such as "measured"."""
+    timeline: Timeline
+    plan: Plan | None = None
+    """The plan whose layers the stages hold."""
+    recompute_ns: Integers | None = None
+    """Time of the recomputation at the beginning of every action, shape [num_actions]."""
+    costs: StageCosts | None = None
+    """What the stages hold; None where memory is not known."""
+    memory_limit_bytes: int | None = None
+
+    @classmethod
+    def of(cls, simulation: Simulation, *, name: str = "", memory_limit_bytes: int | None = None) -> "TracedStep":
+        """Return the step of a plan that was simulated."""
+        return cls(
+            name=name,
+            timeline=simulation.timeline,
+            plan=simulation.plan,
+            recompute_ns=simulation.recompute_ns,
+            costs=simulation.costs if simulation.network.has_memory else None,
+            memory_limit_bytes=memory_limit_bytes,
+        )
+
+
+def chrome_trace(steps: Sequence[TracedStep]) -> str:
+    """Return the trace of `steps` as text; the same steps always give the same text.
+
+    Times are in microseconds with three digits behind the point: to the nanosecond.
+    """
+    events: list[str] = []
+    first_process = first_flow = 1
+    for step in steps:
+        schedule = step.timeline.schedule
+        events += _processes(step, first_process)
+        events += _actions(step, first_process, first_flow)
+        events += _memory(step, first_process)
+        first_process += schedule.num_ranks
+        first_flow += schedule.num_units
+    # One event in a line, and an end that leaves room for the mark of what evenflow writes.
+    return '{\n  "displayTimeUnit": "ns",\n  "traceEvents": [\n' + ",\n".join(events) + "\n]\n}\n"
+
+
+def _processes(step: TracedStep, first_process: int) -> Iterator[str]:
+    """Yield the names of processes and threads, and the places of the processes."""
+    group = f"{step.name}: " if step.name else ""
+    for rank in range(step.timeline.schedule.num_ranks):
+        process = first_process + rank
+        for about, arguments in (
+            ("process_name", {"name": f"{group}rank {rank}"}),
+            ("process_sort_index", {"sort_index": process}),
+        ):
+            yield _event(ph="M", pid=process, name=about, args=arguments)
+        yield _event(ph="M", pid=process, tid=_WORK, name="thread_name", args={"name": "work"})
+
+
+def _actions(step: TracedStep, first_process: int, first_flow: int) -> Iterator[str]:
+    """Yield begin and end of every action; causes stand before their effects, which matters where times are equal."""
+    timeline = step.timeline
+    schedule, graph = timeline.schedule, timeline.graph
+    sends = np.zeros(schedule.num_actions + 1, dtype=bool)
+    sends[graph.dependencies] = True
+    in_time = np.argsort(timeline.start_ns[graph.sequence], kind="stable")
+    indices = graph.sequence[in_time]
+    words = _Words(schedule, step.plan)
+    recomputed_ns = np.zeros(schedule.num_actions, dtype=np.int64) if step.recompute_ns is None else step.recompute_ns
+    columns = (
+        graph.classes[in_time],
+        schedule.ranks[indices] + first_process,
+        schedule.units[indices],
+        timeline.start_ns[indices],
+        timeline.end_ns[indices],
+        recomputed_ns[indices],
+        graph.dependencies[in_time] > 0,
+        sends[1:][in_time],
+    )
+    for kind, process, unit, start_ns, end_ns, recompute_ns, receives, is_needed in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        where = f'"pid":{process},"tid":{_WORK},"ts":'
+        flow = f'"bind_id":"{first_flow + unit:#x}",' if receives or is_needed else ""
+        flow += ('"flow_in":true,' if receives else "") + ('"flow_out":true,' if is_needed else "")
+        yield f'{{"ph":"B",{where}{_us(start_ns)},{flow}{words.of(kind, unit)}}}'
+        if recompute_ns:
+            yield f'{{"ph":"B",{where}{_us(start_ns)},"cat":"{RECOMPUTE}","name":"{RECOMPUTE}"}}'
+            yield f'{{"ph":"E",{where}{_us(start_ns + recompute_ns)}}}'
+        yield f'{{"ph":"E",{where}{_us(end_ns)}}}'
+
+
+class _Words:
+    """Name, category and arguments of actions, of which all but the microbatch is the same for a stage."""
+
+    def __init__(self, schedule: Schedule, plan: Plan | None) -> None:
+        self._splits = schedule.sequence_splits
+        layers: list[dict[str, object]] = [{}] * schedule.num_stages if plan is None else _layers(schedule, plan)
+        self._rest = []
+        for stage, (chunk, held) in enumerate(zip(schedule.stage_chunks.tolist(), layers, strict=True)):
+            of_chunk = f" chunk {chunk}" if schedule.num_chunks > 1 else ""
+            about = {"stage": stage, "chunk": chunk} | held
+            self._rest += [f'{of_chunk}","cat":"{CATEGORIES[op]}","args":{json.dumps(about)[:-1]}' for op in Op]
+
+    def of(self, kind: int, unit: int) -> str:
+        """Return the fields of an action of a class of `Graph`."""
+        name = Op(kind % NUM_OPS).name
+        if self._splits == 1:
+            return f'"name":"{name}{unit}{self._rest[kind]}, "microbatch": {unit}}}'
+        microbatch, part = divmod(unit, self._splits)
+        return f'"name":"{name}{microbatch} part {part}{self._rest[kind]}, "microbatch": {microbatch}, "part": {part}}}'
+
+
+def _layers(schedule: Schedule, plan: Plan) -> list[dict[str, object]]:
+    """Return for every stage which layers it has, and how many of them recompute under which kind."""
+    by_stage: list[dict[str, object]] = []
+    first = 0
+    for chunk, rank in zip(schedule.stage_chunks.tolist(), schedule.stage_ranks, strict=True):
+        count = plan.layers[chunk][rank]
+        last = first + count - 1
+        layers = f"{first} to {last}" if count > 1 else str(last) if count else "none"
+        kinds = [(kind, plan.count(kind, chunk, rank)) for kind in plan.used_kinds]
+        recompute = ", ".join(f"{kind} on {number}" for kind, number in kinds if number)
+        by_stage.append({"layers": layers} | ({"recompute": recompute} if recompute else {}))
+        first += count
+    return by_stage
+
+
+def _memory(step: TracedStep, first_process: int) -> Iterator[str]:
+    """Yield the bytes that every rank holds as they change, and the limit."""
+    if step.costs is None:
+        return
+    for rank in range(step.timeline.schedule.num_ranks):
+        process = first_process + rank
+        times_ns, held = memory_curve(step.timeline, step.costs, rank)
+        for time_ns, size in zip(times_ns.tolist(), held.tolist(), strict=True):
+            yield f'{{"ph":"C","pid":{process},"ts":{_us(time_ns)},"name":"memory","args":{{"bytes":{size}}}}}'
+        if step.memory_limit_bytes is not None:
+            for time_ns in (0, step.timeline.makespan_ns):
+                yield (
+                    f'{{"ph":"C","pid":{process},"ts":{_us(time_ns)},"name":"memory limit",'
+                    f'"args":{{"bytes":{step.memory_limit_bytes}}}}}'
+                )
+
+
+def _event(**fields: object) -> str:
+    return json.dumps(fields, separators=(",", ":"))
+
+
+def _us(time_ns: int) -> str:
+    """Return nanoseconds as microseconds, exactly.
+
+    >>> _us(12_345_678)
+    '12345.678'
+    """
+    return f"{time_ns // 1000}.{time_ns % 1000:03d}"
