@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from evenflow.export.chrome_trace import CATEGORIES, TracedStep, chrome_trace
+from evenflow.export.chrome_trace import CATEGORIES, IDLE, TracedStep, chrome_trace
 from evenflow.model import FULL, Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan
 from evenflow.schedule import FAMILIES, make_schedule
 from evenflow.simulate import Simulation, memory_curve, simulate
@@ -131,7 +131,7 @@ def differences(simulation: Simulation, got: dict[str, Any], *, limit: int | Non
     timeline, schedule = simulation.timeline, simulation.timeline.schedule
     names = ("id", "pid", "process", "thread", "ts", "dur", "name", "category", "depth", "stage", "microbatch", "part")
     slices = [dict(zip(names, row, strict=True)) for row in got["slices"]]
-    work = {each["id"]: each for each in slices if each["category"] != "recompute"}
+    work = {each["id"]: each for each in slices if each["category"] in OPS}
     if any(each["depth"] for each in work.values()):
         yield "an action inside another"
 
@@ -154,6 +154,9 @@ def differences(simulation: Simulation, got: dict[str, Any], *, limit: int | Non
     spans = zip(schedule.ranks.tolist(), timeline.start_ns.tolist(), simulation.recompute_ns.tolist(), strict=True)
     if recomputed != sorted((f"rank {rank}", start, spent) for rank, start, spent in spans if spent):
         yield "recomputation differs"
+    idle = sum(each["dur"] for each in slices if each["category"] == IDLE and each["thread"] == "idle by cause")
+    if idle != sum(each.total_ns for each in simulation.idle):
+        yield "idle time differs"
     graph = timeline.graph
     needed = graph.dependencies > 0
     sources, users = graph.sequence[graph.dependencies[needed] - 1], graph.sequence[needed]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.baselines.equal_stages import equal_stages
-from evenflow.export.chrome_trace import RECOMPUTE, TracedStep, chrome_trace
+from evenflow.export.chrome_trace import IDLE, RECOMPUTE, TracedStep, chrome_trace
 from evenflow.model import FULL, Communication, EndBlock, Layer, LayerRun, Mode, Network, Plan, cells
 from evenflow.schedule import Op, make_schedule
 from evenflow.simulate import Simulation, memory_curve, simulate
@@ -14,11 +14,17 @@ from tests.export.trace_reader import ReadTrace, Slice, critical_path, read_trac
 from tests.simulate.test_simulation import simulations
 from tests.strategies import inputs_of
 
+CAUSES = {
+    "fill and drain": "fill_drain_ns",
+    "imbalance": "imbalance_ns",
+    "recompute": "recompute_ns",
+    "communication": "communication_ns",
+}
 CATEGORIES = {"forward": Op.F, "backward": Op.B, "input gradient": Op.I, "weight gradient": Op.W}
 
 
 def work(trace: ReadTrace) -> list[Slice]:
-    return [each for each in trace.slices if each.category != RECOMPUTE]
+    return [each for each in trace.slices if each.category in CATEGORIES]
 
 
 def key(each: Slice, splits: int) -> tuple[int, Op, int]:
@@ -75,7 +81,7 @@ def test_arrows_are_the_dependencies(simulation: Simulation):
 def test_slices_and_arrows_have_the_critical_path(simulation: Simulation):
     timeline, costs = simulation.timeline, simulation.communication
     trace = read_trace(chrome_trace([TracedStep.of(simulation)]))
-    path = critical_path(trace, message_ns=costs.message_ns if costs else 0, without=(RECOMPUTE,))
+    path = critical_path(trace, message_ns=costs.message_ns if costs else 0, without=(RECOMPUTE, IDLE))
     assert trace.slices[path[-1]].end_ns == simulation.makespan_ns
     known = timeline.critical_path()
     spent = sum(int(timeline.end_ns[index] - timeline.start_ns[index]) for index in known)
@@ -88,8 +94,9 @@ def test_recomputation_is_at_the_beginning_of_its_backward(simulation: Simulatio
     spent = Counter[int]()
     outer = None
     for each in trace.slices:
-        if each.category != RECOMPUTE:
+        if each.category in CATEGORIES:
             outer = each
+        if each.category != RECOMPUTE:
             continue
         assert outer is not None
         assert outer.category in ("backward", "input gradient")
@@ -100,6 +107,27 @@ def test_recomputation_is_at_the_beginning_of_its_backward(simulation: Simulatio
     for rank in range(schedule.num_ranks):
         span = slice(schedule.rank_starts[rank], schedule.rank_starts[rank + 1])
         assert spent[rank] == simulation.recompute_ns[span].sum()
+
+
+@given(simulations())
+def test_gaps_are_filled_by_their_causes(simulation: Simulation):
+    trace = read_trace(chrome_trace([TracedStep.of(simulation)]))
+    spent = Counter[tuple[int, str]]()
+    for rank, idle in enumerate(simulation.idle):
+        process = rank + 1
+        here = [each for each in trace.slices if each.process == process and each.category != RECOMPUTE]
+        covered = sorted((each.start_ns, each.end_ns) for each in here)
+        ends = [0, *(end for _, end in covered)]
+        assert [start for start, _ in covered] == ends[:-1], "no gap is left, and nothing overlaps"
+        assert ends[-1] == simulation.makespan_ns
+        for each in here:
+            if each.category == IDLE:
+                assert trace.threads[process, each.thread] == "idle by cause"
+                spent[rank, each.name] += each.end_ns - each.start_ns
+        assert sum(spent[rank, name] for name in CAUSES) == idle.total_ns
+    for name, field in CAUSES.items():
+        known = getattr(simulation.idle_gaps, field).sum()
+        assert sum(spent[rank, name] for rank in range(len(simulation.idle))) == known
 
 
 @given(simulations(), st.none() | st.integers(1, 10**6))
@@ -154,16 +182,18 @@ def test_the_text_of_a_small_step():
 {"ph":"M","pid":1,"name":"process_name","args":{"name":"rank 0"}},
 {"ph":"M","pid":1,"name":"process_sort_index","args":{"sort_index":1}},
 {"ph":"M","pid":1,"tid":1,"name":"thread_name","args":{"name":"work"}},
+{"ph":"M","pid":1,"tid":2,"name":"thread_name","args":{"name":"idle by cause"}},
 {"ph":"M","pid":2,"name":"process_name","args":{"name":"rank 1"}},
 {"ph":"M","pid":2,"name":"process_sort_index","args":{"sort_index":2}},
 {"ph":"M","pid":2,"tid":1,"name":"thread_name","args":{"name":"work"}},
+{"ph":"M","pid":2,"tid":2,"name":"thread_name","args":{"name":"idle by cause"}},
 """
     text = chrome_trace([TracedStep.of(small(), memory_limit_bytes=300)])
     assert text.startswith('{\n  "displayTimeUnit": "ns",\n  "traceEvents": [\n' + events)
     assert text.endswith("}\n]\n}\n")
     assert text == chrome_trace([TracedStep.of(small(), memory_limit_bytes=300)])
     lines = text.removesuffix("\n]\n}\n").split(",\n")
-    assert [line for line in lines if '"ph":"B"' in line or '"ph":"E"' in line] == [
+    assert [line for line in lines if '"tid":1,"ts"' in line] == [
         '{"ph":"B","pid":1,"tid":1,"ts":0.000,"bind_id":"0x1","flow_out":true,"name":"F0","cat":"forward",'
         '"args":{"stage": 0, "chunk": 0, "layers": "0 to 1", "recompute": "full on 1", "microbatch": 0}}',
         '{"ph":"E","pid":1,"tid":1,"ts":2000.002}',
@@ -193,5 +223,5 @@ def test_names_have_chunk_and_part_where_there_are_several(family: str, splits: 
     chunks = 2 if family == "zbv" else 1
     schedule = make_schedule(family, num_ranks=2, num_chunks=chunks, num_microbatches=2, sequence_splits=splits)
     trace = read_trace(chrome_trace([TracedStep.of(equal_stages(schedule, forward_ns=3, backward_ns=6))]))
-    assert len(trace.slices) == schedule.num_actions
-    assert all(re.fullmatch(name, each.name) for each in trace.slices)
+    assert len(work(trace)) == schedule.num_actions
+    assert all(re.fullmatch(name, each.name) for each in work(trace))

@@ -1,8 +1,10 @@
 """Timelines as a Chrome trace in JSON [Trace Event Format], which Perfetto opens: one process for each rank.
 
-A rank has a thread with its actions, with the recomputation inside a backward, and a counter of its memory. The actions
-of one microbatch are a chain of arrows along their dependencies: a flow whose name is `bind_id`, which comes in and
-goes out. Several steps, such as the plans of a comparison, are groups of processes on one time axis.
+A rank has a thread with its actions, with the recomputation inside a backward, one with its idle time by cause, and a
+counter of its memory. The causes of a gap stand one after the other; only their lengths mean something.
+
+The actions of one microbatch are a chain of arrows along their dependencies: a flow whose name is `bind_id`, which
+comes in and goes out. Several steps, such as the plans of a comparison, are groups of processes on one time axis.
 
 Actions have an event where they begin and one where they end: of complete events (`X`) that begin at once Perfetto
 takes the longest first, and would turn around an arrow that leaves an action which takes no time.
@@ -16,14 +18,16 @@ import numpy as np
 
 from evenflow.model import Plan
 from evenflow.schedule import NUM_OPS, Op, Schedule
-from evenflow.simulate import Simulation, StageCosts, Timeline, memory_curve
+from evenflow.simulate import IdleGaps, Simulation, StageCosts, Timeline, memory_curve
 from evenflow.simulate.costs import Integers
 
 CATEGORIES = {Op.F: "forward", Op.B: "backward", Op.I: "input gradient", Op.W: "weight gradient"}
 RECOMPUTE = "recompute"
 """Category of the slice at the beginning of a backward in which layers recompute."""
-_WORK = 1
-"""Thread of a rank's actions."""
+IDLE = "idle"
+"""Category of the slices of idle time."""
+_WORK, _CAUSES = 1, 2
+"""Threads of a rank."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -40,6 +44,8 @@ class TracedStep:
     costs: StageCosts | None = None
     """What the stages hold; None where memory is not known."""
     memory_limit_bytes: int | None = None
+    causes: IdleGaps | None = None
+    """Idle time by cause; None where it is not known, as of a measured step."""
 
     @classmethod
     def of(cls, simulation: Simulation, *, name: str = "", memory_limit_bytes: int | None = None) -> "TracedStep":
@@ -51,6 +57,7 @@ class TracedStep:
             recompute_ns=simulation.recompute_ns,
             costs=simulation.costs if simulation.network.has_memory else None,
             memory_limit_bytes=memory_limit_bytes,
+            causes=simulation.idle_gaps,
         )
 
 
@@ -65,6 +72,7 @@ def chrome_trace(steps: Sequence[TracedStep]) -> str:
         schedule = step.timeline.schedule
         events += _processes(step, first_process)
         events += _actions(step, first_process, first_flow)
+        events += _idle(step, first_process)
         events += _memory(step, first_process)
         first_process += schedule.num_ranks
         first_flow += schedule.num_units
@@ -83,6 +91,8 @@ def _processes(step: TracedStep, first_process: int) -> Iterator[str]:
         ):
             yield _event(ph="M", pid=process, name=about, args=arguments)
         yield _event(ph="M", pid=process, tid=_WORK, name="thread_name", args={"name": "work"})
+        if step.causes is not None:
+            yield _event(ph="M", pid=process, tid=_CAUSES, name="thread_name", args={"name": "idle by cause"})
 
 
 def _actions(step: TracedStep, first_process: int, first_flow: int) -> Iterator[str]:
@@ -123,11 +133,11 @@ class _Words:
 
     def __init__(self, schedule: Schedule, plan: Plan | None) -> None:
         self._splits = schedule.sequence_splits
-        layers: list[dict[str, object]] = [{}] * schedule.num_stages if plan is None else _layers(schedule, plan)
+        layers: list[dict[str, str]] = [{}] * schedule.num_stages if plan is None else _layers(schedule, plan)
         self._rest = []
         for stage, (chunk, held) in enumerate(zip(schedule.stage_chunks.tolist(), layers, strict=True)):
             of_chunk = f" chunk {chunk}" if schedule.num_chunks > 1 else ""
-            about = {"stage": stage, "chunk": chunk} | held
+            about: dict[str, object] = {"stage": stage, "chunk": chunk, **held}
             self._rest += [f'{of_chunk}","cat":"{CATEGORIES[op]}","args":{json.dumps(about)[:-1]}' for op in Op]
 
     def of(self, kind: int, unit: int) -> str:
@@ -139,9 +149,9 @@ class _Words:
         return f'"name":"{name}{microbatch} part {part}{self._rest[kind]}, "microbatch": {microbatch}, "part": {part}}}'
 
 
-def _layers(schedule: Schedule, plan: Plan) -> list[dict[str, object]]:
+def _layers(schedule: Schedule, plan: Plan) -> list[dict[str, str]]:
     """Return for every stage which layers it has, and how many of them recompute under which kind."""
-    by_stage: list[dict[str, object]] = []
+    by_stage: list[dict[str, str]] = []
     first = 0
     for chunk, rank in zip(schedule.stage_chunks.tolist(), schedule.stage_ranks, strict=True):
         count = plan.layers[chunk][rank]
@@ -152,6 +162,30 @@ def _layers(schedule: Schedule, plan: Plan) -> list[dict[str, object]]:
         by_stage.append({"layers": layers} | ({"recompute": recompute} if recompute else {}))
         first += count
     return by_stage
+
+
+def _idle(step: TracedStep, first_process: int) -> Iterator[str]:
+    """Yield the gaps of every rank, cut into their causes."""
+    timeline, causes = step.timeline, step.causes
+    if causes is None:
+        return
+    by_name = {
+        "fill and drain": causes.fill_drain_ns,
+        "imbalance": causes.imbalance_ns,
+        "recompute": causes.recompute_ns,
+        "communication": causes.communication_ns,
+    }
+    ends = np.concatenate((timeline.start_ns, np.full(timeline.schedule.num_ranks, timeline.makespan_ns)))
+    processes = np.concatenate((timeline.schedule.ranks, np.arange(timeline.schedule.num_ranks))) + first_process
+    rows = np.stack((processes, ends - causes.total_ns, *by_name.values()), axis=1)
+    for process, gap_ns, *lengths_ns in rows[causes.total_ns > 0].tolist():
+        start_ns = gap_ns
+        for name, length_ns in zip(by_name, lengths_ns, strict=True):
+            if length_ns:
+                where = f'"pid":{process},"tid":{_CAUSES},"ts":'
+                yield f'{{"ph":"B",{where}{_us(start_ns)},"name":"{name}","cat":"{IDLE}"}}'
+                start_ns += length_ns
+                yield f'{{"ph":"E",{where}{_us(start_ns)}}}'
 
 
 def _memory(step: TracedStep, first_process: int) -> Iterator[str]:

@@ -14,6 +14,7 @@ from evenflow.profiles.layer_file import read_layer_file
 from evenflow.profiles.plan_file import read_plan_file
 from evenflow.simulate import simulate
 from tests.clocks import SetClock
+from tests.export.trace_reader import read_trace
 from tests.networks import SMALL_LLAMA
 
 LAYERS = SMALL_LLAMA["num_hidden_layers"]
@@ -45,6 +46,7 @@ class TestAuto:
         result = evenflow(
             "auto", *WORK, "--mesh", "1x2", "--memory", "1GB", *RATES, *LATENCIES,
             "--json", "plan.json", "--svg", "plan.svg", "-o", "layers.json",
+            "--trace", "trace.json",
         )  # fmt: skip
         assert (result.exit_code, result.stderr) == (0, "")
         assert result.stdout.startswith("small: 4 layers on a mesh of 1x2 devices, 4 microbatches of 2 x 64 tokens, ")
@@ -53,7 +55,7 @@ class TestAuto:
             "alternatives (",
             "refinement by the exact solver adds",
             " % of 312 TFLOPS bfloat16",
-            "wrote plan.json, layers.json, plan.svg",
+            "wrote plan.json, layers.json, plan.svg, trace.json",
         ):
             assert words in result.stdout
         found = json.loads((folder / "plan.json").read_text())
@@ -68,6 +70,8 @@ class TestAuto:
         assert simulation.makespan_ns <= found["makespan_ms"] * 1e6 + 1
         held = sum(layer.parameter_bytes for layer in network.layers)
         assert held + network.head.parameter_bytes + network.tail.parameter_bytes == 16 * NUM_PARAMETERS
+        trace = read_trace((folder / "trace.json").read_text())
+        assert len(trace.processes) == len(json.loads((folder / "plan.json").read_text())["layers"][0])
         picture = ET.fromstring((folder / "plan.svg").read_text())
         assert sum(element.get("id", "").startswith("device-") for element in picture.iter()) == 2
 

@@ -21,6 +21,7 @@ from evenflow.errors import RunError
 from evenflow.run.job import launch
 from evenflow.run.values.run_job import Device, RunJob
 from tests.cli.verbs.run.run_plans import written
+from tests.export.trace_reader import read_trace
 from tests.run.job.launched import job
 
 verb: ModuleType = importlib.import_module("evenflow.cli.verbs.run.run_command")
@@ -32,7 +33,7 @@ def plan(tmp_path: Path) -> Path:
 
 
 def test_a_plan_trains_is_verified_and_compared(plan: Path, tmp_path: Path) -> None:
-    files = {option: tmp_path / option for option in ("json", "svg", "timeline")}
+    files = {option: tmp_path / option for option in ("json", "svg", "timeline", "trace")}
     command = [sys.executable, "-m", "evenflow", "run", str(plan), "--model", "llama-tiny", "--steps", "4"]
     command += ["--seq", "8", "--hidden", "16", "--heads", "2", "--vocab", "32", "--dtype", "float64", "--verify"]
     command += ["--device", "cpu", "--lr", "0.01"]
@@ -66,6 +67,12 @@ def test_a_plan_trains_is_verified_and_compared(plan: Path, tmp_path: Path) -> N
         times = [time for _, start, end in rank for time in (start, end)]
         assert times == sorted(times)
         assert 0 <= times[0] <= times[-1] <= timeline["measured_step_ms"]
+    trace = read_trace(files["trace"].read_text(encoding="utf-8"))
+    for side in ("predicted", "measured"):
+        processes = {process for process, name in trace.processes.items() if name.startswith(side)}
+        work = [each for each in trace.slices if each.process in processes]
+        assert len(work) == sum(map(len, timeline[side]))
+        assert max(each.end_ns for each in work) == round(timeline[f"{side}_step_ms"] * 1e6)
     assert ET.fromstring(files["svg"].read_text(encoding="utf-8")).tag.endswith("svg")
 
 
