@@ -87,7 +87,7 @@ def test_the_best_of_all_plans_of_all_configurations(asked: Question) -> None:
         kinds = pricing.of(training).network.kinds
         every = (pricing.found(training, plan) for plan in every_plan(training, asked.model.layers, kinds))
         steps[training] = min((found.step_ns for found in every if found is not None), default=float("inf"))
-        assert bounds.step_ns(training) <= steps[training]
+        assert bounds.step_ns(training) <= bounds.order_ns(training) <= steps[training]
         assert bounds.work_ns(training) <= steps[training]
     best = min(steps.values())
     answer = search(asked, time_limit_s=60)

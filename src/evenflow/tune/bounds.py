@@ -1,4 +1,4 @@
-"""Lower bounds on the step of a configuration, over all cuts, all recomputation and all group sizes of its schedule."""
+"""Lower bounds on the step of a configuration, over all cuts, all recomputation and the orders that it may have."""
 
 from dataclasses import dataclass, field
 from math import isinf
@@ -11,11 +11,15 @@ from evenflow.predict.training import Training
 from evenflow.solve.load.layer_table import LayerTable
 from evenflow.solve.load.load_bound import load_bound_ns, table_of
 from evenflow.solve.load.order_facts import order_facts
+from evenflow.solve.load.path_bound import path_bound_ns
 from evenflow.tune.axes import schedule_of
 from evenflow.tune.candidate import Pricing
+from evenflow.tune.variants import group_sizes_of
 
 _SAFE = 1 - 1e-9
 """Factor by which a bound is lowered for rounding in floating point."""
+_MOST_ACTIONS = 20_000
+"""Actions up to which paths through an order are looked for."""
 
 
 @dataclass(kw_only=True)
@@ -40,20 +44,42 @@ class Bounds:
         return (pipeline + self.pricing.question.topology.accelerator.reached.step_ns) * _SAFE
 
     def step_ns(self, training: Training) -> float:
-        """Return a lower bound on the step, in a fraction of a millisecond; infinite where nothing fits."""
-        priced, degrees, schedule = self.pricing.of(training), training.degrees, schedule_of(training)
-        sizes = Sizes(num_ranks=degrees.pipeline, num_chunks=degrees.chunks, num_microbatches=training.microbatches)
-        facts = order_facts(schedule, sizes)
-        # Configurations with the same layers have the same object, which `pricing` keeps.
-        key = (id(priced), facts.splits_backward, degrees.chunks > 1)
-        if key not in self._tables:
-            self._tables[key] = table_of(self.pricing.request(training), schedule)
+        """Return a lower bound on the step, in a fraction of a millisecond; infinite where nothing fits.
+
+        It holds for every group size of the schedule, tried or not.
+        """
         message_ns, sent_ns = self._message_ns(training), 0.0
         if not training.overlaps_pipeline:
-            message_ns *= 2 if training.software.messages_in_turn else 1
-            sent_ns = message_ns
-        pipeline_ns = load_bound_ns(self._tables[key], schedule, sizes, message_ns=message_ns, sent_ns=sent_ns)
+            message_ns = sent_ns = message_ns * self._ways_of_messages(training)
+        pipeline_ns = load_bound_ns(
+            self._table(training), schedule_of(training), _sizes(training), message_ns=message_ns, sent_ns=sent_ns
+        )
         return self.whole_ns(training, pipeline_ns)
+
+    def order_ns(self, training: Training) -> float:
+        """Return a lower bound on the step that also knows its orders of work, in milliseconds.
+
+        It holds for the group sizes that are tried. It is not below `step_ns`; of orders with very many microbatches,
+        in which little is idle, it is that.
+        """
+        bound_ns, sizes = self.step_ns(training), _sizes(training)
+        if sizes.num_ranks == 1 or isinf(bound_ns) or 2 * sizes.num_cells * sizes.num_microbatches > _MOST_ACTIONS:
+            return bound_ns
+        schedule, topology = schedule_of(training), self.pricing.question.topology
+        groups = group_sizes_of(self.pricing.question, training, self.pricing.request(training))
+        paths_ns = []
+        for group in groups:
+            graph = self.pricing.orders.of(schedule, sizes, group).graph
+            times = message_times(training, topology, graph.schedule.stage_ranks)
+            paths_ns.append(
+                path_bound_ns(
+                    self._table(training),
+                    graph,
+                    messages_ns=times * self._ways_of_messages(training),
+                    sends=not training.overlaps_pipeline,
+                )
+            )
+        return max(bound_ns, self.whole_ns(training, min(paths_ns, default=float("inf"))))
 
     def whole_ns(self, training: Training, pipeline_ns: float) -> float:
         """Return a lower bound on the step of a configuration from one on its pipeline."""
@@ -77,6 +103,20 @@ class Bounds:
         )
         return (pipeline_ns + self._shared[0] + after_ns) * _SAFE
 
+    def _table(self, training: Training) -> LayerTable:
+        """Return the layers of a configuration."""
+        splits = order_facts(schedule_of(training), _sizes(training)).splits_backward
+        # Configurations with the same layers have the same object, which `pricing` keeps.
+        key = (id(self.pricing.of(training)), splits, training.degrees.chunks > 1)
+        if key not in self._tables:
+            self._tables[key] = table_of(self.pricing.request(training), schedule_of(training))
+        return self._tables[key]
+
+    @staticmethod
+    def _ways_of_messages(training: Training) -> int:
+        """Return how many messages a rank waits for at once: one in each direction, where they take turns."""
+        return 2 if training.software.messages_in_turn and not training.overlaps_pipeline else 1
+
     def _message_ns(self, training: Training) -> float:
         """Return the time of the shortest message between neighbouring ranks."""
         ranks, key = training.degrees.pipeline, id(self.pricing.of(training))
@@ -84,3 +124,8 @@ class Bounds:
             times = message_times(training, self.pricing.question.topology, range(ranks))
             self._hops[key] = float(times[0, :-1].min()) if ranks > 1 else 0.0
         return self._hops[key]
+
+
+def _sizes(training: Training) -> Sizes:
+    degrees = training.degrees
+    return Sizes(num_ranks=degrees.pipeline, num_chunks=degrees.chunks, num_microbatches=training.microbatches)

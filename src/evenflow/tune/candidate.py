@@ -43,7 +43,7 @@ class Candidate:
     training: Training
     pricing: "Pricing" = field(repr=False)
     lower_bound_ns: float = 0.0
-    """Of its step, whatever its cut, its recomputation and its order within the schedule."""
+    """Of its step, whatever its cut and its recomputation, in any of the group sizes that are tried."""
     found: Found | None = None
     """The shortest step known that fits; None before one is found."""
     status: Status | None = None

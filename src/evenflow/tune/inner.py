@@ -45,7 +45,7 @@ class Inner:
 
     @property
     def lower_bound_ns(self) -> float:
-        """Lower bound on the pipeline of all its plans; infinite where nothing fits."""
+        """Lower bound on the pipeline of its plans in the group sizes that are tried; infinite where nothing fits."""
         return self._contest.lower_bound_ns if self._entries else float("inf")
 
     @property

@@ -30,8 +30,8 @@ _COARSE_SHARE = 0.5
 """Share of the time behind these after which no more first plans are made, so that the rows are solved."""
 _FEW_SHARE = 0.8
 """The same while there are not enough rows."""
-_SPLIT, _ONE = range(2)
-"""What has been bounded: a split with all of its configurations, or one of them."""
+_SPLIT, _ONE, _ORDER = range(3)
+"""What has been bounded: a split with all of its configurations, one of them, or one with its orders of work."""
 _REPORT_SECONDS = 0.25
 
 
@@ -177,6 +177,10 @@ class _Search:
             one = self.candidates[number]
             if one in self.planned or bound_ns >= self._row_ns(one):
                 continue  # not the best of its row, whatever its plan
+            if stage == _ONE:
+                self._raise(one, self.bounds.order_ns(one.training))
+                heappush(waiting, (one.lower_bound_ns, _ORDER, number))
+                continue
             if self._first_plan(one):
                 rows = self._rows()
                 last_ns = rows[self.rows - 1].step_ns if len(rows) >= self.rows else last_ns
@@ -229,7 +233,7 @@ class _Search:
         if one in self.planned:
             self._turn(one, self._best_ns)
             return
-        bound_ns = self.bounds.step_ns(one.training)
+        bound_ns = self.bounds.order_ns(one.training)
         if bound_ns > one.lower_bound_ns:
             one.lower_bound_ns = bound_ns
         else:

@@ -27,7 +27,7 @@ class Tuned:
     reasons: Mapping[str, InputError]
     """A broken rule of each of these settings."""
     lower_bound_ns: float
-    """No configuration of the space has a shorter step, in the model of costs."""
+    """No configuration of the space has a shorter step in the model of costs, in the group sizes that are tried."""
     solve_seconds: float
     interrupted: bool = False
 

@@ -9,6 +9,7 @@ from evenflow.solve.group_choice import tried_group_sizes
 from evenflow.solve.recompute_ways import RecomputeWay, recompute_ways
 from evenflow.tune.axes import schedule_of
 from evenflow.tune.candidate import Pricing
+from evenflow.tune.question import Question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,23 +22,28 @@ class Variants:
 
 
 def variants_of(pricing: Pricing, training: Training, request: Request) -> Variants:
-    """Return the variants: of the user's group size alone where there is one, else the usual and a promising one.
+    """Return all ways with all of `group_sizes_of`."""
+    question = pricing.question
+    ways: tuple[RecomputeWay, ...] = (RecomputeWay(rule=pricing.cell_rule),)
+    if question.abilities is not None:
+        ways = recompute_ways(request, _allowed(question.abilities, question.recompute))
+    return Variants(ways=ways, group_sizes=group_sizes_of(question, training, request))
 
-    Promising is the size that keeps the fewest activations while the pipeline stays full. There are no group sizes
-    where the framework can run none.
+
+def group_sizes_of(question: Question, training: Training, request: Request) -> tuple[int | None, ...]:
+    """Return the sizes of groups that a configuration may have: the user's alone, else the usual and a promising one.
+
+    Promising is the size that keeps the fewest activations while the pipeline stays full. There is none where the
+    framework can run none.
     """
-    question, schedule = pricing.question, schedule_of(training)
+    if training.group_size is not None:
+        return (training.group_size,)
+    schedule = schedule_of(training)
     # Without messages: which size hides them best is found out by simulating all of them.
     plain = replace(request, communication=None, group_size=None)
     if question.abilities is None:
-        ways: tuple[RecomputeWay, ...] = (RecomputeWay(rule=pricing.cell_rule),)
-        sizes = tried_group_sizes(plain, schedule, which="promising")
-    else:
-        ways = recompute_ways(request, _allowed(question.abilities, question.recompute))
-        sizes = tuple(group_sizes_for(plain, schedule, question.abilities, which="promising"))
-    if training.group_size is not None:
-        sizes = (training.group_size,)
-    return Variants(ways=ways, group_sizes=sizes)
+        return tried_group_sizes(plain, schedule, which="promising")
+    return tuple(group_sizes_for(plain, schedule, question.abilities, which="promising"))
 
 
 def _allowed(abilities: Abilities, kind: str | None) -> Abilities:
