@@ -85,6 +85,7 @@ export class Timeline {
   readonly memory: Float64Array | null;
   readonly rankOf: Uint16Array;
   private consumersOf: Int32Array | null = null;
+  private courseMade: Course | null = null;
 
   constructor(
     readonly head: TimelineHead,
@@ -161,14 +162,7 @@ export class Timeline {
 
   /** First action of a rank that ends after a time; the end of the rank's actions where none does. */
   firstEndingAfter(rank: number, time: number): number {
-    let low = this.head.rank_starts[rank];
-    let high = this.head.rank_starts[rank + 1];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.end[middle] > time) high = middle;
-      else low = middle + 1;
-    }
-    return low;
+    return firstAbove(this.end, time, this.head.rank_starts[rank], this.head.rank_starts[rank + 1]);
   }
 
   /** The action that a rank runs at a time; -1 for none. */
@@ -192,6 +186,12 @@ export class Timeline {
     const before = this.before(action);
     if (before >= 0 && this.end[before] === this.start[action]) return before;
     return this.input[action] >= 0 ? this.input[action] : before;
+  }
+
+  /** What ranks hold from which times on; null where memory is not known. */
+  get course(): Course | null {
+    if (this.memory !== null && this.courseMade === null) this.courseMade = courseOf(this, this.memory);
+    return this.courseMade;
   }
 
   /** The first action that needs the result of this one, on another rank if there is one; -1 for none. */
@@ -225,6 +225,37 @@ export class Timeline {
   }
 }
 
+/** Memory over time: at `times[i]` a rank begins to hold `held[i]`; the events of rank r are from `starts[r]` on. */
+export interface Course {
+  times: Float64Array;
+  held: Float64Array;
+  starts: Int32Array;
+}
+
+/** A forward takes memory at its start, all others free it at their end; without any backward a forward does both. */
+function courseOf(timeline: Timeline, changes: Float64Array): Course {
+  const { head } = timeline;
+  const forward = head.ops.indexOf("F");
+  const frees = timeline.op.every((op) => op === forward);
+  const each = frees ? 2 : 1;
+  const course: Course = {
+    times: new Float64Array(each * head.actions),
+    held: new Float64Array(each * head.actions),
+    starts: Int32Array.from(head.rank_starts, (start) => each * start),
+  };
+  for (let rank = 0; rank < head.ranks; rank++) {
+    let held = (head.static_bytes?.[rank] ?? 0) + (head.working_bytes?.[rank] ?? 0);
+    for (let index = head.rank_starts[rank]; index < head.rank_starts[rank + 1]; index++) {
+      const place = each * index;
+      course.times[place] = timeline.op[index] === forward ? timeline.start[index] : timeline.end[index];
+      course.held[place] = held + changes[index];
+      if (frees) [course.times[place + 1], course.held[place + 1]] = [timeline.end[index], held];
+      else held += changes[index];
+    }
+  }
+  return course;
+}
+
 export interface Report {
   head: Head;
   timelines: Timeline[];
@@ -242,6 +273,16 @@ export async function readReport(page: Document): Promise<Report> {
 /** The text of an element of the page. */
 export function textOf(page: Document, id: string): string {
   return page.getElementById(id)?.textContent ?? "";
+}
+
+/** The first place from `low` on, below `high`, with a value above `limit`, where values do not fall; else `high`. */
+export function firstAbove(values: Float64Array, limit: number, low: number, high: number): number {
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] > limit) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }
 
 /** Read integers of variable length (LEB128). */

@@ -1,6 +1,6 @@
 /** A timeline drawn with a pen: the same picture on the screen, in an SVG file and on paper. */
 import { type Colours, rgb, shadesOf } from "./colours";
-import { CAUSES, type Timeline } from "./data";
+import { CAUSES, firstAbove, type Timeline } from "./data";
 import type { DensityRows } from "./density";
 import type { Layout, Rows } from "./layout";
 import type { Pen } from "./pen";
@@ -30,6 +30,7 @@ export class Picture {
   private readonly shades: [number, number, number][][];
   private readonly fills: string[][];
   private readonly mostBytes: number;
+  private overview: Float32Array | null = null;
 
   constructor(
     readonly timeline: Timeline,
@@ -73,9 +74,12 @@ export class Picture {
     const { top, height } = layout.overview;
     const whole = this.scale({ from: 0, to: timeline.head.makespan_ns });
     const count = Math.round(whole.width);
-    const columns = new MeanColours(count, rgb(colours.paper));
-    for (let rank = 0; rank < timeline.head.ranks; rank++) this.mix(columns, whole, rank, false, 1 / timeline.head.ranks);
-    density.draw(columns.done(), layout.left, top, count, height);
+    if (this.overview === null) {
+      const columns = new MeanColours(count, rgb(colours.paper));
+      for (let rank = 0; rank < timeline.head.ranks; rank++) this.mix(columns, whole, rank, false, 1 / timeline.head.ranks);
+      this.overview = columns.done();
+    }
+    density.draw(this.overview, layout.left, top, count, height);
     const [left, right] = [whole.x(Math.max(span.from, 0)), whole.x(Math.min(span.to, timeline.head.makespan_ns))];
     pen.globalAlpha = 0.55;
     pen.fillStyle = colours.paper;
@@ -136,28 +140,30 @@ export class Picture {
   /** Add the colours of a rank to the columns. */
   private mix(columns: MeanColours, scale: Scale, rank: number, withCauses: boolean, weight: number): void {
     const { timeline } = this;
-    const end = timeline.head.rank_starts[rank + 1];
+    const { start, end: ends, gap: gaps, recompute, op, stage } = timeline;
+    const chunkOf = timeline.head.stage_chunk;
+    const last = timeline.head.rank_starts[rank + 1];
     const dark = rgb(this.colours.recompute);
-    const causes = withCauses ? timeline.causes : null;
+    const parts = withCauses && timeline.causes !== null ? CAUSES.map((cause) => timeline.causes![cause]) : [];
     const tints = CAUSES.map((cause) => rgb(this.colours[cause]));
-    for (let index = timeline.firstEndingAfter(rank, scale.span.from); index <= end; index++) {
-      const gap = index === end ? timeline.tail(rank) : index;
-      const from = index === end ? timeline.head.makespan_ns - timeline.gap[gap] : timeline.start[index] - timeline.gap[gap];
-      if (from > scale.span.to) break;
-      if (causes !== null && timeline.gap[gap] > 0) {
-        let at = from;
-        CAUSES.forEach((cause, place) => {
-          const part = causes[cause][gap];
-          if (part > 0) columns.add(scale.x(at) - scale.left, scale.x(at + part) - scale.left, tints[place], 0.6 * weight);
+    const { perNs } = scale;
+    const { from, to } = scale.span;
+    for (let index = timeline.firstEndingAfter(rank, from); index <= last; index++) {
+      const gap = index === last ? timeline.tail(rank) : index;
+      let at = (index === last ? timeline.head.makespan_ns : start[index]) - gaps[gap];
+      if (at > to) break;
+      if (gaps[gap] > 0) {
+        for (let cause = 0; cause < parts.length; cause++) {
+          const part = parts[cause][gap];
+          if (part > 0) columns.add((at - from) * perNs, (at + part - from) * perNs, tints[cause], 0.6 * weight);
           at += part;
-        });
+        }
       }
-      if (index === end) break;
-      const shades = this.shades[timeline.op[index]];
-      const x = scale.x(timeline.start[index]) - scale.left;
-      const middle = scale.x(timeline.start[index] + timeline.recompute[index]) - scale.left;
-      columns.add(x, scale.x(timeline.end[index]) - scale.left, shades[timeline.chunk(index) % shades.length], weight);
-      if (middle > x) columns.blend(x, middle, dark, 0.45 * weight);
+      if (index === last) break;
+      const shades = this.shades[op[index]];
+      const x = (start[index] - from) * perNs;
+      columns.add(x, (ends[index] - from) * perNs, shades[chunkOf[stage[index]] % shades.length], weight);
+      if (recompute[index] > 0) columns.blend(x, x + recompute[index] * perNs, dark, 0.45 * weight);
     }
   }
 
@@ -177,7 +183,7 @@ export class Picture {
       pen.fillRect(x, y, width, ink);
       if (timeline.recompute[index] > 0) this.hatch(pen, x, y, scale.x(timeline.start[index] + timeline.recompute[index]) - x, ink);
       if (size < 6 || width < 0.62 * size) continue;
-      const number = String(timeline.unit[index]);
+      const number = String(timeline.microbatch(index));
       const needed = 0.6 * size * number.length + 3;
       if (width < needed) continue;
       const [seenLeft, seenRight] = [Math.max(x, scale.left), Math.min(x + width, scale.left + scale.width)];
@@ -325,14 +331,18 @@ export class Picture {
     const count = Math.round(scale.width);
     const most = this.held(scale, rank, count);
     const limit = head.limit_bytes;
+    const steps = (begin: boolean): void => {
+      for (let column = 0; column < count; column++) {
+        const y = base - most[column] * perByte;
+        if (column === 0 && begin) pen.moveTo(layout.left, y);
+        else if (column === 0 || most[column] !== most[column - 1]) pen.lineTo(layout.left + column, y);
+        if (column === count - 1 || most[column] !== most[column + 1]) pen.lineTo(layout.left + column + 1, y);
+      }
+    };
     pen.fillStyle = colours.activation;
     pen.beginPath();
     pen.moveTo(layout.left, base);
-    for (let column = 0; column < count; column++) {
-      const y = base - most[column] * perByte;
-      pen.lineTo(layout.left + column, y);
-      pen.lineTo(layout.left + column + 1, y);
-    }
+    steps(false);
     pen.lineTo(layout.left + count, base);
     pen.closePath();
     pen.fill();
@@ -349,18 +359,15 @@ export class Picture {
     pen.strokeStyle = colours.held;
     pen.lineWidth = 1;
     pen.beginPath();
-    for (let column = 0; column < count; column++) {
-      const y = base - most[column] * perByte;
-      if (column === 0) pen.moveTo(layout.left, y);
-      else if (most[column] !== most[column - 1]) pen.lineTo(layout.left + column, y);
-      if (column === count - 1 || most[column] !== most[column + 1]) pen.lineTo(layout.left + column + 1, y);
-    }
+    steps(true);
     pen.stroke();
     if (limit !== null) {
       pen.strokeStyle = colours.limit;
+      pen.globalAlpha = rows.pitch < 16 ? 0.45 : 1;
       pen.setLineDash([5, 4]);
       line(pen, layout.left, base - limit * perByte, layout.right, base - limit * perByte);
       pen.setLineDash([]);
+      pen.globalAlpha = 1;
     }
     pen.strokeStyle = colours.hairline;
     line(pen, layout.left, base + 0.5, layout.right, base + 0.5);
@@ -369,22 +376,18 @@ export class Picture {
   /** The most that a rank holds in the time of each column. */
   private held(scale: Scale, rank: number, count: number): Float64Array {
     const { timeline } = this;
-    const { head } = timeline;
+    const { times, held: helds, starts } = timeline.course!;
+    const last = starts[rank + 1];
     const most = new Float64Array(count);
-    const fixed = head.static_bytes?.[rank] ?? 0;
-    let held = fixed;
+    let index = firstAbove(times, scale.span.from, starts[rank], last);
+    let held = index > starts[rank] ? helds[index - 1] : (timeline.head.static_bytes?.[rank] ?? 0);
     let column = 0;
-    const working = head.working_bytes?.[rank] ?? 0;
-    for (let index = head.rank_starts[rank]; index < head.rank_starts[rank + 1]; index++) {
-      const change = timeline.memory![index];
-      const time = timeline.letter(index) === "F" ? timeline.start[index] : timeline.end[index];
-      const at = Math.min(count, Math.floor(scale.x(time) - scale.left));
-      for (; column < at; column++) most[column] = Math.max(most[column], held);
-      if (at >= count && change <= 0) break;
-      if (index === head.rank_starts[rank]) held += working;
-      if (column < count && at >= 0) most[column] = Math.max(most[column], held, held + change);
-      held += change;
+    for (; index < last; index++) {
+      const at = Math.floor((times[index] - scale.span.from) * scale.perNs);
+      for (; column < at && column < count; column++) most[column] = Math.max(most[column], held);
       if (column >= count) break;
+      held = helds[index];
+      if (held > most[column]) most[column] = held;
     }
     for (; column < count; column++) most[column] = Math.max(most[column], held);
     return most;
@@ -408,13 +411,16 @@ class MeanColours {
 
   /** Put a colour in the place of paper, from column `from` to column `to`, parts of columns included. */
   add(from: number, to: number, colour: [number, number, number], weight: number): void {
-    const [red, green, blue] = [colour[0] - this.paper[0], colour[1] - this.paper[1], colour[2] - this.paper[2]];
+    const red = colour[0] - this.paper[0];
+    const green = colour[1] - this.paper[1];
+    const blue = colour[2] - this.paper[2];
     const end = Math.min(to, this.count);
     for (let column = Math.max(0, Math.floor(from)); column < end; column++) {
-      const share = weight * (Math.min(to, column + 1) - Math.max(from, column));
-      this.sums[3 * column] += share * red;
-      this.sums[3 * column + 1] += share * green;
-      this.sums[3 * column + 2] += share * blue;
+      const share = weight * ((to < column + 1 ? to : column + 1) - (from > column ? from : column));
+      const place = 3 * column;
+      this.sums[place] += share * red;
+      this.sums[place + 1] += share * green;
+      this.sums[place + 2] += share * blue;
     }
   }
 
