@@ -172,6 +172,8 @@ export class Picture {
     const { ink } = this.layout.rows;
     const end = timeline.head.rank_starts[rank + 1];
     const size = Math.min(12, ink - 3);
+    // As wide as the longest number: numbers that come and go along a row would say nothing.
+    const needed = 0.6 * size * String(timeline.head.microbatches - 1).length + 3;
     pen.font = `${size}px ${FONT}`;
     pen.textAlign = "center";
     pen.textBaseline = "middle";
@@ -182,9 +184,8 @@ export class Picture {
       pen.fillStyle = shades[timeline.chunk(index) % shades.length];
       pen.fillRect(x, y, width, ink);
       if (timeline.recompute[index] > 0) this.hatch(pen, x, y, scale.x(timeline.start[index] + timeline.recompute[index]) - x, ink);
-      if (size < 6 || width < 0.62 * size) continue;
+      if (size < 6 || width < needed) continue;
       const number = String(timeline.microbatch(index));
-      const needed = 0.6 * size * number.length + 3;
       if (width < needed) continue;
       const [seenLeft, seenRight] = [Math.max(x, scale.left), Math.min(x + width, scale.left + scale.width)];
       if (seenRight - seenLeft < needed) continue;

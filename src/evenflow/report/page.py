@@ -92,7 +92,7 @@ def _timeline(shown: Shown, index: int, vocabulary: Vocabulary) -> Iterator[str]
         yield "</ul>"
     if shown.figures:
         yield '<dl class="figures">'
-        yield from (f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in shown.figures)
+        yield from (f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in shown.figures)
         yield "</dl>"
     yield from (f'<p class="note">{_text(note)}</p>' for note in shown.notes)
     yield from _ranks(shown, vocabulary)

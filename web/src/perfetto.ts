@@ -1,0 +1,120 @@
+/** Timelines as a Chrome trace, which Perfetto opens: the same events as `export/chrome_trace.py` writes. */
+import { CAUSES, type Head, type Timeline } from "./data";
+
+const CATEGORIES: Record<string, string> = { F: "forward", B: "backward", I: "input gradient", W: "weight gradient" };
+const CAUSE_NAMES = { fill: "fill and drain", imbalance: "imbalance", recomputing: "recompute", communication: "communication" };
+const [WORK, IDLE] = [1, 2];
+
+export function chromeTrace(head: Head, timelines: readonly Timeline[]): string {
+  const events: string[] = [];
+  let [process, flow] = [1, 1];
+  for (const timeline of timelines) {
+    const group = timelines.length > 1 ? `${timeline.head.name}: ` : "";
+    processes(events, head, timeline, group, process);
+    actions(events, timeline, process, flow);
+    if (timeline.causes !== null) idle(events, timeline, process);
+    memory(events, timeline, process);
+    process += timeline.head.ranks;
+    flow += timeline.head.microbatches * timeline.head.splits;
+  }
+  return `{\n  "displayTimeUnit": "ns",\n  "traceEvents": [\n${events.join(",\n")}\n]\n}\n`;
+}
+
+function processes(events: string[], head: Head, timeline: Timeline, group: string, first: number): void {
+  for (let rank = 0; rank < timeline.head.ranks; rank++) {
+    const pid = first + rank;
+    const name = `${group}${head.rank_word} ${rank}`;
+    events.push(JSON.stringify({ ph: "M", pid, name: "process_name", args: { name } }));
+    events.push(JSON.stringify({ ph: "M", pid, name: "process_sort_index", args: { sort_index: pid } }));
+    events.push(JSON.stringify({ ph: "M", pid, tid: WORK, name: "thread_name", args: { name: "work" } }));
+    if (timeline.causes === null) continue;
+    events.push(JSON.stringify({ ph: "M", pid, tid: IDLE, name: "thread_name", args: { name: "idle by cause" } }));
+  }
+}
+
+function actions(events: string[], timeline: Timeline, process: number, firstFlow: number): void {
+  const { head, start, end, recompute, input, unit, stage } = timeline;
+  const isNeeded = new Uint8Array(timeline.actions);
+  for (const each of input) if (each >= 0) isNeeded[each] = 1;
+  const splits = head.splits;
+  for (const index of inTime(timeline)) {
+    const where = `"pid":${process + timeline.rank(index)},"tid":${WORK},"ts":`;
+    const [microbatch, part] = [Math.floor(unit[index] / splits), unit[index] % splits];
+    const letter = timeline.letter(index);
+    const name = `${letter}${microbatch}${splits > 1 ? ` part ${part}` : ""}${head.chunks > 1 ? ` chunk ${timeline.chunk(index)}` : ""}`;
+    const about = { stage: stage[index], chunk: timeline.chunk(index), layers: head.stage_layers[stage[index]] ?? "", microbatch };
+    const flow =
+      input[index] >= 0 || isNeeded[index] === 1
+        ? `"bind_id":"0x${(firstFlow + unit[index]).toString(16)}",${input[index] >= 0 ? '"flow_in":true,' : ""}${isNeeded[index] ? '"flow_out":true,' : ""}`
+        : "";
+    events.push(
+      `{"ph":"B",${where}${us(start[index])},${flow}"name":"${name}","cat":"${CATEGORIES[letter]}","args":${JSON.stringify(about)}}`,
+    );
+    if (recompute[index] > 0) {
+      events.push(`{"ph":"B",${where}${us(start[index])},"cat":"recompute","name":"recompute"}`);
+      events.push(`{"ph":"E",${where}${us(start[index] + recompute[index])}}`);
+    }
+    events.push(`{"ph":"E",${where}${us(end[index])}}`);
+  }
+}
+
+/** Actions by their starts, causes before their effects where these are equal. */
+function inTime(timeline: Timeline): number[] {
+  const depth = depths(timeline);
+  return [...depth.keys()].sort((one, other) => timeline.start[one] - timeline.start[other] || depth[one] - depth[other]);
+}
+
+/** For each action how many stand before it on the longest way to it. */
+function depths(timeline: Timeline): Int32Array {
+  const found = new Int32Array(timeline.actions).fill(-1);
+  for (let action = 0; action < timeline.actions; action++) {
+    const open = [action];
+    while (open.length > 0) {
+      const index = open[open.length - 1];
+      const needed = [timeline.before(index), timeline.input[index]].filter((each) => each >= 0);
+      const missing = needed.filter((each) => found[each] < 0);
+      if (missing.length > 0) {
+        open.push(...missing);
+        continue;
+      }
+      found[index] = 1 + Math.max(-1, ...needed.map((each) => found[each]));
+      open.pop();
+    }
+  }
+  return found;
+}
+
+function idle(events: string[], timeline: Timeline, process: number): void {
+  for (let gap = 0; gap < timeline.gap.length; gap++) {
+    if (timeline.gap[gap] === 0) continue;
+    const isTail = gap >= timeline.actions;
+    const rank = isTail ? gap - timeline.actions : timeline.rank(gap);
+    let at = (isTail ? timeline.head.makespan_ns : timeline.start[gap]) - timeline.gap[gap];
+    for (const cause of CAUSES) {
+      const part = timeline.causes![cause][gap];
+      if (part <= 0) continue;
+      const where = `"pid":${process + rank},"tid":${IDLE},"ts":`;
+      events.push(`{"ph":"B",${where}${us(at)},"name":"${CAUSE_NAMES[cause]}","cat":"idle"}`);
+      at += part;
+      events.push(`{"ph":"E",${where}${us(at)}}`);
+    }
+  }
+}
+
+function memory(events: string[], timeline: Timeline, process: number): void {
+  const { course, head } = timeline;
+  if (course === null) return;
+  for (let rank = 0; rank < head.ranks; rank++) {
+    const pid = process + rank;
+    const count = (time: number, name: string, bytes: number): number =>
+      events.push(`{"ph":"C","pid":${pid},"ts":${us(time)},"name":"${name}","args":{"bytes":${bytes}}}`);
+    count(0, "memory", head.static_bytes?.[rank] ?? 0);
+    for (let index = course.starts[rank]; index < course.starts[rank + 1]; index++) count(course.times[index], "memory", course.held[index]);
+    if (head.limit_bytes !== null) for (const time of [0, head.makespan_ns]) count(time, "memory limit", head.limit_bytes);
+  }
+}
+
+/** Nanoseconds as microseconds, exactly. */
+function us(time: number): string {
+  return `${Math.floor(time / 1000)}.${String(time % 1000).padStart(3, "0")}`;
+}
