@@ -85,12 +85,19 @@ READERS: tuple[Reader, ...] = (
     Reader(
         "plan file with its model", "in.json", JSON, lambda: seeds.WHOLE_PLAN,
         (
-            ("simulate", "in.json", "--json", "out.json"), ("export", "in.json", "--to", "torchtitan", "-o", "out", *FAST),
+            ("simulate", "in.json", "--json", "out.json", "--html", "out.html"), ("report", "in.json", "-o", "out.html"),
+            ("export", "in.json", "--to", "torchtitan", "-o", "out", *FAST),
             ("export", "in.json", "--to", "deepspeed", "--over-limit", "--json", "out.json", *FAST),
             ("apply", "in.json", "train.yaml", *FAST),
         ),
         2.0,
     ),
+    Reader(
+        "report", "in.html", LINED, seeds.report,
+        (("simulate", "in.html", "--html", "out.html"), ("report", "in.html", "-o", "out.html"), ("simulate", "in.html#2"), ("export", "in.html", "--to", "megatron", *FAST)),
+        2.0,
+    ),
+    Reader("timeline of a run", "in.json", JSON, lambda: seeds.TIMELINE, (("report", "in.json", "whole.json", "-o", "out.html"),), 1.5),
     Reader("order in a plan file", "in.json", JSON, lambda: seeds.ORDERED_PLAN, (("simulate", "layers.json", "in.json"),)),
     Reader(
         "mesh plan file", "in.json", JSON, lambda: seeds.MESH_PLAN,
@@ -183,6 +190,7 @@ BASES: tuple[tuple[str, ...], ...] = (
     _plan("--target", "megatron", "--chunks", "2"), _plan("--target", "deepspeed", "--schedule", "best"),
     ("compare", "in.json", "--ranks", "2", "--microbatches", "4", "--memory", "1GB", *FAST),
     ("compare", "in.json", "--baseline", "train.yaml", "--baseline-of", "mindformers", "--memory", "1GB", *FAST),
+    ("report", "whole.json", "plan.html", "-o", "out.html"), ("simulate", "plan.html", "--html", "out.html"),
     ("export", "whole.json", "--to", "megatron", "--memory", "1GB", *FAST), ("export", "whole.json", "--to", "torchtitan", "-o", "out", *FAST),
     ("apply", "whole.json", "train.yaml", "--to", "mindformers", *FAST), ("apply", "whole.json", "train.sh", *FAST),
     ("compare", "in.json", "--baseline", "train.sh", "--memory", "1GB", *FAST),
@@ -228,6 +236,7 @@ def write_neighbours(folder: Path) -> None:
     ):  # fmt: skip
         (folder / name).write_text(json.dumps(tree))
     (folder / "order.csv").write_text(seeds.ORDER)
+    (folder / "plan.html").write_text(seeds.report())
     (folder / "train.sh").write_text(seeds.SCRIPT)
     (folder / "measured.csv").write_text(seeds.MEASURED)
     (folder / "in.log").write_text(seeds.LOG)

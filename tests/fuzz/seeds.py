@@ -33,6 +33,12 @@ PLAN: dict[str, Any] = {
 WHOLE_PLAN: dict[str, Any] = {
     **PLAN, "recompute": {"full": [[1, 0], [0, 0]]}, "memory_limit_mb": 900.0, "network": LAYERS, "communication": {"latency_ms": 0.01, "transfer_ms": 0.5},
 }  # fmt: skip
+TIMELINE: dict[str, Any] = {
+    "schedule": "1f1b", "sequence_splits": 1, "memory_limit_mb": 900.0, "peak_memory_mb": {"predicted": [1.0, 2.0], "measured": [1.5, 2.0]},
+    "predicted_step_ms": 5.0, "measured_step_ms": 6.0,
+    "predicted": [[["0F0", 0.0, 1.0], ["0B0", 3.0, 5.0]], [["1F0", 1.0, 2.0], ["1B0", 2.0, 3.0]]],
+    "measured": [[["0F0", 0.0, 1.0], ["0B0", 3.5, 6.0]], [["1F0", 1.0, 2.0], ["1B0", 2.0, 3.0]]],
+}  # fmt: skip
 ORDERED_PLAN: dict[str, Any] = {
     **PLAN, "schedule": "search", "chunks": 1, "microbatches": 2, "layers": [[3, 3]], "recompute": {},
     "order": ["0F0,0F1,0B0,0B1", "1F0,1B0,1F1,1B1"],
@@ -314,3 +320,13 @@ torchrun --nproc_per_node 2 pretrain_gpt.py ${GPT_ARGS[@]} \\
     --recompute-granularity full --recompute-method block --recompute-num-layers 1 \\
     --bf16
 """
+
+
+def report() -> str:
+    """The parts of a report that are read back: its head and two plans."""
+    head = {"version": 1, "timelines": [{"name": "first", "plan": 0}, {"name": "second", "plan": 1}]}
+    lines = ["<!doctype html>", "<html><body>"]
+    for name, value in (("head", head), ("plan-0", WHOLE_PLAN), ("plan-1", {**WHOLE_PLAN, "microbatches": 2})):
+        content = json.dumps(value, indent=1).replace("<", "\\u003c")
+        lines.append(f'<script type="application/json" id="evenflow-{name}">{content}</script>')
+    return "\n".join([*lines, "</body></html>"]) + "\n"

@@ -47,7 +47,7 @@ def test_the_judge_sees_what_is_wrong(anywhere: None, tmp_path: Path) -> None:
     fine = judge.run(Command("none", ("plan", "none.json", "--ranks", "2", "--microbatches", "2")), tmp_path)
     assert (fine.status, fine.fault) == (2, "")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("evenflow.cli.shared.files.input_files.read_file", lambda path: {}[path])
+        patch.setattr("evenflow.cli.shared.files.input_files.read_plan_text", lambda path: {}[path])
         wrong = judge.run(Command("none", ("simulate", "none.json")), tmp_path)
     assert wrong.fault == "traceback"
     assert "KeyError" in wrong.detail

@@ -20,6 +20,7 @@ VERBS = {
     "plan": "Cut, recomputation and order of work for the shortest step that fits in memory.",
     "simulate": "The exact timeline, memory and bubbles of your own plan.",
     "compare": "The recommended plan beside naive ones and your own.",
+    "report": "Plans and measured steps beside each other, as one page for the browser.",
     "export": "A plan written for your framework; what it cannot run is priced.",
     "apply": "Your framework's own file with a plan, otherwise byte for byte the same.",
     "schedules": "The families of schedules: idea, limits, memory, bubble, paper.",

@@ -16,9 +16,10 @@ from evenflow.cluster import (
     parse_code,
 )
 from evenflow.errors import InputError
-from evenflow.fields import Fields, as_fields, load_json, read_text
+from evenflow.fields import Fields, as_fields, load_json
 from evenflow.language import _
 from evenflow.profiles.plan_degrees import expert_capacity_of
+from evenflow.profiles.report_file import read_plan_text
 from evenflow.ranges import BYTES_PER_S, DEVICES, MEGABYTES, RANKS, SEQUENCES, TIME_NS, TOKENS, Range
 from evenflow.units import MEGABYTE
 
@@ -31,12 +32,13 @@ _ITEM_BYTES = Range(least=1, most=16)
 
 def read_mesh_plan(path: Path | str) -> MeshPlan:
     """Return the stages on their devices in a file that ``evenflow auto --json`` wrote; see `parse_mesh_plan`."""
-    plan = parse_mesh_plan(read_text(path), place=str(path))
+    text, place = read_plan_text(path)
+    plan = parse_mesh_plan(text, place=place)
     if plan is None:
         raise InputError(
             value=None,
             rule=_("must have the fields 'stages' and 'cluster'"),
-            place=str(path),
+            place=place,
             remedy=_("take a file that evenflow auto --json wrote"),
         )
     return plan

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenflow.fields import Fields, as_fields, load_json, read_text
+from evenflow.fields import Fields, as_fields, load_json
 from evenflow.language import _
 from evenflow.model import Cells, Communication, Network, Plan, cells
 from evenflow.profiles.layer_file import network_of
 from evenflow.profiles.plan_degrees import MissingDegrees, PlannedDegrees, read_degrees
+from evenflow.profiles.report_file import read_plan_text
 from evenflow.ranges import CHUNKS, LAYERS, MEGABYTES, MICROBATCHES, MILLISECONDS, RANKS, SEQUENCE_SPLITS, Range
 from evenflow.units import bytes_from_megabytes, nanoseconds_from_milliseconds
 
@@ -31,8 +32,9 @@ class PlanFile:
 
 
 def read_plan_file(path: Path | str) -> Plan:
-    """Return the plan in a file that ``evenflow plan --json`` wrote, or that has the same fields."""
-    return parse_plan(read_text(path), place=str(path))
+    """Return the plan in a file that ``evenflow plan --json`` wrote, or that has the same fields, or in a report."""
+    text, place = read_plan_text(path)
+    return parse_plan(text, place=place)
 
 
 def parse_plan(text: str, *, place: str) -> Plan:

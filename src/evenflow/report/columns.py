@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from evenflow.report.shown import Integers, Shown
 
 _BITS = 7
-_MOST_BYTES = 10
-"""Bytes of the longest number of 64 bits."""
 
 
 def encoded(values: NDArray[np.integer[Any]]) -> bytes:
@@ -19,20 +17,17 @@ def encoded(values: NDArray[np.integer[Any]]) -> bytes:
     >>> encoded(np.array([0, 1, 127, 128, 300])).hex(" ")
     '00 01 7f 80 01 ac 02'
     """
-    rest = np.asarray(values, dtype=np.uint64)
-    table = np.empty((len(rest), _MOST_BYTES), dtype=np.uint8)
-    is_used = np.empty((len(rest), _MOST_BYTES), dtype=np.bool_)
-    used = 0
-    is_used[:, 0] = True
-    while True:
-        table[:, used] = rest & np.uint64(0x7F)
-        rest = rest >> np.uint64(_BITS)
-        used += 1
-        if not rest.any():
-            break
-        is_used[:, used] = rest > 0
-        table[:, used - 1] |= np.where(rest > 0, 0x80, 0).astype(np.uint8)
-    return bytes(table[:, :used][is_used[:, :used]])
+    rest = np.array(values, dtype=np.uint64)
+    width = max(1, -(-int(rest.max(initial=0)).bit_length() // _BITS))
+    table = np.empty((len(rest), width), dtype=np.uint8)
+    is_used = np.ones((len(rest), width), dtype=np.bool_)
+    for place in range(width):
+        table[:, place] = rest & np.uint64(0x7F)
+        rest >>= np.uint64(_BITS)
+        goes_on = rest > 0
+        table[goes_on, place] |= 0x80
+        is_used[:, place + 1 :] = goes_on[:, np.newaxis]
+    return table[is_used].tobytes()
 
 
 def zigzag(values: Integers) -> Integers:

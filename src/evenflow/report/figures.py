@@ -4,7 +4,7 @@ from evenflow.draw.parts.axes import show_memory, show_time
 from evenflow.draw.vocabulary import Vocabulary
 from evenflow.language import _, _n
 from evenflow.schedule import Schedule
-from evenflow.simulate import Simulation
+from evenflow.simulate import Simulation, Timeline
 
 Figures = tuple[tuple[str, str], ...]
 
@@ -13,7 +13,7 @@ def simulation_figures(
     simulation: Simulation, memory_limit_bytes: int | None, vocabulary: Vocabulary = Vocabulary.OURS
 ) -> Figures:
     """Return step time, idle time, bubbles by cause, peak memory, schedule and sizes of a plan."""
-    plan, bubbles = simulation.plan, simulation.bubbles
+    bubbles = simulation.bubbles
     causes = [
         (_("fill and drain"), bubbles.ideal),
         (_("imbalance"), bubbles.imbalance),
@@ -22,25 +22,32 @@ def simulation_figures(
     if simulation.communication:
         causes.append((_("communication"), bubbles.communication))
     by_cause = ", ".join(f"{name} {_percent(share)}" for name, share in causes)
-    layers = _n("{count} layer", "{count} layers", count=plan.num_layers)
     peak = simulation.peak_memory_bytes if simulation.network.has_memory else None
+    step, idle, *others = timeline_figures(simulation.timeline, peak, memory_limit_bytes, vocabulary)
+    layers = (_("Layers"), f"{simulation.plan.num_layers:,}")
+    return (step, idle, (_("Bubbles, of model time"), f"{_percent(bubbles.real)}: {by_cause}"), *others, layers)
+
+
+def timeline_figures(
+    timeline: Timeline,
+    peak_bytes: tuple[int, ...] | None,
+    memory_limit_bytes: int | None,
+    vocabulary: Vocabulary = Vocabulary.OURS,
+) -> Figures:
+    """Return step time, idle time, peak memory, schedule and sizes of any timeline."""
+    schedule = timeline.schedule
+    idle = 1 - int(timeline.busy_ns.sum()) / max(timeline.makespan_ns * schedule.num_ranks, 1)
     return (
-        (_("Step time"), show_time(simulation.makespan_ns)),
-        (_("Idle"), idle_share(int(simulation.timeline.busy_ns.sum()), simulation.makespan_ns, plan.num_ranks)),
-        (_("Bubbles, of model time"), f"{_percent(bubbles.real)}: {by_cause}"),
-        peak_figure(peak, memory_limit_bytes, vocabulary),
-        (_("Schedule"), plan.schedule),
-        (_("Sizes"), f"{sizes(simulation.timeline.schedule)}, {layers}"),
+        (_("Step time"), show_time(timeline.makespan_ns)),
+        (_("Idle"), _percent(idle)),
+        _peak(peak_bytes, memory_limit_bytes, vocabulary),
+        (_("Schedule"), schedule.name),
+        (_("Sizes"), _sizes(schedule)),
     )
 
 
-def idle_share(busy_ns: int, makespan_ns: int, num_ranks: int) -> str:
-    """Return the share of the step that ranks are idle."""
-    return _percent(1 - busy_ns / max(makespan_ns * num_ranks, 1))
-
-
-def peak_figure(
-    peak_bytes: tuple[int, ...] | None, memory_limit_bytes: int | None, vocabulary: Vocabulary = Vocabulary.OURS
+def _peak(
+    peak_bytes: tuple[int, ...] | None, memory_limit_bytes: int | None, vocabulary: Vocabulary
 ) -> tuple[str, str]:
     """Return the highest memory of any rank, and whether it fits."""
     name = _("Peak memory")
@@ -57,7 +64,7 @@ def peak_figure(
     return name, _("{peak} of {limit}, on rank {rank}: over the limit", **words)
 
 
-def sizes(schedule: Schedule) -> str:
+def _sizes(schedule: Schedule) -> str:
     """Return ranks, chunks and microbatches in words."""
     counts = [
         _n("{count} rank", "{count} ranks", count=schedule.num_ranks),

@@ -12,7 +12,7 @@ from evenflow.draw.vocabulary import Vocabulary
 from evenflow.errors import InputError
 from evenflow.language import _, spoken
 from evenflow.report.payload import Payload, payload_of
-from evenflow.report.shown import RunBlock, Shown
+from evenflow.report.shown import RunBlock, Shown, Table
 from evenflow.report.words import words
 
 HEAD_ID, DATA_ID, PLAN_ID = "evenflow-head", "evenflow-data", "evenflow-plan-"
@@ -22,7 +22,12 @@ _DASH = "–"
 
 
 def report_html(
-    shown: Sequence[Shown], *, title: str, vocabulary: Vocabulary = Vocabulary.OURS, made_by: str = "evenflow"
+    shown: Sequence[Shown],
+    *,
+    title: str,
+    tables: Sequence[Table] = (),
+    vocabulary: Vocabulary = Vocabulary.OURS,
+    made_by: str = "evenflow",
 ) -> str:
     """Return the page as the text of an HTML file that loads nothing from anywhere.
 
@@ -32,10 +37,12 @@ def report_html(
     if not shown:
         raise InputError(value=None, rule=_("must be at least one, to be shown"), place=_("timelines"))
     with vocabulary.spoken():
-        return "\n".join(_lines(shown, title, vocabulary, made_by)) + "\n"
+        return "\n".join(_lines(shown, title, tables, vocabulary, made_by)) + "\n"
 
 
-def _lines(shown: Sequence[Shown], title: str, vocabulary: Vocabulary, made_by: str) -> list[str]:
+def _lines(
+    shown: Sequence[Shown], title: str, tables: Sequence[Table], vocabulary: Vocabulary, made_by: str
+) -> list[str]:
     style, script = _asset("report.css"), _asset("report.js")
     policy = "; ".join(
         (
@@ -63,6 +70,7 @@ def _lines(shown: Sequence[Shown], title: str, vocabulary: Vocabulary, made_by: 
         f"<noscript><p>{_text(words()['needs_script'])}</p></noscript>",
         '<main id="report">',
         f"<h1>{_text(title)}</h1>",
+        *(line for table in tables for line in _table(table)),
         *(line for index, each in enumerate(shown) for line in _timeline(each, index, vocabulary)),
         "</main>",
         f"<script>{script}</script>",
@@ -77,6 +85,18 @@ def _data(payload: Payload) -> Iterator[str]:
     yield f'<script type="text/plain" id="{DATA_ID}">{payload.data}</script>'
     for index, plan in enumerate(payload.plans):
         yield f'<script type="application/json" id="{PLAN_ID}{index}">{_json(plan)}</script>'
+
+
+def _table(table: Table) -> Iterator[str]:
+    yield '<section class="ranking">'
+    yield "<table>"
+    yield f"<caption>{_text(table.title)}</caption>"
+    yield "<thead><tr>" + "".join(f'<th scope="col">{_text(head)}</th>' for head in table.columns) + "</tr></thead>"
+    yield "<tbody>"
+    yield from ("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
+    yield "</tbody></table>"
+    yield from (f'<p class="note">{_text(note)}</p>' for note in table.notes)
+    yield "</section>"
 
 
 def _timeline(shown: Shown, index: int, vocabulary: Vocabulary) -> Iterator[str]:

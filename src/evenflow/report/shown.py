@@ -53,6 +53,16 @@ class RunBlock:
     """What the framework loses, and what must be known beside."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of text on top of the page, as a ranking of which it shows the first timelines."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Shown:
     """One timeline of a report; arrays have the shape [num_actions], indexed as in the schedule's arrays."""

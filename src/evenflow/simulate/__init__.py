@@ -1,6 +1,6 @@
 """The exact simulator of a step: the time of every action, the memory of every rank, and the causes of idle time."""
 
-from evenflow.simulate.bubbles import BubbleTable, FillDrain, IdleTime, as_fractions
+from evenflow.simulate.bubbles import BubbleTable, FillDrain, IdleTime, as_fractions, idle_times, runs_by_cause
 from evenflow.simulate.compiled import compiled_s
 from evenflow.simulate.costs import (
     Integers,
@@ -15,7 +15,7 @@ from evenflow.simulate.costs import (
 )
 from evenflow.simulate.even_layout import idle_bubbles
 from evenflow.simulate.graph import Graph, build_graph
-from evenflow.simulate.idle_gaps import IdleGaps, gaps_ns
+from evenflow.simulate.idle_gaps import IdleGaps, gaps_ns, idle_gaps
 from evenflow.simulate.memory import live_at_peak, live_vectors, memory_changes, memory_curve, peak_bytes
 from evenflow.simulate.simulation import Simulation, simulate
 from evenflow.simulate.timeline import Timeline, makespan_ns, run
@@ -38,6 +38,8 @@ __all__ = [
     "duration_table",
     "gaps_ns",
     "idle_bubbles",
+    "idle_gaps",
+    "idle_times",
     "layer_sums",
     "live_at_peak",
     "live_vectors",
@@ -48,6 +50,7 @@ __all__ = [
     "peak_bytes",
     "plan_counts",
     "run",
+    "runs_by_cause",
     "simulate",
     "stage_costs",
 ]

@@ -15,8 +15,8 @@ import numpy as np
 
 from evenflow.language import _
 from evenflow.model import Communication, Plan
-from evenflow.schedule import IdleFormula, idle_by_formula
-from evenflow.simulate.costs import Integers, StageCosts, duration_table
+from evenflow.schedule import NUM_OPS, IdleFormula, Op, idle_by_formula
+from evenflow.simulate.costs import Integers, StageCosts
 from evenflow.simulate.graph import Graph
 from evenflow.simulate.timeline import Timeline, run
 
@@ -69,7 +69,7 @@ class FillDrain:
 
 def equal_makespan_ns(graph: Graph, costs: StageCosts) -> int:
     """Return the makespan of equal stages without recomputation and messages, num_stages times as long as theirs."""
-    return _balanced(graph, costs).makespan_ns
+    return _balanced(graph, costs.durations, costs.recompute_ns).makespan_ns
 
 
 def fill_drain(makespan_ns: int, costs: StageCosts, plan: Plan) -> FillDrain:
@@ -109,7 +109,7 @@ def bubble_table(
     without_messages = run(graph, costs.durations).makespan_ns if communication else timeline.makespan_ns
     real = schedule.num_ranks * timeline.makespan_ns / model_ns - 1
     if schedule.splits_backward:  # the formula is that of whole backwards
-        balanced_ns = _balanced(graph, costs).makespan_ns / schedule.num_stages
+        balanced_ns = equal_makespan_ns(graph, costs) / schedule.num_stages
         ideal = schedule.num_ranks * balanced_ns / model_ns - 1
     else:
         ideal = (schedule.num_ranks - 1) / (schedule.num_chunks * num_units)
@@ -135,13 +135,16 @@ class RunsByCause:
     real: Timeline
 
 
-def runs_by_cause(graph: Graph, costs: StageCosts, timeline: Timeline) -> RunsByCause:
-    """Return the runs of the order of `timeline`, the real one."""
-    without_recompute = duration_table(costs.forward_ns, costs.backward_ns - costs.recompute_ns, costs.weight_ns)
+def runs_by_cause(timeline: Timeline, durations: Integers, recompute_ns: Integers) -> RunsByCause:
+    """Return the runs of the order of `timeline`, the real one.
+
+    `durations` are by class of the graph, and `recompute_ns` [num_stages] is the part of backwards that recomputes.
+    """
+    graph = timeline.graph
     return RunsByCause(
-        balanced=_balanced(graph, costs),
-        plain=run(graph, without_recompute),
-        recomputing=run(graph, costs.durations),
+        balanced=_balanced(graph, durations, recompute_ns),
+        plain=run(graph, _without_recompute(durations, recompute_ns).reshape(-1)),
+        recomputing=run(graph, durations),
         real=timeline,
     )
 
@@ -167,13 +170,21 @@ def idle_times(runs: RunsByCause) -> tuple[IdleTime, ...]:
     )
 
 
-def _balanced(graph: Graph, costs: StageCosts) -> Timeline:
+def _balanced(graph: Graph, durations: Integers, recompute_ns: Integers) -> Timeline:
     """Return the timeline of equal stages without recomputation, num_stages times as long.
 
     Each stage takes the sum of all stages: sums, unlike averages, are exact.
     """
-    sums = (costs.forward_ns.sum(), (costs.backward_ns - costs.recompute_ns).sum(), costs.weight_ns.sum())
-    return run(graph, duration_table(*(np.full_like(costs.forward_ns, each) for each in sums)))
+    plain = _without_recompute(durations, recompute_ns)
+    return run(graph, np.broadcast_to(plain.sum(axis=0), plain.shape).reshape(-1))
+
+
+def _without_recompute(durations: Integers, recompute_ns: Integers) -> Integers:
+    """Return the durations of actions that recompute nothing, shape [num_stages, NUM_OPS]."""
+    plain = durations.reshape(-1, NUM_OPS).copy()
+    plain[:, Op.B] -= recompute_ns
+    plain[:, Op.I] -= recompute_ns
+    return plain
 
 
 def as_fractions(table: BubbleTable) -> Mapping[str, float]:

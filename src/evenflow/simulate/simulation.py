@@ -78,7 +78,7 @@ class Simulation:
 
     @cached_property
     def _runs_by_cause(self) -> RunsByCause:
-        return runs_by_cause(self.timeline.graph, self.costs, self.timeline)
+        return runs_by_cause(self.timeline, self.costs.durations, self.costs.recompute_ns)
 
     def fits(self, memory_limit_bytes: int | None) -> bool:
         """Return whether no rank ever holds more than the limit."""

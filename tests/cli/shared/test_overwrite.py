@@ -22,12 +22,15 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], 
 
 
 EVERY = dict(commands(main))
+RESULT = {"report": "--output"}
+"""Option that names the result of a verb, where that is another than ``--json``."""
+PAGES = ("--output", "--html")
 
 
 @pytest.mark.parametrize("command", EVERY.values(), ids=map(" ".join, EVERY))
 def test_a_verb_that_writes_files_can_be_told_to_replace_others(command):
     options = {name: parameter for parameter in command.params for name in parameter.opts}
-    assert {"--json", "--overwrite"} <= set(options)
+    assert {RESULT.get(command.name, "--json"), "--overwrite"} <= set(options)
     assert options["--overwrite"].is_flag
 
 
@@ -61,6 +64,7 @@ CASES = {
     "auto": ("--model", "config.json", "--mesh", "1x2", "--microbatches", 2),
     "profile": ("--model", "config.json", "--seq", 8),
     "quick-tune": ("tiny.json", *SIZES),
+    "report": ("plan.json",),
     "export": ("plan.json", "--to", "megatron"),
     "apply": ("plan.json", "train.yaml"),
 }
@@ -73,11 +77,13 @@ def test_every_verb_has_a_case():
 @pytest.mark.usefixtures("fake_solver")
 @pytest.mark.parametrize("verb", CASES)
 def test_a_file_of_somebody_else_is_refused_before_the_work(folder, evenflow, verb):
-    (folder / "mine.json").write_text("{}")
-    result = evenflow(*verb.split(), *CASES[verb], "--json", "mine.json")
+    option = RESULT.get(verb, "--json")
+    file = folder / ("mine.html" if option in PAGES else "mine.json")
+    file.write_text("{}")
+    result = evenflow(*verb.split(), *CASES[verb], option, file.name)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert (folder / "mine.json").read_text() == "{}"
-    if "--json must not be" not in result.stderr:  # what it reads was looked at first
+    assert file.read_text() == "{}"
+    if " must not be a file that evenflow did not write" not in result.stderr:  # what it reads was looked at first
         assert "no such file" in result.stderr or "Missing" in result.stderr
         read_first = ("collect-peaks", "fit-memory", "read-trace", "run", "auto", "profile", "schedule check")
         assert verb in (*read_first, "export", "apply")
@@ -107,4 +113,21 @@ def test_the_same_command_again_replaces_its_own_file(folder, evenflow, verb):
     assert again.exit_code == 0, again.stderr
     (folder / "result.json").write_text("mine")
     assert evenflow(*command).exit_code == 2
+    assert evenflow(*command, "--overwrite").exit_code == 0
+
+
+@pytest.mark.usefixtures("fake_solver")
+@pytest.mark.parametrize("verb", ["tune", "plan", "simulate", "compare", "schedule show"])
+def test_the_same_command_again_replaces_its_own_page(folder, evenflow, verb):
+    command = (*verb.split(), *CASES[verb], "--html", "report.html")
+    first = evenflow(*command)
+    assert first.exit_code == 0, first.stderr
+    again = evenflow(*command)
+    assert again.exit_code == 0, again.stderr
+    changed = (folder / "report.html").read_text().replace("<h1>", "<h1>mine ")
+    (folder / "report.html").write_text(changed)
+    refused = evenflow(*command)
+    assert refused.exit_code == 2
+    assert "--html must not be a file that was changed after evenflow wrote it" in refused.stderr
+    assert (folder / "report.html").read_text() == changed
     assert evenflow(*command, "--overwrite").exit_code == 0

@@ -1,13 +1,20 @@
 """Pictures of named plans, and pages for the browser."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import evenflow
 from evenflow.baselines.named_plans import NamedPlan
 from evenflow.draw import comparison_svg, timeline_svg
 from evenflow.draw.side_by_side_picture import side_by_side_svg
 from evenflow.draw.vocabulary import Vocabulary
+from evenflow.export.results.json_text import format_object
+from evenflow.export.results.network_fields import network_fields
+from evenflow.export.results.plan_fields import simulation_fields
 from evenflow.report.shown import RunBlock
+from evenflow.simulate import Simulation
+
+MADE_BY = f"evenflow {evenflow.__version__}"
+"""What a page says of itself."""
 
 
 def plan_svg(plan: NamedPlan, *, memory_limit_bytes: int | None, vocabulary: Vocabulary = Vocabulary.OURS) -> str:
@@ -41,26 +48,27 @@ def plans_html(
     plans: Sequence[NamedPlan],
     *,
     memory_limit_bytes: int | None,
-    files: Sequence[str | None] = (),
+    files: Sequence[Mapping[str, object]] = (),
     decision: Sequence[str] = (),
     run: Sequence[RunBlock] = (),
     vocabulary: Vocabulary = Vocabulary.OURS,
 ) -> str:
-    """Return the report of plans of one network; `files` are the plan files that it carries, of the first plans.
+    """Return the report of plans of one network.
 
-    `decision` and `run` are of the first plan: sentences for who decides, and what to copy to run it.
+    `files` are the fields of the plan files that it carries, of the first plans; by default those of plans that were
+    only simulated. `decision` and `run` are of the first plan: sentences for who decides, and what to copy to run it.
     """
     from evenflow.report import report_html, shown_simulation
     from evenflow.report.shown import Advice
 
-    carried = [*files, *[None] * (len(plans) - len(files))]
+    carried = [*files, *(plan_file_fields(plan.simulation, memory_limit_bytes) for plan in plans[len(files) :])]
     shown = [
         shown_simulation(
             plan.simulation,
             name=plan.name,
             memory_limit_bytes=memory_limit_bytes,
             certificate=plan.certificate,
-            plan=file,
+            plan=format_object(file),
             decision=[Advice(text=sentence) for sentence in decision] if plan is plans[0] else (),
             run=run if plan is plans[0] else (),
             vocabulary=vocabulary,
@@ -69,4 +77,9 @@ def plans_html(
     ]
     network = plans[0].simulation.network.name
     title = f"{network}, {plans[0].name}" if len(plans) == 1 else network
-    return report_html(shown, title=title, vocabulary=vocabulary, made_by=f"evenflow {evenflow.__version__}")
+    return report_html(shown, title=title, vocabulary=vocabulary, made_by=MADE_BY)
+
+
+def plan_file_fields(simulation: Simulation, memory_limit_bytes: int | None) -> dict[str, object]:
+    """Return the plan file of a plan that was only simulated, with its model."""
+    return simulation_fields(simulation, memory_limit_bytes) | network_fields(simulation)

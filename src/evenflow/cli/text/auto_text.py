@@ -36,7 +36,7 @@ def auto_text(result: "AutoPlan", *, microbatch: int, sequence: int, seconds: fl
     )
     paragraphs = [
         head,
-        "\n".join(_answer(result, seconds)),
+        "\n".join(answer_lines(result, seconds)),
         _stage_table(result),
         _cost_table(result),
         bubble_table(simulation),
@@ -56,7 +56,7 @@ def shortage_text(result: "AutoPlan") -> str:
     return _("infeasible: {message}", message=result.search.shortage.message(result.cluster))
 
 
-def _answer(result: "AutoPlan", seconds: float) -> Iterator[str]:
+def answer_lines(result: "AutoPlan", seconds: float) -> Iterator[str]:
     """Yield the step, what the plan is in words, its memory and how good it is."""
     from evenflow.auto.stage_groups import summary
 

@@ -121,8 +121,19 @@ def verification_text(verification: Verification) -> str:
 
 def measured_picture(job: RunJob, result: RunResult, comparison: Comparison) -> str:
     """Return a picture of the measured step under the predicted one."""
-    title = f"{result.model}, {job.plan.schedule}, {job.plan.num_ranks} ranks x {job.plan.num_chunks} chunks"
-    return measured_svg(comparison.predicted, comparison.measured, title=title)
+    return measured_svg(comparison.predicted, comparison.measured, title=_title(job, result))
+
+
+def run_page(job: RunJob, result: RunResult, comparison: Comparison, *, plan: str, made_by: str) -> str:
+    """Return a page with the predicted step and the measured one; it carries the text of the plan file."""
+    from evenflow.report import report_html
+    from evenflow.report.of_run import shown_run
+
+    return report_html(shown_run(job, comparison, plan=plan), title=_title(job, result), made_by=made_by)
+
+
+def _title(job: RunJob, result: RunResult) -> str:
+    return f"{result.model}, {job.plan.schedule}, {job.plan.num_ranks} ranks x {job.plan.num_chunks} chunks"
 
 
 def measured_trace(job: RunJob, comparison: Comparison) -> str:

@@ -89,9 +89,23 @@ def schedule_svg(simulation: Simulation) -> str:
     return timeline_svg(
         simulation,
         memory_limit_bytes=None,
-        title=f"{schedule.name}: {sizes_text(schedule)}",
+        title=_title(schedule),
         certificate=_("Equal stages. Memory: 1 GB stands for the activations of one microbatch on a whole rank."),
     )
+
+
+def schedule_html(simulation: Simulation, *, plan: str | None, made_by: str) -> str:
+    """Return a page with the timeline, and with live activations as memory; it carries the text of a plan file."""
+    from evenflow.report import report_html, shown_simulation
+
+    schedule = simulation.timeline.schedule
+    note = _("Equal stages. Memory: 1 GB stands for the activations of one microbatch on a whole rank.")
+    shown = shown_simulation(simulation, name=schedule.name, memory_limit_bytes=None, notes=(note,), plan=plan)
+    return report_html([shown], title=_title(schedule), made_by=made_by)
+
+
+def _title(schedule: Schedule) -> str:
+    return f"{schedule.name}: {sizes_text(schedule)}"
 
 
 def sizes_text(schedule: Schedule) -> str:

@@ -39,10 +39,14 @@ def run_fields(job: RunJob, result: RunResult, comparison: Comparison) -> dict[s
 
 
 def timeline_fields(job: RunJob, comparison: Comparison) -> dict[str, object]:
-    """Return start and end of every action of a step, predicted and measured."""
+    """Return start and end of every action of a step, predicted and measured, and the peaks of both."""
     sides = (("predicted", comparison.predicted), ("measured", comparison.measured))
+    peaks = (("predicted", comparison.predicted_peak_bytes), ("measured", comparison.measured_peak_bytes))
     return {
         "schedule": job.plan.schedule,
+        "sequence_splits": job.plan.sequence_splits,
+        "memory_limit_mb": None if job.memory_limit_bytes is None else megabytes(job.memory_limit_bytes),
+        "peak_memory_mb": {name: [megabytes(peak) for peak in each] for name, each in peaks},
         **{f"{name}_step_ms": milliseconds(timeline.makespan_ns) for name, timeline in sides},
         **{name: _actions(timeline) for name, timeline in sides},
     }

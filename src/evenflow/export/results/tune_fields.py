@@ -40,12 +40,24 @@ def tune_fields(tuned: Tuned, setting: TuneSetting) -> dict[str, object]:
     ranking = {**_question(tuned, setting), **_proof(tuned), "ranked": _rows(tuned, setting.rows)}
     if best is None or best.prediction is None:
         return {"status": _status(tuned).value, **ranking}
-    experts = tuned.question.model.experts
-    capacity = None if experts is None else experts.capacity_factor
-    question, training, simulation = tuned.question, best.training, best.prediction.simulation
+    return {**_plan(tuned, best), **ranking, **network_fields(best.prediction.simulation)}
+
+
+def row_fields(tuned: Tuned, one: Candidate, setting: TuneSetting) -> dict[str, object]:
+    """Return the plan file of any row that is shown, with its degrees, its question and its network."""
+    assert one.prediction is not None
+    return {**_plan(tuned, one), **_question(tuned, setting), **network_fields(one.prediction.simulation)}
+
+
+def _plan(tuned: Tuned, one: Candidate) -> dict[str, object]:
+    """Return the plan of a row, with what its stages do."""
+    assert one.prediction is not None
+    question, training = tuned.question, one.training
+    capacity = None if question.model.experts is None else question.model.experts.capacity_factor
+    status = _status(tuned) if one is tuned.best else one.status or Status.FEASIBLE
     report = report_of(
-        simulation,
-        status=_status(tuned).value,
+        one.prediction.simulation,
+        status=status.value,
         lower_bound_ns=None,
         memory_limit_bytes=limit_without_reserve(question.memory_limit_bytes, question.topology.accelerator.reached),
         solve_seconds=tuned.solve_seconds,
@@ -55,8 +67,6 @@ def tune_fields(tuned: Tuned, setting: TuneSetting) -> dict[str, object]:
         "degrees": degrees_fields(training.degrees),
         "microbatch": training.microbatch * training.degrees.data,
         **({} if capacity is None else {"expert_capacity": capacity}),
-        **ranking,
-        **network_fields(simulation),
     }
 
 

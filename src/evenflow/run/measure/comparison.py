@@ -26,6 +26,8 @@ class Comparison:
     """Length of every measured step, from the first start to the last end."""
     costs: StageCosts
     """Calibrated costs; the time that the runtime takes for an action is part of the action's."""
+    durations: NDArray[np.int64]
+    """What actions take by these costs, by class of the graph (see `durations_of`)."""
     measured_peak_bytes: tuple[int, ...]
     """Highest memory, by rank."""
 
@@ -57,6 +59,7 @@ def compare(schedule: Schedule, result: RunResult) -> Comparison:
         measured=Timeline(graph=graph, start_ns=start - first, end_ns=end - first, makespan_ns=int(middle)),
         step_ns=tuple(int(end.max() - start.min()) for start, end in steps),
         costs=costs,
+        durations=durations,
         measured_peak_bytes=tuple(rank.peak_bytes for rank in result.ranks),
     )
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.cli.shared.files.picture_files import check_picture_file, picture_content
+from evenflow.cli.shared.files.picture_files import check_page_file, check_picture_file, picture_content
 from evenflow.errors import InputError
 from tests.draw.png_files import NEEDS_FONTS, png_size, png_values
 
@@ -20,6 +20,17 @@ def test_another_format_is_refused_with_a_name_to_take() -> None:
         "--svg must end in .svg or .png, the formats of pictures, got 'out/plan.pdf'; "
         "name it plan.svg, which other programs turn into .pdf"
     )
+
+
+@pytest.mark.parametrize("name", ["report.html", "a/report.HTM", "/dev/stdout", "report"])
+def test_pages_are_html(name: str) -> None:
+    check_page_file(Path(name), place="--html")
+
+
+@pytest.mark.parametrize("name", ["report.png", "report.svg", "out/report.json"])
+def test_a_page_of_another_format_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=r"--html must end in .html, the format of pages, got .*; name it report.html"):
+        check_page_file(Path(name), place="--html")
 
 
 def test_only_a_png_is_drawn() -> None:

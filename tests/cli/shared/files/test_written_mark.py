@@ -26,6 +26,7 @@ PICTURE = png((b"IHDR", b"\x00" * 13), (b"IDAT", b"pixels"), (b"IEND", b""))
 SAMPLES = {
     "json": b'{\n  "one": 1\n}\n',
     "svg": "<svg xmlns='http://www.w3.org/2000/svg'>✓</svg>\n".encode(),
+    "html": "<!doctype html>\n<html><body>✓</body></html>\n".encode(),
     "png": PICTURE,
 }
 UNTOUCHED = Mark(measured_by="", is_changed=False)

@@ -33,7 +33,7 @@ def plan(tmp_path: Path) -> Path:
 
 
 def test_a_plan_trains_is_verified_and_compared(plan: Path, tmp_path: Path) -> None:
-    files = {option: tmp_path / option for option in ("json", "svg", "timeline", "trace")}
+    files = {option: tmp_path / option for option in ("json", "svg", "timeline", "trace", "html")}
     command = [sys.executable, "-m", "evenflow", "run", str(plan), "--model", "llama-tiny", "--steps", "4"]
     command += ["--seq", "8", "--hidden", "16", "--heads", "2", "--vocab", "32", "--dtype", "float64", "--verify"]
     command += ["--device", "cpu", "--lr", "0.01"]

@@ -9,12 +9,21 @@ from evenflow.fields import read_text as read_file
 from evenflow.language import _
 from evenflow.model import Network
 from evenflow.profiles.layer_file import parse_layer_file
+from evenflow.profiles.report_file import plan_text, read_plan_text
 
 STANDARD_INPUT = "-"
 
 
 def read_text(path: str) -> tuple[str, str]:
-    """Return the text of an input file, and its name for messages."""
+    """Return the text of an input file, and its name for messages; of a report the plan file that it carries."""
+    if path != STANDARD_INPUT:
+        return read_plan_text(path)
+    text, place = read_whole(path)
+    return plan_text(text, place=place)
+
+
+def read_whole(path: str) -> tuple[str, str]:
+    """Return the text of an input file as it is, and its name for messages."""
     if path != STANDARD_INPUT:
         return read_file(path), path
     place = _("standard input")

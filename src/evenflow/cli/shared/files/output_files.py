@@ -17,7 +17,8 @@ from evenflow.language import ENGLISH, _, speaking
 
 JSON = "--json"
 SVG = "--svg"
-HTML = "--html"
+HTML, PAGE = "--html", "-o"
+"""Options that name a page; the second is that of ``evenflow report``."""
 TRACE = "--trace"
 _ACTIONS = re.compile(rb"(?:\d+[FBIW]\d+(?:,\d+[FBIW]\d+)*\n)+")
 """An order of work in the very form that evenflow writes."""
@@ -74,7 +75,7 @@ class Outputs:
             _check_writable(path, option)
             if option in self._pictures:
                 check_picture_file(path, place=option)
-            if option == HTML:
+            if option in (HTML, PAGE):
                 check_page_file(path, place=option)
             self._check_replaceable(option)
 

@@ -115,6 +115,25 @@ def _columns(tuned: Tuned, rows: Sequence[Candidate], yours: Candidate | None) -
 
 def _table(tuned: Tuned, most: int, yours: Candidate | None) -> str:
     """Return the ranking in at most `WIDTH` columns where that can be."""
+    columns, rows = _whole_table(tuned, most, yours)
+    while True:
+        cells = _cells(columns, rows)
+        left = {number for number, column in enumerate(columns) if column.is_left}
+        table = aligned([column.title for column in columns], cells, left=left)
+        last = max(columns, key=lambda column: column.can_go)
+        if not last.can_go or max(map(display_width, table.splitlines())) <= WIDTH:
+            return table
+        columns.remove(last)
+
+
+def ranking_table(tuned: Tuned, most: int, yours: Candidate | None) -> tuple[list[str], list[list[str]]]:
+    """Return titles and cells of the whole ranking, however wide."""
+    columns, rows = _whole_table(tuned, most, yours)
+    return [column.title for column in columns], _cells(columns, rows)
+
+
+def _whole_table(tuned: Tuned, most: int, yours: Candidate | None) -> tuple[list[_Column], list[Candidate]]:
+    """Return the columns that say something, and the rows in the order of their steps."""
     known = list(tuned.ranked[:most])
     rows = known if yours is None else sorted([*known, yours], key=lambda one: one.step_ns)
     columns = [
@@ -122,14 +141,11 @@ def _table(tuned: Tuned, most: int, yours: Candidate | None) -> str:
         for column in _columns(tuned, known, yours)
         if column.shown_for is None or any(column.shown_for(one.training) for one in rows)
     ]
-    while True:
-        cells = [[column.cell(one, one.prediction) for column in columns] for one in rows if one.prediction is not None]
-        left = {number for number, column in enumerate(columns) if column.is_left}
-        table = aligned([column.title for column in columns], cells, left=left)
-        last = max(columns, key=lambda column: column.can_go)
-        if not last.can_go or max(map(display_width, table.splitlines())) <= WIDTH:
-            return table
-        columns.remove(last)
+    return columns, rows
+
+
+def _cells(columns: Sequence[_Column], rows: Sequence[Candidate]) -> list[list[str]]:
+    return [[column.cell(one, one.prediction) for column in columns] for one in rows if one.prediction is not None]
 
 
 def _pipeline(training: Training) -> str:

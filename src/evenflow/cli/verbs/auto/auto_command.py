@@ -17,9 +17,10 @@ from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.model_config import MODEL, ModelConfig, config_path, read_config
 from evenflow.cli.shared.numbers import Number
 from evenflow.cli.shared.overlaps import STAGE_OVERLAPS, OverlapList, usual
+from evenflow.cli.shared.plan_pictures import MADE_BY
 from evenflow.cli.shared.progress import shown_step
 from evenflow.cli.shared.torch_extra import torch_extra
-from evenflow.cli.text.auto_text import auto_text, shortage_text
+from evenflow.cli.text.auto_text import answer_lines, auto_text, shortage_text
 from evenflow.cli.verbs.auto.cluster_options import ClusterOptions, cluster_options, taken_notes
 from evenflow.cli.verbs.auto.fix_option import fix_option
 from evenflow.cli.verbs.auto.own_sizes import asked_sizes, search_note
@@ -28,6 +29,7 @@ from evenflow.errors import InputError
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.layer_writer import format_layer_file
 from evenflow.export.results.auto_fields import AutoSetting, auto_fields
+from evenflow.export.results.json_text import format_object
 from evenflow.language import _
 from evenflow.profiles.accelerator_file import accelerator_given, accelerator_path
 from evenflow.profiles.own_plan_file import DEGREES, SCHEDULES, OwnPlan, read_own_plan
@@ -125,6 +127,7 @@ from evenflow.cluster import Accelerator, Cluster
 )
 @options.JSON
 @click.option("--svg", "svg_file", type=options.FILE, metavar="FILE", help="Draw mesh, timeline and memory.")
+@options.HTML
 @options.TRACE
 @options.OVERWRITE
 def auto(
@@ -141,6 +144,7 @@ def auto(
     layer_file: Path | None,
     json_file: Path | None,
     svg_file: Path | None,
+    html_file: Path | None,
     trace_file: Path | None,
     overwrite: bool,
     **asked: Any,
@@ -167,7 +171,7 @@ def auto(
     started, deadline = time.monotonic(), Deadline.after(time_limit)
     path = config_path(model)
     outputs = Outputs(
-        {"--json": json_file, "--output": layer_file, "--svg": svg_file, "--trace": trace_file},
+        {"--json": json_file, "--output": layer_file, "--svg": svg_file, "--html": html_file, "--trace": trace_file},
         inputs={
             "--model": Path(path),
             "--cluster": described.file,
@@ -281,15 +285,29 @@ def _answer(result: "AutoPlan", setting: AutoSetting, outputs: Outputs, *, secon
     """Write the files and print the answer."""
     from evenflow.draw.two_level_picture import two_level_svg
 
-    outputs.write_json(lambda: auto_fields(result, setting, seconds=seconds))
+    def fields() -> dict[str, object]:
+        return auto_fields(result, setting, seconds=seconds)
+
+    outputs.write_json(fields)
     if result.two_level is None:
         click.echo(shortage_text(result), err=True)
         return INFEASIBLE
     outputs.write("--output", lambda: format_layer_file(replace(result.simulation.network, name=result.row.name)))
     title = f"{result.row.name} on {result.cluster.num_nodes}x{result.cluster.devices_per_node} devices"
     outputs.write("--svg", lambda: two_level_svg(result.simulation, result.cluster, result.stages, title=title))
+    outputs.write("--html", lambda: _page(result, fields(), title=title, seconds=seconds))
     traced = TracedStep.of(result.simulation, memory_limit_bytes=result.cluster.memory_bytes)
     outputs.write("--trace", lambda: chrome_trace([traced]))
     text = auto_text(result, microbatch=setting.microbatch, sequence=setting.sequence, seconds=seconds)
     click.echo("\n\n".join(filter(None, (text, outputs.sentence))))
     return 0
+
+
+def _page(result: "AutoPlan", fields: dict[str, object], *, title: str, seconds: float) -> str:
+    """Return the report of a plan that was found."""
+    from evenflow.report import report_html
+    from evenflow.report.of_auto import shown_auto
+
+    notes = [*answer_lines(result, seconds), *result.notes]
+    shown = shown_auto(result, notes=notes, plan=format_object(fields))
+    return report_html([shown], title=title, made_by=MADE_BY)

@@ -20,7 +20,7 @@ from evenflow.cli.shared.compared_plans import (
 )
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.message_options import message_options
-from evenflow.cli.shared.plan_pictures import plan_svg, plans_svg
+from evenflow.cli.shared.plan_pictures import plan_svg, plans_html, plans_svg
 from evenflow.cli.shared.progress import shown_progress
 from evenflow.cli.shared.targets import target_options
 from evenflow.cli.text.block_text import block_to_paste
@@ -31,6 +31,7 @@ from evenflow.cli.verbs.compare.baseline import BASELINE, BASELINE_OF
 from evenflow.cli.verbs.compare.compare_options import CompareJob, CompareOptions, compare_job
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.comparison_fields import RECOMMENDED, comparison_fields
+from evenflow.export.results.network_fields import network_fields
 from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.language import _
 from evenflow.model import Request
@@ -82,6 +83,7 @@ _ALL = picture_option("all")
     help="Folder that pictures are written to.",
 )
 @options.JSON
+@options.HTML
 @options.TRACE
 @options.OVERWRITE
 def compare(**keywords: Any) -> int:
@@ -107,7 +109,7 @@ def compare(**keywords: Any) -> int:
     yours = None if job.baseline is None else job.baseline.simulated(request.network, request.communication)
     others = [*([yours] if yours else []), *_others(asked, request, job.schedule)]
     outputs = Outputs(
-        {"--json": asked.json_file, "--trace": asked.trace_file},
+        {"--json": asked.json_file, "--html": asked.html_file, "--trace": asked.trace_file},
         pictures={
             picture_option(RECOMMENDED): asked.output_folder / RECOMMENDED_PICTURE,
             _ALL: asked.output_folder / COMPARISON_PICTURE,
@@ -137,9 +139,13 @@ def compare(**keywords: Any) -> int:
     traced = [TracedStep.of(plan.simulation, name=plan.name, memory_limit_bytes=limit) for plan in made]
     outputs.write("--trace", lambda: chrome_trace(traced))
     _draw(made, outputs, limit)
+    if made:
+        files = [] if outcome.simulation is None else [fields | network_fields(outcome.simulation)]
+        outputs.write("--html", lambda: plans_html(made, memory_limit_bytes=limit, files=files))
     click.echo(
         _("\nwrote pictures to {output_folder}/", output_folder=asked.output_folder)
         + (_(", numbers to {json_file}", json_file=asked.json_file) if asked.json_file else "")
+        + (_(", a report to {html_file}", html_file=asked.html_file) if made and asked.html_file else "")
         + (_(", timelines to {trace_file}", trace_file=asked.trace_file) if asked.trace_file else "")
     )
     return status_code(outcome.status)

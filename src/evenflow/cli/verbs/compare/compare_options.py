@@ -36,6 +36,7 @@ class CompareOptions:
     messages: MessageOptions
     output_folder: Path
     json_file: Path | None
+    html_file: Path | None
     trace_file: Path | None
     overwrite: bool
 

@@ -29,7 +29,6 @@ from evenflow.export.chrome_trace import TracedStep, chrome_trace
 from evenflow.export.results.best_fields import best_fields, elsewhere_fields, neighbour_fields
 from evenflow.export.results.comparison_fields import RECOMMENDED
 from evenflow.export.results.degrees_fields import kept_degrees
-from evenflow.export.results.json_text import format_object
 from evenflow.export.results.network_fields import network_fields
 from evenflow.export.results.outcome_fields import outcome_fields
 from evenflow.language import _
@@ -160,8 +159,8 @@ def _write(answer: Answer, job: PlanJob, outputs: Outputs, *, quiet: bool) -> No
         return NamedPlan(name=RECOMMENDED, simulation=simulation, certificate=certificate)
 
     def page() -> str:
-        file = format_object(_fields(answer, job))
-        return plan_page(outcome, named(outcome.certificate()), job, file=file, quiet=quiet)
+        fields = _fields(answer, job)
+        return plan_page(outcome, named(outcome.certificate()), job, fields=fields, quiet=quiet)
 
     outputs.write("--svg", lambda: plan_svg(named(outcome.certificate().splitlines()[0]), memory_limit_bytes=limit))
     outputs.write("--html", page)

@@ -1,5 +1,6 @@
 """The report page of ``evenflow plan``, with what more or less memory is worth and what to copy to run the plan."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from evenflow.baselines.named_plans import NamedPlan
@@ -22,8 +23,8 @@ _SHARE = 0.25
 """Share of the time limit that each of the two parts beside the search may take."""
 
 
-def plan_page(outcome: Outcome, named: NamedPlan, job: PlanJob, *, file: str, quiet: bool) -> str:
-    """Return the page of a plan; `file` is its plan file. After Ctrl-C it has the plan alone."""
+def plan_page(outcome: Outcome, named: NamedPlan, job: PlanJob, *, fields: Mapping[str, object], quiet: bool) -> str:
+    """Return the page of a plan; `fields` are those of its plan file. After Ctrl-C it has the plan alone."""
     plan, simulation = named.simulation.plan, named.simulation
     seconds = min(_MOST_SECONDS, _SHARE * job.time_limit_s)
     order = simulation.timeline.schedule
@@ -43,7 +44,7 @@ def plan_page(outcome: Outcome, named: NamedPlan, job: PlanJob, *, file: str, qu
     return plans_html(
         [named],
         memory_limit_bytes=outcome.memory_limit_bytes,
-        files=[file],
+        files=[fields],
         decision=decision_sentences(outcome, worth),
         run=blocks,
     )

@@ -10,11 +10,20 @@ import click
 from evenflow import ranges
 from evenflow.cli.shared import options
 from evenflow.cli.shared.dtype_option import dtype_option
+from evenflow.cli.shared.files.input_files import read_text
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.numbers import Number
+from evenflow.cli.shared.plan_pictures import MADE_BY
 from evenflow.cli.shared.torch_extra import torch_extra
 from evenflow.cli.text.aa_text import mismatch_text, verdict
-from evenflow.cli.text.run_text import comparison_text, measured_picture, measured_trace, step_line, verification_text
+from evenflow.cli.text.run_text import (
+    comparison_text,
+    measured_picture,
+    measured_trace,
+    run_page,
+    step_line,
+    verification_text,
+)
 from evenflow.cli.verbs.run.rank_command import RankCommand
 from evenflow.cli.verbs.run.run_options import RunOptions
 from evenflow.cluster import Dtype
@@ -101,6 +110,7 @@ from evenflow.schedule import schedule_of
 @click.option(
     "--svg", "svg_file", type=options.FILE, metavar="FILE", help="Draw the measured step under the predicted one."
 )
+@options.HTML
 @click.option(
     "--timeline",
     "timeline_file",
@@ -139,15 +149,17 @@ def run(**keywords: Any) -> int:
             "--json": asked.json_file,
             "--svg": asked.svg_file,
             "--timeline": asked.timeline_file,
+            "--html": asked.html_file,
             "--trace": asked.trace_file,
         },
         inputs={_("the plan file"): Path(asked.plan_file)},
         overwrite=asked.overwrite,
         measured_by="run",
     )
+    plan, place = read_text(asked.plan_file)
     if asked.as_rank or is_started_by_torchrun(os.environ):
-        return _run_as_rank(asked.job(), outputs)
-    job = _checked(asked.job())
+        return _run_as_rank(asked.job(plan, place), outputs, plan)
+    job = _checked(asked.job(plan, place))
     click.echo(_("starting {num_processes} processes, calibrating ...", num_processes=job.num_processes), err=True)
     try:
         with on_interrupt(lambda: None, patient=True):  # `launch` looks for it, and ends the processes
@@ -155,10 +167,10 @@ def run(**keywords: Any) -> int:
             answer_exists()
     except KeyboardInterrupt:
         raise Interrupted(_("interrupted: all processes have ended")) from None
-    return _answer(job, result, outputs)
+    return _answer(job, result, outputs, plan)
 
 
-def _run_as_rank(job: RunJob, outputs: Outputs) -> int:
+def _run_as_rank(job: RunJob, outputs: Outputs, plan: str) -> int:
     """Be one rank of a run, as torchrun starts it on every machine."""
     own = rank_environment(os.environ)
     job = _checked(job, num_processes=own.num_processes, num_local=own.num_local)
@@ -170,16 +182,20 @@ def _run_as_rank(job: RunJob, outputs: Outputs) -> int:
         raise
     except Exception as error:  # whatever it is, it is named with its rank
         raise RunError(_("rank {rank} failed: {message}", rank=own.rank, message=message_of(error))) from error
-    return 0 if result is None else _answer(job, result, outputs)
+    return 0 if result is None else _answer(job, result, outputs, plan)
 
 
-def _answer(job: RunJob, result: RunResult, outputs: Outputs) -> int:
-    """Write the files, print the comparison, and raise the errors that a run can end with."""
+def _answer(job: RunJob, result: RunResult, outputs: Outputs, plan: str) -> int:
+    """Write the files, print the comparison, and raise the errors that a run can end with.
+
+    `plan` is the text of the plan file, which the page carries.
+    """
     comparison = compare(schedule_of(job.plan), result)
     outputs.write_json(lambda: run_fields(job, result, comparison))
     outputs.write("--timeline", lambda: format_object(timeline_fields(job, comparison)))
     outputs.write("--trace", lambda: measured_trace(job, comparison))
     outputs.write("--svg", lambda: measured_picture(job, result, comparison))
+    outputs.write("--html", lambda: run_page(job, result, comparison, plan=plan, made_by=MADE_BY))
     paragraphs = (comparison_text(job, result, comparison), outputs.sentence)
     click.echo("\n" + "\n\n".join(filter(None, paragraphs)))
     if result.aa_check is not None and verdict(result.aa_check):

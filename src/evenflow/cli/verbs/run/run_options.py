@@ -44,13 +44,13 @@ class RunOptions:
     svg_file: Path | None
     trace_file: Path | None
     timeline_file: Path | None
+    html_file: Path | None
     overwrite: bool
     rank_timeout: float
     as_rank: bool
 
-    def job(self) -> RunJob:
-        """Return the run, from the plan file and the model's configuration."""
-        text, place = read_text(self.plan_file)
+    def job(self, text: str, place: str) -> RunJob:
+        """Return the run, from the text of the plan file and the model's configuration."""
         config = "" if self.model == TINY else read_text(self.model)[0]
         has_source = bool(config) and _has_source(as_fields(load_json(config, file=self.model), file=self.model))
         if self.target_seq and not has_source:

@@ -10,11 +10,13 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.input_files import STANDARD_INPUT, read_text
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.group_sizes import best_simulated, check_asked
-from evenflow.cli.text.schedule_text import checked_text, schedule_svg, shown_text
+from evenflow.cli.shared.plan_pictures import MADE_BY, plan_file_fields
+from evenflow.cli.text.schedule_text import checked_text, schedule_html, schedule_svg, shown_text
 from evenflow.cli.verbs.schedule.order_faults import explained
 from evenflow.cli.verbs.schedule.stage_times import StageTimes, stage_times
 from evenflow.errors import InputError, ScheduleError
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
+from evenflow.export.results.json_text import format_object
 from evenflow.export.results.schedule_fields import Formula, schedule_fields
 from evenflow.language import _
 from evenflow.model import Sizes
@@ -49,6 +51,7 @@ def schedule() -> None:
 @stage_times
 @options.JSON
 @options.SVG
+@options.HTML
 @options.TRACE
 @options.OVERWRITE
 def show(
@@ -61,6 +64,7 @@ def show(
     times: StageTimes,
     json_file: Path | None,
     svg_file: Path | None,
+    html_file: Path | None,
     trace_file: Path | None,
     overwrite: bool,
 ) -> int:
@@ -76,7 +80,9 @@ def show(
     family = family_name(name)
     num_chunks = chunk_count(family, chunks)
     _check_shown(2 * ranks * num_chunks * microbatches * sequence_splits, place=_("ranks x chunks x microbatches"))
-    outputs = Outputs({"--json": json_file, "--svg": svg_file, "--trace": trace_file}, overwrite=overwrite)
+    outputs = Outputs(
+        {"--json": json_file, "--svg": svg_file, "--html": html_file, "--trace": trace_file}, overwrite=overwrite
+    )
     sizes = Sizes(
         num_ranks=ranks, num_chunks=num_chunks, num_microbatches=microbatches, sequence_splits=sequence_splits
     )
@@ -106,12 +112,14 @@ def show(
 @stage_times
 @options.JSON
 @options.SVG
+@options.HTML
 @options.OVERWRITE
 def check(
     file: str,
     times: StageTimes,
     json_file: Path | None,
     svg_file: Path | None,
+    html_file: Path | None,
     overwrite: bool,
 ) -> int:
     """Check that the order in FILE is complete and can finish.
@@ -127,7 +135,9 @@ def check(
       evenflow schedule check orders.csv
     """
     outputs = Outputs(
-        {"--json": json_file, "--svg": svg_file}, inputs={_("the input file"): Path(file)}, overwrite=overwrite
+        {"--json": json_file, "--svg": svg_file, "--html": html_file},
+        inputs={_("the input file"): Path(file)},
+        overwrite=overwrite,
     )
     text, place = read_text(file)
     order = parse_order_file(text, name="stdin" if file == STANDARD_INPUT else Path(file).stem, place=place)
@@ -153,6 +163,9 @@ def _write(outputs: Outputs, simulation: Simulation, formula: Formula | None) ->
     """Write the files that were asked for, and say so."""
     outputs.write_json(lambda: schedule_fields(simulation, formula))
     outputs.write("--svg", lambda: schedule_svg(simulation))
+    is_of_family = formula is not None  # any other order has no name that a plan could say
+    plan = format_object(plan_file_fields(simulation, None)) if is_of_family else None
+    outputs.write("--html", lambda: schedule_html(simulation, plan=plan, made_by=MADE_BY))
     outputs.write("--trace", lambda: chrome_trace([TracedStep.of(simulation)]))
     if outputs.sentence:
         click.echo(f"\n{outputs.sentence}")

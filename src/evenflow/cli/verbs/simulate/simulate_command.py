@@ -11,14 +11,11 @@ from evenflow.cli.shared import options
 from evenflow.cli.shared.files.output_files import Outputs
 from evenflow.cli.shared.group_sizes import best_simulated
 from evenflow.cli.shared.message_options import MessageOptions, message_options
-from evenflow.cli.shared.plan_pictures import plan_svg, plans_html
+from evenflow.cli.shared.plan_pictures import plan_file_fields, plan_svg, plans_html
 from evenflow.cli.text.block_text import block_to_paste
 from evenflow.cli.text.plan_text import plan_text
 from evenflow.cli.verbs.simulate.given_plan import GivenPlan, read_files
 from evenflow.export.chrome_trace import TracedStep, chrome_trace
-from evenflow.export.results.json_text import format_object
-from evenflow.export.results.network_fields import network_fields
-from evenflow.export.results.plan_fields import simulation_fields
 from evenflow.language import _
 from evenflow.simulate import simulate as run_on_paper
 from evenflow.units import milliseconds
@@ -102,14 +99,10 @@ def simulate(
         )
     else:
         simulation = run_on_paper(network, plan, communication=communication)
-
-    def fields() -> dict[str, object]:
-        return simulation_fields(simulation, limit) | network_fields(simulation)
-
-    outputs.write_json(fields)
+    outputs.write_json(lambda: plan_file_fields(simulation, limit))
     named = NamedPlan(name="simulated", simulation=simulation)
     outputs.write("--svg", lambda: plan_svg(named, memory_limit_bytes=limit))
-    outputs.write("--html", lambda: plans_html([named], memory_limit_bytes=limit, files=[format_object(fields())]))
+    outputs.write("--html", lambda: plans_html([named], memory_limit_bytes=limit))
     outputs.write("--trace", lambda: chrome_trace([TracedStep.of(simulation, memory_limit_bytes=limit)]))
     makespan = _("one step takes {step_ms:,.3f} ms", step_ms=milliseconds(simulation.makespan_ns))
     makespan = f"{makespan}; {choice}" if choice else makespan

@@ -16,6 +16,7 @@ from evenflow.cli.text.tune.nothing_text import needed_text
 from evenflow.cli.text.tune.ranking_text import nothing_text, tune_text
 from evenflow.cli.verbs.tune.after_options import BASELINE
 from evenflow.cli.verbs.tune.answers import Answers, ranking_share
+from evenflow.cli.verbs.tune.ranking_page import ranking_page
 from evenflow.cli.verbs.tune.tune_job import accelerator_file, tune_job
 from evenflow.cli.verbs.tune.tune_options import TuneOptions, tune_options
 from evenflow.draw.ranking_picture import ranking_svg
@@ -49,7 +50,7 @@ def tune(**keywords: Any) -> int:
     """
     asked = TuneOptions(**keywords)
     outputs = Outputs(
-        {"--json": asked.json_file, "--svg": asked.svg_file},
+        {"--json": asked.json_file, "--svg": asked.svg_file, "--html": asked.html_file},
         inputs={
             "--model": asked.described.file,
             "--accelerator" if asked.calibration is None else "--calibration": accelerator_file(asked),
@@ -80,7 +81,11 @@ def tune(**keywords: Any) -> int:
         notes=job.notes,
     )
     answers = Answers(tuned=found, asked=asked.after, time_left=time_left, yours=yours)
-    outputs.write_json(lambda: {**tune_fields(found, setting), **answers.fields()})
+
+    def fields() -> dict[str, object]:
+        return {**tune_fields(found, setting), **answers.fields()}
+
+    outputs.write_json(fields)
     if found.best is None:
         what_would_do = "" if answers.needed is None else needed_text(found, answers.needed)
         click.echo("\n\n".join(filter(None, (nothing_text(found), what_would_do, outputs.sentence))), err=True)
@@ -88,6 +93,7 @@ def tune(**keywords: Any) -> int:
     outputs.write("--svg", lambda: ranking_svg(found, rows=asked.rows, title=_title(found)))
     plan_file = None if asked.json_file is None else shlex.quote(str(asked.json_file))
     own = None if answers.standing is None else answers.standing.candidate
+    outputs.write("--html", lambda: ranking_page(found, setting, fields(), title=_title(found), yours=own))
     text = tune_text(found, setting, plan_file=plan_file, yours=own)
     click.echo("\n\n".join(filter(None, (text, *answers.text(), outputs.sentence))))
     return 0

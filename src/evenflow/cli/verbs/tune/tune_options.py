@@ -67,6 +67,7 @@ _OPTIONS = (
     click.option(
         "--svg", "svg_file", type=options.FILE, metavar="FILE", help="Draw the steps by part, and the memory."
     ),
+    options.HTML,
     options.OVERWRITE,
 )
 
@@ -104,4 +105,5 @@ class TuneOptions:
     time_limit: float
     json_file: Path | None
     svg_file: Path | None
+    html_file: Path | None
     overwrite: bool

@@ -1,0 +1,58 @@
+"""The verb ``evenflow report``."""
+
+from pathlib import Path
+
+import click
+
+from evenflow.cli.shared import options
+from evenflow.cli.shared.files.input_files import STANDARD_INPUT, read_whole
+from evenflow.cli.shared.files.output_files import PAGE, Outputs
+from evenflow.cli.shared.plan_pictures import MADE_BY
+from evenflow.language import _
+from evenflow.report import Shown, report_html
+from evenflow.report.of_files import shown_of_text, with_own_names
+
+
+@click.command()
+@click.argument("files", metavar="FILE…", nargs=-1, required=True)
+@click.option(
+    PAGE,
+    "--output",
+    "output",
+    type=options.FILE,
+    metavar="FILE.html",
+    default="report.html",
+    show_default=True,
+    help="The page.",
+)
+@options.OVERWRITE
+def report(files: tuple[str, ...], output: Path, overwrite: bool) -> int:
+    """Show plans and measured steps beside each other on one page for the browser.
+
+    Each FILE is a plan file (--json of evenflow plan, evenflow auto, evenflow tune or evenflow simulate), the timeline
+    of a run (--timeline of evenflow run), or a report, whose plans are shown again. The first is what the others are
+    compared with. The page is one file that loads nothing from anywhere, and carries its plans: evenflow reads it where
+    it reads a plan file, as report.html or, for the second plan, report.html#2.
+
+    \b
+    Examples:
+      evenflow report plan.json
+      evenflow report plan.json other.json timeline.json -o report.html
+    """
+    outputs = Outputs(
+        {PAGE: output},
+        inputs={_("the input file {file}", file=file): Path(file) for file in files if file != STANDARD_INPUT},
+        overwrite=overwrite,
+    )
+    shown: list[Shown] = []
+    for file in files:
+        text, place = read_whole(file)
+        shown += shown_of_text(text, place=place, name="stdin" if file == STANDARD_INPUT else Path(file).stem)
+    shown = with_own_names(shown)
+    title = ", ".join(each.name for each in shown)
+    outputs.write(PAGE, lambda: report_html(shown, title=title, made_by=MADE_BY))
+    for each in shown:
+        step = next(value for _name, value in each.figures)
+        click.echo(f"{each.name}: {step}")
+    click.echo(f"\n{outputs.sentence}")
+    return 0

@@ -1,0 +1,31 @@
+"""The report of a ranking: its table, and the pipelines of its first rows."""
+
+from collections.abc import Mapping
+
+from evenflow.cli.shared.plan_pictures import MADE_BY
+from evenflow.cli.text.tune.ranking_text import ranking_table
+from evenflow.export.results.json_text import format_object
+from evenflow.export.results.tune_fields import TuneSetting, row_fields
+from evenflow.language import _
+from evenflow.tune.candidate import Candidate
+from evenflow.tune.tuned import Tuned
+
+
+def ranking_page(
+    tuned: Tuned, setting: TuneSetting, fields: Mapping[str, object], *, title: str, yours: Candidate | None
+) -> str:
+    """Return the page; `fields` are those of the JSON file, the plan of the first row, and `yours` is what runs now."""
+    from evenflow.report import Table, report_html
+    from evenflow.report.of_tune import MOST_TIMELINES, shown_ranking
+
+    shown = min(setting.rows, MOST_TIMELINES)
+    plans = [fields, *(row_fields(tuned, one, setting) for one in tuned.ranked[1:shown])]
+    columns, rows = ranking_table(tuned, setting.rows, yours)
+    table = Table(
+        title=_("Ranking"),
+        columns=tuple(columns),
+        rows=tuple(map(tuple, rows)),
+        notes=(tuned.certificate(), *setting.notes),
+    )
+    timelines = shown_ranking(tuned, [format_object(plan) for plan in plans])
+    return report_html(timelines, title=title, tables=[table], made_by=MADE_BY)

@@ -1,0 +1,122 @@
+"""The timelines of a step that ``evenflow run --timeline`` wrote: predicted and measured, action by action."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evenflow.errors import InputError
+from evenflow.fields import Fields
+from evenflow.language import _
+from evenflow.ranges import MEGABYTES, MILLISECONDS, SEQUENCE_SPLITS
+from evenflow.schedule import Schedule, check_complete, parse_schedule
+from evenflow.simulate import Graph, Timeline, build_graph
+from evenflow.units import bytes_from_megabytes, nanoseconds_from_milliseconds
+
+SIDES = ("predicted", "measured")
+_ACTION = re.compile(r"[0-9]{1,6}[FBIW][0-9]{1,7}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimelineFile:
+    """A step as it was predicted and as it was measured, in one order."""
+
+    predicted: Timeline
+    measured: Timeline
+    predicted_peak_bytes: tuple[int, ...] | None
+    """Highest memory by rank; None for a file of a version that did not write it."""
+    measured_peak_bytes: tuple[int, ...] | None
+    memory_limit_bytes: int | None
+
+
+def is_timeline_file(fields: Fields) -> bool:
+    """Return whether a JSON object is one of timelines."""
+    return all(isinstance(fields.values.get(side), list) for side in SIDES)
+
+
+def timeline_file(fields: Fields) -> TimelineFile:
+    """Return the timelines in a decoded file.
+
+    Raises:
+        InputError: a field that is missing, of a wrong type, or against the others.
+    """
+    schedule = _schedule(fields)
+    with fields.at():
+        check_complete(schedule)
+        graph = build_graph(schedule)
+    predicted, measured = (_timeline(fields, side, graph) for side in SIDES)
+    limit = None
+    if fields.values.get("memory_limit_mb") is not None:
+        limit = bytes_from_megabytes(fields.number("memory_limit_mb", MEGABYTES, above_zero=True))
+    peaks = [_peaks(fields.inner("peak_memory_mb"), side, schedule) for side in SIDES if "peak_memory_mb" in fields]
+    return TimelineFile(
+        predicted=predicted,
+        measured=measured,
+        predicted_peak_bytes=peaks[0] if peaks else None,
+        measured_peak_bytes=peaks[1] if peaks else None,
+        memory_limit_bytes=limit,
+    )
+
+
+def _schedule(fields: Fields) -> Schedule:
+    """Return the order, which is the same on both sides."""
+    orders = [_orders(fields, side) for side in SIDES]
+    if orders[0] != orders[1]:
+        raise fields.error(
+            "", _("must have the same actions in the same order under {sides}", sides=" and ".join(SIDES))
+        )
+    splits = fields.integer("sequence_splits", SEQUENCE_SPLITS) if "sequence_splits" in fields else 1
+    text = "\n".join(map(",".join, orders[0]))
+    return parse_schedule(text, name=fields.text("schedule"), sequence_splits=splits, place=fields.place("predicted"))
+
+
+def _orders(fields: Fields, side: str) -> list[list[str]]:
+    """Return the actions of every rank as text."""
+    rule = _("must be a list of [action, start, end] for each rank, such as ['2F0', 0.0, 1.5]")
+    ranks = fields.required(side)
+    rows: list[Any] = ranks if isinstance(ranks, list) else [ranks]
+    for row in rows:
+        if not isinstance(row, list) or not row:
+            raise InputError(value=None, rule=rule, place=fields.place(side))
+        for entry in row:
+            is_entry = isinstance(entry, list) and len(entry) == 3 and isinstance(entry[0], str)
+            if not is_entry or not _ACTION.fullmatch(entry[0]):
+                raise InputError(value=entry, rule=rule, place=fields.place(side))
+    return [[str(entry[0]) for entry in row] for row in rows]
+
+
+def _timeline(fields: Fields, side: str, graph: Graph) -> Timeline:
+    """Return one side; actions of a rank never overlap."""
+    schedule = graph.schedule
+    ranks = fields.required(side)
+    assert isinstance(ranks, list)  # as `_orders` has seen
+    times = np.empty((2, schedule.num_actions), dtype=np.int64)
+    index = 0
+    for row in ranks:
+        free_ns = 0
+        for name, *values in row:
+            for value in values:
+                if value not in MILLISECONDS:
+                    raise InputError(value=value, rule=MILLISECONDS.rule, place=fields.place(f"{side}, {name}"))
+            start_ns, end_ns = map(nanoseconds_from_milliseconds, values)
+            if not free_ns <= start_ns <= end_ns:
+                rule = _("must begin once the action before it has ended, and end after that")
+                raise InputError(value=values, rule=rule, place=fields.place(f"{side}, {name}"))
+            times[:, index] = start_ns, end_ns
+            free_ns = end_ns
+            index += 1
+    return Timeline(graph=graph, start_ns=times[0], end_ns=times[1], makespan_ns=int(times[1].max()))
+
+
+def _peaks(peaks: Fields, side: str, schedule: Schedule) -> tuple[int, ...]:
+    """Return the highest memory of every rank."""
+    values = peaks.required(side)
+    if (
+        not isinstance(values, list)
+        or len(values) != schedule.num_ranks
+        or not all(each in MEGABYTES for each in values)
+    ):
+        count = schedule.num_ranks
+        raise peaks.error(side, _("must be a list of {length} numbers {range}", length=count, range=MEGABYTES.text))
+    return tuple(bytes_from_megabytes(each) for each in values)

@@ -1,0 +1,65 @@
+"""Any timeline, planned or measured, as one of a report."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from evenflow.report.figures import Figures, timeline_figures
+from evenflow.report.shown import Advice, Integers, Kind, RunBlock, Shown, ShownMemory
+from evenflow.simulate import IdleGaps, IdleTime, StageCosts, Timeline, gaps_ns, memory_changes
+
+
+def shown_timeline(
+    timeline: Timeline,
+    *,
+    name: str,
+    kind: Kind,
+    limit_bytes: int | None = None,
+    costs: StageCosts | None = None,
+    peak_bytes: Sequence[int] | None = None,
+    recompute_ns: Integers | None = None,
+    causes: IdleGaps | None = None,
+    idle: tuple[IdleTime, ...] | None = None,
+    stage_layers: Sequence[str] = (),
+    figures: Figures | None = None,
+    certificate: str = "",
+    notes: Sequence[str] = (),
+    decision: Sequence[Advice] = (),
+    run: Sequence[RunBlock] = (),
+    plan: str | None = None,
+) -> Shown:
+    """Return a timeline; the memory of `costs`, where they are given, is shown over time."""
+    schedule = timeline.schedule
+    nothing = np.zeros(schedule.num_actions, dtype=np.int64)
+    peaks = None if peak_bytes is None else tuple(peak_bytes)
+    memory = None
+    if costs is not None:
+        memory = ShownMemory(
+            static_bytes=tuple(costs.static_bytes.tolist()),
+            working_bytes=tuple(costs.working_bytes.tolist()),
+            changes=memory_changes(schedule, costs),
+        )
+    return Shown(
+        name=name,
+        kind=kind,
+        schedule=schedule,
+        start_ns=timeline.start_ns,
+        end_ns=timeline.end_ns,
+        makespan_ns=timeline.makespan_ns,
+        gaps_ns=gaps_ns(timeline),
+        recompute_ns=nothing if recompute_ns is None else recompute_ns,
+        inputs=timeline.graph.inputs,
+        message_ns=nothing if timeline.message_ns is None else timeline.message_ns,
+        causes=causes,
+        idle=idle,
+        memory=memory,
+        peak_bytes=peaks,
+        limit_bytes=limit_bytes,
+        stage_layers=tuple(stage_layers),
+        figures=timeline_figures(timeline, peaks, limit_bytes) if figures is None else figures,
+        certificate=certificate,
+        notes=tuple(notes),
+        decision=tuple(decision),
+        run=tuple(run),
+        plan=plan,
+    )

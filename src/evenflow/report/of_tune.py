@@ -1,0 +1,42 @@
+"""The first rows of a ranking of degrees as timelines of a report."""
+
+from collections.abc import Sequence
+
+from evenflow.draw.parts.axes import show_time
+from evenflow.language import _
+from evenflow.predict.memory import limit_without_reserve
+from evenflow.report.of_simulation import shown_simulation
+from evenflow.report.shown import Shown
+from evenflow.tune.tuned import Tuned
+from evenflow.tune.wording import split_words
+
+MOST_TIMELINES = 5
+"""Rows whose pipelines a report shows; the others are in its table."""
+
+
+def shown_ranking(tuned: Tuned, plans: Sequence[str]) -> list[Shown]:
+    """Return the pipelines of the first rows, as many as there are plan files, which the page carries."""
+    question = tuned.question
+    limit = limit_without_reserve(question.memory_limit_bytes, question.topology.accelerator.reached)
+    shown = []
+    for number, (one, plan) in enumerate(zip(tuned.ranked, plans, strict=False), start=1):
+        found = one.prediction
+        assert found is not None  # of every row that is shown
+        rest_ns = max(0, round(one.step_ns) - found.simulation.makespan_ns)
+        words = _(
+            "The step takes {step}: the pipeline shown here {pipeline}, and {rest} beside it, as for the optimizer.",
+            step=show_time(round(one.step_ns)),
+            pipeline=show_time(found.simulation.makespan_ns),
+            rest=show_time(rest_ns),
+        )
+        shown.append(
+            shown_simulation(
+                found.simulation,
+                name=f"#{number} {split_words(one.training)}",
+                memory_limit_bytes=limit,
+                certificate=tuned.certificate() if number == 1 else "",
+                notes=(words,),
+                plan=plan,
+            )
+        )
+    return shown

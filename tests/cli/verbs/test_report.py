@@ -1,0 +1,109 @@
+"""The verb: pages of files, and pages where a plan file is taken."""
+
+import json
+import re
+
+import pytest
+
+from tests.report.decoder import read_page
+
+EVEN = ("--microbatches", 2, "--layers", "2,2")
+
+
+@pytest.fixture
+def plans(folder, evenflow):
+    """`a.json` and `a.html`, `b.json` with recomputation."""
+    files = ("--json", "a.json", "--html", "a.html", "--memory", "250MB")
+    assert evenflow("simulate", "tiny.json", *EVEN, *files).exit_code == 0
+    assert evenflow("simulate", "tiny.json", *EVEN, "--recompute", "full=1,1", "--json", "b.json").exit_code == 0
+    return folder
+
+
+def test_plans_beside_each_other(plans, evenflow):
+    done = evenflow("report", "a.json", "b.json", "-o", "both.html")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == "a: 18 ms\nb: 21 ms\n\nwrote both.html\n"
+    page = read_page((plans / "both.html").read_text())
+    assert page.head["title"] == "a, b"
+    assert [each["makespan_ns"] for each in page.head["timelines"]] == [18_000_000, 21_000_000]
+    files = [json.loads((plans / name).read_text()) for name in ("a.json", "b.json")]
+    for file in files:
+        del file["written_by"]
+    assert page.plans == files
+
+
+def test_a_page_carries_what_json_writes(plans, evenflow):
+    carried = read_page((plans / "a.html").read_text()).plans
+    written = json.loads((plans / "a.json").read_text())
+    assert carried == [{key: value for key, value in written.items() if key != "written_by"}]
+
+
+@pytest.mark.parametrize("verb", ["simulate", "simulate -", "plan", "export", "report"])
+def test_a_report_goes_where_a_plan_file_goes(plans, evenflow, verb, fake_solver):
+    more = {"export": ("--to", "megatron"), "plan": ("--time-limit", 1), "report": ("-o", "r.html")}.get(verb, ())
+    name, *stdin = verb.split()
+    text = (plans / "a.html").read_text()
+    of_report = evenflow(name, *(stdin or ["a.html"]), *more, stdin=text if stdin else None)
+    of_plan = evenflow(name, "a.json", *more)
+    assert of_report.exit_code == of_plan.exit_code == 0, of_report.stderr
+    if verb == "report":
+        assert of_report.stdout == of_plan.stdout.replace("a:", "simulated:")
+    else:
+        assert of_report.stdout == of_plan.stdout
+
+
+def test_the_second_plan_of_a_report(plans, evenflow):
+    assert evenflow("report", "a.json", "b.json").exit_code == 0
+    again = evenflow("simulate", "report.html#2", "--json", "c.json")
+    assert again.exit_code == 0, again.stderr
+    assert (plans / "c.json").read_text() == (plans / "b.json").read_text()
+    refused = evenflow("simulate", "report.html#3")
+    assert refused.exit_code == 2
+    assert refused.stderr == "error: report.html must have a plan of that number, got 3; it has #1 a, #2 b\n"
+
+
+def test_reports_are_shown_again_under_their_names(plans, evenflow):
+    assert evenflow("report", "a.json", "b.json", "a.html", "a.json", "-o", "all.html").exit_code == 0
+    assert evenflow("report", "all.html", "-o", "again.html").exit_code == 0
+    pages = [read_page((plans / name).read_text()) for name in ("all.html", "again.html")]
+    names = [[each["name"] for each in page.head["timelines"]] for page in pages]
+    assert names == [["a", "b", "simulated", "a (2)"]] * 2
+    assert pages[0].columns == pages[1].columns
+
+
+def test_one_standard_input(plans, evenflow):
+    done = evenflow("report", "-", stdin=(plans / "a.json").read_text())
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith("stdin: 18 ms")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("a.json", "-o", "page.png"), "-o must end in .html, the format of pages, got 'page.png'; name it page.html"),
+        (("a.html", "-o", "a.html"), "-o must not be the same file as the input file a.html, got 'a.html'"),
+        (("tiny.json",), "tiny.json must be a plan file, the timeline of a run, or a report"),
+        (("none.json",), "cannot read none.json: no such file"),
+        ((), "Missing argument 'FILE…'"),
+    ],
+)
+def test_bad_input_gives_one_message(plans, evenflow, arguments, message):
+    done = evenflow("report", *arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert not (plans / "report.html").exists()
+
+
+@pytest.mark.parametrize("html", ["page.png", "page.svg", "page.json"])
+def test_a_page_is_no_picture(folder, evenflow, html):
+    done = evenflow("simulate", "tiny.json", *EVEN, "--html", html)
+    assert done.exit_code == 2
+    assert done.stderr == f"error: --html must end in .html, the format of pages, got '{html}'; name it page.html\n"
+
+
+def test_a_page_in_chinese(folder, evenflow):
+    assert evenflow("--lang", "zh", "simulate", "tiny.json", *EVEN, "--html", "zh.html").exit_code == 0
+    text = (folder / "zh.html").read_text()
+    assert '<html lang="zh">' in text
+    (plan,) = read_page(text).plans
+    assert re.fullmatch(r"[\x00-\x7f]*", json.dumps(plan, ensure_ascii=False)), "programs read English"

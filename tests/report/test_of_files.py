@@ -1,0 +1,93 @@
+"""Files as timelines of a report."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+
+from evenflow.errors import InputError
+from evenflow.export.results.json_text import format_object
+from evenflow.export.results.network_fields import network_fields
+from evenflow.export.results.plan_fields import simulation_fields
+from evenflow.profiles.report_file import carried_plans
+from evenflow.report import Kind, report_html
+from evenflow.report.of_files import shown_of_text, with_own_names
+from evenflow.simulate import simulate
+from tests.profiles.test_timeline_file import written
+from tests.report.decoder import read_page
+from tests.simulate.test_simulation import by_hand
+from tests.strategies import simulations
+
+
+def plan_file(**changes: object) -> str:
+    simulation = simulate(*by_hand())
+    return format_object(simulation_fields(simulation, 2000) | network_fields(simulation) | changes)
+
+
+def test_a_plan_file_is_simulated_with_its_model():
+    (shown,) = shown_of_text(plan_file(), place="p.json", name="p")
+    assert (shown.name, shown.kind, shown.makespan_ns, shown.limit_bytes) == ("p", Kind.PLAN, 31, 2000)
+    assert shown.certificate == ""
+    assert json.loads(shown.plan or "") == json.loads(plan_file())
+
+
+def test_a_report_of_a_report_is_the_same():
+    first = report_html(list(shown_of_text(plan_file(), place="p.json", name="p")), title="t")
+    again = report_html(list(shown_of_text(first, place="r.html", name="r")), title="t")
+    one, two = read_page(first), read_page(again)
+    assert one.columns == two.columns
+    assert one.plans == two.plans
+    assert one.head == two.head
+    assert len(carried_plans(again, place="r.html")) == 1
+
+
+def test_a_proof_is_told_again():
+    proven = plan_file(status="feasible", lower_bound_ms=31e-6 * 0.75)
+    (shown,) = shown_of_text(proven, place="p.json", name="p")
+    assert shown.certificate.startswith("within 25.81 % of optimal: ")
+    (shown,) = shown_of_text(plan_file(status="optimal", lower_bound_ms=31e-6), place="p.json", name="p")
+    assert shown.certificate == "optimal: no plan of this schedule is shorter than 0.000 ms"
+    for unknown in ({"status": "feasible", "lower_bound_ms": None}, {"status": ["optimal"], "lower_bound_ms": 1}):
+        (shown,) = shown_of_text(plan_file(**unknown), place="p.json", name="p")
+        assert shown.certificate == ""
+
+
+@settings(max_examples=20)
+@given(simulations())
+def test_a_run_gives_its_prediction_and_what_was_measured(simulation):
+    text = format_object(written(simulation, slower=3))
+    predicted, measured = shown_of_text(text, place="t.json", name="t")
+    assert (predicted.kind, measured.kind) == (Kind.PLAN, Kind.MEASURED)
+    assert (predicted.name, measured.name) == ("t, predicted", "t, measured")
+    assert measured.makespan_ns == 3 * predicted.makespan_ns == 3 * simulation.makespan_ns
+    page = read_page(report_html([predicted, measured], title="t"))
+    assert "fill" not in page.columns[1]
+    assert page.head["timelines"][1]["idle"] is None
+
+
+def test_names_are_told_apart():
+    shown = [*shown_of_text(plan_file(), place="p.json", name="p")] * 3
+    assert [each.name for each in with_own_names(shown)] == ["p", "p (2)", "p (3)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{}", "f must be a plan file, the timeline of a run, or a report"),
+        ('{"layers_description": []}', "f must be a plan file, the timeline of a run, or a report"),
+        ("[1]", "f must be an object of named fields"),
+        ("", "cannot read f: "),
+        ('{"layers": [[1]]}', "f must have the field"),
+        ("<!doctype html>", "f must be a report that evenflow wrote"),
+    ],
+)
+def test_other_files_are_refused(text: str, message: str):
+    with pytest.raises(InputError, match=message):
+        list(shown_of_text(text, place="f", name="f"))
+
+
+def test_a_plan_without_its_model_is_refused():
+    fields = json.loads(plan_file())
+    del fields["network"]
+    with pytest.raises(InputError, match="f must hold its model, as 'network'; plan again"):
+        list(shown_of_text(json.dumps(fields), place="f", name="f"))
