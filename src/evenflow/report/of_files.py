@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from evenflow.errors import InputError
+from evenflow.export.results.json_text import MARK, format_object
 from evenflow.fields import Fields, as_fields, load_json
 from evenflow.language import _
 from evenflow.profiles.plan_file import parse_plan_file
@@ -69,7 +70,8 @@ def _plan(text: str, *, place: str, name: str) -> Shown:
     limit = planned.memory_limit_bytes if planned.network.has_memory else None
     fields = as_fields(load_json(text, file=place), file=place)
     certificate = _certificate(fields, simulation)
-    return shown_simulation(simulation, name=name, memory_limit_bytes=limit, certificate=certificate, plan=text)
+    carried = format_object({key: value for key, value in fields.values.items() if key != MARK})
+    return shown_simulation(simulation, name=name, memory_limit_bytes=limit, certificate=certificate, plan=carried)
 
 
 def _certificate(fields: Fields, simulation: Simulation) -> str:

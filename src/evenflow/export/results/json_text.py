@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 from evenflow.language import english
 
+MARK = "written_by"
+"""Key of the mark that a file of evenflow ends with."""
+
 
 def format_object(fields: Mapping[str, object]) -> str:
     """Return a JSON object, one field on each line."""

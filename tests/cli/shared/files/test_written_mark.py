@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from evenflow.cli.shared.files.written_mark import KEY, Mark, mark_of, marked
-from evenflow.export.results.json_text import format_object
+from evenflow.cli.shared.files.written_mark import Mark, mark_of, marked
+from evenflow.export.results.json_text import MARK, format_object
 
 
 def png(*chunks: tuple[bytes, bytes]) -> bytes:
@@ -60,8 +60,8 @@ def test_json_stays_json(fields):
     done = marked(format_object(fields).encode())
     assert mark_of(done) == UNTOUCHED
     read = json.loads(done)
-    read.pop(KEY)
-    assert {key: value for key, value in fields.items() if key != KEY} == read
+    read.pop(MARK)
+    assert {key: value for key, value in fields.items() if key != MARK} == read
 
 
 def test_pictures_stay_pictures():

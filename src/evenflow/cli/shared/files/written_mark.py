@@ -11,14 +11,13 @@ import zlib
 from dataclasses import dataclass
 
 import evenflow
-
-KEY = "written_by"
-"""Key of the mark in a JSON object."""
+from evenflow.export.results.json_text import MARK
 
 _DIGITS = 16
 _MARK = re.compile(r"evenflow ([^\s,]+)(?:, measured by ([a-z-]+))?, fingerprint [0-9a-f]+")
 _JSON_END = b"\n}\n"
-_JSON = re.compile(rb',\n  "written_by": "(?P<mark>[^"\n]*)"\n\}\n\Z')
+_JSON_KEY = f',\n  "{MARK}": "'.encode()
+_JSON = re.compile(re.escape(_JSON_KEY) + rb'(?P<mark>[^"\n]*)"\n\}\n\Z')
 _MARKUP = re.compile(rb"<!-- written by (?P<mark>[^\n]*) -->\n\Z")
 _LINE_BREAK = re.compile(rb"\r\n|\r|\n")
 _BEFORE_COMMENT = re.compile(rb"(?:\xef\xbb\xbf)?(?:#![^\r\n]*(?:\r\n|\r|\n))?")
@@ -57,7 +56,7 @@ def marked(
         comment = b"# written by " + mark + (line_break[0] if line_break else b"\n")
         return before[0] + comment + content[before.end() :]
     if content.startswith(b"{") and content.endswith(_JSON_END):
-        return content[: -len(_JSON_END)] + b',\n  "written_by": "' + mark + b'"' + _JSON_END
+        return content[: -len(_JSON_END)] + _JSON_KEY + mark + b'"' + _JSON_END
     if content.startswith((b"<svg", b"<!doctype html>")):
         return content + b"<!-- written by " + mark + b" -->\n"
     if content.startswith(_PNG_START) and content.endswith(_PNG_END):
